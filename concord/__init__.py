@@ -11,10 +11,12 @@
     concord.reprocess("corpora/archive", model="models/news", out="out")
     concord.read_predictions("out").to_pandas()
 
-Labels of a document agree: with a local model, with each other, and with declared constraints; every answer says how
-far from the best possible it can be. All that this module lists is public and stays, and so is what `concord.parts`
-and `concord.testing` name for authors of parts; everything else is internal and may change. Nothing is imported, and
-nothing in the process is changed, before it is used.
+The labels of a document are chosen together: they agree with a local model, with each other, and with declared
+constraints. Each answer has a bound on its distance from the best possible one, in nats.
+
+The names that this module lists are public and stay, and so are those that `concord.parts` and `concord.testing` have
+for authors of parts. Everything else is internal and may change. Nothing is imported before it is used, and importing
+concord changes nothing in the process.
 """
 
 from __future__ import annotations
@@ -73,10 +75,10 @@ PLACES = {
     "LabelSet": "concord.schemas.labels",
     "LinearRows": "concord.schemas.problem",
     "SpanAgreement": "concord.schemas.problem",
-    # What all of them raise for input that cannot be used.
+    # Raised by all of them for input that cannot be used.
     "InputError": "concord.schemas.errors",
 }
-"""Each public name, and the module that it is imported from when it is used first."""
+"""Each public name, with the module from which it is imported when it is first used."""
 
 __version__ = version("concord")
 __all__ = [*PLACES, "__version__"]

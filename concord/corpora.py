@@ -1,4 +1,4 @@
-"""Corpora: folders of Parquet files, a document a row."""
+"""Corpora: folders of Parquet files with one document in each row."""
 
 from __future__ import annotations
 
@@ -23,11 +23,15 @@ def ingest(
     overwrite: bool = False,
     **options: Any,
 ) -> IngestReport:
-    """Files of another format as a corpus in the folder ``out``; what cannot be read becomes a counted reject.
+    """Converts files of another format to a corpus; a document that cannot be read becomes a counted reject.
 
-    ``reader`` is one of ``concord list readers``, ``options`` are its own, and ``source`` is a file or a folder.
-    Raises `InputError` where the source cannot be used or ``out`` is not empty (but for an older corpus, with
-    ``overwrite``), and `OSError`.
+    - ``reader``: name of a reader, see ``concord list readers``
+    - ``source``: file or folder to be read
+    - ``out``: folder of the new corpus
+    - ``overwrite``: may an older corpus in that folder be replaced?
+    - ``options``: options of the reader
+
+    Raises `InputError` where the source cannot be used or ``out`` is not empty, and `OSError`.
 
     >>> report = concord.ingest("columns", "chunks.txt", out="corpora/chunks", columns=("tokens", "pos", "labels"))
     >>> report.read == report.written + report.rejected
@@ -48,9 +52,9 @@ def ingest(
 def synthesize(
     out: str | PathLike[str], *, documents: int = 2000, kind: Kind = "news", seed: int = 0, overwrite: bool = False
 ) -> IngestReport:
-    """A made-up corpus of ``documents`` with gold labels, for trying things out; the same seed gives the same bytes.
+    """Makes up a corpus of ``documents`` with gold labels, for trying things out; the same seed gives the same bytes.
 
-    Raises as `ingest` does.
+    Raises the errors of `ingest`.
 
     >>> concord.synthesize("corpora/made-up", documents=20).written
     20

@@ -1,4 +1,4 @@
-"""Texts and documents labelled in this process: no corpus, no cluster, neither Ray nor Prefect nor MLflow."""
+"""Labelling of texts and documents in this process, without a corpus and without Ray, Prefect or MLflow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from concord.schemas.settings import TextSettings
 
 
 class Labeller:
-    """A model that is ready to label, with its constraints. `load` makes one.
+    """A model with its constraints, ready to label. `load` makes one.
 
     >>> model = concord.load("models/news")
     >>> model.labels[:3]
@@ -37,14 +37,14 @@ class Labeller:
 
     @property
     def constraints(self) -> tuple[str, ...]:
-        """The names of the constraints, those of the label consistency that was trained with the model among them."""
+        """The names of the constraints, including the label consistency that was learned with the model."""
         return self._opened.constraints.titles
 
     def label(self, text: str, *, doc_id: str = "text") -> LabelledText:
-        """A text as one document: cut into sentences and tokens, and labelled.
+        """Cuts a text into sentences and tokens and labels it as one document.
 
-        ``doc_id`` names it, and is with the seed the only source of chance. Raises `InputError` for a text of blanks,
-        for one that no labelling fits, and where the model reads more than words.
+        Random choices depend only on ``doc_id``, the document's name, and on the seed. Raises `InputError` for a text
+        of blanks, for a text without a possible labelling, and if the model reads more than words.
 
         >>> answer = model.label("Police met Ada Lovelace in London. Lovelace told reporters.")
         >>> answer.gap <= 1e-6
@@ -53,9 +53,10 @@ class Labeller:
         return self._opened(text, doc_id=doc_id)
 
     def label_many(self, texts: Iterable[str], *, doc_ids: Iterable[str] | None = None) -> Iterator[LabelledText]:
-        """Each text as one document, one answer after the other; ``doc_ids`` name them, by default their number.
+        """Labels each text as one document, and gives the answers one after the other.
 
-        Raises as `label` does, and `ValueError` where there are more or fewer names than texts.
+        ``doc_ids`` are the documents' names; the default is their numbers. Raises the errors of `label`, and
+        `ValueError` where there are more or fewer names than texts.
 
         >>> [len(answer.entities) for answer in model.label_many(["Nothing.", "Nobody."])]
         [0, 0]
@@ -67,10 +68,10 @@ class Labeller:
     def label_tokens(
         self, sentences: Sequence[Sequence[str]], *, doc_id: str = "text", **columns: Sequence[Sequence[str]]
     ) -> LabelledText:
-        """A document that is cut into tokens already: a list of words a sentence.
+        """Labels a document that is already cut into tokens: a list of words for each sentence.
 
-        ``columns`` are what else the model reads of each token, such as ``pos=``, in the same form. Raises as `label`
-        does, and `ValueError` for a column of another form.
+        ``columns`` are further columns that the model reads, such as ``pos=``, in the same form. Raises the errors of
+        `label`, and `ValueError` for a column of another form.
 
         >>> model.label_tokens([["Ada", "Lovelace", "wrote", "."]]).tokens
         ('Ada', 'Lovelace', 'wrote', '.')
@@ -78,11 +79,13 @@ class Labeller:
         return self.label_document(Document.build(doc_id, sentences, **columns))
 
     def label_document(self, document: Document) -> LabelledText:
-        """A `Document`, as readers and `Document.build` make one. Raises as `label` does."""
+        """Labels a `Document`, which readers and `Document.build` make. Raises the errors of `label`."""
         return self._opened.document(document)
 
     def explain(self, text: str, *, doc_id: str = "text") -> Explanation:
-        """What each constraint changes in a text, and at what cost in nats: a solve for each. Raises as `label` does.
+        """The effect of each constraint on a text: what it changes, and its cost in nats.
+
+        Solves the text once more for each constraint. Raises the errors of `label`.
 
         >>> [effect.name for effect in model.explain("Ada met Ada Lovelace.").effects] == list(model.constraints)
         True
@@ -103,12 +106,20 @@ def load(
     tokenizer: str | None = None,
     tracking: str | None = None,
 ) -> Labeller:
-    """A model folder, or ``models:/NAME@ALIAS`` of MLflow's registry at ``tracking``, ready to label.
+    """Opens a model, ready to label.
 
-    ``constraints`` are `Constraints`, or paths of YAML files, added to the label consistency that was trained with the
-    model (``consistency``). ``engine`` decodes, with its ``options``; ``confidence`` ("marginal" or "margin") says how
-    sure each entity is, and ``n_best`` lists so many labellings. ``tokenizer`` cuts texts, by default the one that the
-    model states. Raises `InputError` where one of them cannot be used.
+    - ``model``: model folder, or ``models:/NAME@ALIAS`` of MLflow's registry at ``tracking``
+    - ``constraints``: `Constraints`, or paths of YAML files
+    - ``consistency``: use the label consistency that was learned with the model, too?
+    - ``engine``: name of the engine, see ``concord list engines``
+    - ``options``: options of the engine
+    - ``seed``: seed of all random choices
+    - ``confidence``: figure for each entity: "marginal", "margin" or "none"
+    - ``n_best``: number of best labellings that are listed; 0 for none
+    - ``tokenizer``: name of the tokenizer for texts; the default is the one that the model names
+    - ``tracking``: address of MLflow
+
+    Raises `InputError` where one of them cannot be used.
 
     >>> concord.load("models/news", engine="gibbs", options={"sweeps": 300})
     Labeller('models/news', engine='gibbs', constraints: consistent, consistent_subsequence, consistent_unlabelled)

@@ -1,4 +1,4 @@
-"""Models: trained on a labelled corpus, or fitted to one."""
+"""Models: training on a labelled corpus, and calibration of a trained model."""
 
 from __future__ import annotations
 
@@ -24,11 +24,18 @@ def train(
     tracking: str | None = None,
     **options: Any,
 ) -> TrainReport:
-    """A model of a labelled corpus in the folder ``out``, and how much labels of one document should agree.
+    """Trains a model on a labelled corpus.
 
-    ``trainer`` is one of ``concord list trainers`` and ``options`` are its own, such as ``features=``; with ``tune``
-    those that are not given are chosen by cross-validation. ``consistency`` learns the agreement of labels on documents
-    held out. ``register`` names the model in MLflow's registry at ``tracking``. Raises `InputError`.
+    - ``corpus``: the labelled corpus
+    - ``out``: folder of the new model
+    - ``trainer``: name of the trainer, see ``concord list trainers``
+    - ``tune``: choose options that are not given by a search, such as cross-validation?
+    - ``consistency``: learn on held-out documents how much the labels of one document should agree?
+    - ``register``: name of the model in MLflow's registry
+    - ``tracking``: address of MLflow
+    - ``options``: options of the trainer, such as ``features=``
+
+    Raises `InputError`.
 
     >>> report = concord.train("corpora/train", out="models/second", features="core")
     >>> report.documents
@@ -59,10 +66,17 @@ def calibrate(
     tracking: str | None = None,
     **options: Any,
 ) -> CalibrationReport:
-    """A model fitted to a labelled corpus, as a new model in the folder ``out``.
+    """Fits a model to a labelled corpus, and saves the result as a new model.
 
-    Of every model the agreement of labels is learned (``consistency``); of one that reads another tagger's scores,
-    temperature and transitions as well, with ``options`` of `CalibrationSettings`. Raises `InputError`.
+    - ``model``: the model to be fitted
+    - ``corpus``: the labelled corpus
+    - ``out``: folder of the new model
+    - ``consistency``: learn how much the labels of one document should agree?
+    - ``tracking``: address of MLflow
+    - ``options``: options of `CalibrationSettings`, for a model that reads another tagger's scores: its temperature and
+      transitions are learned, too
+
+    Raises `InputError`.
 
     >>> concord.calibrate("models/news", "corpora/train", out="models/fitted").documents
     60

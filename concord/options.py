@@ -1,4 +1,4 @@
-"""Options given by name, checked before anything is done."""
+"""Options given by name, which are checked before anything is done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ S = TypeVar("S", bound=Settings)
 
 
 def checked(kind: type[S], options: Mapping[str, Any], *, owner: str) -> S:
-    """An instance of a settings class. Raises `InputError`'s kin `OptionError`, which names what there is."""
+    """Options as an instance of a settings class. Raises `OptionError`, an `InputError`, which names the known ones."""
     try:
         return kind.model_validate(dict(options))
     except ValidationError as error:

@@ -1,7 +1,7 @@
-"""What parts of other packages are made of: engines, templates, readers, models, trainers, measures, tokenizers, …
+"""Building blocks for parts of other packages: engines, templates, readers, models, trainers, measures, tokenizers, …
 
-A package registers its parts by entry points, see ``docs/extending.md``, and tries them with `concord.testing`. What is
-named here is public and stays.
+A package registers its parts by entry points, see ``docs/extending.md``, and tests them with `concord.testing`. All
+names here are public and stay.
 
     from concord.parts import Budget, Decoded, EngineSettings, Problem, Solver, Status
 """

@@ -1,4 +1,4 @@
-"""What a run wrote, as documents, as a table of Arrow, or as a frame of pandas."""
+"""Predictions of a run: as documents, as an Arrow table, or as a pandas frame."""
 
 from __future__ import annotations
 
@@ -20,9 +20,15 @@ if TYPE_CHECKING:
 class PredictedDocument(NamedTuple):
     """One document of a run.
 
-    ``entities`` have type, start, end (tokens, end exclusive), char_start, char_end and text; ``violations`` are the
-    constraints that the answer breaks: name, degree, and penalty in nats. ``score`` is in nats, and no labelling
-    scores more than ``gap`` above it; ``row`` is all that was written, by column.
+    - ``doc_id``: its id
+    - ``tokens`` (N,): its tokens
+    - ``labels`` (N,): the label of each token
+    - ``entities``: mappings with type, start and end (in tokens, end exclusive), char_start, char_end and text
+    - ``violations``: the constraints that the answer breaks: mappings with name, degree, and penalty in nats
+    - ``score``: score of the answer, in nats
+    - ``gap``: nats by which another labelling can score higher, at most
+    - ``status``: how much is proven
+    - ``row``: everything that was written, by column
     """
 
     doc_id: str
@@ -49,7 +55,7 @@ class PredictedDocument(NamedTuple):
 
 
 class Predictions:
-    """The whole run in a folder; its files are read, and checked against their digests, as they are asked for.
+    """The predictions of a run; its files are read when they are needed, and checked against their digests.
 
     >>> found = concord.read_predictions("out")
     >>> len(found)
@@ -60,7 +66,7 @@ class Predictions:
         self._run = run
 
     def __len__(self) -> int:
-        """How many documents are labelled."""
+        """The number of labelled documents."""
         return sum(table.num_rows for table in self._tables())
 
     def __iter__(self) -> Iterator[PredictedDocument]:
@@ -74,14 +80,14 @@ class Predictions:
                 yield _document(row)
 
     def __getitem__(self, doc_id: str) -> PredictedDocument:
-        """The document of an id. Raises `KeyError`."""
+        """The document with this id. Raises `KeyError`."""
         for document in self:
             if document.doc_id == doc_id:
                 return document
         raise KeyError(doc_id)
 
     def to_arrow(self) -> pa.Table:
-        """One row a document, all columns that were written.
+        """A table with one row for each document, and all columns that were written.
 
         >>> found.to_arrow().num_rows
         20
@@ -89,7 +95,7 @@ class Predictions:
         return pa.concat_tables(list(self._tables()))
 
     def to_pandas(self) -> pd.DataFrame:
-        """The same as a frame.
+        """A pandas frame with one row for each document, and all columns that were written.
 
         >>> len(found.to_pandas())
         20
@@ -98,17 +104,17 @@ class Predictions:
         return frame
 
     def entities(self) -> pa.Table:
-        """One row an entity: doc_id, type, start, end, char_start, char_end, text."""
+        """A table with one row for each entity: doc_id, type, start, end, char_start, char_end, text."""
         return _flat(self.to_arrow(), "entities")
 
     def violations(self) -> pa.Table:
-        """One row a document and constraint that its answer breaks: doc_id, name, degree, penalty (nats)."""
+        """A table with one row for each constraint that an answer breaks: doc_id, name, degree, penalty (nats)."""
         flat = _flat(self.to_arrow(), "constraints")
         return flat.filter(pa.compute.greater(flat["degree"], 0.0))
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """How the documents were labelled: engine, options, seed and so on."""
+        """The settings of the run: engine, options, seed and so on."""
         settings: Mapping[str, Any] = self._run.manifest.run.settings.model_dump(mode="json")
         return settings
 
@@ -126,7 +132,7 @@ class Predictions:
 
 
 def read_predictions(run: str | PathLike[str]) -> Predictions:
-    """The predictions in the folder of a run. Raises `InputError` where it holds no whole run.
+    """Opens the predictions in the folder of a run. Raises `InputError` where the folder has no complete run.
 
     >>> concord.read_predictions("out").entities().column_names[:2]
     ['doc_id', 'type']
@@ -149,7 +155,7 @@ def _document(row: Mapping[str, Any]) -> PredictedDocument:
 
 
 def _flat(table: pa.Table, column: str) -> pa.Table:
-    """The rows of a column of lists, each with the id of its document."""
+    """A table of the items in a column of lists, each with the id of its document."""
     lists = table[column].combine_chunks()
     parents = pa.compute.list_parent_indices(lists)
     inner = pa.Table.from_struct_array(lists.flatten())

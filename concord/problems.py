@@ -1,4 +1,4 @@
-"""Inference over arrays of your own: no model, no corpus, no file."""
+"""Inference over your own arrays, without a model, a corpus or a file."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ def solve(
     seed: int = 0,
     doc_id: str = "",
 ) -> Decoded:
-    """The labelling of a `Problem` that an engine finds best: labels (N,), scores in nats, bound, gap and status.
+    """Solves a `Problem`: the engine's best labelling (N,), with its scores in nats, bound, gap and status.
 
-    ``engine`` and its ``options`` are of ``concord list engines``; chance comes from ``seed`` and ``doc_id``.
+    - ``engine``: name of the engine, see ``concord list engines``
+    - ``options``: options of the engine
+    - ``seed``, ``doc_id``: all that random choices depend on
+
     Raises `InputError` for an unknown engine or option.
 
     >>> import numpy as np

@@ -1,4 +1,4 @@
-"""Constraints from a YAML file, or written in Python."""
+"""Constraints, from a YAML file or written in Python."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from concord.workers.storage.files import write_whole
 
 
 class Constraints:
-    """What is known of the labels beforehand: hard rules, and rules that cost something to break.
+    """Declared constraints on labels: hard rules, and soft rules with a price in nats.
 
-    ``entries`` are those of a YAML file, see ``docs/constraints.md``: a mapping each, with ``template``, ``weight``
-    ("hard", or nats) and the template's own keys. Raises `InputError` with every mistake.
+    ``entries`` are those of a YAML file, see ``docs/constraints.md``. Each is a mapping with ``template``, ``weight``
+    ("hard", or nats) and the template's own keys. Raises `InputError`, which lists all mistakes.
 
     >>> concord.Constraints([{"template": "starts_with", "labels": ["author", "editor"], "weight": "hard"}])
     Constraints: starts_with(author|editor)
@@ -33,7 +33,7 @@ class Constraints:
 
     @classmethod
     def from_yaml(cls, path: str | PathLike[str]) -> Constraints:
-        """Those of a file. Raises `InputError` with every mistake's file, line and entry, and `OSError`.
+        """The constraints of a YAML file. Raises `InputError` with file, line and entry of each mistake, and `OSError`.
 
         >>> concord.Constraints.from_yaml("rules.yaml").titles
         ('numbers are unlabelled',)
@@ -54,23 +54,23 @@ class Constraints:
 
     @property
     def titles(self) -> tuple[str, ...]:
-        """The name of each entry; one without a name is called by its template and labels."""
+        """The name of each entry; the default is made of its template and labels."""
         return self._declared.titles
 
     def only(self, *titles: str) -> Constraints:
-        """These entries alone."""
+        """Constraints with only these entries."""
         return self._of(self._declared.only(titles))
 
     def without(self, title: str) -> Constraints:
-        """All but one entry. Raises `KeyError` where there is none of that title."""
+        """Constraints without one entry. Raises `KeyError` where there is no entry of that title."""
         return self._of(self._declared.without(title))
 
     def to_yaml(self) -> str:
-        """A file's text that gives the same constraints."""
+        """Text of a YAML file with the same constraints."""
         return constraints_text(self._declared, {})
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes `to_yaml` into a file. Raises `OSError`."""
+        """Writes the text of `to_yaml` to a file. Raises `OSError`."""
         write_whole(Path(path), self.to_yaml().encode())
 
 
@@ -80,7 +80,7 @@ Rules = Constraints | Sequence[str | PathLike[str]]
 
 @contextmanager
 def files_of(rules: Rules) -> Iterator[list[str]]:
-    """Paths of YAML files; those of `Constraints` are there for the length of the block."""
+    """Paths of YAML files; `Constraints` are written to a file that exists only inside the ``with`` block."""
     if not isinstance(rules, Constraints):
         yield [str(path) for path in rules]
         return

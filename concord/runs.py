@@ -1,4 +1,4 @@
-"""Runs over whole corpora: labelled on Ray, scored against gold, verified, explained."""
+"""Runs over whole corpora: labelling on Ray, evaluation against gold, verification, explanation."""
 
 from __future__ import annotations
 
@@ -33,13 +33,26 @@ def reprocess(
     workers: int | None = None,
     tracking: str | None = None,
 ) -> RunReport:
-    """Labels every document of a corpus on Ray, into the folder ``out``; the same call again does what is not done yet.
+    """Labels every document of a corpus on Ray; the same call again does only the work that is not done yet.
 
-    ``model`` is a folder or ``models:/NAME@ALIAS``; ``constraints`` are paths of YAML files. ``text_column`` and
-    ``id_column`` read raw text, which ``tokenizer`` cuts, by default the one that the model states. ``ray`` is a
-    cluster's address, by default this machine with ``workers`` of its cores. `read_predictions` opens what was written.
-    Raises `InputError` for what cannot be used, and an error with the report where shards failed, after the others are
-    done.
+    - ``corpus``: the corpus
+    - ``model``: model folder, or ``models:/NAME@ALIAS`` of MLflow's registry
+    - ``out``: folder of the run; `read_predictions` opens it
+    - ``engine``, ``options``: name of the engine and its options
+    - ``constraints``: paths of YAML files
+    - ``consistency``: use the label consistency that was learned with the model, too?
+    - ``seed``: seed of all random choices
+    - ``text_column``, ``id_column``: columns of raw text and of document ids, for a corpus of raw text
+    - ``tokenizer``: name of the tokenizer for raw text; the default is the one that the model names
+    - ``confidence``: figure for each entity: "marginal", "margin" or "none"
+    - ``n_best``: number of best labellings that are listed; 0 for none
+    - ``certificates``: write proofs that `verify` can check?
+    - ``ray``: address of a Ray cluster; the default is this machine
+    - ``workers``: number of this machine's cores to use
+    - ``tracking``: address of MLflow
+
+    Raises `InputError` for input that cannot be used. If shards fail, the others are finished first; then an error with
+    the report is raised.
 
     >>> report = concord.reprocess("corpora/test", model="models/news", out="out", workers=1)
     >>> report.documents, report.rejected
@@ -78,9 +91,14 @@ def evaluate(
     measures: Sequence[str] | None = None,
     against: str | PathLike[str] | None = None,
 ) -> EvaluationReport:
-    """Scores the run in a folder against a corpus with gold labels; ``against`` compares it with another run's.
+    """Scores a run against a corpus with gold labels.
 
-    ``measures`` are names of ``docs/measures.md``, by default those of the label scheme. Raises `InputError`.
+    - ``run``: folder of the run
+    - ``corpus``: the corpus with gold labels
+    - ``measures``: names of measures, see ``docs/measures.md``; the default depends on the label scheme
+    - ``against``: folder of another run to compare with
+
+    Raises `InputError`.
 
     >>> concord.evaluate("proven", corpus="corpora/test").documents
     20
@@ -92,7 +110,7 @@ def evaluate(
 
 
 def verify(run: str | PathLike[str], *, tracking: str | None = None) -> VerifyReport:
-    """Checks a run of any engine: every document, number and reject, and the bounds that have certificates.
+    """Verifies a run of any engine: every document, number and reject, and the bounds that have certificates.
 
     Raises `InputError`.
 
@@ -107,7 +125,7 @@ def verify(run: str | PathLike[str], *, tracking: str | None = None) -> VerifyRe
 def explain(
     text: str, *, model: str | PathLike[str], constraints: Rules = (), consistency: bool = True, engine: str = ENGINE
 ) -> Explanation:
-    """What each constraint changes in a text, and at what cost in nats. Raises `InputError`.
+    """The effect of each constraint on a text: what it changes, and its cost in nats. Raises `InputError`.
 
     >>> [effect.name for effect in concord.explain("Ada met Ada Lovelace.", model="models/news").effects]
     ['consistent', 'consistent_subsequence', 'consistent_unlabelled']

@@ -55,7 +55,7 @@ Check = Callable[[Any], str | None]
 
 
 def a_class(base: type) -> Check:
-    """A check that a part is a class derived from ``base``."""
+    """Check that a part is a class derived from ``base``."""
 
     def wrong(part: Any) -> str | None:
         good = isinstance(part, type) and issubclass(part, base)
@@ -65,7 +65,7 @@ def a_class(base: type) -> Check:
 
 
 def a_function(what: str) -> Check:
-    """A check that a part can be called; ``what`` says as what."""
+    """Check that a part is a function; ``what`` names its kind in messages."""
 
     def wrong(part: Any) -> str | None:
         return None if callable(part) and not isinstance(part, type) else f"want {what}, not {_shown(part)}"
@@ -74,7 +74,10 @@ def a_function(what: str) -> Check:
 
 
 def an_entry(kind: type, settings: type | None = None) -> Check:
-    """A check that a part is of the named tuple ``kind``: a function first, ``settings`` a class after that one."""
+    """Check that a part is a named tuple ``kind`` whose first field is a function.
+
+    If ``settings`` is given, its field of that name must be a class derived from it.
+    """
 
     def wrong(part: Any) -> str | None:
         if not isinstance(part, kind):
@@ -112,7 +115,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
         self._ready: dict[str, Part] = {}
 
     def __getitem__(self, name: str) -> Part:
-        """The part. Raises `KeyError` and `PartError`."""
+        """The part of that name. Raises `KeyError` if there is none, and `PartError`."""
         if name not in self._ready:
             entry = self._foreign.get(name)
             part = self._own[name] if entry is None else _loaded(entry)
@@ -132,7 +135,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
         return len(self._own) + len(self._foreign)
 
     def distribution(self, name: str) -> str:
-        """The name of the distribution that a part is from. Raises `KeyError`."""
+        """Name of the distribution that has the part of that name. Raises `KeyError` if there is no such part."""
         if name in self._foreign:
             return distribution_of(self._foreign[name]).name
         if name in self._own:
@@ -140,9 +143,10 @@ class Registry(Mapping[str, Part], Generic[Part]):
         raise KeyError(name)
 
     def name_of(self, part: Part) -> str:
-        """The name of a part that is registered. Raises `PartError` where it is not.
+        """Name of a registered part. Raises `PartError` if it is not registered.
 
-        What is loaded, and what is of the part's own package, is looked at first: a broken one of another stops nobody.
+        Loaded parts and parts of its own package are compared first, so that a broken part of another package does no
+        harm.
         """
         package = _package(getattr(part, "__module__", ""))
         nearest = sorted(self._foreign, key=lambda name: _package(self._foreign[name].module) != package)
@@ -153,7 +157,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
 
     @cached_property
     def _foreign(self) -> dict[str, EntryPoint]:
-        """The entry points of other packages, by name."""
+        """Entry points of other packages, by name."""
         found: dict[str, EntryPoint] = {}
         for entry in foreign_entries():
             if entry.group != self.group:
@@ -168,7 +172,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
 
 
 class Distribution(NamedTuple):
-    """An installed package, by the name that it is installed by."""
+    """An installed package, under the name by which it was installed."""
 
     name: str
     version: str
@@ -179,21 +183,21 @@ class Distribution(NamedTuple):
 
 @cache
 def foreign_entries() -> tuple[EntryPoint, ...]:
-    """Every entry point of the groups of concord among all that is installed, by name, then by package."""
+    """All installed entry points of concord's groups, sorted by name, then by package."""
     everything = entry_points()
     found = [entry for group in Group for entry in everything.select(group=group)]
     return tuple(sorted(found, key=lambda entry: (entry.name, distribution_of(entry))))
 
 
 def distribution_of(entry: EntryPoint) -> Distribution:
-    """The package that an entry point is of."""
+    """The package of an entry point. Raises `PartError` if it is of no installed package."""
     if entry.dist is None:
         raise PartError(f"entry point {entry.group} {entry.name!r}: is of no installed package")
     return Distribution(entry.dist.name, entry.dist.version)
 
 
 def said(entry: EntryPoint) -> str:
-    """How messages name an entry point."""
+    """Text that names an entry point in messages."""
     return f"package {distribution_of(entry)}, entry point {entry.group} {entry.name!r} = {entry.value}"
 
 
@@ -210,7 +214,7 @@ def _loaded(entry: EntryPoint) -> Any:
         raise PartError(f"{said(entry)}: cannot be imported: {reason}") from error
 
 
-# What keys say of other packages
+# Other packages in keys
 
 
 def foreign_packages() -> list[Distribution]:
@@ -243,9 +247,9 @@ def _digest(entries: Sequence[EntryPoint]) -> str:
 
 
 def _files(package: str) -> list[tuple[str, Path]]:
-    """The files of a package or module with their names in it, wherever it is installed, in an editable way, too.
+    """The files of a package or module, with their names in it; editable installs are found too.
 
-    One that is not there has none: it says so itself when a part of it is asked for.
+    Empty for a package that is missing: the error comes when one of its parts is asked for.
     """
     spec = find_spec(package)
     if spec is None:

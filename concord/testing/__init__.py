@@ -1,4 +1,4 @@
-"""Contract tests for authors of parts: plain functions that a test of yours calls, one for each kind of part.
+"""Contract tests for authors of parts: one plain function for each kind of part, to be called from your own tests.
 
     from concord.testing import check_engine
     from my_package import FAST
@@ -6,8 +6,8 @@
     def test_my_engine() -> None:
         check_engine(FAST)
 
-Each tries the part on small made-up input, against brute force or a plain count, and raises `AssertionError` with the
-promise that was broken. The same functions run over concord's own parts. What is named here is public and stays.
+Each tests the part on small made-up input, against brute force or a plain count, and raises `AssertionError` with the
+promise that was broken. The same functions run over concord's own parts. All names here are public and stay.
 """
 
 from __future__ import annotations

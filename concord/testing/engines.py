@@ -1,4 +1,4 @@
-"""The contract of an engine, on problems small enough to try every labelling."""
+"""Contract tests of engines, on problems that are small enough to try every labelling."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PROBLEMS = 60
 
 
 def check_engine(solver: Solver, *, problems: int = PROBLEMS) -> None:
-    """All that `ENGINE_CHECKS` has, on so many random problems each. Raises `AssertionError` at a broken promise."""
+    """Runs all `ENGINE_CHECKS`, on so many random problems each. Raises `AssertionError` at a broken promise."""
     for check in ENGINE_CHECKS:
         check(solver, range(problems))
 
 
 def problem_of(seed: int, sets: Sequence[LabelSet] = EVERY_SET) -> Problem:
-    """Label sets in turn, those of every scheme among them, crossed with mixtures of constraint kinds."""
+    """Random problem of a seed; seeds go in turn through the label sets and three mixtures of constraint kinds."""
     number, kinds = seed % len(sets), (seed + seed // len(sets)) % 3
     return random_problem(np.random.default_rng(seed), labels=sets[number], rows=kinds != 1, agreements=kinds != 2)
 
@@ -43,7 +43,7 @@ def run(
 
 
 def check_answer(problem: Problem, decoded: Decoded, best: float) -> None:
-    """What holds of every answer of every engine, whatever the budget was; ``best`` is the best objective in nats."""
+    """Checks what must hold for each answer of any engine under any budget; ``best`` is the best objective in nats."""
     expect_same(decoded.labels.shape, (len(problem),), "a label a token")
     expect_same(decoded.labels.dtype, np.dtype(np.int32), "labels are int32")
     score = problem.score(decoded.labels)
@@ -71,16 +71,17 @@ def check_answer(problem: Problem, decoded: Decoded, best: float) -> None:
 
 
 def answers_keep_to_brute_force(solver: Solver, seeds: range) -> None:
-    """No answer beats the best labelling, and no bound is below it."""
+    """No answer scores more than the best labelling, and no bound is below it."""
     for seed in seeds:
         problem = problem_of(seed)
         check_answer(problem, run(solver, problem), enumerate_best(problem)[1])
 
 
 def exact_engines_prove_the_optimum(solver: Solver, seeds: range) -> None:
-    """One that is called exact finds the best labelling of each problem and proves it; others are let off.
+    """An exact engine finds the best labelling of each problem and proves it; other engines are not checked.
 
-    Loose labels write a span in two ways, and a gap may be left there: `answers_keep_to_brute_force` has them.
+    Label sets of the loose scheme are left out: they write a span in two ways, so a gap may remain.
+    `answers_keep_to_brute_force` covers them.
     """
     if not solver.exact:
         return
@@ -95,7 +96,7 @@ def exact_engines_prove_the_optimum(solver: Solver, seeds: range) -> None:
 
 
 def without_constraints_none_loses_to_viterbi(solver: Solver, seeds: range) -> None:
-    """Given the model's best labels to start from, they are the answer where nothing else is to be kept."""
+    """Without constraints, an engine that starts from the model's best labels answers with a best labelling."""
     for seed in seeds[:20]:
         problem = random_problem(np.random.default_rng(seed), rows=False, agreements=False)
         decoded = run(solver, problem, incumbent=viterbi(problem.potentials))
@@ -104,14 +105,17 @@ def without_constraints_none_loses_to_viterbi(solver: Solver, seeds: range) -> N
 
 
 def one_token_is_enough(solver: Solver, seeds: range) -> None:
-    """Documents of one token have no edge."""
+    """Documents of one token, which have no edge, are solved."""
     for seed in seeds[:12]:
         problem = random_problem(np.random.default_rng(seed), tokens=1, labels=EVERY_SET[seed % len(EVERY_SET)])
         check_answer(problem, run(solver, problem), enumerate_best(problem)[1])
 
 
 def infeasible_sets_are_told(solver: Solver, seeds: range) -> None:
-    """Where nothing keeps what is hard, no answer is feasible; an exact engine proves it, and gives Viterbi labels."""
+    """If no labelling keeps all hard constraints, no answer is feasible; an exact engine proves it.
+
+    The labels of an exact engine are then those of Viterbi.
+    """
     for seed in seeds[:12]:
         problem = random_problem(np.random.default_rng(seed), infeasible=True, tokens=1 + seed % 5)
         decoded = run(solver, problem)
@@ -126,7 +130,7 @@ def infeasible_sets_are_told(solver: Solver, seeds: range) -> None:
 
 
 def the_same_seed_gives_the_same_bytes(solver: Solver, seeds: range) -> None:
-    """All chance is that of ``rng``."""
+    """All random choices come from ``rng``."""
     for seed in seeds[:12]:
         problem = problem_of(seed)
         first, second = run(solver, problem, seed=seed), run(solver, problem, seed=seed)
@@ -138,7 +142,7 @@ def the_same_seed_gives_the_same_bytes(solver: Solver, seeds: range) -> None:
 
 
 def an_incumbent_is_never_made_worse(solver: Solver, seeds: range) -> None:
-    """Who is given a labelling answers with one that is as good, whatever the budget."""
+    """An engine that is given a labelling answers with one that is at least as good, whatever the budget."""
     for seed in seeds[:24]:
         problem = problem_of(seed)
         best, value = enumerate_best(problem)
@@ -153,7 +157,7 @@ def an_incumbent_is_never_made_worse(solver: Solver, seeds: range) -> None:
 
 
 def a_tiny_budget_still_answers(solver: Solver, seeds: range) -> None:
-    """One unit of work, or no time: an answer, and a bound that holds."""
+    """With one unit of work, or hardly any time, there is still an answer, and a bound that holds."""
     for seed in seeds[:24]:
         problem = problem_of(seed)
         best = enumerate_best(problem)[1]
@@ -162,7 +166,7 @@ def a_tiny_budget_still_answers(solver: Solver, seeds: range) -> None:
 
 
 def inputs_are_left_alone(solver: Solver, seeds: range) -> None:
-    """Arrays are shared between engines and processes; warnings are errors."""
+    """An engine changes no array of its problem, which engines and processes share; warnings are errors."""
     for seed in seeds[3:4]:
         problem = problem_of(seed)
         start = viterbi(problem.potentials)
@@ -192,4 +196,4 @@ ENGINE_CHECKS = (
     a_tiny_budget_still_answers,
     inputs_are_left_alone,
 )
-"""Each by itself: a function of a `Solver` and the numbers of problems."""
+"""The single checks, each a function of a `Solver` and the numbers of problems."""

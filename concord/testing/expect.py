@@ -1,4 +1,4 @@
-"""Checks that say what they found: an ``assert`` in a package says nothing."""
+"""Checks with messages: a plain ``assert`` in a package does not say what it found."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def expect(holds: object, promise: str) -> None:
 
 
 def expect_same(found: Any, wanted: Any, promise: str) -> None:
-    """Raises `AssertionError` with the promise and both where they differ; arrays are compared by their elements."""
+    """Raises `AssertionError` with the promise and both values if they differ; arrays are compared by elements."""
     same = np.array_equal(found, wanted) if isinstance(wanted, np.ndarray) else found == wanted
     if not same:  # arrays take long to be written out
         raise AssertionError(f"{promise}: found {found!r}, want {wanted!r}")
 
 
 def expect_near(found: float, wanted: float, tolerance: float, promise: str) -> None:
-    """Raises `AssertionError` where two numbers differ by more than ``tolerance``; infinities have to be equal."""
+    """Raises `AssertionError` if two numbers differ by more than ``tolerance``; infinities have to be equal."""
     expect(found == wanted or abs(found - wanted) <= tolerance, f"{promise}: found {found!r}, want {wanted!r}")

@@ -1,4 +1,4 @@
-"""The contract of a feature set: what models learn from as strings is what they score with from tables."""
+"""Contract tests of feature sets: the attributes that models learn from as strings are those they score by tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NONE: Mapping[str, Gazetteer] = {}
 
 
 def check_features(templates: Sequence[AttributeTemplate], *, lists: Mapping[str, Gazetteer] = NONE) -> None:
-    """All that the templates of a feature set promise; ``lists`` are those of phrases that they read.
+    """Runs all `FEATURE_CHECKS` on the templates of a feature set; ``lists`` are the phrase lists that they read.
 
     Raises `AssertionError` at a broken promise.
     """
@@ -31,7 +31,7 @@ def check_features(templates: Sequence[AttributeTemplate], *, lists: Mapping[str
 
 
 def made_up(features: FeatureSet, *, seed: int = 0, number: int = 12) -> list[Document]:
-    """Documents of up to 4 sentences of up to 6 words, with the columns that the features read."""
+    """Random documents of up to 4 sentences of up to 6 words, with the columns that the features read."""
     rng, columns = np.random.default_rng(seed), [name for name in needed_columns(features) if name != TOKENS]
     documents = []
     for i in range(number):
@@ -46,7 +46,7 @@ def made_up(features: FeatureSet, *, seed: int = 0, number: int = 12) -> list[Do
 
 
 def templates_have_names_of_their_own(features: FeatureSet) -> None:
-    """Attributes are ``name=value``: no two templates share a name, and it ends at the first =."""
+    """Attributes are ``name=value``: no two templates share a name, and no name contains =."""
     names = [template.name for template in features.templates]
     expect(names, "a template at least")
     expect_same(sorted(set(names)), sorted(names), "names of templates, each once")
@@ -54,7 +54,7 @@ def templates_have_names_of_their_own(features: FeatureSet) -> None:
 
 
 def attributes_are_of_their_templates(features: FeatureSet) -> None:
-    """Each is a name of a template, =, and a value."""
+    """Each attribute begins with the name of a template and =."""
     names = {template.name for template in features.templates}
     maker = AttributeMaker(features)
     for document in made_up(features):
@@ -65,7 +65,7 @@ def attributes_are_of_their_templates(features: FeatureSet) -> None:
 
 
 def equal_documents_have_equal_attributes(features: FeatureSet) -> None:
-    """Whatever was read before, in a row or alone, and after pickling."""
+    """A document's attributes do not depend on documents read before it, and survive pickling."""
     documents = made_up(features)
     maker = AttributeMaker(features)
     wanted = [maker(document) for document in documents]
@@ -75,7 +75,7 @@ def equal_documents_have_equal_attributes(features: FeatureSet) -> None:
 
 
 def tables_score_as_attributes_say(features: FeatureSet) -> None:
-    """The sum of the weights of a token's attributes, by the strings and by the tables."""
+    """A token's score by tables is the sum of the weights of its attributes."""
     documents, rng = made_up(features), np.random.default_rng(1)
     maker = AttributeMaker(features)
     rows = [row for document in documents for row in maker(document)]
@@ -96,4 +96,4 @@ FEATURE_CHECKS: tuple[Callable[[FeatureSet], None], ...] = (
     equal_documents_have_equal_attributes,
     tables_score_as_attributes_say,
 )
-"""Each by itself: a function of a feature set."""
+"""The single checks, each a function of a feature set."""

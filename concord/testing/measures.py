@@ -1,4 +1,4 @@
-"""The contract of a measure, against a plain count of what one labelling of one document has."""
+"""Contract tests of measures, against a plain count of the items in one labelling of one document."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAIN = LabelSet(("O", "author", "date"), Scheme.PLAIN)
 
 
 class Token(NamedTuple):
-    """A word of a sentence and of a line, with what gold and prediction say."""
+    """A word with the numbers of its sentence and of its line, its gold label and its predicted label."""
 
     word: str
     sentence: int
@@ -31,19 +31,19 @@ class Token(NamedTuple):
 Text: TypeAlias = list[Token]
 
 CharacterSpan: TypeAlias = tuple[int, int, str]
-"""First character, the one after the last, type."""
+"""First character, the character after the last one, type."""
 
 Things: TypeAlias = "Counter[tuple[str, object]]"
-"""(name, which thing) → how many."""
+"""Counts of (name, item)."""
 
 Plain: TypeAlias = Callable[[Text, str], Things]
-"""What a document has by its labels of ``gold`` or ``predicted``."""
+"""Function of a document and of "gold" or "predicted": the items of that labelling."""
 
 WORDS = ("a", "b2", "--", "é-7")
 
 
 def check_measure(measure: Measure, plain: Plain, *, draws: int = 50) -> None:
-    """Counts of random documents against a plain count, and what follows for figures.
+    """Compares counts of random documents with a plain count, and checks the figures that follow from them.
 
     Raises `AssertionError` at a broken promise.
     """
@@ -58,7 +58,7 @@ def check_measure(measure: Measure, plain: Plain, *, draws: int = 50) -> None:
 
 
 def random_text(rng: np.random.Generator, labels: LabelSet) -> Text:
-    """A document of 1 to 6 tokens; sentences and lines end here and there, each by itself."""
+    """Random document of 1 to 6 tokens; the ends of sentences and of lines are drawn independently."""
     text: Text = []
     sentence = line = 0
     for position in range(int(rng.integers(1, 7))):
@@ -70,7 +70,7 @@ def random_text(rng: np.random.Generator, labels: LabelSet) -> Text:
 
 
 def written(text: Text) -> tuple[str, list[tuple[int, int]]]:
-    """The text, and the first character and the one after the last of each of its words."""
+    """The text, and for each word its first character and the character after its last one."""
     whole, places = "", []
     for i, token in enumerate(text):
         whole += "\n" if i and token.line > text[i - 1].line else " " if i else ""
@@ -80,7 +80,7 @@ def written(text: Text) -> tuple[str, list[tuple[int, int]]]:
 
 
 def document(number: int, text: Text, source: list[CharacterSpan], *, offsets: bool) -> Document:
-    """The document, with its text and the spans of its source where it has ``offsets``."""
+    """The document; with its text and the spans of its source if it has ``offsets``."""
     words = [token.word for token in text]
     starts = [i for i, token in enumerate(text) if i == 0 or token.sentence > text[i - 1].sentence]
     columns = {"tokens": Column.encode(words)}
@@ -93,7 +93,7 @@ def document(number: int, text: Text, source: list[CharacterSpan], *, offsets: b
 def pair_of(
     labels: LabelSet, documents: list[Text], *, offsets: bool = True, source: list[list[CharacterSpan]] | None = None
 ) -> Pair:
-    """With the spans that gold labels say as those of the source, unless others are given."""
+    """Pair of the gold and predicted labellings of some documents; ``source`` spans are those of gold by default."""
     if source is None:
         source = [character_spans(text, "gold") for text in documents]
     rows = enumerate(zip(documents, source, strict=True))
@@ -105,12 +105,12 @@ def pair_of(
 
 
 def kind_of(label: str) -> str:
-    """The type that a label is of, nothing for one outside."""
+    """The type of a label; "" for outside."""
     return "" if label == "O" else label[2:] if label[:2] in ("B-", "I-") else label
 
 
 def plain_spans(text: Text, side: str) -> Things:
-    """The spans of a labelling by their types: first and last token."""
+    """Spans of a labelling: (type, (first token, last token))."""
     found: Things = Counter()
     start = 0
     for i, token in enumerate(text):
@@ -130,14 +130,14 @@ def plain_spans(text: Text, side: str) -> Things:
 
 
 def character_spans(text: Text, side: str) -> list[CharacterSpan]:
-    """The same by characters."""
+    """Spans of a labelling by characters."""
     _, places = written(text)
     spans = [(name, which) for name, which in plain_spans(text, side) if isinstance(which, tuple)]
     return [(places[first][0], places[last][1], name) for name, (first, last) in spans]
 
 
 def plainly(plain: Plain, documents: Sequence[Text]) -> list[dict[str, list[int]]]:
-    """For each document the counts of gold, prediction and both by name."""
+    """Counts of gold, predicted and both, by name, for each document."""
     rows = []
     for text in documents:
         gold, predicted = (plain(text, side) for side in ("gold", "predicted"))
@@ -163,13 +163,13 @@ def _total(measure: Measure, pair: Pair) -> Mapping[str, list[int]]:
 
 
 def counts_are_those_of_a_plain_loop(measure: Measure, plain: Plain, labels: LabelSet, documents: list[Text]) -> None:
-    """Document by document, name by name."""
+    """The counts of each document and name are those of the plain count."""
     wanted = [{name: row for name, row in one.items() if any(row)} for one in plainly(plain, documents)]
     expect_same(_counted(measure, pair_of(labels, documents)), wanted, f"gold, predicted, both of {documents}")
 
 
 def parts_add_up(measure: Measure, labels: LabelSet, documents: list[Text], cut: int) -> None:
-    """The counts of the documents before and after ``cut`` are those of all together, and of the table's sum."""
+    """Counts of the documents before and after ``cut`` add up to those of all, and so do those of single documents."""
     whole = dict(_total(measure, pair_of(labels, documents)))
     together: dict[str, list[int]] = {}
     for part in filter(None, (documents[:cut], documents[cut:])):
@@ -184,7 +184,7 @@ def parts_add_up(measure: Measure, labels: LabelSet, documents: list[Text], cut:
 
 
 def perfect_labels_give_one(measure: Measure, labels: LabelSet, documents: list[Text]) -> None:
-    """Every figure, where there is anything to be right."""
+    """Each figure of perfect labels is 1; 0 if gold has no items."""
     right = [[token._replace(predicted=token.gold) for token in text] for text in documents]
     counts = measure.items(pair_of(labels, right)).total()
     wanted = 1.0 if counts.total("gold") else 0.0
@@ -193,7 +193,7 @@ def perfect_labels_give_one(measure: Measure, labels: LabelSet, documents: list[
 
 
 def nothing_is_counted_in_nothing(measure: Measure, labels: LabelSet) -> None:
-    """No documents: no counts, and figures of 0."""
+    """Without documents all counts and figures are 0."""
     none = np.zeros(0, np.int32)
     counts = measure.items(Pair(Batch.of([]), labels, none, none)).total()
     expect(not counts.table.any(), "nothing is counted in no documents")

@@ -1,4 +1,4 @@
-"""The contract of a penalty: what a broken row costs by the counts of rows and of those that gold breaks."""
+"""Contract tests of penalties: the cost of a broken row, given the numbers of rows and of broken rows in gold."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ ROWS = (0, 1, 2, 3, 10, 97, 10_000)
 
 
 def check_penalty(penalty: Penalty) -> None:
-    """All that a penalty promises, with its settings by default. Raises `AssertionError` at a broken promise."""
+    """Runs all `PENALTY_CHECKS`, with default settings. Raises `AssertionError` at a broken promise."""
     settings = penalty.settings()
     for check in PENALTY_CHECKS:
         check(penalty, settings)
 
 
 def broken_of(rows: int) -> list[float]:
-    """Numbers of rows that are broken, none and all among them, ascending; an interval's ends are no whole ones."""
+    """Ascending numbers of broken rows, from none to all; some are fractions, as the ends of intervals are."""
     return sorted({0.0, rows * 0.01, rows * 0.25, rows // 2, rows * 0.9, max(rows - 1, 0), float(rows)})
 
 
 def it_costs_nothing_or_something(penalty: Penalty, settings: PenaltySettings) -> None:
-    """A number of nats, or infinity; no reward, which no bound of an engine would hold for."""
+    """The cost is a number of nats ≥ 0, or infinity; a reward would break the bounds of engines."""
     for rows in ROWS:
         for broken in broken_of(rows):
             nats = penalty.nats(rows, broken, settings)
@@ -33,14 +33,14 @@ def it_costs_nothing_or_something(penalty: Penalty, settings: PenaltySettings) -
 
 
 def what_breaks_more_costs_no_more(penalty: Penalty, settings: PenaltySettings) -> None:
-    """Of as many rows: the more of them gold breaks, the less, or the same."""
+    """Among equally many rows, the cost does not rise with the number that gold breaks."""
     for rows in ROWS:
         nats = [penalty.nats(rows, broken, settings) for broken in broken_of(rows)]
         expect_same(nats, sorted(nats, reverse=True), f"nats of {broken_of(rows)} broken rows in {rows}")
 
 
 def the_same_counts_cost_the_same(penalty: Penalty, settings: PenaltySettings) -> None:
-    """Whatever was asked before, and with settings that are equal."""
+    """The cost depends only on the counts and the settings, not on earlier calls."""
     counts = [(rows, broken) for rows in ROWS for broken in broken_of(rows)]
     wanted = [penalty.nats(*pair, settings) for pair in counts]
     again = [penalty.nats(*pair, penalty.settings()) for pair in reversed(counts)]
@@ -48,7 +48,7 @@ def the_same_counts_cost_the_same(penalty: Penalty, settings: PenaltySettings) -
 
 
 def the_interval_is_around_the_weight(penalty: Penalty, settings: PenaltySettings) -> None:
-    """Of 95 %, whose ends are what other shares of broken rows would cost; a broken row may have several units."""
+    """The 95 % interval of a weight contains the weight, also if a broken row has several units of degree."""
     for rows in ROWS[1:]:
         for broken in {0, rows // 2, rows}:
             counts = RowCounts(rows, 0, broken, 1.5 * broken)
@@ -63,4 +63,4 @@ PENALTY_CHECKS: tuple[Callable[[Penalty, PenaltySettings], None], ...] = (
     the_same_counts_cost_the_same,
     the_interval_is_around_the_weight,
 )
-"""Each by itself: a function of a penalty and its settings."""
+"""The single checks, each a function of a penalty and its settings."""

@@ -1,7 +1,7 @@
-"""Small random problems, and brute force over all of their labellings: what engines are tried on.
+"""Small random problems for tests of engines, and brute force over all of their labellings.
 
-Problems have 1 to 7 tokens, edges and labels of −inf, soft and hard rows, agreements of all kinds, and where it is
-asked for no labelling that keeps all that is hard.
+Problems have 1 to 7 tokens, forbidden labels and edges (−inf), soft and hard rows, and agreements of all kinds. On
+request no labelling keeps all hard constraints.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ LABEL_SETS = (
     LabelSet(("O", "author"), Scheme.PLAIN),
     LabelSet(("author", "title", "date"), Scheme.PLAIN),
 )
+"""BIO and plain label sets, with and without a label for outside."""
 LOOSE_SETS = tuple(LabelSet(labels.names, Scheme.LOOSE) for labels in LABEL_SETS[:2])
 EVERY_SET = (*LABEL_SETS, *LOOSE_SETS)
 """Label sets of every scheme."""
-"""BIO and plain ones, with and without a label for what is outside."""
 
 MAX_LABELLINGS = 20_000
 HARD_SHARE = 0.4
 
 
 def all_labellings(tokens: int, labels: int) -> Labels:
-    """(L^N, N) every labelling, in lexicographic order."""
+    """(L^N, N) all labellings, in lexicographic order."""
     if labels**tokens > 200_000:
         raise ValueError(f"{labels}^{tokens} labellings are too many to enumerate")
     grid = np.indices((labels,) * tokens, dtype=np.int32).reshape(tokens, -1)
@@ -40,7 +40,7 @@ def all_labellings(tokens: int, labels: int) -> Labels:
 
 
 def local_scores(potentials: Potentials, labellings: Labels) -> Floats:
-    """(M,) local score of every labelling (M, N), one position at a time."""
+    """(M,) local score of each labelling (M, N) in nats, summed position by position."""
     starts = set(potentials.sentence_starts.tolist())
     total = np.zeros(len(labellings))
     for t in range(len(potentials)):
@@ -51,10 +51,10 @@ def local_scores(potentials: Potentials, labellings: Labels) -> Floats:
 
 
 def enumerate_best(problem: Problem) -> tuple[Labels, float]:
-    """The best labelling (N,) and its objective; −inf where none is feasible.
+    """The best labelling (N,) and its objective in nats; −inf where none is feasible.
 
-    Penalties are never negative, so labellings are tried by falling local score until that alone
-    is no better than the best objective.
+    Penalties are never negative, so labellings are tried by falling local score, until the local score alone is no
+    better than the best objective.
     """
     labellings = all_labellings(len(problem), len(problem.labels))
     local = local_scores(problem.potentials, labellings)
@@ -69,7 +69,7 @@ def enumerate_best(problem: Problem) -> tuple[Labels, float]:
 
 
 def naive_keys(words: Sequence[int], sentence_starts: Sequence[int], width: int) -> NDArray[np.int32]:
-    """(N, W) `SpanAgreement.key` of a document by its words, by counting every n-gram in a dict."""
+    """(N, W) `SpanAgreement.key` of a document, by counting every n-gram of its words in a dict."""
     ends = [*list(sentence_starts)[1:], len(words)]
     counts: dict[tuple[int, ...], int] = {}
     places: dict[tuple[int, int], tuple[int, ...]] = {}
@@ -99,7 +99,7 @@ def random_labelling(rng: np.random.Generator, labels: LabelSet, sentence_starts
 def random_potentials(
     rng: np.random.Generator, labels: LabelSet, sentence_starts: NDArray[np.int64], n: int, *, forbid: float = 0.1
 ) -> tuple[Potentials, Labels]:
-    """Random legal potentials, a ``forbid`` share of the entries −inf, and a labelling that stays possible."""
+    """Random legal potentials with a labelling (N,) that is possible; a share ``forbid`` of other scores is −inf."""
     width = len(labels)
     unary = rng.normal(0.0, 2.0, (n, width))
     transition = rng.normal(0.0, 1.0, (width, width))
@@ -120,7 +120,7 @@ def random_rows(
     *,
     hard_share: float = HARD_SHARE,
 ) -> LinearRows:
-    """One to three random rows, constraint ids 0…; the hard ones hold for the labelling ``kept``."""
+    """One to three random rows, each a constraint with an id from 0 on; hard rows hold for the labelling ``kept``."""
     parts = []
     for r in range(int(rng.integers(1, 4))):
         size = int(rng.integers(1, 6))
@@ -149,7 +149,7 @@ def random_rows(
 
 
 def impossible_rows(labels: LabelSet, n: int, constraint: int) -> LinearRows:
-    """Hard rows no labelling keeps: the labels with an even id occur N + 1 times, odd ones at most N."""
+    """Two hard rows that no labelling keeps: of N tokens more than N // 2, and at most N // 2, have an even label."""
     position = np.repeat(np.arange(n, dtype=np.int32), len(labels))
     label = np.tile(np.arange(len(labels), dtype=np.int32), n)
     entries = len(position)
@@ -168,7 +168,7 @@ def impossible_rows(labels: LabelSet, n: int, constraint: int) -> LinearRows:
 def random_agreement(
     rng: np.random.Generator, labels: LabelSet, key: NDArray[np.int32], constraint: int, kept: Spans
 ) -> SpanAgreement:
-    """A random agreement over a key table; some costs are zero, some hard, but none that forbids ``kept``."""
+    """A random agreement over a key table; some costs are 0, some infinite, but none forbids the spans ``kept``."""
     relation = Relation(rng.choice([r.value for r in Relation]))
     kinds = len(labels.types)
     cost = rng.uniform(0.2, 3.0, (kinds, kinds)) * (rng.random((kinds, kinds)) < 0.7)
@@ -185,7 +185,7 @@ def random_agreement(
 
 
 def random_words(rng: np.random.Generator, n: int) -> tuple[list[int], NDArray[np.int64]]:
-    """Words of a small alphabet, so that they repeat, and one to three sentences of them."""
+    """Random words (n,) as ids, few enough to repeat, and the starts of one to three sentences."""
     cuts = rng.permutation(np.arange(1, n))[: int(rng.integers(0, 3))]
     starts = np.array([0, *sorted(cuts.tolist())], np.int64)
     return [int(w) for w in rng.integers(0, int(rng.integers(1, 4)), n)], starts
@@ -203,8 +203,10 @@ def random_problem(
 ) -> Problem:
     """A random problem of 1 to 7 tokens, small enough to enumerate (at most 20,000 labellings).
 
-    It has at least one possible labelling unless ``infeasible``. ``words`` are token ids and
-    sentence starts; random ones where they are not given.
+    - ``tokens``, ``labels``: number of tokens and label set; random by default
+    - ``rows``, ``agreements``: does the problem have rows, and agreements?
+    - ``infeasible``: does no labelling keep all hard rows? Otherwise at least one labelling is possible.
+    - ``words``: token ids and sentence starts; random by default
     """
     labels = labels or LABEL_SETS[int(rng.integers(len(LABEL_SETS)))]
     most = int(np.floor(np.log(MAX_LABELLINGS) / np.log(len(labels))))

@@ -1,4 +1,4 @@
-"""The contract of a reader: on a good file, and on the same file broken in many ways."""
+"""Contract tests of readers, on a good file and on the same file broken in many ways."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ from concord.workers.corpus.readers.reader import ReaderEntry
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 PIECES = (b"\n\n", b"\t", b"\r", b"</", b"|", b"\xc2\x85", b"\xa0", b"\x1c", b"\0", b"\xff", BYTE_ORDER_MARK)
-"""What is put into files: what lines and columns are cut by, and what is no text."""
+"""Bytes that are put into files: separators of lines and columns, and bytes that are no text."""
 
 
 class GoodFile(NamedTuple):
-    """A file that the reader reads whole.
+    """A file without a fault.
 
-    ``word`` occurs once in it, in a token of the second of its ``documents`` or of the only one. ``options`` are those
-    of the reader's settings.
+    - ``name``: file name
+    - ``content``: its bytes
+    - ``word``: a token that occurs once, in the second document or in the only one
+    - ``documents``: number of documents
+    - ``options``: options of the reader
     """
 
     name: str
@@ -39,13 +42,13 @@ class GoodFile(NamedTuple):
 
 
 def check_reader(entry: ReaderEntry, sample: GoodFile) -> None:
-    """All that `READER_CHECKS` has. Raises `AssertionError` at a broken promise."""
+    """Runs all `READER_CHECKS`. Raises `AssertionError` at a broken promise."""
     for check in READER_CHECKS:
         check(entry, sample)
 
 
 def read(entry: ReaderEntry, sample: GoodFile, content: bytes, folder: Path, **options: Any) -> list[Document | Reject]:
-    """What the reader makes of a file, after a look at all that it promises of anything."""
+    """Documents and rejects that the reader makes of a file, after checks of what it promises for any content."""
     path = folder / sample.name
     path.write_bytes(content)
     found = list(entry.read(str(path), entry.settings(**{**sample.options, **options})))
@@ -69,12 +72,12 @@ def read(entry: ReaderEntry, sample: GoodFile, content: bytes, folder: Path, **o
 
 
 def rejects_of(items: list[Document | Reject]) -> list[Reject]:
-    """Those that could not be read."""
+    """The rejects among some items."""
     return [item for item in items if isinstance(item, Reject)]
 
 
 def facts(item: Document | Reject) -> Any:
-    """What can be compared."""
+    """Content of a document or reject, in a form that can be compared."""
     if isinstance(item, Reject):
         return item
     columns = {name: column.strings() for name, column in item.columns.items()}
@@ -82,7 +85,7 @@ def facts(item: Document | Reject) -> Any:
 
 
 def a_good_file_is_read_whole(entry: ReaderEntry, sample: GoodFile) -> None:
-    """Every document, without a reject, and the word where it stands."""
+    """A good file gives all its documents, with the word in one of them, and no reject."""
     with _folder() as folder:
         items = read(entry, sample, sample.content, folder)
     expect_same(len(items), sample.documents, "documents of a good file")
@@ -92,7 +95,7 @@ def a_good_file_is_read_whole(entry: ReaderEntry, sample: GoodFile) -> None:
 
 
 def the_same_file_gives_the_same_documents(entry: ReaderEntry, sample: GoodFile) -> None:
-    """Twice, and with a byte order mark before it."""
+    """A file gives the same documents a second time, and with a byte order mark in front."""
     with _folder() as folder:
         contents = (sample.content, sample.content, BYTE_ORDER_MARK + sample.content)
         first, *others = ([facts(item) for item in read(entry, sample, content, folder)] for content in contents)
@@ -101,7 +104,7 @@ def the_same_file_gives_the_same_documents(entry: ReaderEntry, sample: GoodFile)
 
 
 def a_file_with_nothing_in_it_is_one_reject(entry: ReaderEntry, sample: GoodFile) -> None:
-    """No bytes, blank lines, or a byte order mark alone."""
+    """A file is one reject if it has no bytes, only blank lines, or only a byte order mark."""
     with _folder() as folder:
         for content in (b"", b"\n \n", BYTE_ORDER_MARK):
             items = read(entry, sample, content, folder)
@@ -109,7 +112,7 @@ def a_file_with_nothing_in_it_is_one_reject(entry: ReaderEntry, sample: GoodFile
 
 
 def what_is_no_text_rejects_its_document_alone(entry: ReaderEntry, sample: GoodFile) -> None:
-    """A NUL byte, and bytes of another encoding: the line is named, and the other documents are read."""
+    """A NUL byte, or bytes of another encoding, reject one document; the line is named and the others are read."""
     with _folder() as folder:
         for bad in (b"Os\0o", b"Osl\xf8"):
             content = sample.content.replace(sample.word, bad)
@@ -121,7 +124,7 @@ def what_is_no_text_rejects_its_document_alone(entry: ReaderEntry, sample: GoodF
 
 
 def a_file_that_is_cut_off_keeps_all_but_its_last_document(entry: ReaderEntry, sample: GoodFile) -> None:
-    """Cut anywhere after its first line."""
+    """A file that is cut anywhere after its first line gives the same documents, except the last one."""
     with _folder() as folder:
         whole = [facts(item) for item in read(entry, sample, sample.content, folder)]
         for end in range(sample.content.index(b"\n") + 1, len(sample.content)):
@@ -130,7 +133,7 @@ def a_file_that_is_cut_off_keeps_all_but_its_last_document(entry: ReaderEntry, s
 
 
 def whatever_is_in_a_file_is_a_document_or_a_reject(entry: ReaderEntry, sample: GoodFile) -> None:
-    """Bytes taken out, put in and changed by chance end in no other error."""
+    """Bytes that are removed, inserted or changed at random cause no other error."""
     rng = np.random.default_rng(0)
     with _folder() as folder:
         for _ in range(200):
@@ -140,7 +143,7 @@ def whatever_is_in_a_file_is_a_document_or_a_reject(entry: ReaderEntry, sample: 
 
 
 def what_is_read_is_written_or_rejected(entry: ReaderEntry, sample: GoodFile) -> None:
-    """Of a folder with a good, a bad and an empty file all that is read is counted."""
+    """In a folder with a good, a bad and an empty file, every document is written or counted as a reject."""
     with _folder() as folder:
         source = folder / "in"
         source.mkdir()
@@ -154,7 +157,7 @@ def what_is_read_is_written_or_rejected(entry: ReaderEntry, sample: GoodFile) ->
 
 
 def a_source_that_is_not_there_is_named(entry: ReaderEntry, sample: GoodFile) -> None:
-    """A `CorpusError` of one line with the path, before anything is read."""
+    """A missing source is a `CorpusError` of one line with its path."""
     with _folder() as folder:
         path = folder / "nowhere"
         try:
@@ -167,7 +170,7 @@ def a_source_that_is_not_there_is_named(entry: ReaderEntry, sample: GoodFile) ->
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """A folder for the time being."""
+    """A temporary folder."""
     with TemporaryDirectory(prefix="concord-testing-") as name:
         yield Path(name)
 
@@ -182,4 +185,4 @@ READER_CHECKS: tuple[Callable[[ReaderEntry, GoodFile], None], ...] = (
     what_is_read_is_written_or_rejected,
     a_source_that_is_not_there_is_named,
 )
-"""Each by itself: a function of an entry and a good file."""
+"""The single checks, each a function of an entry and a good file."""

@@ -1,4 +1,4 @@
-"""The contract of a constraint template, against a plain count of how often a labelling breaks it."""
+"""Contract tests of constraint templates, against a plain count of how often a labelling breaks them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from concord.workers.constraints.templates.template import RowTemplate, Template
 BIO = LabelSet.bio(["PER", "ORG"])
 PLAIN = LabelSet(("O", "author", "title", "date"), Scheme.PLAIN)
 WORDS = ("Smith", "smith", "Jones", ",", ".", "3:30", "PM", "3.30", "p.m.", "of")
-"""What made-up documents are made of."""
+"""Words of made-up documents."""
 
 Sentences = list[list[tuple[str, str]]]
-"""Sentences of (word, label name): all that a plain count sees."""
+"""Sentences of (word, label name), the input of a plain count."""
 
 SHAPES = ((1,), (2,), (5,), (1, 1), (3, 1, 4), (7, 6), (12,))
 """Tokens of each sentence."""
@@ -33,9 +33,11 @@ WEIGHT = 1.5
 
 
 class Case(NamedTuple):
-    """Keys of an entry to try, without its weight, labels that they fit, and the degree by a plain count.
+    """An entry to be tested.
 
-    Labels are `BIO` or `PLAIN`, or others.
+    - ``fields``: keys of the entry, without its weight
+    - ``labels``: label set that fits them: `BIO`, `PLAIN` or another one
+    - ``degree``: function that gives the degree by a plain count
     """
 
     fields: Mapping[str, Any]
@@ -43,21 +45,21 @@ class Case(NamedTuple):
     degree: Callable[[Sentences], float]
 
     def made(self, template: type[Template], weight: float | str = WEIGHT) -> Template:
-        """The entry."""
+        """The entry as a template with a weight."""
         return template.model_validate({"weight": weight} | dict(self.fields))
 
 
 def check_template(template: type[Template], cases: Sequence[Case]) -> None:
-    """All that `TEMPLATE_CHECKS` has, for each case. Raises `AssertionError` at a broken promise.
+    """Runs all `TEMPLATE_CHECKS` on each case. Raises `AssertionError` at a broken promise.
 
-    For templates of rows and of agreements; the cases together must break the constraint here and there.
+    For templates of rows and of agreements. Random texts must break the constraints of some cases.
     """
     for check in TEMPLATE_CHECKS:
         check(template, cases)
 
 
 def random_text(rng: np.random.Generator, labels: LabelSet, lengths: Sequence[int]) -> Sentences:
-    """Random words and labels, legal or not, with a liking for repeating the last label."""
+    """Random words and labels, legal or not; labels often repeat the one before."""
     vocabulary = WORDS[: int(rng.integers(2, len(WORDS) + 1))]
     text: Sentences = []
     for length in lengths:
@@ -86,14 +88,14 @@ def ground(template: Template, text: Sentences, labels: LabelSet) -> tuple[Probl
 
 
 def has_antecedent(template: Template, text: Sentences, labels: LabelSet) -> NDArray[np.bool_]:
-    """(R,) is what each row speaks of there?"""
+    """(R,) does the text have the antecedent of each row?"""
     (found,) = DeclaredConstraints((template,)).antecedents(Batch.of([document_of(text)]), labels)
     there: NDArray[np.bool_] = found.degree(labels.encode([label for s in text for _, label in s])) > 0
     return there
 
 
 def degrees_are_those_of_a_plain_count(template: type[Template], cases: Sequence[Case]) -> None:
-    """The degree of random labellings, and their penalty at a weight."""
+    """The degree of random labellings is that of the plain count, and their penalty is the weight times the degree."""
     rng, broken = np.random.default_rng(7), 0
     for case in cases:
         entry = case.made(template)
@@ -109,7 +111,7 @@ def degrees_are_those_of_a_plain_count(template: type[Template], cases: Sequence
 
 
 def rows_are_well_formed(template: type[Template], cases: Sequence[Case]) -> None:
-    """Positions are in the document, none before a sentence, and no edge is twice in a row."""
+    """Positions lie in the document, no edge leads into a sentence, and no edge is in a row twice."""
     rng = np.random.default_rng(1)
     for case in cases:
         problem, _ = ground(case.made(template), random_text(rng, case.labels, (4, 1, 9)), case.labels)
@@ -122,7 +124,7 @@ def rows_are_well_formed(template: type[Template], cases: Sequence[Case]) -> Non
 
 
 def no_row_breaks_without_its_antecedent(template: type[Template], cases: Sequence[Case]) -> None:
-    """What a broken row speaks of is there."""
+    """Where a row is broken, its antecedent is there."""
     rng = np.random.default_rng(11)
     for case in cases:
         entry = case.made(template)
@@ -138,7 +140,7 @@ def no_row_breaks_without_its_antecedent(template: type[Template], cases: Sequen
 
 
 def hard_is_infinite(template: type[Template], cases: Sequence[Case]) -> None:
-    """At the weight ``hard`` what breaks it costs inf, and what keeps it nothing."""
+    """With the weight ``hard``, a labelling that breaks the constraint costs inf, any other one nothing."""
     rng, seen = np.random.default_rng(3), set()
     for case in cases[:1]:
         entry = case.made(template, "hard")
@@ -152,7 +154,7 @@ def hard_is_infinite(template: type[Template], cases: Sequence[Case]) -> None:
 
 
 def an_empty_document_has_no_rows(template: type[Template], cases: Sequence[Case]) -> None:
-    """A document without tokens is no fault."""
+    """A document without tokens gives no rows, and no error."""
     for case in cases:
         batch = Batch.of([Document.build("empty", [])])
         ((rows, _),) = DeclaredConstraints((case.made(template),)).ground(batch, case.labels)
@@ -160,7 +162,7 @@ def an_empty_document_has_no_rows(template: type[Template], cases: Sequence[Case
 
 
 def a_batch_grounds_as_its_documents_do(template: type[Template], cases: Sequence[Case]) -> None:
-    """Documents of a batch, empty ones among them, get the rows that they get alone."""
+    """Documents of a batch, empty ones included, get the same rows as alone."""
     rng = np.random.default_rng(5)
     for case in cases:
         # The rows of a second template stand between those of two documents.
@@ -193,4 +195,4 @@ TEMPLATE_CHECKS = (
     an_empty_document_has_no_rows,
     a_batch_grounds_as_its_documents_do,
 )
-"""Each by itself: a function of a template and its cases."""
+"""The single checks, each a function of a template and its cases."""

@@ -1,4 +1,4 @@
-"""The contract of a tokenizer, on made-up texts of many scripts, and on what is hardly a text."""
+"""Contract tests of tokenizers, on made-up texts of many scripts, and on strings that are hardly texts."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ PIECES = (
     *("👩\u200d🚀", "❤\ufe0f", "e\u0301", "\u0301", "\ud800", "\udfff", "\x00", "\x7f", "\ufeff", "\u200b"),
     *(" ", " ", " ", "\n", "\t", "\r\n", "\x1c", "\x85", "\u00a0", "\u2028", "\u3000"),
 )
-"""What made-up texts are put together from."""
+"""Pieces of made-up texts."""
 
 RUNS = ("a", "1", "-", ".", "'", "(", "東", "\u0301", "\ud800", "a.", "a-", "1,", "a@", "http://", "ab'c")
-"""What is said over and over, without a blank."""
+"""Strings that are repeated without blanks, to make long runs."""
 RUN = 200_000
-"""Characters of such a run."""
+"""Length of such a run, in characters."""
 SECONDS = 20.0
-"""CPU time that a run may take: seconds, where cost grows with its square hours."""
+"""Largest CPU time for a run, in seconds; with quadratic cost it would take hours."""
 
 
 def check_tokenizer(tokenizer: Tokenizer, *, language: str = "en") -> None:
-    """All that a tokenizer promises of texts of a language that it has rules for.
+    """Runs all `TOKENIZER_CHECKS`; ``language`` is one that the tokenizer has rules for.
 
     Raises `AssertionError` at a broken promise.
     """
@@ -40,20 +40,20 @@ def check_tokenizer(tokenizer: Tokenizer, *, language: str = "en") -> None:
 
 
 def made_up_texts(number: int = 300) -> list[str]:
-    """Texts of up to 30 pieces."""
+    """Random texts of up to 30 pieces."""
     rng = np.random.default_rng(0)
     return ["".join(PIECES[i] for i in rng.integers(len(PIECES), size=rng.integers(31))) for _ in range(number)]
 
 
 def places(cuts: Cuts) -> list[list[tuple[int, int]]]:
-    """The first characters of the tokens of each text, and the ones after the last."""
+    """For each text, the first character of each token and the character after its last one."""
     pairs = list(zip(cuts.start.tolist(), cuts.end.tolist(), strict=True))
     bounds = cuts.doc_starts.tolist()
     return [pairs[first:last] for first, last in pairwise(bounds)]
 
 
 def tokens_stand_in_the_text(texts: Sequence[str], cuts: Cuts) -> None:
-    """In their order, none empty, and only white space is in none."""
+    """Tokens are in order and not empty, and everything between them is white space."""
     expect_same(len(cuts.doc_starts), len(texts) + 1, "a place in doc_starts for each text, and one for the end")
     expect_same(int(cuts.doc_starts[-1]), len(cuts.tokens), "tokens of all texts")
     strings = iter(cuts.tokens.strings())
@@ -69,7 +69,7 @@ def tokens_stand_in_the_text(texts: Sequence[str], cuts: Cuts) -> None:
 
 
 def the_version_can_be_written(tokenizer: Tokenizer, language: str) -> None:
-    """As ``NAME==VERSION``."""
+    """The version can be written as ``NAME==VERSION``."""
     del language
     version = tokenizer.installed()
     expect(version is not None, f"its library is installed, {tokenizer.library}")
@@ -77,7 +77,7 @@ def the_version_can_be_written(tokenizer: Tokenizer, language: str) -> None:
 
 
 def tokens_are_pieces_of_the_text(tokenizer: Tokenizer, language: str) -> None:
-    """Of texts of many scripts, together and each alone."""
+    """Tokens are pieces of texts of many scripts, which are cut together or alone."""
     cut, texts = tokenizer.open(language), made_up_texts()
     tokens_stand_in_the_text(texts, cut(texts))
     for text in texts[:30]:
@@ -85,7 +85,7 @@ def tokens_are_pieces_of_the_text(tokenizer: Tokenizer, language: str) -> None:
 
 
 def the_same_text_is_cut_alike(tokenizer: Tokenizer, language: str) -> None:
-    """Alone, among others, after others, and by what is opened anew."""
+    """A text is cut in the same way alone, among others, after others, and by a tokenizer that is opened again."""
     texts = made_up_texts(100)
     cut, other = tokenizer.open(language), tokenizer.open(language)
     wanted = places(cut(texts))
@@ -96,7 +96,7 @@ def the_same_text_is_cut_alike(tokenizer: Tokenizer, language: str) -> None:
 
 
 def of_nothing_comes_nothing(tokenizer: Tokenizer, language: str) -> None:
-    """No texts, empty ones, and ones of white space."""
+    """No texts, empty texts and texts of white space have no tokens."""
     cut = tokenizer.open(language)
     for texts in ([], [""], ["", " ", "\n\t", "\u2028\u3000\x1c"]):
         tokens_stand_in_the_text(texts, cut(texts))
@@ -107,7 +107,7 @@ def of_nothing_comes_nothing(tokenizer: Tokenizer, language: str) -> None:
 
 
 def long_runs_take_no_longer_than_long_texts(tokenizer: Tokenizer, language: str) -> None:
-    """Without any white space, all of one piece, and of pieces by chance."""
+    """Long runs without white space, of one repeated piece or of random pieces, are cut in time."""
     cut, rng = tokenizer.open(language), np.random.default_rng(0)
     pieces = [piece for piece in PIECES if not re.search(r"\s", piece)]
     mixed = "".join(pieces[i] for i in rng.integers(len(pieces), size=RUN // 4))
@@ -124,7 +124,7 @@ def _whole(text: str, cuts: Cuts) -> None:
 
 
 def a_language_is_known_or_refused(tokenizer: Tokenizer, language: str) -> None:
-    """In one line."""
+    """An unknown language is refused with a `LanguageError` of one line."""
     for code in (language, "de", "ja", "qq", ""):
         try:
             opened: Cut = tokenizer.open(code)
@@ -145,4 +145,4 @@ TOKENIZER_CHECKS: tuple[Callable[[Tokenizer, str], None], ...] = (
     long_runs_take_no_longer_than_long_texts,
     a_language_is_known_or_refused,
 )
-"""Each by itself: a function of a tokenizer and a language."""
+"""The single checks, each a function of a tokenizer and a language."""

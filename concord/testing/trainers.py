@@ -1,4 +1,4 @@
-"""The contract of a trainer, and of the model that it makes: on a made-up corpus, in folders for the time being."""
+"""Contract tests of trainers and of the models that they make, on a made-up corpus, in temporary folders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Load = Callable[[Path], Model]
 
 
 def check_trainer(name: str, trainer: Trainer, load: Load) -> None:
-    """All that a trainer of that name promises, and its models, which ``load`` reads.
+    """Checks the promises of a trainer and of its models, which ``load`` reads.
 
     Raises `AssertionError` at a broken promise.
     """
@@ -41,7 +41,7 @@ def check_trainer(name: str, trainer: Trainer, load: Load) -> None:
 
 
 def trained(trainer: Trainer, out: Path, documents: Sequence[Document]) -> Model:
-    """A model of the trainer's default settings."""
+    """A model trained with the trainer's default settings."""
     return trainer.train(documents, settings=trainer.settings(), out=out)
 
 
@@ -52,7 +52,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def the_manifest_says_what_was_seen(name: str, trainer: Trainer, folder: Path, documents: Sequence[Document]) -> None:
-    """Trainer, settings, counts and every file."""
+    """The manifest has the trainer, its settings, the counts and every file."""
     manifest = parse_manifest(folder / MANIFEST)
     expect_same(manifest.training.get("trainer"), name, "the manifest names the trainer as its entry point does")
     counts = {
@@ -69,7 +69,7 @@ def the_manifest_says_what_was_seen(name: str, trainer: Trainer, folder: Path, d
 def the_model_scores_as_it_was_trained(
     trainer: Trainer, load: Load, folder: Path, out: Path, documents: Sequence[Document]
 ) -> None:
-    """Loaded, pickled or trained again: the same labels, digest and scores."""
+    """A model has the same labels and scores if it is loaded, pickled or trained again, and the same digest."""
     model, batch = load(folder), Batch.of(list(synthesize(20, seed=1, kind="news")))
     again = trained(trainer, out, documents)
     expect_same(again.digest, model.digest, "the digest of a model that is trained again")
@@ -82,12 +82,12 @@ def the_model_scores_as_it_was_trained(
 
 
 def equal_documents_give_equal_files(folder: Path, again: Path) -> None:
-    """Byte for byte."""
+    """Files of equal documents and settings are equal byte for byte."""
     expect(contents(folder) == contents(again), "equal documents and settings give equal files")
 
 
 def damage_is_a_model_error(load: Load, folder: Path) -> None:
-    """A file that was changed, and one that is not there; the folder is of no use afterwards."""
+    """A changed or missing file is a `ModelError`. The check leaves a damaged folder behind."""
     for name in parse_manifest(folder / MANIFEST).files:
         path = folder / name
         whole = path.read_bytes()
@@ -111,14 +111,14 @@ def _is_refused(load: Load, folder: Path, what: str) -> None:
 def other_documents_have_another_digest(
     trainer: Trainer, folder: Path, out: Path, documents: Sequence[Document]
 ) -> None:
-    """The digest of training is of all that was seen."""
+    """The digest of training covers all documents that were seen."""
     trained(trainer, out, documents[1:])
     digests = {parse_manifest(one / MANIFEST).training["digest"] for one in (folder, out)}
     expect_same(len(digests), 2, "digests of training on different documents")
 
 
 def it_labels_better_than_nothing(load: Load, folder: Path, documents: Sequence[Document]) -> None:
-    """More tokens of unseen documents are right than when all are called outside."""
+    """On unseen documents more tokens are right than if all were labelled outside."""
     model, batch = load(folder), Batch.of(list(documents))
     gold = [] if batch.labels is None else batch.labels.strings()
     found = model.labels.decode(viterbi(model.potentials(batch).legal(model.labels)))
@@ -127,7 +127,7 @@ def it_labels_better_than_nothing(load: Load, folder: Path, documents: Sequence[
 
 
 def plain_labels_and_short_documents_will_do(trainer: Trainer, out: Path) -> None:
-    """Labels that are no BIO, a document without tokens, sentences of one token."""
+    """Plain labels, a document without tokens and sentences of one token can be trained on."""
     words, fields = [["12", "Main", "St"], ["7"]], [["number", "street", "street"], ["number"]]
     tags = [["X"] * len(row) for row in words]
     documents = [Document.build(str(i), words, labels=fields, pos=tags) for i in range(8)]
@@ -141,7 +141,7 @@ def plain_labels_and_short_documents_will_do(trainer: Trainer, out: Path) -> Non
 def progress_rises_and_what_it_raises_ends_all(
     trainer: Trainer, load: Load, out: Path, documents: Sequence[Document]
 ) -> None:
-    """Numbers go up to one total; an interrupt leaves no model, not even the one that was there."""
+    """Numbers of iterations rise up to one total; after an interrupt no model is left, not even an earlier one."""
     seen = list[Iteration]()
     trainer.train(documents, settings=trainer.settings(), out=out, progress=seen.append)
     numbers = [iteration.number for iteration in seen]
@@ -162,7 +162,7 @@ def progress_rises_and_what_it_raises_ends_all(
 
 
 def bad_input_is_one_line(trainer: Trainer, out: Path, documents: Sequence[Document]) -> None:
-    """No documents, no tokens, no gold labels: an `InputError` of one line, and no folder that loads."""
+    """No documents, no tokens or no gold labels: an `InputError` of one line, and no model."""
     without = Document.build("u", [["a"]], pos=[["X"]])
     for given in ([], [Document.build("e", [], labels=[], pos=[])], [*documents[:2], without]):
         try:

@@ -1,1 +1,1 @@
-"""What is learned from documents: models, weights of constraints, and constraints themselves."""
+"""Learning from documents: models, weights of constraints, and constraints themselves."""

@@ -1,1 +1,1 @@
-"""Made-up corpora for the demo, for tests and for warming up."""
+"""Made-up corpora for the demonstration, for tests and for warming up."""

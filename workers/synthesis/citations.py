@@ -1,4 +1,4 @@
-"""Synthetic citations: ordered fields with one label a token, in many styles, with missing fields."""
+"""Synthetic citations: fields in order, with one label for each token, in many styles, and with missing fields."""
 
 from __future__ import annotations
 
@@ -37,9 +37,11 @@ _NOTES = (
 
 
 class Citation:
-    """Tokens and their labels as the fields are written one after the other.
+    """A citation while its fields are written one after the other: tokens and labels.
 
-    ``end`` closes most fields; ``dated`` says whether the date has been given.
+    ``style``: style of the citation, 0 to 3
+    ``end``: punctuation that closes most fields
+    ``dated``: has the date been written?
     """
 
     def __init__(self, draws: Draws) -> None:
@@ -58,7 +60,7 @@ class Citation:
 
 
 def citation(draws: Draws, doc_id: str) -> Document:
-    """One citation of some 10 to 50 tokens. Punctuation belongs to the field it ends."""
+    """One citation of some 10 to 50 tokens; punctuation belongs to the field that it closes."""
     cite = Citation(draws)
     fields: list[Callable[[Citation], None]] = [_author, _early_date, _title]
     if draws.chance(0.08):
@@ -107,7 +109,7 @@ def _person(draws: Draws, style: int) -> str:
 
 
 def _topic(draws: Draws) -> str:
-    """A subject of research; now and then a term that nobody has seen before."""
+    """A subject of research; sometimes with an invented term."""
     subject = draws.choice(_OBJECTS) if draws.chance(0.7) else FIRMS.draw(draws).lower() + " " + draws.choice(_OBJECTS)
     return subject if draws.chance(0.6) else f"{draws.choice(_QUALITIES)} {subject}"
 
@@ -228,7 +230,7 @@ def _institution(cite: Citation) -> None:
 
 
 def _in_order(cite: Citation, *fields: Callable[[Citation], None]) -> None:
-    """Writes the fields as listed, at times two neighbours the other way round."""
+    """Writes the fields in the given order; sometimes two neighbours are exchanged."""
     order = list(fields)
     if cite.draws.chance(0.25):
         at = cite.draws.between(0, len(order) - 2)

@@ -1,4 +1,4 @@
-"""A corpus of concord's own making, with gold labels, for the demonstration and the tests."""
+"""Made-up corpora with gold labels, for the demonstration and the tests."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ _WRITERS = {"news": news, "citations": citation}
 def synthesize(documents: int, *, seed: int, kind: Kind, first: int = 0) -> Iterator[Document]:
     """Documents number ``first`` to ``first + documents - 1`` of an endless corpus, one at a time.
 
-    ``news``: PER, LOC, ORG and MISC in BIO and a ``pos`` column with coarse tags. Names are
-    introduced in telling contexts and recur in blind ones; most names of a document are new to
-    the rest of the corpus. ``citations``: one label a token, such as ``author`` and ``title``,
-    one citation a document. A document depends on (seed, its number) alone, so parts of a corpus
-    can be made anywhere. Raises `ValueError` on an unknown kind and on negative numbers.
+    - ``news``: PER, LOC, ORG and MISC in BIO, and a ``pos`` column with coarse tags. Names are introduced in contexts
+      that reveal their type, and recur in contexts that do not. Most names of a document occur in no other.
+    - ``citations``: one citation a document, with one label for each token, such as ``author`` and ``title``.
+
+    A document depends only on the seed and its number, so parts of a corpus can be made anywhere. Raises `ValueError`
+    for an unknown kind and for negative numbers.
     """
     if kind not in _WRITERS:
         raise ValueError(unknown("kind of corpus", kind, _WRITERS))

@@ -1,4 +1,4 @@
-"""Invented names: an open vocabulary from syllables, with a long tail, and the draws behind it."""
+"""Invented names: a large vocabulary made of syllables, with a long tail, and the random draws behind it."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ _BLOCK = 256
 
 
 def words(text: str, separator: str | None = None) -> tuple[str, ...]:
-    """A word list as written: split at blanks, or at ``separator``."""
+    """Words of a list that is written as one string, split at blanks or at ``separator``."""
     return tuple(text.split(separator))
 
 
 class Draws:
-    """Uniform draws of one document, taken from its generator in blocks: numpy is slow one by one."""
+    """Random draws of one document, taken from its generator in blocks, since single draws of numpy are slow."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
         self._block: list[float] = []
 
     def uniform(self) -> float:
-        """A number in [0, 1)."""
+        """A uniform number in [0, 1)."""
         if not self._block:
             self._block = self._rng.random(_BLOCK).tolist()
         return self._block.pop()
 
     def chance(self, share: float) -> bool:
-        """True in ``share`` of all draws."""
+        """True with probability ``share``."""
         return self.uniform() < share
 
     def between(self, low: int, high: int) -> int:
-        """A whole number from low to high, both included."""
+        """A uniform whole number from ``low`` to ``high``, both included."""
         return low + int(self.uniform() * (high - low + 1))
 
     def choice(self, options: Sequence[T]) -> T:
-        """One of the options, all alike."""
+        """One of the options, all equally likely."""
         return options[int(self.uniform() * len(options))]
 
     def common(self, options: Sequence[T]) -> T:
-        """One of the options, the first ones far more often."""
+        """One of the options; the first ones are far more likely."""
         u = self.uniform()
         return options[int(u * u * len(options))]
 
@@ -65,15 +65,16 @@ _NUCLEI = tuple(
     ["".join(p) for p in product(_VOWELS, _MIDDLES)]
     + ["".join(p) for p in product(_VOWELS[:5], _MIDDLES[::2], _VOWELS[:5], "lmnrst")]
 )
-# Frequent names are drawn from the head of an inventory; 50 keeps any single one below 1%.
+# Frequent names are drawn from the head of an inventory; 50 keeps the share of any single name below 1 %.
 _HEAD = 50.0
 
 
 class Inventory:
-    """Names numbered 0, 1, 2, ..., all different; low numbers are drawn more often, in a long tail.
+    """Different names with numbers 0, 1, 2, ...; low numbers are drawn more often, in a long tail.
 
-    ``endings`` are used besides those that all inventories share, so that a name's form hints at
-    its type without giving it away.
+    ``endings``: endings of this inventory, beside those of all; so a name's form only hints at its type
+    ``step``: spreads neighbouring numbers over the vocabulary; it shares no divisor with the number of names
+    ``share``: fraction of the vocabulary that is drawn from
     """
 
     def __init__(self, endings: str, *, step: int, share: float = 1.0) -> None:
@@ -88,13 +89,13 @@ class Inventory:
         return self._size
 
     def name(self, number: int) -> str:
-        """The name with this number; neighbours look nothing alike."""
+        """The name with this number; names of neighbouring numbers do not resemble each other."""
         rest, ending = divmod(number * self._step % self._size, len(self._endings))
         onset, nucleus = divmod(rest, len(_NUCLEI))
         return _ONSETS[onset] + _NUCLEI[nucleus] + self._endings[ending]
 
     def draw(self, draws: Draws) -> str:
-        """A name; number n comes up about as often as 1 / (n + a constant), as in real text."""
+        """A random name; the probability of number n is about proportional to 1 / (n + constant), as in real text."""
         return self.name(int(_HEAD * self._reach ** draws.uniform()) - int(_HEAD))
 
 
@@ -106,7 +107,7 @@ FIRMS = Inventory("co dyne ex gen max tech tel tron", step=3_628_273)
 
 
 def adjective(country: str) -> str:
-    """The adjective of a country: what it gives to its people and goods."""
+    """The adjective of a country, for its people and goods."""
     if country.endswith("ia"):
         return country + "n"
     if country.endswith(("a", "e", "o")):

@@ -1,4 +1,4 @@
-"""Synthetic news: names come up in telling contexts and recur in blind ones."""
+"""Synthetic news: names are introduced in telling contexts, which reveal their type, and recur in blind ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CUP_ENDINGS = ("Cup", "Open", "Prize", "Accord", "Treaty", "Festival")
 _PLACE_OPENINGS = ("New", "Port", "North", "South", "San", "Lake", "East")
 _CLUB_ENDINGS = ("United", "City", "Rovers", "Athletic")
 _AFTER_INITIALS = (("said", "so", "."), ("was", "founded", "last", "year", "."), ("has", "no", "comment", "."))
-# Tuned so that a linear chain gets some nine names in ten and the document as a whole tells most of the rest.
+# Tuned so that a linear chain finds about nine names in ten, and most others need the document as a whole.
 _INTRODUCED = 0.93
 _RARITY = 5.0
 _NAMESAKES = {"TEAM": "LOC", "ORG": "PER"}
@@ -38,7 +38,13 @@ _OPENING_PUNCTUATION = frozenset('"(')
 
 
 class Name(NamedTuple):
-    """An entity of a story: its type, which patterns introduce it, its full form and the one it recurs in."""
+    """An entity of a story.
+
+    ``type``: its entity type
+    ``role``: key of the patterns that introduce it
+    ``full``: words of its first mention
+    ``short``: words of later mentions
+    """
 
     type: str
     role: str
@@ -47,14 +53,14 @@ class Name(NamedTuple):
 
 
 class Mention(NamedTuple):
-    """A name as it stands in a sentence."""
+    """A name in a sentence: its entity type and its words."""
 
     type: str
     words: Phrase
 
 
 class Story:
-    """The sentences of one document as they are written: words, labels and part-of-speech tags."""
+    """One document while its sentences are written: words, labels and part-of-speech tags."""
 
     def __init__(self, draws: Draws) -> None:
         self.draws = draws
@@ -63,7 +69,7 @@ class Story:
         self.tags: list[list[str]] = []
 
     def say(self, pattern: str, *mentions: Mention) -> None:
-        """Adds a sentence; {X}, {Y} and {Z} of the pattern are the mentions in order."""
+        """Adds a sentence; {X}, {Y} and {Z} of the pattern stand for the mentions in order."""
         words: list[str] = []
         labels: list[str] = []
         tags: list[str] = []
@@ -87,7 +93,7 @@ class Story:
         self._add(words, labels, tags)
 
     def row(self, *cells: Mention | str) -> None:
-        """Adds a line of a table as it is; a plain cell is a word or a number."""
+        """Adds a sentence of cells, unchanged, such as a line of a table; a plain cell is a word or a number."""
         words: list[str] = []
         labels: list[str] = []
         tags: list[str] = []
@@ -119,7 +125,7 @@ class Story:
 
 @cache
 def _compiled(pattern: str) -> tuple[tuple[str, Phrase, Phrase], ...]:
-    """Parts of a pattern: ('', words, tags), or the letter of a mention, or the name of a word list."""
+    """Parts of a pattern: ('', words, tags) for literal words, otherwise the letter of a mention or a word list."""
     parts: list[tuple[str, Phrase, Phrase]] = []
     literal: list[str] = []
     for piece in [*pattern.split(), "<>"]:
@@ -169,7 +175,7 @@ def _drawn_words(kind: str, draws: Draws) -> Phrase:
 
 
 def person(draws: Draws) -> Name:
-    """A person: given name and surname, later the surname alone."""
+    """A person: first with given name and surname, later with the surname alone."""
     surname = SURNAMES.draw(draws)
     return Name("PER", "PER", (GIVEN.draw(draws), surname), (surname,))
 
@@ -183,13 +189,13 @@ def city(draws: Draws) -> Name:
 
 
 def country(draws: Draws) -> Name:
-    """A country, out of a smaller stock than cities."""
+    """A country; there are fewer countries than cities."""
     words = (COUNTRIES.draw(draws),)
     return Name("LOC", "LOC", words, words)
 
 
 def firm(draws: Draws) -> Name:
-    """A company; later it goes by its first word. Some bear a person's name or a place's."""
+    """A company, later called by its first word; some are named after a person or a place."""
     stock = draws.choice((FIRMS, FIRMS, SURNAMES, PLACES))
     stem = stock.draw(draws)
     suffix = ("&", "Sons") if draws.chance(0.08) else (draws.choice(_FIRM_SUFFIXES),)
@@ -197,19 +203,19 @@ def firm(draws: Draws) -> Name:
 
 
 def body(draws: Draws) -> Name:
-    """A party or an institution of a place; later it goes by its initials."""
+    """A party or an institution of a place, later called by its initials."""
     words = (PLACES.draw(draws), *draws.choice(_BODY_ENDINGS))
     return Name("ORG", "ORG", words, ("".join(w[0] for w in words),))
 
 
 def team(draws: Draws) -> Name:
-    """A club named after its city; later, and often at once, by the city's name alone."""
+    """A sports club named after its city; later, and often from the start, called by the city's name alone."""
     place = PLACES.draw(draws)
     return Name("ORG", "TEAM", (place, draws.choice(_CLUB_ENDINGS)) if draws.chance(0.3) else (place,), (place,))
 
 
 def work(draws: Draws) -> Name:
-    """A film, ship, horse or the like."""
+    """A film, a ship, a horse or the like."""
     words = (draws.choice((FIRMS, PLACES, SURNAMES)).draw(draws),)
     return Name("MISC", "WORK", words, words)
 
@@ -221,7 +227,7 @@ def event(draws: Draws) -> Name:
 
 
 def nationality(draws: Draws) -> Name:
-    """What belongs to a country."""
+    """The adjective of a country."""
     words = (adjective(COUNTRIES.draw(draws)),)
     return Name("MISC", "NATION", words, words)
 
@@ -271,12 +277,12 @@ def _day(draws: Draws) -> str:
 
 
 def _recurrences(draws: Draws) -> int:
-    """How often a name recurs blindly: mostly never or once, at times 5 times."""
+    """Number of blind mentions of a name: mostly 0 or 1, at most 5."""
     return int(5.99 * draws.uniform() ** _RARITY)
 
 
 def _introduce(story: Story, name: Name, cast: Sequence[Name]) -> None:
-    """The sentences that tell, or half tell, what a name is."""
+    """Adds the sentences that reveal, or half reveal, the type of a name."""
     draws = story.draws
     full, short = Mention(name.type, name.full), Mention(name.type, name.short)
     rivals = [Mention(n.type, n.short) for n in cast if n.role == "TEAM" and n is not name]
@@ -289,7 +295,7 @@ def _introduce(story: Story, name: Name, cast: Sequence[Name]) -> None:
         _tell(story, name.role, short, rivals)
     if name.role != "NATION" and draws.chance(0.3):
         story.say(draws.choice(HALF[name.type]), short)
-    # The city of a club, the founder of a firm: the same words with another type, as real news has them.
+    # The city of a club, the founder of a firm: the same words with another type, as in real news.
     namesake = _NAMESAKES.get(name.role)
     if namesake is not None and name.short[0] in name.full and draws.chance(0.15):
         _tell(story, namesake, Mention(namesake, name.short), ())
@@ -310,7 +316,7 @@ def _tell_initials(story: Story, full: Mention, short: Mention) -> None:
 
 
 def _mention_blindly(story: Story, mentions: Sequence[Mention]) -> None:
-    """Sentences with one to three different names that tell nothing of them."""
+    """Adds sentences with one to three different names that reveal nothing about their types."""
     draws = story.draws
     at = 0
     while at < len(mentions):
@@ -323,7 +329,7 @@ def _mention_blindly(story: Story, mentions: Sequence[Mention]) -> None:
 
 
 def _table(story: Story) -> None:
-    """Results and standings in capitals, or a weather table that looks much the same but lists places."""
+    """Adds results and standings in capitals, or a weather table that looks much the same but lists places."""
     draws = story.draws
     weather = draws.chance(0.3)
     kind = "LOC" if weather else "ORG"

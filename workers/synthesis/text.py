@@ -1,7 +1,7 @@
-"""The wording of synthetic news: sentence patterns by how much they tell of a name's type.
+"""Sentence patterns and words of synthetic news; patterns are grouped by how much they reveal of a name's type.
 
-In a pattern ``{X}``, ``{Y}`` and ``{Z}`` are mentions of names and ``<noun>`` is a draw from
-`WORDS`. Patterns are split at blanks and start without a capital; the writer capitalises.
+In a pattern, ``{X}``, ``{Y}`` and ``{Z}`` are mentions of names, and ``<noun>`` is a random word of that list in
+`WORDS`. Patterns are split at blanks. They start without a capital; the writer adds it.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ BLIND_LISTS: tuple[str, ...] = (
     "among them were {X} , {Y} and {Z} .",
     "also : {X} , {Y} , {Z} .",
 )
-# What stands here may be a person or an organisation, or an organisation or a place: half telling.
+# Half telling: the name may be a person or an organisation, or an organisation or a place.
 HALF: dict[str, tuple[str, ...]] = {
     "PER": (
         "{X} said so on <day> .",

@@ -346,7 +346,7 @@ def _item(
     parent: Ints,
     involved: NDArray[np.bool_],
 ) -> None:
-    """Notes an item under its key on its side or, once all are noted, joins its sentence with those of the other side."""
+    """Notes an item by key on its side or, once all are noted, joins its sentence with those of the other side."""
     kind, start, end, sentence = item
     if key == NO_KEY or sides.number[key] < 0:
         return

@@ -1,1 +1,1 @@
-"""Models learned as arrays and kernels: data, objectives, gradients, and the ways to an optimum."""
+"""Estimation of models over arrays: training data, objectives, gradients and optimisers."""

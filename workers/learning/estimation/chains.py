@@ -1,9 +1,9 @@
-"""Labelled chains as a trainer sees them: which features each token has, and its gold label.
+"""Training data of a linear chain: the features and the gold label of each token.
 
-Attributes that the same tokens have cannot be told apart: under a quadratic prior their weights are equal at the
-optimum and, from equal starts, after every step of a gradient method. So they are one *class* of m attributes, and
-its coordinate u = √m · w with the feature value √m has the same objective, prior, gradients and steps as the m
-weights w by themselves. On newswire less than half of the attributes are left.
+Attributes that occur on the same tokens cannot be told apart. Under a quadratic prior their weights are equal at the
+optimum and, from equal starts, after every step of a gradient method. So m such attributes become one *class*. Its
+coordinate u = √m · w, with the feature value √m, has the same objective, prior, gradients and steps as the m single
+weights w. On newswire this leaves fewer than half as many classes as there are attributes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ from concord.workers.features.incidence import Incidence, Lists
 
 
 class FeatureRules(NamedTuple):
-    """Which pairs of an attribute, or a label before, and a label get a weight; as CRFsuite's options of that name."""
+    """Rules that decide which features get a weight, as CRFsuite's options of the same names.
+
+    ``min_freq``: smallest count in gold of a pair (attribute, label) or (label before, label) that gets a weight
+    ``possible_states``: may pairs of attribute and label that never occur in gold have a weight?
+    ``possible_transitions``: the same for pairs of neighbouring labels
+    """
 
     min_freq: float
     possible_states: bool
@@ -29,7 +34,12 @@ class FeatureRules(NamedTuple):
 
 
 class GoldChains(NamedTuple):
-    """Sentences ``bounds`` (S + 1,) of N tokens, and the gold label (N,) of each, below ``width``."""
+    """Gold labels of N tokens in S sentences.
+
+    ``bounds`` (S + 1,): sentence s has the tokens from bounds[s] to bounds[s + 1], exclusive
+    ``labels`` (N,): gold label of each token
+    ``width``: the number of labels L
+    """
 
     bounds: Ints
     labels: Ids
@@ -37,9 +47,11 @@ class GoldChains(NamedTuple):
 
 
 class TokenFeatures(NamedTuple):
-    """The classes of each token: those of token t are ``ids[start[t]:start[t + 1]]``, and class c counts ``value[c]``.
+    """The classes of each token, with their feature values.
 
-    start (N + 1,); ids, one a class of a token; value (C,).
+    ``start`` (N + 1,): token t has the classes ids[start[t]:start[t + 1]]
+    ``ids``: classes of all tokens, one token after the other
+    ``value`` (C,): feature value of each class
     """
 
     start: Ints
@@ -48,14 +60,18 @@ class TokenFeatures(NamedTuple):
 
 
 class ChainWeights(NamedTuple):
-    """Coordinates by what they weigh, in nats: states (C, L) classes by label, transitions (L, L) pairs of labels."""
+    """Coordinates of a point, in nats.
+
+    ``states`` (C, L): of each class with each label
+    ``transitions`` (L, L): of each pair of neighbouring labels, the earlier one first
+    """
 
     states: Floats
     transitions: Floats
 
 
 class ChainMasks(NamedTuple):
-    """Which of `ChainWeights` there are: states (C, L), transitions (L, L)."""
+    """Masks of the coordinates that may differ from 0: states (C, L) and transitions (L, L), as in `ChainWeights`."""
 
     states: Mask
     transitions: Mask
@@ -63,11 +79,15 @@ class ChainMasks(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TrainingChains:
-    """Labelled tokens by groups of classes of attributes, and the features that may have a weight.
+    """Labelled tokens with their features, and masks of the features that may have a weight; all other weights stay 0.
 
-    ``groups`` are those of each token, ``members`` the classes of each group, see `Incidence`. Attribute a is of
-    class ``class_of[a]`` (A,), whose feature value is ``value`` (C,). Only where ``states`` (C, L) and
-    ``transitions`` (L, L) say so is there a weight, elsewhere it stays 0.
+    ``groups``: groups of each token, see `Incidence`
+    ``members``: classes of each group
+    ``class_of`` (A,): class of each attribute
+    ``value`` (C,): feature value of each class
+    ``gold``: gold labels
+    ``states`` (C, L): may the class have a weight for the label?
+    ``transitions`` (L, L): may the pair of neighbouring labels have a weight?
     """
 
     groups: Lists
@@ -80,7 +100,7 @@ class TrainingChains:
 
     @classmethod
     def of(cls, found: Incidence, gold: GoldChains, rules: FeatureRules) -> TrainingChains:
-        """TrainingChains of an incidence, with the features that the rules allow."""
+        """Training data of an incidence of tokens and attributes, with the features that the rules allow."""
         class_of, first = _classes(found)
         alone = np.zeros(len(found.attributes), np.bool_)
         alone[first] = True
@@ -100,7 +120,7 @@ class TrainingChains:
 
     @property
     def size(self) -> int:
-        """The number of coordinates: of all classes by label, then of all transitions."""
+        """The number of coordinates of a point: C · L of classes, then L · L of transitions."""
         return self.states.size + self.transitions.size
 
     @cached_property
@@ -115,7 +135,7 @@ class TrainingChains:
 
     @property
     def allowed(self) -> ChainMasks:
-        """Where there is a weight."""
+        """Masks of the coordinates that may have a weight."""
         return ChainMasks(self.states, self.transitions)
 
     @cached_property
@@ -129,17 +149,20 @@ class TrainingChains:
         return self.members.turned(len(self.value))
 
     def parts(self, point: Floats) -> ChainWeights:
-        """Views of a point (size,)."""
+        """The two parts of a point (size,), as views."""
         cut = self.states.size
         return ChainWeights(point[:cut].reshape(self.states.shape), point[cut:].reshape(self.transitions.shape))
 
     def weights(self, point: Floats) -> tuple[Floats, Floats]:
-        """Weights of a point: of each attribute (A, L), and of the transitions (L, L)."""
+        """Weights of a point, in nats: of each attribute (A, L), and of the transitions (L, L)."""
         states, transitions = self.parts(point)
         return (states / self.value[:, None])[self.class_of], transitions.copy()
 
     def point(self, weights: Floats, transitions: Floats) -> Floats:
-        """The point (size,) nearest to such weights: a class has the mean of its attributes'."""
+        """The point (size,) nearest to weights of attributes (A, L) and transitions (L, L).
+
+        Each class gets the mean weight of its attributes; weights that are not allowed become 0.
+        """
         states = np.zeros(self.states.shape)
         np.add.at(states, self.class_of, weights)
         states *= self.states / self.value[:, None]
@@ -149,8 +172,8 @@ class TrainingChains:
 def _classes(found: Incidence) -> tuple[Ids, Ids]:
     """(A,) the class of each attribute, and (C,) the first attribute of each class, ascending.
 
-    Attributes are told apart by two sums of 64 random bits a token; that any two of ten million collide has a
-    chance below 10^−24.
+    Attributes are compared by two hashes, each a sum of 64 random bits per token. Among ten million attributes, the
+    probability that any two different ones collide is below 10^−24.
     """
     keys = np.zeros((2, len(found.attributes)), np.uint64)
     for key, seed in zip(keys, (1, 2), strict=True):
@@ -170,9 +193,9 @@ def _classes(found: Incidence) -> tuple[Ids, Ids]:
 
 
 def _by_first_token(groups: Lists, count: int) -> tuple[Lists, Ids]:
-    """The groups numbered by the first token that has them, so that a token finds its own close to each other.
+    """The groups renumbered by the first token that has them, and the old number of each.
 
-    Also the old number of each. It halves the time of an evaluation.
+    The groups of a token then lie close together in memory, which halves the time of an evaluation.
     """
     first = np.empty(count, np.int64)
     _find_first(*groups, first)
@@ -188,7 +211,7 @@ def _allowed(counts: Floats, least: float, everything: bool) -> Mask:  # noqa: F
 
 
 def _state_counts(groups: Lists, members: Lists, classes: int, gold: GoldChains) -> Floats:
-    """(C, L) tokens with a class and a gold label."""
+    """(C, L) number of tokens with each class and gold label."""
     by_group, by_class = np.zeros((len(members), gold.width)), np.zeros((classes, gold.width))
     _count_labels(*groups, gold.labels, by_group)
     _count_members(*members, by_group, by_class)
@@ -196,7 +219,7 @@ def _state_counts(groups: Lists, members: Lists, classes: int, gold: GoldChains)
 
 
 def transition_counts(gold: GoldChains, share: Floats | None = None) -> Floats:
-    """(L, L) pairs of neighbouring gold labels; a pair counts by the ``share`` (N,) of its second token, or once."""
+    """(L, L) counts of neighbouring gold labels; each pair counts as the ``share`` (N,) of its second token, or 1."""
     inside = np.ones(len(gold.labels), np.bool_)
     inside[gold.bounds[:-1]] = False
     here = np.flatnonzero(inside)
@@ -207,7 +230,7 @@ def transition_counts(gold: GoldChains, share: Floats | None = None) -> Floats:
 
 @kernel_in_place
 def score_tokens(features: TokenFeatures, states: Floats, first: int, last: int, scores: Floats) -> None:
-    """Writes what the classes of each token from ``first`` to ``last`` are worth to ``scores`` (n, L), row by row."""
+    """Writes the scores of the tokens from ``first`` to ``last`` (exclusive) to ``scores`` (n, L), in nats."""
     width = states.shape[1]
     start, ids, value = features
     for t in range(first, last):
@@ -221,7 +244,7 @@ def score_tokens(features: TokenFeatures, states: Floats, first: int, last: int,
 
 @kernel_in_place
 def _sum_hashes(start: Ints, ids: Ids, seed: np.uint64, sums: NDArray[np.uint64]) -> None:
-    """Adds 64 bits that depend on the seed and on t alone to sums[g] of every group g of each t."""
+    """Adds to sums[g], for each token t of group g, 64 random bits that depend on the seed and on t alone."""
     for t in range(len(start) - 1):
         bits = seed + np.uint64(t + 1) * np.uint64(0x9E3779B97F4A7C15)
         bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

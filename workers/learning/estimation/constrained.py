@@ -1,14 +1,14 @@
-"""The averaged perceptron under constraints: Chang, Ratinov & Roth (2008), algorithm 1, document by document.
+"""Averaged perceptron under constraints: Chang, Ratinov & Roth (2008), algorithm 1, document by document.
 
-A document is answered by w and ρ together, ŷ = argmax w · f(x, y) − Σ_k ρ_k d_k(x, y), with d the degrees of the
-constraints' rows, and moves both towards gold y*:
+The answer to a document maximises the model's score minus the penalties, ŷ = argmax w · f(x, y) − Σ_k ρ_k d_k(x, y),
+where d_k is the degree of constraint k: the sum over its rows. Each answer moves w and ρ towards gold y*:
 
     w ← w + f(x, y*) − f(x, ŷ),    ρ_k ← max(0, ρ_k + d_k(x, ŷ) − d_k(x, y*)).
 
-As printed, line 9 has the opposite sign; with that, constraints that answers break more than gold would lose weight.
-Both are averaged over all documents that were looked at. Weights that are not learned stay as declared, and so do hard
-ones and those of agreements. Chang's degree is the number of prefixes that break a constraint; ours is the slack of its
-rows, which is the same for a start, a change off punctuation, a listed word and each further run of a field.
+Line 9 is printed with the opposite sign; then a constraint that answers break more than gold would lose weight. Both w
+and ρ are averaged over all documents visited. Weights that are not learned stay as declared, and so do hard ones and
+those of agreements. Chang's degree is the number of prefixes that break a constraint. Ours is the excess of its rows,
+which is the same for a start, a change off punctuation, a listed word and each further run of a field.
 """
 
 from __future__ import annotations
@@ -34,7 +34,12 @@ from concord.workers.learning.estimation.perceptron import AveragedWeights, corr
 
 
 class Point(NamedTuple):
-    """Weights of a chain's features, states (C, W) and transitions (W, W), and ``penalty`` (K,) of the constraints."""
+    """Weights that training moves, in nats, for W labels of the chains and K constraints.
+
+    ``states`` (C, W): coordinates of the classes by label
+    ``transitions`` (W, W): coordinates of pairs of neighbouring labels
+    ``penalty`` (K,): weight of each constraint
+    """
 
     states: Floats
     transitions: Floats
@@ -42,7 +47,11 @@ class Point(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """What a pass met: wrong labels, and documents whose answer had to break something hard."""
+    """Result of one pass over the documents.
+
+    ``wrong``: number of wrong labels in the answers
+    ``relaxed``: number of documents without an answer that keeps all hard constraints
+    """
 
     wrong: int
     relaxed: int
@@ -50,8 +59,13 @@ class Pass(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Grounded:
-    """A document: its id, its sentences (from ``first`` to ``last``, exclusive), its problem without scores, and the
-    degrees (K,) of its constraints in gold."""
+    """A document with its constraints grounded.
+
+    ``doc_id``: its id
+    ``first``, ``last``: its sentences, ``last`` exclusive
+    ``problem``: its constraints, with model scores of 0
+    ``gold`` (K,): degree of each constraint under the gold labels
+    """
 
     doc_id: str
     first: int
@@ -62,7 +76,16 @@ class Grounded:
 
 @dataclass(frozen=True, eq=False)
 class ConstrainedPerceptron:
-    """``order`` (W,) are the chains' labels among those of the label set; ``learned`` (K,) whose penalty is."""
+    """The learner: training data, constraints and the engine that answers.
+
+    ``chains``: features and gold labels of all sentences
+    ``labels``: the label set of L labels
+    ``order`` (W,): id in the label set of each label of the chains
+    ``documents``: the documents of these sentences, with their constraints
+    ``learned`` (K,): marks the constraints whose penalty is learned
+    ``decoder``: engine that answers a document
+    ``relaxed_weight``: penalty in nats of a broken hard constraint, where nothing keeps all of them
+    """
 
     chains: TrainingChains
     labels: LabelSet
@@ -73,7 +96,10 @@ class ConstrainedPerceptron:
     relaxed_weight: float
 
     def run(self, point: Point, passes: int, rng: np.random.Generator) -> Iterator[Pass]:
-        """Moves ``point`` in place, to the mean after the last pass; ``rng`` decides the order of documents."""
+        """Moves ``point`` in place, one pass after the other; after the last pass it is the mean over all documents.
+
+        ``rng`` decides the order of the documents.
+        """
         late = np.zeros_like(point.states), np.zeros_like(point.transitions)
         penalties, count = np.zeros_like(point.penalty), len(self.documents)
         for number in range(passes):
@@ -89,7 +115,7 @@ class ConstrainedPerceptron:
             yield Pass(wrong, relaxed)
 
     def _step(self, document: Grounded, point: Point, late: tuple[Floats, Floats], seen: int) -> Pass:
-        """One document: the answer under the point, and the point moved towards gold."""
+        """Answers one document and moves the point towards gold; ``seen`` documents came before."""
         found, broken = answer(self._scored(document, point), document.doc_id, self.decoder, self.relaxed_weight)
         chains, bounds = self.chains, self.chains.gold.bounds
         answers, begin = self._place[found], bounds[document.first]
@@ -104,13 +130,13 @@ class ConstrainedPerceptron:
 
     @cached_property
     def _place(self) -> Ids:
-        """(L,) which of the chains' labels each label is; 0 for those that no answer has."""
+        """(L,) the inverse of ``order``: number of each label among the chains' labels; 0 for labels not in gold."""
         place = np.zeros(len(self.labels), np.int32)
         place[self.order] = np.arange(len(self.order))
         return place
 
     def _scored(self, document: Grounded, point: Point) -> Problem:
-        """The problem under the point; labels that were never seen are impossible."""
+        """The problem of a document with scores and penalties of the point; labels not in gold are impossible."""
         empty = document.problem.potentials
         scores = np.zeros((len(empty.unary), len(self.order)))
         chains = self.chains
@@ -127,9 +153,9 @@ class ConstrainedPerceptron:
 def answer(
     problem: Problem, doc_id: str, decoder: Decoder, relaxed_weight: float, *, incumbent: Labels | None = None
 ) -> tuple[Labels, bool]:
-    """(n,) the answer, and whether nothing that keeps what is hard was found, so that it was relaxed.
+    """(n,) the answer, and whether hard constraints were relaxed because no labelling that keeps them was found.
 
-    ``incumbent`` (n,) is what the search begins with.
+    ``incumbent`` (n,) is the labelling that the search starts from.
     """
     decoded = decoder(Prepared.of(problem), doc_id, incumbent=incumbent)
     if decoded.objective > -np.inf:
@@ -138,19 +164,19 @@ def answer(
 
 
 def under(problem: Problem, learned: Mask, penalty: Floats) -> Problem:
-    """The problem where rows of what is ``learned`` (K,) cost ``penalty`` (K,), without those that cost nothing."""
+    """The problem with ``penalty`` (K,) as weight of the ``learned`` (K,) constraints; rows of weight 0 are dropped."""
     constraint = problem.rows.constraint
     weight = np.where(learned[constraint], penalty[constraint], problem.rows.weight)
     return replace(problem, rows=selected(replace(problem.rows, weight=weight), weight > 0))
 
 
 def stepped(penalty: Floats, learned: Mask, step: Floats) -> None:
-    """Moves those of ``penalty`` (K,) that are learned by ``step`` (K,), in place, to 0 at least."""
+    """Adds ``step`` (K,) to the learned penalties (K,), in place; none falls below 0."""
     penalty[learned] = np.maximum(0.0, penalty + step)[learned]
 
 
 def grounded(batch: Batch, constraints: ConstraintSet, labels: LabelSet) -> list[Grounded]:
-    """The constraints on every document of a batch with gold labels."""
+    """The documents of a batch with gold labels, with their constraints grounded."""
     assert batch.labels is not None
     gold, bounds = labels.encode(batch.labels.strings()), batch.doc_starts
     nothing = np.zeros((batch.token_count, len(labels)))
@@ -165,7 +191,7 @@ def grounded(batch: Batch, constraints: ConstraintSet, labels: LabelSet) -> list
 
 
 def degrees(problem: Problem, labels: Labels) -> Floats:
-    """(K,) the degree of each constraint's rows under a labelling."""
+    """(K,) degree of each constraint under a labelling, summed over its rows."""
     size = len(problem.constraint_names)
     found: Floats = np.bincount(problem.rows.constraint, problem.rows.degree(labels), size).astype(np.float64)
     return found

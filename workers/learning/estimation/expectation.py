@@ -1,18 +1,19 @@
-"""Expectation maximisation for a hidden Markov model: it labels what has no labels, and learns from that.
+"""Expectation maximisation for a hidden Markov model: it labels unlabelled documents, and learns from those labels.
 
-Soft (Baum & Welch; Stokman 2011 eq. 2–5 and 8–16): each label counts by its probability given all words. Hard: the best
-labelling counts, and no other. Sums over labellings are scaled at each token, see
-`workers.learning.estimation.objective`.
+Soft (Baum & Welch; Stokman 2011 eq. 2–5 and 8–16): each label counts as its probability given all words. Hard: only the
+best labelling counts. Sums over labellings are scaled at each token, see `workers.learning.estimation.objective`.
 
-What is labelled takes part in one of two ways. *Counts* (Nigam, McCallum, Thrun & Mitchell 2000): those of either
-corpus are added up, the expected ones by a weight, on top of what smoothing imagined of the labelled documents. That is
-fixed, so
+Labelled and unlabelled documents are joined in one of two ways:
 
-    weight · log p(unlabelled words) + Σ evidence · log p
+- *Counts* (Nigam, McCallum, Thrun & Mitchell 2000): expected counts of the unlabelled documents, times a weight, are
+  added to the smoothed counts of the labelled ones. The latter are fixed, so smoothing is a prior, and
 
-never falls: smoothing is a prior here. *Models* (Chang, Ratinov & Roth 2008, algorithm 2 line 8, without constraints):
-a model of expected counts alone is smoothed anew and mixed with that of the labelled documents. What is imagined then
-changes with every iteration, and the mixture is not the likeliest model of anything: there the likelihood may fall.
+      weight · log p(unlabelled words) + Σ evidence · log p
+
+  never falls.
+- *Models* (Chang, Ratinov & Roth 2008, algorithm 2 line 8, without constraints): a model of the expected counts alone
+  is smoothed by itself, and mixed with the model of the labelled documents. Its smoothing changes with every iteration,
+  and the mixture maximises no likelihood, so the likelihood may fall.
 """
 
 from __future__ import annotations
@@ -43,21 +44,33 @@ from concord.workers.models.settings import HmmSettings
 
 
 class ExpectedWords(NamedTuple):
-    """Sentences ``bounds`` (S + 1,) of N tokens without labels, and the row of each token's word (N,), of V."""
+    """Unlabelled text: N tokens in S sentences, with V distinct words.
+
+    ``bounds`` (S + 1,): first token of each sentence, and N
+    ``word`` (N,): number of each token's word
+    """
 
     bounds: Ints
     word: Ints
 
 
 class Expected(NamedTuple):
-    """Expected counts, and log p of all words, or of the words and their best labels together, in nats."""
+    """Result of an expectation step.
+
+    ``counts``: expected counts
+    ``score``: in nats, log p of all words if soft; log p of the words with their best labels if hard
+    """
 
     counts: HmmCounts
     score: float
 
 
 class ExpectationStep(NamedTuple):
-    """A model, and what it was to make small when its words were labelled, in nats."""
+    """One iteration.
+
+    ``tables``: the new model
+    ``loss``: nats; minus the aim of the model before, whose labels the new one is learned from
+    """
 
     tables: Tables
     loss: float
@@ -67,7 +80,7 @@ Expect = Callable[[Tables, ExpectedWords, LabelSet], Expected]
 
 
 def expected_by_all(tables: Tables, words: ExpectedWords, labels: LabelSet) -> Expected:
-    """Counts of every legal labelling by its probability. Raises `ValueError` where a sentence has none."""
+    """Soft counts: each legal labelling counts as its probability. Raises `ValueError` if a sentence has none."""
     p = _potentials(tables, words, labels)
     scores, factors, room = p.unary.copy(), np.exp(p.transition), ChainRoom.of(words.bounds, len(labels))
     total = add_expected(scores, factors, words.bounds, room)
@@ -79,7 +92,7 @@ def expected_by_all(tables: Tables, words: ExpectedWords, labels: LabelSet) -> E
 
 
 def expected_by_best(tables: Tables, words: ExpectedWords, labels: LabelSet) -> Expected:
-    """Counts of the best legal labelling."""
+    """Hard counts: those of the best legal labelling."""
     found, scores = best_labels(_potentials(tables, words, labels))
     gold = GoldChains(words.bounds, found, len(labels))
     return Expected(counted(gold, words.word, len(tables.word)), float(scores.sum()))
@@ -91,9 +104,10 @@ EXPECT: dict[str, Expect] = {"soft": expected_by_all, "hard": expected_by_best}
 def improved(
     labelled: HmmCounts, shape_of: Ints, words: ExpectedWords, labels: LabelSet, settings: HmmSettings
 ) -> Iterator[ExpectationStep]:
-    """Models one better than the other (see above), the first from the model of what is ``labelled``.
+    """The model of each iteration, until the loss changes by less than ``settings.change`` nats a token.
 
-    ``shape_of`` (V,) is of the words of both corpora.
+    The first expectation uses the model of the ``labelled`` counts alone. ``shape_of`` (V,) numbers the shape of each
+    word of both corpora.
     """
     expect, mix = EXPECT[settings.em], MIXTURES[settings.mixing](labelled, shape_of, settings)
     tables, before = estimated(labelled, shape_of), np.inf
@@ -108,25 +122,25 @@ def improved(
 
 
 class MixedCounts:
-    """Counts of either corpus added up; smoothing stays that of the labelled one."""
+    """Sum of the smoothed labelled counts and the weighted expected counts; the smoothing is fixed."""
 
     def __init__(self, labelled: HmmCounts, shape_of: Ints, settings: HmmSettings) -> None:
         self._fixed = evidence(labelled, shape_of)
         self._weight = settings.weight
 
     def __call__(self, counts: HmmCounts) -> Tables:
-        """The likeliest model."""
+        """The model of maximum likelihood, given expected counts."""
         return added(self._fixed, counts, self._weight)
 
     def aim(self, tables: Tables, score: float) -> float:
-        """What never falls, in nats; ``score`` is of the unlabelled words."""
+        """The quantity that never falls, in nats; ``score`` is log p of the unlabelled words."""
         emission = np.concatenate([tables.word, tables.shape]).T
         logs = zip(self._fixed, (tables.initial, tables.transition, emission), strict=True)
         return self._weight * score + float(sum((counts * log).sum() for counts, log in logs))
 
 
 class MixedModels:
-    """Probabilities of a model of either corpus, each smoothed by itself."""
+    """Mixture of two models, one of labelled and one of expected counts, each smoothed by itself."""
 
     def __init__(self, labelled: HmmCounts, shape_of: Ints, settings: HmmSettings) -> None:
         self._first = estimated(labelled, shape_of)
@@ -134,13 +148,13 @@ class MixedModels:
         self._gamma = settings.gamma
 
     def __call__(self, counts: HmmCounts) -> Tables:
-        """The mixture."""
+        """The mixture, given expected counts."""
         learned = estimated(counts, self._shape_of)
         pairs = zip(self._first, learned, strict=True)
         return Tables(*(mixed(first, new, self._gamma) for first, new in pairs))
 
     def aim(self, tables: Tables, score: float) -> float:
-        """The score itself: no aim is known that every iteration comes nearer to."""
+        """The score itself: no quantity is known that every iteration improves."""
         del tables
         return score
 
@@ -149,7 +163,7 @@ MIXTURES: dict[str, type[MixedCounts | MixedModels]] = {"counts": MixedCounts, "
 
 
 def added(fixed: Evidence, counts: HmmCounts, weight: float) -> Tables:
-    """The likeliest model of evidence and of expected counts at a weight."""
+    """The model of maximum likelihood for fixed evidence plus ``weight`` times expected counts."""
     emission = fixed.emission.copy()
     emission[:, : counts.word.shape[1]] += weight * counts.word
     total = Evidence(fixed.initial + weight * counts.initial, fixed.transition + weight * counts.transition, emission)
@@ -164,9 +178,9 @@ def _potentials(tables: Tables, words: ExpectedWords, labels: LabelSet) -> Poten
 
 @kernel_in_place
 def add_expected(scores: Floats, factors: Floats, bounds: Ints, room: ChainRoom) -> float:
-    """Log of the sum over all labellings of some sentences, in nats; infinite where one has none.
+    """Log partition function, summed over some sentences, in nats; infinite if a sentence has no possible labelling.
 
-    Turns ``scores`` (N, L) into p(y_t), and adds p(y_t−1, y_t) / factor to the room's joint.
+    Turns ``scores`` (N, L) into marginals p(y_t), and adds p(y_t−1, y_t) / factor to the room's joint.
     """
     total = 0.0
     for s in range(len(bounds) - 1):

@@ -1,13 +1,13 @@
-"""A hidden Markov model from counts, smoothed by Witten and Bell; counts may be expected ones, of parts of tokens.
+"""Hidden Markov model estimated from counts, with Witten-Bell smoothing; expected counts may be fractions.
 
-Of counts c(i, ·) of T kinds, C in all, and a coarser distribution q over the same things,
+With T distinct outcomes among the C observations in context i, and a coarser distribution q over the outcomes,
 
     p(j | i) = (c(i, j) + T · q(j)) / (C + T)
 
-(Witten & Bell 1991): the more kinds of things were seen, the likelier is another. T · q are what smoothing imagines to
-have been seen. Labels back off to how often each is there, words to their shape, shapes to one another; a label that
-was never seen has q alone, so all stays finite. Chang, Ratinov & Roth (2008) name no smoothing for their HMM, and it
-decides everything.
+(Witten & Bell 1991): the more distinct outcomes were seen, the likelier is a new one. T · q are the counts that
+smoothing adds. The coarser distribution of labels is their overall frequency; of words, their shapes; of shapes, a
+uniform one. A context that was never seen has q alone, so all log probabilities stay finite. Chang, Ratinov & Roth
+(2008) name no smoothing for their HMM, but results depend on it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,12 @@ from concord.workers.models.hmm import Tables
 
 
 class HmmCounts(NamedTuple):
-    """How often: ``initial`` (L,) a label opens a sentence, ``transition`` (L, L) follows another, ``word`` (L, V) goes
-    with each word."""
+    """Counts, possibly expected ones, for L labels and V words.
+
+    ``initial`` (L,): sentences that the label opens
+    ``transition`` (L, L): pairs of neighbouring labels, the earlier one first
+    ``word`` (L, V): tokens of each word with the label
+    """
 
     initial: Floats
     transition: Floats
@@ -31,8 +35,11 @@ class HmmCounts(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """Counts with those that smoothing imagines; ``emission`` (L, V + S + 1): words, then a word that was never seen of
-    each shape, as in `Tables`."""
+    """Smoothed counts, for L labels, V words and S shapes.
+
+    ``initial`` (L,), ``transition`` (L, L): as in `HmmCounts`
+    ``emission`` (L, V + S + 1): of each word, then of an unseen word of each known shape, then of an unknown shape
+    """
 
     initial: Floats
     transition: Floats
@@ -40,7 +47,7 @@ class Evidence(NamedTuple):
 
 
 def counted(gold: GoldChains, word: Ints, words: int, share: Floats | None = None) -> HmmCounts:
-    """Counts of chains of labels, and of their words (N,), of ``words`` kinds; a token counts by its ``share`` (N,)."""
+    """Counts of labelled tokens with words (N,) below ``words``; each token counts as its ``share`` (N,), or 1."""
     size, labels, first = gold.width, gold.labels.astype(np.int64), gold.bounds[:-1]
     together = np.bincount(labels * words + word, share, size * words).reshape(size, words)
     opening = np.bincount(labels[first], None if share is None else share[first], size)
@@ -48,7 +55,7 @@ def counted(gold: GoldChains, word: Ints, words: int, share: Floats | None = Non
 
 
 def evidence(counts: HmmCounts, shape_of: Ints) -> Evidence:
-    """The counts smoothed; ``shape_of`` (V,) numbers the shape of each word."""
+    """The smoothed counts; ``shape_of`` (V,) numbers the shape of each word."""
     label = label_shares(counts)
     return Evidence(
         witten_bell(counts.initial[None], label)[0], witten_bell(counts.transition, label), _emission(counts, shape_of)
@@ -56,7 +63,7 @@ def evidence(counts: HmmCounts, shape_of: Ints) -> Evidence:
 
 
 def label_shares(counts: HmmCounts) -> Floats:
-    """(L,) how often each label is there, one token more of each imagined."""
+    """(L,) relative frequency of each label, with one token of each added."""
     often = counts.word.sum(axis=1) + 1.0
     shares: Floats = often / often.sum()
     return shares
@@ -67,7 +74,7 @@ def _emission(counts: HmmCounts, shape_of: Ints) -> Floats:
     shapes = int(shape_of.max(initial=-1)) + 1
     by_shape = np.zeros((size, shapes + 1))
     np.add.at(by_shape.T, shape_of, counts.word.T)
-    # Of the words of a shape one was never seen: it stands for all such.
+    # Each shape has one more word than were seen: it stands for all unseen ones.
     kinds = np.append(np.bincount(shape_of, minlength=shapes), 0) + 1
     other = shares(witten_bell(by_shape, np.full(shapes + 1, 1.0 / (shapes + 1)))) / kinds
     coarser = np.concatenate([other[:, shape_of], other], axis=1)
@@ -75,9 +82,9 @@ def _emission(counts: HmmCounts, shape_of: Ints) -> Floats:
 
 
 def witten_bell(counts: Floats, coarser: Floats) -> Floats:
-    """(I, J) counts (I, J) and what is imagined beside them; ``coarser`` is q: (J,), or (I, J) where it differs by row.
+    """(I, J) counts plus T · q; ``coarser`` is q, of shape (J,), or (I, J) where it differs by row.
 
-    What was seen for a part of a token, below one, is that part of a kind.
+    A count below one adds only that fraction to T, the number of distinct outcomes; T is at least 1.
     """
     kinds = np.maximum(np.minimum(counts, 1.0).sum(axis=1), 1.0)
     smoothed: Floats = counts + kinds[:, None] * coarser
@@ -85,14 +92,14 @@ def witten_bell(counts: Floats, coarser: Floats) -> Floats:
 
 
 def shares(counts: Floats) -> Floats:
-    """Counts (..., J) as shares of their row."""
+    """Counts (..., J) divided by the sum of their row."""
     found: Floats = counts / counts.sum(axis=-1, keepdims=True)
     return found
 
 
 def likeliest(found: Evidence, words: int) -> Tables:
-    """The model under which the evidence is likeliest; ``words`` is V."""
-    with np.errstate(divide="ignore"):  # what has no evidence at all is impossible
+    """The model of maximum likelihood, in log probabilities; ``words`` is V."""
+    with np.errstate(divide="ignore"):  # an event without evidence is impossible
         initial, transition, emission = (np.log(shares(counts)) for counts in found)
     return Tables(
         initial,
@@ -103,12 +110,12 @@ def likeliest(found: Evidence, words: int) -> Tables:
 
 
 def estimated(counts: HmmCounts, shape_of: Ints) -> Tables:
-    """The smoothed model of these counts; ``shape_of`` (V,) numbers the shape of each word."""
+    """The model of smoothed counts; ``shape_of`` (V,) numbers the shape of each word."""
     return likeliest(evidence(counts, shape_of), len(shape_of))
 
 
 def mixed(first: Floats, learned: Floats, gamma: float) -> Floats:
-    """Log probabilities of a share γ of one model and the rest of another."""
-    with np.errstate(divide="ignore"):  # a share may be nothing
+    """Log probabilities of the mixture γ · first + (1 − γ) · learned, of log probabilities."""
+    with np.errstate(divide="ignore"):  # either share may be 0
         found: Floats = np.logaddexp(np.log(gamma) + first, np.log1p(-gamma) + learned)
     return found

@@ -1,7 +1,7 @@
-"""Down a smooth objective by L-BFGS: Nocedal (1980), with the step lengths of Lewis & Overton (2013).
+"""L-BFGS minimisation of a smooth objective: Nocedal (1980), with the line search of Lewis & Overton (2013).
 
-A library's would do, but for two things: its sums are BLAS's, which depend on the number of threads, and with
-millions of coordinates a bounded method's bookkeeping costs half as much again as the objective.
+A library is not used for two reasons: its sums come from BLAS and depend on the number of threads, and with millions of
+coordinates the bookkeeping of a bounded method adds half the cost of the objective.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from concord.workers.compiling.kernel import kernel_in_place
 LossAndGradient = Callable[[Floats], tuple[float, Floats]]
 
 MEMORY = 6
-"""Pairs of differences that stand for the curvature, as in CRFsuite."""
+"""Pairs of differences kept to approximate the curvature, as in CRFsuite."""
 DECREASE, CURVATURE = 1e-4, 0.9
-"""The weak Wolfe conditions: the share of the slope's promise that a step keeps, and of the slope that it leaves."""
+"""Constants of the weak Wolfe conditions: least decrease, and largest remaining slope, as fractions of the slope."""
 MOST_TRIALS = 30
-"""Step lengths tried: ten of them are a factor of a thousand."""
+"""Step lengths tried in one line search: ten doublings are a factor of a thousand."""
 PERIOD = 10
-"""Iterations over which the decrease is looked at."""
+"""Iterations over which the decrease is measured."""
 
 
 class LbfgsStep(NamedTuple):
-    """Where an iteration arrived, the objective there, and its gradient."""
+    """The point (n,) that an iteration reached, with the objective's value and gradient (n,) there."""
 
     point: Floats
     value: float
@@ -37,7 +37,12 @@ class LbfgsStep(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """When to stop: iterations; ‖gradient‖ / ‖point‖; and the relative decrease of `PERIOD` iterations."""
+    """Stopping rules; the first that is met ends the minimisation.
+
+    ``iterations``: so many iterations are done
+    ``gradient``: ‖gradient‖ / max(1, ‖point‖) is at most this
+    ``decrease``: the relative decrease over `PERIOD` iterations is below this
+    """
 
     iterations: int
     gradient: float = 1e-5
@@ -45,9 +50,10 @@ class Limits(NamedTuple):
 
 
 def minimise(function: LossAndGradient, start: Floats, limits: Limits) -> Iterator[LbfgsStep]:
-    """``start`` (n,) and the steps from there on; ends at the limits, or where no step along the direction goes down.
+    """Iterates of the minimisation, with ``start`` (n,) as the first one.
 
-    Holds 2 · `MEMORY` + 5 vectors of n numbers. The same steps for any number of threads.
+    Ends at the limits, or if the line search finds no step. Keeps 2 · `MEMORY` + 5 vectors of n numbers. The steps are
+    the same for any number of threads.
     """
     here = LbfgsStep(start, *function(start))
     yield here
@@ -68,7 +74,7 @@ def minimise(function: LossAndGradient, start: Floats, limits: Limits) -> Iterat
 
 
 class _Pair(NamedTuple):
-    """Differences of two points and of their gradients, and 1 / their product."""
+    """Change of the point (n,) and of the gradient (n,) in one step, and the inverse of their dot product."""
 
     point: Floats
     gradient: Floats
@@ -81,7 +87,7 @@ class _Pair(NamedTuple):
 
 
 def _direction(gradient: Floats, pairs: deque[_Pair]) -> Floats:
-    """The two loops: −H · gradient with the inverse curvature H that the pairs stand for."""
+    """Search direction −H · gradient by the two-loop recursion; the pairs define the inverse curvature H."""
     direction = -gradient
     if not pairs:
         return direction / max(1.0, _norm(gradient))
@@ -97,7 +103,7 @@ def _direction(gradient: Floats, pairs: deque[_Pair]) -> Floats:
 
 
 def _step(function: LossAndGradient, here: LbfgsStep, direction: Floats) -> LbfgsStep | None:
-    """A step that meets both Wolfe conditions, by doubling and halving; None where none was found."""
+    """A step that meets both Wolfe conditions, found by doubling and bisection; None if none was found."""
     slope = dot(here.gradient, direction)
     low, high, length = 0.0, math.inf, 1.0
     for _ in range(MOST_TRIALS):
@@ -119,7 +125,7 @@ def _norm(vector: Floats) -> float:
 
 
 def dot(one: Floats, other: Floats) -> float:
-    """Σ one · other, in an order that no thread changes."""
+    """Dot product, summed in an order that does not depend on the number of threads."""
     return float(np.einsum("i,i->", one, other))
 
 

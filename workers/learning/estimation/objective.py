@@ -1,10 +1,11 @@
-"""The objective of a linear-chain CRF: −log p(gold | tokens) + c2 · Σ w², in nats, and its gradient.
+"""Objective of a linear-chain CRF: −log p(gold | tokens) + c2 · Σ w², in nats, and its gradient.
 
-Lafferty et al. (2001); sums over labellings by the forward-backward recursions in probabilities, scaled to 1 at
+Lafferty et al. (2001). Sums over labellings come from the forward-backward recursions in probabilities, scaled to 1 at
 each token (Rabiner 1989 §V.A), so that few logarithms are taken.
 
-Sentences are cut into a fixed number of blocks, whose sums are added up in their order; everything else is computed
-for each group and class by itself. So threads take what comes next, and any number of them makes the same bytes.
+Sentences are cut into a fixed number of blocks, and the sums of the blocks are added in order. Everything else is
+computed for each group and class by itself. So threads can take the next free piece of work, and any number of threads
+gives the same bytes.
 """
 
 from __future__ import annotations
@@ -27,9 +28,12 @@ SENTENCE_BLOCKS = 64
 
 
 class ChainRoom(NamedTuple):
-    """What a kernel works in: p(y_t | tokens up to t) (n, L), one over the sums it was scaled by (n,), messages (L,).
+    """Workspace of the recursions, for sentences of at most n tokens.
 
-    ``joint`` (L, L) adds up p(y_t−1, y_t) / e^transition over all sentences.
+    ``forward`` (n, L): p(y_t | tokens up to t)
+    ``scale`` (n,): inverse of the sum that each row of ``forward`` was divided by
+    ``after``, ``come`` (L,): backward messages of one token
+    ``joint`` (L, L): sum of p(y_t−1, y_t) / e^transition over all sentences
     """
 
     forward: Floats
@@ -40,16 +44,16 @@ class ChainRoom(NamedTuple):
 
     @classmethod
     def of(cls, bounds: Ints, width: int) -> ChainRoom:
-        """Room for the longest of some sentences."""
+        """Workspace for the longest of some sentences."""
         longest = int(np.diff(bounds).max(initial=0))
         rows = np.zeros((longest, width)), np.zeros(longest), np.zeros(width), np.zeros(width)
         return cls(*rows, np.zeros((width, width)))
 
 
 class Objective:
-    """Called with a point (size,) of `TrainingChains`, gives the objective there and its gradient (size,).
+    """Function of a point (size,) of `TrainingChains` that returns the objective there and its gradient (size,).
 
-    It holds a row of L numbers for each token and each group beside the chains and their turned lists.
+    Beside the chains and their transposed lists it holds L numbers for each token and for each group.
     """
 
     def __init__(self, chains: TrainingChains, c2: float, *, threads: int | None = None) -> None:
@@ -61,7 +65,7 @@ class Objective:
         self._cuts = balanced(chains.gold.bounds)
 
     def __call__(self, point: Floats) -> tuple[float, Floats]:
-        """Objective in nats, and gradient; the objective is infinite where exponents leave the range of numbers."""
+        """Objective in nats, and gradient; the objective is infinite where an exponential overflows."""
         with ThreadPoolExecutor(self._threads) as pool:
             self._sums.score_groups(pool, self._chains.parts(point)[0])
             loss, pairs = self._sentences(pool, point)
@@ -69,7 +73,10 @@ class Objective:
         return loss + self._c2 * squared(point), gradient
 
     def _sentences(self, pool: Executor, point: Floats) -> tuple[float, Floats]:
-        """−log p(gold), and expected less observed pairs of labels (L, L); leaves the same of labels in the tokens."""
+        """Loss −log p(gold) in nats, and expected minus gold counts of pairs of labels (L, L).
+
+        Writes expected minus gold counts of each token's labels to ``_tokens`` (N, L).
+        """
         chains, gold = self._chains, self._chains.gold
         _, transitions = chains.parts(point)
         transitions, factors = transitions.copy(), np.exp(transitions)
@@ -95,12 +102,12 @@ class Objective:
 
 
 class ClassGradient(NamedTuple):
-    """What the gradient of classes is made of, beside the sums over their tokens.
+    """Inputs of the gradient of classes, beside the sums over their tokens.
 
-    value (C,): feature values.
-    decay: twice the prior's weight, in nats.
-    states (C, L): the weights.
-    allowed (C, L): where there is one.
+    ``value`` (C,): feature values
+    ``decay``: twice the prior's weight, in nats
+    ``states`` (C, L): the coordinates
+    ``allowed`` (C, L): marks the coordinates that may have a weight
     """
 
     value: Floats
@@ -110,9 +117,9 @@ class ClassGradient(NamedTuple):
 
 
 class TokenSums:
-    """From weights of classes to scores of tokens, and back from what tokens have to gradients of classes.
+    """Sums over features: scores of tokens from weights of classes, and gradients of classes from figures of tokens.
 
-    ``rows`` (G, L) are what the classes of each group are worth.
+    ``rows`` (G, L) are sums for each group.
     """
 
     def __init__(self, chains: TrainingChains) -> None:
@@ -120,19 +127,20 @@ class TokenSums:
         self.rows = np.zeros((len(chains.members), chains.gold.width))
 
     def score_groups(self, pool: Executor, states: Floats) -> None:
-        """Fills the rows from ``states`` (C, L)."""
+        """Fills the rows with the score of each group, given ``states`` (C, L)."""
         chains = self._chains
         _each(pool, len(self.rows), partial(_score_groups, chains.members, states, chains.value, self.rows))
 
     def score_tokens(self, pool: Executor, states: Floats, tokens: Floats) -> None:
-        """Writes what each token's classes are worth to ``tokens`` (N, L)."""
+        """Writes the score of each token and label, in nats, to ``tokens`` (N, L)."""
         self.score_groups(pool, states)
         _each(pool, len(tokens), partial(_sum_lists, self._chains.groups, self.rows, tokens))
 
     def gradient(self, pool: Executor, tokens: Floats, states: Floats, decay: float, gradient: Floats) -> None:
-        """Writes what classes have of ``tokens`` (N, L), and ``decay`` of the states, to ``gradient`` (C, L).
+        """Writes the gradient of each class to ``gradient`` (C, L).
 
-        The rows are lost.
+        It is the class's value times the sum of ``tokens`` (N, L) over its tokens, plus ``decay`` times its ``states``.
+        The rows are overwritten.
         """
         chains = self._chains
         _each(pool, len(self.rows), partial(_sum_lists, chains.tokens_of, tokens, self.rows))
@@ -141,24 +149,24 @@ class TokenSums:
 
 
 def squared(point: Floats) -> float:
-    """Σ x². Not by BLAS, whose sums depend on its threads."""
+    """Σ x², without BLAS, whose sums depend on the number of threads."""
     return float(np.einsum("i,i->", point, point))
 
 
 def balanced(bounds: NDArray[np.int64], blocks: int = SENTENCE_BLOCKS) -> NDArray[np.int64]:
-    """(blocks + 1,) cuts of the sentences into blocks of about as many tokens."""
+    """(blocks + 1,) cuts of the sentences into blocks of about equally many tokens."""
     return np.searchsorted(bounds, np.linspace(0, bounds[-1], blocks + 1)).astype(np.int64)
 
 
 def _each(pool: Executor, count: int, share: Callable[[int, int], Any]) -> None:
-    """Calls ``share`` on ranges that make up all of ``count``."""
+    """Calls ``share`` on consecutive ranges that together cover 0 to ``count``."""
     cuts = np.linspace(0, count, SENTENCE_BLOCKS + 1).astype(int).tolist()
     list(pool.map(share, cuts[:-1], cuts[1:]))
 
 
 @inner_in_place
 def _sum_rows(rows: Floats, ids: Ids, first: int, last: int, total: Floats) -> None:
-    """Writes to ``total`` (L,) the sum of the rows that ids[first] to ids[last − 1] name."""
+    """Writes to ``total`` (L,) the sum of the rows ids[first] to ids[last − 1]."""
     total[:] = 0.0
     for k in range(first, last):
         for y in range(len(total)):
@@ -167,7 +175,7 @@ def _sum_rows(rows: Floats, ids: Ids, first: int, last: int, total: Floats) -> N
 
 @kernel_in_place
 def _score_groups(lists: Lists, states: Floats, value: Floats, rows: Floats, first: int, last: int) -> None:
-    """Writes to rows[g] (L,) the score that the classes of group g give each label."""
+    """Writes to rows[g] (L,) the score of each label by the classes of group g."""
     start, ids = lists
     width = rows.shape[1]
     for g in range(first, last):
@@ -189,7 +197,7 @@ def _sum_lists(lists: Lists, rows: Floats, sums: Floats, first: int, last: int) 
 
 @kernel_in_place
 def _sum_groups(lists: Lists, rows: Floats, classes: ClassGradient, gradient: Floats, first: int, last: int) -> None:
-    """Writes to gradient[c] (L,) the sum over the groups of class c, and the prior's share."""
+    """Writes to gradient[c] (L,) the sum over the groups of class c, plus the gradient of the prior."""
     start, ids = lists
     value, decay, states, allowed = classes
     width = rows.shape[1]
@@ -211,9 +219,14 @@ def add_sentences(
     pairs: Floats,
     room: ChainRoom,
 ) -> float:
-    """−log p(gold) of some sentences, in nats; the scores of a token are the sum of the rows (·, L) that it names.
+    """Loss −log p(gold) of some sentences, in nats; infinite where an exponential overflows.
 
-    Writes expected less observed labels to ``tokens`` (N, L), and adds the same of pairs of labels to ``pairs`` (L, L).
+    ``lists``: rows of each token; a token's scores are their sum
+    ``rows`` (·, L): scores in nats
+    ``transitions`` (L, L): scores of pairs of labels, in nats
+    ``factors`` (L, L): e^transition
+    ``tokens`` (N, L): expected minus gold counts of labels are written here
+    ``pairs`` (L, L): expected minus gold counts of pairs of labels are added here
     """
     start, ids = lists
     bounds, gold, width = chains
@@ -241,7 +254,7 @@ def add_sentences(
 
 @inner_in_place
 def forward_scaled(scores: Floats, factors: Floats, room: ChainRoom) -> float:
-    """Log of the sum over all labellings of one sentence of n tokens, in nats.
+    """Log partition function of one sentence of n tokens, in nats; infinite where it is 0 or overflows.
 
     Turns ``scores`` (n, L) into e^(score − the token's largest). ``factors`` (L, L) are e^transition.
     """
@@ -277,7 +290,7 @@ def forward_scaled(scores: Floats, factors: Floats, room: ChainRoom) -> float:
 
 @inner_in_place
 def backward_scaled(scores: Floats, factors: Floats, room: ChainRoom) -> None:
-    """Turns what `forward_scaled` left in ``scores`` (n, L) into p(y_t); adds p(y_t−1, y_t) / factor to the joint."""
+    """Turns the ``scores`` (n, L) left by `forward_scaled` into p(y_t); adds p(y_t−1, y_t) / factor to the joint."""
     width = scores.shape[1]
     forward, scale, after, come, joint = room.forward, room.scale, room.after, room.come, room.joint
     after[:] = 1.0

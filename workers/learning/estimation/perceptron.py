@@ -1,8 +1,8 @@
-"""The averaged structured perceptron (Collins 2002, figure 2 and §2.3), over the chains of a CRF.
+"""Averaged structured perceptron (Collins 2002, figure 2 and §2.3), over the chains of a CRF.
 
-Sentence by sentence, with ŷ the best labelling under the weights so far and y gold, w ← w + f(y) − f(ŷ). The weights
-returned are the mean over all T sentences that were looked at, so that the last ones do not decide: of changes Δ_s,
-made at the s-th sentence,
+Each sentence moves the weights from the best labelling ŷ under them towards gold y: w ← w + f(y) − f(ŷ). The weights
+returned are the mean over all T sentences visited, so that the last ones do not decide. With Δ_s the change made at the
+s-th sentence,
 
     (1 / T) Σ_t w_t = w_T − (1 / T) Σ_s (s − 1) Δ_s.
 """
@@ -28,9 +28,9 @@ from concord.workers.learning.estimation.chains import (
 
 
 def run_passes(chains: TrainingChains, start: Floats, passes: int, rng: np.random.Generator) -> Iterator[int]:
-    """Moves ``start`` (size,) in place, to the mean after the last pass; gives the wrong labels that each pass met.
+    """Number of wrong labels in each pass; moves ``start`` (size,) in place, to the mean after the last pass.
 
-    ``rng`` decides in which order each pass takes the sentences.
+    ``rng`` decides the order of the sentences in each pass.
     """
     gold = chains.gold
     late = np.zeros_like(start)
@@ -47,19 +47,19 @@ def run_passes(chains: TrainingChains, start: Floats, passes: int, rng: np.rando
 
 
 class AveragedWeights(NamedTuple):
-    """The weights as they are now, and the late sums Σ (s − 1) Δ_s that become their mean."""
+    """The current weights w_t, and the sums Σ (s − 1) Δ_s from which their mean is computed at the end."""
 
     now: ChainWeights
     late: ChainWeights
 
 
 class AnswerRoom(NamedTuple):
-    """Workspace for the longest sentence, of n tokens.
+    """Workspace of Viterbi, for sentences of at most n tokens.
 
-    ``scores`` (n, L): of each token's labels, in nats
+    ``scores`` (n, L): scores of tokens, in nats
     ``before`` (n, L): messages of the recursion
     ``own`` (L,): scratch
-    ``answer`` (n,): best labels
+    ``answer`` (n,): the best labels
     """
 
     scores: Floats
@@ -78,7 +78,7 @@ def _pass(
     weights: AveragedWeights,
     room: AnswerRoom,
 ) -> int:
-    """One pass, ``seen`` sentences after the first. Returns the number of wrong labels."""
+    """Number of wrong labels in one pass, which moves the weights; ``seen`` sentences came before it."""
     wrong, width = 0, gold.width
     # A view: it follows the weights.
     edge = weights.now.transitions.reshape((1, width, width))
@@ -103,10 +103,12 @@ def correct(
     weights: AveragedWeights,
     seen: int,
 ) -> int:
-    """Moves the weights from an answer to gold on the sentence from token ``first`` to ``last`` (exclusive).
+    """Number of wrong labels in the answer to one sentence; moves the weights from the answer towards gold.
 
-    ``gold`` (N,) are the labels of all tokens, ``answer`` (n,) those of the sentence; ``seen`` sentences came before.
-    Returns the number of wrong labels.
+    ``gold`` (N,): gold labels of all tokens
+    ``answer`` (n,): answered labels of the sentence
+    ``first``, ``last``: tokens of the sentence, ``last`` exclusive
+    ``seen``: number of sentences, or documents, before this one
     """
     start, ids, value = features
     has_state, has_transition = allowed

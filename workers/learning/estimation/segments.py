@@ -1,9 +1,9 @@
-"""The objective of a semi-Markov CRF: −log p(gold segments | tokens) + c2 · Σ w², in nats, and its gradient.
+"""Objective of a semi-Markov CRF: −log p(gold segments | tokens) + c2 · Σ w², in nats, and its gradient.
 
-Sarawagi & Cohen (2004). Features of the tokens inside, first and last are those of a chain, three times over, in
-classes as `workers.learning.estimation.chains` has them; beside them stand the weights of whole segments, of lengths
-and of transitions. Sentences are cut into blocks as in `workers.learning.estimation.objective`: any number of threads
-makes the same bytes.
+Sarawagi & Cohen (2004). There are three sets of token features, each in classes as in
+`workers.learning.estimation.chains`: of the tokens inside a segment, of its first token and of its last. Whole
+segments, lengths and transitions have weights of their own. Sentences are cut into blocks as in
+`workers.learning.estimation.objective`, so any number of threads gives the same bytes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ from concord.workers.learning.estimation.objective import TokenSums, balanced, s
 from concord.workers.models.segments import SegmentCounts, Segments, SegmentScores, Whole, add_segments
 
 SEGMENT_BLOCKS = 16
-"""Fewer than a chain's: each has sums of its own for all whole segments."""
+"""Blocks of sentences; fewer than for chains, since each block keeps its own counts of all whole segments."""
 
 
 class GoldSegments(NamedTuple):
-    """The segments of N tokens that labels stand for, by K labels: the types in order, then outside if it is there.
+    """Gold segmentation of N tokens, by K labels of segments: the types in order, then outside if it occurs.
 
-    ``cut`` of them were longer than ``longest``.
+    ``segments``: the segmentation
+    ``width``: the number of labels K
+    ``longest``: length of the longest segment, in tokens
+    ``cut``: number of spans that were longer and had to be cut
     """
 
     segments: Segments
@@ -38,7 +41,10 @@ class GoldSegments(NamedTuple):
 
     @classmethod
     def of(cls, labels: LabelSet, ids: Labels, sentence_starts: Ints, most: int) -> GoldSegments:
-        """Spans of labels (N,), cut after every ``most`` tokens; a token outside of them is a segment by itself."""
+        """Segments of token labels (N,): spans, cut after every ``most`` tokens; each token outside is one by itself.
+
+        ``sentence_starts``: the first token of each sentence
+        """
         spans = labels.spans(ids, sentence_starts)
         length = spans.end - spans.start
         longest = min(most, int(length.max(initial=1)))
@@ -53,7 +59,11 @@ class GoldSegments(NamedTuple):
 
 
 class Views(NamedTuple):
-    """What a point is made of: classes of the three parts (C, K), then what `SegmentScores` names so."""
+    """Parts of a point, or of its gradient.
+
+    ``inside``, ``first``, ``last`` (C, K): coordinates of classes; C differs between the three
+    ``length`` (M, K), ``transition`` (K, K), ``whole`` (R, K): weights in nats, as in `SegmentScores`
+    """
 
     inside: Floats
     first: Floats
@@ -64,9 +74,14 @@ class Views(NamedTuple):
 
 
 class SegmentChains(NamedTuple):
-    """Tokens and gold segments as the objective sees them: chains for tokens inside, first and last in a segment.
+    """Training data of a semi-Markov CRF: features and gold segments of N tokens in S sentences.
 
-    ``rows`` (F, N, M) are those of whole segments, below ``whole``; ``spanning`` as in `SegmentScores`.
+    ``parts``: features of tokens inside a segment, of its first and of its last one
+    ``bounds`` (S + 1,): first token of each sentence, and N
+    ``gold``: gold segments
+    ``rows`` (F, N, M): rows of whole-segment weights, as in `SegmentScores`
+    ``whole``: the number R of these rows
+    ``spanning``: labels from this one on have only segments of one token
     """
 
     parts: tuple[TrainingChains, TrainingChains, TrainingChains]
@@ -82,7 +97,7 @@ class SegmentChains(NamedTuple):
         return sum(rows * columns for rows, columns in self._shapes())
 
     def views(self, point: Floats) -> Views:
-        """Parts of a point (size,), as views."""
+        """The parts of a point (size,), as views."""
         found, at = [], 0
         for rows, columns in self._shapes():
             found.append(point[at : at + rows * columns].reshape(rows, columns))
@@ -96,7 +111,7 @@ class SegmentChains(NamedTuple):
 
 
 class SegmentObjective:
-    """Called with a point (size,) of `SegmentChains`, gives the objective there and its gradient (size,)."""
+    """Function of a point (size,) of `SegmentChains` that returns the objective there and its gradient (size,)."""
 
     def __init__(self, chains: SegmentChains, c2: float, *, threads: int | None = None) -> None:
         self._chains = chains
@@ -108,7 +123,7 @@ class SegmentObjective:
         self._cuts = balanced(chains.bounds, SEGMENT_BLOCKS)
 
     def __call__(self, point: Floats) -> tuple[float, Floats]:
-        """Objective in nats, and gradient; the objective is infinite where scores leave the range of numbers."""
+        """Objective in nats, and gradient (size,); the objective is infinite where scores overflow."""
         views = self._chains.views(point)
         with ThreadPoolExecutor(self._threads) as pool:
             for sums, states, tokens in zip(self._sums, views, self._scores, strict=False):
@@ -118,7 +133,10 @@ class SegmentObjective:
         return loss + self._c2 * squared(point), gradient
 
     def _sentences(self, pool: Executor, views: Views) -> tuple[float, list[Floats]]:
-        """−log p(gold), and counts of lengths, transitions and whole segments; leaves those of tokens in place."""
+        """Loss −log p(gold) in nats, and expected minus gold counts of lengths, transitions and whole segments.
+
+        Writes expected minus gold counts of tokens to ``_counts``.
+        """
         chains, losses = self._chains, np.zeros(SEGMENT_BLOCKS)
         inside, first, last = self._scores
         shared = length, transition, whole = views[3:]

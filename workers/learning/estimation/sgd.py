@@ -1,12 +1,13 @@
 """Stochastic gradient descent on the objective of `workers.learning.estimation.objective`, sentence by sentence.
 
-Bottou (2010): the prior shrinks all coordinates with one common factor, and the rate falls with each pass, here
-geometrically (Tsuruoka et al. 2009 §3.1). A fit is one sequence of steps, so it runs on one core.
+Bottou (2010): the prior shrinks all coordinates by one common factor, and the learning rate falls with each pass, here
+geometrically (Tsuruoka et al. 2009 §3.1). Each step depends on the one before, so a fit runs on one core.
 
-With dropout each step sees the features of each token but for a random share, and those left count for so much more
-that scores stay the same on average (feature noising, Wang et al. 2013): none can rely on others that say the same.
+With dropout each pass leaves out a random share of the features of each token. The values of the others are raised so
+that scores stay the same on average (feature noising, Wang et al. 2013). So no feature can rely on others that say the
+same.
 
-Where there is little text it takes more passes to get anywhere: `Rates.of` has the rule.
+Small corpora need more passes; `Rates.of` has the rule.
 """
 
 from __future__ import annotations
@@ -31,18 +32,27 @@ from concord.workers.learning.estimation.objective import ChainRoom, backward_sc
 from concord.workers.models.settings import SgdSettings
 
 SURE_WITHIN = 1e-4
-"""A token whose label has at least 1 less this probability changes no coordinate: late passes cost half as much."""
+"""A token whose gold label has a probability of at least 1 − this changes no coordinate of a class.
+
+It halves the cost of late passes.
+"""
 
 VISITS = 2_000_000
-"""Tokens that a fit looks at, those of all passes together: chosen on documents held out, see docs/benchmarks.md."""
+"""Tokens that a fit visits in all passes together; chosen on held-out documents, see docs/benchmarks.md."""
 FEWEST, MOST = 30, 300
-"""Passes at least where there is more text than that goes round, and at most where there is next to none."""
+"""Smallest number of passes, for large corpora, and largest, for tiny ones."""
 LAST = 0.1
-"""What is left of the first pass's rate in the last one."""
+"""Learning rate after the last pass, as a fraction of the first pass's."""
 
 
 class Rates(NamedTuple):
-    """The rate of the first pass, its factor from pass to pass, the number of passes, the share that is dropped."""
+    """Schedule of a fit.
+
+    ``first``: learning rate of the first pass
+    ``decay``: factor of the rate from one pass to the next
+    ``passes``: number of passes
+    ``dropout``: fraction of features left out
+    """
 
     first: float
     decay: float
@@ -51,18 +61,22 @@ class Rates(NamedTuple):
 
     @classmethod
     def of(cls, settings: SgdSettings, tokens: int) -> Self:
-        """What is given, and for the rest: `VISITS` in passes over so many tokens, down to `LAST` of the rate."""
+        """Schedule of the settings, for a corpus of so many tokens.
+
+        If ``passes`` is not given, the passes visit `VISITS` tokens in all; if ``decay`` is not given, the rate falls
+        to `LAST` of the first one.
+        """
         passes = settings.passes or passes_over(tokens)
         decay = LAST ** (1.0 / passes) if settings.decay is None else settings.decay
         return cls(settings.rate, decay, passes, settings.dropout)
 
 
 class SgdStep(NamedTuple):
-    """How far a step goes.
+    """Size of the steps of one pass.
 
-    rate: the learning rate of the pass.
-    shrink: what a step takes off each weight for the prior, as a share of the rate.
-    everything: whether every class has a weight for every label, so that no mask has to be looked at.
+    ``rate``: learning rate of the pass
+    ``shrink``: a step multiplies each coordinate by 1 − rate · shrink, for the prior
+    ``everything``: has every class a weight for every label? Then no mask is read.
     """
 
     rate: float
@@ -71,7 +85,12 @@ class SgdStep(NamedTuple):
 
 
 class SgdRoom(NamedTuple):
-    """What a pass works in: scores (n, L) of a sentence, factors e^transition (L, L), and the chain's own room."""
+    """Workspace of a pass, for sentences of at most n tokens.
+
+    ``scores`` (n, L): scores of a sentence
+    ``factors`` (L, L): e^transition
+    ``chain``: workspace of the recursions
+    """
 
     scores: Floats
     factors: Floats
@@ -79,16 +98,16 @@ class SgdRoom(NamedTuple):
 
 
 def passes_over(tokens: int) -> int:
-    """So many that there are `VISITS`, from `FEWEST` to `MOST`."""
+    """Number of passes over so many tokens that visits `VISITS` in all; at least `FEWEST`, at most `MOST`."""
     return min(MOST, max(FEWEST, round(VISITS / max(1, tokens))))
 
 
 def run_passes(
     chains: TrainingChains, c2: float, start: Floats, rates: Rates, rng: np.random.Generator
 ) -> Iterator[float]:
-    """Moves ``start`` (size,) in place, pass by pass; gives −log p(gold) in nats as each pass met it.
+    """Loss −log p(gold) of each pass, in nats, summed while the weights change; moves ``start`` (size,) in place.
 
-    ``rng`` decides in which order each pass takes the sentences, and what it drops.
+    ``rng`` decides the order of the sentences in each pass, and which features it leaves out.
     """
     gold = chains.gold
     count = len(gold.bounds) - 1
@@ -107,7 +126,7 @@ def run_passes(
 
 
 def _thinned(lists: Lists, dropout: float, noise: np.random.Generator) -> Lists:
-    """The lists without a share of their members."""
+    """The lists without a random fraction ``dropout`` of their members."""
     kept = noise.random(len(lists.ids), np.float32) >= dropout
     return Lists(np.append(0, np.cumsum(kept))[lists.start], lists.ids[kept])
 
@@ -122,7 +141,7 @@ def _pass(
     weights: ChainWeights,
     rooms: SgdRoom,
 ) -> tuple[float, float]:
-    """One pass; afterwards every coordinate is the factor returned times what its array holds."""
+    """Loss of one pass in nats, and a factor: each coordinate is now the factor times the number in its array."""
     start, ids, value = features
     bounds, gold, width = chains
     has_state, has_transition = allowed

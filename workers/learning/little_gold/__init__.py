@@ -1,1 +1,1 @@
-"""Learning from few labelled documents, a pool without labels, and constraints."""
+"""Learning from few labelled documents, a pool of unlabelled ones, and constraints."""

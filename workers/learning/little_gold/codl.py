@@ -1,13 +1,13 @@
-"""Constraint-driven learning: a model labels a pool under constraints, and learns from that (Chang et al. 2008 alg. 2).
+"""Constraint-driven learning: a model labels a pool under constraints and learns from it (Chang et al. 2008 alg. 2).
 
-With (w₀, ρ₀) the model and penalties of labelled documents, each cycle labels the pool with (w, ρ) and sets
+With (w₀, ρ₀) the model and penalties of the labelled documents, each cycle labels the pool with (w, ρ) and sets
 
     (w, ρ) ← (1 − γ) · learn(pool as labelled) + γ · (w₀, ρ₀).
 
-`workers.learning.little_gold.codl_learners` has the models. Weights of a hidden Markov model are log probabilities:
-mixing these, as line 8 prints it, leaves what adds up to less than 1, and mixing probabilities is what keeps it a
-model. Of K best labellings each counts a K-th, or by its probability among them. Without constraints this is hard EM
-with mixed models (`workers.learning.estimation.expectation`), their column of semi-supervised learning.
+`workers.learning.little_gold.codl_learners` has the models. The weights of a hidden Markov model are log probabilities.
+A mixture of these, as line 8 prints it, gives probabilities that add up to less than 1; a mixture of probabilities is
+again a model. Of the K best labellings, each counts 1 / K, or as its probability among them. Without constraints this
+is hard EM with mixed models (`workers.learning.estimation.expectation`), the paper's semi-supervised learning.
 """
 
 from __future__ import annotations
@@ -32,16 +32,20 @@ from concord.workers.learning.weights.row_counts import count_rows
 
 
 class Ranked(NamedTuple):
-    """The best labellings (K, N) of a document, and their scores (K,) in nats."""
+    """The K best labellings of a document, best first.
+
+    ``labels`` (K, N): the labellings
+    ``score`` (K,): their scores in nats
+    """
 
     labels: Labels
     score: Floats
 
 
 def ways_of(ranked: Sequence[Ranked], em: str) -> list[LearningWay]:
-    """The documents' labellings as labellings of them all, the best first.
+    """Labellings of the whole pool, best first: the k-th one has the k-th best labelling of each document.
 
-    A document with fewer than others has its best one count for those that it lacks, or, in soft EM, nothing.
+    A document with fewer labellings repeats its best one; in soft EM the repetitions count 0.
     """
     size = max(len(own.score) for own in ranked)
     ways = []
@@ -63,12 +67,15 @@ def _by_probability(score: Floats, size: int) -> Floats:
 
 
 SHARE = {"hard": _alike, "soft": _by_probability}
-"""What each of the best labellings of a document counts for, by their scores, and how many others have."""
+"""Share of each of the best labellings of a document: functions of their scores and of the largest number K."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Penalties of declared constraints, in nats, that go the way of the model."""
+    """Penalties of declared constraints, which are mixed in the same way as the model.
+
+    ``first``: nats of each constraint, by name, from the labelled documents
+    """
 
     constraints: DeclaredConstraints
     first: Mapping[str, float]
@@ -76,17 +83,20 @@ class Weights:
 
     @classmethod
     def of(cls, constraints: DeclaredConstraints, gold: Batch, labels: LabelSet, settings: CodlSettings) -> Weights:
-        """Those that labelled documents say, and only they where these are not `learned`."""
+        """Weights counted on the labelled documents, or infinite ones if the settings say ``hard``."""
         if settings.penalties == "hard":
             return cls(constraints, dict.fromkeys(constraints.titles, math.inf), settings)
         return cls(constraints, counted_weights(constraints, gold, labels, settings), settings)
 
     def begun(self) -> DeclaredConstraints:
-        """The constraints as labelled documents weigh them."""
+        """The constraints with the weights of the labelled documents."""
         return with_weights(self.constraints, self.first)
 
     def learned(self, best: Labels, pool: Batch, labels: LabelSet) -> DeclaredConstraints:
-        """The constraints as the mixture weighs them; ``best`` (N,) are the labels that the pool was given."""
+        """The constraints with mixed weights; ``best`` (N,) are the labels that the pool was given.
+
+        Weights stay those of the labelled documents unless the settings say ``learned``.
+        """
         if self.settings.penalties != "learned":
             return self.begun()
         labelled = replace(pool, labels=Column(best.astype(np.int32), labels.names))
@@ -99,12 +109,12 @@ class Weights:
 def counted_weights(
     constraints: DeclaredConstraints, labelled: Batch, labels: LabelSet, settings: CodlSettings
 ) -> dict[str, float]:
-    """The log odds of every constraint, by name, see `workers.learning.weights.penalties`."""
+    """Log odds of each constraint, by name, see `workers.learning.weights.penalties`."""
     counts = count_rows(constraints, [labelled], labels)
     odds, chosen = PENALTIES["odds"], OddsSettings(held=settings.held)
     return {name: found.weight(odds, chosen) for name, found in counts.items()}
 
 
 def changed(before: Labels, after: Labels) -> float:
-    """The share of tokens with another label; of two labellings of the same tokens."""
+    """Fraction of tokens whose label differs between two labellings (N,)."""
     return float((before != after).mean()) if len(after) else 0.0

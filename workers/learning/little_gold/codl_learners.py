@@ -1,9 +1,9 @@
-"""What learns on from a pool: a model of labelled documents, mixed with one of the pool as it was labelled.
+"""Learners for constraint-driven learning: a model of labelled documents, mixed with one of the labelled pool.
 
-The pool's words are known from the start to both. A hidden Markov model mixes probabilities or their logarithms. A
-perceptron mixes weights in one space, of the features that labelled documents or the pool have: one that only the pool
-has weighs 0 in the first model, and what is learned of it is what the pool is for. Features that are made of labels
-(`entities`, `seen`) are those of labelled documents.
+Both models know the pool's words from the start. Hidden Markov models are mixed by probabilities or their logarithms.
+Perceptrons are mixed by weights, over all features of the labelled documents and of the pool. A feature that only the
+pool has weighs 0 in the first model; the purpose of the pool is to learn such features. Features that are made of
+labels (`entities`, `seen`) come from labelled documents only.
 """
 
 from __future__ import annotations
@@ -36,18 +36,22 @@ from concord.workers.models.settings import HmmSettings, PerceptronSettings
 NAME = "codl"
 
 ModelParts = tuple[Floats, ...]
-"""A model as arrays that can be mixed."""
+"""A model as arrays, which can be mixed with those of another model."""
 
 
 class LearningWay(NamedTuple):
-    """One labelling (N,) of the pool, and what each of its tokens counts for (N,)."""
+    """One labelling of the pool.
+
+    ``labels`` (N,): the labels
+    ``share`` (N,): count of each token, a fraction of 1
+    """
 
     labels: Labels
     share: Floats
 
 
 def straight(first: Floats, learned: Floats, gamma: float) -> Floats:
-    """The mixture as it is printed, of logarithms or weights."""
+    """Mixture γ · first + (1 − γ) · learned of logarithms or weights, as the paper prints it."""
     return gamma * first + (1.0 - gamma) * learned
 
 
@@ -56,7 +60,12 @@ MIXED = {"probabilities": mixed, "logarithms": straight}
 
 @dataclass(frozen=True)
 class HmmLearner:
-    """The words of labelled documents and of the pool, and the model of the former."""
+    """Learner of hidden Markov models.
+
+    ``read``: words of the labelled documents and of the pool
+    ``first``: model of the labelled documents
+    ``seen``: counts and digest of the documents, for the manifest
+    """
 
     labels: LabelSet
     read: Read
@@ -66,7 +75,7 @@ class HmmLearner:
 
     @classmethod
     def of(cls, documents: Sequence[Document], pool: Sequence[Document], settings: CodlSettings) -> HmmLearner:
-        """Raises `TrainingError` where a labelled document has no labels."""
+        """Learner with a model of the labelled documents. Raises `TrainingError` where one of them has no labels."""
         seen = _seen(documents, pool, (TOKENS,))
         labels = LabelSet.infer(seen.names.union(settings.labels))
         read = read_words(list(documents), list(pool), labels)
@@ -74,7 +83,7 @@ class HmmLearner:
         return cls(labels, read, first, seen, settings)
 
     def learned(self, ways: Sequence[LearningWay]) -> ModelParts:
-        """The mixture of the first model and that of the pool, labelled in one or more ways."""
+        """Mixture of the first model and of a model of the pool, which is labelled in one or more ways."""
         words, size, labels = self.read.unlabelled, len(self.read.words), len(self.labels)
         found = [counted(GoldChains(words.bounds, way.labels, labels), words.word, size, way.share) for way in ways]
         new = estimated(HmmCounts(*(sum(parts) for parts in zip(*found, strict=True))), self.read.shape_of)
@@ -91,10 +100,13 @@ class HmmLearner:
 
 @dataclass(frozen=True)
 class PerceptronLearner:
-    """Labelled documents and the pool as chains in one feature space, and the weights of the former.
+    """Learner of averaged perceptrons.
 
-    The first ``tokens`` and ``sentences`` of the chains are those of labelled documents; the pool's labels there mean
-    nothing.
+    ``fitting``: labelled documents, then the pool, in one feature space; the pool's labels in it have no meaning
+    ``tokens``: number of tokens of the labelled documents
+    ``sentences``: number of sentences of the labelled documents
+    ``first``: weights learned from the labelled documents
+    ``seen``: counts and digest of the documents, for the manifest
     """
 
     labels: LabelSet
@@ -107,7 +119,10 @@ class PerceptronLearner:
 
     @classmethod
     def of(cls, documents: Sequence[Document], pool: Sequence[Document], settings: CodlSettings) -> PerceptronLearner:
-        """Raises `TrainingError`, `ColumnError`, and `FeatureSetError` for features that are not there."""
+        """Learner with a model of the labelled documents.
+
+        Raises `TrainingError`, `ColumnError`, and `FeatureSetError` for features that are not there.
+        """
         chosen = PerceptronSettings(features=settings.features, passes=settings.passes)
         features = features_of(chosen, documents)
         columns = needed_columns(features)
@@ -127,7 +142,7 @@ class PerceptronLearner:
         return cls(labels, fitting, len(own), sentences, (first,), seen, settings)
 
     def learned(self, ways: Sequence[LearningWay]) -> ModelParts:
-        """The mixture of the first weights and those of the pool, the mean where it is labelled in several ways."""
+        """Mixture of the first weights and those of the pool; if it is labelled in several ways, their mean is used."""
         gold, order = self.fitting.chains.gold, self.fitting.order
         bounds, own = gold.bounds[self.sentences :], gold.labels[: self.tokens]
         found = [np.concatenate([own, np.searchsorted(order, way.labels)]).astype(np.int32) for way in ways]
@@ -147,7 +162,7 @@ LEARNERS: dict[str, type[Learner]] = {"hmm": HmmLearner, "perceptron": Perceptro
 
 
 def learner_of(documents: Sequence[Document], pool: Sequence[Document], settings: CodlSettings) -> Learner:
-    """What learns from these, see ``of`` of each of `LEARNERS`."""
+    """The learner that the settings name, see ``of`` of each of `LEARNERS`."""
     return LEARNERS[settings.trainer].of(documents, pool, settings)
 
 
@@ -166,7 +181,7 @@ def _only(document: Document, columns: Sequence[str]) -> Document:
 
 
 def _weights(fitting: Fitting, bounds: Ints, labels: Ids) -> Floats:
-    """The averaged perceptron of the sentences with these bounds, under these labels of all tokens."""
+    """Averaged perceptron weights (size,) of the sentences with these bounds, given labels (N,) of all tokens."""
     assert isinstance(fitting.settings, PerceptronSettings)
     chains = replace(fitting.chains, gold=GoldChains(bounds, labels, fitting.chains.gold.width))
     point = np.zeros(chains.size)

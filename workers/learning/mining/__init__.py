@@ -1,1 +1,1 @@
-"""Constraints mined from documents with gold labels, and judged on documents that no rule has seen."""
+"""Mining of constraints from documents with gold labels, and their judgement on unseen documents."""

@@ -1,7 +1,7 @@
-"""What rules speak of: span types and, where types are paths of fields, the levels of them (`venue/*`).
+"""Fields, the terms of rules: span types and, where types are paths such as `venue/city`, their levels (`venue/*`).
 
-A *view* looks at all types from one depth: types below it count as their level. At each depth a run belongs to one
-field, so that what is counted of types is counted of a view's fields in the same way.
+A *view* shows all types at one depth: types below that depth count as their level. In each view a run belongs to one
+field only, so that fields of a view are counted in the same way as types.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from concord.workers.constraints.templates.template import BELOW, below, levels
 
 
 class View(NamedTuple):
-    """``of`` (T + 1,) is the place of each type in the view, ``field`` (size,) which field stands there.
+    """The types as seen at one depth; outside all spans is the last type, T, and the last field, F.
 
-    What is outside all spans comes last, after T types and after F fields.
+    ``of`` (T + 1,): place of each type in the view
+    ``field`` (size,): field at each place of the view
     """
 
     of: Ints
@@ -28,12 +29,17 @@ class View(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Fields of the view, and what is outside."""
+        """The number of fields in the view, with outside as one."""
         return len(self.field)
 
 
 class Fields(NamedTuple):
-    """The names of F fields, T types first; ``types`` (F, T) of each; a view for every depth, that of types first."""
+    """The F fields of a label set with T types.
+
+    ``names``: their names, types first
+    ``types`` (F, T): does the field contain the type?
+    ``views``: one for each depth, that of single types first
+    """
 
     names: tuple[str, ...]
     types: Mask
@@ -55,7 +61,7 @@ def fields_of(labels: LabelSet) -> Fields:
 
 
 def _at(kind: str, depth: int, known: Container[str]) -> str:
-    """The field of a type at a depth: a level, where the type has such a level and it is not the type alone."""
+    """The field of a type at a depth: its level there if that is a known field, otherwise the type itself."""
     path = kind.split("/")
     level = "/".join(path[:depth]) + BELOW
     return level if len(path) >= depth and level in known else kind

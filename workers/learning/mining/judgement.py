@@ -1,22 +1,23 @@
-"""Which rules help a model on documents that neither it nor their counting has seen.
+"""Judgement of mined rules: which of them help a model on documents unseen by the model and by the mining.
 
-That a rule holds more often than chance lets it says nothing of its use beside a model that knows it already. Documents
-are cut into folds; each is answered by a model of the other folds under rules that were mined and weighed on the other
-folds. Weights are tried of three sources, each times several scales:
+A rule that holds more often than by chance may still be useless beside a model that already knows it. So documents are
+cut into folds. Each fold is answered by a model of the other folds, under rules that were mined and weighed on these.
+Weights come from three sources, each tried with several scales:
 
-    counted   what gold says, as in a mined file
-    beyond    what gold says beyond the model: log odds of documents that break the rule among the model's own answers
-              to unseen documents, less those among gold; the penalty that mends one constraint by itself (Chang et al.
-              2008 §4 counts gold alone)
+    counted   counted on gold, as in a mined file
+    beyond    gold compared with the model: log odds of documents that break the rule among the model's own answers to
+              unseen documents, minus those among gold; the penalty that corrects one constraint by itself (Chang et
+              al. 2008 §4 count gold alone)
     learned   by the perceptron of `workers.learning.weights.learned_weights`, pass by pass until the figure no longer
               rises
 
-What a set of weights answers is taken from pools of labellings (`workers.learning.mining.pools`), to which the exact
-answers under the best set are added until there is nothing new. From the best set the rules are taken away, one after
-the other, whose absence costs nothing or gains: the worst first. What is left stays if it is better than no rule by
-more than luck gives to the best of all sets that were tried (`workers.evaluation.randomization`); if not, no rule
-helps.
-Weights in the end are those of the same source, passes and scale on all documents.
+1. Answers under a set of weights come from pools of labellings (`workers.learning.mining.pools`). Exact answers under
+   the best set are added to the pools until there are no new ones.
+2. From the best set, rules whose absence costs nothing or gains are taken away one after the other, the worst first.
+3. The rules that are left are kept if they beat no rules at all by more than luck gives to the best of all sets tried
+   (`workers.evaluation.randomization`). Otherwise no rule helps.
+
+The final weights are learned from all documents, with the same source, passes and scale.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ from concord.workers.learning.weights.penalties import PRIOR
 from concord.workers.learning.weights.unseen import Unseen, UnseenAnswers
 
 MACRO = "macro_"
-"""How the figures begin that are means over names."""
+"""Prefix of figures that are means over names."""
 
 WeightScale = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 
 
 class WeightSource(StrEnum):
-    """Where weights come from."""
+    """Sources of weights; the module's docstring describes them."""
 
     COUNTED = "counted"
     BEYOND = "beyond"
@@ -63,7 +64,7 @@ class WeightSource(StrEnum):
 
 
 class JudgedSettings(Settings):
-    """How it is judged which rules help."""
+    """Options of the judgement of rules."""
 
     folds: int = Field(
         5, ge=2, description="Number of parts of the documents, each answered by a model and rules of the others."
@@ -98,19 +99,30 @@ class JudgedSettings(Settings):
 
 
 class RuleGain(NamedTuple):
-    """What a rule is worth beside the others that help: documents that it changes, and the figure with it less that
-    without it, on documents that neither counting nor model saw."""
+    """Use of one rule beside the others that help.
+
+    ``documents``: number of documents whose answer it changes
+    ``gain``: figure with the rule minus figure without it, on documents that neither mining nor model saw
+    """
 
     documents: int
     gain: Comparison
 
 
 class Judgement(NamedTuple):
-    """Weights (nats) and gains of the rules that help, by name; none where ``p`` is above the level.
+    """Result of the judgement; figures are fractions.
 
-    ``before`` and ``after`` are the figure (a fraction) without rules and under the best of the ``tried`` sets, which
-    has ``best`` rules, weights of ``source``, after ``passes`` where they are learned, times ``scale``. ``gain`` was
-    chosen by; ``p`` is how likely luck gives the best of all as much.
+    ``weights``: nats of the rules that help, by name; none if ``p`` is above the level
+    ``gains``: their gains, by name
+    ``source``: source of the best set's weights
+    ``passes``: passes after which they were learned; 0 if they were not learned
+    ``scale``: factor of the weights
+    ``tried``: number of sets tried
+    ``best``: number of rules in the best set
+    ``before``: figure without rules
+    ``after``: figure under the best set
+    ``gain``: their difference; it is optimistic, since the set was chosen by it
+    ``p``: probability that luck gives the best of all sets as much
     """
 
     weights: dict[str, float]
@@ -127,7 +139,13 @@ class Judgement(NamedTuple):
 
 
 class _RuleSet(NamedTuple):
-    """Weights (F, K) by fold, the rows of `Pools` (D,) chosen under them, and their counts (D, R, 3)."""
+    """A set of weights and the answers under it.
+
+    ``source``, ``passes``, ``scale``: as in `Judgement`
+    ``weights`` (F, K): nats of each rule, by fold
+    ``rows`` (D,): rows of `Pools` chosen under these weights
+    ``counts`` (D, R, 3): the measure's counts of these rows
+    """
 
     source: WeightSource
     passes: int
@@ -151,10 +169,15 @@ def judged(
     seed: int = 0,
     progress: Told | None = None,
 ) -> Judgement:
-    """``fold`` (D,) is the part of each document, ``parts`` (F,) the weighed rules mined without it, ``whole`` of all.
+    """The rules that help, with their weights.
 
-    Document i must be scored by a model without its part. By `Validation.LATER` each part from `first_judged` on is
-    judged under weights of the documents before it. Raises `EngineError` and `LabelError`.
+    ``unseen``: the D documents, each scored by a model that did not see its part
+    ``fold`` (D,): part of each document
+    ``whole``: weighed rules mined from all documents
+    ``parts`` (F,): weighed rules mined without each part
+
+    With `Validation.LATER`, each part from `first_judged` on is judged under weights of the documents before it. Raises
+    `EngineError` and `LabelError`.
     """
     union = {
         title: template.model_copy(update={"name": title})
@@ -172,7 +195,12 @@ def judged(
 
 @dataclass(eq=False)
 class _Judge:
-    """``counted`` (F + 1, K) nats of the rules of each part, 0 where not mined there; last those of all documents."""
+    """The computation of a judgement.
+
+    ``pools``: answers of all documents
+    ``fold`` (D,): part of each document
+    ``counted`` (F + 1, K): nats of the rules mined for each part, 0 for rules not mined there; last, from all documents
+    """
 
     pools: Pools
     fold: Ints
@@ -182,7 +210,7 @@ class _Judge:
     seed: int
     progress: Told | None
     tried: dict[bytes, Counts] = field(default_factory=dict)
-    """Counts of all sets, each once."""
+    """Counts of all sets tried, by digest; equal counts are kept once."""
 
     def judgement(self) -> Judgement:
         """See `judged`."""
@@ -210,11 +238,11 @@ class _Judge:
         )
 
     def _best(self, none: _RuleSet) -> _RuleSet:
-        """The best of all sets, whose answers are exact; the first of equals."""
+        """The best of all sets, with exact answers; ties go to the first."""
         best = none
         beyond = np.array([self._beyond(f) for f in self._parts])
         for scale in self.settings.scales:
-            # What is learned begins with answers that other weights than none have brought up.
+            # Learning needs pools with answers under other weights than none.
             self.pools.grown((beyond * scale)[self.fold])
         for _ in range(self.settings.rounds):
             best = none
@@ -246,7 +274,7 @@ class _Judge:
             yield self._set(source, 0, scale, weights * scale)
 
     def _beyond(self, part: int) -> Floats:
-        """(K,) nats of the rules of a part by the documents outside of it; the last part is none."""
+        """(K,) nats `WeightSource.BEYOND` of a part's rules, from the documents outside it; the last part is empty."""
         chosen, answers, none = self._outside(part), self.pools.answers, np.zeros((0, len(self._names)))
         answered = np.array([answers.alone(i).degrees for i in chosen]) if len(chosen) else none
         gold = np.array([answers.gold_degrees(i) for i in chosen]) if len(chosen) else none
@@ -257,7 +285,7 @@ class _Judge:
         return found
 
     def _learned(self) -> Iterator[_RuleSet]:
-        """After each pass, and the best pass times the scales."""
+        """The set after each pass, and the set of the best pass times each scale."""
         runs = [self._perceptron(f) for f in self._parts]
         patience, best = Patience(self.settings.patience), None
         for passes in range(1, self.settings.passes + 1):
@@ -272,7 +300,7 @@ class _Judge:
                 yield self._set(WeightSource.LEARNED, best.passes, scale, best.weights * scale)
 
     def _perceptron(self, part: int) -> Iterator[Floats]:
-        """(K,) mean penalties after each pass over the documents outside of a part, of the rules mined there."""
+        """Mean penalties (K,) of a part's rules, after each pass over the documents outside the part."""
         learned, chosen, pools = self.counted[part] > 0, self._outside(part), self.pools
         rng, penalty = np.random.default_rng(self.seed), np.zeros(len(self._names))
         total, seen = np.zeros_like(penalty), 0
@@ -287,7 +315,7 @@ class _Judge:
             yield total / max(1, seen)
 
     def _final(self, best: _RuleSet) -> Floats:
-        """(K,) what the rules of all documents weigh, by the same source."""
+        """(K,) nats of the rules of all documents, with the same source, passes and scale."""
         last = len(self.counted) - 1
         match best.source:
             case WeightSource.COUNTED:
@@ -301,7 +329,7 @@ class _Judge:
         return scaled
 
     def _eliminated(self, best: _RuleSet) -> tuple[_RuleSet, dict[int, RuleGain]]:
-        """What is left when every rule that gains nothing is gone, by exact answers, and what each of those gains."""
+        """The set without the rules that gain nothing, by exact answers; and the gain of each rule that is left."""
         for _ in range(self.settings.rounds):
             left, gains = self._greedily(best)
             new = self.pools.grown(left.weights[self.fold])
@@ -312,7 +340,7 @@ class _Judge:
         return left, gains
 
     def _greedily(self, best: _RuleSet) -> tuple[_RuleSet, dict[int, RuleGain]]:
-        """As `_eliminated`, by what the pools have."""
+        """The same as `_eliminated`, by the answers in the pools."""
         there = {rule: self.pools.spoken_of(rule) for rule in _ruling(best)}
         idle = [rule for rule, documents in there.items() if not len(documents)]
         weights = best.weights.copy()
@@ -320,7 +348,7 @@ class _Judge:
         best = best._replace(weights=weights)
         while True:
             for rule in _ruling(best):
-                # One that no answer hangs on may hide another one, so that they go one at a time.
+                # Of two rules, each may change no answer only because the other is there, so they go one at a time.
                 one = self._without(best, rule, there[rule])
                 best = one if (one.rows == best.rows).all() else best
             sets = {rule: self._without(best, rule, there[rule]) for rule in _ruling(best)}
@@ -331,7 +359,7 @@ class _Judge:
             best = sets[worst]
 
     def _without(self, best: _RuleSet, rule: int, documents: Ints) -> _RuleSet:
-        """The set without a rule that is spoken of in these documents."""
+        """The set without a rule, which can change answers only in these documents."""
         weights, rows, counts = best.weights.copy(), best.rows.copy(), best.counts.copy()
         weights[:, rule] = 0.0
         rows[documents] = [self.pools.best(i, weights[self.fold[i]]) for i in documents.tolist()]
@@ -345,7 +373,7 @@ class _Judge:
         return RuleGain(int((without.rows != best.rows).sum()), gain)
 
     def _try(self, counts: Counts) -> None:
-        """Remembers that a set was tried."""
+        """Records the counts of a set that was tried."""
         narrow = self._narrow(counts)
         self.tried.setdefault(hashlib.sha256(narrow.tobytes()).digest(), narrow)
 
@@ -354,13 +382,13 @@ class _Judge:
         return _RuleSet(source, passes, scale, weights, rows, self._counted(np.arange(len(rows)), rows))
 
     def _counted(self, documents: Ints, rows: Ints) -> Counts:
-        """(D, R, 3) of the pools' rows (D,) of some documents; nothing where a document is not judged."""
+        """(D, R, 3) counts of the pools' rows (D,) of some documents; 0 for documents that are not judged."""
         judged = self.fold[documents] >= first_judged(len(self._parts), self.validation)
         found: Counts = np.where(judged[:, None, None], self.pools.counts(rows), 0)
         return found
 
     def _again(self, one: _RuleSet) -> _RuleSet:
-        """The same weights by what the pools have now."""
+        """The set of the same weights, with answers from the pools as they are now."""
         return self._set(one.source, one.passes, one.scale, one.weights)
 
     @property
@@ -372,7 +400,7 @@ class _Judge:
         return range(len(self.counted) - 1)
 
     def _outside(self, part: int) -> Ints:
-        """The documents that say what the rules of a part weigh: all others, or those before it."""
+        """Documents from which the rules of a part are weighed: all outside the part, or those before it."""
         return np.flatnonzero(self.fold != part if self.validation is Validation.RANDOM else self.fold < part)
 
     @property
@@ -383,7 +411,7 @@ class _Judge:
         return float(self._figure(counts.sum(axis=0)))
 
     def _narrow(self, counts: Counts) -> Counts:
-        """(D, R, 3), or (D, 1, 3) where the figure looks at all names together."""
+        """Counts (D, R, 3); (D, 1, 3), summed over names, if the figure does not tell names apart."""
         return counts if self.settings.figure.startswith(MACRO) else counts.sum(axis=1, keepdims=True)
 
     def _say(self, what: str) -> None:
@@ -392,7 +420,7 @@ class _Judge:
 
 
 def _ruling(one: _RuleSet) -> list[int]:
-    """The rules that weigh anything."""
+    """The rules with a weight in some fold."""
     found: list[int] = np.flatnonzero(one.weights.any(axis=0)).tolist()
     return found
 

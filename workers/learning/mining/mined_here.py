@@ -1,4 +1,4 @@
-"""Rules of documents in this process, weighed: what `concord constraints mine` finds for any number of workers."""
+"""Mining in this process: the same weighed rules that `concord constraints mine` finds with any number of workers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,14 @@ from concord.workers.learning.weights.unseen import CHUNK
 
 
 class MiningWay(NamedTuple):
-    """How rules are mined: all labels, a method's settings, a counted penalty, the seed, and what is held out."""
+    """How rules are mined.
+
+    ``labels``: all labels
+    ``settings``: settings of the method
+    ``penalty``: counted penalty that gives the weights
+    ``seed``: seed of the shuffled orders and of CP-SAT
+    ``validation``: choice of the documents that are held out
+    """
 
     labels: LabelSet
     settings: Any
@@ -43,16 +50,16 @@ class MiningWay(NamedTuple):
 
 
 MineHere = Callable[[Sequence[Document], Sequence[Document], MiningWay], DeclaredConstraints]
-"""The weighed rules of documents, those that all of some others can hold."""
+"""Function that mines the first documents, and gives the weighed rules that are not too large for any of the second."""
 
 
 def rules_of(counts: RuleCounts, labels: LabelSet, settings: MiningSettings) -> list[Rule]:
-    """Those that are kept."""
+    """The rules that are kept, given their counts."""
     return kept_of(significant(candidates(counts, labels), settings), settings)
 
 
 def counted_rules(documents: Sequence[Document], holding: Sequence[Document], way: MiningWay) -> DeclaredConstraints:
-    """By counting."""
+    """Weighed rules found by counting; see `MineHere`."""
     labels, settings = way.labels, cast("MiningSettings", way.settings)
     counts = RuleCounts.of(Batch.of(documents), labels, orders=settings.orders, seed=way.seed)
     rules = rules_of(counts, labels, settings)
@@ -61,7 +68,7 @@ def counted_rules(documents: Sequence[Document], holding: Sequence[Document], wa
 
 
 def clause_rules(documents: Sequence[Document], holding: Sequence[Document], way: MiningWay) -> DeclaredConstraints:
-    """By logic."""
+    """Weighed rules found by logic; see `MineHere`."""
     labels, settings = way.labels, cast("LogicSettings", way.settings)
     held = held_out(documents, settings.held_out_share, way.validation)
     inside, outside = ([d for d, own in zip(documents, held, strict=True) if own == out] for out in (False, True))
@@ -75,7 +82,7 @@ def clause_rules(documents: Sequence[Document], holding: Sequence[Document], way
 
 
 def held_by(documents: Sequence[Document], constraints: DeclaredConstraints, labels: LabelSet) -> DeclaredConstraints:
-    """Those that are not too large for any of the documents."""
+    """The constraints that are not too large for any of the documents."""
     too_large = {title for batch in _batches(documents) for title in constraints.too_large(batch, labels)}
     return constraints.only(set(constraints.titles) - too_large)
 
@@ -87,7 +94,7 @@ def weighed(
     labels: LabelSet,
     penalty: Penalty,
 ) -> DeclaredConstraints:
-    """The constraints, each of which says a rule, with the weights that a mined file has."""
+    """The constraints, one for each rule, with the weights that a mined file has."""
     rows, settings = count_rows(constraints, batches, labels), penalty.settings()
     said = (rule for rule in rules if rule.name in rows)
     given = {rule.name: in_documents(rule, rows[rule.name].degree).weight(penalty, settings) for rule in said}

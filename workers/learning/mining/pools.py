@@ -1,9 +1,9 @@
-"""Labellings of documents that some weights of constraints have brought up: what other weights may choose from.
+"""Pools of labellings of each document, from which weights of constraints choose the best.
 
-To answer a document exactly is what learning and choosing weights cost. Answers under many weights are few: they are
-kept in a pool a document, with their scores and degrees, and weights that are tried choose the best of the pool (as in
-minimum error rate training, Och 2003), for next to nothing. Exact answers under weights that look good are then added,
-until there is none that the pools do not have.
+Exact answers are the main cost of learning and choosing weights. But under many different weights a document has few
+different answers. So they are kept in a pool for each document, with their scores and degrees, and weights that are
+tried choose the best of the pool at almost no cost (as in minimum error rate training, Och 2003). Then exact answers
+under good weights are added, until the pools have them all.
 """
 
 from __future__ import annotations
@@ -21,10 +21,15 @@ from concord.workers.learning.weights.unseen import UnseenAnswers
 
 @dataclass(eq=False)
 class Pools:
-    """Of D documents: ``places`` (D,) lists of rows of the table; a row is a labelling, the first its answer alone.
+    """The pools of D documents, as a table with a row for each labelling.
 
-    A row has the score in nats of a labelling without what is weighed, its degrees (K,), and its counts (R, 3) of the
-    measure.
+    ``answers``: gives exact answers under any weights
+    ``measure``: name of the measure that is counted
+    ``labels``: labelling of each row
+    ``places`` (D,): rows of each document; the first is its answer without the weighed constraints
+
+    Each row also has the labelling's score in nats without the weighed constraints, its degrees (K,), and the measure's
+    counts (R, 3).
     """
 
     answers: UnseenAnswers
@@ -37,7 +42,7 @@ class Pools:
 
     @classmethod
     def of(cls, answers: UnseenAnswers, measure: str) -> Pools:
-        """With every document's answer alone."""
+        """Pools with one labelling each: the document's answer without the weighed constraints."""
         pools, every = cls(answers, measure), range(len(answers))
         alone = [answers.alone(i) for i in every]
         counts = answers.counts(every, [one.labels for one in alone], measure)
@@ -47,16 +52,16 @@ class Pools:
         return pools
 
     def grown(self, weights: Floats) -> int:
-        """Answers every document exactly under weights (D, K); how many answers the pools did not have."""
+        """Adds the exact answer of each document under weights (D, K); returns the number of answers that were new."""
         return sum(self._added(i, own) for i, own in enumerate(weights))
 
     def chosen(self, weights: Floats) -> Ints:
-        """(D,) the row of the best labelling of each document under weights (D, K); the first of equals."""
+        """(D,) row of the best labelling of each document under weights (D, K); ties go to the first."""
         found = [self.best(i, own) for i, own in enumerate(weights)]
         return np.array(found, np.int64)
 
     def best(self, i: int, weights: Floats) -> int:
-        """The row of the best labelling of document i under weights (K,); the first of equals."""
+        """Row of the best labelling of document i under weights (K,); ties go to the first."""
         rows = self.places[i]
         if len(rows) == 1:
             return rows[0]
@@ -64,16 +69,16 @@ class Pools:
         return rows[int(np.argmax(scores))]
 
     def spoken_of(self, constraint: int) -> Ints:
-        """The documents of which some labelling breaks a constraint: it changes no other."""
+        """The documents with a labelling that breaks a constraint; in other documents it changes nothing."""
         every = enumerate(self.places)
         return np.array([i for i, rows in every if any(self._degrees[row][constraint] > 0 for row in rows)], np.int64)
 
     def degrees(self, row: int) -> Floats:
-        """(K,) of a labelling."""
+        """(K,) degree of each constraint in a row."""
         return self._degrees[row]
 
     def counts(self, rows: Ints | Sequence[int]) -> Counts:
-        """(…, R, 3) of labellings."""
+        """(…, R, 3) the measure's counts of some rows."""
         return np.array([self._counts[row] for row in rows])
 
     def _added(self, i: int, weights: Floats) -> bool:

@@ -1,11 +1,15 @@
-"""How often rules about runs bind and break in gold, and how often they would hold by chance: what mining counts.
+"""Counts for mining: how often rules about runs bind and break in gold, and how often they would hold by chance.
 
-A trial is a document, so that trials are independent. Rules about order are compared with the same runs in other orders
-(`Runs.shuffled`), rules about places of change with the same number of changes at other places. Chances are summed in
-whole billionths, so that sums do not depend on how a corpus is cut. Rules about which runs a document has are compared
-with runs that are dealt out anew over all documents, which takes counts only: `workers.learning.mining.rules`.
+A trial is a document, so that trials are independent. The probability that a rule holds by chance depends on its kind:
 
-Rules speak of *fields*: span types and, where types are paths, levels of them (`workers.learning.mining.fields`).
+- Rules about order: the same runs in other orders (`Runs.shuffled`).
+- Rules about places of change: the same number of changes at other places.
+- Rules about which runs a document has: all runs dealt out anew over the documents. This takes only counts, see
+  `workers.learning.mining.rules`.
+
+Probabilities are summed in whole billionths, so that sums do not depend on how a corpus is cut into shards.
+
+The terms of rules are *fields*: span types and, where types are paths, their levels (`workers.learning.mining.fields`).
 """
 
 from __future__ import annotations
@@ -33,46 +37,49 @@ BILLION = 10**9
 SIDES = tuple(ChangeSide)
 MARK_SIDES = (ChangeSide.BEFORE, ChangeSide.AFTER)
 BLOCK = 8_000
-"""Tokens of the documents that are counted together."""
+"""Approximate number of tokens of the documents that are counted together."""
 
 
 class RuleKind(StrEnum):
-    """What a rule says, of a field A, or of two, A and B."""
+    """Kinds of rules, about a field A, or about two fields A and B."""
 
     STARTS = "starts"
     """The first run is A."""
     ENDS = "ends"
     """The last run is A."""
     FOLLOWED = "followed"
-    """What follows a run of A is B."""
+    """Each run right after a run of A is B."""
     CHOICE = "choice"
-    """What follows a run of a type A is B or C."""
+    """Each run right after a run of a type A is B or C."""
     APART = "apart"
-    """B does not follow A."""
+    """No run of B comes right after a run of A."""
     ORDER = "order"
-    """No B stands before an A."""
+    """All runs of A come before all runs of B."""
     TOGETHER = "together"
-    """A level A is one run."""
+    """The runs of a level A stand side by side, in one stretch."""
     CHANGES = "changes"
-    """Labels change beside punctuation only; A is a `ChangeSide`."""
+    """Labels change only beside punctuation; A is a `ChangeSide`."""
     STOPS = "stops"
-    """Runs of a type A (or any) end at a mark; B is the mark, C the `ChangeSide` of the change it stands on."""
+    """Runs of a type A (or of any) end at a mark; B is the mark, C the `ChangeSide` on which it stands."""
     ONCE = "once"
-    """A type A is one run."""
+    """A type A has one run."""
     ONE_OF = "one-of"
-    """Types A and B are one run in all."""
+    """Types A and B have one run together."""
     THERE = "there"
-    """A is there."""
+    """The document has a run of A."""
     EITHER = "either"
-    """A or B is there."""
+    """The document has a run of A or of B."""
     NEEDS = "needs"
-    """Where A is, B is."""
+    """A document with a run of A has a run of B."""
     MATCHED = "matched"
-    """Where a type A is, there are as many runs of B, or more."""
+    """A document with runs of a type A has at least as many runs of a type B."""
 
 
 def blocks(batch: Batch, labels: LabelSet) -> Iterator[tuple[Batch, Labels]]:
-    """Documents that have tokens a few at a time, with their gold labels, where there are any. Raises `LabelError`."""
+    """Parts of a batch of about `BLOCK` tokens, with their gold labels; nothing if there are no gold labels.
+
+    Raises `LabelError` for labels of no such name.
+    """
     gold = None if batch.labels is None else labels.encode(batch.labels.strings())
     for first, last in batch.runs(BLOCK):
         start, end = batch.doc_starts[first], batch.doc_starts[last]
@@ -81,20 +88,33 @@ def blocks(batch: Batch, labels: LabelSet) -> Iterator[tuple[Batch, Labels]]:
 
 
 RuleMasks = tuple[Mask, Mask]
-"""In which documents a rule binds, and in which of them it holds: (D, …) of all rules of a kind."""
+"""Two masks (D, …) over all rules of a kind: documents in which each rule binds, and those of them where it holds."""
 
 
 @dataclass(frozen=True, eq=False)
 class RuleCounts:
-    """Counts that add up over shards. With T types, F fields and K = F + 1, the last of which is outside all spans:
+    """Counts for all rules, which add up over shards, for T types and F fields.
 
-    ``tables`` has for every kind (3, …) documents in which the rule binds, those that break it, and billionths of
-    those in which it would hold by chance (0 for rules about which runs there are); after that come A and B, (K,) or
-    (K, K); of `RuleKind.CHANGES` (3,) sides; of `RuleKind.CHOICE` (2, T + 1, T + 1, T + 1) documents, and billionths of
-    those by chance, in which just B and C follow runs of A. ``marks`` has for each mark (3, 2, T + 1) the same of
-    `RuleKind.STOPS`: sides, and types, last any. ``sizes`` has for so many labelled runs in a document (1 + F + T · T,)
-    how many documents have them, and how many of these have each field, and either of two types. ``runs`` (T,) are
-    the runs of each type.
+    ``documents``: documents read
+    ``rejected``: documents that could not be read
+    ``with_gold``: documents with gold labels
+    ``tables``: counts of each kind of rule, by kind
+    ``marks`` (3, 2, T + 1): counts of `RuleKind.STOPS` for each mark, by side and type, any type last
+    ``sizes`` (1 + F + T · T,): by number of labelled runs, the documents with so many; see below
+    ``runs`` (T,): number of runs of each type
+
+    The first axis of a table has documents in which the rule binds, documents that break it, and billionths of those in
+    which it would hold by chance (0 for rules about which runs there are). The other axes are:
+
+    - rules about order: A, or A and B, over K = F + 1 fields, the last of which is outside all spans;
+    - rules about which runs there are: A, or A and B, over F fields or T types;
+    - `RuleKind.CHANGES`: the three sides.
+
+    The table of `RuleKind.CHOICE` is (2, T + 1, T + 1, T + 1): documents in which exactly the types B and C follow runs
+    of A, and billionths of those by chance.
+
+    ``sizes`` has, for documents with so many runs: their number, then how many have each field, then how many have at
+    least one of each two types.
     """
 
     documents: int
@@ -149,7 +169,7 @@ def _counted(batch: Batch, gold: Labels, labels: LabelSet, orders: int, seed: in
 
 
 class _Orders:
-    """Sums over gold, first, and other orders of the same runs, of what a view of them says."""
+    """Verdicts on rules about order in one view, summed over gold and other orders of the same runs."""
 
     def __init__(self, runs: Runs, view: View) -> None:
         self._runs, self._view = runs, view
@@ -157,33 +177,33 @@ class _Orders:
         self._sums = {kind: [part.astype(np.int64) for part in verdict] for kind, verdict in self._gold.items()}
 
     def add(self, types: Ints) -> None:
-        """One more order of the runs."""
+        """Adds one more order of the runs, given their types (R,)."""
         for kind, verdict in order_verdicts(self._runs, self._view.of[types], self._view.size).items():
             for total, amount in zip(self._sums[kind], verdict, strict=True):
                 total += amount
 
     @property
     def bound(self) -> Mask:
-        """(D, size, size) does something follow a run of A, in gold?"""
+        """(D, size, size) does another run follow a run of A in gold? The same for all B."""
         return self._gold[RuleKind.FOLLOWED][0]
 
     @property
     def binding(self) -> NDArray[np.int64]:
-        """(D, size, size) in so many orders."""
+        """(D, size, size) number of orders in which another run follows a run of A; the same for all B."""
         return self._sums[RuleKind.FOLLOWED][0]
 
     def tables(self) -> dict[RuleKind, NDArray[np.int64]]:
-        """(3, size, …) of every kind, see `RuleCounts`."""
+        """Tables (3, size, …) of each kind of rule about order, see `RuleCounts`."""
         found: dict[RuleKind, NDArray[np.int64]] = {}
         for kind, (bind, holds) in self._gold.items():
-            # Gold is one of the orders: where it binds the share is defined, and it is never 0 for what gold keeps.
+            # Gold is one of the orders, so the share is defined where gold binds, and never 0 where gold holds.
             chance = billionths(self._sums[kind][1], self._sums[kind][0])
             found[kind] = np.stack([bind.sum(axis=0), (bind & ~holds).sum(axis=0), (bind * chance).sum(axis=0)])
         return found
 
 
 def billionths(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Shares, 0 of nothing."""
+    """``part`` / ``whole`` in billionths; 0 where the whole is 0."""
     return np.rint(BILLION * part / np.maximum(whole, 1)).astype(np.int64)
 
 
@@ -200,13 +220,13 @@ def _order_tables(runs: Runs, fields: Fields, orders: int, seed: int) -> dict[st
         for kind, table in one.tables().items():
             named = table.ndim - 1
             whole = tables.setdefault(kind, np.zeros((3, *[size] * named), np.int64))
-            # What two views say of the same fields is the same.
+            # Two views agree about the fields that they share.
             whole[np.ix_(np.arange(3), *[view.field] * named)] = table
     return tables
 
 
 def _followed_by_two(runs: Runs, types: Ints) -> Ints:
-    """Codes of (document, A, B, C), B < C: the types after runs of A there are B and C, and no other."""
+    """Codes of (document, A, B, C) with B < C, where exactly the types B and C follow runs of A in the document."""
     after = _after(runs, types, runs.kinds) > 0
     document, first = np.nonzero(after.sum(axis=2) == 2)
     third = np.nonzero(after[document, first])[1].reshape(-1, 2)
@@ -214,7 +234,7 @@ def _followed_by_two(runs: Runs, types: Ints) -> Ints:
 
 
 def _choice_table(pairs: Sequence[Ints], types: _Orders, kinds: int) -> NDArray[np.int64]:
-    """(2, T + 1, T + 1, T + 1) from gold's codes and those of other orders, see `RuleCounts`."""
+    """Table (2, T + 1, T + 1, T + 1) from the codes of gold, first, and of other orders; see `RuleCounts`."""
     table = np.zeros((2, kinds, kinds, kinds), np.int64)
     codes, times = np.unique(np.concatenate(pairs), return_counts=True)
     document, *own = np.unravel_index(codes, (len(types.bound), kinds, kinds, kinds))
@@ -225,7 +245,7 @@ def _choice_table(pairs: Sequence[Ints], types: _Orders, kinds: int) -> NDArray[
 
 
 def _after(runs: Runs, types: Ints, kinds: int) -> NDArray[np.int64]:
-    """(D, kinds, kinds) how often a run of B comes right after one of A."""
+    """(D, kinds, kinds) number of runs of B right after a run of A, in each document."""
     at = np.flatnonzero(runs.joined)
     pairs = np.zeros((len(runs), kinds, kinds), np.int64)
     np.add.at(pairs, (runs.documents[at], types[at - 1], types[at]), 1)
@@ -234,7 +254,7 @@ def _after(runs: Runs, types: Ints, kinds: int) -> NDArray[np.int64]:
 
 
 def order_verdicts(runs: Runs, types: Ints, kinds: int) -> dict[RuleKind, RuleMasks]:
-    """Which rules about order hold in each document where its runs have these types (R,), each below ``kinds``."""
+    """Verdicts on all rules about order, by kind, for runs with these types (R,), each below ``kinds``."""
     count, document = len(runs), runs.documents
     every = np.arange(kinds)
     first, last = np.full((count, kinds), len(types)), np.full((count, kinds), -1)
@@ -260,7 +280,7 @@ def order_verdicts(runs: Runs, types: Ints, kinds: int) -> dict[RuleKind, RuleMa
 
 
 def _stretches(runs: Runs, types: Ints, kinds: int) -> NDArray[np.int64]:
-    """(D, kinds) how often a stretch of runs of one kind begins."""
+    """(D, kinds) number of stretches of neighbouring runs of one kind."""
     begins = np.ones(len(types), np.bool_)
     begins[1:] = ~runs.joined[1:] | (types[1:] != types[:-1])
     found = np.zeros((len(runs), kinds), np.int64)
@@ -284,18 +304,18 @@ def _change_table(site: Site, gold: Labels) -> NDArray[np.int64]:
 
 
 def _changes(site: Site, gold: Labels) -> Mask:
-    """(inner edges,) does a run end there?"""
+    """(inner edges,) does a run end at the edge?"""
     changes: Mask = ~same_run(site.labels)[gold[site.inner - 1], gold[site.inner]]
     return changes
 
 
 def _all_free(free: int, edges: int, changes: int) -> int:
-    """Billionths of the chance that so many changes, at any of the edges, are all at free ones."""
+    """Probability, in billionths, that so many changes at random edges are all at free ones."""
     return round(BILLION * prod(max(0, free - i) / (edges - i) for i in range(changes)))
 
 
 def _mark_tables(site: Site, gold: Labels) -> dict[str, NDArray[np.int64]]:
-    """By mark, (3, 2, T + 1), see `RuleCounts`."""
+    """Tables (3, 2, T + 1) by mark, see `RuleCounts`."""
     types = len(site.labels.types)
     inner, kind, changes = site.inner, site.labels.type_of[gold], _changes(site, gold)
     tables: dict[str, NDArray[np.int64]] = {}
@@ -309,9 +329,11 @@ def _mark_tables(site: Site, gold: Labels) -> dict[str, NDArray[np.int64]]:
 
 
 def _marked(site: Site, at: Ints, of: Ints, changes: Mask) -> Iterator[tuple[str, int, tuple[int, int, int]]]:
-    """Marks, what they stand in, and whether a document there binds, breaks, and holds by chance (billionths).
+    """For each document and mark: the mark, the type it stands in, and counts (binds, breaks, billionths by chance).
 
-    ``at``, ``of`` and ``changes`` are a token, what it belongs to, and whether the run ends there, edge by edge.
+    ``at`` (E,): token at each edge
+    ``of`` (E,): its type
+    ``changes`` (E,): does the run end at the edge?
     """
     words = site.batch.columns[TOKENS]
     place = site.document_of[at] * (len(site.labels.types) + 1) + of
@@ -326,7 +348,11 @@ def _marked(site: Site, at: Ints, of: Ints, changes: Mask) -> Iterator[tuple[str
 
 
 def _presence_tables(there: NDArray[np.int64], has: Mask) -> dict[str, NDArray[np.int64]]:
-    """From the runs (D, T) of each type in each document, and whether it has each field (D, F)."""
+    """Tables of rules about which runs there are, see `RuleCounts`.
+
+    ``there`` (D, T): number of runs of each type in each document
+    ``has`` (D, F): does the document have the field?
+    """
     one, documents = has.astype(np.int64), has.sum(axis=0)
     both = one.T @ one
     needs = np.stack([np.broadcast_to(documents[:, None], both.shape), documents[:, None] - both, 0 * both])

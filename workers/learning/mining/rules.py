@@ -1,14 +1,17 @@
-"""Constraints mined from gold: which rules about runs hold more often than chance lets them (Fersini et al. 2014 §3.1).
+"""Constraints mined from gold: rules about runs that hold more often than by chance (Fersini et al. 2014 §3.1).
 
-Of n documents in which a rule binds b break it; by chance it would hold in a share q. The p-value is how likely chance
-alone lets so many hold, by the binomial distribution of the mean share: documents are independent but their shares
-differ, and above the mean the binomial tail is never smaller than theirs (Hoeffding 1956). Of all rules with enough
-documents those are kept that Benjamini & Hochberg (1995) let pass at a false discovery rate, and that hold often enough
-to be worth writing down. What the label scheme forces holds by chance too, always, and is never kept.
+A rule binds in n documents, b of which break it; by chance it would hold in a share q of them. The p-value is the
+probability that chance alone lets at least n − b hold, by the binomial distribution with the mean share. Documents are
+independent but their shares differ; above the mean, the binomial tail is never smaller than the true one (Hoeffding
+1956).
 
-For rules about which runs there are (one run of A, A is there, B is there where A is) chance deals the labelled runs
-out anew over all documents, as many to each as it has. Dealt runs may lie side by side and still are two, which real
-ones of a plain label set are not: there chance holds a little more often than is reckoned.
+A rule is kept if it has enough documents, passes Benjamini & Hochberg (1995) at a false discovery rate, and holds often
+enough to be worth writing down. Rules that the label scheme enforces always hold by chance too, and are never kept.
+
+For rules about which runs there are (one run of A, a run of A, a run of B where there is one of A), chance deals the
+labelled runs out anew over all documents; each document keeps its number of runs. Two dealt runs of one type may lie
+side by side and still count as two. In a plain label set they would be one, so there rules hold by chance a little more
+often than computed.
 """
 
 from __future__ import annotations
@@ -41,11 +44,11 @@ from concord.workers.learning.mining.rule_counts import BILLION, MARK_SIDES, SID
 from concord.workers.learning.weights.row_counts import RowCounts, wilson
 
 UNWEIGHED = 1.0
-"""Nats of a rule before its degrees are counted."""
+"""Weight of a rule, in nats, before its rows are counted."""
 
 
 class KeptSettings(JudgedSettings):
-    """Which rules are kept, however they are found, and how it is judged which of them help."""
+    """Options of every method: which rules are kept, and how it is judged which of them help."""
 
     fdr: float = Field(0.05, gt=0, lt=1, description="Largest fraction of false rules among those that pass.")
     support: int = Field(10, ge=1, description="Least number of documents in which a rule has to bind.")
@@ -54,14 +57,20 @@ class KeptSettings(JudgedSettings):
 
 
 class MiningSettings(KeptSettings):
-    """Rules of some kinds, all of which are counted."""
+    """Options of mining by counting all rules of some kinds."""
 
     kinds: tuple[RuleKind, ...] = Field(tuple(RuleKind), description="Kinds of rules that are looked for.")
 
 
 class Tried(Protocol):
-    """A rule in n documents where it binds, b of which break it; by chance the share ``chance`` holds, and p is how
-    likely chance lets so many hold."""
+    """A tested rule.
+
+    ``name``: its name in files and reports
+    ``n``: number of documents in which it binds
+    ``broken``: number of these that break it
+    ``chance``: share of them in which it would hold by chance
+    ``p``: probability that chance lets at least as many hold
+    """
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -83,17 +92,21 @@ T = TypeVar("T", bound=Tried)
 
 
 def chance_of(rule: Tried) -> float:
-    """How likely chance lets so many documents hold."""
+    """Probability that the rule holds in at least as many documents by chance, the p-value."""
     return float(binom.sf(rule.n - rule.broken - 1, rule.n, rule.chance))
 
 
 def held(rule: Tried) -> float:
-    """The share of documents that hold, of those in which the rule binds."""
+    """Fraction of the documents in which the rule binds where it holds."""
     return 1.0 - rule.broken / rule.n
 
 
 class Rule(NamedTuple):
-    """A rule in n documents where it binds, b of which break it; by chance the share ``chance`` holds."""
+    """A rule found by counting; see `Tried`.
+
+    ``kind``: kind of rule
+    ``first``, ``second``, ``third``: A, B and C of the kind; "" if it has none
+    """
 
     kind: RuleKind
     first: str
@@ -105,17 +118,17 @@ class Rule(NamedTuple):
 
     @property
     def p(self) -> float:
-        """How likely chance lets so many documents hold."""
+        """Probability that the rule holds in at least as many documents by chance."""
         return chance_of(self)
 
     @property
     def name(self) -> str:
-        """In the file and in reports."""
+        """Name in files and reports."""
         return SAYINGS[self.kind].format(self.first or ANY_RUN, self.second, self.third)
 
 
 ANY_RUN = "any run"
-"""What stops at a mark, where it is not a type."""
+"""Text for A in rules of `RuleKind.STOPS` about runs of any type."""
 
 SAYINGS = {
     RuleKind.STARTS: "starts with {}",
@@ -136,11 +149,11 @@ SAYINGS = {
 }
 
 SYMMETRIC = (RuleKind.EITHER, RuleKind.ONE_OF)
-"""Kinds that say the same of A and B as of B and A."""
+"""Kinds in which A and B can be exchanged."""
 
 
 def candidates(counts: RuleCounts, labels: LabelSet) -> list[Rule]:
-    """Every rule that binds anywhere, in one order for the same counts."""
+    """All rules that bind in some document; equal counts give them in the same order."""
     if not counts.tables:
         return []
     fields = fields_of(labels)
@@ -151,7 +164,7 @@ def candidates(counts: RuleCounts, labels: LabelSet) -> list[Rule]:
 
 
 def _of_tables(counts: RuleCounts, fields: Fields, dealt: _Dealt) -> Iterator[Rule]:
-    """Those of one field or two, or of places of change."""
+    """Rules of all kinds except `RuleKind.CHOICE` and `RuleKind.STOPS`."""
     for kind in RuleKind:
         if kind in (RuleKind.CHOICE, RuleKind.STOPS):
             continue
@@ -164,8 +177,11 @@ def _of_tables(counts: RuleCounts, fields: Fields, dealt: _Dealt) -> Iterator[Ru
 
 
 def _of_choices(counts: RuleCounts, types: Sequence[str]) -> Iterator[Rule]:
-    """Of two types that both follow a run of A somewhere, besides what comes of either alone."""
-    # Types stand first among fields, and what is outside all spans last in both tables.
+    """Rules of `RuleKind.CHOICE`, for each two types that both follow a run of A somewhere.
+
+    Such a rule also holds in documents where only one of the two follows.
+    """
+    # Types stand first among fields, and outside stands last in both tables.
     own = [*range(len(types)), -1]
     n, broken, chance = (table[np.ix_(own, own)] for table in counts.tables[RuleKind.FOLLOWED])
     alone, (both, by_chance), names = n - broken, counts.tables[RuleKind.CHOICE], [*types, OUTSIDE]
@@ -180,7 +196,7 @@ def _of_choices(counts: RuleCounts, types: Sequence[str]) -> Iterator[Rule]:
 
 
 def _of_marks(counts: RuleCounts, types: Sequence[str]) -> Iterator[Rule]:
-    """Of marks that runs do not go on past."""
+    """Rules of `RuleKind.STOPS`."""
     for mark, table in counts.marks.items():
         for side, of in np.argwhere(table[0] > 0).tolist():
             n, broken, chance = table[:, side, of].tolist()
@@ -196,7 +212,7 @@ def _named(kind: RuleKind, place: Sequence[int], names: Sequence[str]) -> tuple[
 
 
 def _speaks(kind: RuleKind, place: Sequence[int], fields: Fields) -> bool:
-    """Not of a field and a part of itself; of what is outside all spans only as what comes first, last or next."""
+    """Is there such a rule? Not about a field and a part of itself; outside only comes first, last or next."""
     outside, types = len(fields.names), len(fields.types.T)
     if kind is RuleKind.TOGETHER:
         return types <= place[0] < outside
@@ -210,7 +226,10 @@ def _speaks(kind: RuleKind, place: Sequence[int], fields: Fields) -> bool:
 
 
 def _differ(kind: RuleKind, first: Mask, second: Mask) -> bool:
-    """Does a rule of such fields say anything? A level needs what is in it, but that has its level anyhow."""
+    """Does a rule about two such fields say anything? It does if they share no type.
+
+    A rule of `RuleKind.NEEDS` does if some type of the first is not in the second: a type always has its level.
+    """
     if kind is RuleKind.NEEDS:
         return bool((first & ~second).any())
     return not bool((first & second).any())
@@ -220,7 +239,10 @@ DEALT = (RuleKind.ONCE, RuleKind.ONE_OF, RuleKind.THERE, RuleKind.EITHER, RuleKi
 
 
 class _Dealt:
-    """Chances where N labelled runs are dealt out anew over documents that keep their numbers of runs."""
+    """Probabilities if all labelled runs are dealt out anew over the documents, each of which keeps its number of runs.
+
+    Arrays (S,) are by the number of runs of a document.
+    """
 
     def __init__(self, counts: RuleCounts, fields: Fields) -> None:
         self._types, self._runs = fields.types, counts.runs
@@ -232,7 +254,7 @@ class _Dealt:
         self._known: dict[int, Floats] = {}
 
     def share(self, kind: RuleKind, place: Sequence[int], n: int) -> float:
-        """Of the n documents where the rule binds, the share in which it then holds."""
+        """Expected share of the n documents in which the rule binds where it holds by chance."""
         sets = self._types[place]
         first, union = self._count(sets[0]), self._count(np.logical_or.reduce(sets))
         match kind:
@@ -256,7 +278,7 @@ class _Dealt:
         return float(np.clip(shares @ documents / n, 0.0, 1.0))
 
     def _none(self, of: int) -> Floats:
-        """A document of each size gets none of so many of the runs."""
+        """(S,) probability that a document gets none of ``of`` runs."""
         if of not in self._known:
             self._known[of] = self._drawn(of, 0)
         return self._known[of]
@@ -265,7 +287,7 @@ class _Dealt:
         return self._drawn(of, 1)
 
     def _drawn(self, of: int, count: int | Floats) -> Floats:
-        """It gets just so many of them; ``count`` may be (1, M) for (S, M) at once."""
+        """(S,) probability that a document gets exactly ``count`` of ``of`` runs; (S, M) if ``count`` is (1, M)."""
         sizes = self._sizes if isinstance(count, int) else self._sizes[:, None]
         number = np.asarray(count, np.float64)
         ways = _ways(of, number) + _ways(self._total - of, sizes - number)
@@ -273,7 +295,7 @@ class _Dealt:
         return found
 
     def _as_many(self, first: int, second: int) -> Floats:
-        """It gets one of the first runs, and of the second ones as many or more."""
+        """(S,) probability that a document gets at least one of ``first`` runs, and as many of ``second`` or more."""
         in_all = np.arange(1.0 + self._sizes.max())[None, :]
         of_first = in_all.T
         fits = (of_first >= 1) & (in_all >= 2 * of_first)
@@ -289,33 +311,33 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
 
 
 def _ways(of: int, sizes: Floats) -> Floats:
-    """log C(of, size); −inf where there is no way."""
+    """Logarithm of the binomial coefficient C(of, size); −inf where it is 0."""
     possible = (sizes >= 0) & (sizes <= of)
     size = np.where(possible, sizes, 0.0)
     return np.where(possible, gammaln(of + 1) - gammaln(size + 1) - gammaln(of - size + 1), -np.inf)
 
 
 def significant(rules: Sequence[Rule], settings: MiningSettings) -> list[Rule]:
-    """Those of the kinds that are looked for that pass, in their order."""
+    """The significant rules of the kinds in the settings, in their order."""
     return passing([rule for rule in rules if rule.kind in settings.kinds], settings)
 
 
 def passing(rules: Sequence[T], settings: KeptSettings) -> list[T]:
-    """Those with enough documents that Benjamini & Hochberg (1995) let pass, in their order."""
+    """The rules with enough documents that pass Benjamini & Hochberg (1995), in their order."""
     tried = [rule for rule in rules if rule.n >= settings.support]
     adjusted = false_discovery_control([rule.p for rule in tried]) if tried else []
     return [rule for rule, p in zip(tried, adjusted, strict=True) if p <= settings.fdr]
 
 
 def kept_of(rules: Sequence[Rule], settings: MiningSettings) -> list[Rule]:
-    """Of significant rules those that hold often enough and that no others imply, in their order."""
+    """The significant rules that hold often enough and that no others imply, in their order."""
     return unimplied(rules, settings, lambda others, rule: any_implies(implies, others, rule) or by_two(rule, others))
 
 
 def unimplied(rules: Sequence[T], settings: KeptSettings, implied: Callable[[list[T], T], bool]) -> list[T]:
-    """Those that hold often enough and that the others of them do not imply, in their order."""
+    """The rules that hold often enough and that the others of these do not imply, in their order."""
     left = [rule for rule in rules if held(rule) >= settings.held]
-    # What is broken most goes first, so that of rules that imply each other the surest stays.
+    # Rules that are broken most often go first, so that of rules that imply each other the surest stays.
     for rule in sorted(left, key=lambda rule: (held(rule), -rule.n)):
         others = [other for other in left if other is not rule]
         if implied(others, rule):
@@ -324,12 +346,12 @@ def unimplied(rules: Sequence[T], settings: KeptSettings, implied: Callable[[lis
 
 
 def any_implies(implies: Callable[[T, T], bool], others: Sequence[T], rule: T) -> bool:
-    """Does one of the others imply the rule, and is not plainly broken more often?"""
+    """Does one of the others imply the rule without being clearly broken more often?"""
     return any(implies(other, rule) and _as_sure(other, rule) for other in others)
 
 
 def by_two(rule: Rule, others: Sequence[Rule]) -> bool:
-    """Is there a B that A needs, and that needs C, where A needs C?"""
+    """Do two of the others imply the rule "A needs C": "A needs B" and "B needs C"?"""
     if rule.kind not in (RuleKind.NEEDS, RuleKind.MATCHED):
         return False
     like = [other for other in others if other.kind is rule.kind and _as_sure(other, rule)]
@@ -373,7 +395,7 @@ def implies(one: Rule, other: Rule) -> bool:
 
 
 def holds_all(field: str, part: str) -> bool:
-    """Is every run of one field one of the other, a level above it or the field itself?"""
+    """Is every run of ``part`` also one of ``field``, which is a level above it or the same field?"""
     level = field.removesuffix(BELOW)
     return part == field or (level != field and (part == level or part.startswith(f"{level}/")))
 
@@ -383,12 +405,12 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def _as_sure(one: Tried, other: Tried) -> bool:
-    """Is the first not plainly broken more often? A surer rule says more than the one that implies it."""
+    """Is the first not clearly broken more often? A rule that is surer than one implying it says more."""
     return wilson(one.broken, one.n)[0] <= wilson(other.broken, other.n)[1]
 
 
 def declared(rules: Sequence[Rule], labels: LabelSet) -> DeclaredConstraints:
-    """The rules as constraints that weigh `UNWEIGHED` nats. Raises `ConstraintError` for names of labels that fail."""
+    """The rules as constraints of `UNWEIGHED` nats. Raises `ConstraintError` for label names that cannot be used."""
     return DeclaredConstraints(tuple(_template(rule) for rule in rules)).bind(labels)
 
 
@@ -416,7 +438,7 @@ TEMPLATES_OF: dict[RuleKind, type[RowTemplate]] = {
 
 
 def _fields(rule: Rule) -> Iterator[tuple[str, object]]:
-    """The keys of the rule's template but name and weight."""
+    """Keys of the rule's template, except name and weight."""
     match rule.kind:
         case RuleKind.CHANGES:
             yield "side", rule.first
@@ -430,7 +452,7 @@ def _fields(rule: Rule) -> Iterator[tuple[str, object]]:
             yield "labels", (rule.first, rule.second)
             yield from [("limit", 1)] if rule.kind is RuleKind.ONE_OF else []
         case RuleKind.FOLLOWED:
-            # Tokens of the run follow each other.
+            # Tokens of one run of A follow each other, too.
             yield from (("first", rule.first), ("second", (rule.first, rule.second)))
         case RuleKind.CHOICE:
             yield from (("first", rule.first), ("second", (rule.first, rule.second, rule.third)))
@@ -443,15 +465,15 @@ def _fields(rule: Rule) -> Iterator[tuple[str, object]]:
 
 
 def in_documents(rule: Tried, degree: float) -> RowCounts:
-    """What a penalty is made of: documents, and the degree of all that break the rule.
+    """Row counts for a penalty, with documents in place of rows; ``degree`` is the sum over all of them.
 
-    A row is a token in some templates, so that rows would make a rule look sure that few documents speak of.
+    In some templates each token is a row; counting these, a rule would look sure though few documents support it.
     """
     return RowCounts(rule.n, 0, rule.broken, degree)
 
 
 def comment(rule: Tried, interval: tuple[float, float], *, held_out: bool = False) -> str:
-    """What a file says above a rule, in one line."""
+    """Comment above a rule in a constraint file, in one line."""
     low, high = wilson(rule.broken, rule.n)
     return (
         f"binds in {rule.n:,} {'held-out ' if held_out else ''}documents, {rule.broken:,} break it "

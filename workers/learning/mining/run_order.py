@@ -1,12 +1,12 @@
-"""The runs of documents in gold, and the same runs in an order that chance gave them.
+"""Runs of documents in gold, and the same runs in random order.
 
-A run is a labelled span, or a stretch of tokens outside all spans; a sentence ends it. Tokens outside spans are of type
-T, after the T span types.
+A run is a labelled span, or a stretch of tokens outside all spans; the end of a sentence ends it. Tokens outside spans
+are of type T, after the T span types.
 
-Shuffled orders are drawn by a chain of swaps of two runs of one document. A swap after which two runs would be one (two
-neighbours of one plain label, or two stretches outside) is refused. Every order that is left is as likely as any other:
-the chain is symmetric, and where gold itself is one of them by chance, so is each state of a chain that starts there.
-Short chains stay near gold, which makes chance look better than it is, never worse.
+Shuffled orders come from a Markov chain that swaps two runs of one document. A swap that would merge two runs (two
+neighbours of one plain label, or two stretches outside) is refused. All permitted orders are equally likely, since the
+chain is symmetric: if gold is a random order, so is each state of a chain that starts there. Short chains stay near
+gold, so they can overestimate how often a rule holds by chance, but not underestimate it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,19 @@ from concord.workers.constraints.templates.template import same_run
 from concord.workers.inference.core.engine import document_rng
 
 SWAPS_A_RUN = 4
-"""Swaps a run between two orders that are looked at."""
+"""Swaps for each run of a document, between one order that is used and the next."""
 
 
 @dataclass(frozen=True, eq=False)
 class Runs:
     """R runs of D documents that have tokens.
 
-    ``at`` (R,) are the tokens where they open, ``types`` (R,) from 0 to T; ``joined`` (R,): the run before is in the
-    same sentence; ``starts`` (D + 1,) bound the documents' runs; ``merges`` (T + 1,): are two neighbours of the type
-    one run?
+    ``at`` (R,): first token of each run
+    ``types`` (R,): type of each run, from 0 to T
+    ``joined`` (R,): is the run before it in the same sentence?
+    ``starts`` (D + 1,): first run of each document, and R
+    ``merges`` (T + 1,): are two neighbouring runs of the type one run?
+    ``doc_ids`` (D,): ids of the documents
     """
 
     at: Ints
@@ -63,7 +66,7 @@ class Runs:
 
     @property
     def kinds(self) -> int:
-        """T + 1."""
+        """The number of types with outside, T + 1."""
         return len(self.merges)
 
     @property
@@ -72,7 +75,10 @@ class Runs:
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
     def shuffled(self, orders: int, seed: int) -> Iterator[Ints]:
-        """Types (R,) in so many orders; those of a document depend on the seed, its id and its own runs alone."""
+        """Types (R,) of the runs in so many random orders.
+
+        Those of a document depend only on the seed, its id and its own runs.
+        """
         swaps = self._swaps(orders, seed)
         barrier = np.append(self.joined, False)
         types = np.append(self.types, -1)
@@ -83,7 +89,7 @@ class Runs:
             yield types[:-1].copy()
 
     def _swaps(self, orders: int, seed: int) -> NDArray[np.int64]:
-        """(2, S, D) the runs that change places at each step; those of shorter documents stay where they are."""
+        """(2, S, D) the two runs to be swapped at each step, in each document; shorter documents have fewer swaps."""
         sizes = np.diff(self.starts)
         longest = SWAPS_A_RUN * int(sizes.max(initial=0))
         swaps = np.tile(self.starts[:-1], (2, orders * longest, 1)).reshape(2, orders, longest, len(self))
@@ -93,7 +99,7 @@ class Runs:
         return swaps.reshape(2, -1, len(self))
 
     def _swap(self, types: Ints, left: Ints, right: Ints, barrier: Mask) -> None:
-        """Swaps runs ``left`` and ``right`` (D,) of every document, but where runs would become one."""
+        """Swaps runs ``left`` and ``right`` (D,) of every document, except where runs would merge."""
         one, other = types[left], types[right]
         types[left], types[right] = other, one
         merged = np.zeros(len(left), np.bool_)

@@ -1,1 +1,1 @@
-"""Which documents are held out, and how the best of many settings is looked for."""
+"""Held-out documents, and searches for the best of many settings."""

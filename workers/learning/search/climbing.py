@@ -1,4 +1,4 @@
-"""The best point of a grid, a coordinate and a step at a time."""
+"""Hill climbing on a grid: one coordinate and one step at a time."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ SettingsPoint = tuple[float, ...]
 
 
 def alike(grid: Sequence[float], size: int, worth: Callable[[SettingsPoint], tuple[float, ...]]) -> SettingsPoint:
-    """The best point with one value for all ``size`` coordinates, tried from the first on until one is worth less.
+    """The best point with one value for all ``size`` coordinates.
 
-    Only the first number of ``worth`` ends that: the others choose between equals.
+    Values are tried in order until one is worth less than the one before. Only the first number of ``worth`` decides
+    that; the others break ties.
     """
     tried: list[SettingsPoint] = []
     for value in grid:
@@ -24,7 +25,10 @@ def alike(grid: Sequence[float], size: int, worth: Callable[[SettingsPoint], tup
 def climb(
     start: SettingsPoint, grid: Sequence[float], worth: Callable[[SettingsPoint], tuple[float, ...]]
 ) -> SettingsPoint:
-    """Goes from ``start`` to the best point beside it until none is worth more; ``worth`` is asked again and again."""
+    """The local maximum reached from ``start``, by moving to the best neighbour until none is worth more.
+
+    ``worth`` is called more than once for the same point.
+    """
     best = start
     while True:
         better = max([best, *_beside(best, grid)], key=worth)
@@ -34,7 +38,7 @@ def climb(
 
 
 def _beside(point: SettingsPoint, grid: Sequence[float]) -> Iterator[SettingsPoint]:
-    """The next values of one coordinate after the other, down and up."""
+    """Neighbours of a point: one coordinate after the other moved one step down, and up."""
     for i, value in enumerate(point):
         place = grid.index(value)
         for near in grid[max(0, place - 1) : place + 2]:

@@ -1,4 +1,4 @@
-"""Parts of a corpus for cross-validation and for holding out: by the hashes of ids, or the last documents of all."""
+"""Splits of a corpus for cross-validation and held-out documents: by hashes of ids, or by order."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from concord.schemas.settings import Validation
 
 
 def place_of(doc_id: str) -> int:
-    """Where a document stands among 2⁶⁴ places, by its id alone: what is held out does not depend on the corpus."""
+    """Hash of a document's id, below 2⁶⁴: whether a document is held out does not depend on the rest of the corpus."""
     return int.from_bytes(hashlib.blake2b(doc_id.encode(), digest_size=8).digest(), "big")
 
 
 def is_held_out(doc_id: str, share: float) -> bool:
-    """Is the document among such a share of all that is held out?"""
+    """Is the document held out, if a fraction ``share`` of all documents is?"""
     return place_of(doc_id) < share * 2.0**64
 
 
 def fold_of(documents: Sequence[Document], folds: int) -> list[int]:
-    """The fold of each document, all of like size. Raises `TrainingError` for fewer documents than folds."""
+    """(D,) fold of each document, all of about equal size. Raises `TrainingError` for fewer documents than folds."""
     _check_enough(documents, folds)
     order = sorted(range(len(documents)), key=lambda i: place_of(documents[i].doc_id))
     found = [0] * len(documents)
@@ -32,7 +32,7 @@ def fold_of(documents: Sequence[Document], folds: int) -> list[int]:
 
 
 def held_out(documents: Sequence[Document], share: float, validation: Validation) -> list[bool]:
-    """Which documents (D,) are among a ``share`` of all that is held out; `Validation.LATER` rounds their number."""
+    """(D,) mask of held-out documents, a fraction ``share`` of all; `Validation.LATER` rounds their number."""
     if validation is Validation.RANDOM:
         return [is_held_out(document.doc_id, share) for document in documents]
     first = first_held_out(len(documents), share)
@@ -40,45 +40,54 @@ def held_out(documents: Sequence[Document], share: float, validation: Validation
 
 
 def first_held_out(documents: int, share: float) -> int:
-    """The place, of so many documents, from which on they are held out by `Validation.LATER`."""
+    """Index of the first held-out one of so many documents, by `Validation.LATER`."""
     return documents - round(share * documents)
 
 
 class TrainingRound(NamedTuple):
-    """One training of a cross-validation: places, ascending, of documents that it learns from, and that it labels."""
+    """One training of a cross-validation.
+
+    ``learned``: indices of the documents that it learns from, ascending
+    ``judged``: indices of the documents that its model labels, ascending
+    """
 
     learned: list[int]
     judged: list[int]
 
 
 def parts_of(documents: Sequence[Document], folds: int, validation: Validation) -> list[int]:
-    """The part of each document, of ``folds`` of like size. Raises `TrainingError` for fewer documents than folds."""
+    """(D,) part of each document, out of ``folds``. Raises `TrainingError` for fewer documents than folds."""
     return fold_of(documents, folds) if validation is Validation.RANDOM else _in_order(documents, folds)
 
 
 def first_judged(folds: int, validation: Validation) -> int:
-    """The first part that is judged: the others are no more than learned from."""
+    """The first part that is judged; earlier parts are only learned from."""
     return 0 if validation is Validation.RANDOM else folds // 2
 
 
 def first_answered(validation: Validation) -> int:
-    """The first part that a model without it can answer: of `Validation.LATER`, nothing stands before part 0."""
+    """The first part that a model without it can label; with `Validation.LATER` nothing comes before part 0."""
     return 0 if validation is Validation.RANDOM else 1
 
 
 def round_of(part: Sequence[int], mine: int, validation: Validation) -> TrainingRound:
-    """That of one part (``part`` (D,) as of `parts_of`): learned from are all others, or those before it."""
+    """The round that judges part ``mine``: learned from are all other parts, or, by `Validation.LATER`, earlier ones.
+
+    ``part`` (D,): part of each document, from `parts_of`
+    """
     judged = [i for i, own in enumerate(part) if own == mine]
     learned = [i for i, own in enumerate(part) if own < mine or (own > mine and validation is Validation.RANDOM)]
     return TrainingRound(learned, judged)
 
 
 def rounds(documents: Sequence[Document], folds: int, validation: Validation) -> Iterator[TrainingRound]:
-    """`Validation.RANDOM`: each fold is judged by a model of all others.
+    """The rounds of a cross-validation.
 
-    `Validation.LATER`: documents are cut into as many parts of like size in their own order; each of the later half of
-    the parts (of five: the last three) is judged by a model of all before it. Raises `TrainingError` for fewer
-    documents than folds.
+    - `Validation.RANDOM`: each fold is judged by a model of all others.
+    - `Validation.LATER`: documents are cut into ``folds`` parts in their own order. Each of the later half of the parts
+      (of five: the last three) is judged by a model of all parts before it.
+
+    Raises `TrainingError` for fewer documents than folds.
     """
     part = parts_of(documents, folds, validation)
     for mine in range(first_judged(folds, validation), folds):

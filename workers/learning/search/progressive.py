@@ -1,13 +1,13 @@
 """Wrapped progressive sampling (Van den Bosch 2004): many settings on few instances, then fewer on more.
 
-Sizes of samples are a geometric series up to all that there is. At each size the range from the lowest accuracy to the
-highest is cut into ten equal bins; the settings of the highest bin stay, and those of the next ones as long as each has
-at least as many as the one above it. That ends with one setting, or with the largest sample. Of those that are left the
-most accurate one is chosen; ties go to the first of the grid, which is the default. (The paper takes the default where
-it is left, otherwise any one.)
+Sample sizes are a geometric series up to all instances. At each size the range from the lowest accuracy to the highest
+is cut into ten equal bins. The settings of the highest bin stay; so do those of the next lower bins, as long as each
+has at least as many settings as the bin above it. The search ends with one setting, or with the largest sample. The
+most accurate of the remaining settings is chosen; ties go to the first one in the grid, which is the default. (The
+paper takes the default if it is left, otherwise any one.)
 
-Settings are numbers here, their places in the grid; 0 is the default. It is tried at every size, to be compared with;
-once it is out it does not come back.
+Settings are numbers here, their places in the grid; 0 is the default. The default is tried at every size, as a
+baseline, but once it is eliminated it cannot be chosen.
 """
 
 from __future__ import annotations
@@ -16,16 +16,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 SAMPLE_POWERS = 20
-"""Sizes are the powers i/20 of all instances."""
+"""Sample sizes are the number of all instances to the power i/20."""
 LEAST = 500
-"""Instances of the first sample; smaller powers are left out."""
+"""Instances of the first sample; smaller sizes are left out."""
 TESTED = 0.2
 """Test instances for each training instance."""
 BINS = 10
 
 
 class TrialTally(NamedTuple):
-    """Of so many test instances, how many had the right class, and what it took (CPU seconds)."""
+    """Result of one setting.
+
+    ``right``: test instances with the right class
+    ``tested``: test instances
+    ``seconds``: CPU time
+    """
 
     right: int
     tested: int
@@ -33,7 +38,7 @@ class TrialTally(NamedTuple):
 
     @property
     def accuracy(self) -> float:
-        """A fraction; 0 of nothing."""
+        """Fraction of test instances with the right class; 0 without any."""
         return self.right / max(self.tested, 1)
 
     @classmethod
@@ -44,7 +49,12 @@ class TrialTally(NamedTuple):
 
 
 class SampleRound(NamedTuple):
-    """A size with the tallies of the settings that were tried, by number, and the numbers of those that are left."""
+    """One sample size.
+
+    ``size``: instances in the sample
+    ``tallies``: tally of each setting tried, by its number
+    ``left``: numbers of the settings that stay
+    """
 
     size: int
     tallies: Mapping[int, TrialTally]
@@ -52,16 +62,16 @@ class SampleRound(NamedTuple):
 
     @property
     def best(self) -> int:
-        """The most accurate of those that are left, the first in the grid among equals."""
+        """The most accurate of the settings that stay; ties go to the first one in the grid."""
         return max(sorted(self.left), key=lambda number: self.tallies[number].right)
 
 
 Attempt = Callable[[int, Sequence[int]], Mapping[int, TrialTally]]
-"""The tallies of some settings, by number, on a sample of so many instances; all are tested on the same ones."""
+"""Function of a sample size and the numbers of settings: a tally of each setting, all on the same test instances."""
 
 
 def rounds(settings: int, sizes: Sequence[int], attempt: Attempt) -> Iterator[SampleRound]:
-    """Each size in turn, of so many ``settings``, until one is left; the `SampleRound.best` of the last is chosen."""
+    """One round for each size until one setting of so many is left; `SampleRound.best` of the last one is chosen."""
     left: Sequence[int] = range(settings)
     for size in sizes:
         tallies = attempt(size, sorted({0, *left}))
@@ -72,19 +82,19 @@ def rounds(settings: int, sizes: Sequence[int], attempt: Attempt) -> Iterator[Sa
 
 
 def sizes_of(instances: int, largest: int | None = None) -> list[int]:
-    """The sizes of samples of so many ``instances``, at most ``largest``, which is at least `LEAST`."""
+    """Ascending sample sizes for so many ``instances``; none above ``largest``, which is at least `LEAST`."""
     powers = [round(instances ** (i / SAMPLE_POWERS)) for i in range(1, SAMPLE_POWERS)]
     found = [min(LEAST, instances), *(size for size in powers if LEAST < size < instances), instances]
     return [size for size in dict.fromkeys(found) if largest is None or size <= largest]
 
 
 def asked_of(size: int, available: int) -> int:
-    """How many of the ``available`` test instances a sample of this size is measured on; one at least."""
+    """Number of the ``available`` test instances that a sample of this size is tested on; at least one."""
     return min(max(round(TESTED * size), 1), available)
 
 
 def survivors(right: Sequence[int]) -> list[int]:
-    """Places of the settings that stay, of those that had so many instances right."""
+    """Indices of the settings that stay, given the number of right instances of each."""
     low, width = min(right), max(max(right) - min(right), 1)
     bins = [min(BINS * (count - low) // width, BINS - 1) for count in right]
     if max(right) == low:

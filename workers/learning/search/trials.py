@@ -1,8 +1,8 @@
-"""The search over settings: each is tried once on held-out documents, and the one with the highest figure is taken.
+"""Search over settings: each is tried once on held-out documents, and the one with the highest figure is taken.
 
-Whoever searches says how a setting is tried, which gives counts of every document, and which figure of the counts is to
-be high. The ways through a grid are those of `workers.learning.search.climbing`. Since counts are kept by document,
-every gain comes with its interval.
+The caller gives a function that tries a setting and returns counts for each document, and the figure of these counts
+that is to be maximised. `workers.learning.search.climbing` has the ways through a grid. Since counts are kept by
+document, each gain has a confidence interval.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ Setting = TypeVar("Setting", bound=Hashable)
 
 @dataclass(frozen=True, eq=False)
 class Trial(Generic[Setting]):
-    """A setting, and the counts (D, R, 3) of each document under it: gold, predicted and correct of R names."""
+    """Result of one setting.
+
+    ``counts`` (D, R, 3): gold, predicted and correct items of R names in each document
+    ``figure``: function of counts (R, 3) that gives a fraction
+    """
 
     setting: Setting
     counts: Counts
@@ -31,7 +35,7 @@ class Trial(Generic[Setting]):
 
     @cached_property
     def value(self) -> float:
-        """The figure of all documents together, a fraction."""
+        """The figure (a fraction) over all documents together."""
         return float(self.figure(self.counts.sum(axis=0)))
 
     def gain(self, base: Trial[Setting], *, seed: int = 0) -> Comparison:
@@ -48,8 +52,10 @@ def best_of(trials: Iterable[Trial[Setting]]) -> Trial[Setting]:
 class SettingsSearch(Generic[Setting]):
     """Trials of settings on the same documents; each setting is tried when it is first asked for.
 
-    ``attempt`` gives the counts (D, R, 3) of a setting. Of settings with equal values that with the highest
-    ``preference`` is the better one. ``told`` hears of every trial as it ends.
+    ``attempt``: function of a setting that gives its counts (D, R, 3)
+    ``figure``: figure of the counts that is to be maximised
+    ``preference``: function of a setting that breaks ties; the highest is preferred
+    ``told``: called after each trial
     """
 
     def __init__(
@@ -65,7 +71,7 @@ class SettingsSearch(Generic[Setting]):
 
     @property
     def trials(self) -> list[Trial[Setting]]:
-        """In the order in which they were made."""
+        """All trials so far, in the order in which they were made."""
         return list(self._trials.values())
 
     def trial(self, setting: Setting) -> Trial[Setting]:
@@ -78,11 +84,11 @@ class SettingsSearch(Generic[Setting]):
         return self._trials[setting]
 
     def worth(self, setting: Setting) -> tuple[float, float]:
-        """What settings are compared by: the value, and of equal values the preference."""
+        """Sort key of a setting: its value, then its preference."""
         return self.trial(setting).value, self._preference(setting)
 
     def best(self, settings: Iterable[Setting]) -> Setting:
-        """The best of some settings, the first of equals."""
+        """The best of some settings; ties go to the first."""
         return max(settings, key=self.worth)
 
     def along(self, start: Setting, steps: Iterable[Setting]) -> Setting:

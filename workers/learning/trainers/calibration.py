@@ -1,11 +1,11 @@
-"""The temperature T and the transitions A of a tagger's scores s, learned on documents that the tagger has not seen.
+"""Calibration of a tagger's scores s: a temperature T and transitions A, learned on documents it has not seen.
 
-Both at once are those under which the gold labels y of the chain are likeliest, of all that the label scheme allows:
+T and A together minimise the loss of the gold labels y, over all labellings that the label scheme allows:
 
-    −log p(y | s) + c2 · Σ A²,    p(y | s) ∝ exp(Σ_t s_t(y_t) / T + Σ_t A(y_t−1, y_t)),
+    −log p(y | s) + c2 · Σ A²,    p(y | s) ∝ exp(Σ_t s_t(y_t) / T + Σ_t A(y_t−1, y_t)).
 
-which has one minimum in 1/T and A (Lafferty et al. 2001, with one feature more). For tokens by themselves the first
-alone would be temperature scaling (Guo et al. 2017 §4.2); here T is what it should be beside the transitions.
+It has one minimum in 1/T and A (Lafferty et al. 2001, with one feature more). Without transitions this would be
+temperature scaling (Guo et al. 2017 §4.2); here T is the best temperature beside the transitions.
 """
 
 from __future__ import annotations
@@ -36,9 +36,14 @@ LIMITS = Limits(500, gradient=1e-7, decrease=1e-10)
 
 
 class Calibrated(NamedTuple):
-    """What was learned, on so many sentences of so many tokens; ``left_out`` others have labels without a chance.
+    """Result of calibration.
 
-    ``before`` and ``after`` are −log p(gold) a token, in nats.
+    ``source``: settings of the scores, with the learned temperature
+    ``transition`` (L, L): learned transitions, in nats
+    ``sentences``: number of sentences learned from
+    ``tokens``: number of their tokens
+    ``left_out``: number of other sentences, whose gold labels are impossible under the scores
+    ``before``, ``after``: −log p(gold) per token, in nats, under the old and the new values
     """
 
     source: ScoresSettings
@@ -51,10 +56,10 @@ class Calibrated(NamedTuple):
 
 
 def calibrate(documents: Sequence[Document], model: ScoresModel, settings: CalibrationSettings) -> Calibrated:
-    """Temperature and transitions on documents with gold labels and scores.
+    """Temperature and transitions learned on documents with gold labels and scores.
 
-    Raises `TrainingError` where there is nothing to learn from or the scores say nothing of the labels,
-    `MissingScoresError`, and `LabelError` for gold labels that the model does not have.
+    Raises `TrainingError` if there is nothing to learn from or no temperature fits the labels, `MissingScoresError` if
+    the documents have no scores, and `LabelError` for gold labels that the model does not have.
     """
     chains = _Chains.of(documents, model)
     start = np.append(1.0 / model.source.temperature, model.transition.ravel())
@@ -100,7 +105,14 @@ def _at(source: ScoresSettings, temperature: float) -> ScoresSettings:
 
 @dataclass(frozen=True, eq=False)
 class _Chains:
-    """Sentences ``bounds`` (S + 1,) with scores (N, W), of the labels ``ids`` (W,), and gold labels (N,)."""
+    """S sentences of N tokens whose gold labels are possible.
+
+    ``scores`` (N, W): the tagger's scores
+    ``ids`` (W,): label id of each column of the scores
+    ``gold`` (N,): gold labels
+    ``bounds`` (S + 1,): first token of each sentence, and N
+    ``left_out``: number of other sentences
+    """
 
     labels: LabelSet
     scores: Floats
@@ -111,7 +123,7 @@ class _Chains:
 
     @classmethod
     def of(cls, documents: Sequence[Document], model: ScoresModel) -> _Chains:
-        """The sentences whose gold labels are possible."""
+        """The sentences of documents whose gold labels are possible under the model."""
         batch = Batch.of(documents)
         if batch.labels is None or not batch.token_count:
             raise TrainingError("there are no labelled documents to learn from")
@@ -129,9 +141,9 @@ class _Chains:
         return cls(model.labels, batch.scores[kept], ids, gold[kept], bounds, int((~possible).sum()))
 
     def loss(self, point: Floats) -> tuple[float, Floats]:
-        """−log p(gold) in nats where 1/T and the transitions are ``point`` (1 + L · L,), and its gradient."""
+        """Loss −log p(gold) in nats, and its gradient, at a point (1 + L · L,): 1/T, then the transitions."""
         size = len(self.labels)
-        # A share that is not above 0 is no temperature, but the way to the minimum may lead there.
+        # 1/T ≤ 0 is no temperature, but the line search may try it.
         scaled = np.where(self.scores > -np.inf, point[0] * self._finite, -np.inf)
         table = joined(scaled, self.ids, size)
         potentials = Potentials(table, point[1:].reshape(size, size), self.bounds[:-1]).legal(self.labels)
@@ -143,7 +155,7 @@ class _Chains:
         return loss, np.append(np.sum(expected * self._slope(scaled, table)), pairs.ravel())
 
     def _slope(self, scaled: Floats, table: Floats) -> Floats:
-        """(N, L) how fast each local score grows with 1/T."""
+        """(N, L) derivative of each local score with respect to 1/T."""
         slope = np.zeros_like(table)
         for place, label in enumerate(self.ids.tolist()):
             possible = self.scores[:, place] > -np.inf
@@ -157,7 +169,7 @@ class _Chains:
 
 
 def _possible(potentials: Potentials, gold: Labels) -> NDArray[np.bool_]:
-    """(S,) which sentences have gold labels that the potentials allow."""
+    """(S,) mask of the sentences whose gold labels the potentials allow."""
     starts = potentials.sentence_starts
     allowed = potentials.unary[np.arange(len(gold)), gold] > -np.inf
     follows = np.ones(len(gold), np.bool_)

@@ -25,7 +25,7 @@ from concord.workers.models.settings import CrfSettings
 
 NAME = "crfsuite"
 CRFSUITE_FILE = "model.crfsuite"
-"""CRFsuite's own file, kept beside the weights as they were read from it."""
+"""CRFsuite's own file, kept beside the weights that were read from it."""
 
 
 def train(
@@ -42,7 +42,7 @@ def train(
     training |= {"iterations": optimiser.iterations, "loss": optimiser.loss}
     try:
         learned = _learned(out / CRFSUITE_FILE, features, LabelSet.infer(seen.names))
-    except ModelFileError as error:  # CRFsuite does not look whether its file could be written
+    except ModelFileError as error:  # CRFsuite does not check whether its file could be written
         raise ModelError(f"{out}: the model could not be written whole, is the disk full? ({error})") from error
     return save(
         out, learned, settings=settings, training=training, libraries=("python-crfsuite",), beside=(CRFSUITE_FILE,)
@@ -50,7 +50,7 @@ def train(
 
 
 class _Optimiser(pycrfsuite.Trainer):  # type: ignore[misc]
-    """Reports iterations instead of printing them."""
+    """CRFsuite's trainer, which reports iterations to ``progress`` instead of printing them."""
 
     def __init__(self, total: int, progress: Progress | None) -> None:
         super().__init__(verbose=True)
@@ -96,7 +96,7 @@ def _run(optimiser: _Optimiser, settings: CrfSettings, path: Path) -> None:
 
 
 def _learned(path: Path, features: FeatureSet, labels: LabelSet) -> LearnedCrf:
-    """CRFsuite's weights in the order of the label set."""
+    """CRFsuite's weights, with labels in the order of the label set."""
     raw = read_crfsuite(path)
     order = labels.encode(raw.labels)
     transition = np.zeros((len(labels), len(labels)))

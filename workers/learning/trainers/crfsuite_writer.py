@@ -1,8 +1,8 @@
-"""Writing CRFsuite's binary model files, so that its tagger takes a model that was trained here.
+"""Writer of CRFsuite's binary model files, so that its tagger can use a model trained by concord.
 
-The form is that of `workers.models.crfsuite_file`: a header, the features, two databases of names, and for
-each label and attribute the features that start from it. A database finds a name in one of 256 open hash tables, by
-Jenkins's public-domain hash "lookup3" (2006) of its bytes and the NUL that ends them.
+The format is that of `workers.models.crfsuite_file`: a header, the features, two databases of names, and for each label
+and attribute the features that start from it. A database finds a name in one of 256 open hash tables, by Jenkins's
+public-domain hash "lookup3" (2006) of the name's bytes and a final NUL.
 """
 
 from __future__ import annotations
@@ -63,7 +63,13 @@ def write_crfsuite(path: Path, weights: CrfsuiteWeights) -> None:
 
 
 def _references(magic: bytes, place: int, sources: NDArray[np.uint32], count: int, first: int) -> bytes:
-    """For each of ``count`` sources the ids, from ``first`` on, of the features that start from it; sources ascend."""
+    """Chunk with the feature ids of each of ``count`` sources.
+
+    ``magic``: name of the chunk
+    ``place``: offset of the chunk in the file, in bytes
+    ``sources``: source of each feature, ascending
+    ``first``: id of the first feature; the others follow
+    """
     lengths = np.bincount(sources, minlength=count)
     starts = np.concatenate([[0], np.cumsum(lengths)])[:-1]
     table = CHUNK.size + 4 * count
@@ -78,7 +84,7 @@ def _references(magic: bytes, place: int, sources: NDArray[np.uint32], count: in
 
 
 def _database(names: Sequence[str]) -> bytes:
-    """Names by id and ids by name."""
+    """Database chunk that finds names by id and ids by name."""
     keys = [name.encode() + b"\0" for name in names]
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
     first = DATABASE.size + 8 * TABLES
@@ -103,7 +109,7 @@ def _split(table_of: NDArray[Any]) -> list[NDArray[np.int64]]:
 
 
 def _table(hashes: TableHashes, offsets: NDArray[np.int64]) -> NDArray[np.void]:
-    """An open table twice as large as what it holds; free places have the offset 0."""
+    """An open hash table with twice as many places as entries; free places have the offset 0."""
     table = np.zeros(2 * len(hashes), BUCKET)
     found, places = np.zeros(len(table), np.uint32), np.zeros(len(table), np.int64)
     _place(hashes, offsets, found, places)
@@ -130,7 +136,7 @@ def _turned(x: np.uint32, bits: int) -> np.uint32:
 
 @inlined
 def _word(text: NDArray[np.uint8], at: int, end: int) -> np.uint32:
-    """Four bytes, the lowest first; 0 beyond the end."""
+    """Four bytes as a number, the lowest first; bytes beyond ``end`` are 0."""
     word = np.uint32(0)
     for k in range(4):
         if at + k < end:
@@ -140,7 +146,7 @@ def _word(text: NDArray[np.uint8], at: int, end: int) -> np.uint32:
 
 @inlined
 def _with_words(a: np.uint32, b: np.uint32, c: np.uint32, text: NDArray[np.uint8], at: int, end: int) -> Three:
-    """Each plus its own of the next three words."""
+    """The three numbers, with the next three words added to them."""
     a = np.uint32(a + _word(text, at, end))
     b = np.uint32(b + _word(text, at + 4, end))
     c = np.uint32(c + _word(text, at + 8, end))
@@ -149,7 +155,7 @@ def _with_words(a: np.uint32, b: np.uint32, c: np.uint32, text: NDArray[np.uint8
 
 @kernel_in_place
 def _hash_keys(text: NDArray[np.uint8], ends: NDArray[np.int64], hashes: TableHashes) -> None:
-    """Writes the lookup3 hash of each key, from the seed 0."""
+    """Writes the lookup3 hash of each key, with seed 0, to ``hashes``; key i ends at ends[i]."""
     begin = 0
     for i in range(len(ends)):
         end = ends[i]

@@ -1,4 +1,4 @@
-"""A model folder as one of CRFsuite's files."""
+"""Export of a CRF's model folder as a CRFsuite file."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from concord.workers.storage.files import write_whole
 
 
 def export_crfsuite(folder: Path, out: Path) -> CrfModel:
-    """Writes the CRF in a folder as CRFsuite's file: its own where CRFsuite trained it.
+    """Writes the CRF of a folder as a CRFsuite file: a copy of CRFsuite's own file if CRFsuite trained the model.
 
-    Its attributes are the strings of `workers.features.attributes`. Raises `ModelError` where the folder is no whole
-    CRF or does not keep the names of its attributes, and `OutputError`.
+    Its attributes are the strings of `workers.features.attributes`. Raises `ModelError` where the folder is not a
+    complete CRF or does not keep the names of its attributes, and `OutputError`.
     """
     model = load(folder)
     if CRFSUITE_FILE in model.manifest.files:

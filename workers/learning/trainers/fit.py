@@ -1,4 +1,4 @@
-"""What fitting a CRF is around its descent: documents to chains, a point to a model folder, a model to a start."""
+"""Steps of fitting a CRF before and after its optimiser: training data, the starting point, and the saved model."""
 
 from __future__ import annotations
 
@@ -30,14 +30,19 @@ from concord.workers.models.settings import FeatureSettings, FittingSettings
 
 
 class Given(NamedTuple):
-    """Documents to learn from with all that the features read, and what is told of them in a manifest."""
+    """Documents to learn from, as a batch with the columns that the features read.
+
+    ``features``: feature templates
+    ``training``: entries for the manifest
+    ``labels``: the label set
+    """
 
     features: FeatureSet
     training: dict[str, Any]
     batch: Batch
     labels: LabelSet
     order: Ids
-    """Those labels that are there, ascending."""
+    """Ids in ``labels`` of the labels that occur, ascending."""
 
     @classmethod
     def of(cls, documents: Iterable[Document], *, settings: FeatureSettings, trainer: str) -> Given:
@@ -56,7 +61,16 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fitting:
-    """Documents as chains, and what their numbers stand for; ``order`` (L,) are the chains' labels in ``labels``."""
+    """Training data of a CRF, with the names behind its numbers.
+
+    ``features``: feature templates
+    ``settings``: the trainer's settings
+    ``training``: entries for the manifest
+    ``attributes``: the attributes by number
+    ``chains``: features and gold labels of all tokens
+    ``labels``: the label set
+    ``order`` (L,): id in ``labels`` of each label of the chains
+    """
 
     features: FeatureSet
     settings: FittingSettings
@@ -76,9 +90,9 @@ class Fitting:
         return cls(features, settings, training, found.attributes, chains, labels, order)
 
     def start(self, out: Path) -> Floats:
-        """Where the descent starts: at 0, or at the weights of an earlier model. Makes the folder of the new one.
+        """Starting point (size,): zeros, or the weights of an earlier model. Makes the folder of the new model.
 
-        Raises `ModelError` where the earlier one cannot be read.
+        Raises `ModelError` where the earlier model cannot be read.
         """
         start = np.zeros(self.chains.size) if self.settings.start_from is None else self._earlier()
         begin(out)
@@ -105,9 +119,11 @@ class Fitting:
         return [self.labels.names[i] for i in self.order.tolist()]
 
     def save(self, out: Path, point: Floats, *, beside: Sequence[str] = (), **figures: float) -> CrfModel:
-        """The model of a point, as a folder; ``figures`` of its training go into the manifest, with files ``beside``.
+        """The model of a point (size,), saved as a folder.
 
-        Raises `TrainingError` where the point is none, and as `workers.models.crf.save` does.
+        ``beside`` are further files of the folder, ``figures`` of its training go into the manifest. Raises
+        `TrainingError` where a weight is too large, or a weight or figure is not finite, and the errors of
+        `workers.models.crf.save`.
         """
         weights, transitions = self.chains.weights(point)
         largest = max(np.abs(weights).max(initial=0.0), np.abs(transitions).max())
@@ -145,7 +161,7 @@ def _gold(batch: Batch, labels: LabelSet, order: Ids) -> GoldChains:
 
 
 def _placed(transitions: Floats, order: Ids, size: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """Transitions of the whole label set, 0 where a label was not seen, and which those are."""
+    """Transitions (size, size) of the whole label set, 0 for labels that were not seen, and a mask (size,) of these."""
     whole, missing = np.zeros((size, size)), np.ones(size, np.bool_)
     whole[np.ix_(order, order)] = transitions
     missing[order] = False

@@ -1,4 +1,4 @@
-"""The features that a trainer's settings name, with the files, the entities and the words that they read."""
+"""Feature sets that a trainer's settings name, with the files, entities and words that they look up."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from concord.workers.models.settings import FeatureSettings
 
 
 def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> FeatureSet:
-    """The features to learn from these documents with.
+    """The feature set of the settings; its lists of entities and words come from these documents.
 
-    Raises `FeatureSetError`, and what reading the files of the features raises; `TrainingError` where the entities or
-    words of a document without labels are asked for.
+    Raises `FeatureSetError`, the errors of reading the features' files, and `TrainingError` where such lists need the
+    labels of a document that has none.
     """
     lists = {}
     if settings.gazetteers:
@@ -34,7 +34,7 @@ def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> Fea
 
 
 def _phrases(path: Path) -> list[PhraseEntry]:
-    """What a user's file says, which has to be something."""
+    """Phrases of a user's file. Raises `GazetteerFileError` if there are none."""
     entries = list(read_entries(path))
     if not entries:
         raise GazetteerFileError(f"{path}: there are no phrases in it")
@@ -42,7 +42,7 @@ def _phrases(path: Path) -> list[PhraseEntry]:
 
 
 def entities_of(documents: Sequence[Document]) -> Iterator[tuple[PhraseEntry, str]]:
-    """The labelled entities, and the ids of the documents that they are in."""
+    """Each labelled entity of at most `LONGEST` tokens, with its type and the id of its document."""
     labels = LabelSet.infer({name for document in documents for name in gold_of(document)})
     for document in documents:
         words, spans = document.tokens, labels.spans(labels.encode(gold_of(document)), document.sentence_starts)
@@ -52,11 +52,11 @@ def entities_of(documents: Sequence[Document]) -> Iterator[tuple[PhraseEntry, st
 
 
 MOST_SEEN = 3
-"""A word that has a label so many times, or more, is told so."""
+"""Largest count of a word with a label that is told apart; all counts from this one on are the same."""
 
 
 def _seen(documents: Sequence[Document]) -> Iterator[tuple[PhraseEntry, str]]:
-    """Each word with each of its labels and how often it has it, and the ids of the documents that it is in."""
+    """Each word of each document, with a label it has there, how often it has it in all, and the document's id."""
     pairs = [Counter(zip(document.tokens, gold_of(document), strict=True)) for document in documents]
     total = Counter[tuple[str, str]]()
     for own in pairs:

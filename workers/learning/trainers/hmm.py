@@ -1,7 +1,7 @@
-"""A hidden Markov model by counting, and by expectation maximisation: learned in no time, and from few documents.
+"""A hidden Markov model by counting, or by expectation maximisation: learned in no time, and from few documents.
 
-Counts are smoothed as in `workers.learning.estimation.hmm_counts`. Documents without labels can be learned
-from as well, see `workers.learning.estimation.expectation`.
+Counts are smoothed as in `workers.learning.estimation.hmm_counts`. With unlabelled documents, expectation maximisation
+goes on from there, see `workers.learning.estimation.expectation`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,15 @@ NAME = "hmm"
 
 
 class Read(NamedTuple):
-    """What there is to count: words and shapes by name, the shape of each word (V,), labelled chains, and their words
-    (N,), then the words of unlabelled documents."""
+    """Words of labelled and unlabelled documents by number, with the gold labels.
+
+    ``words``: the V distinct words
+    ``shapes``: the distinct shapes
+    ``shape_of`` (V,): number of each word's shape
+    ``gold``: gold labels of the N labelled tokens
+    ``word`` (N,): number of each labelled token's word
+    ``unlabelled``: the unlabelled tokens
+    """
 
     words: list[str]
     shapes: list[str]
@@ -45,7 +52,7 @@ class Read(NamedTuple):
 def train(
     documents: Iterable[Document], *, settings: HmmSettings, out: Path, progress: Progress | None = None
 ) -> HmmModel:
-    """See `workers.learning.trainers.trainer.Train`. Raises `CorpusError` for an unlabelled corpus that is none."""
+    """See `workers.learning.trainers.trainer.Train`. Raises `CorpusError` where the unlabelled one is not a corpus."""
     seen, kept = Seen((TOKENS,)), []
     for document in documents:
         seen.gold(document)
@@ -68,7 +75,7 @@ def train(
 
 
 def unlabelled(corpus: str) -> tuple[list[Document], int]:
-    """The documents of a corpus that can be read, and how many cannot.
+    """The documents of a corpus that can be read, and the number of those that cannot.
 
     Raises `CorpusError`, and `TrainingError` where there is no token.
     """
@@ -83,7 +90,7 @@ def unlabelled(corpus: str) -> tuple[list[Document], int]:
 
 
 def read_words(labelled: list[Document], others: list[Document], labels: LabelSet) -> Read:
-    """Numbers the words of both; ``others`` need no labels."""
+    """Words, shapes and gold labels by number, of labelled documents and ``others``, which need no labels."""
     batch, beside = (Batch.of([_words_alone(document) for document in part]) for part in (labelled, others))
     assert batch.labels is not None
     strings = batch.columns[TOKENS].strings() + beside.columns[TOKENS].strings()
@@ -101,7 +108,7 @@ def _words_alone(document: Document) -> Document:
 def _maximised(
     counts: HmmCounts, read: Read, labels: LabelSet, settings: HmmSettings, progress: Progress | None
 ) -> tuple[Tables, dict[str, Any]]:
-    """The last model, and figures of it."""
+    """The model of the last iteration of expectation maximisation, and figures of the training."""
     losses = []
     for step in improved(counts, read.shape_of, read.unlabelled, labels, settings):
         losses.append(step.loss)
@@ -115,6 +122,6 @@ def _maximised(
 
 
 def report(progress: Progress | None, iteration: Iteration) -> None:
-    """Tells of an iteration where somebody listens."""
+    """Reports an iteration, if there is a ``progress`` to report to."""
     if progress is not None:
         progress(iteration)

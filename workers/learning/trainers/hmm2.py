@@ -1,6 +1,6 @@
-"""A second-order hidden Markov model by counting: a label after two others, words as in the first order.
+"""A second-order hidden Markov model by counting: a label depends on the two before it, a word on its label.
 
-After two labels it backs off to what follows the later one, by Witten and Bell, see
+The distribution after two labels backs off to the distribution after the later one, by Witten-Bell smoothing, see
 `workers.learning.estimation.hmm_counts`.
 """
 
@@ -41,7 +41,10 @@ def train(
 
 
 def after_two(gold: GoldChains, after_one: Floats) -> Floats:
-    """(L + 1, L, L) log p of a label, last, after two others; ``after_one`` (L, L) is p of it after the later one."""
+    """(L + 1, L, L) log p of a label (last axis) after two others, the earlier first; L stands for a sentence's start.
+
+    ``after_one`` (L, L): p of a label after one other
+    """
     size = gold.width
     before = earlier(gold.labels, gold.bounds, size)
     counts = np.zeros((size + 1, size, size))

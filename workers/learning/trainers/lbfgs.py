@@ -1,4 +1,4 @@
-"""A linear-chain CRF by L-BFGS on all cores: CRFsuite's objective, quadratic prior alone, in a fraction of its time."""
+"""A linear-chain CRF by L-BFGS on all cores: CRFsuite's objective with a quadratic prior, in a fraction of its time."""
 
 from __future__ import annotations
 

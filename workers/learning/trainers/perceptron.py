@@ -1,4 +1,4 @@
-"""An averaged perceptron with a CRF's features, by itself or under constraints: fast, and no probabilities."""
+"""An averaged perceptron with a CRF's features, by itself or under constraints: fast, but without probabilities."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _train_under(
     out: Path,
     progress: Progress | None,
 ) -> CrfModel:
-    """The same under the constraints of a file."""
+    """Trains under the constraints of a file, which is saved in the model's folder with the learned weights."""
     constraints = load_constraints(file).bind(fitting.labels)
     soft = {name for name, weight in row_weights(constraints) if math.isfinite(weight)}
     learned = np.array([settings.learn == "wcibt" and name in soft for name in constraints.names], np.bool_)

@@ -1,4 +1,4 @@
-"""Every trainer by its name: what `concord train --trainer` takes."""
+"""Registry of trainers by name: the values of `concord train --trainer`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from concord.workers.models.settings import (
 from concord.workers.parts import Group, Registry, a_class, an_entry
 
 DEFAULT = sgd.NAME
-"""On held-out documents about as good as the others or better, at a fraction of their cost: docs/benchmarks.md."""
+"""Trainer used where none is named: about as good as the others or better, at a fraction of their cost.
+
+docs/benchmarks.md has the figures on held-out documents.
+"""
 
 OWN: dict[str, Trainer] = {
     crfsuite.NAME: Trainer(crfsuite.train, CrfSettings),
@@ -36,11 +39,11 @@ OWN: dict[str, Trainer] = {
     stacked.NAME: Trainer(stacked.train, StackedSettings),
     trigram.NAME: Trainer(trigram.train, TrigramSettings, Tunes.SAMPLES),
 }
-"""Ours: a new trainer is one file, one settings class and one line here."""
+"""Concord's own trainers; a new one is one file, one settings class and one line here."""
 
 
 def _wrong(part: Any) -> str | None:
-    """What is wrong with a trainer."""
+    """Reason why a part is not a valid trainer; None if it is."""
     problem = an_entry(Trainer, TrainerSettings)(part)
     if problem is not None or part.tunes is Tunes.FOLDS:
         return problem
@@ -51,11 +54,11 @@ TRAINERS: Registry[Trainer] = Registry(Group.TRAINERS, OWN, _wrong)
 
 
 class TrainerError(UsageError):
-    """A trainer that is not there."""
+    """There is no trainer of that name."""
 
 
 def trainer_named(name: str) -> Trainer:
-    """An entry of `TRAINERS`. Raises `TrainerError`."""
+    """The trainer of that name. Raises `TrainerError` if there is none."""
     if name not in TRAINERS:
         raise TrainerError(unknown("trainer", name, TRAINERS))
     return TRAINERS[name]

@@ -1,10 +1,15 @@
-"""Settings of a trainer chosen by cross-validation over documents: features, prior, cut-off, passes, dropout.
+"""Choice of a trainer's settings by cross-validation over documents: features, prior, cut-off, passes, dropout.
 
-One choice after another. A family of features stays if entity F1 rises with it; then the prior's weight is moved by a
-factor as long as that helps; then rare features are dropped, if that does; then, of a trainer without a prior, the
-passes are more or fewer as long as that helps: to end early is what it has instead; then steps see all features or
-fewer, of a trainer that can leave some out. F1 is that of Viterbi over legal labels. A fold is a share of the
-documents, since words of one document know each other; `Validation` says which documents it has.
+The settings are chosen one after another, each step kept only if entity F1 rises:
+
+1. features: families of features are added;
+2. prior: its weight is multiplied or divided by a factor, again and again;
+3. cut-off: rare features are dropped;
+4. passes, for a trainer without a prior: more, or fewer, since an early end replaces the prior;
+5. dropout, for a trainer that has it: none, or a larger share.
+
+F1 is that of Viterbi over legal labels. Folds are made of whole documents, since words of one document are not
+independent; `Validation` says which documents are in a fold.
 """
 
 from __future__ import annotations
@@ -35,32 +40,32 @@ from concord.workers.storage.scratch import scratch_folder
 FOLDS = 5
 
 FEATURES, PRIOR, CUT_OFF, PASSES, DROPOUT = CHOSEN = ("features", "c2", "min_freq", "passes", "dropout")
-"""What is chosen, in this order, of what is not given; passes where there is no prior."""
+"""Settings that are chosen, in this order, unless they are given; passes only where there is no prior."""
 
 BASES = ("core", "fields")
-"""Feature sets of which one is the start."""
+"""Feature sets to start from; the better one is taken."""
 
 FAMILIES = ("pos", "sentence", "mentions", CLUSTERS, ENTITIES, GAZETTEER)
-"""Feature sets that are added to it, in this order, where each helps and the corpus has what it needs."""
+"""Feature sets that are tried beside it, in this order, if the corpus has the columns that they read."""
 
 FILES = {CLUSTERS: "clusters", GAZETTEER: "gazetteers"}
-"""The settings that have the files of feature sets; without one they are not tried."""
+"""Feature sets that need files, with the setting that names these; without files they are not tried."""
 
 FACTOR = 3.0
-"""What the prior's weight is multiplied or divided by."""
+"""Factor by which the prior's weight is multiplied or divided."""
 
 RARE_FEATURES = 2.0
-"""The cut-off that is tried: features seen once are dropped."""
+"""Cut-off that is tried: features seen once are dropped."""
 
 DROPOUTS = (0.0, 0.5)
-"""The shares that are tried beside the default."""
+"""Fractions that are tried beside the default."""
 
 MORE, FEWER = (20, 40, 80), (5, 2, 1)
-"""Passes that are tried one after another, as long as F1 rises; ten are the default."""
+"""Numbers of passes that are tried one after another, as long as F1 rises; ten are the default."""
 
 
 def chosen_of(settings: TrainerSettings) -> dict[str, Any]:
-    """The values of those of `CHOSEN` that can be chosen for the trainer."""
+    """The values of the settings that can be chosen for the trainer, by name."""
     return settings.model_dump(include=set(_choices(settings)))
 
 
@@ -73,10 +78,10 @@ def select(
     validation: Validation = Validation.RANDOM,
     progress: Callable[[Trial[TrainerSettings]], None] | None = None,
 ) -> list[Trial[TrainerSettings]]:
-    """The trials in the order in which they were made, with counts (D, 3) of entities; `best_of` them is chosen.
+    """The trials in the order in which they were made, with counts (D, 3) of entities; `best_of` gives the chosen one.
 
-    Settings that are given stay as they are; of `CHOSEN` the others are searched. Raises `TrainingError` where there
-    are too few documents, or where nothing is left to be chosen, and what training raises.
+    Settings that are given stay as they are; the others of `CHOSEN` are searched. Raises `TrainingError` where there
+    are too few documents or all settings are given, and the errors of training.
     """
     names = [name for name in _choices(settings) if name not in settings.model_fields_set]
     if not names:
@@ -102,14 +107,14 @@ def select(
 
 
 def _with(settings: TrainerSettings, **values: Iterable[object]) -> Iterator[TrainerSettings]:
-    """The settings with each of the values of one of them."""
+    """Copies of the settings, with each of several values for one field."""
     ((name, given),) = values.items()
     for value in given:
         yield settings.model_copy(update={name: value})
 
 
 def _weights(settings: TrainerSettings, factor: float) -> Iterator[TrainerSettings]:
-    """Ever lower or ever higher weights of the prior, without end."""
+    """Copies of the settings with the prior's weight times factor, factor², and so on, without end."""
     first = chosen_of(settings)[PRIOR]
     return _with(settings, c2=itertools.accumulate(itertools.repeat(factor), operator.mul, initial=first * factor))
 
@@ -117,7 +122,7 @@ def _weights(settings: TrainerSettings, factor: float) -> Iterator[TrainerSettin
 def _further(
     search: SettingsSearch[TrainerSettings], base: TrainerSettings, ways: Iterable[Iterable[TrainerSettings]]
 ) -> TrainerSettings:
-    """As far as F1 rises on the first way on which it does."""
+    """The last settings up to which F1 rises, on the first of the ways on which it does; ``base`` if on none."""
     for steps in ways:
         best = search.along(base, steps)
         if best is not base:
@@ -128,7 +133,7 @@ def _further(
 def _features(
     search: SettingsSearch[TrainerSettings], settings: TrainerSettings, documents: Sequence[Document]
 ) -> TrainerSettings:
-    """The better one of `BASES`, and `FAMILIES` where they help."""
+    """The settings with the better one of `BASES`, and each of `FAMILIES` that raises F1."""
     files = settings.model_dump(include=set(FILES.values()))
     none = {name: type(settings).model_fields[name].default for name in files}
     best = search.best(settings.model_copy(update={FEATURES: name, **none}) for name in _usable(BASES, documents))
@@ -141,7 +146,7 @@ def _features(
 
 
 def _usable(names: Iterable[str], documents: Sequence[Document]) -> Iterator[str]:
-    """The feature sets whose columns every document has."""
+    """The feature sets whose columns all documents have."""
     there = set.intersection(*(set(document.columns) for document in documents))
     for name in names:
         if name in (CLUSTERS, *LISTS) or set(needed_columns(feature_set(name))) <= there:
@@ -149,7 +154,7 @@ def _usable(names: Iterable[str], documents: Sequence[Document]) -> Iterator[str
 
 
 def _choices(settings: TrainerSettings) -> list[str]:
-    """Those of `CHOSEN` that can be chosen for a trainer."""
+    """Names of the settings that can be chosen for a trainer, in the order of `CHOSEN`."""
     fields = type(settings).model_fields
     return [name for name in CHOSEN if name in fields and not (name == PASSES and PRIOR in fields)]
 
@@ -162,9 +167,9 @@ def cross_validated(
     folds: int,
     validation: Validation = Validation.RANDOM,
 ) -> Counts:
-    """(D, 3) gold, predicted and correct entities of each document that is judged, by a model that has not seen it.
+    """(D, 3) gold, predicted and correct entities of each judged document, by a model that has not seen it.
 
-    Raises as `rounds` and training do.
+    Raises the errors of `rounds` and of training.
     """
     labels = LabelSet.infer(name for document in documents for name in gold_of(document))
     counts: dict[int, Any] = {}
@@ -179,7 +184,7 @@ def _counts(model: Model, documents: Sequence[Document], labels: LabelSet) -> Co
     batch = Batch.of(documents)
     assert batch.labels is not None
     found = viterbi_labels(model, batch)
-    # A part of the documents may lack a label that others have.
+    # The documents that the model learned from may lack a label that others have.
     mine: Labels = labels.encode(list(model.labels.names))[found]
     gold = labels.encode(batch.labels.strings())
     counts: Counts = spans(Pair(batch, labels, gold, mine)).by_document().sum(axis=1)

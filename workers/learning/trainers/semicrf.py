@@ -1,6 +1,6 @@
 """A semi-Markov CRF by L-BFGS on all cores: labels whole segments, by their words, length and surroundings.
 
-Segments are as long as the longest of training at most; a token outside of all spans is one by itself.
+No segment is longer than the longest one in training. Each token outside all spans is a segment by itself.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def train(
 
 
 def gold_of(given: Given, most: int) -> GoldSegments:
-    """The segments of the documents, of ``most`` tokens at most."""
+    """Gold segments of the documents, of at most ``most`` tokens each."""
     batch, labels = given.batch, given.labels
     assert batch.labels is not None
     ids = labels.encode(list(batch.labels.values))[batch.labels.codes]
@@ -64,14 +64,14 @@ def gold_of(given: Given, most: int) -> GoldSegments:
 
 
 def segments_of(given: Given, gold: GoldSegments, least: int) -> WholeSegments:
-    """The whole segments that have weights."""
+    """Whole segments that get weights: those of gold, seen at least ``least`` times."""
     size = gold.segments.size.astype(np.int64)
     start = np.flatnonzero(size)
     return WholeSegments.of(given.batch, start, size[start], least)
 
 
 def chains_of(given: Given, gold: GoldSegments, found: list[Incidence], segments: WholeSegments) -> SegmentChains:
-    """What the objective sees of the documents, and of their features inside, first and last in a segment."""
+    """Training data of the objective; ``found`` has the attributes of tokens inside, first and last in a segment."""
     bounds = given.batch.sentence_bounds
     tokens = GoldChains(bounds, gold.segments.kind, gold.width)
     inside, first, last = (TrainingChains.of(part, tokens, ALL) for part in found)
@@ -87,7 +87,7 @@ def learned_of(
     segments: WholeSegments,
     point: Floats,
 ) -> LearnedSemiCrf:
-    """What a point means by name. Raises `TrainingError` where it is none."""
+    """The learned model of a point (size,). Raises `TrainingError` where a weight is too large or not a number."""
     if not np.abs(point).max() <= LARGEST_WEIGHT:
         raise TrainingError("the weights grew beyond all numbers; give a higher c2")
     views = chains.views(point)
@@ -98,7 +98,7 @@ def learned_of(
 
 
 def _named(features: FeatureSet, attributes: Attributes, part: TrainingChains, states: Floats) -> FeatureWeights:
-    """Weights of classes (C, K) as those of attributes."""
+    """Weights of attributes by name, from coordinates of classes (C, K)."""
     weights = (states / part.value[:, None])[part.class_of]
     count, width = weights.shape
     label = np.tile(np.arange(width, dtype=np.int32), count)

@@ -1,4 +1,4 @@
-"""A linear-chain CRF by stochastic gradient descent with dropout; more passes where there is little text."""
+"""A linear-chain CRF by stochastic gradient descent with dropout; more passes over small corpora."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two CRFs by stochastic gradient descent: the second reads what the first answers elsewhere in the document."""
+"""Two CRFs by stochastic gradient descent: the second reads the first one's answers elsewhere in the document."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from concord.workers.storage.scratch import scratch_folder
 
 NAME = "stacked"
 ANSWERS = "answers"
-"""The feature set that the second model has beside those of the first."""
+"""Feature set of the second model, beside those of the first."""
 
 
 def train(
@@ -30,8 +30,8 @@ def train(
 ) -> TwoStageModel:
     """See `workers.learning.trainers.trainer.Train`. Raises `FeatureSetError` for features that are not there.
 
-    The second model learns from answers to documents that their model had not seen: a fold's by a first model of the
-    other folds (Krishnan & Manning 2006 §3.3). On what it has seen, a first model is right too often.
+    The second model learns from answers to unseen documents: each fold is answered by a first model of the other folds
+    (Krishnan & Manning 2006 §3.3). On documents it has seen, a first model is right too often.
     """
     given = list(documents)
     columns = needed_columns(features_of(settings, given))
@@ -51,7 +51,7 @@ def train(
 
 
 class _Fits:
-    """So many trainings of single models, whose iterations count on."""
+    """Trainings of ``count`` single models; their iterations are reported as those of one training."""
 
     def __init__(self, settings: StackedSettings, passes: int, count: int, progress: Progress | None) -> None:
         self._settings = SgdSettings(**settings.model_dump(exclude={"folds"}) | {"passes": passes})
@@ -61,7 +61,7 @@ class _Fits:
         self._done = 0
 
     def fit(self, documents: list[Document], out: Path, features: str) -> CrfModel:
-        """One model, as a folder."""
+        """Trains one model and saves it as a folder."""
         settings = self._settings.model_copy(update={"features": features})
         model = sgd.train(documents, settings=settings, out=out, progress=self._report)
         self._done += self._passes
@@ -72,7 +72,7 @@ class _Fits:
             self._progress(Iteration(self._done + iteration.number, self._total, iteration.loss))
 
     def answered(self, documents: list[Document], folds: list[int]) -> list[Document]:
-        """The documents with columns of what a model of the other folds answered."""
+        """The documents with columns of answers, each by a model of the other folds."""
         found = list(documents)
         for mine in range(max(folds) + 1):
             inside = [document for document, fold in zip(documents, folds, strict=True) if fold != mine]

@@ -1,4 +1,4 @@
-"""What a trainer is: a function that learns a model from labelled documents and saves it as a folder."""
+"""Contract of a trainer: a function that learns a model from labelled documents and saves it as a folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from concord.workers.models.model import Model
 
 
 class Iteration(NamedTuple):
-    """Progress of training: an iteration, of at most ``total``, and the loss in nats where there is one."""
+    """Progress of training.
+
+    ``number``: iterations done
+    ``total``: most iterations that there can be
+    ``loss``: nats, where the trainer has a loss
+    """
 
     number: int
     total: int
@@ -24,37 +29,39 @@ class Iteration(NamedTuple):
 
 
 Progress = Callable[[Iteration], None]
-"""Is told of every iteration; what it raises (Ctrl-C) ends training."""
+"""Function that is called after each iteration; an exception that it raises (Ctrl-C) ends training."""
 
 
 class Train(Protocol):
     """Learns a model from labelled documents and saves it as the folder ``out``, which `load_model` reads.
 
-    Deterministic: equal documents and settings give equal files. The manifest's ``training`` is what
-    `Seen.training` gives, and figures of the trainer's own. Whatever ends training leaves no folder that loads. Raises
-    an `InputError` of one line, most often a `TrainingError`, where the documents or settings cannot be used or the
-    folder cannot be written, and `OSError`.
+    Deterministic: equal documents and settings give equal files. The manifest's ``training`` has the entries of
+    `Seen.training` and the trainer's own figures. If training is interrupted, the folder it leaves does not load.
+    Raises an `InputError` of one line, most often a `TrainingError`, where the documents or settings cannot be used or
+    the folder cannot be written, and `OSError`.
     """
 
     def __call__(
         self, documents: Iterable[Document], *, settings: Any, out: Path, progress: Progress | None = None
     ) -> Model:
-        """``settings`` are of the class that stands beside the function in `TRAINERS`."""
+        """Trains; ``settings`` are of the class that the function's entry in `TRAINERS` names."""
         ...
 
 
 class Tunes(Enum):
-    """What chooses settings that are not given."""
+    """Search that chooses the settings which are not given."""
 
     FOLDS = "cross-validation over documents, in this process"
     SAMPLES = "wrapped progressive sampling on a cluster, of what `TrigramSettings` have"
 
 
 class Trainer(NamedTuple):
-    """An entry of `TRAINERS`; its summary for people is the first line of the function's module.
+    """An entry of `TRAINERS`; `concord list` shows the first line of the function's module.
 
-    ``tunes`` says how its settings are chosen. ``constraints`` is the file in the model's folder that holds
-    constraints which were learned with the model, where there were any.
+    ``train``: the function
+    ``settings``: class of its settings
+    ``tunes``: search that chooses settings
+    ``constraints``: file in the model's folder with the constraints learned beside the model; None if it learns none
     """
 
     train: Train
@@ -64,7 +71,7 @@ class Trainer(NamedTuple):
 
 
 def gold_of(document: Document) -> list[str]:
-    """The gold labels (N,). Raises `TrainingError` where there are none."""
+    """Gold labels (N,) of a document. Raises `TrainingError` where it has none."""
     if document.labels is None:
         raise TrainingError(
             f"document {document.doc_id!r} has no gold labels, and training needs them on every document; give it "
@@ -75,7 +82,11 @@ def gold_of(document: Document) -> list[str]:
 
 @dataclass
 class Seen:
-    """What a trainer is given, counted and digested as it goes by; ``columns`` are those that its features read."""
+    """Counts and digest of the documents that a trainer has read so far.
+
+    ``columns``: token columns that the features read
+    ``names``: labels that occur
+    """
 
     columns: tuple[str, ...]
     names: set[str] = field(default_factory=set)
@@ -85,9 +96,9 @@ class Seen:
     _digest: Any = field(default_factory=hashlib.sha256, repr=False)
 
     def gold(self, document: Document) -> list[str]:
-        """The gold labels (N,) of a document, which counts from now on.
+        """Gold labels (N,) of a document; adds the document to the counts and the digest.
 
-        Raises `TrainingError` where it has none, or lacks a column.
+        Raises `TrainingError` where it has no labels, or lacks a column.
         """
         gold = gold_of(document)
         missing = [name for name in self.columns if name not in document.columns]
@@ -106,13 +117,13 @@ class Seen:
         return gold
 
     def beside(self, document: Document) -> None:
-        """A document that is learned from without its labels: it is in the digest, and not in the counts."""
+        """Adds a document that is learned from without labels to the digest, but not to the counts."""
         content = "\x00".join([document.doc_id, *document.tokens])
         self._digest.update(content.encode("utf-8", "surrogatepass"))
         self._digest.update(document.sentence_starts.astype("<i8").tobytes())
 
     def training(self, trainer: str, settings: Settings) -> dict[str, Any]:
-        """The counts, the trainer's name, and the digest of documents and settings, for the manifest.
+        """Entries for the manifest: the trainer's name, the counts, and the digest of documents and settings.
 
         Raises `TrainingError` where there was no token.
         """

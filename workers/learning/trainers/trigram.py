@@ -1,6 +1,6 @@
-"""Memory-based n-grams of labels, for constraint-satisfaction inference: training tokens are kept as they are.
+"""A memory-based model of label n-grams, for constraint-satisfaction inference: it keeps all training tokens.
 
-Canisius, Van den Bosch & Daelemans (2011) §4.1: the class of a token is its label with those before and after it.
+Canisius, Van den Bosch & Daelemans (2011) §4.1: the class of a token is its label together with its neighbours' labels.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def train(
 
 
 def label_set(inferred: LabelSet, settings: TrigramSettings) -> LabelSet:
-    """The labels, read as the settings say."""
+    """The label set, with the scheme that the settings ask for."""
     if inferred.scheme is Scheme.BIO and settings.legality == "loose":
         return LabelSet(inferred.names, Scheme.LOOSE)
     return inferred
 
 
 def entities_for(documents: list[Document], settings: TrigramSettings) -> Gazetteer | None:
-    """What windows of names are told of: the entities of these documents."""
+    """Entities of the documents, for windows of names; None for other windows."""
     if settings.windows is not TrigramWindow.NAMES:
         return None
     entities = Gazetteer.of(entities_of(documents))
@@ -64,26 +64,26 @@ def entities_for(documents: list[Document], settings: TrigramSettings) -> Gazett
 def instances_of(
     batch: Batch, windows: Windows, gold: Labels, settings: TrigramSettings
 ) -> tuple[list[list[str]], Instances]:
-    """The values of each feature, and all tokens."""
+    """Names of the values of each feature, and all tokens of a batch as training instances."""
     read = [values_of(column) for column in windows.features(batch)]
     around = labels_around(gold, batch.sentence_bounds, settings.n)
     return [names for names, _ in read], remembered(np.stack([codes for _, codes in read]), around, settings)
 
 
 def remembered(values: Ids, around: Ints, settings: TrigramSettings) -> Instances:
-    """Tokens with these values (F, M) and labels around them (M, n), as they are kept."""
+    """Training instances of M tokens, from feature values (F, M) and the labels around each token (M, n)."""
     labels, classes = _by_frequency(around)
     weights = np.array([_weight(codes, classes, settings.weighting) for codes in values])
     return Instances(values, classes, weights, labels)
 
 
 def label_classes(gold: Labels, bounds: Ints, n: int) -> tuple[Ints, Ids]:
-    """The classes (C, n) that occur, and which of them (N,) each token has; its own label is at n // 2."""
+    """Distinct label n-grams (C, n), and the number (N,) of each token's; the token's own label is at n // 2."""
     return _by_frequency(labels_around(gold, bounds, n))
 
 
 def labels_around(gold: Labels, bounds: Ints, n: int) -> Ints:
-    """(N, n) the labels of each token and its neighbours, −1 beyond the sentence; its own is at n // 2."""
+    """(N, n) labels of each token and its neighbours, −1 beyond the sentence; the token's own label is at n // 2."""
     around = np.full((len(gold), n), -1)
     token = np.arange(len(gold))
     begins, ends = (np.repeat(side, np.diff(bounds)) for side in (bounds[:-1], bounds[1:]))
@@ -95,7 +95,7 @@ def labels_around(gold: Labels, bounds: Ints, n: int) -> Ints:
 
 
 def _by_frequency(around: Ints) -> tuple[Ints, Ids]:
-    """Distinct rows, and which of them each is; the most frequent is number 0, ties in the order of labels."""
+    """Distinct rows, the most frequent first, ties in the order of labels; and the number of each row among them."""
     classes, which, times = np.unique(around, axis=0, return_inverse=True, return_counts=True)
     order = np.argsort(-times, kind="stable")
     rank = np.empty(len(order), np.int32)

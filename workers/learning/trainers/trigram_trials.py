@@ -1,9 +1,9 @@
-"""What settings of memory-based n-grams are tried, and one trial: some instances remembered, others classified.
+"""Trials of settings of memory-based n-grams: some tokens are remembered, others are classified by them.
 
-A fifth of the documents is classified, by tokens of the others. The cut is between documents, not tokens as in Van den
-Bosch (2004): windows of neighbouring tokens share their words, and a document repeats its own, so that a token's
-nearest neighbour would be the one beside it, and what remembers most would look best. Samples are tokens in an order by
-chance, of which a larger one has all of a smaller one's.
+The tokens of a fifth of the documents are classified, by tokens of the others. Van den Bosch (2004) splits by tokens
+instead. But windows of neighbouring tokens share words, and a document repeats its own words: a token's nearest
+neighbour would be the token beside it, and settings that rely on the nearest neighbours would look best. Samples are
+tokens in random order; a larger sample contains the smaller ones.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ SEARCHED: dict[str, Sequence[Any]] = {
     "weighting": tuple(Weighting),
     "decay": tuple(Decay),
 }
-"""What is searched of what is not given; defaults come first."""
+"""Values that are searched for each setting, unless it is given; the default comes first."""
 SAMPLE_FOLDS = 5
-"""One of which is classified."""
+"""Folds of the documents; the tokens of one fold are classified."""
 
 
 def grid(settings: TrigramSettings) -> list[TrigramSettings]:
-    """The settings to try; those with defaults for what is searched come first. Raises `TrainingError` where all of it
-    was given, which stays as it is.
+    """The settings to try, those with the default values first; settings that are given stay as they are.
 
-    Of those that mean the same the first is tried: IGTree knows weights alone, and neighbours at one distance weigh
-    alike however weights decay (a tie at k = 1 is the exception, where the next distance decides).
+    Of settings with the same effect only the first is tried. IGTree uses nothing but feature weights. At k = 1 all
+    neighbours are at one distance and weigh the same, whatever the decay (except for ties, which the next distance
+    decides). Raises `TrainingError` if only one setting is left.
     """
     names = [name for name in SEARCHED if name not in settings.model_fields_set]
     found: dict[tuple[object, ...], TrigramSettings] = {}
@@ -61,7 +61,7 @@ def grid(settings: TrigramSettings) -> list[TrigramSettings]:
 
 
 def chosen_of(settings: TrigramSettings) -> dict[str, str | float]:
-    """What is searched, as it is here."""
+    """The values of the searched settings, by name."""
     return settings.model_dump(mode="json", include=set(SEARCHED))
 
 
@@ -73,8 +73,13 @@ def _meaning(settings: TrigramSettings) -> tuple[object, ...]:
 
 
 class Sample(NamedTuple):
-    """Tokens in an order by chance: ``values`` (F, M) and ``around`` (M, n) of those to remember, ``asked`` (T, F) and
-    ``wanted`` (T, n) of those to classify; −1 is a value that no token to remember has, or beyond the sentence."""
+    """M tokens to remember and T tokens to classify, each in random order, with F features.
+
+    ``values`` (F, M): value of each feature of the tokens to remember
+    ``around`` (M, n): their labels and those of their neighbours, −1 beyond the sentence
+    ``asked`` (T, F): value of each feature of the tokens to classify, −1 for one that no token to remember has
+    ``wanted`` (T, n): their labels and those of their neighbours, −1 beyond the sentence
+    """
 
     values: Ids
     around: Ints
@@ -83,7 +88,10 @@ class Sample(NamedTuple):
 
     @classmethod
     def of(cls, documents: Sequence[Document], settings: TrigramSettings, *, seed: int = 0) -> Sample:
-        """A fifth of the documents is classified. Raises `TrainingError` for fewer than five, or without labels."""
+        """Sample of documents with gold labels, of which a fifth is to be classified.
+
+        Raises `TrainingError` for fewer than five documents, for documents without labels and for too few tokens.
+        """
         names = {name for document in documents for name in gold_of(document)}
         labels = label_set(LabelSet.infer(names.union(settings.labels)), settings)
         folds = fold_of(documents, SAMPLE_FOLDS)
@@ -107,11 +115,11 @@ class Sample(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Tokens to remember, M."""
+        """The number M of tokens to remember."""
         return len(self.around)
 
     def part(self, size: int) -> Sample:
-        """So many of the tokens to remember, and a fifth as many to classify; their values are numbered anew."""
+        """The first ``size`` tokens to remember, and a fifth as many to classify; their values are numbered anew."""
         asked = self.asked[: asked_of(size, len(self.asked))]
         found = [_numbered(mine, theirs) for mine, theirs in zip(self.values[:, :size], asked.T, strict=True)]
         values, numbers = (np.stack(column) for column in zip(*found, strict=True))
@@ -119,7 +127,7 @@ class Sample(NamedTuple):
 
 
 def _order(batch: Batch, seed: int) -> Ints:
-    """The tokens by a number of chance, which each document's stream gives them, so that batches do not matter."""
+    """Random order of the tokens; each document draws from its own stream, so that batches do not matter."""
     sizes = np.diff(batch.doc_starts).tolist()
     drawn = [document_rng(seed, name).random(size) for name, size in zip(batch.doc_ids, sizes, strict=True)]
     return np.argsort(np.concatenate(drawn), kind="stable")
@@ -131,14 +139,17 @@ def _around(batch: Batch, labels: LabelSet, n: int) -> Ints:
 
 
 def _numbered(values: Ids, asked: Ids) -> tuple[Ids, Ids]:
-    """The values (M,) numbered in their order, and those asked for (T,) by the same numbers, −1 where there is none."""
+    """The values (M,) renumbered in ascending order, and those asked for (T,) likewise; −1 if not among the first."""
     known, numbers = np.unique(values, return_inverse=True)
     place = np.minimum(np.searchsorted(known, asked), len(known) - 1)
     return numbers.astype(np.int32), np.where(known[place] == asked, place, -1).astype(np.int32)
 
 
 def together(every: Iterable[TrigramSettings]) -> list[list[TrigramSettings]]:
-    """Groups of settings that differ in k and decay alone: their distances are the same. TiMBL's are each by itself."""
+    """Groups of settings that differ only in k and decay, so that distances are computed once for a group.
+
+    Each setting of TiMBL is a group by itself.
+    """
     found: dict[tuple[object, ...], list[TrigramSettings]] = {}
     for one in every:
         alike = (one.metric, one.weighting) if one.learner == NEAREST else tuple(chosen_of(one).values())
@@ -147,9 +158,9 @@ def together(every: Iterable[TrigramSettings]) -> list[list[TrigramSettings]]:
 
 
 def tried(sample: Sample, group: Sequence[TrigramSettings], size: int) -> list[TrialTally]:
-    """How many tokens get the right class (all of its labels) by so many remembered ones, for each of a group.
+    """Tally of each setting of a group: tokens with the right class (all its labels), by ``size`` remembered tokens.
 
-    The CPU seconds are shared out evenly. Raises `TimblError`.
+    CPU seconds are divided evenly among the group. Raises `TimblError`.
     """
     started = time.process_time()
     part, first = sample.part(size), group[0]

@@ -1,4 +1,4 @@
-"""Scales of the label-consistency families, chosen on documents the model has not seen."""
+"""Scales of the label-consistency families, chosen on documents that the model has not seen."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from concord.workers.learning.search.trials import SettingsSearch, Trial
 from concord.workers.models.model import Model, local_scores
 
 SCALES = (0.0, 0.125, 0.25, 0.5, 1.0)
-"""What is tried for each family; 1 is as counted, 0 is without the family."""
+"""Scales tried for each family: at 1 costs are as counted, at 0 the family is off."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,15 @@ def tune_scales(
     seed: int = 0,
     progress: Callable[[ScaleTrial], None] | None = None,
 ) -> tuple[LabelConsistency, list[ScaleTrial]]:
-    """The counts and scales around which entity F1 is best on ``documents``, and every trial.
+    """The pair counts and scales with the best entity F1 on ``documents``, and all trials.
 
-    ``counted`` are the pair counts to choose from, such as words as written and words folded: those
-    that are best where all families have one scale. From there the search climbs: it tries the next scales of each
-    family and goes to the best, as long as that is better, or as good with smaller scales. On newswire it
-    tries a seventh of all combinations. ``model`` must not have been trained on
-    ``documents``: on its own training data a model is so sure of itself that consistency never seems to matter.
-    Raises `ValueError` where a document has no gold labels.
+    ``counted`` are the pair counts to choose from, such as those of words as written and of words with case folded. The
+    search first gives all families one scale, and takes the counts that are best so. From there it climbs: it tries
+    the neighbouring scales of each family and moves to the best, as long as that is better, or as good with smaller
+    scales. On newswire it tries a seventh of all combinations.
+
+    ``model`` must not have been trained on ``documents``: on its training data a model is so sure that consistency
+    never seems to matter. Raises `ValueError` where a document has no gold labels.
     """
     settings = config or GibbsSettings(sweeps=20)
     if not documents:
@@ -72,7 +73,7 @@ def _search(
     trials: list[ScaleTrial],
     progress: Callable[[ScaleTrial], None] | None,
 ) -> SettingsSearch[SettingsPoint]:
-    """The search for scales of some counts; what is tried is added to ``trials``."""
+    """The search for scales of some pair counts; it adds its trials to ``trials``."""
     held_out = _CostProblems.of(documents, model, LabelConsistency(counts))
 
     def attempt(point: SettingsPoint) -> Counts:
@@ -83,13 +84,13 @@ def _search(
         if progress is not None:
             progress(trials[-1])
 
-    # Of scales that are equally good the smaller ones are taken.
+    # Ties go to the smaller scales.
     return SettingsSearch(attempt, f1, preference=lambda point: -sum(point), told=tell)
 
 
 @dataclass(frozen=True, eq=False)
 class _CostProblems:
-    """Held-out documents as problems grounded once; trials differ in costs alone."""
+    """Held-out documents as problems that are grounded once; trials change only their costs."""
 
     documents: Sequence[Document]
     problems: Sequence[Problem]

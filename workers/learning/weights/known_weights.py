@@ -1,4 +1,4 @@
-"""What constraints cost, with the intervals of those weights whose counts are known: what a tracked run keeps."""
+"""Weights of constraints for a tracked run, with intervals where their counts are known."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BAYES = PENALTIES["bayes"]
 
 
 def known_weights(constraints: ConstraintSet) -> Iterator[KnownWeight]:
-    """The weights of a set, its parts in their order; those of declared constraints come without an interval."""
+    """The weights of a constraint set, part by part; those of declared constraints have no interval."""
     if isinstance(constraints, JoinedConstraints):
         for part in constraints.parts:
             yield from known_weights(part)
@@ -33,12 +33,12 @@ WEIGHTS = TypeAdapter(tuple[KnownWeight, ...])
 
 
 def known_weights_text(sets: Iterable[ConstraintSet]) -> str:
-    """The weights of some sets as JSON: a list of name, weight, low and high."""
+    """The weights of some constraint sets as JSON: a list of objects with name, weight, low and high."""
     return WEIGHTS.dump_json(tuple(w for one in sets for w in known_weights(one)), indent=1).decode()
 
 
 def _consistency(constraints: LabelConsistency) -> Iterator[KnownWeight]:
-    """Costs a token, for every two types; the interval holds the scales to be known."""
+    """Label-consistency costs per token, for every two types; intervals treat the scales as known."""
     counts, scales = constraints.counts, constraints.scales
     exact, parts, left_out = (np.maximum(table, 1) for table in (counts.exact, counts.subsequence, counts.unlabelled))
     pairs = np.argwhere(~np.eye(len(counts.types), dtype=np.bool_)).tolist()
@@ -58,7 +58,10 @@ def _consistency(constraints: LabelConsistency) -> Iterator[KnownWeight]:
 
 
 def _weight(name: str, scale: float, shares: Iterable[tuple[int, int]]) -> KnownWeight:
-    """``scale`` times the sum of what (count, total) of each share say, and of what the ends of their intervals do."""
+    """A weight: ``scale`` times the summed nats of some shares, each a (count, total).
+
+    Its interval is made of the ends of the shares' intervals in the same way.
+    """
     found = np.zeros(3)
     for count, total in shares:
         least, most = wilson(count, total)

@@ -1,15 +1,17 @@
-"""Penalties learned from the errors of a model that stays as it is: Chang et al. (2008) algorithm 1 for ρ alone.
+"""Penalties learned from the errors of a fixed model: Chang et al. (2008) algorithm 1 for ρ alone.
 
-Each document is answered under the present penalties ρ and by a model that never saw it (of the other folds), since on
-what a model has seen it makes other errors than it will. From ρ = 0,
+Each document is answered under the current penalties ρ by a model that has not seen it (one of the other folds), since
+a model makes other errors on documents it has seen. From ρ = 0,
 
     ρ_k ← max(0, ρ_k + η · (d_k(x, ŷ) − d_k(x, y*))),
 
-averaged over all documents looked at, so that a constraint gets weight where answers break it more than gold does, and
-none where the model, or other constraints, see to it already. Penalties learned on one half of the documents are tried
-on the other, and the other way round (by later documents: on the later half alone): of all rates η those are taken that
-are best there, and passes go on until for some of them the figure there has not risen. A mean over all passes lags
-behind where penalties still rise, so that it is tried times a scale, too, at the best pass.
+averaged over all documents visited. So a constraint gets weight if answers break it more than gold does, and none if
+the model, or other constraints, already prevent that.
+
+Rate η, passes and scale are chosen by two halves of the documents: penalties learned on one half are tried on the
+other, and the other way round (with `Validation.LATER`, on the later half only). For each rate, passes go on until the
+figure has not risen for some of them; the best rate and pass are taken. While penalties still rise, their mean over all
+passes lags behind, so multiples of it (scales) are tried at the best pass too.
 """
 
 from __future__ import annotations
@@ -37,9 +39,11 @@ from concord.workers.learning.weights.unseen import Unseen, UnseenAnswers, answe
 
 
 class PassDone(NamedTuple):
-    """How far learning is: the rate, passes done, and the figure (a fraction) on documents that had no part in it.
+    """Progress of learning.
 
-    The figure is None where all documents have.
+    ``rate``: the rate, in nats per unit of degree
+    ``passes``: passes done
+    ``figure``: figure (a fraction) on the other half; None while all documents are learned from
     """
 
     rate: float
@@ -48,10 +52,14 @@ class PassDone(NamedTuple):
 
 
 class LearnedWeights(NamedTuple):
-    """The penalties (nats) of soft rows by name, the rate, passes and scale they come from, and their gain on halves.
+    """Result of learning.
 
-    ``gain`` is over no constraint of those that are learned; rate, passes and scale were chosen by it. ``stopped``:
-    the figure on the other half fell before the last pass that was allowed.
+    ``weights``: penalties in nats of the soft row constraints, by name
+    ``rate``, ``passes``, ``scale``: how they were learned
+    ``stopped``: for each rate, did the figure stop rising before the largest number of passes?
+    ``before``: figure (a fraction) on the other half without the learned constraints
+    ``after``: figure on the other half with them
+    ``gain``: their difference; it is optimistic, since rate, passes and scale were chosen by it
     """
 
     weights: dict[str, float]
@@ -66,13 +74,13 @@ class LearnedWeights(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PenaltyPerceptron:
-    """``learned`` (K,) says whose penalty moves; the others of those that are weighed stay at 0."""
+    """The perceptron over penalties; those of constraints not in ``learned`` (K,) stay at 0."""
 
     answers: UnseenAnswers
     learned: Mask
 
     def run(self, chosen: Ints, rate: float, rng: np.random.Generator) -> Iterator[Floats]:
-        """(K,) the mean penalties after each pass over the chosen documents; ``rng`` decides their order."""
+        """Mean penalties (K,) after each pass over the chosen documents; ``rng`` decides their order."""
         penalty = np.zeros(len(self.learned))
         total, seen = np.zeros_like(penalty), 0
         while True:
@@ -86,13 +94,13 @@ class PenaltyPerceptron:
 
 
 class Patience:
-    """Ends where a figure has not risen for so many passes; equal is not risen."""
+    """Stopping rule: ends when a figure has not risen for ``passes`` passes."""
 
     def __init__(self, passes: int) -> None:
         self._allowed, self._best, self._since = passes, -math.inf, 0
 
     def ends(self, figure: float) -> bool:
-        """Is the figure of one more pass the last to be looked at?"""
+        """Is this pass, with this figure, the last one?"""
         if figure > self._best:
             self._best, self._since = figure, 0
         else:
@@ -101,7 +109,12 @@ class Patience:
 
 
 class LearningPoint(NamedTuple):
-    """How penalties are learned: rate, passes, and what their mean is multiplied by; (0, 0, 1) learns none."""
+    """One way to learn penalties; (0, 0, 1) learns none.
+
+    ``rate``: nats per unit of degree
+    ``passes``: number of passes
+    ``scale``: factor of the mean penalties
+    """
 
     rate: float
     passes: int
@@ -117,7 +130,10 @@ def learn_weights(
     seed: int = 0,
     progress: Callable[[PassDone], None] | None = None,
 ) -> LearnedWeights:
-    """The penalties of soft rows. Raises `LabelError` for labels that no document has, and `EngineError`."""
+    """Learned penalties of the soft row constraints.
+
+    Raises `LabelError` for labels that no document has, and `EngineError`.
+    """
     soft = {name for name, weight in row_weights(constraints) if math.isfinite(weight)}
     learned = np.array([name in soft for name in constraints.names], np.bool_)
     answers = UnseenAnswers(unseen, constraints, learned, Decoder.of(settings.engine, seed=seed))
@@ -138,7 +154,7 @@ def learn_weights(
             if ended:
                 break
         stopped &= ended
-    # Of those that are as good the first: the slowest rate, fewest passes, no scale.
+    # Ties go to the first: the slowest rate, the fewest passes, no scale.
     unscaled = best_of(search.trials[1:]).setting
     means |= {unscaled._replace(scale=scale): means[unscaled] * scale for scale in settings.scales}
     best = search.trial(search.best([unscaled, *(unscaled._replace(scale=scale) for scale in settings.scales)]))
@@ -156,7 +172,11 @@ def learn_weights(
 
 @dataclass(frozen=True, eq=False)
 class _Halves:
-    """Documents in two halves: those that are ``learned`` from (H arrays), and those ``judged`` by each of these."""
+    """Two halves of the documents, in H rounds: one half is learned from, the other judged.
+
+    ``learned``: H arrays with the documents to learn from
+    ``judged``: H arrays with the documents to judge
+    """
 
     learner: PenaltyPerceptron
     learned: Sequence[Ints]
@@ -172,11 +192,11 @@ class _Halves:
 
     @property
     def every(self) -> Ints:
-        """(D,) all documents, half by half."""
+        """(D,) all documents, one half after the other."""
         return np.concatenate([self.judged[0], self.learned[0]])
 
     def passes(self, rate: float) -> Iterator[tuple[int, Floats]]:
-        """Each pass, and the mean penalties (H, K) after it of what is learned from."""
+        """Number of each pass, and the mean penalties (H, K) of each round after it."""
         runs = [self.learner.run(part, rate, np.random.default_rng(self.seed)) for part in self.learned]
         for passes, penalties in enumerate(zip(*runs, strict=True), 1):
             yield passes, np.stack(penalties)
@@ -184,7 +204,7 @@ class _Halves:
                 return
 
     def counts(self, penalties: Floats) -> Counts:
-        """(D, R, 3) counts of the documents that are judged, under the penalties (H, K) of what is learned from."""
+        """(D, R, 3) counts of the judged documents, under the penalties (H, K) of each round."""
         answers = self.learner.answers
         labels = [
             found for part, own in zip(self.judged, penalties, strict=True) for found in answered(answers, part, own)

@@ -1,24 +1,25 @@
 """Weights of declared constraints, counted on labelled documents.
 
-Only rows that say something count: those whose antecedent gold has (`RowTemplate.antecedent`). Of n such rows b are
-broken. `PENALTIES` names what a broken row then costs, in nats; a half is added on both sides, so that a constraint
-that gold never breaks stays soft:
+Only rows with their antecedent in gold count (`RowTemplate.antecedent`). Of n such rows, b are broken. Each entry of
+`PENALTIES` is a formula for the cost of a broken row in nats. A half is added on both sides, so that a constraint that
+gold never breaks stays soft:
 
-    odds      log((n − b + ½ + h) / (b + ½)): how much likelier a row holds than breaks, never below 0
-    fersini   −log((b + ½) / (n + 1)): the surprise of a broken row
-    bayes     −log(max(b, 1) / n): the same as counted, made for agreements
-    fixed     the same for every constraint
+    odds      log((n − b + ½ + h) / (b + ½)): log odds that a row holds, never below 0
+    fersini   −log((b + ½) / (n + 1)): surprise of a broken row
+    bayes     −log(max(b, 1) / n): the same surprise without the halves, for agreements
+    fixed     the same number for every constraint
     hard      inf
-    tuned     one of the others, times a factor for each template: `workers.learning.weights.tuned_weights`
-    learned   by a perceptron from the errors of models, see `workers.learning.weights.learned_weights`
+    tuned     one of the above, times a factor for each template: `workers.learning.weights.tuned_weights`
+    learned   by a perceptron from the errors of models: `workers.learning.weights.learned_weights`
 
-Chang, Ratinov & Roth (2008) §4 count odds; h are rows imagined to have held before anything was seen: constraints hold
-by default (§3.3), which tells where little is labelled. Fersini et al. (2014) eq. 30 prints the logarithm of the share
-of rows that hold, which is never above 0 and would reward what it is to punish. Their words for it are the logarithm of
-how likely a violation is, and that, negated, is computed. Finkel, Grenager & Manning (2005) §5.1 estimate how likely
-two spans of the same words differ in type, a count of 0 taken as 1, and charge it for each word of the span.
+- Chang, Ratinov & Roth (2008) §4 count odds. h is a number of rows that are taken to have held before anything was
+  seen: constraints hold by default (§3.3), which matters where few documents are labelled.
+- Fersini et al. (2014) eq. 30 prints the logarithm of the share of rows that hold. It is never above 0, so it would
+  reward violations. Their text describes the logarithm of the probability of a violation; its negative is used here.
+- Finkel, Grenager & Manning (2005) §5.1 estimate the probability that two spans of the same words differ in type, with
+  a count of 0 taken as 1, and charge it for each word of the span.
 
-`workers.learning.weights.row_counts` counts them.
+`workers.learning.weights.row_counts` counts the rows.
 """
 
 from __future__ import annotations
@@ -37,62 +38,62 @@ from concord.schemas.settings import Settings
 from concord.workers.parts import Group, Registry, a_class, an_entry
 
 PRIOR = 0.5
-"""Rows that hold, and rows that break, taken as seen before anything is counted."""
+"""Pseudo-count that is added to the rows that hold, and to those that break."""
 
 Nats = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 
 
 class PenaltyError(UsageError):
-    """A penalty that is not there, or that is not for what is asked."""
+    """There is no penalty of that name, or it cannot be used here."""
 
 
 class PenaltySettings(Settings):
-    """Base of every penalty's options; also the options of a penalty that has none."""
+    """Base class of the options of a penalty; also the options of a penalty without any."""
 
 
 class OddsSettings(PenaltySettings):
-    """Chang et al.'s odds."""
+    """Options of `odds`."""
 
     held: Nats = Field(0.0, description="Number of rows of every constraint that are taken to have held.")
 
 
 class FixedSettings(PenaltySettings):
-    """One number."""
+    """Options of `fixed`."""
 
     nats: Nats = Field(1.0, description="Price of a broken row, in nats.")
 
 
 def odds(rows: float, broken: float, settings: OddsSettings) -> float:
-    """Chang et al. (2008) §4; 0 where gold breaks more rows than it keeps."""
+    """Log odds of a row that holds, Chang et al. (2008) §4; 0 where gold breaks more rows than it keeps."""
     return max(0.0, math.log((rows - broken + PRIOR + settings.held) / (broken + PRIOR)))
 
 
 def fersini(rows: float, broken: float, settings: PenaltySettings) -> float:
-    """Fersini et al. (2014) eq. 30, read as its sentence."""
+    """Surprise of a broken row, Fersini et al. (2014) eq. 30 as their text describes it."""
     del settings
     return -math.log((broken + PRIOR) / (rows + 2.0 * PRIOR))
 
 
 def bayes(rows: float, broken: float, settings: PenaltySettings) -> float:
-    """Finkel et al. (2005) §5.1; 0 where nothing was seen."""
+    """Surprise of a broken row without smoothing, Finkel et al. (2005) §5.1; 0 where there are no rows."""
     del settings
     return math.log(max(rows, 1.0) / max(broken, 1.0))
 
 
 def fixed(rows: float, broken: float, settings: FixedSettings) -> float:
-    """The same for all, whatever was counted."""
+    """The same number for every constraint, whatever was counted."""
     del rows, broken
     return settings.nats
 
 
 def hard(rows: float, broken: float, settings: PenaltySettings) -> float:
-    """Nothing may break it."""
+    """Infinity: the constraint may not be broken."""
     del rows, broken, settings
     return math.inf
 
 
 class By(Enum):
-    """What decides weights, after the counts; the value is what that needs besides: a model, held-out documents."""
+    """How weights are decided after counting; the value names the further inputs: a model, held-out documents."""
 
     COUNTS = ()
     FACTORS = ("model", "held_out")
@@ -100,15 +101,17 @@ class By(Enum):
 
     @property
     def needs(self) -> frozenset[str]:
-        """Which of ``model`` and ``held_out`` have to be given; the others must not be."""
+        """Those of ``model`` and ``held_out`` that must be given; the others must not be."""
         return frozenset(self.value)
 
 
 class Penalty(NamedTuple):
-    """A registry entry: (n, b, settings) to the nats of a broken row, its options, and one line of help.
+    """A registry entry.
 
-    ``by`` says what the nats go through yet: nothing; factors of templates, tuned on held-out documents, as
-    `TunedSettings` say; or learning from the errors of models, as `LearnedSettings` say.
+    ``nats``: function of n, b and the settings that gives the cost of a broken row, in nats
+    ``settings``: class of its options; a `TunedSettings` for `By.FACTORS`, a `LearnedSettings` for `By.ERRORS`
+    ``summary``: one line of help
+    ``by``: how the weight is decided: by these nats alone, by factors of templates, or by learning from errors
     """
 
     nats: Callable[[float, float, Any], float]
@@ -124,11 +127,11 @@ COUNTED: dict[str, Penalty] = {
     "fixed": Penalty(fixed, FixedSettings, "the same for all"),
     "hard": Penalty(hard, PenaltySettings, "nothing may break it"),
 }
-"""Ours that counts alone decide."""
+"""Concord's own penalties that are decided by counts alone."""
 
 
 def counted_named(name: str) -> Penalty:
-    """A penalty that counts alone decide. Raises `PenaltyError`."""
+    """The penalty of that name, if it is decided by counts alone. Raises `PenaltyError` otherwise."""
     if name in PENALTIES and PENALTIES[name].by is By.COUNTS:
         return PENALTIES[name]
     known = [other for other, penalty in PENALTIES.items() if penalty.by is By.COUNTS]
@@ -141,7 +144,7 @@ def _counted(name: str) -> str:
 
 
 class TunedSettings(PenaltySettings):
-    """Weights that are counted, times one factor for each template, chosen on documents that the model has not seen."""
+    """Options of `tuned`: counted weights times factors of templates, chosen on documents the model has not seen."""
 
     base: Annotated[str, AfterValidator(_counted)] = Field("odds", description="Penalty that is counted first.")
     measure: str = Field(
@@ -162,13 +165,13 @@ class TunedSettings(PenaltySettings):
 
 
 def tuned(rows: float, broken: float, settings: TunedSettings) -> float:
-    """What is counted, before the factors."""
+    """The counted nats, before the factors."""
     base = counted_named(settings.base)
     return base.nats(rows, broken, base.settings())
 
 
 class LearnedSettings(PenaltySettings):
-    """Weights of rows learned from the errors that models make on documents they have not seen."""
+    """Options of weights learned from the errors that models make on documents they have not seen."""
 
     folds: int = Field(
         5, ge=2, description="Number of models, each trained without a part of the documents, which it answers."
@@ -193,7 +196,7 @@ class LearnedSettings(PenaltySettings):
 
 
 def as_counted(rows: float, broken: float, settings: LearnedSettings) -> float:
-    """What odds say, with which what is learned can be compared."""
+    """The log odds, for comparison with the learned weights."""
     del settings
     return odds(rows, broken, OddsSettings())
 
@@ -206,11 +209,11 @@ OWN: dict[str, Penalty] = COUNTED | {
         as_counted, LearnedSettings, "by a perceptron from the errors of models on held-out folds", By.ERRORS
     ),
 }
-"""Ours: a new way to weigh constraints is a function, its settings and one line here."""
+"""Concord's own penalties; a new one is a function, its settings and one line here."""
 
 
 def _wrong(part: Any) -> str | None:
-    """What is wrong with a penalty."""
+    """Reason why a part is not a valid penalty; None if it is."""
     problem = an_entry(Penalty, PenaltySettings)(part)
     if problem is not None or part.by is By.COUNTS:
         return problem
@@ -221,7 +224,7 @@ PENALTIES: Registry[Penalty] = Registry(Group.PENALTIES, OWN, _wrong)
 
 
 def penalty_named(name: str) -> Penalty:
-    """An entry of `PENALTIES`. Raises `PenaltyError`."""
+    """The penalty of that name. Raises `PenaltyError` if there is none."""
     if name not in PENALTIES:
         raise PenaltyError(unknown("penalty", name, PENALTIES))
     return PENALTIES[name]

@@ -1,8 +1,9 @@
-"""Rows of each constraint that gold holds and breaks, and the weights that follow from these counts.
+"""Counts of the rows of each constraint that hold and break in gold, and the weights that follow from them.
 
-A row can break by more than one unit, so its nats are spread over the units of degree that a broken row has in gold.
-Agreements are counted by pairs of spans, whatever their length: a pair is a row, and a unit of degree (a word of a
-pair) costs what a pair says, as in the paper. The interval of a weight is that of the share b / n, by Wilson (1927).
+A row can break by more than one unit, so the nats of a broken row are divided by its mean degree in gold. Agreements
+are counted by pairs of spans, whatever their length: each pair is a row, and each unit of degree (a word of the pair)
+costs the nats of a pair, as in the paper. The interval of a weight comes from that of the share b / n, by Wilson
+(1927).
 """
 
 from __future__ import annotations
@@ -23,11 +24,17 @@ from concord.workers.constraints.templates.template import AgreementTemplate
 from concord.workers.learning.weights.penalties import Penalty, PenaltySettings
 
 QUANTILE = 1.959963984540054
-"""Standard deviations of the normal distribution on both sides of 95 %."""
+"""The central 95 % of a normal distribution reach so many standard deviations to each side."""
 
 
 class RowCounts(NamedTuple):
-    """A constraint's rows (or pairs) in gold: n with their antecedent, others without, b broken, and all degrees."""
+    """Rows of one constraint in gold; for an agreement, pairs of spans.
+
+    ``rows``: number n of rows with their antecedent
+    ``vacuous``: number of rows without it
+    ``broken``: number b of broken rows
+    ``degree``: sum of all degrees
+    """
 
     rows: int
     vacuous: int
@@ -35,23 +42,23 @@ class RowCounts(NamedTuple):
     degree: float
 
     def weight(self, penalty: Penalty, settings: PenaltySettings) -> float:
-        """Nats a unit of degree."""
+        """Weight in nats per unit of degree."""
         return penalty.nats(self.rows, self.broken, settings) / self._units
 
     def interval(self, penalty: Penalty, settings: PenaltySettings) -> tuple[float, float]:
-        """The weights at both ends of the interval in which the share of broken rows lies with 95 %."""
+        """The weights at both ends of the 95 % interval of the share of broken rows, the lower one first."""
         least, most = wilson(self.broken, self.rows)
         low, high = (penalty.nats(self.rows, share * self.rows, settings) / self._units for share in (most, least))
         return low, high
 
     @property
     def _units(self) -> float:
-        """Units of degree that a broken row has."""
+        """Mean degree of a broken row; 1 if none is broken."""
         return self.degree / self.broken if self.broken else 1.0
 
 
 def wilson(count: float, total: float) -> tuple[float, float]:
-    """Between which two the share behind ``count`` of ``total`` trials lies with 95 %; (0, 1) without a trial."""
+    """95 % confidence interval of a probability after ``count`` of ``total`` trials; (0, 1) without a trial."""
     if total == 0:
         return 0.0, 1.0
     share, spread = count / total, QUANTILE**2 / total
@@ -62,7 +69,7 @@ def wilson(count: float, total: float) -> tuple[float, float]:
 
 
 def count_rows(constraints: DeclaredConstraints, batches: Iterable[Batch], labels: LabelSet) -> dict[str, RowCounts]:
-    """Counts of every constraint by name, on documents with gold labels; pairs of an agreement count as rows.
+    """Row counts of each constraint by name, on documents with gold labels.
 
     Raises `ValueError` for a batch without gold labels and `LabelError` for labels that are not in ``labels``.
     """
@@ -89,7 +96,7 @@ def count_rows(constraints: DeclaredConstraints, batches: Iterable[Batch], label
 
 
 def _charged(constraints: DeclaredConstraints) -> DeclaredConstraints:
-    """The same constraints where agreements cost something, so that one sees what breaks them."""
+    """The same constraints, with a cost on each agreement so that broken pairs can be counted."""
     named = zip(constraints.templates, constraints.titles, strict=True)
     templates = (
         (t.to_count() if isinstance(t, AgreementTemplate) else t).model_copy(update={"name": title})
@@ -99,10 +106,10 @@ def _charged(constraints: DeclaredConstraints) -> DeclaredConstraints:
 
 
 def _pairs(agreement: SpanAgreement, spans: Spans) -> tuple[float, float]:
-    """Pairs of spans that an agreement speaks of, and those of them that it charges.
+    """Number of pairs of spans that an agreement applies to, and number of those that it charges.
 
-    It speaks of pairs of its types in its relation; where the relation is itself what is charged (spans that differ,
-    places left out), of pairs of the same key too.
+    It applies to pairs of its types in its relation. Where the relation itself is charged (spans with different keys,
+    occurrences left outside), it applies to pairs with the same key too.
     """
     named, costly = NamedSpans.of(agreement.key, spans), agreement.cost > 0
     counts = replace(agreement, per_token=False).pair_counts(named)
@@ -120,6 +127,6 @@ def _pairs(agreement: SpanAgreement, spans: Spans) -> tuple[float, float]:
 
 
 def _joined(costly: Mask) -> Mask:
-    """(T, T) pairs of the types among which some pair costs something."""
+    """(T, T) mask of all pairs of the types that occur in some pair with a cost."""
     held = costly.any(axis=0) | costly.any(axis=1)
     return np.outer(held, held)

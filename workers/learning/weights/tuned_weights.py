@@ -1,8 +1,8 @@
-"""Counted weights times a factor for each template, chosen on documents that neither model nor counts have seen.
+"""Counted weights times a factor for each template, chosen on documents unseen by the model and by the counts.
 
-Constraints of one template are a family: what their counts leave out (rows that break together, a model that knows
-already) is much the same for all of them. The search starts from one factor for all and climbs, a family and a step at
-a time; of factors that are equally good it takes those nearest to 1. Hard constraints stay hard.
+Constraints of one template are a family. Counts ignore that rows break together, and that the model already keeps many
+constraints; the error is much the same for all constraints of a family. The search starts from one factor for all
+families and climbs, one family and one step at a time. Ties go to the factors nearest to 1. Hard constraints stay hard.
 """
 
 from __future__ import annotations
@@ -34,14 +34,25 @@ from concord.workers.models.model import Model, local_scores
 
 
 class FactorTrial(NamedTuple):
-    """The factor of each family, and the figure (a fraction) on the held-out documents."""
+    """One trial.
+
+    ``factors``: factor of each family, by template
+    ``figure``: figure (a fraction) on the held-out documents
+    """
 
     factors: Mapping[str, float]
     figure: float
 
 
 class TunedWeights(NamedTuple):
-    """The best factors by family, what they gain on the documents they were chosen on, and how many were tried."""
+    """Result of tuning; figures are fractions on the documents that the factors were chosen on.
+
+    ``factors``: best factor of each family, by template
+    ``gain``: gain over factors of 1
+    ``base``: figure with factors of 1
+    ``figure``: figure with the best factors
+    ``trials``: number of trials
+    """
 
     factors: Mapping[str, float]
     gain: Comparison
@@ -73,9 +84,10 @@ def tune_weights(
     seed: int = 0,
     progress: Callable[[FactorTrial], None] | None = None,
 ) -> TunedWeights:
-    """The factors under which the figure is best on a batch with gold labels.
+    """The factors with the best figure on a batch with gold labels.
 
-    Raises `ValueError` where it has none, `LabelError` for labels that the model does not have, and `EngineError`.
+    Raises `ValueError` for a batch without gold labels, `LabelError` for labels that the model does not have, and
+    `EngineError`.
     """
     held_out = _WeightProblems.of(batch, model, constraints, settings, seed)
     middle = settings.factors.index(1.0)
@@ -98,7 +110,7 @@ def tune_weights(
 
 @dataclass(frozen=True, eq=False)
 class _WeightProblems:
-    """Held-out documents as problems grounded once; trials differ in weights alone."""
+    """Held-out documents as problems that are grounded once; trials change only their weights."""
 
     pair: Pair
     problems: Sequence[Problem]
@@ -124,19 +136,19 @@ class _WeightProblems:
 
     @cached_property
     def families(self) -> tuple[str, ...]:
-        """Of the soft constraints, sorted."""
+        """Families of the soft constraints, sorted."""
         family = families(self.constraints)
         return tuple(sorted({family[t] for t, weight in declared_weights(self.constraints) if math.isfinite(weight)}))
 
     def named(self, point: SettingsPoint) -> dict[str, float]:
-        """The factors by family."""
+        """The factors of a point, by family."""
         return dict(zip(self.families, point, strict=True))
 
     def counts(self, point: SettingsPoint) -> Counts:
-        """(D, R, 3) the measure's counts of each document under these factors."""
+        """(D, R, 3) the measure's counts of each document under the factors of a point."""
         factors, family = self.named(point), families(self.constraints)
         own = {t: factors[family[t]] if math.isfinite(w) else 1.0 for t, w in declared_weights(self.constraints)}
-        # The last is of the model's own rows.
+        # The last factor is that of the model's own rows.
         by_constraint = np.array([*(own[name] for name in self.constraints.names), 1.0])
         found = np.concatenate([np.zeros(0, np.int32), *self._answers(by_constraint)])
         items = MEASURES[self.settings.measure].items(self.pair._replace(predicted=found))

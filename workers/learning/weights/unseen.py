@@ -1,10 +1,10 @@
 """Documents scored by models that did not see them, and their exact answers under any weights of constraints.
 
-A rule that is kept costs nothing, so an answer under some of the rules that keeps all the others is the answer under
-all: no other labelling can be worth more with more penalties. An answer is therefore looked for under the rules that
-the model's own answer breaks, and again with those that the new one breaks, until it breaks no other (cutting plane
-inference, Riedel 2008). Documents in which the model breaks no rule are never decoded, and a rule that had no
-part in an answer changes nothing if it is taken away.
+A rule that is kept costs nothing. So if the best labelling under some of the rules keeps all others, it is the best
+under all rules: more penalties cannot raise the score of another labelling. The search therefore starts with the rules
+that the model's own answer breaks, and adds the rules that each new answer breaks, until there are no further ones
+(cutting plane inference, Riedel 2008). Documents in which the model breaks no rule are never decoded. Taking away a
+rule that was not part of the search changes nothing.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from concord.workers.models.model import BringsRows
 from concord.workers.storage.scratch import scratch_folder
 
 CHUNK = 50
-"""Documents that are grounded together: the rows of all would not fit into memory."""
+"""Documents that are grounded together; the rows of all documents would not fit into memory."""
 
 RELAXED = 50.0
-"""Nats of a hard constraint where no answer keeps them all."""
+"""Nats per unit of degree of hard constraints, in documents where no answer keeps them all."""
 
 HELD_ENTRIES = 40_000_000
-"""Entries of rows that are kept in memory (28 bytes each); documents beyond that are grounded at every look."""
+"""Row entries that are kept in memory (28 bytes each); further documents are grounded again at each use."""
 
 
 @dataclass(frozen=True, eq=False)
 class Unseen:
-    """Documents with gold labels, each scored by a model that did not see it."""
+    """Documents with gold labels, each with the scores of a model that did not see it."""
 
     documents: Sequence[Document]
     potentials: Sequence[Potentials]
@@ -61,9 +61,9 @@ class Unseen:
         folds: int,
         validation: Validation = Validation.RANDOM,
     ) -> Unseen:
-        """Trains a model for each fold, see `round_of`; the documents of the first `first_answered` are left out.
+        """Trains a model for each fold, see `round_of`; parts before `first_answered` are left out.
 
-        Raises as `parts_of` and training do, and `TrainingError` for a model with rows.
+        Raises the errors of `parts_of` and of training, and `TrainingError` for a model with rows of its own.
         """
         labels = LabelSet.infer(name for document in documents for name in gold_of(document))
         part, found = parts_of(documents, folds, validation), dict[int, Potentials]()
@@ -77,14 +77,14 @@ class Unseen:
         return cls([documents[i] for i in scored], [found[i] for i in scored], labels)
 
     def gold(self, i: int) -> Labels:
-        """(n,) the labels of document i."""
+        """(n,) gold labels of document i."""
         return self.labels.encode(gold_of(self.documents[i]))
 
 
 def scored_by_others(
     inside: Sequence[Document], outside: Sequence[Document], train: Train, settings: TrainerSettings, labels: LabelSet
 ) -> list[Potentials]:
-    """Scores of the documents ``outside`` by a model that is trained on those ``inside``. Raises as `Unseen.of`."""
+    """Scores of the documents ``outside`` by a model trained on those ``inside``. Raises the errors of `Unseen.of`."""
     with scratch_folder() as folder:
         model = train(inside, settings=settings, out=folder / "model")
         if isinstance(model, BringsRows):
@@ -96,7 +96,7 @@ def scored_by_others(
 
 
 def _among(potentials: Potentials, own: LabelSet, labels: LabelSet) -> Potentials:
-    """The same among more labels: those that a part of the documents lacks are impossible."""
+    """The potentials over a larger label set; labels that the model does not have are impossible."""
     place = labels.encode(own.names)
     unary = np.full((len(potentials.unary), len(labels)), -np.inf)
     unary[:, place] = potentials.unary
@@ -106,7 +106,12 @@ def _among(potentials: Potentials, own: LabelSet, labels: LabelSet) -> Potential
 
 
 class Answer(NamedTuple):
-    """Labels (n,), the degrees (K,) of all constraints, and which (K,) of the weighed ones had a part in the search."""
+    """Answer to one document.
+
+    ``labels`` (n,): the labels
+    ``degrees`` (K,): degree of each constraint under them
+    ``active`` (K,): marks the weighed constraints that were part of the search
+    """
 
     labels: Labels
     degrees: Floats
@@ -114,7 +119,12 @@ class Answer(NamedTuple):
 
 
 class _Looked(NamedTuple):
-    """What is known of a document once: its answer without what is weighed, and the degrees (K,) of gold."""
+    """Facts about a document that are computed once.
+
+    ``alone``: its answer without the weighed constraints
+    ``gold`` (n,): gold labels
+    ``gold_degrees`` (K,): degree of each constraint under gold
+    """
 
     alone: Answer
     gold: Labels
@@ -123,7 +133,12 @@ class _Looked(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class UnseenAnswers:
-    """``weighed`` (K,) says whose weights are given at each question; others cost what they are declared to.
+    """Exact answers to unseen documents under given weights.
+
+    ``unseen``: the documents with their scores
+    ``constraints``: the K constraints
+    ``weighed`` (K,): marks the constraints whose weights are given with each question; others have their declared ones
+    ``decoder``: engine that answers
 
     Raises `LabelError` for labels that no document has, and `EngineError`.
     """
@@ -137,9 +152,9 @@ class UnseenAnswers:
         return len(self.unseen.documents)
 
     def under(self, i: int, weights: Floats, *, start: Labels | None = None) -> Answer:
-        """The answer of document i where what is weighed costs ``weights`` (K,) nats a unit of degree.
+        """Answer to document i if the weighed constraints cost ``weights`` (K,), in nats per unit of degree.
 
-        ``start`` (n,) is a labelling to begin with.
+        ``start`` (n,) is a labelling from which the search starts.
         """
         given, alone = self.weighed & (weights > 0), self._looked[i].alone
         active = given & (alone.degrees > 0)
@@ -155,26 +170,26 @@ class UnseenAnswers:
             active |= missed
 
     def gold_degrees(self, i: int) -> Floats:
-        """(K,) of gold."""
+        """(K,) degree of each constraint under the gold labels of document i."""
         return self._looked[i].gold_degrees
 
     def alone(self, i: int) -> Answer:
-        """The answer where nothing that is weighed costs anything."""
+        """Answer to document i without the weighed constraints."""
         return self._looked[i].alone
 
     def is_right(self, i: int, labels: Labels) -> bool:
-        """Is it gold?"""
+        """Are these labels (n,) the gold labels of document i?"""
         return bool((self._looked[i].gold == labels).all())
 
     def counts(self, chosen: Sequence[int], labels: Sequence[Labels], measure: str) -> Counts:
-        """(D, R, 3) a measure's counts of these documents with such answers."""
+        """(D, R, 3) a measure's counts of the chosen documents, given their answers."""
         batch = Batch.of([self.unseen.documents[i] for i in chosen])
         gold = np.concatenate([self._looked[i].gold for i in chosen])
         pair = Pair(batch, self.unseen.labels, gold, np.concatenate(labels))
         return MEASURES[measure].items(pair).by_document()
 
     def local(self, i: int, labels: Labels) -> float:
-        """The score of a labelling (n,) where nothing that is weighed costs anything, in nats."""
+        """Score of a labelling (n,) of document i without the weighed constraints, in nats."""
         return under(self._problem(i), self.weighed, np.zeros(len(self.weighed))).score(labels).objective
 
     def _answer(self, i: int, problem: Problem, start: Labels | None) -> Labels:
@@ -209,7 +224,7 @@ class UnseenAnswers:
             nothing = Potentials(np.zeros((batch.token_count, size)), np.zeros((size, size)), batch.sentence_starts)
             problems = build_problems(batch, nothing, self.unseen.labels, self.constraints)
             for i, problem in zip(own, problems, strict=True):
-                # Declared local features are all that the problem's own scores hold.
+                # The problem's own scores hold nothing but declared local features.
                 yield replace(problem, potentials=_summed(self.unseen.potentials[i], problem.potentials))
 
 
@@ -218,5 +233,5 @@ def _summed(one: Potentials, other: Potentials) -> Potentials:
 
 
 def answered(answers: UnseenAnswers, chosen: Ints, weights: Floats) -> list[Labels]:
-    """The answers of some documents under weights (K,)."""
+    """Answered labels of the chosen documents under weights (K,)."""
     return [answers.under(i, weights).labels for i in chosen.tolist()]

@@ -1,1 +1,1 @@
-"""Constraints mined as clauses, by minimum-cost satisfiability."""
+"""Mining of constraints as clauses, by minimum-cost satisfiability."""

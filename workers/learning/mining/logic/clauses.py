@@ -1,13 +1,13 @@
-"""Clauses over openings of runs, how many samples there are of each kind, and how clauses fare in documents.
+"""Clauses over openings of runs, counts of samples, and verdicts of clauses on documents.
 
-A clause is l₁ ∧ … ∧ l_k ⇒ the run is of type A, or is not: the direction in which literals cover samples of one class
-and keep off all others is that in which a labelling can break it, at a run where all literals hold and the type is
-wrong. Clauses for "is not A" are those of all other classes together: "after a title comes no author" covers runs of a
-dozen types, and by "is …" alone it would take as many clauses.
+A clause is l₁ ∧ … ∧ l_k ⇒ the run is of type A, or: is not of type A. A labelling breaks it at a run where all literals
+hold and the type is wrong. So the literals of a good clause cover samples of one class and none of the others. A clause
+"is not A" stands for all other classes together: "after a title comes no author" covers runs of a dozen types, and
+would take a dozen clauses of the form "is …".
 
-A trial is a document, as when rules are counted. A clause binds in a document that has a run where all literals hold
-and, where it says what runs are not, a run of A somewhere; it holds if it is broken nowhere. By chance the same runs
-would stand in another order (`Runs.shuffled`), between the same marks.
+A trial is a document, as when rules are counted. A clause binds in a document with a run where all literals hold; a
+clause "is not A" only if there is also a run of A somewhere. It holds if no run breaks it. The share by chance comes
+from the same runs in other orders (`Runs.shuffled`), between the same marks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from concord.workers.learning.mining.run_order import Runs
 
 
 class Clause(NamedTuple):
-    """All literals ⇒ the run's type is ``label`` (``wanted``), or is not."""
+    """Clause: if all literals hold, the run's type is ``label``; if not ``wanted``, it is another type."""
 
     literals: tuple[Literal, ...]
     label: str
@@ -47,11 +47,11 @@ class Clause(NamedTuple):
 
     @property
     def name(self) -> str:
-        """In the file and in reports."""
+        """Name in files and reports."""
         return f"{', '.join(map(said, self.literals))}: {'' if self.wanted else 'no '}{self.label}"
 
     def verdict(self, samples: Openings, runs: Runs) -> tuple[Mask, Mask]:
-        """(D,) in which documents it binds, and in which of them it holds."""
+        """Two masks (D,): documents in which the clause binds, and those of them where it holds."""
         first = runs.starts[:-1]
         own = samples.codes[:, 0] == samples.names.index(self.label)
         truth = np.logical_and.reduce([samples.truth(literal) for literal in self.literals])
@@ -75,11 +75,11 @@ SAYINGS = {
     Place.EARLIER: "once {} was there",
 }
 ANYTHING = {Place.BEFORE: "a run", Place.AFTER: "a run", **dict.fromkeys(MARKS, "a mark")}
-"""What stands for any value."""
+"""Text for a literal without a value."""
 
 
 def said(literal: Literal) -> str:
-    """A literal in words; marks are quoted."""
+    """Text of a literal; marks are quoted."""
     named = repr(literal.value) if literal.place in MARKS else literal.value
     text = SAYINGS[literal.place].format(named if literal.value else ANYTHING.get(literal.place, ""))
     return text if literal.holds else f"not {text}"
@@ -87,9 +87,14 @@ def said(literal: Literal) -> str:
 
 @dataclass(frozen=True, eq=False)
 class OpeningCounts:
-    """Samples of the documents with gold that are not held out, ``learned`` of them; equal samples are counted once.
+    """Distinct samples of the documents to learn from, with their numbers.
 
-    ``codes`` (V, C) ascend, see `Openings`; ``counts`` (V,) says how many samples have them.
+    ``documents``: documents read
+    ``rejected``: documents that could not be read
+    ``learned``: documents to learn from: those with gold that are not held out
+    ``marks``: marks by number
+    ``codes`` (V, C): codes of each distinct sample, ascending, see `Openings`
+    ``counts`` (V,): number of samples with these codes
     """
 
     documents: int
@@ -103,7 +108,7 @@ class OpeningCounts:
     def of(
         cls, batch: Batch, labels: LabelSet, *, held_out: float, first: int | None = None, rejected: int = 0
     ) -> OpeningCounts:
-        """Of the others, where such a share is held out, see `part_of`. Raises `LabelError` for unknown labels."""
+        """Samples of the documents that are not held out, see `part_of`. Raises `LabelError` for unknown labels."""
         learned = part_of(batch, held_out, held_out=False, first=first)
         parts = [cls(len(batch), rejected, 0 if learned.labels is None else len(learned))]
         for part, gold in blocks(learned, labels):
@@ -130,7 +135,7 @@ class OpeningCounts:
 
 
 def _recoded(part: OpeningCounts, marks: Sequence[str]) -> Ids:
-    """The codes of a part where marks are numbered as in all of them."""
+    """The codes of a part, with marks renumbered by ``marks``, which has those of all parts."""
     number = {mark: 1 + i for i, mark in enumerate(marks)}
     # Code -1, nothing there, takes the last entry.
     table = np.array([0, *(number[mark] for mark in part.marks), -1], np.int32)
@@ -141,10 +146,15 @@ def _recoded(part: OpeningCounts, marks: Sequence[str]) -> Ids:
 
 @dataclass(frozen=True, eq=False)
 class ClauseCounts:
-    """How clauses fare in the ``tried`` documents with gold that are held out.
+    """Counts of C clauses in held-out documents.
 
-    ``table`` (3, C) has of every clause the documents where it binds, those that break it, and billionths of those in
-    which it would hold by chance; None where there is no document or no clause.
+    ``documents``: documents read
+    ``rejected``: documents that could not be read
+    ``tried``: held-out documents with gold
+    ``table`` (3, C): see below; None if there are no documents or no clauses
+
+    The rows of the table are documents where the clause binds, documents that break it, and billionths of those in
+    which it would hold by chance.
     """
 
     documents: int
@@ -165,7 +175,7 @@ class ClauseCounts:
         first: int | None = None,
         rejected: int = 0,
     ) -> ClauseCounts:
-        """Of such a share of the documents, see `part_of`. Raises `LabelError` for labels of no such name."""
+        """Counts in the held-out documents, see `part_of`. Raises `LabelError` for labels of no such name."""
         chosen = part_of(batch, held_out, held_out=True, first=first)
         parts = [cls(len(batch), rejected, 0 if chosen.labels is None else len(chosen))]
         for part, gold in blocks(chosen, labels):
@@ -189,17 +199,17 @@ class ClauseCounts:
 def _tried(
     runs: Runs, marks: Marks, labels: LabelSet, clauses: Sequence[Clause], orders: int, seed: int
 ) -> NDArray[np.int64]:
-    """(3, C) see `ClauseCounts`."""
+    """Table (3, C), see `ClauseCounts`."""
     verdicts = [_verdicts(runs, types, marks, labels, clauses) for types in (runs.types, *runs.shuffled(orders, seed))]
     binds, holds = verdicts[0]
-    # Gold is one of the orders: where it binds the share is defined, and it is never 0 for what gold keeps.
+    # Gold is one of the orders, so the share is defined where gold binds, and never 0 where gold holds.
     bound, kept = (np.sum([verdict[i] for verdict in verdicts], axis=0) for i in range(2))
     chance = binds * billionths(kept, bound)
     return np.stack([binds.sum(axis=1), (binds & ~holds).sum(axis=1), chance.sum(axis=1)])
 
 
 def _verdicts(runs: Runs, types: Ints, marks: Marks, labels: LabelSet, clauses: Sequence[Clause]) -> tuple[Mask, Mask]:
-    """(C, D) each, of the runs with these types."""
+    """Two masks (C, D): where each clause binds, and where it holds, if the runs have these types (R,)."""
     samples = openings_of(runs, types, marks, names_of(labels))
     binds, holds = zip(*(clause.verdict(samples, runs) for clause in clauses), strict=True)
     return np.stack(binds), np.stack(holds)

@@ -1,7 +1,8 @@
-"""Clauses that hold in held-out documents, and what a constraint file makes of them (Fersini et al. 2014 §3.1).
+"""Clauses that hold in held-out documents, and the constraints that express them (Fersini et al. 2014 §3.1).
 
-Clauses were learned from other documents, so that their number is what Benjamini & Hochberg's procedure has to answer
-for. Which runs a document has chance keeps: that a type comes once, or at all, holds by chance too and is never kept.
+Clauses were learned from other documents, so Benjamini & Hochberg's procedure has to correct only for their number.
+Shuffled orders keep the runs of a document: a clause that only says that a type occurs, or occurs once, holds by chance
+too, and is never kept.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from concord.workers.learning.mining.rules import Tried, any_implies, chance_of,
 
 
 class TriedClause(NamedTuple):
-    """A clause in n held-out documents where it binds, b of which break it; by chance the share ``chance`` holds."""
+    """A clause tested on held-out documents; see `Tried`."""
 
     learned: LearnedClause
     n: int
@@ -32,17 +33,17 @@ class TriedClause(NamedTuple):
 
     @property
     def name(self) -> str:
-        """In the file and in reports."""
+        """Name in files and reports."""
         return self.learned.clause.name
 
     @property
     def p(self) -> float:
-        """How likely chance lets so many documents hold."""
+        """Probability that the clause holds in at least as many documents by chance."""
         return chance_of(self)
 
 
 def tried(clauses: Sequence[LearnedClause], counts: ClauseCounts) -> list[TriedClause]:
-    """Those that bind anywhere in held-out documents."""
+    """The clauses that bind in some held-out document, with their counts."""
     if counts.table is None:
         return []
     rows = zip(clauses, counts.table.T.tolist(), strict=True)
@@ -50,12 +51,12 @@ def tried(clauses: Sequence[LearnedClause], counts: ClauseCounts) -> list[TriedC
 
 
 def kept_clauses(clauses: Sequence[TriedClause], settings: LogicSettings) -> list[TriedClause]:
-    """Of significant clauses those that hold often enough and that no others imply, in their order."""
+    """The significant clauses that hold often enough and that no others imply, in their order."""
     return unimplied(clauses, settings, lambda others, one: any_implies(implies, others, one))
 
 
 def implies(one: TriedClause, other: TriedClause) -> bool:
-    """Does a labelling that keeps one clause keep the other? What is A is nothing else."""
+    """Does a labelling that keeps one clause keep the other? A run of type A is of no other type."""
     first, second = one.learned.clause, other.learned.clause
     if not set(first.literals) <= set(second.literals):
         return False
@@ -64,7 +65,12 @@ def implies(one: TriedClause, other: TriedClause) -> bool:
 
 
 class WrittenClauses(NamedTuple):
-    """Clauses that constraints say, these constraints, and the clauses that none says, each with the reason."""
+    """Clauses as constraints.
+
+    ``clauses``: clauses that a constraint can express
+    ``constraints``: these constraints
+    ``unsaid``: the other clauses, each with the reason
+    """
 
     clauses: list[TriedClause]
     constraints: DeclaredConstraints
@@ -72,7 +78,7 @@ class WrittenClauses(NamedTuple):
 
 
 def written(kept: Sequence[TriedClause], labels: LabelSet) -> WrittenClauses:
-    """Clauses as constraints that weigh `UNWEIGHED` nats. Raises `ConstraintError` for names of labels that fail."""
+    """Clauses as constraints of `UNWEIGHED` nats. Raises `ConstraintError` for label names that cannot be used."""
     said = [(one, template_of(one.learned.clause, labels)) for one in kept]
     rows = [(one, template) for one, template in said if isinstance(template, RowTemplate)]
     unsaid = [(one, template.reason) for one, template in said if isinstance(template, Unsaid)]
@@ -88,14 +94,14 @@ def found_by(one: TriedClause) -> str:
 
 
 def unsaid_report(one: Tried, reason: str) -> UnsaidClause:
-    """A clause or a rule that no constraint says."""
+    """Report of a clause or rule that no constraint can express."""
     return UnsaidClause(name=one.name, reason=reason, n=one.n, broken=one.broken, chance=one.chance, p=one.p)
 
 
 def remarks_on(
     samples: OpeningCounts, counts: ClauseCounts, clauses: Sequence[LearnedClause], settings: LogicSettings
 ) -> Iterator[str]:
-    """What was looked at, and what is proven."""
+    """Remarks for people: the numbers of runs, documents and clauses, and how many clauses are proven to cost least."""
     proven = sum(one.proven for one in clauses)
     yield (
         f"{len(clauses):,} clauses learned from {samples.counts.sum():,} runs of {samples.learned:,} documents, "

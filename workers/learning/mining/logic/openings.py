@@ -1,12 +1,11 @@
-"""Where runs open, as samples with Boolean attributes: what mining by logic sees (Fersini et al. 2014 §3.1).
+"""Openings of runs as samples with Boolean attributes, the input of mining by logic (Fersini et al. 2014 §3.1).
 
-A sample is a token at which a run opens, and its class is the run's type. The tokens inside a run are left out: they
-have the label of the token before, and clauses that cover most of them would say that alone. An attribute is a
-`Literal`; it speaks of the runs beside, the document's first and last run, the runs seen earlier, and the punctuation
-at the run's ends and beside them.
+A sample is a token at which a run opens; its class is the run's type. Tokens inside a run are left out: they have the
+label of the token before, and clauses that cover most of them would say nothing else. An attribute is a `Literal`
+about the neighbouring runs, the document's first and last run, earlier runs, or the punctuation at the run's borders.
 
-Equal samples are counted once, as one row of codes with its number. Documents are dealt to two parts by their ids: one
-is learned from, the other is held out.
+Equal samples are one row of codes, with their number. Documents are split into two parts by their ids: one is learned
+from, the other is held out.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from concord.workers.learning.search.folds import is_held_out
 
 
 class Place(StrEnum):
-    """What a literal speaks of, seen from the run that opens."""
+    """Places that a literal can be about, relative to the run that opens."""
 
     BEFORE = "before"
     """The run before in the sentence."""
     AFTER = "after"
     """The run after in the sentence."""
     FIRST = "first"
-    """The document's first run, where that is another one, or the only one."""
+    """The document's first run, if it is not this run, or is the only run."""
     LAST = "last"
-    """The document's last run, where that is another one, or the only one."""
+    """The document's last run, if it is not this run, or is the only run."""
     BEGINS = "begins"
     """This is the document's first run."""
     ENDS = "ends"
@@ -43,37 +42,38 @@ class Place(StrEnum):
     MARK_BEFORE = "mark before"
     """The last token of the run before in the sentence."""
     MARK_FIRST = "mark first"
-    """The run's first token, where a run is before it in the sentence."""
+    """The run's first token, if there is a run before it in the sentence."""
     MARK_LAST = "mark last"
-    """The run's last token, where a run is after it in the sentence."""
+    """The run's last token, if there is a run after it in the sentence."""
     MARK_AFTER = "mark after"
     """The first token of the run after in the sentence."""
     EARLIER = "earlier"
-    """Some run before in the document."""
+    """Any earlier run of the document."""
 
 
 MARKS = (Place.MARK_BEFORE, Place.MARK_FIRST, Place.MARK_LAST, Place.MARK_AFTER)
 BESIDE = (Place.BEFORE, Place.AFTER)
 COLUMNS = tuple(place for place in Place if place is not Place.EARLIER)
-"""What has one column of the codes each, after that of the run's own type; what was seen earlier follows in bits."""
+"""Places with one column of the codes each. The run's own type stands before them, the types seen earlier follow as
+bits."""
 
 MARK_COLUMNS = [1 + COLUMNS.index(place) for place in MARKS]
 FIRST_BIT = 1 + len(COLUMNS)
 NOWHERE, UNSEEN = -1, -2
-"""The codes of a run or token that the sentence does not have, and of a mark that no sample has."""
+"""Codes of a run or token that does not exist there, and of a mark that no sample has."""
 
 
 class LiteralSide(StrEnum):
-    """What of a document a literal looks at."""
+    """Part of a document that a literal is about."""
 
     OPENING = "opening"
     """The border where the run opens."""
     CLOSING = "closing"
-    """The border where it ends."""
+    """The border where the run ends."""
     DOCUMENT = "document"
     """The document's first and last run."""
     EARLIER = "earlier"
-    """All runs before."""
+    """All earlier runs."""
 
 
 SIDES = {
@@ -89,10 +89,14 @@ SIDES = {
 
 
 class Literal(NamedTuple):
-    """One Boolean attribute: what is at a place is ``value`` (a type, a mark; "": anything at all), or is not.
+    """One Boolean attribute: the run or token at a place is ``value``; if not ``holds``, it is another one.
 
-    Of runs beside, "" means that there is one. What is not at a place is something else that is there: a run after
-    which none comes is not followed by another type.
+    ``place``: the place
+    ``value``: a type or a mark; "" for any mark or, at a neighbouring run, for the fact that there is one
+    ``holds``: False negates the literal
+
+    A negated literal with a value needs something at the place: if no run follows, it is false that a run of another
+    type follows.
     """
 
     place: Place
@@ -101,9 +105,13 @@ class Literal(NamedTuple):
 
 
 class Openings(NamedTuple):
-    """R samples: ``names`` (K,) of types, the last may be what is outside all spans, ``marks``, and codes (R, C).
+    """R samples.
 
-    Column 0 is the run's own type; then come `COLUMNS`: types, 0 or 1, or 0 for a word and 1 + i for mark i.
+    ``names`` (K,): names of the types; the last may be outside
+    ``marks``: marks by number
+    ``codes`` (R, C): column 0 is the run's own type; then `COLUMNS`, then types seen earlier, as bits
+
+    A column of `COLUMNS` holds a type, 0 or 1, or a mark: 0 for a word, 1 + i for mark i.
     """
 
     names: tuple[str, ...]
@@ -111,7 +119,7 @@ class Openings(NamedTuple):
     codes: Ids
 
     def truth(self, literal: Literal) -> Mask:
-        """(R,) where a literal holds."""
+        """(R,) mask of the samples where a literal holds."""
         place, value, holds = literal
         if place is Place.EARLIER:
             byte, bit = divmod(self.names.index(value), 8)
@@ -131,7 +139,7 @@ class Openings(NamedTuple):
         return 1 + self.marks.index(value) if value in self.marks else UNSEEN
 
     def literals(self) -> list[Literal]:
-        """Every literal that these samples can have, the simple ones first."""
+        """All literals that these samples can have, the simplest first."""
         found = [Literal(Place.BEGINS), Literal(Place.ENDS), Literal(Place.BEFORE), Literal(Place.AFTER)]
         found += [Literal(place) for place in MARKS]
         for place in Place:
@@ -141,10 +149,10 @@ class Openings(NamedTuple):
 
 
 def openings_of(runs: Runs, types: Ints, marks: Marks, names: Sequence[str]) -> Openings:
-    """The samples of documents whose runs have these types (R,)."""
+    """The samples of documents, if their runs have these types (R,)."""
     document, at = runs.documents, np.arange(len(types))
     first, last = runs.starts[document], runs.starts[document + 1] - 1
-    # What is before run r is before its border, and what is after it after the border of run r + 1.
+    # The place before run r lies before its opening, the place after it lies after the opening of run r + 1.
     followed = np.append(runs.joined[1:], False)
     after = np.minimum(at + 1, len(types) - 1)
     columns = {
@@ -165,7 +173,7 @@ def openings_of(runs: Runs, types: Ints, marks: Marks, names: Sequence[str]) -> 
 
 
 def _earlier(runs: Runs, types: Ints, kinds: int) -> Mask:
-    """(R, kinds) is there a run of the type before in the document?"""
+    """(R, kinds) does the document have an earlier run of the type?"""
     seen = np.zeros((len(types) + 1, kinds), np.int64)
     seen[np.arange(len(types)) + 1, types] = 1
     seen = np.cumsum(seen, axis=0)
@@ -174,14 +182,18 @@ def _earlier(runs: Runs, types: Ints, kinds: int) -> Mask:
 
 
 class Marks(NamedTuple):
-    """Punctuation of a batch without its case, sorted, and the codes (N,) of tokens: 0 for a word, 1 + i for mark i."""
+    """Punctuation of a batch.
+
+    ``names``: marks with case folded, sorted
+    ``codes`` (N,): code of each token: 0 for a word, 1 + i for mark i
+    """
 
     names: tuple[str, ...]
     codes: Ints
 
     @classmethod
     def of(cls, site: Site) -> Marks:
-        """Those of a site."""
+        """The marks of a site."""
         words = site.batch.columns[TOKENS]
         here = site.mask(TokenTest(pattern=PUNCTUATION))
         used, local = np.unique(words.codes[here], return_inverse=True)
@@ -193,14 +205,14 @@ class Marks(NamedTuple):
 
 
 def names_of(labels: LabelSet) -> tuple[str, ...]:
-    """The classes: span types and, last, what is outside all spans, where labels can say that."""
+    """Names of the classes: span types and, last, outside if the label set has it."""
     return (*labels.types, OUTSIDE) if OUTSIDE in labels.names else labels.types
 
 
 def part_of(batch: Batch, share: float, *, held_out: bool, first: int | None = None) -> Batch:
-    """The documents of a batch that are held out at such a share of all, or the others.
+    """The documents of a batch that are held out, or the others.
 
-    Those from the place ``first`` in the batch on are, where that is given, and else those that their ids name.
+    Held out are the documents from index ``first`` on; if it is not given, a fraction ``share`` of all, by their ids.
     """
     held = (is_held_out(own.doc_id, share) if first is None else i >= first for i, own in enumerate(batch))
     chosen = [document for document, own in zip(batch, held, strict=True) if own == held_out]

@@ -1,12 +1,17 @@
 """Clauses by a sequence of minimum-cost satisfiability problems (Felici & Truemper; Fersini et al. 2014 §3.1).
 
-For a class of samples, those of type A or all others, one problem after the other asks CP-SAT for the literals of a
-clause: each literal costs, each sample of another class that the clause covers costs, and each sample of the class that
-it leaves and that no earlier clause covers costs 1. What the clause covers is taken away, and the next problem is about
-the rest, so that clauses have falling power; the sequence ends where a clause would cost more than it covers.
+A class is the samples of type A, or all others. For each class, CP-SAT is asked for the literals of one clause after
+the other. The costs of a clause are:
+
+- a price for each literal;
+- a price for each sample of another class that the clause covers;
+- 1 for each sample of the class that neither it nor an earlier clause covers.
+
+The samples that a clause covers are taken away before the next problem, so each clause covers less than the one before.
+The sequence ends when a clause would cost more than it covers.
 
 Samples with the same attributes are one variable. Everything is deterministic: one worker, a seed, and a limit of
-deterministic time. Whether a clause's cost is proven to be the least it says itself.
+deterministic time. Each clause says whether its cost is proven to be the least.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ from concord.workers.learning.mining.rules import KeptSettings
 
 
 class LogicSettings(KeptSettings):
-    """Clauses from one part of the documents, tried on the others, which are held out."""
+    """Options of mining by logic: clauses are learned from one part of the documents and tested on held-out ones."""
 
     held_out_share: float = Field(
         1 / 3, gt=0, lt=1, description="Fraction of the documents that are kept apart, by their ids."
@@ -59,7 +64,12 @@ class LogicSettings(KeptSettings):
 
 
 class LearnedClause(NamedTuple):
-    """A clause, the samples of its class that it was the first to cover, those of others, and the proof."""
+    """A learned clause.
+
+    ``covered``: number of samples of its class that it is the first to cover
+    ``wrong``: number of covered samples of other classes
+    ``proven``: is its cost proven to be the least?
+    """
 
     clause: Clause
     covered: int
@@ -68,17 +78,25 @@ class LearnedClause(NamedTuple):
 
 
 class ChosenLiterals(NamedTuple):
-    """The literals of a clause, by place among P, and whether it is proven that none costs less."""
+    """Literals of a clause.
+
+    ``literals``: their numbers, below P
+    ``proven``: is it proven that no clause costs less?
+    """
 
     literals: tuple[int, ...]
     proven: bool
 
 
 class Samples(NamedTuple):
-    """Distinct samples: which of P literals hold (V, P), and how many (V,) are of the class and of others.
+    """V distinct samples, and the prices of P literals in covered runs.
 
-    ``costs`` (P,) are those of the literals and ``sides`` (P,) says by number what they look at; a covered sample of
-    another class costs ``price``.
+    ``truth`` (V, P): which literals hold
+    ``right`` (V,): number of samples of the class
+    ``wrong`` (V,): number of samples of other classes
+    ``costs`` (P,): price of each literal
+    ``sides`` (P,): number of the `LiteralSide` of each literal
+    ``price``: price of a covered sample of another class
     """
 
     truth: Mask
@@ -89,23 +107,27 @@ class Samples(NamedTuple):
     price: int
 
     def covered(self, literals: Sequence[int]) -> Mask:
-        """(V,) where all of the literals hold."""
+        """(V,) mask of the samples where all of these literals hold."""
         covered: Mask = np.logical_and.reduce(self.truth[:, list(literals)], axis=1)
         return covered
 
     def cost(self, literals: Sequence[int], settings: LogicSettings) -> int:
-        """Of a clause: its literals and their sides, what it covers of other classes and what it leaves of its own."""
+        """Cost of a clause: its literals and sides, covered samples of other classes, and its own that it leaves."""
         covered, own = self.covered(literals), list(literals)
         spoken = self.costs[own].sum() + settings.mixed * (len(np.unique(self.sides[own])) - 1)
         return int(spoken + self.price * self.wrong[covered].sum() + self.right[~covered].sum())
 
     def only(self, literals: Ints) -> Samples:
-        """With these literals alone."""
+        """The samples with only these literals."""
         truth, costs, sides = self.truth[:, literals], self.costs[literals], self.sides[literals]
         return self._replace(truth=truth, costs=costs, sides=sides)
 
     def useful(self, support: int) -> Ints:
-        """The first of literals of one side that hold alike, without those that too few of the class have, or all."""
+        """Numbers of the useful literals, ascending.
+
+        Left out are literals that hold for all samples, or for fewer than ``support`` of the class. Of literals of one
+        side that hold for the same samples only the first stays.
+        """
         _, first = np.unique(np.vstack([self.truth, self.sides.astype(np.uint8)]), axis=1, return_index=True)
         enough = (self.right @ self.truth >= support) & ~self.truth.all(axis=0)
         kept: Ints = np.sort(first[enough[first]])
@@ -113,7 +135,7 @@ class Samples(NamedTuple):
 
 
 def cheapest(samples: Samples, settings: LogicSettings, *, seed: int = 0) -> ChosenLiterals:
-    """One to ``settings.literals`` literals of least `Samples.cost`; there is one literal at least."""
+    """One to ``settings.literals`` literals with the least `Samples.cost`."""
     truth, weight = samples.truth, samples.right - samples.price * samples.wrong
     start = _greedy(samples, settings)
     hints = np.isin(np.arange(truth.shape[1]), start)
@@ -145,7 +167,7 @@ def cheapest(samples: Samples, settings: LogicSettings, *, seed: int = 0) -> Cho
 
 
 def _greedy(samples: Samples, settings: LogicSettings) -> tuple[int, ...]:
-    """One literal after the other while it makes the clause cheaper."""
+    """Literals added one after the other, as long as each makes the clause cheaper."""
     chosen: tuple[int, ...] = ()
     while len(chosen) < settings.literals:
         covered = samples.covered(chosen)
@@ -160,15 +182,15 @@ def _greedy(samples: Samples, settings: LogicSettings) -> tuple[int, ...]:
 def clauses_of(
     counts: OpeningCounts, names: Sequence[str], settings: LogicSettings, *, seed: int
 ) -> Iterator[LearnedClause]:
-    """The clauses of all classes as they are found, those of one class in falling power.
+    """Clauses of all classes; those of one class cover ever fewer samples.
 
-    They do not speak of types and marks at a place where fewer than ``settings.support`` runs have them.
+    Types and marks that fewer than ``settings.support`` runs have at a place are not used there.
     """
     if not len(counts.codes):
         return
     kept = np.sort(np.argsort(-counts.counts, kind="stable")[: settings.vectors])
     codes, count = counts.codes[kept], counts.counts[kept]
-    # Samples that differ in their class alone are one row.
+    # Samples that differ only in their class are one row.
     _, first, row = np.unique(codes[:, 1:], axis=0, return_index=True, return_inverse=True)
     of_type = np.zeros((len(names), len(first)), np.int64)
     np.add.at(of_type, (codes[:, 0], row.ravel()), count)
@@ -185,14 +207,14 @@ def clauses_of(
         for wanted, right in ((True, own), (False, every - own)):
             wrong = every - right
             if right.any() and wrong.any():
-                # An exception weighs as if there were as many samples of the other classes, or more.
+                # If other classes have fewer samples, the price of covering one rises in proportion.
                 price = math.ceil(settings.wrong * max(1.0, right.sum() / wrong.sum()))
                 for step in _sequence(Samples(truth, right, wrong, costs, sides, price), settings, seed):
                     yield step.learned(literals, name, wanted=wanted)
 
 
 class _ClauseStep(NamedTuple):
-    """A clause by its literals' places; how many samples it covers first, and how many of others; is it proven?"""
+    """A clause as numbers of literals; the other fields are as in `LearnedClause`."""
 
     literals: Ints
     covered: int
@@ -200,13 +222,13 @@ class _ClauseStep(NamedTuple):
     proven: bool
 
     def learned(self, literals: Sequence[Literal], label: str, *, wanted: bool) -> LearnedClause:
-        """The clause with its names."""
+        """The clause with its literals and label by name."""
         clause = Clause(tuple(literals[j] for j in self.literals.tolist()), label, wanted)
         return LearnedClause(clause, self.covered, self.wrong, self.proven)
 
 
 def _sequence(left: Samples, settings: LogicSettings, seed: int) -> Iterator[_ClauseStep]:
-    """One clause after the other about what is left, until one covers too little or costs more than it covers."""
+    """Clauses about the samples that are left, until one covers too few or costs more than it covers."""
     for _ in range(settings.clauses):
         useful = left.useful(settings.support)
         if not len(useful):

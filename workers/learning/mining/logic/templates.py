@@ -1,10 +1,13 @@
-"""Clauses as constraints: which template says what a clause says, or why none does.
+"""Clauses as constraints: the template that expresses a clause, or the reason why none does.
 
-A row speaks of places whose distance is known. Literals about one border of a run, the runs and tokens on its two
-sides, are forbidden edges: `should_not_precede`, `adjacency` or, with a mark, a `linear` row a token. Literals about
-both borders are none, as nothing says how long the run is. What was seen earlier is `before`, `presence_precedence` or
-`appears_once`; the document's first and last run are `starts_with`, `should_be_tagged` and `begin_end`, which has no
-row in a document of one token.
+A row is about positions whose distance is known. Which template fits depends on what the literals are about:
+
+- one border of a run (the runs and tokens on its two sides): forbidden edges, by `should_not_precede`, `adjacency` or,
+  with a mark, a `linear` row for each token;
+- both borders: none, since the length of the run is not known;
+- earlier runs: `before`, `presence_precedence` or `appears_once`;
+- the document's first and last run: `starts_with`, `should_be_tagged` or `begin_end`; the last has no row in a document
+  of one token.
 """
 
 from __future__ import annotations
@@ -41,13 +44,13 @@ from concord.workers.learning.mining.logic.openings import MARKS, SIDES, Literal
 from concord.workers.learning.mining.rules import UNWEIGHED
 
 REST = r"[\s\S]"
-"""Any character, a line's end too."""
+"""Pattern of any character, line ends included."""
 
 LabelNames = tuple[str, ...]
 
 
 class Unsaid(NamedTuple):
-    """Why no template says a clause."""
+    """Reason why no template expresses a clause."""
 
     reason: str
 
@@ -61,7 +64,7 @@ SENTENCE = Unsaid("speaks of where sentences end")
 
 
 def template_of(clause: Clause, labels: LabelSet) -> RowTemplate | Unsaid:
-    """A constraint of `UNWEIGHED` nats that is broken in the documents in which the clause is."""
+    """A constraint of `UNWEIGHED` nats that is broken in the same documents as the clause, or the reason for none."""
     every = names_of(labels)
     allowed = tuple(name for name in every if (name == clause.label) == clause.wanted)
     rule = _Rule(clause.name, labels, clause.literals, every, allowed)
@@ -72,7 +75,7 @@ def template_of(clause: Clause, labels: LabelSet) -> RowTemplate | Unsaid:
 
 
 class _Rule(NamedTuple):
-    """A clause with the names of all types, and of those that it allows."""
+    """A clause with the names of all types (``every``), and of the types that it allows."""
 
     name: str
     labels: LabelSet
@@ -85,17 +88,17 @@ class _Rule(NamedTuple):
         return _without(self.every, self.allowed)
 
     def at(self, place: Place) -> LabelNames:
-        """The types that the literals let be at a place."""
+        """The types that the literals permit at a place."""
         own = [literal for literal in self.literals if literal.place is place and literal.value]
         return tuple(name for name in self.every if all((name == one.value) == one.holds for one in own))
 
     def made(self, template: type[RowTemplate], **fields: object) -> RowTemplate:
-        """A constraint."""
+        """A constraint of the template, with the clause's name."""
         return template.model_validate({"name": self.name, "weight": UNWEIGHED, **fields})
 
 
 def _border(rule: _Rule, place: Place, *, opens: bool) -> RowTemplate | Unsaid:
-    """Of the border where runs open, or where they close; ``place`` is the run on its other side."""
+    """Constraint for literals about the border where runs open, or close; ``place`` is the run on its other side."""
     if Literal(place, holds=False) in rule.literals:
         alone = opens and len(rule.literals) == 1
         return rule.made(StartsWith, labels=rule.allowed, scope=Scope.SENTENCE) if alone else SENTENCE
@@ -116,19 +119,19 @@ def _border(rule: _Rule, place: Place, *, opens: bool) -> RowTemplate | Unsaid:
 
 
 def _all_but(labels: LabelSet, first: LabelNames, second: LabelNames) -> Mask:
-    """(L, L) the edges that `adjacency` forbids."""
+    """(L, L) mask of the edges that `adjacency` forbids."""
     edges: Mask = np.outer(label_mask(labels, first), ~label_mask(labels, second))
     return edges
 
 
 def _row(rule: _Rule, beside: LabelNames, forbidden: Mask, tests: Sequence[Literal], *, opens: bool) -> RowTemplate:
-    """1[the label beside the border is one of these] − Σ 1[edges not forbidden there] ≤ 0 at each token that is tested.
+    """Linear row for each token that passes the test: 1[label beside the border ∈ beside] − Σ 1[permitted edges] ≤ 0.
 
-    With an edge an entry the row would have nothing that it speaks of but what breaks it.
+    With one entry for each forbidden edge instead, the antecedent of the row would be its violation.
     """
     there = label_mask(rule.labels, beside)
     kept = (there[:, None] if opens else there) & ~forbidden
-    # The token that is tested is the first or the second of the edge's two.
+    # The tested token is the first or the second one of the edge.
     later = any(literal.place in (Place.MARK_BEFORE, Place.MARK_LAST) for literal in tests)
     terms = [Term(label=beside, offset=int(later) - int(opens))]
     terms += [
@@ -140,7 +143,7 @@ def _row(rule: _Rule, beside: LabelNames, forbidden: Mask, tests: Sequence[Liter
 
 
 def _products(labels: LabelSet, edges: Mask) -> Iterator[tuple[LabelNames, LabelNames]]:
-    """Edges (L, L) as products of sets of labels, no edge twice."""
+    """Edges (L, L) as products of sets of labels; each edge is in one product."""
     rows, row_of = np.unique(edges, axis=0, return_inverse=True)
     for i, row in enumerate(rows):
         if row.any():
@@ -148,7 +151,7 @@ def _products(labels: LabelSet, edges: Mask) -> Iterator[tuple[LabelNames, Label
 
 
 def _named(labels: LabelSet, inside: Mask) -> LabelNames:
-    """Labels (L,) by name: types of which all labels are inside, and the others one by one."""
+    """Names of the labels ``inside`` (L,): types if all their labels are inside, and the other labels one by one."""
     whole = [name for name in labels.types if inside[label_mask(labels, (name,))].all()]
     left = inside & ~label_mask(labels, tuple(whole)) if whole else inside
     return (*whole, *(labels.names[i] for i in np.flatnonzero(left).tolist()))
@@ -164,7 +167,7 @@ def _test(literal: Literal) -> TokenTest:
 
 
 def other_than(mark: str) -> Iterator[str]:
-    """Patterns of all strings but one: those that leave it at a character, and those that go on."""
+    """Patterns that match all strings except one: strings that differ from it at some character, or are longer."""
     for i, character in enumerate(mark):
         yield f"{re.escape(mark[:i])}(?:[^{re.escape(character)}]{REST}*)?"
     yield f"{re.escape(mark)}{REST}+"
