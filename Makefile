@@ -48,7 +48,7 @@ kernels: $(READY)  ## compile all kernels, once for all tests
 
 # They only compute, and leave the processors to tests beside them, which wait for servers and for deadlines.
 units: $(READY)  ## tests of parts, without real services, on all cores
-	nice -n 19 $(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile --durations 30 $(UNITS)
+	nice -n 19 $(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile --durations 30 $(PATIENCE) $(UNITS)
 
 integration: $(READY)  ## tests with real Ray, Prefect and MLflow, but the slow ones
 	$(BIN)/python -m pytest -m "not slow" --durations 15 tests/integration
@@ -59,9 +59,10 @@ units-313:  ## tests of parts under Python 3.13, in an environment of its own, w
 units-once-compiled: kernels
 	$(MAKE) units
 
-# All of them take 15 minutes of a processor, with their kernels; what Pythons differ in needs few of these.
+# All of them take 15 minutes of a processor, with their kernels; what Pythons differ in needs few of these. They run
+# beside the slow tests, which go first, and compile as they go: each may take long.
 edges-313:  ## those under Python 3.13 that are about signals, threads, imports, text, files and the command line
-	$(call under_313,units UNITS="$(EDGES:%=tests/test_%.py)")
+	$(call under_313,units PATIENCE="--timeout 1500" UNITS="$(EDGES:%=tests/test_%.py)")
 
 test-slow: $(READY)  ## the tests that take minutes: every command of the README, schedules, a terminal, MLflow, Prefect and Ray that go away
 	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile --durations 15

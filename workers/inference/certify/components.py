@@ -286,7 +286,7 @@ def _members(
     start, end, kind, sentence = spans
     for i in range(len(start)):
         key = _key(state, a, start[i], end[i])
-        _item(sides, side, key, Item(kind[i], start[i], end[i], sentence[i]), step, parent, involved)
+        _item(sides, side, key, JoinedItem(kind[i], start[i], end[i], sentence[i]), step, parent, involved)
 
 
 @inner_in_place
@@ -306,7 +306,7 @@ def _holders(
         for w in range(1, end[i] - start[i] if end[i] - start[i] <= state.width[g] else 1):
             for at in range(start[i], end[i] - w + 1):
                 key = state.keys[g, at, w - 1]
-                _item(sides, 0, key, Item(kind[i], start[i], end[i], sentence[i]), step, parent, involved)
+                _item(sides, 0, key, JoinedItem(kind[i], start[i], end[i], sentence[i]), step, parent, involved)
 
 
 @inner_in_place
@@ -324,10 +324,10 @@ def _left_out(
     for t in outside:
         for w in range(state.width[state.table[a]]):
             key = state.keys[state.table[a], t, w]
-            _item(sides, 1, key, Item(0, t, t + 1, sentence[t]), step, parent, involved)
+            _item(sides, 1, key, JoinedItem(0, t, t + 1, sentence[t]), step, parent, involved)
 
 
-class Item(NamedTuple):
+class JoinedItem(NamedTuple):
     """One item: ``kind``, its type; ``start`` and ``end`` (exclusive), tokens; ``sentence``, its number."""
 
     kind: int
@@ -341,7 +341,7 @@ def _item(
     sides: Sides,
     side: int,
     key: int,
-    item: Item,
+    item: JoinedItem,
     step: int,
     parent: Ints,
     involved: NDArray[np.bool_],

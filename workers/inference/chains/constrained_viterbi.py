@@ -24,7 +24,7 @@ from concord.schemas.settings import EngineSettings
 from concord.workers.compiling.kernel import inner, inner_in_place, kernel
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search
-from concord.workers.inference.core.recursion import Chain, best_path, sentence_bounds
+from concord.workers.inference.core.recursion import ScoredChain, best_path, sentence_bounds
 from concord.workers.inference.numerics import HARD_EXCESS
 
 
@@ -53,12 +53,12 @@ def solve(
     return search.decoded(search.top - score)
 
 
-def _allowed_chain(problem: Problem) -> Chain:
+def _allowed_chain(problem: Problem) -> ScoredChain:
     """The document's chain, with −inf for the edges that `allowed_edges` leaves out."""
     p, edges = problem.potentials, allowed_edges(problem)
     unary = p.unary.copy()
     unary[p.sentence_starts] = np.where(edges[p.sentence_starts, 0], unary[p.sentence_starts], -np.inf)
-    return Chain(unary, np.where(edges, p.transition, -np.inf), sentence_bounds(p))
+    return ScoredChain(unary, np.where(edges, p.transition, -np.inf), sentence_bounds(p))
 
 
 def allowed_edges(problem: Problem) -> NDArray[np.bool_]:

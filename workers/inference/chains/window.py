@@ -20,7 +20,7 @@ from concord.schemas.problem import ANY, LinearRows, Problem
 from concord.workers.compiling.kernel import kernel
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search
-from concord.workers.inference.core.recursion import Chain, chain_of, sentence_bounds
+from concord.workers.inference.core.recursion import ScoredChain, chain_of, sentence_bounds
 from concord.workers.inference.settings import WindowSettings
 
 
@@ -145,7 +145,7 @@ def _local_rows(problem: Problem, span: Ints, width: int) -> tuple[_Local, float
 
 
 @kernel
-def _best(chain: Chain, given: Candidates, width: int, local: _Local, rows: _Columns) -> tuple[Labels, float]:
+def _best(chain: ScoredChain, given: Candidates, width: int, local: _Local, rows: _Columns) -> tuple[Labels, float]:
     """Best labels (N,) and their score in nats, with the rows of ``local`` charged; −inf where nothing is possible."""
     unary, edge, bounds = chain
     transition = edge[0]

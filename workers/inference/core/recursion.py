@@ -34,7 +34,7 @@ FAINT = 45.0
 """Nats: terms this far below the largest are left out of a log-sum; a million of them would change no digit."""
 
 
-class Chain(NamedTuple):
+class ScoredChain(NamedTuple):
     """Scores of the S sentences of N tokens, in nats; −inf forbids.
 
     ``unary`` (N, L): of each label of a token
@@ -47,9 +47,9 @@ class Chain(NamedTuple):
     bounds: Ints
 
 
-def chain_of(potentials: Potentials) -> Chain:
+def chain_of(potentials: Potentials) -> ScoredChain:
     """Chain of a document or of a batch, with one matrix for all tokens."""
-    return Chain(potentials.unary, potentials.transition[None], sentence_bounds(potentials))
+    return ScoredChain(potentials.unary, potentials.transition[None], sentence_bounds(potentials))
 
 
 def sentence_bounds(potentials: Potentials) -> Ints:
@@ -57,13 +57,13 @@ def sentence_bounds(potentials: Potentials) -> Ints:
     return np.append(potentials.sentence_starts, len(potentials)).astype(np.int64)
 
 
-def messages_before(chain: Chain, way: int) -> Floats:
+def messages_before(chain: ScoredChain, way: int) -> Floats:
     """Messages (N, L) of everything before a token in its sentence, given its label, in nats; 0 at the start."""
     messages: Floats = _messages(chain, way, FORWARD)
     return messages
 
 
-def messages_after(chain: Chain, way: int) -> Floats:
+def messages_after(chain: ScoredChain, way: int) -> Floats:
     """Messages (N, L) of everything after a token in its sentence, given its label, in nats; 0 at the end."""
     turned = chain._replace(edge=np.ascontiguousarray(chain.edge.transpose(0, 2, 1)))
     messages: Floats = _messages(turned, way, BACKWARD)
@@ -71,7 +71,7 @@ def messages_after(chain: Chain, way: int) -> Floats:
 
 
 @kernel
-def _messages(chain: Chain, way: int, by: int) -> Floats:
+def _messages(chain: ScoredChain, way: int, by: int) -> Floats:
     messages, own = np.empty(chain.unary.shape), np.empty(chain.unary.shape[1])
     for s in range(len(chain.bounds) - 1):
         first, last = chain.bounds[s], chain.bounds[s + 1] - 1
@@ -82,7 +82,7 @@ def _messages(chain: Chain, way: int, by: int) -> Floats:
 
 
 @kernel
-def best_path(chain: Chain) -> tuple[Labels, Floats]:
+def best_path(chain: ScoredChain) -> tuple[Labels, Floats]:
     """Best labels (N,), ties to the lowest label id, and the score (S,) of each sentence in nats (Viterbi).
 
     Where every path of a sentence is −inf, its labels are arbitrary.

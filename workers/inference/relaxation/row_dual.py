@@ -32,7 +32,7 @@ from concord.workers.compiling.kernel import inner_in_place, kernel, kernel_in_p
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.core.recursion import (
     BEST,
-    Chain,
+    ScoredChain,
     best_path,
     messages_after,
     messages_before,
@@ -131,7 +131,7 @@ class _Dual(NamedTuple):
     ``idle`` (1,): steps since the bound fell
     """
 
-    chain: Chain
+    chain: ScoredChain
     pointer: NDArray[np.int64]
     position: NDArray[np.int32]
     previous: NDArray[np.int32]
@@ -177,7 +177,7 @@ def _new_dual(problem: Problem, allowed: NDArray[np.bool_]) -> _Dual:
     edge = np.repeat(p.transition[None], len(p), axis=0)
     zeros = np.zeros(len(rows))
     return _Dual(
-        Chain(np.where(allowed, p.unary, -np.inf), edge, sentence_bounds(p)),
+        ScoredChain(np.where(allowed, p.unary, -np.inf), edge, sentence_bounds(p)),
         rows.pointer,
         rows.position,
         rows.previous,
