@@ -12,6 +12,7 @@ from concord.flows.cluster.cluster import Cluster, cluster
 from concord.flows.cluster.counting import count_all
 from concord.flows.jobs import corpus_place, folder_place
 from concord.flows.progress import meter
+from concord.flows.run_context import HERE, RunContext
 from concord.schemas.reports import ClusterReport
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.plan import plan
@@ -31,8 +32,7 @@ def learn(
     settings: CoOccurrenceSettings,
     *,
     text: TextSettings = DEFAULT_TEXT,
-    ray: str | None = None,
-    workers: int | None = None,
+    context: RunContext = HERE,
 ) -> ClusterReport:
     """Clusters the words of corpora, labelled or not, by what stands around them, the same for any number of workers.
 
@@ -42,7 +42,7 @@ def learn(
     """
     folder_place(str(out))
     check_file_place(out, corpora)
-    with cluster(ray, workers=workers) as running:
+    with cluster(context.ray, workers=context.workers) as running:
         around = partial(contexts_of, settings=settings)
         counted = _counted(corpora, running, text, settings, max(settings.clusters), around)
     with meter("clustering", None):
@@ -56,13 +56,12 @@ def learn_tree(
     settings: BrownSettings,
     *,
     text: TextSettings = DEFAULT_TEXT,
-    ray: str | None = None,
-    workers: int | None = None,
+    context: RunContext = HERE,
 ) -> ClusterReport:
     """Brown clusters of the words of corpora; as `learn`."""
     folder_place(str(out))
     check_file_place(out, corpora)
-    with cluster(ray, workers=workers) as running:
+    with cluster(context.ray, workers=context.workers) as running:
         counted = _counted(corpora, running, text, settings, settings.clusters, bigrams_of)
     with meter("clustering words", len(counted.contexts.words)) as bar:
         found = brown_clusters(counted.pairs, counted.contexts, settings, bar.advance)
