@@ -205,6 +205,13 @@ def ingest(
         say(f"the first of the rejects: {first_reason(out.expanduser())}", style="yellow")
 
 
+def _scales(report: TrainReport | CalibrationReport) -> str:
+    return (
+        f"label consistency: scales {report.exact_scale:g} (exact), {report.subsequence_scale:g} (subsequence) "
+        f"and {report.unlabelled_scale:g} (unlabelled)"
+    )
+
+
 def _show_training(report: TrainReport) -> None:
     if report.selection:
         from concord.flows.cli.tables import selection_table
@@ -224,11 +231,8 @@ def _show_training(report: TrainReport) -> None:
         longest = report.figures["longest"]
         show(f"{cut:,.0f} gold segments had more than {longest:.0f} tokens, and were cut", style="yellow")
     if report.held_out_f1 is not None:
-        show(
-            f"label consistency: scales {report.exact_scale:g} (exact), {report.subsequence_scale:g} (subsequence) "
-            f"and {report.unlabelled_scale:g} (unlabelled); "
-            f"held-out F1 {report.held_out_f1_without_consistency:.2%} → {report.held_out_f1:.2%}"
-        )
+        before, after = report.held_out_f1_without_consistency, report.held_out_f1
+        show(f"{_scales(report)}; held-out F1 {before:.2%} → {after:.2%}")
     show(f"model in {report.out}" + (f", registered as {report.registered}" if report.registered else ""))
 
 
@@ -299,10 +303,7 @@ def _show_calibration(report: CalibrationReport) -> None:
     if report.sentences_left_out:
         show(f"{report.sentences_left_out:,} sentences left out: the scores forbid their gold labels", style="yellow")
     if report.f1 is not None:
-        show(
-            f"label consistency: scales {report.exact_scale:g} (exact), {report.subsequence_scale:g} (subsequence) "
-            f"and {report.unlabelled_scale:g} (unlabelled); F1 {report.f1_without_consistency:.2%} → {report.f1:.2%}"
-        )
+        show(f"{_scales(report)}; F1 {report.f1_without_consistency:.2%} → {report.f1:.2%}")
     show(f"model in {report.out}")
 
 

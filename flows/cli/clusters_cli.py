@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -29,49 +30,44 @@ def _show(report: ClusterReport) -> None:
     say_next(after_clusters(report.out))
 
 
-@app.command(
-    epilog=with_options(
-        "Example: concord clusters learn --corpus novels/ --corpus corpora/train/ --out words.parquet",
+class Way(NamedTuple):
+    """A way to cluster the words of corpora: its options, its help and an example of its command."""
+
+    settings: type[CoOccurrenceSettings | BrownSettings]
+    told: str
+    example: str
+
+
+WAYS = {
+    "learn": Way(
         CoOccurrenceSettings,
+        "Learn clusters of words from text: words of one cluster occur in similar contexts. Counts on Ray.",
+        "Example: concord clusters learn --corpus novels/ --corpus corpora/train/ --out words.parquet",
     ),
-    tells=_show,
-)
-def learn(
-    *,
-    corpus: Corpora,
-    out: ClustersOut,
-    set_: Set = None,
-    context: RayOptions,
-    text: TextOptions,
-) -> ClusterReport:
-    """Learn clusters of words from text: words of one cluster occur in similar contexts. Counts on Ray."""
-    from concord.flows.commands import clusters
-    from concord.flows.options import parse_options
-
-    chosen = parse_options(set_ or [], CoOccurrenceSettings, owner="clusters learn")
-    return clusters.learn(corpus, out, chosen, text=text, context=context)
-
-
-@app.command(
-    epilog=with_options(
-        "Example: concord clusters brown --corpus novels/ --corpus corpora/train/ --out words.parquet", BrownSettings
+    "brown": Way(
+        BrownSettings,
+        "Learn a tree of Brown clusters from text, counted on Ray; its first bits are clusters of several sizes.",
+        "Example: concord clusters brown --corpus novels/ --corpus corpora/train/ --out words.parquet",
     ),
-    tells=_show,
-)
-def brown(
-    *,
-    corpus: Corpora,
-    out: ClustersOut,
-    set_: Set = None,
-    context: RayOptions,
-    text: TextOptions,
-) -> ClusterReport:
-    """Learn a tree of Brown clusters from text, counted on Ray; its first bits are clusters of several sizes."""
-    from concord.flows.commands import clusters
-    from concord.flows.options import parse_options
+}
+"""By the name of the command."""
 
-    chosen = parse_options(set_ or [], BrownSettings, owner="clusters brown")
-    return clusters.learn_tree(corpus, out, chosen, text=text, context=context)
+
+def _learner(name: str, way: Way) -> Callable[..., ClusterReport]:
+    def command(
+        *, corpus: Corpora, out: ClustersOut, set_: Set = None, context: RayOptions, text: TextOptions
+    ) -> ClusterReport:
+        from concord.flows.commands.clusters import learn
+        from concord.flows.options import parse_options
+
+        settings = parse_options(set_ or [], way.settings, owner=f"clusters {name}")
+        return learn(corpus, out, settings, text=text, context=context)
+
+    return command
+
+
+for name, way in WAYS.items():
+    app.command(name, help=way.told, epilog=with_options(way.example, way.settings), tells=_show)(_learner(name, way))
 
 
 @app.command(
@@ -95,8 +91,8 @@ def import_vectors(
     set_: Set = None,
 ) -> ClusterReport:
     """Make clusters of word vectors that others have learned."""
-    from concord.flows.commands import clusters
+    from concord.flows.commands.clusters import imported
     from concord.flows.options import parse_options
 
     settings = parse_options(set_ or [], ClusterSettings, owner="clusters import")
-    return clusters.imported(vectors, out, settings, words=words)
+    return imported(vectors, out, settings, words=words)
