@@ -20,6 +20,7 @@ from concord.flows.cli.arguments import (
     Json,
     Judging,
     ModelName,
+    ModelOut,
     Overwrite,
     RunFolder,
     Seed,
@@ -46,6 +47,7 @@ from concord.schemas.errors import InputError
 from concord.schemas.reports import CalibrationReport
 from concord.schemas.run import RunReport, RunSettings, TrainReport
 from concord.schemas.settings import Settings, Validation
+from concord.workers.corpus.settings import IngestSettings
 from concord.workers.models.settings import CalibrationSettings
 
 if TYPE_CHECKING:
@@ -160,7 +162,6 @@ def synthesize(
 ) -> None:
     """Make up a corpus with gold labels, of any size."""
     from concord.flows.commands.corpora import synthesize_corpus
-    from concord.workers.corpus.settings import IngestSettings
 
     report = synthesize_corpus(
         out, documents=documents, seed=seed, kind=kind, layout=IngestSettings(), overwrite=overwrite
@@ -176,8 +177,7 @@ def ingest(
     *,
     out: Annotated[Path, typer.Option(help="Folder for the corpus.")],
     set_: Set = None,
-    group_documents: Annotated[int, typer.Option(min=1, help="Largest row group, in documents.")] = 64,
-    group_tokens: Annotated[int, typer.Option(min=1, help="Size at which a row group ends, in tokens.")] = 50_000,
+    layout: Annotated[IngestSettings, FieldOptions(IngestSettings, apart=("part_bytes",))],
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -186,7 +186,6 @@ def ingest(
     from concord.flows.options import OptionError, parse_options
     from concord.schemas.names import unknown
     from concord.workers.corpus.readers.registry import READERS
-    from concord.workers.corpus.settings import IngestSettings
 
     if reader not in READERS:
         raise OptionError(unknown("reader", reader, READERS))
@@ -195,7 +194,7 @@ def ingest(
         source,
         out,
         settings=parse_options(set_ or [], READERS[reader].settings, owner=f"reader {reader}"),
-        layout=IngestSettings(group_documents=group_documents, group_tokens=group_tokens),
+        layout=layout,
         overwrite=overwrite,
     )
     _show_ingest(report, out, as_json=as_json)
@@ -244,7 +243,7 @@ def _show_training(report: TrainReport) -> None:
 def train(
     *,
     corpus: Corpus,
-    out: Annotated[Path, typer.Option(help="Folder for the model.")],
+    out: ModelOut,
     trainer: Annotated[
         str, typer.Option(help="Trainer, by which the model learns; `concord list trainers` has them.")
     ] = "sgd",

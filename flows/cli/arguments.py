@@ -40,6 +40,7 @@ Set = Annotated[
     typer.Option("--set", metavar="NAME=VALUE", help="A setting, its value as in YAML; may be given many times."),
 ]
 ModelName = Annotated[str, typer.Option("--model", help="Model: a folder, or models:/NAME@ALIAS in MLflow's registry.")]
+ModelOut = Annotated[Path, typer.Option(help="Folder for the model.")]
 EngineOption = Annotated[str, typer.Option(help="Engine that decodes the documents; `concord list engines` has them.")]
 RunFolder = Annotated[str, typer.Option("--run", help="Folder of a finished run of `concord reprocess`.")]
 Seed = Annotated[

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from concord.flows.cli.arguments import ModelOut
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.tree import CommandTree
 from concord.flows.progress import show
@@ -14,8 +15,6 @@ from concord.schemas.reports import CrfsuiteReport, ScoresReport
 from concord.workers.models.settings import ScoresSettings
 
 app = CommandTree(help="Bring a model of your own, of another program's making.")
-
-ModelOut = Annotated[Path, typer.Option(help="Folder for the model.")]
 
 
 def _show_scores(report: ScoresReport) -> None:
