@@ -11,7 +11,6 @@ import common
 import numpy as np
 
 from concord.flows.sources import open_constraints, open_model
-from concord.flows.tracking.tracking import Tracking
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.problem import Problem
@@ -89,7 +88,7 @@ def news_task(model: Path | None, corpus: str | None, *, documents: int | None =
     """testa (or made-up news) under the label consistency of the model; the first ``documents`` of it."""
     corpora = common.labelled_corpora() if corpus is None or model is None else None
     folder = common.trained_model("rich", corpora.train) if model is None and corpora else Path(str(model))
-    opened = open_model(str(folder), Tracking())
+    opened = open_model(str(folder))
     place = corpora.test if corpus is None and corpora else str(corpus)
     found = [document for batch in common.batches(place) for document in batch][:documents]
     name = corpora.name if corpus is None and corpora else Path(str(place)).name

@@ -7,6 +7,7 @@ from os import PathLike
 from typing import Any
 
 from concord.flows.commands.label import TextLabeller, open_labeller
+from concord.flows.run_context import RunContext
 from concord.rules import Rules, files_of
 from concord.schemas.audit import Explanation
 from concord.schemas.document import Document
@@ -134,5 +135,11 @@ def load(
     )
     with files_of(constraints) as files:
         return Labeller(
-            open_labeller(str(model), constraints=files, consistency=consistency, settings=settings, tracking=tracking)
+            open_labeller(
+                str(model),
+                constraints=files,
+                consistency=consistency,
+                settings=settings,
+                context=RunContext(tracking=tracking),
+            )
         )

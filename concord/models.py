@@ -6,6 +6,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from concord.flows.commands.calibrating import calibrate_model
+from concord.flows.run_context import RunContext
 from concord.options import checked
 from concord.schemas.reports import CalibrationReport
 from concord.schemas.run import TrainReport
@@ -87,5 +88,5 @@ def calibrate(
         fspath(out),
         settings=checked(CalibrationSettings, options, owner="calibrate"),
         consistency=consistency,
-        tracking=tracking,
+        context=RunContext(tracking=tracking),
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
+from concord.flows.run_context import RunContext
 from concord.rules import Rules
 from concord.schemas.audit import Explanation
 from concord.schemas.reports import EvaluationReport, VerifyReport
@@ -119,7 +120,7 @@ def verify(run: str | PathLike[str], *, tracking: str | None = None) -> VerifyRe
     """
     from concord.flows.commands.verify import verify as verified
 
-    return verified(fspath(run), tracking=tracking)
+    return verified(fspath(run), RunContext(tracking=tracking))
 
 
 def explain(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concord.flows.apart import check_apart
 from concord.flows.jobs import check_sources, corpus_place, folder_place
+from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.codl import CodlReport, CodlSettings
 from concord.schemas.run import SHARD_BYTES, RunSettings
@@ -66,8 +67,6 @@ def codl(
         validation=validation or Validation.RANDOM,
         labelling=check_settings(labelling),
         shard_bytes=shard_bytes,
-        ray=ray,
-        workers=workers,
-        tracking=tracking,
+        context=RunContext(ray=ray, workers=workers, tracking=tracking),
     )
     return learn(request)

@@ -18,7 +18,15 @@ class RunFolderError(InputError):
     """An output folder that cannot be used: a URI, one where another run writes, or one of another corpus."""
 
 
-class ShardsFailedError(ShardsError):
+class ReportingError(Exception):
+    """Base of errors of work that was done all the same, or in part; ``report`` is what would have come back."""
+
+    def __init__(self, message: str, report: Any) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+class ShardsFailedError(ReportingError, ShardsError):
     """Some shards failed; the others are done, and the same call tries the failed ones again.
 
     ``report`` is of the whole run; its ``errors`` say of each failed shard which rows it has and why it failed.
@@ -26,24 +34,18 @@ class ShardsFailedError(ShardsError):
 
     def __init__(self, report: RunReport) -> None:
         every = report.shards_done + report.shards_skipped + report.shards_failed
-        super().__init__(failed_message(report.errors, every))
-        self.report = report
+        super().__init__(failed_message(report.errors, every), report)
 
 
-class NothingLabelledError(InputError):
+class NothingLabelledError(ReportingError, InputError):
     """A corpus of rejects alone. They are published with their reasons; ``report`` is of the run."""
 
     def __init__(self, reason: str, report: RunReport) -> None:
-        super().__init__(f"none of the {report.rejected} documents could be labelled: {reason}")
-        self.report = report
+        super().__init__(f"none of the {report.rejected} documents could be labelled: {reason}", report)
 
 
-class UntrackedError(ServiceError):
+class UntrackedError(ReportingError, ServiceError):
     """MLflow went away during the run. The output is finished; the same call logs what MLflow has missed."""
-
-    def __init__(self, reason: str, report: RunReport) -> None:
-        super().__init__(reason)
-        self.report = report
 
 
 class TrackingError(ServiceError):
@@ -54,12 +56,8 @@ class PrefectError(ServiceError):
     """Prefect's API could not be reached."""
 
 
-class UnwatchedError(PrefectError):
-    """Prefect's API went away while the flow ran. The work is done; ``report`` is what would have come back."""
-
-    def __init__(self, reason: str, report: Any) -> None:
-        super().__init__(reason)
-        self.report = report
+class UnwatchedError(ReportingError, PrefectError):
+    """Prefect's API went away while the flow ran. The work is done."""
 
 
 def failed_message(errors: Sequence[str], shards: int, *, of: str = "shards") -> str:

@@ -13,6 +13,7 @@ from concord.flows.environment import tracking_uri
 from concord.flows.errors import NothingLabelledError, ShardsFailedError, TrackingError, UntrackedError
 from concord.flows.jobs import corpus_name, run_tags
 from concord.flows.progress import meter, say
+from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.runfolder import (
     STORE,
     Sources,
@@ -26,7 +27,6 @@ from concord.flows.runfolder.runfolder import (
 )
 from concord.flows.runfolder.tracked import keep_tracked, tracked_run
 from concord.flows.sources import (
-    LateRegistry,
     OpenModel,
     check_columns,
     cutting,
@@ -73,9 +73,7 @@ class LabelRequest(Settings):
     constraints: tuple[str, ...] = ()
     consistency: bool = True
     shard_bytes: int = SHARD_BYTES
-    ray: str | None = None
-    workers: int | None = None
-    tracking: str | None = None
+    context: RunContext = HERE
 
 
 def label_corpus(request: LabelRequest) -> RunReport:
@@ -89,7 +87,7 @@ def label_corpus(request: LabelRequest) -> RunReport:
         job = _LabelJob.of(request)
         claim(out, request.corpus)
         done = find_done(out, job.shards, job.key)
-        told = None if job.damages else tracked_run(out, uri=tracking_uri(request.tracking), digest=job.digest)
+        told = None if job.damages else tracked_run(out, uri=tracking_uri(request.context.tracking), digest=job.digest)
         if told is None or len(done) < len({shard.id for shard in job.shards}):
             return _label_tracked(job, done, started)
         report = _published(job, done)
@@ -113,7 +111,7 @@ class _LabelJob(NamedTuple):
     @classmethod
     def of(cls, request: LabelRequest) -> _LabelJob:
         """Raises what reading model, constraints and corpus raises."""
-        opened = open_model(request.model, LateRegistry(request.tracking))
+        opened = open_model(request.model, request.context)
         constraints = open_constraints(opened, request.constraints, consistency=request.consistency)
         text = cutting(opened, request.settings.text)
         request = request.model_copy(update={"settings": request.settings.model_copy(update={"text": text})})
@@ -138,7 +136,7 @@ def _label_tracked(job: _LabelJob, done: dict[str, ShardMarker], started: float)
     from concord.flows.tracking.untracked import catch_up
 
     request, out = job.request, Path(job.request.out)
-    tracking = Tracking(request.tracking)
+    tracking = Tracking(request.context.tracking)
     catch_up(tracking, out)
     with tracking.run(_run_name(request), tags=run_tags(job="reprocess", predictions=request.out)) as run:
         run.params(_params(job))
@@ -151,7 +149,7 @@ def _label_tracked(job: _LabelJob, done: dict[str, ShardMarker], started: float)
         failures = work.errors or ((str(failure),) if failure else ())
         figures = metrics_of(report) | _speed(work) | weights_of(job.constraints)
         _conclude(answer, run, Outcome.now(figures, failures=failures), tracking, failure)
-        keep_tracked(out, run.id, uri=tracking_uri(request.tracking), digest=job.digest)
+        keep_tracked(out, run.id, uri=tracking_uri(request.context.tracking), digest=job.digest)
         return answer
 
 
@@ -245,7 +243,7 @@ def _label(job: _LabelJob, done: dict[str, ShardMarker]) -> _Work:
     errors: list[str] = []
     parts: list[Seconds] = []
     tokens = certified = documents = 0
-    with cluster(request.ray, workers=request.workers) as running:
+    with cluster(request.context.ray, workers=request.context.workers) as running:
         started = time.monotonic()
         with meter("labelling", sum(shard.rows for shard in todo)) as bar:
             for answer in running.run(LABEL, todo, given):

@@ -23,6 +23,7 @@ from concord.flows.jobs import corpus_name, run_tags
 from concord.flows.label_corpus import LabelRequest as Labelling
 from concord.flows.label_corpus import label_corpus
 from concord.flows.progress import say
+from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.published import published
 from concord.flows.runfolder.runfolder import LOCK, dataset_digest, locked
 from concord.flows.sources import read_documents
@@ -66,9 +67,7 @@ class LearnRequest(Settings):
     validation: Validation = Validation.RANDOM
     labelling: RunSettings
     shard_bytes: int = SHARD_BYTES
-    ray: str | None
-    workers: int | None
-    tracking: str | None
+    context: RunContext = HERE
 
 
 class CycleDone(Figures):
@@ -91,7 +90,7 @@ def learn(request: LearnRequest) -> CodlReport:
     make_folder(out)
     with locked(out / LOCK, out):
         remove([*out.glob(f"{TEMPORARY}*"), *out.glob(f"cycle-*/{TEMPORARY}*")])
-        tracking = Tracking(request.tracking)
+        tracking = Tracking(request.context.tracking)
         name = f"{corpus_name(request.corpus)} and {corpus_name(request.pool)} · codl"
         with tracking.run(name, tags=run_tags(job="codl", model=request.out)) as run:
             job = _LearnJob.open(request, tracking, run)
@@ -202,9 +201,7 @@ class _LearnJob(NamedTuple):
                 constraints=() if self.weights is None else (str(folder / CONSTRAINTS),),
                 consistency=False,
                 shard_bytes=self.request.shard_bytes,
-                ray=self.request.ray,
-                workers=self.request.workers,
-                tracking=self.request.tracking,
+                context=self.request.context,
             )
         )
 

@@ -15,19 +15,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from pydantic import Field
-
 from concord.flows.cluster.cluster import cluster
 from concord.flows.cluster.pool import Done
 from concord.flows.errors import failed_message
 from concord.flows.progress import meter, say
+from concord.flows.run_context import RunContext
 from concord.flows.tracking.tracking import Outcome, Tracking
 from concord.schemas.document import Document
 from concord.schemas.errors import ShardsError
 from concord.schemas.run import SampleRow
-from concord.schemas.settings import Settings
 from concord.workers.compiling.code import workers_digest
-from concord.workers.learning.search.progressive import LEAST, SampleRound, TrialTally, rounds, sizes_of
+from concord.workers.learning.search.progressive import SampleRound, TrialTally, rounds, sizes_of
 from concord.workers.learning.trainers.trigram_trials import Sample, chosen_of, grid, together
 from concord.workers.models.memory.settings import TrigramSettings
 from concord.workers.remote.trials import TRIALS, TrialGroup, TrialParts, name_of
@@ -39,14 +37,6 @@ KEPT = ".trials"
 """How the name of the file of trials ends."""
 
 TrialWork = Callable[[Sequence[TrialGroup]], Iterator[Done[TrialGroup, list[TrialTally]]]]
-
-
-class TrialPlace(Settings):
-    """Where trials run (see `flows.cluster.cluster.cluster`), and the most tokens that one remembers, None for all."""
-
-    ray: str | None = None
-    workers: int | None = None
-    largest: int | None = Field(None, ge=LEAST)
 
 
 class Kept:
@@ -97,22 +87,24 @@ def choose(
     documents: Sequence[Document],
     settings: TrigramSettings,
     *,
-    search: TrialPlace,
+    context: RunContext,
+    largest: int | None,
     kept: Kept,
     told: Callable[[SampleRound, SampleRow, Sequence[TrigramSettings]], None],
 ) -> tuple[TrigramSettings, list[SampleRow]]:
     """Settings for what is not given of what is searched, and the samples; ``told`` hears of each.
 
-    Raises `TrainingError`, `ShardsError` where a trial failed, `ClusterError` and `OutputError`.
+    A trial remembers at most ``largest`` tokens, None for all. Raises `TrainingError`, `ShardsError` where a trial
+    failed, `ClusterError` and `OutputError`.
     """
     every, sample = grid(settings), Sample.of(documents, settings)
     rows, best = list[SampleRow](), settings
-    parts = TrialParts(sample, settings.learner, search.largest)
+    parts = TrialParts(sample, settings.learner, largest)
     with (
-        cluster(search.ray, workers=search.workers) as running,
+        cluster(context.ray, workers=context.workers) as running,
         running.pool(TRIALS, parts, most=len(together(every))) as work,
     ):
-        for made in rounds(len(every), sizes_of(sample.tokens, search.largest), partial(_tallies, every, work, kept)):
+        for made in rounds(len(every), sizes_of(sample.tokens, largest), partial(_tallies, every, work, kept)):
             best = every[made.best]
             rows.append(_row(made, best))
             say(_line(rows[-1]))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from concord.flows.apart import check_apart
 from concord.flows.jobs import check_sources, corpus_place, folder_place
+from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.run import SHARD_BYTES, RunReport, RunSettings
 
@@ -53,8 +54,6 @@ def reprocess(
         constraints=tuple(constraints),
         consistency=consistency,
         shard_bytes=shard_bytes,
-        ray=ray,
-        workers=workers,
-        tracking=tracking,
+        context=RunContext(ray=ray, workers=workers, tracking=tracking),
     )
     return label_corpus(request)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from concord.flows.progress import meter, say
+from concord.flows.run_context import HERE, RunContext
 from concord.schemas.columns import LABELS, Reject, absent
 from concord.schemas.document import Batch, Document, ScoreColumn
 from concord.schemas.errors import CorpusError, UsageError
@@ -25,26 +26,6 @@ from concord.workers.models.model import Model, text_tokenizer
 from concord.workers.models.saved_consistency import saved_consistency
 
 
-class ModelRegistry(Protocol):
-    """Where models are kept: `flows.tracking.tracking.Tracking`, or `LateRegistry`."""
-
-    def fetch(self, reference: str) -> Path:
-        """The folder of ``models:/NAME@ALIAS``."""
-        ...
-
-
-class LateRegistry(NamedTuple):
-    """MLflow's registry at ``uri``, connected to when a model is fetched: MLflow takes seconds to import."""
-
-    uri: str | None
-
-    def fetch(self, reference: str) -> Path:
-        """See `flows.tracking.tracking.Tracking.fetch`."""
-        from concord.flows.tracking.tracking import Tracking
-
-        return Tracking(self.uri).fetch(reference)
-
-
 class OpenModel(NamedTuple):
     """A model that is ready, and the folder it was read from."""
 
@@ -52,9 +33,17 @@ class OpenModel(NamedTuple):
     folder: Path
 
 
-def open_model(reference: str, registry: ModelRegistry) -> OpenModel:
-    """A model folder, or ``models:/NAME@ALIAS`` in the registry. Raises `ModelError`, `TrackingError`."""
-    folder = registry.fetch(reference) if reference.startswith(REGISTRY) else Path(reference).expanduser()
+def open_model(reference: str, context: RunContext = HERE) -> OpenModel:
+    """The model of a folder, or of ``models:/NAME@ALIAS`` in MLflow's registry. Raises `ModelError`, `TrackingError`.
+
+    MLflow takes seconds to import, and is imported only for the registry.
+    """
+    if not reference.startswith(REGISTRY):
+        folder = Path(reference).expanduser()
+    else:
+        from concord.flows.tracking.tracking import Tracking
+
+        folder = Tracking(context.tracking).fetch(reference)
     return OpenModel(load_model(folder), folder)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from concord.flows.apart import check_apart
 from concord.flows.jobs import check_sources, corpus_place, folder_place
+from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.run import ALIAS, TrainReport
 from concord.schemas.settings import Validation
@@ -44,7 +45,6 @@ def train(
     place, folder = corpus_place(corpus), folder_place(out)
     check_sources([place])
 
-    from concord.flows.progressive import TrialPlace
     from concord.flows.train_model import TrainRequest, check_search, inputs_of, train_model
     from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
 
@@ -59,8 +59,8 @@ def train(
         validation=validation,
         register_as=register_as,
         alias=alias,
-        tracking=tracking,
-        search=TrialPlace(ray=ray, workers=workers, largest=largest_sample),
+        largest_sample=largest_sample,
+        context=RunContext(ray=ray, workers=workers, tracking=tracking),
     )
     check_search(request)
     check_apart(request.out, inputs_of(request), model=True)

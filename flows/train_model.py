@@ -9,10 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, cast
 
+from pydantic import Field
+
 from concord.flows.errors import TrackingError
 from concord.flows.jobs import check_model_place, corpus_name, corpus_place, run_tags
 from concord.flows.progress import meter
-from concord.flows.progressive import Kept, TrialPlace, choose, forget, track
+from concord.flows.progressive import Kept, choose, forget, track
+from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.runfolder import LOCK, dataset_digest, locked
 from concord.flows.sources import read_documents
 from concord.flows.tracking.tracking import (
@@ -36,6 +39,7 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import tokenizer_of
 from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.learning.search.folds import held_out
+from concord.workers.learning.search.progressive import LEAST
 from concord.workers.learning.search.trials import Trial, best_of
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.trainers.selection import chosen_of, select
@@ -62,8 +66,8 @@ class TrainRequest(Settings):
     validation: Validation = Validation.RANDOM
     register_as: str | None = None
     alias: str = ALIAS
-    tracking: str | None = None
-    search: TrialPlace = TrialPlace()
+    largest_sample: int | None = Field(None, ge=LEAST)
+    context: RunContext = HERE
 
 
 class _Choice(NamedTuple):
@@ -76,7 +80,8 @@ class _Choice(NamedTuple):
 
 def check_search(request: TrainRequest) -> None:
     """Raises `TrainingError` where Ray is asked for that nothing needs."""
-    if request.search != TrialPlace() and not (request.tune and _tunes(request) is Tunes.SAMPLES):
+    asked = (request.context.ray, request.context.workers, request.largest_sample)
+    if asked != (None, None, None) and not (request.tune and _tunes(request) is Tunes.SAMPLES):
         able = " or ".join(name for name, trainer in TRAINERS.items() if trainer.tunes is Tunes.SAMPLES)
         raise TrainingError(f"--ray, --workers and --largest-sample are for --tune of trainer {able} alone")
 
@@ -98,7 +103,7 @@ def train_model(request: TrainRequest) -> TrainReport:
 
 def _train(request: TrainRequest, out: Path) -> TrainReport:
     started = time.monotonic()
-    tracking = Tracking(request.tracking)
+    tracking = Tracking(request.context.tracking)
     shards = {context: plan(place) for context, place in corpora_of(request).items()}
     name = f"{corpus_name(request.corpus)} · {request.trainer}"
     with tracking.run(name, tags=run_tags(job="train", model=request.out)) as run:
@@ -140,7 +145,9 @@ def _choose(request: TrainRequest, documents: Sequence[Document], corpus: str, t
     searched = cast("TrigramSettings", settings)
     kept = Kept(Path(request.out), corpus, searched)
     told = partial(track, tracking, run_tags(job="train", **{PARENT: run.id}))
-    best, samples = choose(documents, searched, search=request.search, kept=kept, told=told)
+    best, samples = choose(
+        documents, searched, context=request.context, largest=request.largest_sample, kept=kept, told=told
+    )
     return _Choice(best, samples=samples)
 
 

@@ -264,9 +264,6 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
             settings=CodlSettings.model_validate({"cycles": 2, "gamma": 0.5} | options),
             tune=tune,
             labelling=RunSettings(engine="beam", n_best=n_best),
-            ray=None,
-            workers=None,
-            tracking=None,
         )
 
     return made

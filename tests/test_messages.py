@@ -148,7 +148,7 @@ def test_some_rejects_are_told_where_documents_are_read(
     table, other = pq.read_table(made / "good"), pq.read_table(made / "rejects.parquet")
     some = pa.concat_tables([other.slice(0, 1), table.replace_schema_metadata().slice(1)])
     pq.write_table(some, tmp_path / "some.parquet")
-    given: dict[str, Any] = {"settings": CalibrationSettings(), "consistency": False, "tracking": None}
+    given: dict[str, Any] = {"settings": CalibrationSettings(), "consistency": False}
     calibrate_model(str(made / "model"), str(tmp_path / "some.parquet"), str(tmp_path / "o"), **given)
     said = " ".join(capfd.readouterr().err.split())
     assert f"1 documents are rejects; the first: {tmp_path}/some.parquet, row 0: sentence_starts" in said

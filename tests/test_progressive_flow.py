@@ -16,7 +16,8 @@ from rich.console import Console
 import concord.flows.progressive
 import concord.flows.train_model
 from concord.flows.cli.tables import samples_table
-from concord.flows.progressive import KEPT, TABLE, Kept, TrialPlace, choose
+from concord.flows.progressive import KEPT, TABLE, Kept, choose
+from concord.flows.run_context import HERE, RunContext
 from concord.flows.tracking.tracking import Outcome
 from concord.flows.train_model import TrainRequest, check_search, train_model
 from concord.schemas.errors import ShardsError, TrainingError
@@ -56,7 +57,7 @@ def chosen(folder: Path, monkeypatch: pytest.MonkeyPatch, broken: int | None = N
     monkeypatch.setattr(concord.flows.progressive, "cluster", here)
     monkeypatch.setattr(trials, "tried", counted)
     told = lambda *_: None  # noqa: E731
-    found = choose(DOCUMENTS, SETTINGS, search=TrialPlace(), kept=kept(folder), told=told)
+    found = choose(DOCUMENTS, SETTINGS, context=HERE, largest=None, kept=kept(folder), told=told)
     return SimpleNamespace(settings=found[0], samples=found[1]), len(done)
 
 
@@ -154,9 +155,8 @@ def test_a_training_that_searches_keeps_the_choice_and_no_trials(
 
 
 def test_where_no_settings_are_searched_ray_is_not_asked_for() -> None:
-    request = TrainRequest(
-        corpus="c", out="o", trainer="trigram", settings=SETTINGS, tune=True, search=TrialPlace(workers=2)
-    )
+    context = RunContext(workers=2)
+    request = TrainRequest(corpus="c", out="o", trainer="trigram", settings=SETTINGS, tune=True, context=context)
     check_search(request)
     for changes in ({"trainer": "sgd", "settings": SgdSettings()}, {"tune": False}):
         with pytest.raises(TrainingError, match="are for --tune of trainer trigram alone"):

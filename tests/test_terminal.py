@@ -99,7 +99,7 @@ def test_what_ray_counts_is_shown_by_the_same_console(capsys: pytest.CaptureFixt
         document_tokens=lengths,
         sentence_tokens=lengths,
     )
-    show_corpus(counted, as_json=False)
+    show_corpus(counted)
     out = Terminal()
     tables = [Table("a"), Table(HOSTILE)]
     tables[0].add_row(HOSTILE)
@@ -108,9 +108,7 @@ def test_what_ray_counts_is_shown_by_the_same_console(capsys: pytest.CaptureFixt
         out.print(table)
     show(HOSTILE)
     say(HOSTILE)
-    show_clusters(
-        ClusterReport(tokens=1, words=2, clusterings=(HOSTILE,), examples=[[HOSTILE]], out=HOSTILE), as_json=False
-    )
+    show_clusters(ClusterReport(tokens=1, words=2, clusterings=(HOSTILE,), examples=[[HOSTILE]], out=HOSTILE))
     shown = capsys.readouterr()
     assert not STEERING.findall(shown.out + shown.err)
     assert shown.out.count("␛") == 2 * (2 + 3 + 1 + 4)

@@ -23,8 +23,8 @@ from concord.flows.cli.failures import Exit
 from concord.flows.commands.label import open_labeller
 from concord.flows.label_corpus import LabelRequest as Labelling
 from concord.flows.label_corpus import _LabelJob
-from concord.flows.sources import LateRegistry, open_model
 from concord.flows.sources import cutting as cutting_of
+from concord.flows.sources import open_model
 from concord.flows.train_model import TrainRequest, train_model
 from concord.schemas.errors import CorpusError, DocumentError
 from concord.schemas.run import RunSettings
@@ -271,7 +271,7 @@ def test_a_corpus_and_a_model_state_what_cut_them_and_texts_are_cut_by_it(
 
 
 def test_a_runs_key_names_the_tokenizer_and_its_version(trained: Path) -> None:
-    opened = open_model(str(trained), LateRegistry(None))
+    opened = open_model(str(trained))
     assert cutting_of(opened, TextSettings()).tokenizer == "blanks==7"
     assert cutting_of(opened, TextSettings(tokenizer="words")).tokenizer == f"words=={words.VERSION}"
     assert cutting_of(opened, TextSettings(tokenizer="blanks==6")).tokenizer == "blanks==6"

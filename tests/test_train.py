@@ -177,7 +177,7 @@ def test_segments_that_were_cut_are_told_of(
         settings = SemiCrfSettings(features="fersini", longest=longest, max_iterations=2)
         corpus, out = str(tmp_path / "corpus"), str(tmp_path / "model")
         request = TrainRequest(corpus=corpus, out=out, trainer="semicrf", settings=settings, consistency=False)
-        _show_training(train_model(request), as_json=False)
+        _show_training(train_model(request))
         said = " ".join(capsys.readouterr().out.split())
         assert told in said
         assert ("were cut" in said) == bool(told)
@@ -223,7 +223,7 @@ def test_later_documents_tune_consistency_and_judge_settings_where_that_is_asked
         last = [document.doc_id for document in documents[-9:]]
         assert (judged == last) == (validation is Validation.LATER)
         report: TrainReport = train_model(request.model_copy(update={"tune": True, "consistency": False}))
-        _show_training(report, as_json=False)
+        _show_training(report)
         counted = report.selection[0].f1
         folds = cross_validated(documents, TRAINERS["sgd"].train, options, folds=FOLDS, validation=validation)
         assert counted == f1_of_counts(folds.sum(axis=0))

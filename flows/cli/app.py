@@ -13,31 +13,31 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from concord.flows.cli.arguments import (
-    Consistency,
-    ConstraintsOption,
+    ContextOptions,
     Corpus,
+    DeclaredOptions,
+    Documents,
     Json,
     Judging,
     ModelName,
+    ModelOut,
     Overwrite,
-    Ray,
     RunFolder,
     Seed,
     Set,
     ShardKib,
     TrackingOption,
-    Workers,
     print_json,
 )
 from concord.flows.cli.clusters_cli import app as clusters_app
-from concord.flows.cli.codl_cli import EXAMPLE, codl
+from concord.flows.cli.codl_cli import EXAMPLE, codl, show_codl
 from concord.flows.cli.constraints_cli import app as constraints_app
 from concord.flows.cli.corpus_cli import app as corpus_app
-from concord.flows.cli.failures import Exit, exit_codes, reported
+from concord.flows.cli.failures import Exit, exit_codes
 from concord.flows.cli.import_cli import app as import_app
 from concord.flows.cli.label_cli import label
 from concord.flows.cli.list_cli import app as list_app
-from concord.flows.cli.settings_options import takes
+from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.tree import CommandTree
 from concord.flows.cli.verified import show_verified
 from concord.flows.environment import PREFECT
@@ -46,7 +46,8 @@ from concord.flows.progress import say, show
 from concord.schemas.errors import InputError
 from concord.schemas.reports import CalibrationReport
 from concord.schemas.run import RunReport, RunSettings, TrainReport
-from concord.schemas.settings import Validation
+from concord.schemas.settings import Settings, Validation
+from concord.workers.corpus.settings import IngestSettings
 from concord.workers.models.settings import CalibrationSettings
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ app = CommandTree(
     epilog=exit_codes(),
 )
 app.add_typer(clusters_app, name="clusters")
-app.command(epilog=EXAMPLE)(codl)
+app.command(epilog=EXAMPLE, tells=show_codl, resumes=True)(codl)
 app.add_typer(constraints_app, name="constraints")
 export = CommandTree(help="Write models for other programs.")
 app.add_typer(export, name="export")
@@ -88,6 +89,65 @@ def main(*, _version: Version = False) -> None:
     logging.raiseExceptions = False  # what cannot be logged to a server that is gone would stand between our lines
 
 
+class TrainerFlags(Settings):
+    """Options of `train` that stand for settings of the trainer."""
+
+    features: Annotated[
+        str | None,
+        typer.Option(help="Feature sets, joined by +; `concord list features` has them. Same as --set features=."),
+    ] = None
+    clusters: Annotated[
+        Path | None,
+        typer.Option(
+            help="Cluster file, see `concord clusters`, for the feature set clusters. Same as --set clusters=."
+        ),
+    ] = None
+    gazetteer: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="File of phrases and their types (tab-separated or Parquet) for the feature set gazetteer; may be "
+            "given many times."
+        ),
+    ] = None
+    start_from: Annotated[
+        Path | None, typer.Option(help="Model folder whose weights, by name, are the start. Same as --set start_from=.")
+    ] = None
+    pool: Annotated[str | None, typer.Option(help="Corpus to learn from without its labels. Same as --set pool=.")] = (
+        None
+    )
+
+
+class TrainChoices(Settings):
+    """Options of `train` that its flow takes by the same names."""
+
+    tune: Annotated[
+        bool,
+        typer.Option(
+            "--tune",
+            help="Choose the settings that are not given: features, c2 (of a perceptron: passes), min_freq and "
+            "dropout by cross-validation; of trainer trigram k, metric, weighting and decay by wrapped progressive "
+            "sampling on Ray.",
+        ),
+    ] = False
+    largest_sample: Annotated[
+        int | None,
+        typer.Option(
+            min=500, help="Largest training sample of a trial of trigram, in tokens (default: the whole corpus)."
+        ),
+    ] = None
+    consistency: Annotated[
+        bool, typer.Option(help="Learn label consistency, and tune it on documents kept apart (trains twice).")
+    ] = True
+    held_out_share: Annotated[
+        float, typer.Option(min=0.01, max=0.9, help="Fraction of the documents kept apart to tune label consistency.")
+    ] = 0.2
+    validation: Judging = Validation.RANDOM
+    register_as: Annotated[
+        str | None, typer.Option("--register", help="Name under which MLflow's registry keeps the model.")
+    ] = None
+    alias: Annotated[str, typer.Option(help="Alias of the new version in the registry.")] = "champion"
+
+
 @app.command(epilog="Example: concord synthesize --documents 2000 --out corpus/")
 def synthesize(
     *,
@@ -101,15 +161,13 @@ def synthesize(
     as_json: Json = False,
 ) -> None:
     """Make up a corpus with gold labels, of any size."""
-    with reported():
-        from concord.flows.commands.corpora import synthesize_corpus
-        from concord.workers.corpus.settings import IngestSettings
+    from concord.flows.commands.corpora import synthesize_corpus
 
-        report = synthesize_corpus(
-            out, documents=documents, seed=seed, kind=kind, layout=IngestSettings(), overwrite=overwrite
-        )
-        # Made-up text has no source that its tokens could miss anything of.
-        _show_ingest(report._replace(ceiling=None), out, as_json=as_json)
+    report = synthesize_corpus(
+        out, documents=documents, seed=seed, kind=kind, layout=IngestSettings(), overwrite=overwrite
+    )
+    # Made-up text has no source that its tokens could miss anything of.
+    _show_ingest(report._replace(ceiling=None), out, as_json=as_json)
 
 
 @app.command(epilog="Example: concord ingest conll eng.train --out corpora/train/")
@@ -119,157 +177,41 @@ def ingest(
     *,
     out: Annotated[Path, typer.Option(help="Folder for the corpus.")],
     set_: Set = None,
-    group_documents: Annotated[int, typer.Option(min=1, help="Largest row group, in documents.")] = 64,
-    group_tokens: Annotated[int, typer.Option(min=1, help="Size at which a row group ends, in tokens.")] = 50_000,
+    layout: Annotated[IngestSettings, FieldOptions(IngestSettings, apart=("part_bytes",))],
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Turn files of other formats into a Parquet corpus; what cannot be read becomes a counted reject."""
-    with reported():
-        from concord.flows.commands.corpora import first_reason, ingest_corpus
-        from concord.flows.options import OptionError, parse_options
-        from concord.schemas.names import unknown
-        from concord.workers.corpus.readers.registry import READERS
-        from concord.workers.corpus.settings import IngestSettings
+    from concord.flows.commands.corpora import first_reason, ingest_corpus
+    from concord.flows.options import OptionError, parse_options
+    from concord.schemas.names import unknown
+    from concord.workers.corpus.readers.registry import READERS
 
-        if reader not in READERS:
-            raise OptionError(unknown("reader", reader, READERS))
-        report = ingest_corpus(
-            reader,
-            source,
-            out,
-            settings=parse_options(set_ or [], READERS[reader].settings, owner=f"reader {reader}"),
-            layout=IngestSettings(group_documents=group_documents, group_tokens=group_tokens),
-            overwrite=overwrite,
-        )
-        _show_ingest(report, out, as_json=as_json)
-        if not report.written:
-            raise InputError(f"{source}: nothing in it could be read as {reader}; {first_reason(out.expanduser())}")
-        if report.rejected and not as_json:
-            say(f"the first of the rejects: {first_reason(out.expanduser())}", style="yellow")
+    if reader not in READERS:
+        raise OptionError(unknown("reader", reader, READERS))
+    report = ingest_corpus(
+        reader,
+        source,
+        out,
+        settings=parse_options(set_ or [], READERS[reader].settings, owner=f"reader {reader}"),
+        layout=layout,
+        overwrite=overwrite,
+    )
+    _show_ingest(report, out, as_json=as_json)
+    if not report.written:
+        raise InputError(f"{source}: nothing in it could be read as {reader}; {first_reason(out.expanduser())}")
+    if report.rejected and not as_json:
+        say(f"the first of the rejects: {first_reason(out.expanduser())}", style="yellow")
 
 
-@app.command(epilog="Example: concord train --corpus corpora/train/ --features finkel --out models/news/")
-def train(
-    *,
-    corpus: Corpus,
-    out: Annotated[Path, typer.Option(help="Folder for the model.")],
-    trainer: Annotated[
-        str, typer.Option(help="Trainer, by which the model learns; `concord list trainers` has them.")
-    ] = "sgd",
-    features: Annotated[
-        str | None,
-        typer.Option(help="Feature sets, joined by +; `concord list features` has them. Same as --set features=."),
-    ] = None,
-    clusters: Annotated[
-        Path | None,
-        typer.Option(
-            help="Cluster file, see `concord clusters`, for the feature set clusters. Same as --set clusters=."
-        ),
-    ] = None,
-    gazetteer: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="File of phrases and their types (tab-separated or Parquet) for the feature set gazetteer; may be "
-            "given many times."
-        ),
-    ] = None,
-    start_from: Annotated[
-        Path | None, typer.Option(help="Model folder whose weights, by name, are the start. Same as --set start_from=.")
-    ] = None,
-    pool: Annotated[
-        str | None, typer.Option(help="Corpus to learn from without its labels. Same as --set pool=.")
-    ] = None,
-    set_: Set = None,
-    tune: Annotated[
-        bool,
-        typer.Option(
-            "--tune",
-            help="Choose the settings that are not given: features, c2 (of a perceptron: passes), min_freq and "
-            "dropout by cross-validation; of trainer trigram k, metric, weighting and decay by wrapped progressive "
-            "sampling on Ray.",
-        ),
-    ] = False,
-    largest_sample: Annotated[
-        int | None,
-        typer.Option(
-            min=500, help="Largest training sample of a trial of trigram, in tokens (default: the whole corpus)."
-        ),
-    ] = None,
-    consistency: Annotated[
-        bool, typer.Option(help="Learn label consistency, and tune it on documents kept apart (trains twice).")
-    ] = True,
-    held_out_share: Annotated[
-        float, typer.Option(min=0.01, max=0.9, help="Fraction of the documents kept apart to tune label consistency.")
-    ] = 0.2,
-    validation: Judging = Validation.RANDOM,
-    register: Annotated[str | None, typer.Option(help="Name under which MLflow's registry keeps the model.")] = None,
-    alias: Annotated[str, typer.Option(help="Alias of the new version in the registry.")] = "champion",
-    ray: Ray = None,
-    workers: Workers = None,
-    tracking: TrackingOption = None,
-    as_json: Json = False,
-) -> None:
-    """Train a model and its label consistency on a labelled corpus."""
-    with reported(resumes=tune and trainer == "trigram"):
-        from concord.flows.errors import UnwatchedError
-        from concord.flows.jobs import check_sources
-        from concord.flows.train import train as run_training
-
-        check_sources([corpus])
-
-        from concord.flows.options import parse_options
-        from concord.workers.learning.trainers.registry import trainer_named
-
-        flags = {
-            "features": Flag("--features", features),
-            "clusters": Flag("--clusters", None if clusters is None else str(clusters)),
-            "start_from": Flag("--start-from", None if start_from is None else str(start_from)),
-            "pool": Flag("--pool", pool),
-            "gazetteers": Flag("--gazetteer", gazetteer),
-        }
-        kind = trainer_named(trainer).settings
-        _check_flags(trainer, flags)
-        pairs = beside_flags(set_ or [], flags)
-        settings = parse_options(pairs, kind, owner=f"trainer {trainer}")
-        try:
-            report = run_training(
-                corpus,
-                str(out),
-                trainer=trainer,
-                options=settings.model_dump(exclude_unset=True),
-                tune=tune,
-                consistency=consistency,
-                held_out_share=held_out_share,
-                validation=validation,
-                register_as=register,
-                alias=alias,
-                tracking=tracking,
-                ray=ray,
-                workers=workers,
-                largest_sample=largest_sample,
-            )
-        except UnwatchedError as error:
-            _show_training(error.report, as_json=as_json)
-            raise
-        _show_training(report, as_json=as_json)
+def _scales(report: TrainReport | CalibrationReport) -> str:
+    return (
+        f"label consistency: scales {report.exact_scale:g} (exact), {report.subsequence_scale:g} (subsequence) "
+        f"and {report.unlabelled_scale:g} (unlabelled)"
+    )
 
 
-def _check_flags(trainer: str, flags: Mapping[str, Flag]) -> None:
-    """Raises `OptionError` for a flag of `train` that stands for an option which this trainer does not have."""
-    from concord.flows.options import OptionError
-    from concord.workers.learning.trainers.registry import TRAINERS
-
-    for name, flag in sorted(flags.items()):
-        if flag.value is not None and name not in TRAINERS[trainer].settings.model_fields:
-            able = ", ".join(other for other, entry in TRAINERS.items() if name in entry.settings.model_fields)
-            raise OptionError(f"{flag.name}: trainer {trainer} has no such option; trainers that have it: {able}")
-
-
-def _show_training(report: TrainReport, *, as_json: bool) -> None:
-    if as_json:
-        print_json(report.model_dump_json())
-        return
+def _show_training(report: TrainReport) -> None:
     if report.selection:
         from concord.flows.cli.tables import selection_table
 
@@ -288,42 +230,66 @@ def _show_training(report: TrainReport, *, as_json: bool) -> None:
         longest = report.figures["longest"]
         show(f"{cut:,.0f} gold segments had more than {longest:.0f} tokens, and were cut", style="yellow")
     if report.held_out_f1 is not None:
-        show(
-            f"label consistency: scales {report.exact_scale:g} (exact), {report.subsequence_scale:g} (subsequence) "
-            f"and {report.unlabelled_scale:g} (unlabelled); "
-            f"held-out F1 {report.held_out_f1_without_consistency:.2%} → {report.held_out_f1:.2%}"
-        )
+        before, after = report.held_out_f1_without_consistency, report.held_out_f1
+        show(f"{_scales(report)}; held-out F1 {before:.2%} → {after:.2%}")
     show(f"model in {report.out}" + (f", registered as {report.registered}" if report.registered else ""))
 
 
-@app.command(epilog="Example: concord calibrate --model models/mine/ --corpus corpora/held-out/ --out models/fitted/")
-@takes(CalibrationSettings)
-def calibrate(
+@app.command(
+    epilog="Example: concord train --corpus corpora/train/ --features finkel --out models/news/",
+    tells=_show_training,
+    resumes=lambda given: given["tune"] and given["trainer"] == "trigram",
+)
+def train(
     *,
-    model: ModelName,
-    corpus: Annotated[str, typer.Option(help="Parquet corpus with gold labels that the model has not learned from.")],
-    out: Annotated[Path, typer.Option(help="Folder for the fitted model.")],
-    consistency: Annotated[bool, typer.Option(help="Tune label consistency.")] = True,
-    tracking: TrackingOption = None,
-    as_json: Json = False,
-    settings: dict[str, Any],
-) -> None:
-    """Fit a model to labelled documents: label consistency, and temperature and transitions where it is of scores."""
-    with reported():
-        from concord.flows.commands.calibrating import calibrate_model
+    corpus: Corpus,
+    out: ModelOut,
+    trainer: Annotated[
+        str, typer.Option(help="Trainer, by which the model learns; `concord list trainers` has them.")
+    ] = "sgd",
+    flags: Annotated[TrainerFlags, FieldOptions(TrainerFlags)],
+    set_: Set = None,
+    choices: Annotated[TrainChoices, FieldOptions(TrainChoices)],
+    context: ContextOptions,
+) -> TrainReport:
+    """Train a model and its label consistency on a labelled corpus."""
+    from concord.flows.jobs import check_sources
+    from concord.flows.train import train as run_training
 
-        report = calibrate_model(
-            model,
-            corpus,
-            str(out),
-            settings=CalibrationSettings.model_validate(settings),
-            consistency=consistency,
-            tracking=tracking,
-        )
-        if as_json:
-            print_json(report.model_dump_json())
-            return
-        _show_calibration(report)
+    check_sources([corpus])
+
+    from concord.flows.options import parse_options
+    from concord.workers.learning.trainers.registry import trainer_named
+
+    given = {
+        "features": Flag("--features", flags.features),
+        "clusters": Flag("--clusters", None if flags.clusters is None else str(flags.clusters)),
+        "start_from": Flag("--start-from", None if flags.start_from is None else str(flags.start_from)),
+        "pool": Flag("--pool", flags.pool),
+        "gazetteers": Flag("--gazetteer", flags.gazetteer),
+    }
+    kind = trainer_named(trainer).settings
+    _check_flags(trainer, given)
+    settings = parse_options(beside_flags(set_ or [], given), kind, owner=f"trainer {trainer}")
+    return run_training(
+        corpus,
+        str(out),
+        trainer=trainer,
+        options=settings.model_dump(exclude_unset=True),
+        **choices.model_dump(),
+        **context.model_dump(),
+    )
+
+
+def _check_flags(trainer: str, flags: Mapping[str, Flag]) -> None:
+    """Raises `OptionError` for a flag of `train` that stands for an option which this trainer does not have."""
+    from concord.flows.options import OptionError
+    from concord.workers.learning.trainers.registry import TRAINERS
+
+    for name, flag in sorted(flags.items()):
+        if flag.value is not None and name not in TRAINERS[trainer].settings.model_fields:
+            able = ", ".join(other for other, entry in TRAINERS.items() if name in entry.settings.model_fields)
+            raise OptionError(f"{flag.name}: trainer {trainer} has no such option; trainers that have it: {able}")
 
 
 def _show_calibration(report: CalibrationReport) -> None:
@@ -336,11 +302,27 @@ def _show_calibration(report: CalibrationReport) -> None:
     if report.sentences_left_out:
         show(f"{report.sentences_left_out:,} sentences left out: the scores forbid their gold labels", style="yellow")
     if report.f1 is not None:
-        show(
-            f"label consistency: scales {report.exact_scale:g} (exact), {report.subsequence_scale:g} (subsequence) "
-            f"and {report.unlabelled_scale:g} (unlabelled); F1 {report.f1_without_consistency:.2%} → {report.f1:.2%}"
-        )
+        show(f"{_scales(report)}; F1 {report.f1_without_consistency:.2%} → {report.f1:.2%}")
     show(f"model in {report.out}")
+
+
+@app.command(
+    epilog="Example: concord calibrate --model models/mine/ --corpus corpora/held-out/ --out models/fitted/",
+    tells=_show_calibration,
+)
+def calibrate(
+    *,
+    model: ModelName,
+    corpus: Annotated[str, typer.Option(help="Parquet corpus with gold labels that the model has not learned from.")],
+    out: Annotated[Path, typer.Option(help="Folder for the fitted model.")],
+    consistency: Annotated[bool, typer.Option(help="Tune label consistency.")] = True,
+    context: TrackingOption,
+    settings: Annotated[CalibrationSettings, FieldOptions(CalibrationSettings)],
+) -> CalibrationReport:
+    """Fit a model to labelled documents: label consistency, and temperature and transitions where it is of scores."""
+    from concord.flows.commands.calibrating import calibrate_model
+
+    return calibrate_model(model, corpus, str(out), settings=settings, consistency=consistency, context=context)
 
 
 @export.command("crfsuite", epilog="Example: concord export crfsuite --model models/news/ --out news.crfsuite")
@@ -351,81 +333,94 @@ def export_crfsuite(
     as_json: Json = False,
 ) -> None:
     """Write a CRF as a file of CRFsuite's, which its tagger opens; attributes are the strings of the features."""
-    with reported():
-        from concord.flows.commands.exporting import export_model
+    from concord.flows.commands.exporting import export_model
 
-        written = export_model(model, out)
-        attributes, labels = len(written.weights.start) - 1, int((~written.missing).sum())
-        if as_json:
-            print_json(json.dumps({"attributes": attributes, "labels": labels, "out": str(out)}))
-            return
-        show(f"{out}: {attributes:,} attributes, {labels} labels")
+    written = export_model(model, out)
+    attributes, labels = len(written.weights.start) - 1, int((~written.missing).sum())
+    if as_json:
+        print_json(json.dumps({"attributes": attributes, "labels": labels, "out": str(out)}))
+        return
+    show(f"{out}: {attributes:,} attributes, {labels} labels")
 
 
-@app.command(epilog="Example: concord reprocess --corpus corpora/testa/ --model models/news/ --out out/")
-@takes(RunSettings, apart=("options",))
+def _show_run(done: RunReport) -> None:
+    report = done.model_dump()
+    show(
+        f"{report['documents']:,} documents, {report['tokens']:,} tokens, {report['rejected']:,} rejected; "
+        f"shards: {report['shards_done']} done, {report['shards_skipped']} skipped, {report['shards_failed']} failed"
+    )
+    show(f"{report['seconds']:.1f} s in all; {done.pace}")
+    show(f"{report['certified']:.1%} of documents certified, {report['by_solver']:.1%} on a solver's word")
+    show(
+        f"violations {report['violations_before']:,.0f} → {report['violations']:,.0f}, "
+        f"penalty {report['penalty_before']:,.1f} → {report['penalty']:,.1f} nats"
+    )
+    if report["infeasible"]:
+        show(
+            f"{report['infeasible']:,} documents cannot keep all hard constraints; their status says so", style="yellow"
+        )
+    errors = report["search_errors"]
+    if errors:
+        show(
+            f"of the {errors['search'] + errors['model'] + errors['open']:,} wrong entities of the examined engine "
+            f"{errors['search']:,} are search errors, {errors['model']:,} model errors and {errors['open']:,} open"
+        )
+    show(f"predictions in {report['out']}; MLflow run {report['mlflow_run']}")
+
+
+@app.command(
+    epilog="Example: concord reprocess --corpus corpora/testa/ --model models/news/ --out out/",
+    tells=_show_run,
+    resumes=True,
+)
 def reprocess(
     *,
     corpus: Corpus,
     model: ModelName,
     out: Annotated[Path, typer.Option(help="Folder for predictions, on a disk that all workers see.")],
     set_: Set = None,
-    constraints: ConstraintsOption = None,
-    consistency: Consistency = True,
+    declared: DeclaredOptions,
     shard_kib: ShardKib = 256,
-    ray: Ray = None,
-    workers: Workers = None,
-    tracking: TrackingOption = None,
-    as_json: Json = False,
-    settings: dict[str, Any],
-) -> None:
+    context: ContextOptions,
+    settings: Annotated[dict[str, Any], FieldOptions(RunSettings, apart=("options",))],
+) -> RunReport:
     """Label a corpus jointly on Ray. The same command again does only what is not done yet."""
-    with reported(resumes=True):
-        from concord.flows.errors import NothingLabelledError, ShardsFailedError, UntrackedError, UnwatchedError
-        from concord.flows.jobs import check_sources
-        from concord.flows.reprocess import reprocess as run_reprocess
+    from concord.flows.jobs import check_sources
+    from concord.flows.reprocess import reprocess as run_reprocess
 
-        check_sources([corpus], model=model, files=map(str, constraints or []))
+    check_sources([corpus], model=model, files=declared.files)
 
-        from concord.flows.options import run_settings
+    from concord.flows.options import run_settings
 
-        try:
-            report = run_reprocess(
-                corpus,
-                model,
-                str(out),
-                settings=run_settings(settings, set_ or []),
-                constraints=[str(path.absolute()) for path in constraints or []],
-                consistency=consistency,
-                shard_bytes=shard_kib << 10,
-                ray=ray,
-                workers=workers,
-                tracking=tracking,
-            )
-        except (NothingLabelledError, ShardsFailedError, UntrackedError, UnwatchedError) as error:
-            _show_run(error.report, as_json=as_json)
-            raise
-        _show_run(report, as_json=as_json)
+    return run_reprocess(
+        corpus,
+        model,
+        str(out),
+        settings=run_settings(settings, set_ or []),
+        constraints=[str(Path(file).absolute()) for file in declared.files],
+        consistency=declared.consistency,
+        shard_bytes=shard_kib << 10,
+        **context.model_dump(),
+    )
 
 
 @app.command(epilog="Example: concord verify --run out/")
 def verify(
     *,
     run: RunFolder,
-    tracking: TrackingOption = None,
+    context: TrackingOption,
     as_json: Json = False,
 ) -> None:
     """Check a run: recompute every number, look for every document, and confirm every bound that has a certificate."""
-    with reported():
-        from concord.flows.commands.verify import verify as run_verify
+    from concord.flows.commands.verify import verify as run_verify
 
-        report = run_verify(run, tracking=tracking)
-        if as_json:
-            print_json(report.model_dump_json())
-        else:
-            show_verified(report)
-        if report.failed:
-            raise typer.Exit(Exit.INPUT)
+    report = run_verify(run, context)
+    if as_json:
+        print_json(report.model_dump_json())
+    else:
+        show_verified(report)
+    if report.failed:
+        raise typer.Exit(Exit.INPUT)
 
 
 @app.command(epilog="Example: concord evaluate --run out/ --corpus corpora/testa/ --against out-viterbi/")
@@ -453,27 +448,26 @@ def evaluate(
     the labels: spans for BIO, otherwise labels, spans and documents; beside them offsets, where the corpus has the
     source's spans.
     """
-    with reported():
-        from concord.flows.cli.tables import against_lines, against_table, evaluation_lines, measure_table
-        from concord.flows.commands.evaluate import evaluate as run_evaluate
+    from concord.flows.cli.tables import against_lines, against_table, evaluation_lines, measure_table
+    from concord.flows.commands.evaluate import evaluate as run_evaluate
 
-        evaluation = run_evaluate(run, corpus, measures=measure, against=against)
-        for folder, shards in evaluation.unfinished.items():
-            say(
-                f"{folder}: a later run is not finished ({shards} of its shards are done); "
-                "these are the scores of the last whole one",
-                style="yellow",
-            )
-        report = evaluation.report
-        if as_json:
-            print_json(report.model_dump_json())
-            return
-        for name in report.measures:
-            show(measure_table(name, evaluation))
-        if report.against is not None:
-            show(against_table(report.against))
-            show(*against_lines(report.against, report.documents))
-        show(*evaluation_lines(evaluation))
+    evaluation = run_evaluate(run, corpus, measures=measure, against=against)
+    for folder, shards in evaluation.unfinished.items():
+        say(
+            f"{folder}: a later run is not finished ({shards} of its shards are done); "
+            "these are the scores of the last whole one",
+            style="yellow",
+        )
+    report = evaluation.report
+    if as_json:
+        print_json(report.model_dump_json())
+        return
+    for name in report.measures:
+        show(measure_table(name, evaluation))
+    if report.against is not None:
+        show(against_table(report.against))
+        show(*against_lines(report.against, report.documents))
+    show(*evaluation_lines(evaluation))
 
 
 @app.command(epilog="Example: concord chains --corpus corpora/testa/ --model models/news/ --doc eng.testa-0012")
@@ -484,41 +478,40 @@ def chains(
     doc: Annotated[
         str | None, typer.Option(help="Id of the one document to look at (default: the first documents of the corpus).")
     ] = None,
-    documents: Annotated[int, typer.Option(min=1, help="Largest number of documents to look at.")] = 20,
+    documents: Documents = 20,
     number: Annotated[
         int, typer.Option("--chains", min=2, help="Number of chains for each document, from random labellings.")
     ] = 4,
     set_: Set = None,
-    constraints: ConstraintsOption = None,
-    consistency: Consistency = True,
+    declared: DeclaredOptions,
     seed: Seed = 0,
-    tracking: TrackingOption = None,
+    context: TrackingOption,
     as_json: Json = False,
 ) -> None:
     """Tell whether Gibbs chains mix: split R̂, effective samples and, of one document, a picture.
 
     R̂ near 1 means that chains from different starts agree. Chains run at a constant temperature.
     """
-    with reported():
-        from concord.flows.cli.chains import chains_line, chains_table, diagnose_chains, picture
+    from concord.flows.cli.chains import ChainsRequest, chains_line, chains_table, diagnose_chains, picture
 
-        report = diagnose_chains(
-            corpus,
-            model,
-            doc_id=doc,
-            documents=documents,
-            chains=number,
-            options=set_ or [],
-            constraints=[str(path) for path in constraints or []],
-            consistency=consistency,
-            seed=seed,
-            tracking=tracking,
-        )
-        if as_json:
-            print_json(report.model_dump_json())
-            return
-        show(chains_table(report))
-        show(*(picture(report.documents[0]) if doc is not None else []), chains_line(report))
+    request = ChainsRequest(
+        corpus=corpus,
+        model=model,
+        doc_id=doc,
+        documents=documents,
+        chains=number,
+        options=tuple(set_ or ()),
+        constraints=tuple(declared.files),
+        consistency=declared.consistency,
+        seed=seed,
+        context=context,
+    )
+    report = diagnose_chains(request)
+    if as_json:
+        print_json(report.model_dump_json())
+        return
+    show(chains_table(report))
+    show(*(picture(report.documents[0]) if doc is not None else []), chains_line(report))
 
 
 def _show_ingest(report: IngestReport, out: Path, *, as_json: bool) -> None:
@@ -540,31 +533,3 @@ def _show_ingest(report: IngestReport, out: Path, *, as_json: bool) -> None:
             "source's own gold"
         )
     show(f"corpus in {out}" + (f", rejects in {out / '_rejects.parquet'}" if report.rejected else ""))
-
-
-def _show_run(done: RunReport, *, as_json: bool) -> None:
-    if as_json:
-        print_json(done.model_dump_json())
-        return
-    report = done.model_dump()
-    show(
-        f"{report['documents']:,} documents, {report['tokens']:,} tokens, {report['rejected']:,} rejected; "
-        f"shards: {report['shards_done']} done, {report['shards_skipped']} skipped, {report['shards_failed']} failed"
-    )
-    show(f"{report['seconds']:.1f} s in all; {done.pace}")
-    show(f"{report['certified']:.1%} of documents certified, {report['by_solver']:.1%} on a solver's word")
-    show(
-        f"violations {report['violations_before']:,.0f} → {report['violations']:,.0f}, "
-        f"penalty {report['penalty_before']:,.1f} → {report['penalty']:,.1f} nats"
-    )
-    if report["infeasible"]:
-        show(
-            f"{report['infeasible']:,} documents cannot keep all hard constraints; their status says so", style="yellow"
-        )
-    errors = report["search_errors"]
-    if errors:
-        show(
-            f"of the {errors['search'] + errors['model'] + errors['open']:,} wrong entities of the examined engine "
-            f"{errors['search']:,} are search errors, {errors['model']:,} model errors and {errors['open']:,} open"
-        )
-    show(f"predictions in {report['out']}; MLflow run {report['mlflow_run']}")

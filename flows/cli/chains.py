@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from rich.table import Table
@@ -12,11 +12,13 @@ from concord.flows.cli.plain_tables import figures_table
 from concord.flows.given import Flag, beside_flags
 from concord.flows.options import OptionError, parse_options
 from concord.flows.progress import meter
-from concord.flows.sources import LateRegistry, find_document, first_documents, open_constraints, open_model
+from concord.flows.run_context import RunContext
+from concord.flows.sources import find_document, first_documents, open_constraints, open_model
 from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch, Document
 from concord.schemas.problem import Problem
 from concord.schemas.reports import ChainsReport, DocumentChains
+from concord.schemas.settings import Settings
 from concord.workers.corpus.plan import plan
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.inference.core.prepared import Prepared
@@ -34,46 +36,51 @@ PICTURE_WIDTH = 60
 LEVELS = "▁▂▃▄▅▆▇█"
 
 
-def diagnose_chains(
-    corpus: str,
-    model: str,
-    *,
-    doc_id: str | None,
-    documents: int,
-    chains: int,
-    options: Sequence[str],
-    constraints: Sequence[str],
-    consistency: bool,
-    seed: int,
-    tracking: str | None,
-) -> ChainsReport:
+class ChainsRequest(Settings):
+    """One diagnosis, as the command line gives it."""
+
+    corpus: str
+    model: str
+    doc_id: str | None
+    documents: int
+    chains: int
+    options: tuple[str, ...]
+    constraints: tuple[str, ...]
+    consistency: bool
+    seed: int
+    context: RunContext
+
+
+def diagnose_chains(request: ChainsRequest) -> ChainsReport:
     """`workers.inference.sampling.diagnostics.diagnose` on one document, or on the first ``documents`` of a corpus.
 
     ``options`` are those of the engine gibbs. Raises `OptionError`, `CorpusError` where the document is
     not there, and what reading corpus, model and constraints raises.
     """
-    beside_flags(options, {"chains": Flag("--chains", str(chains))})
-    config = parse_options(options, GibbsSettings, owner="engine gibbs", defaults={"sweeps": PLAIN_SWEEPS})
+    beside_flags(request.options, {"chains": Flag("--chains", str(request.chains))})
+    config = parse_options(request.options, GibbsSettings, owner="engine gibbs", defaults={"sweeps": PLAIN_SWEEPS})
     if config.sweeps < 8:
         raise OptionError(f"--set sweeps={config.sweeps}: a diagnostic needs at least 8 sweeps")
-    opened = open_model(model, LateRegistry(tracking))
-    declared = open_constraints(opened, constraints, consistency=consistency)
+    opened = open_model(request.model, request.context)
+    declared = open_constraints(opened, request.constraints, consistency=request.consistency)
     scores = score_column(opened.model)
-    if doc_id is None:
-        shards = plan(corpus, scores=scores)
-        total = min(documents, sum(shard.rows for shard in shards))
-        batches: Iterator[Batch] = first_documents(shards, documents)
+    if request.doc_id is None:
+        shards = plan(request.corpus, scores=scores)
+        total = min(request.documents, sum(shard.rows for shard in shards))
+        batches: Iterator[Batch] = first_documents(shards, request.documents)
     else:
-        total, batches = 1, iter([Batch.of([find_document(corpus, doc_id, scores=scores)])])
+        total, batches = 1, iter([Batch.of([find_document(request.corpus, request.doc_id, scores=scores)])])
     found: list[DocumentChains] = []
     with meter("sampling", total) as bar:
         for batch in batches:
             problems = local_scores(opened.model, batch).problems(batch, opened.model.labels, declared)
             for document, problem in zip(batch, problems, strict=True):
-                found.append(_diagnosed(document, problem, config, chains, seed))
+                found.append(_diagnosed(document, problem, config, request.chains, request.seed))
                 bar.advance()
     mixed = sum(row.mixed for row in found)
-    return ChainsReport(chains=chains, sweeps=config.sweeps, rhat_limit=RHAT_LIMIT, mixed=mixed, documents=tuple(found))
+    return ChainsReport(
+        chains=request.chains, sweeps=config.sweeps, rhat_limit=RHAT_LIMIT, mixed=mixed, documents=tuple(found)
+    )
 
 
 def _diagnosed(document: Document, problem: Problem, config: GibbsSettings, chains: int, seed: int) -> DocumentChains:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 import typer
 
-from concord.flows.cli.arguments import Json, Ray, Set, Workers, print_json
-from concord.flows.cli.failures import reported
+from concord.flows.cli.arguments import RayOptions, Set, TextOptions
 from concord.flows.cli.next_steps import after_clusters, say_next
 from concord.flows.cli.option_lists import with_options
-from concord.flows.cli.settings_options import takes
 from concord.flows.cli.tree import CommandTree
 from concord.flows.progress import show
 from concord.schemas.reports import ClusterReport
-from concord.schemas.settings import TextSettings
 from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
 
 app = CommandTree(help="Put words into clusters, which features can look at.")
@@ -24,64 +22,58 @@ Corpora = Annotated[list[str], typer.Option(help="Corpus of any text, labelled o
 ClustersOut = Annotated[Path, typer.Option(help="Parquet file for the clusters.")]
 
 
-@app.command(
-    epilog=with_options(
-        "Example: concord clusters learn --corpus novels/ --corpus corpora/train/ --out words.parquet",
+def _show(report: ClusterReport) -> None:
+    show(f"{report.words:,} words in clusters: {', '.join(report.clusterings)}")
+    for name, words in zip(report.clusterings, report.examples, strict=True):
+        show(f"  one of {name}: {' '.join(words)}")
+    show(f"clusters in {report.out}")
+    say_next(after_clusters(report.out))
+
+
+class Way(NamedTuple):
+    """A way to cluster the words of corpora: its options, its help and an example of its command."""
+
+    settings: type[CoOccurrenceSettings | BrownSettings]
+    told: str
+    example: str
+
+
+WAYS = {
+    "learn": Way(
         CoOccurrenceSettings,
-    )
-)
-@takes(TextSettings)
-def learn(
-    *,
-    corpus: Corpora,
-    out: ClustersOut,
-    set_: Set = None,
-    ray: Ray = None,
-    workers: Workers = None,
-    as_json: Json = False,
-    settings: dict[str, Any],
-) -> None:
-    """Learn clusters of words from text: words of one cluster occur in similar contexts. Counts on Ray."""
-    with reported():
-        from concord.flows.commands import clusters
+        "Learn clusters of words from text: words of one cluster occur in similar contexts. Counts on Ray.",
+        "Example: concord clusters learn --corpus novels/ --corpus corpora/train/ --out words.parquet",
+    ),
+    "brown": Way(
+        BrownSettings,
+        "Learn a tree of Brown clusters from text, counted on Ray; its first bits are clusters of several sizes.",
+        "Example: concord clusters brown --corpus novels/ --corpus corpora/train/ --out words.parquet",
+    ),
+}
+"""By the name of the command."""
+
+
+def _learner(name: str, way: Way) -> Callable[..., ClusterReport]:
+    def command(
+        *, corpus: Corpora, out: ClustersOut, set_: Set = None, context: RayOptions, text: TextOptions
+    ) -> ClusterReport:
+        from concord.flows.commands.clusters import learn
         from concord.flows.options import parse_options
 
-        chosen = parse_options(set_ or [], CoOccurrenceSettings, owner="clusters learn")
-        text = TextSettings.model_validate(settings)
-        report = clusters.learn(corpus, out, chosen, text=text, ray=ray, workers=workers)
-        _show(report, as_json=as_json)
+        settings = parse_options(set_ or [], way.settings, owner=f"clusters {name}")
+        return learn(corpus, out, settings, text=text, context=context)
+
+    return command
 
 
-@app.command(
-    epilog=with_options(
-        "Example: concord clusters brown --corpus novels/ --corpus corpora/train/ --out words.parquet", BrownSettings
-    )
-)
-@takes(TextSettings)
-def brown(
-    *,
-    corpus: Corpora,
-    out: ClustersOut,
-    set_: Set = None,
-    ray: Ray = None,
-    workers: Workers = None,
-    as_json: Json = False,
-    settings: dict[str, Any],
-) -> None:
-    """Learn a tree of Brown clusters from text, counted on Ray; its first bits are clusters of several sizes."""
-    with reported():
-        from concord.flows.commands import clusters
-        from concord.flows.options import parse_options
-
-        chosen = parse_options(set_ or [], BrownSettings, owner="clusters brown")
-        text = TextSettings.model_validate(settings)
-        report = clusters.learn_tree(corpus, out, chosen, text=text, ray=ray, workers=workers)
-        _show(report, as_json=as_json)
+for name, way in WAYS.items():
+    app.command(name, help=way.told, epilog=with_options(way.example, way.settings), tells=_show)(_learner(name, way))
 
 
 @app.command(
     "import",
     epilog=with_options("Example: concord clusters import glove.6B.50d.txt --out words.parquet", ClusterSettings),
+    tells=_show,
 )
 def import_vectors(
     vectors: Annotated[
@@ -97,23 +89,10 @@ def import_vectors(
         ),
     ] = None,
     set_: Set = None,
-    as_json: Json = False,
-) -> None:
+) -> ClusterReport:
     """Make clusters of word vectors that others have learned."""
-    with reported():
-        from concord.flows.commands import clusters
-        from concord.flows.options import parse_options
+    from concord.flows.commands.clusters import imported
+    from concord.flows.options import parse_options
 
-        settings = parse_options(set_ or [], ClusterSettings, owner="clusters import")
-        _show(clusters.imported(vectors, out, settings, words=words), as_json=as_json)
-
-
-def _show(report: ClusterReport, *, as_json: bool) -> None:
-    if as_json:
-        print_json(report.model_dump_json())
-        return
-    show(f"{report.words:,} words in clusters: {', '.join(report.clusterings)}")
-    for name, words in zip(report.clusterings, report.examples, strict=True):
-        show(f"  one of {name}: {' '.join(words)}")
-    show(f"clusters in {report.out}")
-    say_next(after_clusters(report.out))
+    settings = parse_options(set_ or [], ClusterSettings, owner="clusters import")
+    return imported(vectors, out, settings, words=words)

@@ -8,25 +8,33 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.arguments import (
+    ContextOptions,
     Corpus,
-    Json,
     JudgingIfAny,
-    Ray,
     Set,
     ShardKib,
-    TrackingOption,
-    Workers,
-    print_json,
 )
-from concord.flows.cli.failures import reported
 from concord.flows.cli.option_lists import with_options
+from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.progress import show
 from concord.schemas.codl import CodlReport, CodlSettings
 from concord.schemas.run import ENGINE, RunSettings
+from concord.schemas.settings import Settings
 
 EXAMPLE = with_options(
     "Example: concord codl --corpus gold/ --pool pool/ --constraints rules.yaml --out learned/", CodlSettings
 )
+
+
+class PoolChoices(Settings):
+    """Options of `codl` that its flow takes by the same names, but for the constraints."""
+
+    constraints: Annotated[Path | None, typer.Option(help="YAML file of constraints that the pool should keep.")] = None
+    held_out: Annotated[str | None, typer.Option(help="Labelled corpus that every cycle is measured on.")] = None
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Choose gamma by cross-validation over the labelled documents.")
+    ] = False
+    validation: JudgingIfAny = None
 
 
 def codl(
@@ -34,62 +42,39 @@ def codl(
     corpus: Corpus,
     pool: Annotated[str, typer.Option(help="Corpus to learn on from. Its labels, if it has any, are not read.")],
     out: Annotated[Path, typer.Option(help="Folder for the cycles, on a disk that all workers see.")],
-    constraints: Annotated[
-        Path | None, typer.Option(help="YAML file of constraints that the pool should keep.")
-    ] = None,
-    held_out: Annotated[str | None, typer.Option(help="Labelled corpus that every cycle is measured on.")] = None,
+    choices: Annotated[PoolChoices, FieldOptions(PoolChoices)],
     engine: Annotated[
         str, typer.Option(help="Engine that decodes the pool; `concord list engines` has them.")
     ] = ENGINE,
     set_: Set = None,
-    tune: Annotated[
-        bool, typer.Option("--tune", help="Choose gamma by cross-validation over the labelled documents.")
-    ] = False,
-    validation: JudgingIfAny = None,
     n_best: Annotated[int, typer.Option(min=1, help="Number of labellings of each document to learn from.")] = 1,
     shard_kib: ShardKib = 256,
-    ray: Ray = None,
-    workers: Workers = None,
-    tracking: TrackingOption = None,
-    as_json: Json = False,
-) -> None:
+    context: ContextOptions,
+) -> CodlReport:
     """Learn a model from few labels, and on from a pool labelled under constraints, again and again.
 
     The same command again goes on where it stopped.
     """
-    with reported(resumes=True):
-        from concord.flows.codl import codl as run_codl
-        from concord.flows.errors import UnwatchedError
-        from concord.flows.options import with_engine
+    from concord.flows.codl import codl as run_codl
+    from concord.flows.options import with_engine
 
-        settings, of_engine = with_engine(set_ or [], CodlSettings, engine, owner="codl")
-        labelling = RunSettings(engine=engine, options=of_engine, n_best=n_best if n_best > 1 else 0)
-        try:
-            report = run_codl(
-                corpus,
-                pool,
-                str(out),
-                constraints=None if constraints is None else str(constraints.absolute()),
-                held_out=held_out,
-                settings=settings,
-                tune=tune,
-                validation=validation,
-                labelling=labelling,
-                shard_bytes=shard_kib << 10,
-                ray=ray,
-                workers=workers,
-                tracking=tracking,
-            )
-        except UnwatchedError as error:
-            _show(error.report, as_json=as_json)
-            raise
-        _show(report, as_json=as_json)
+    settings, of_engine = with_engine(set_ or [], CodlSettings, engine, owner="codl")
+    constraints = choices.constraints
+    return run_codl(
+        corpus,
+        pool,
+        str(out),
+        constraints=None if constraints is None else str(constraints.absolute()),
+        settings=settings,
+        labelling=RunSettings(engine=engine, options=of_engine, n_best=n_best if n_best > 1 else 0),
+        shard_bytes=shard_kib << 10,
+        **choices.model_dump(exclude={"constraints"}),
+        **context.model_dump(),
+    )
 
 
-def _show(report: CodlReport, *, as_json: bool) -> None:
-    if as_json:
-        print_json(report.model_dump_json())
-        return
+def show_codl(report: CodlReport) -> None:
+    """Prints the cycles, and how it ended."""
     from concord.flows.cli.codl_tables import cycles_table, trials_table
 
     if report.tuned:

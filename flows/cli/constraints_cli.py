@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from concord.flows.cli.arguments import (
+    ContextOptions,
     Corpus,
+    Documents,
     EngineOption,
-    Json,
     JudgingIfAny,
     ModelName,
-    Ray,
     Seed,
     Set,
+    TextOptions,
     TrackingOption,
-    Workers,
-    print_json,
 )
-from concord.flows.cli.failures import reported
-from concord.flows.cli.settings_options import takes
 from concord.flows.cli.tree import CommandTree
 from concord.flows.progress import show
+from concord.schemas.audit import CheckReport, Explanation, MineReport, WeighReport
 from concord.schemas.run import ENGINE
-from concord.schemas.settings import TextSettings
 
 app = CommandTree(help="Find constraints in a corpus, check a file of them, or explain it.")
 
@@ -36,7 +33,37 @@ PenaltyOption = Annotated[
 ]
 
 
-@app.command(epilog="Example: concord constraints check constraints.yaml --corpus corpora/dev/ --model models/cite/")
+def _show_checked(report: CheckReport) -> None:
+    from concord.flows.cli.constraints_tables import check_lines, check_table
+
+    show(check_table(report), *check_lines(report))
+
+
+def _show_weighed(report: WeighReport) -> None:
+    from concord.flows.cli.constraints_tables import weigh_lines, weigh_table
+
+    show(weigh_table(report), *weigh_lines(report))
+
+
+def _show_mined(report: MineReport) -> None:
+    from concord.flows.cli.constraints_tables import helps_table, mine_lines, mine_table
+
+    show(mine_table(report))
+    if report.judgement is not None and report.judgement.rules:
+        show(helps_table(report.judgement))
+    show(*mine_lines(report))
+
+
+def _show_explained(found: Explanation) -> None:
+    from concord.flows.cli.constraints_tables import effects_table, labels_table, summary_line
+
+    show(labels_table(found), effects_table(found), summary_line(found))
+
+
+@app.command(
+    epilog="Example: concord constraints check constraints.yaml --corpus corpora/dev/ --model models/cite/",
+    tells=_show_checked,
+)
 def check(
     file: File,
     *,
@@ -48,37 +75,31 @@ def check(
         str, typer.Option(help="Engine that decodes the model's answers; viterbi shows them without constraints.")
     ] = ENGINE,
     set_: Set = None,
-    documents: Annotated[int, typer.Option(min=1, help="Largest number of documents to look at.")] = 1000,
+    documents: Documents = 1000,
     conflicts: Annotated[
         int, typer.Option(min=0, help="Number of documents that are searched for contradictions.")
     ] = 50,
     seed: Seed = 0,
-    tracking: TrackingOption = None,
-    as_json: Json = False,
-) -> None:
+    context: TrackingOption,
+) -> CheckReport:
     """Count how often each constraint applies, holds and is broken in gold and in a model's output."""
-    with reported():
-        from concord.flows.cli.constraints_tables import check_lines, check_table
-        from concord.flows.commands.constraints import check_file
+    from concord.flows.commands.constraints import EngineChoice, check_file
 
-        report = check_file(
-            file,
-            corpus,
-            model=model,
-            engine=engine,
-            options=set_ or [],
-            documents=documents,
-            conflict_documents=conflicts,
-            seed=seed,
-            tracking=tracking,
-        )
-        if as_json:
-            print_json(report.model_dump_json())
-            return
-        show(check_table(report), *check_lines(report))
+    return check_file(
+        file,
+        corpus,
+        EngineChoice(engine, set_ or [], seed),
+        model=model,
+        documents=documents,
+        conflict_documents=conflicts,
+        context=context,
+    )
 
 
-@app.command(epilog="Example: concord constraints weigh rules.yaml --corpus corpora/train/ --out weighed.yaml")
+@app.command(
+    epilog="Example: concord constraints weigh rules.yaml --corpus corpora/train/ --out weighed.yaml",
+    tells=_show_weighed,
+)
 def weigh(
     file: File,
     *,
@@ -102,39 +123,35 @@ def weigh(
     ] = None,
     validation: JudgingIfAny = None,
     seed: Seed = 0,
-    tracking: TrackingOption = None,
-    as_json: Json = False,
-) -> None:
+    context: TrackingOption,
+) -> WeighReport:
     """Count what each constraint should cost, on documents with gold labels; tuned: times what helps on others.
 
     Learned: what corrects the errors of models that are trained as --model was, each on a part of the corpus.
 
     With --tracking the weights and their intervals are kept in a run of MLflow.
     """
-    with reported():
-        from concord.flows.cli.constraints_tables import weigh_lines, weigh_table
-        from concord.flows.commands.weighing import weigh_file
+    from concord.flows.commands.weighing import WeighRequest, weigh_file
 
-        report = weigh_file(
-            file,
-            corpus,
-            penalty=penalty,
-            options=set_ or [],
-            out=out,
-            model=model,
-            held_out=held_out,
-            validation=validation,
-            seed=seed,
-            tracking=tracking,
-        )
-        if as_json:
-            print_json(report.model_dump_json())
-            return
-        show(weigh_table(report), *weigh_lines(report))
+    request = WeighRequest(
+        file=file,
+        corpus=corpus,
+        penalty=penalty,
+        options=tuple(set_ or ()),
+        out=out,
+        model=model,
+        held_out=held_out,
+        validation=validation,
+        seed=seed,
+        context=context,
+    )
+    return weigh_file(request)
 
 
-@app.command(epilog="Example: concord constraints mine --corpus corpora/train/ --model models/cite/ --out mined.yaml")
-@takes(TextSettings)
+@app.command(
+    epilog="Example: concord constraints mine --corpus corpora/train/ --model models/cite/ --out mined.yaml",
+    tells=_show_mined,
+)
 def mine(
     *,
     corpus: Corpus,
@@ -155,50 +172,37 @@ def mine(
     set_: Set = None,
     validation: JudgingIfAny = None,
     seed: Seed = 0,
-    ray: Ray = None,
-    workers: Workers = None,
-    tracking: TrackingOption = None,
-    as_json: Json = False,
-    settings: dict[str, Any],
-) -> None:
+    context: ContextOptions,
+    text: TextOptions,
+) -> MineReport:
     """Find rules about runs of labels that hold more often than chance lets them, and those of them that help a model.
 
     Rules are counted on Ray. By logic, clauses of several conditions are learned from one part of the documents and
     tried on the others. Which help is judged by cross-validation: models and rules of some folds answer another one.
     """
-    with reported():
-        from concord.flows.cli.constraints_tables import helps_table, mine_lines, mine_table
-        from concord.flows.commands.mining import method_named
-        from concord.flows.commands.mining import mine as mine_corpus
-        from concord.flows.options import parse_options
+    from concord.flows.commands.mining import MineRequest, method_named
+    from concord.flows.commands.mining import mine as mine_corpus
+    from concord.flows.options import parse_options
 
-        owner = f"constraints mine --method {method}"
-        report = mine_corpus(
-            corpus,
-            out,
-            parse_options(set_ or [], method_named(method).settings, owner=owner),
-            method=method,
-            penalty=penalty,
-            model=model,
-            write_all=write_all,
-            validation=validation,
-            seed=seed,
-            text=TextSettings.model_validate(settings),
-            ray=ray,
-            workers=workers,
-            tracking=tracking,
-        )
-        if as_json:
-            print_json(report.model_dump_json())
-            return
-        show(mine_table(report))
-        if report.judgement is not None and report.judgement.rules:
-            show(helps_table(report.judgement))
-        show(*mine_lines(report))
+    request = MineRequest(
+        corpus=corpus,
+        out=out,
+        method=method,
+        penalty=penalty,
+        model=model,
+        write_all=write_all,
+        validation=validation,
+        seed=seed,
+        text=text,
+        context=context,
+    )
+    owner = f"constraints mine --method {method}"
+    return mine_corpus(request, parse_options(set_ or [], method_named(method).settings, owner=owner))
 
 
 @app.command(
-    epilog="Example: concord constraints explain c.yaml --corpus corpora/dev/ --model models/cite/ --doc dev-7"
+    epilog="Example: concord constraints explain c.yaml --corpus corpora/dev/ --model models/cite/ --doc dev-7",
+    tells=_show_explained,
 )
 def explain(
     file: File,
@@ -209,18 +213,10 @@ def explain(
     engine: EngineOption = ENGINE,
     set_: Set = None,
     seed: Seed = 0,
-    tracking: TrackingOption = None,
-    as_json: Json = False,
-) -> None:
+    context: TrackingOption,
+) -> Explanation:
     """Show one document's labels with and without each constraint: what each changes and costs."""
-    with reported():
-        from concord.flows.cli.constraints_tables import effects_table, labels_table, summary_line
-        from concord.flows.commands.constraints import explain_document
+    from concord.flows.commands.constraints import EngineChoice, explain_document
 
-        found = explain_document(
-            file, corpus, doc, model=model, engine=engine, options=set_ or [], seed=seed, tracking=tracking
-        )
-        if as_json:
-            print_json(found.model_dump_json())
-            return
-        show(labels_table(found), effects_table(found), summary_line(found))
+    choice = EngineChoice(engine, set_ or [], seed)
+    return explain_document(file, corpus, doc, choice, model=model, context=context)

@@ -3,49 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from concord.flows.cli.arguments import Corpus, Json, ModelName, Ray, Set, TrackingOption, Workers, print_json
-from concord.flows.cli.failures import reported
+from concord.flows.cli.arguments import ContextOptions, Corpus, Json, ModelName, Set, TextOptions, print_json
 from concord.flows.cli.next_steps import after_agreement, say_next
 from concord.flows.cli.option_lists import with_options
-from concord.flows.cli.settings_options import takes
 from concord.flows.cli.tree import CommandTree
 from concord.flows.progress import show
 from concord.schemas.reports import CorpusReport
-from concord.schemas.settings import TextSettings
 from concord.workers.models.settings import AgreementSettings
 
 app = CommandTree(help="Count over a corpus: what it holds, and what a model says of its words.")
 
 
-@app.command(epilog="Example: concord corpus stats --corpus corpora/train/ --model models/news/")
-@takes(TextSettings)
+def _show(report: CorpusReport) -> None:
+    from concord.flows.cli.corpus_tables import corpus_lines, corpus_tables
+
+    show(*corpus_tables(report), *corpus_lines(report))
+
+
+@app.command(epilog="Example: concord corpus stats --corpus corpora/train/ --model models/news/", tells=_show)
 def stats(
     *,
     corpus: Corpus,
     model: Annotated[
         str | None, typer.Option(help="Model, a folder or models:/NAME@ALIAS, whose unknown words are counted.")
     ] = None,
-    ray: Ray = None,
-    workers: Workers = None,
-    tracking: TrackingOption = None,
-    as_json: Json = False,
-    settings: dict[str, Any],
-) -> None:
+    context: ContextOptions,
+    text: TextOptions,
+) -> CorpusReport:
     """Count documents, words, labels, spans and lengths of a corpus on Ray; any number of workers counts the same."""
-    with reported():
-        from concord.flows.commands.corpus_stats import ShardsUncountedError, corpus_stats
+    from concord.flows.commands.corpus_stats import corpus_stats
 
-        text = TextSettings.model_validate(settings)
-        try:
-            report = corpus_stats(corpus, model=model, text=text, ray=ray, workers=workers, tracking=tracking)
-        except ShardsUncountedError as error:
-            _show(error.report, as_json=as_json)
-            raise
-        _show(report, as_json=as_json)
+    return corpus_stats(corpus, model=model, text=text, context=context)
 
 
 @app.command(
@@ -54,42 +46,28 @@ def stats(
         AgreementSettings,
     )
 )
-@takes(TextSettings)
 def agreement(
     *,
     corpus: Corpus,
     model: ModelName,
     out: Annotated[Path, typer.Option(help="Parquet file for the counts.")],
     set_: Set = None,
-    ray: Ray = None,
-    workers: Workers = None,
-    tracking: TrackingOption = None,
+    context: ContextOptions,
+    text: TextOptions,
     as_json: Json = False,
-    settings: dict[str, Any],
 ) -> None:
     """Count what a model says of each word over a whole corpus: a prior for each of its documents."""
-    with reported():
-        from concord.flows.commands.agreement import agreement as counted
-        from concord.flows.options import parse_options
+    from concord.flows.commands.agreement import agreement as counted
+    from concord.flows.options import parse_options
 
-        chosen = parse_options(set_ or [], AgreementSettings, owner="corpus agreement")
-        text = TextSettings.model_validate(settings)
-        report = counted(corpus, model, out, chosen, text=text, ray=ray, workers=workers, tracking=tracking)
-        if as_json:
-            print_json(report.model_dump_json())
-            return
-        show(
-            f"{report.documents:,} documents ({report.rejected:,} rows rejected), {report.tokens:,} tokens of "
-            f"{report.words:,} words, {report.words_in_spans:,} of which are part of a span somewhere"
-        )
-        show(f"counts in {report.out}")
-        say_next(after_agreement(corpus, model, report.out))
-
-
-def _show(report: CorpusReport, *, as_json: bool) -> None:
-    from concord.flows.cli.corpus_tables import corpus_lines, corpus_tables
-
+    chosen = parse_options(set_ or [], AgreementSettings, owner="corpus agreement")
+    report = counted(corpus, model, out, chosen, text=text, context=context)
     if as_json:
         print_json(report.model_dump_json())
         return
-    show(*corpus_tables(report), *corpus_lines(report))
+    show(
+        f"{report.documents:,} documents ({report.rejected:,} rows rejected), {report.tokens:,} tokens of "
+        f"{report.words:,} words, {report.words_in_spans:,} of which are part of a span somewhere"
+    )
+    show(f"counts in {report.out}")
+    say_next(after_agreement(corpus, model, report.out))

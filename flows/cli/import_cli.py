@@ -7,20 +7,42 @@ from typing import Annotated, Any
 
 import typer
 
-from concord.flows.cli.arguments import Json, print_json
-from concord.flows.cli.failures import reported
-from concord.flows.cli.settings_options import takes
+from concord.flows.cli.arguments import ModelOut
+from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.tree import CommandTree
 from concord.flows.progress import show
+from concord.schemas.reports import CrfsuiteReport, ScoresReport
 from concord.workers.models.settings import ScoresSettings
 
 app = CommandTree(help="Bring a model of your own, of another program's making.")
 
-ModelOut = Annotated[Path, typer.Option(help="Folder for the model.")]
+
+def _show_scores(report: ScoresReport) -> None:
+    show(
+        f"{len(report.source)} labels in column {report.column!r}, as {report.form} at temperature "
+        f"{report.temperature:g}: {report.types} types of spans"
+    )
+    if report.joined:
+        show(f"{', '.join(report.joined)} count as what BIO writes for them", style="yellow")
+    show(f"model in {report.out}")
 
 
-@app.command(epilog="Example: concord import scores labels.txt --column scores --form logits --out models/mine/")
-@takes(ScoresSettings, apart=("labels",))
+def _show_crfsuite(report: CrfsuiteReport) -> None:
+    show(f"{report.attributes:,} attributes, {len(report.labels)} labels")
+    show(f"features by {report.features} of {report.package} {report.release}")
+    if report.tokenizer:
+        show(f"text is cut by {report.tokenizer}")
+    if report.word_tables:
+        show("each feature is of one word: scored by tables of words")
+    else:
+        show(f"no word tables: {report.departure}", style="yellow")
+    show(f"model in {report.out}; who uses it sets CONCORD_TRUST={report.trust}")
+
+
+@app.command(
+    epilog="Example: concord import scores labels.txt --column scores --form logits --out models/mine/",
+    tells=_show_scores,
+)
 def scores(
     labels: Annotated[Path, typer.Argument(help="Text file of the labels, one a line, in the order of the scores.")],
     *,
@@ -29,28 +51,17 @@ def scores(
         Path | None,
         typer.Option(help="Matrix of transition scores in nats (.npy), a row for the label before (default: zeros)."),
     ] = None,
-    as_json: Json = False,
-    settings: dict[str, Any],
-) -> None:
+    settings: Annotated[dict[str, Any], FieldOptions(ScoresSettings, apart=("labels",))],
+) -> ScoresReport:
     """Make a model of scores that any tagger has written into the corpus; `concord calibrate` fits it."""
-    with reported():
-        from concord.flows.commands.importing import import_scores
+    from concord.flows.commands.importing import import_scores
 
-        report = import_scores(labels, out, settings, transitions=transitions)
-        if as_json:
-            print_json(report.model_dump_json())
-            return
-        show(
-            f"{len(report.source)} labels in column {report.column!r}, as {report.form} at temperature "
-            f"{report.temperature:g}: {report.types} types of spans"
-        )
-        if report.joined:
-            show(f"{', '.join(report.joined)} count as what BIO writes for them", style="yellow")
-        show(f"model in {report.out}")
+    return import_scores(labels, out, settings, transitions=transitions)
 
 
 @app.command(
-    epilog="Example: concord import crfsuite us.crfsuite --features usaddress:tokens2features --out models/addresses/"
+    epilog="Example: concord import crfsuite us.crfsuite --features usaddress:tokens2features --out models/addresses/",
+    tells=_show_crfsuite,
 )
 def crfsuite(
     file: Annotated[Path, typer.Argument(help="Model file that CRFsuite or python-crfsuite has written.")],
@@ -69,22 +80,8 @@ def crfsuite(
         bool, typer.Option(help="Score from tables of words, where each feature turns out to be of one word.")
     ] = True,
     out: ModelOut,
-    as_json: Json = False,
-) -> None:
+) -> CrfsuiteReport:
     """Take a model of python-crfsuite's as it is, with the feature function of the package that it came with."""
-    with reported():
-        from concord.flows.commands.importing import import_crfsuite
+    from concord.flows.commands.importing import import_crfsuite
 
-        report = import_crfsuite(file, out, features, tokenizer=tokenizer, word_tables=word_tables)
-        if as_json:
-            print_json(report.model_dump_json())
-            return
-        show(f"{report.attributes:,} attributes, {len(report.labels)} labels")
-        show(f"features by {report.features} of {report.package} {report.release}")
-        if report.tokenizer:
-            show(f"text is cut by {report.tokenizer}")
-        if report.word_tables:
-            show("each feature is of one word: scored by tables of words")
-        else:
-            show(f"no word tables: {report.departure}", style="yellow")
-        show(f"model in {report.out}; who uses it sets CONCORD_TRUST={report.trust}")
+    return import_crfsuite(file, out, features, tokenizer=tokenizer, word_tables=word_tables)

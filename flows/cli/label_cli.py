@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from concord.flows.cli.arguments import Consistency, ConstraintsOption, Json, ModelName, Set, TrackingOption, print_json
-from concord.flows.cli.failures import reported
-from concord.flows.cli.settings_options import takes
+from concord.flows.cli.arguments import DeclaredOptions, Json, ModelName, Set, TrackingOption, print_json
+from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.progress import say, show
 from concord.schemas.errors import UsageError
 from concord.schemas.labelled import LabelledText
@@ -26,7 +25,6 @@ OF_CORPORA = ("options", "certificates", "certificate_nodes", "errors_of", "text
 """Settings of a run that a single text has no use for, and the engine's own, which come by --set."""
 
 
-@takes(RunSettings, apart=OF_CORPORA)
 def label(
     text: Annotated[str | None, typer.Argument(help="Text to label (default: --file, or standard input).")] = None,
     *,
@@ -36,39 +34,37 @@ def label(
     ] = None,
     encoding: Annotated[str, typer.Option(help="Encoding of files and standard input, such as latin-1.")] = UTF_8,
     set_: Set = None,
-    constraints: ConstraintsOption = None,
-    consistency: Consistency = True,
+    declared: DeclaredOptions,
     explain: Annotated[bool, typer.Option("--explain", help="Show what each constraint changes and costs.")] = False,
-    tracking: TrackingOption = None,
+    context: TrackingOption,
     as_json: Json = False,
-    settings: dict[str, Any],
+    settings: Annotated[dict[str, Any], FieldOptions(RunSettings, apart=OF_CORPORA)],
 ) -> None:
     """Label a text, a file or standard input in this process: no corpus, no cluster. With --json an object a text.
 
     At a terminal every line is a text and is answered at once, with the model loaded.
     """
-    with reported():
-        from concord.flows.commands.label import open_labeller
-        from concord.flows.options import run_settings, text_settings
+    from concord.flows.commands.label import open_labeller
+    from concord.flows.options import run_settings, text_settings
 
-        chosen = run_settings(settings, set_ or [])
-        reading = text_settings(chosen.text, encoding if text is None else UTF_8)
-        labeller = open_labeller(
-            model,
-            constraints=[str(path) for path in constraints or []],
-            consistency=consistency,
-            settings=chosen,
-            tracking=tracking,
-        )
-        for raw in _texts(text, file or []):
-            document = labeller.read(raw, reading)
-            found = labeller.document(document)
-            if explain:
-                found = found.model_copy(update={"explanation": labeller.explain(document)})
-            if as_json:
-                print_json(found.model_dump_json())
-            else:
-                _show(found)
+    chosen = run_settings(settings, set_ or [])
+    reading = text_settings(chosen.text, encoding if text is None else UTF_8)
+    labeller = open_labeller(
+        model,
+        constraints=declared.files,
+        consistency=declared.consistency,
+        settings=chosen,
+        context=context,
+    )
+    for raw in _texts(text, file or []):
+        document = labeller.read(raw, reading)
+        found = labeller.document(document)
+        if explain:
+            found = found.model_copy(update={"explanation": labeller.explain(document)})
+        if as_json:
+            print_json(found.model_dump_json())
+        else:
+            _show(found)
 
 
 def _texts(text: str | None, files: list[Path]) -> Iterator[RawText]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from concord.flows.cli.arguments import Json
-from concord.flows.cli.failures import reported
 from concord.flows.cli.tree import CommandTree
 
 KINDS = {
@@ -27,10 +26,9 @@ app = CommandTree(help="List what there is to choose from, with its options, the
 
 def _lister(kind: str) -> Callable[..., None]:
     def command(*, as_json: Json = False) -> None:
-        with reported():
-            from concord.flows.cli.catalogue import show_entries
+        from concord.flows.cli.catalogue import show_entries
 
-            show_entries(kind, as_json=as_json)
+        show_entries(kind, as_json=as_json)
 
     return command
 

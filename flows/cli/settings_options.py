@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_args
 
 import typer
 from annotated_types import Ge
 from pydantic.fields import FieldInfo
+from typer.models import OptionInfo
 
 from concord.schemas.settings import Settings
+
+
+class FieldOptions(NamedTuple):
+    """Mark of a command's parameter: an option for each field of ``kind``, but for those ``apart``, in its place.
+
+    Fields of settings within the settings are options too, and apart as ``OUTER.INNER``. A parameter of the type
+    ``kind`` gets the validated settings; one of a mapping gets what was given, for settings that want more than that.
+    """
+
+    kind: type[Settings]
+    apart: tuple[str, ...] = ()
 
 
 class _Option(NamedTuple):
@@ -21,31 +33,49 @@ class _Option(NamedTuple):
     parameter: inspect.Parameter
 
 
-def takes(kind: type[Settings], *, apart: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command one option for each field of ``kind``, but for those ``apart``, in place of ``settings``.
+class _Marked(NamedTuple):
+    """A parameter under `FieldOptions`: its options, and what it gets of their values."""
 
-    The command's parameter ``settings`` gets what was given, as a mapping that ``kind`` validates; fields of
-    settings within the settings are options too, and apart as ``OUTER.INNER``.
-    """
-    options = [option for option in _options(kind) if ".".join(option.path) not in apart]
+    options: tuple[_Option, ...]
+    made: Callable[[dict[str, Any]], Any]
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        signature = inspect.signature(command, eval_str=True)
-        own = [p for p in signature.parameters.values() if p.name != "settings"]
+    @classmethod
+    def of(cls, parameter: inspect.Parameter) -> _Marked | None:
+        """None for any other parameter."""
+        for fields in getattr(parameter.annotation, "__metadata__", ()):
+            if isinstance(fields, FieldOptions):
+                options = tuple(o for o in _options(fields.kind) if ".".join(o.path) not in fields.apart)
+                whole = get_args(parameter.annotation)[0] is fields.kind
+                return cls(options, fields.kind.model_validate if whole else dict)
+        return None
 
-        @wraps(command)
-        def called(**given: Any) -> None:
+
+def with_fields(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with options in the place of each parameter that is marked by `FieldOptions`."""
+    signature = inspect.signature(command, eval_str=True)
+    found = {name: _Marked.of(parameter) for name, parameter in signature.parameters.items()}
+    marked = {name: parameter for name, parameter in found.items() if parameter is not None}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        parameters += [o.parameter for o in marked[name].options] if name in marked else [parameter]
+
+    @wraps(command)
+    def called(**given: Any) -> Any:
+        for name, parameter in marked.items():
             values: dict[str, Any] = {}
-            for option in options:
+            for option in parameter.options:
                 _put(values, option.path, given.pop(option.parameter.name))
-            command(**given, settings=values)
+            given[name] = parameter.made(values)
+        return command(**given)
 
-        parameters = [*own, *(option.parameter for option in options)]
-        vars(called)["__signature__"] = signature.replace(parameters=parameters)
-        called.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
-        return called
+    return with_signature(called, parameters)
 
-    return decorate
+
+def with_signature(called: Callable[..., Any], parameters: Sequence[inspect.Parameter]) -> Callable[..., Any]:
+    """The function, which Typer takes for one of these parameters."""
+    vars(called)["__signature__"] = inspect.Signature(parameters)
+    called.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
+    return called
 
 
 def _options(kind: type[Settings], above: tuple[str, ...] = ()) -> Iterator[_Option]:
@@ -58,17 +88,20 @@ def _options(kind: type[Settings], above: tuple[str, ...] = ()) -> Iterator[_Opt
 
 
 def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
-    flags = [f"--{name.replace('_', '-')}"]
-    text = str(field.description)
-    least: Any = next((limit.ge for limit in field.metadata if isinstance(limit, Ge)), None)
-    option = typer.Option(*flags, help=f"{text[0].upper()}{text[1:].rstrip('.')}.", min=least)
-    annotation = Annotated[field.annotation, option]  # type: ignore[name-defined]  # made at run time
+    """The option of a field: as the field's own `OptionInfo` says, if it has one, or else by its description."""
+    option = next((given for given in field.metadata if isinstance(given, OptionInfo)), None)
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
         default=field.get_default(call_default_factory=True),
-        annotation=annotation,
+        annotation=Annotated[field.annotation, option or _described(name, field)],
     )
+
+
+def _described(name: str, field: FieldInfo) -> Any:
+    text = str(field.description)
+    least: Any = next((limit.ge for limit in field.metadata if isinstance(limit, Ge)), None)
+    return typer.Option(f"--{name.replace('_', '-')}", help=f"{text[0].upper()}{text[1:].rstrip('.')}.", min=least)
 
 
 def _put(values: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

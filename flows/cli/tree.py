@@ -1,9 +1,9 @@
-"""What all commands share: options may stand in a file (``--config``), and many of them are shown in groups."""
+"""What all commands share: errors told in a line, reports as JSON, options in a file (``--config``) and in groups."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -11,12 +11,19 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from concord.flows.cli.arguments import Json, print_json
 from concord.flows.cli.failures import reported
+from concord.flows.cli.settings_options import with_fields, with_signature
+from concord.flows.errors import ReportingError
 from concord.flows.given import name_of, pairs_of, read_mapping
 from concord.schemas.errors import UsageError
 from concord.schemas.names import nearest
 
 F = TypeVar("F", bound=Callable[..., Any])
+Tells = Callable[[Any], None]
+"""What prints a report for people."""
+Resumes = Callable[[Mapping[str, Any]], bool]
+"""Whether a command goes on with what is done, by what it was given."""
 
 ONE_GROUP = 8
 """Options that are shown in one group; more are shown by what they are about."""
@@ -159,20 +166,50 @@ class CommandTree(typer.Typer):
             **{"no_args_is_help": True, "rich_markup_mode": "rich", "pretty_exceptions_show_locals": False, **given}
         )
 
-    def command(self, name: str | None = None, **given: Any) -> Callable[[F], F]:
-        """See `typer.Typer.command`."""
+    def command(
+        self, name: str | None = None, *, tells: Tells | None = None, resumes: bool | Resumes = False, **given: Any
+    ) -> Callable[[F], F]:
+        """See `typer.Typer.command`; for its options see `with_fields`, for its errors and ``resumes`` `reported`.
+
+        Where ``tells`` is given the command returns a report: that prints it for people, and ``--json`` as JSON. The
+        report of a `ReportingError` is printed as well.
+        """
         register = super().command(name, cls=Command, **given)
 
         def decorate(function: F) -> F:
-            register(_with_config(function))
+            command = with_fields(function)
+            register(_with_config(command if tells is None else _told(command, tells), resumes=resumes))
             return function
 
         return decorate
 
 
-def _with_config(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with the option ``--config``, of which it need not know."""
-    signature = inspect.signature(command, eval_str=True)
+def _told(command: Callable[..., Any], tells: Tells) -> Callable[..., Any]:
+    """The command with the option ``--json``, and its report printed."""
+    parameters = inspect.signature(command).parameters.values()
+    added = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)
+
+    @wraps(command)
+    def called(*, as_json: bool, **given: Any) -> None:
+        def tell(report: Any) -> None:
+            if as_json:
+                print_json(report.model_dump_json())
+            else:
+                tells(report)
+
+        try:
+            report = command(**given)
+        except ReportingError as error:
+            tell(error.report)
+            raise
+        tell(report)
+
+    return with_signature(called, [*parameters, added])
+
+
+def _with_config(command: Callable[..., Any], *, resumes: bool | Resumes) -> Callable[..., Any]:
+    """The command with the option ``--config``, of which it need not know, and with its errors told."""
+    parameters = inspect.signature(command).parameters.values()
     kind = Annotated[
         Path | None,
         typer.Option(
@@ -183,21 +220,18 @@ def _with_config(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
     ]
     added = inspect.Parameter(CONFIG, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-    parameters = [*signature.parameters.values(), added]
 
     @wraps(command)
-    def called(**given: Any) -> Any:
+    def called(**given: Any) -> None:
         config = given.pop(CONFIG)
-        if config is not None and given.get("out") is not None:
-            with reported():
+        with reported(resumes=resumes(given) if callable(resumes) else resumes):
+            if config is not None and given.get("out") is not None:
                 from concord.flows.apart import check_apart
 
                 check_apart(given["out"], [config], model=True)
-        return command(**given)
+            command(**given)
 
-    vars(called)["__signature__"] = signature.replace(parameters=parameters)
-    called.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
-    return called
+    return with_signature(called, [*parameters, added])
 
 
 def _take_file(ctx: typer.Context, value: Path | None) -> Path | None:

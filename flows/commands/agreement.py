@@ -8,7 +8,8 @@ from concord.flows.apart import check_file_place
 from concord.flows.cluster.cluster import cluster
 from concord.flows.cluster.counting import count_all
 from concord.flows.jobs import corpus_place, folder_place
-from concord.flows.sources import LateRegistry, check_columns, cutting, first_document, open_model
+from concord.flows.run_context import HERE, RunContext
+from concord.flows.sources import check_columns, cutting, first_document, open_model
 from concord.schemas.errors import UsageError
 from concord.schemas.reports import AgreementReport
 from concord.schemas.settings import TextSettings
@@ -28,9 +29,7 @@ def agreement(
     settings: AgreementSettings,
     *,
     text: TextSettings = DEFAULT_TEXT,
-    ray: str | None = None,
-    workers: int | None = None,
-    tracking: str | None = None,
+    context: RunContext = HERE,
 ) -> AgreementReport:
     """Counts the labels that a model gives to each word, the same for any number of workers, into the file ``out``.
 
@@ -40,12 +39,12 @@ def agreement(
     check_file_place(out, [corpus, model])
     if out.suffix != SUFFIX:
         raise UsageError(f"{out}: the file's name has to end with {SUFFIX}, by which `--constraints` knows it")
-    opened = open_model(model, LateRegistry(tracking))
+    opened = open_model(model, context)
     text = cutting(opened, text)
     shards = plan(corpus_place(corpus), text=text, scores=score_column(opened.model))
     check_columns(shards, text, model=opened.model, constraints=Unconstrained(), source=model)
     parts = AnswersParts(opened.model, text, first_document(shards, text, opened.model))
-    with cluster(ray, workers=workers) as running:
+    with cluster(context.ray, workers=context.workers) as running:
         found = count_all(running, ANSWERS, shards, parts, title="labelling")
     counts = AnswerCounts.merge([AnswerCounts.none(opened.model.labels), *found])
     out.parent.mkdir(parents=True, exist_ok=True)

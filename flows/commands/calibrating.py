@@ -9,7 +9,8 @@ from typing import NamedTuple
 from concord.flows.apart import check_apart
 from concord.flows.jobs import check_model_place, folder_place
 from concord.flows.progress import meter
-from concord.flows.sources import LateRegistry, OpenModel, open_model, read_documents
+from concord.flows.run_context import HERE, RunContext
+from concord.flows.sources import OpenModel, open_model, read_documents
 from concord.flows.tuning import Tuned, pair_counts, tune_consistency
 from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
@@ -40,7 +41,7 @@ def calibrate_model(
     *,
     settings: CalibrationSettings,
     consistency: bool,
-    tracking: str | None,
+    context: RunContext = HERE,
 ) -> CalibrationReport:
     """Writes the model, fitted to the labelled documents of a corpus, into the folder ``out``.
 
@@ -51,7 +52,7 @@ def calibrate_model(
     place = Path(folder_place(out))
     check_apart(place, [corpus, model], model=True)
     check_model_place(place)
-    opened = open_model(model, LateRegistry(tracking))
+    opened = open_model(model, context)
     documents, rejected = read_documents(plan(corpus, scores=score_column(opened.model)), gold=True)
     seen = _seen(documents, corpus)
     with staged(place) as folder:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from concord.flows.cluster.cluster import Cluster, cluster
 from concord.flows.cluster.counting import count_all
 from concord.flows.jobs import corpus_place, folder_place
 from concord.flows.progress import meter
+from concord.flows.run_context import HERE, RunContext
 from concord.schemas.reports import ClusterReport
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.plan import plan
@@ -28,66 +28,52 @@ from concord.workers.remote.words import CONTEXTS, WORDS, ContextsParts, WordsPa
 def learn(
     corpora: Sequence[str],
     out: Path,
-    settings: CoOccurrenceSettings,
+    settings: CoOccurrenceSettings | BrownSettings,
     *,
     text: TextSettings = DEFAULT_TEXT,
-    ray: str | None = None,
-    workers: int | None = None,
+    context: RunContext = HERE,
 ) -> ClusterReport:
-    """Clusters the words of corpora, labelled or not, by what stands around them, the same for any number of workers.
+    """Clusters of the words of corpora, labelled or not, by their neighbours; the same for any number of workers.
 
-    Every shard is read twice: for its words, then for what stands around the frequent ones. Raises `ShardsError` where
-    a shard failed, `FewWordsError` where there are too few words, `ClusterError`, and what reading a corpus and writing
-    a file raise.
+    Every shard is read twice: for its words, then for the neighbours of the frequent ones. Raises `ShardsError` where a
+    shard failed, `FewWordsError` where there are too few words, `ClusterError`, and the errors of reading a corpus and
+    writing a file.
     """
     folder_place(str(out))
     check_file_place(out, corpora)
-    with cluster(ray, workers=workers) as running:
-        around = partial(contexts_of, settings=settings)
-        counted = _counted(corpora, running, text, settings, max(settings.clusters), around)
-    with meter("clustering", None):
-        found = clustered(counted.contexts.words, vectors(counted.pairs, counted.contexts, settings), settings)
-    return _written(found, out, tokens=counted.tokens)
-
-
-def learn_tree(
-    corpora: Sequence[str],
-    out: Path,
-    settings: BrownSettings,
-    *,
-    text: TextSettings = DEFAULT_TEXT,
-    ray: str | None = None,
-    workers: int | None = None,
-) -> ClusterReport:
-    """Brown clusters of the words of corpora; as `learn`."""
-    folder_place(str(out))
-    check_file_place(out, corpora)
-    with cluster(ray, workers=workers) as running:
-        counted = _counted(corpora, running, text, settings, settings.clusters, bigrams_of)
-    with meter("clustering words", len(counted.contexts.words)) as bar:
-        found = brown_clusters(counted.pairs, counted.contexts, settings, bar.advance)
+    with cluster(context.ray, workers=context.workers) as running:
+        counted = _counted(corpora, running, text, settings)
+    words = counted.contexts.words
+    if isinstance(settings, BrownSettings):
+        with meter("clustering words", len(words)) as bar:
+            found = brown_clusters(counted.pairs, counted.contexts, settings, bar.advance)
+    else:
+        with meter("clustering", None):
+            found = clustered(words, vectors(counted.pairs, counted.contexts, settings), settings)
     return _written(found, out, tokens=counted.tokens)
 
 
 class _Counted(NamedTuple):
+    """Counts of corpora.
+
+    ``tokens``: tokens read
+    ``contexts``: the frequent words, and the contexts that are counted of them
+    ``pairs``: how often each word stands in each context
+    """
+
     tokens: int
     contexts: Contexts
     pairs: ContextCounts
 
 
 def _counted(
-    corpora: Sequence[str],
-    running: Cluster,
-    text: TextSettings,
-    settings: CoOccurrenceSettings | BrownSettings,
-    clusters: int,
-    around: Callable[[Sequence[str]], Contexts],
+    corpora: Sequence[str], running: Cluster, text: TextSettings, settings: CoOccurrenceSettings | BrownSettings
 ) -> _Counted:
-    """How often the frequent ones of all words stand with what is ``around`` them."""
     shards = [shard for corpus in corpora for shard in plan(corpus_place(corpus), text=text)]
     counts = WordCounts.merge(count_all(running, WORDS, shards, WordsParts(text), title="counting words"))
+    clusters = settings.clusters if isinstance(settings, BrownSettings) else max(settings.clusters)
     words = frequent_words(counts.words, least_count=settings.least_count, most=settings.words, clusters=clusters)
-    contexts = around(words)
+    contexts = bigrams_of(words) if isinstance(settings, BrownSettings) else contexts_of(words, settings)
     parts = ContextsParts(contexts, text)
     pairs = count_all(running, CONTEXTS, shards, parts, title="counting contexts")
     return _Counted(counts.tokens, contexts, ContextCounts.merge(pairs))

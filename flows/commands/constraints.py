@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from concord.flows.options import parse_options
 from concord.flows.progress import meter
-from concord.flows.sources import LateRegistry, find_document, first_documents, open_model
+from concord.flows.run_context import RunContext
+from concord.flows.sources import find_document, first_documents, open_model
 from concord.schemas.audit import CheckReport, Explanation
 from concord.schemas.columns import Reject
 from concord.schemas.document import Batch
@@ -23,26 +25,37 @@ from concord.workers.inference.registry import Decoder, solver_named
 from concord.workers.models.model import local_scores, score_column
 
 
+class EngineChoice(NamedTuple):
+    """An engine by its name, its ``options`` as NAME=VALUE, and the seed of its random numbers."""
+
+    engine: str
+    options: Sequence[str]
+    seed: int
+
+    def decoder(self) -> Decoder:
+        """The engine, ready. Raises `OptionError`, `EngineError`."""
+        settings = parse_options(self.options, solver_named(self.engine).settings, owner=f"engine {self.engine}")
+        return Decoder(self.engine, settings, self.seed)
+
+
 def check_file(
     file: Path,
     corpus: str,
+    choice: EngineChoice,
     *,
     model: str | None,
-    engine: str,
-    options: Sequence[str],
     documents: int,
     conflict_documents: int,
-    seed: int,
-    tracking: str | None,
+    context: RunContext,
 ) -> CheckReport:
     """`workers.audit.auditing.check` on the first ``documents`` documents of a corpus.
 
     Without a model the labels are those of the corpus' gold. Raises `OptionError`, `EngineError`, and what
     reading corpus, model and file raises.
     """
-    decoder = _decoder(engine, options, seed)
+    decoder = choice.decoder()
     constraints = load_constraints(file)
-    opened = None if model is None else open_model(model, LateRegistry(tracking)).model
+    opened = None if model is None else open_model(model, context).model
     shards = plan(corpus, scores=None if opened is None else score_column(opened))
     total = min(documents, sum(shard.rows for shard in shards))
     labels = opened.labels if opened is not None else gold_labels(corpus, shards)
@@ -52,36 +65,24 @@ def check_file(
             constraints,
             labels,
             model=opened,
-            decoder=None if engine == "viterbi" else decoder,
+            decoder=None if choice.engine == "viterbi" else decoder,
             conflict_documents=conflict_documents,
             progress=bar.advance,
         )
 
 
 def explain_document(
-    file: Path,
-    corpus: str,
-    doc_id: str,
-    *,
-    model: str,
-    engine: str,
-    options: Sequence[str],
-    seed: int,
-    tracking: str | None,
+    file: Path, corpus: str, doc_id: str, choice: EngineChoice, *, model: str, context: RunContext
 ) -> Explanation:
     """`workers.audit.auditing.explain` on one document of a corpus.
 
     Raises `CorpusError` where the document is not there, `OptionError`, `EngineError`, and what reading raises.
     """
-    decoder = _decoder(engine, options, seed)
-    opened = open_model(model, LateRegistry(tracking)).model
+    decoder = choice.decoder()
+    opened = open_model(model, context).model
     constraints = load_constraints(file).bind(opened.labels)
     document = find_document(corpus, doc_id, scores=score_column(opened))
     return explain(document, local_scores(opened, Batch.of([document])), constraints, opened.labels, decoder=decoder)
-
-
-def _decoder(engine: str, options: Sequence[str], seed: int) -> Decoder:
-    return Decoder(engine, parse_options(options, solver_named(engine).settings, owner=f"engine {engine}"), seed)
 
 
 def gold_labels(corpus: str, shards: Sequence[Shard]) -> LabelSet:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from concord.flows.cluster.cluster import cluster
 from concord.flows.cluster.counting import count
-from concord.flows.errors import failed_message
+from concord.flows.errors import ReportingError, failed_message
 from concord.flows.jobs import corpus_place
-from concord.flows.sources import LateRegistry, open_model
+from concord.flows.run_context import HERE, RunContext
+from concord.flows.sources import open_model
 from concord.schemas.errors import InputError, ShardsError
 from concord.schemas.reports import CorpusReport, LengthFigures, SpanFigures
 from concord.schemas.secrets import redact
@@ -24,12 +25,8 @@ class VocabularyError(InputError):
     """A model that cannot tell which words it knows."""
 
 
-class ShardsUncountedError(ShardsError):
+class ShardsUncountedError(ReportingError, ShardsError):
     """Some shards failed; ``report`` counts the others and names the errors."""
-
-    def __init__(self, report: CorpusReport, shards: int) -> None:
-        super().__init__(failed_message(report.errors, shards))
-        self.report = report
 
 
 def corpus_stats(
@@ -37,37 +34,33 @@ def corpus_stats(
     *,
     model: str | None = None,
     text: TextSettings = DEFAULT_TEXT,
-    ray: str | None = None,
-    workers: int | None = None,
-    tracking: str | None = None,
+    context: RunContext = HERE,
 ) -> CorpusReport:
     """Counts over a corpus, the same for any number of workers; ``model`` says which words are known.
 
     Raises `ShardsUncountedError` where parts of the corpus failed, `VocabularyError`, `ClusterError`, and what
     reading corpus and model raises.
     """
-    vocabulary = None if model is None else _vocabulary(model, tracking)
+    vocabulary = None if model is None else _vocabulary(model, context)
     shards, damages = survey(corpus_place(corpus), text=text)
-    counts, errors = _count(shards, CountParts(text, vocabulary), ray=ray, workers=workers)
+    counts, errors = _count(shards, CountParts(text, vocabulary), context)
     errors = [*(redact(str(damage)) for damage in damages), *errors]
     report = _report(corpus, counts, model=model, errors=errors)
     if errors:
-        raise ShardsUncountedError(report, len(shards) + len(damages))
+        raise ShardsUncountedError(failed_message(errors, len(shards) + len(damages)), report)
     return report
 
 
-def _vocabulary(model: str, tracking: str | None) -> KnownWords:
-    found = open_model(model, LateRegistry(tracking)).model
+def _vocabulary(model: str, context: RunContext) -> KnownWords:
+    found = open_model(model, context).model
     if not isinstance(found, KnownWords):
         raise VocabularyError(f"{model}: this kind of model does not tell which words it knows; leave --model out")
     return found
 
 
-def _count(
-    shards: Sequence[Shard], parts: CountParts, *, ray: str | None, workers: int | None
-) -> tuple[CorpusCounts, list[str]]:
+def _count(shards: Sequence[Shard], parts: CountParts, context: RunContext) -> tuple[CorpusCounts, list[str]]:
     """The counts of all shards that did not fail, merged in their order, and why the others did."""
-    with cluster(ray, workers=workers) as running:
+    with cluster(context.ray, workers=context.workers) as running:
         found, errors = count(running, COUNT, shards, parts, title="counting")
     return CorpusCounts.merge(found), errors
 

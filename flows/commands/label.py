@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from concord.flows.progress import compiling_told
-from concord.flows.sources import LateRegistry, check_there, cutting, open_constraints, open_model
+from concord.flows.run_context import HERE, RunContext
+from concord.flows.sources import check_there, cutting, open_constraints, open_model
 from concord.schemas.audit import Explanation
 from concord.schemas.columns import MARGIN, MARGIN_STATUS, PROBABILITY, Reject
 from concord.schemas.document import Batch, Document
@@ -128,7 +129,7 @@ def open_labeller(
     constraints: Sequence[str] = (),
     consistency: bool = True,
     settings: RunSettings = DEFAULT,
-    tracking: str | None = None,
+    context: RunContext = HERE,
 ) -> TextLabeller:
     """A model folder, or ``models:/NAME@ALIAS`` (MLflow is imported then), ready to label texts.
 
@@ -136,7 +137,7 @@ def open_labeller(
     ``settings`` are those of a run. Raises `EngineError`, `ModelError`, `ConstraintError`, `TrackingError`, `OSError`.
     """
     checked = check_settings(settings)
-    opened = open_model(model, LateRegistry(tracking))
+    opened = open_model(model, context)
     checked = checked.model_copy(update={"text": cutting(opened, checked.text)})
     return TextLabeller(model, opened.model, open_constraints(opened, constraints, consistency=consistency), checked)
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from concord.flows.progress import meter
-from concord.flows.sources import LateRegistry, open_model, read_documents
+from concord.flows.run_context import RunContext
+from concord.flows.sources import open_model, read_documents
 from concord.schemas.audit import LearningReport
 from concord.schemas.names import unknown
 from concord.schemas.settings import TrainerSettings, Validation
@@ -42,7 +43,7 @@ def learned_on(
     penalty: str,
     validation: Validation,
     seed: int,
-    tracking: str | None,
+    context: RunContext,
 ) -> WeightsReport:
     """Learns from models that are trained as ``model`` was, each on a part of the corpus; ``penalty`` is for messages.
 
@@ -50,7 +51,7 @@ def learned_on(
     training raise.
     """
     check_figure(settings.measure, settings.figure)
-    made = as_trained(model, tracking, why=f"--penalty {penalty}")
+    made = as_trained(model, context, why=f"--penalty {penalty}")
     documents, _ = read_documents(plan(corpus), gold=True)
     labelled = [document for document in documents if document.labels is not None]
     with meter("training models of the folds", None):
@@ -96,12 +97,12 @@ class AsTrained(NamedTuple):
     settings: TrainerSettings
 
 
-def as_trained(model: str, tracking: str | None, *, why: str) -> AsTrained:
+def as_trained(model: str, context: RunContext, *, why: str) -> AsTrained:
     """How a model was trained; ``why`` is what trains models of its kind.
 
     Raises `PenaltyError` for a model that no trainer here made, and what opening raises.
     """
-    manifest = parse_manifest(open_model(model, LateRegistry(tracking)).folder / MANIFEST)
+    manifest = parse_manifest(open_model(model, context).folder / MANIFEST)
     name = str(manifest.training.get("trainer"))
     trainer = TRAINERS.get(name)
     if trainer is None:

@@ -13,12 +13,13 @@ from concord.flows.commands.judging import Miner, judged_beside
 from concord.flows.commands.learning import DIGITS, as_trained, check_figure
 from concord.flows.jobs import corpus_place, folder_place
 from concord.flows.progress import meter
+from concord.flows.run_context import HERE, RunContext
 from concord.flows.sources import read_documents
 from concord.schemas.audit import HelpfulRule, JudgementReport, MinedRule, MineReport, UnsaidClause
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.labels import LabelSet
 from concord.schemas.names import unknown
-from concord.schemas.settings import TextSettings, Validation
+from concord.schemas.settings import Settings, TextSettings, Validation
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import with_weights
@@ -184,45 +185,48 @@ UNJUDGED = (
 UNHELD = "--validation says which documents judge rules, and none do: give --model FOLDER"
 
 
-def mine(
-    corpus: str,
-    out: Path,
-    settings: KeptSettings,
-    *,
-    method: str = "counting",
-    penalty: str = "odds",
-    model: str | None = None,
-    write_all: bool = False,
-    validation: Validation | None = None,
-    seed: int = 0,
-    text: TextSettings = DEFAULT_TEXT,
-    ray: str | None = None,
-    workers: int | None = None,
-    tracking: str | None = None,
-) -> MineReport:
-    """Mines the rules of a corpus with gold labels into the file ``out``, the same for any number of workers.
+class MineRequest(Settings):
+    """One mining, as the command line gives it.
 
-    ``settings`` are those of the method. The file has the rules that help models trained as ``model`` was, or all that
-    hold (``write_all``); its list is empty where there is none. ``validation`` says which documents judge (none: random
-    ones). Raises `UsageError` for a method that is not there, where neither is given and where nothing is judged,
-    `PenaltyError`, `CorpusError` where no document has gold labels, `ShardsError` where a shard failed, `ClusterError`,
-    and what reading corpus and model, training and writing raise.
+    ``out`` gets the rules that help models trained as ``model`` was, or all that hold (``write_all``); its list is
+    empty where there is none. ``validation`` says which documents judge (none: random ones).
     """
+
+    corpus: str
+    out: Path
+    method: str = "counting"
+    penalty: str = "odds"
+    model: str | None = None
+    write_all: bool = False
+    validation: Validation | None = None
+    seed: int = 0
+    text: TextSettings = DEFAULT_TEXT
+    context: RunContext = HERE
+
+
+def mine(request: MineRequest, settings: KeptSettings) -> MineReport:
+    """Mines the rules of a corpus with gold labels into a file, the same for any number of workers.
+
+    ``settings`` are those of the method. Raises `UsageError` for a method that is not there, where neither model nor
+    ``write_all`` is given and where nothing is judged, `PenaltyError`, `CorpusError` where no document has gold labels,
+    `ShardsError` where a shard failed, `ClusterError`, and what reading corpus and model, training and writing raise.
+    """
+    out, model, text = request.out, request.model, request.text
     folder_place(str(out))
-    check_file_place(out, [corpus, model])
-    if model is None and not write_all:
+    check_file_place(out, [request.corpus, model])
+    if model is None and not request.write_all:
         raise UsageError(UNJUDGED)
-    cost, way = _counted(penalty), method_named(method)
-    if validation is not None and model is None and not way.holds_out:
+    cost, way = _counted(request.penalty), method_named(request.method)
+    if request.validation is not None and model is None and not way.holds_out:
         raise UsageError(UNHELD)
     check_figure(settings.measure, settings.figure)
-    learner = None if model is None else as_trained(model, tracking, why="the judgement of rules")
-    shards = plan(corpus_place(corpus), text=text)
-    with cluster(ray, workers=workers) as running:
+    learner = None if model is None else as_trained(model, request.context, why="the judgement of rules")
+    shards = plan(corpus_place(request.corpus), text=text)
+    with cluster(request.context.ray, workers=request.context.workers) as running:
         read = count_all(running, COUNT, shards, CountParts(text), title="reading labels")
-        labels, sizes = _labels(corpus, CorpusCounts.merge(read)), [own.documents for own in read]
-        chosen = validation or Validation.RANDOM
-        gold = GoldCorpus(running, shards, labels, seed, text, sizes, chosen)
+        labels, sizes = _labels(request.corpus, CorpusCounts.merge(read)), [own.documents for own in read]
+        chosen = request.validation or Validation.RANDOM
+        gold = GoldCorpus(running, shards, labels, request.seed, text, sizes, chosen)
         found = way.find(gold, settings)
         parts = RowsParts(gold.labels, found.constraints, gold.held_out(found.held_out), text)
         counts = RowsCounted.merge(gold.counted(ROWS, parts, title="weighing") if found.rules else [])
@@ -233,9 +237,9 @@ def mine(
     if learner is not None:
         documents, _ = read_documents(shards, text=text)
         labelled = [document for document in documents if document.labels is not None]
-        miner = Miner(way.here, MiningWay(gold.labels, settings, cost, seed, chosen))
+        miner = Miner(way.here, MiningWay(gold.labels, settings, cost, request.seed, chosen))
         judgement = judged_beside(learner, labelled, holding, miner)
-    kept, comments = _written(holding, weighed, judgement, write_all=write_all)
+    kept, comments = _written(holding, weighed, judgement, write_all=request.write_all)
     remarks = [*found.remarks, *(one.sentence for one in found.unsaid), *_verdict(judgement)]
     write_whole(out, constraints_text(kept, comments, remarks).encode())
     return MineReport(

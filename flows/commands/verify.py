@@ -18,9 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 from concord.flows.progress import meter
+from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.published import Published, PublishedError, published
 from concord.flows.runfolder.runfolder import MANIFEST, Sources, dataset_digest, foreign_files, read_sources
-from concord.flows.sources import LateRegistry, open_constraints, open_model
+from concord.flows.sources import open_constraints, open_model
 from concord.schemas.arrays import Ints
 from concord.schemas.columns import CERTIFICATES as CERTIFICATES_LAYOUT
 from concord.schemas.columns import DOC_ID, PREDICTIONS, REJECTS, Reject, SchemaError
@@ -54,7 +55,7 @@ class VerifyError(InputError):
     """A run that cannot be verified: what it was made from has changed."""
 
 
-def verify(out: str, *, tracking: str | None = None) -> VerifyReport:
+def verify(out: str, context: RunContext = HERE) -> VerifyReport:
     """Checks the run in the folder ``out``, whatever engine made it.
 
     Rebuilds each document's problem from the corpus, model and constraints that the run was made from, and compares
@@ -64,7 +65,7 @@ def verify(out: str, *, tracking: str | None = None) -> VerifyReport:
     started = time.process_time()
     run, sources = published(out), read_sources(Path(out))
     key = run.manifest.run
-    opened = open_model(sources.model, LateRegistry(tracking))
+    opened = open_model(sources.model, context)
     constraints = open_constraints(opened, sources.constraints, consistency=sources.consistency)
     shards = plan(
         sources.corpus, text=key.settings.text, shard_bytes=sources.shard_bytes, scores=score_column(opened.model)

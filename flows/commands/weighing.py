@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 from concord.flows.apart import check_file_place
 from concord.flows.commands.constraints import gold_labels
@@ -14,11 +14,12 @@ from concord.flows.commands.learning import DIGITS, check_figure, learned_on
 from concord.flows.jobs import run_tags
 from concord.flows.options import parse_options
 from concord.flows.progress import meter
-from concord.flows.sources import LateRegistry, open_model, read_documents
+from concord.flows.run_context import HERE, RunContext
+from concord.flows.sources import open_model, read_documents
 from concord.schemas.audit import CountedWeight, TuningReport, WeighReport
 from concord.schemas.document import Batch
 from concord.schemas.errors import CorpusError
-from concord.schemas.settings import Validation
+from concord.schemas.settings import Settings, Validation
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
@@ -41,31 +42,38 @@ from concord.workers.models.model import score_column
 from concord.workers.storage.files import write_whole
 
 
-def weigh_file(
-    file: Path,
-    corpus: str,
-    *,
-    penalty: str,
-    options: Sequence[str],
-    out: Path | None,
-    model: str | None = None,
-    held_out: str | None = None,
-    validation: Validation | None = None,
-    seed: int = 0,
-    tracking: str | None = None,
-) -> WeighReport:
-    """The weights of a file's constraints counted on a corpus; ``out`` is the same file with them.
+class WeighRequest(Settings):
+    """One weighing, as the command line gives it; ``options`` of the penalty are NAME=VALUE.
 
-    ``model`` and ``held_out`` are what the weights are tuned with, a ``model`` alone says how those are trained whose
-    errors they are learned from, and ``validation`` (none: random ones) which documents judge these. With ``tracking``,
-    the address of MLflow, a run there keeps them. Raises `PenaltyError`, `OptionError`, `OutputError`, `CorpusError`
-    where no document has gold labels, and what reading corpora, model and file and tracking raise.
+    ``out`` is the same file with the weights. ``model`` and ``held_out`` are what the weights are tuned with, a
+    ``model`` alone says how those are trained whose errors they are learned from, and ``validation`` (none: random
+    ones) which documents judge these. Where ``context`` has an address of MLflow, a run there keeps the weights.
     """
-    cost = penalty_named(penalty)
-    settings = parse_options(options, cost.settings, owner=f"penalty {penalty}")
-    _check_given(cost, model, held_out, validation)
+
+    file: Path
+    corpus: str
+    penalty: str
+    options: tuple[str, ...]
+    out: Path | None
+    model: str | None = None
+    held_out: str | None = None
+    validation: Validation | None = None
+    seed: int = 0
+    context: RunContext = HERE
+
+
+def weigh_file(request: WeighRequest) -> WeighReport:
+    """The weights of a file's constraints counted on a corpus.
+
+    Raises `PenaltyError`, `OptionError`, `OutputError`, `CorpusError` where no document has gold labels, and what
+    reading corpora, model and file and tracking raise.
+    """
+    file, corpus, model, out = request.file, request.corpus, request.model, request.out
+    cost = penalty_named(request.penalty)
+    settings = parse_options(request.options, cost.settings, owner=f"penalty {request.penalty}")
+    _check_given(cost, request)
     if out is not None:
-        check_file_place(out, [file, corpus, held_out, model])
+        check_file_place(out, [file, corpus, request.held_out, model])
     constraints, shards = load_constraints(file), plan(corpus)
     labels = gold_labels(corpus, shards)
     constraints.bind(labels)
@@ -76,20 +84,17 @@ def weigh_file(
     weights = {name: count.weight(cost, settings) for name, count in counts.items()}
     tuned = None
     if cost.by is By.FACTORS:
-        assert model is not None
-        assert held_out is not None
-        as_counted = with_weights(constraints, weights)
-        tuned = _HeldOutDocuments(held_out, model, seed, tracking).tuned(as_counted, cast("TunedSettings", settings))
+        tuned = _tuned(request, with_weights(constraints, weights), cast("TunedSettings", settings))
     learned = None
     if cost.by is By.ERRORS:
         assert model is not None
         errors = cast("LearnedSettings", settings)
         learned = learned_on(
             *(corpus, model, constraints, errors),
-            penalty=penalty,
-            validation=validation or Validation.RANDOM,
-            seed=seed,
-            tracking=tracking,
+            penalty=request.penalty,
+            validation=request.validation or Validation.RANDOM,
+            seed=request.seed,
+            context=request.context,
         )
     factors = {} if tuned is None else tuned.factors
     family = families(constraints)
@@ -108,7 +113,7 @@ def weigh_file(
         documents=gold.documents,
         without_gold=gold.without,
         rejected=gold.rejected,
-        penalty=penalty,
+        penalty=request.penalty,
         constraints=tuple(rows),
         tuning=tuned,
         learning=None if learned is None else learned.report,
@@ -116,15 +121,15 @@ def weigh_file(
         out=None if out is None else str(out),
         mlflow_run=None,
     )
-    return report if tracking is None else _tracked(report, file, corpus, shards, settings, tracking)
+    return report if request.context.tracking is None else _tracked(report, request, shards, settings)
 
 
-def _check_given(cost: Penalty, model: str | None, held_out: str | None, validation: Validation | None) -> None:
+def _check_given(cost: Penalty, request: WeighRequest) -> None:
     """Raises `PenaltyError` where a penalty is given what it does not take, or not what it does."""
-    if validation is not None and cost.by is not By.ERRORS:
+    if request.validation is not None and cost.by is not By.ERRORS:
         learned = " or ".join(name for name, penalty in PENALTIES.items() if penalty.by is By.ERRORS)
         raise PenaltyError(f"--validation is for --penalty {learned}; no other one is judged by parts of the corpus")
-    given = {name for name, value in {"model": model, "held_out": held_out}.items() if value is not None}
+    given = {name for name in ("model", "held_out") if getattr(request, name) is not None}
     if cost.by.needs == given:
         return
     tuned, learned = (
@@ -136,55 +141,53 @@ def _check_given(cost: Penalty, model: str | None, held_out: str | None, validat
     )
 
 
-class _HeldOutDocuments(NamedTuple):
-    """Documents that neither counts nor a model have seen, and the model."""
+def _tuned(request: WeighRequest, constraints: DeclaredConstraints, settings: TunedSettings) -> TuningReport:
+    """The factors of the families, on documents that neither counts nor the model have seen.
 
-    corpus: str
-    model: str
-    seed: int
-    tracking: str | None
+    Raises `CorpusError` without gold labels, and what reading raises.
+    """
+    assert request.model is not None
+    assert request.held_out is not None
+    check_figure(settings.measure, settings.figure)
+    opened = open_model(request.model, request.context).model
+    documents, _ = read_documents(plan(request.held_out, scores=score_column(opened)), gold=True)
+    labelled = [document for document in documents if document.labels is not None]
+    if not labelled:
+        raise CorpusError(f"{request.held_out}: has no gold labels to tune on")
+    with meter("tuning", None) as bar:
 
-    def tuned(self, constraints: DeclaredConstraints, settings: TunedSettings) -> TuningReport:
-        """The factors of the families. Raises `CorpusError` without gold labels, and what reading raises."""
-        check_figure(settings.measure, settings.figure)
-        opened = open_model(self.model, LateRegistry(self.tracking)).model
-        documents, _ = read_documents(plan(self.corpus, scores=score_column(opened)), gold=True)
-        labelled = [document for document in documents if document.labels is not None]
-        if not labelled:
-            raise CorpusError(f"{self.corpus}: has no gold labels to tune on")
-        with meter("tuning", None) as bar:
+        def show(trial: FactorTrial) -> None:
+            said = ", ".join(f"{family} × {factor:g}" for family, factor in trial.factors.items() if factor != 1.0)
+            bar.advance(note=f"{said or 'as counted'}: {settings.figure} {trial.figure:.2%}")
 
-            def show(trial: FactorTrial) -> None:
-                said = ", ".join(f"{family} × {factor:g}" for family, factor in trial.factors.items() if factor != 1.0)
-                bar.advance(note=f"{said or 'as counted'}: {settings.figure} {trial.figure:.2%}")
-
-            found = tune_weights(
-                Batch.of(labelled), opened, constraints.bind(opened.labels), settings, seed=self.seed, progress=show
-            )
-        return TuningReport(
-            base=settings.base,
-            documents=len(labelled),
-            trials=found.trials,
-            measure=settings.measure,
-            figure=settings.figure,
-            factors=dict(found.factors),
-            before=found.base,
-            after=found.figure,
-            low=found.gain.low,
-            high=found.gain.high,
+        found = tune_weights(
+            Batch.of(labelled), opened, constraints.bind(opened.labels), settings, seed=request.seed, progress=show
         )
+    return TuningReport(
+        base=settings.base,
+        documents=len(labelled),
+        trials=found.trials,
+        measure=settings.measure,
+        figure=settings.figure,
+        factors=dict(found.factors),
+        before=found.base,
+        after=found.figure,
+        low=found.gain.low,
+        high=found.gain.high,
+    )
 
 
 def _tracked(
-    report: WeighReport, file: Path, corpus: str, shards: Sequence[Shard], settings: PenaltySettings, tracking: str
+    report: WeighReport, request: WeighRequest, shards: Sequence[Shard], settings: PenaltySettings
 ) -> WeighReport:
     """The report once MLflow has it."""
     # It takes seconds to import.
     from concord.flows.runfolder.runfolder import dataset_digest
     from concord.flows.tracking.tracking import PENALTIES_FILE, Outcome, Tracking
 
-    with Tracking(tracking).run(f"{file.name} · {report.penalty}", tags=run_tags(job="weigh")) as run:
-        run.params({"constraints": file.name, "corpus": corpus, "penalty": report.penalty} | settings.model_dump())
+    corpus, name = request.corpus, request.file.name
+    with Tracking(request.context.tracking).run(f"{name} · {report.penalty}", tags=run_tags(job="weigh")) as run:
+        run.params({"constraints": name, "corpus": corpus, "penalty": report.penalty} | settings.model_dump())
         run.dataset(name=corpus, digest=dataset_digest(shards), source=corpus, context="weigh")
         run.text(report.model_dump_json(indent=1), PENALTIES_FILE)
         tuning = report.tuning or report.learning

@@ -45,9 +45,6 @@ def undisturbed(world: World, out: str, cycles: int, monkeypatch: pytest.MonkeyP
         settings=CodlSettings(cycles=cycles, gamma=0.5),
         labelling=check_settings(DEFAULT),
         shard_bytes=1 << 10,
-        ray=None,
-        workers=None,
-        tracking=None,
     )
     report: CodlReport = learn(request)
     return report

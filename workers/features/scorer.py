@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,8 +50,21 @@ class FeatureError(ValueError):
     """Weights do not belong to the feature set, or cannot come from training."""
 
 
+class ReadOnlyArrays:
+    """Base of frozen dataclasses of arrays: read-only, so that kernels are compiled once, whether shared or not."""
+
+    def __post_init__(self) -> None:
+        for name, array in vars(self).items():
+            view = array.view()
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[NDArray[Any], ...]]:
+        return type(self), tuple(vars(self).values())
+
+
 @dataclass(frozen=True, eq=False)
-class FeatureWeights:
+class FeatureWeights(ReadOnlyArrays):
     """Weights of a feature set as flat read-only arrays, which processes share without a copy.
 
     ``start``, ``label``, ``weight``: attribute r gives weight[i] nats to label[i] for start[r] ≤ i < start[r + 1]
@@ -72,16 +85,6 @@ class FeatureWeights:
     conjunction_rows: NDArray[np.int32]
     value_keys: NDArray[np.uint64]
     value_rows: NDArray[np.int32]
-
-    def __post_init__(self) -> None:
-        # Always read-only, so that kernels are compiled once whether or not the arrays are shared.
-        for name, array in vars(self).items():
-            view = array.view()
-            view.flags.writeable = False
-            object.__setattr__(self, name, view)
-
-    def __reduce__(self) -> tuple[type[FeatureWeights], tuple[NDArray[Any], ...]]:
-        return FeatureWeights, tuple(vars(self).values())
 
     def check(self, labels: int) -> None:
         """Checks the arrays of a model with so many labels, since kernels check nothing themselves.

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,14 @@ from concord.schemas.arrays import Ints
 from concord.schemas.document import TOKENS, Batch
 from concord.workers.features import kernels
 from concord.workers.features.extractors import clean
-from concord.workers.features.scorer import FeatureError, check_table, code_points, hash_table, seed_of
+from concord.workers.features.scorer import (
+    FeatureError,
+    ReadOnlyArrays,
+    check_table,
+    code_points,
+    hash_table,
+    seed_of,
+)
 from concord.workers.features.templates import PATTERN, WORD, FeatureSet, Single
 
 WINDOW = 3
@@ -47,20 +53,11 @@ def _with_window(features: FeatureSet, offsets: range) -> FeatureSet:
 
 
 @dataclass(frozen=True, eq=False)
-class WholeSegments:
-    """Segments by the hash of their words, or of their pattern: a table of R rows, read-only as in `FeatureWeights`."""
+class WholeSegments(ReadOnlyArrays):
+    """Segments by the hash of their words, or of their pattern: a table of R rows."""
 
     keys: NDArray[np.uint64]
     rows: NDArray[np.int32]
-
-    def __post_init__(self) -> None:
-        for name, array in vars(self).items():
-            view = array.view()
-            view.flags.writeable = False
-            object.__setattr__(self, name, view)
-
-    def __reduce__(self) -> tuple[type[WholeSegments], tuple[NDArray[Any], ...]]:
-        return WholeSegments, (self.keys, self.rows)
 
     @classmethod
     def of(cls, batch: Batch, start: Ints, size: Ints, least: int) -> WholeSegments:

@@ -1,0 +1,21 @@
+"""Where a run works and where it is kept: one object that commands and flows hand on."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from concord.schemas.settings import Settings
+
+
+class RunContext(Settings):
+    """The services of a run: Ray, which works, and MLflow, which keeps runs and models. Each field is an option."""
+
+    ray: str | None = Field(None, description="Address of a Ray cluster (default: this machine).")
+    workers: int | None = Field(None, ge=1, description="Number of Ray actors (default: one for each CPU).")
+    tracking: str | None = Field(
+        None, description="MLflow tracking URI (default: MLFLOW_TRACKING_URI, or SQLite in .concord/)."
+    )
+
+
+HERE = RunContext()
+"""Ray on this machine, and MLflow as the environment names it."""
