@@ -24,13 +24,13 @@ from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.constraints.templates.template import (
     AgreementTemplate,
     FeatureTemplate,
-    Location,
     RowTemplate,
     Site,
     Template,
     TooLarge,
     TooLargeError,
 )
+from concord.workers.storage.lined_yaml import Location
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from concord.workers.storage.lined_yaml import LONGEST_SHOWN
+
 LAST_ASCII, LAST_CODE_POINT = 0x7F, 0x10FFFF
-LONGEST_SHOWN = 80
-"""Most characters of a pattern that a message repeats."""
 
 PIECE = re.compile(r"\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8}|\\.|\[\^?\]?|\{,(?=\d+\})|.", re.DOTALL)
 """A piece of a pattern: an escape, the start of a class, a count from nothing, or a single character.

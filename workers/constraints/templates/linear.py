@@ -18,7 +18,6 @@ from concord.schemas.settings import Settings
 from concord.workers.constraints.rows import Draft, Part, always, forbidden_edges, forbidden_labels, joined, wherever
 from concord.workers.constraints.templates.template import (
     Count,
-    Location,
     Names,
     Number,
     RowTemplate,
@@ -26,6 +25,7 @@ from concord.workers.constraints.templates.template import (
     Site,
     Tokens,
 )
+from concord.workers.storage.lined_yaml import Location
 
 
 class Sense(StrEnum):

@@ -19,7 +19,6 @@ from concord.workers.constraints.rows import Draft, Part, always, forbidden_edge
 from concord.workers.constraints.templates.template import (
     PUNCTUATION,
     Count,
-    Location,
     Names,
     RowTemplate,
     Scope,
@@ -31,6 +30,7 @@ from concord.workers.constraints.templates.template import (
     opening_edges,
     same_run,
 )
+from concord.workers.storage.lined_yaml import Location
 
 
 class AppearsOnce(RowTemplate):

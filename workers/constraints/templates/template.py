@@ -35,6 +35,7 @@ from concord.schemas.settings import Settings
 from concord.workers.constraints.consistency import LONGEST_NAME, span_keys
 from concord.workers.constraints.patterns import Pattern, Strings, matches, translated
 from concord.workers.constraints.rows import ConstraintError, Draft, Part, always, edges_in, tokens_in
+from concord.workers.storage.lined_yaml import Location
 
 BELOW = "/*"
 """End of the name of a level."""
@@ -44,8 +45,6 @@ PUNCTUATION = r"[^\w\s]+"
 
 MOST_ENTRIES = 8_000_000
 """Most entries of one constraint in one document (about 250 MB while they are laid out)."""
-
-Location = tuple[str | int, ...]
 
 
 class TooLarge(NamedTuple):

@@ -1,0 +1,236 @@
+"""A sweep: the file that declares its cells, the cells, and the reports about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Literal, NamedTuple, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from concord.schemas.run import ENGINE, Figures
+from concord.schemas.settings import Settings, Validation
+
+Size = int | Literal["all"]
+"""Number of training documents, or all of them."""
+
+Places = str | None
+
+
+class SweptCorpus(Settings):
+    """A corpus: documents to learn from, and documents with gold labels to judge by."""
+
+    train: str | None = Field(None, description="Corpus to learn from.")
+    test: str | None = Field(None, description="Corpus with gold labels on which cells are judged.")
+    folds: int | None = Field(None, ge=2, description="Number of folds of `train` that are judged, in place of `test`.")
+    validation: Validation = Field(
+        Validation.RANDOM, description="Folds of random documents, or each judged by a model of earlier documents."
+    )
+
+    @model_validator(mode="after")
+    def _one_way_to_judge(self) -> Self:
+        if (self.test is None) == (self.folds is None):
+            raise ValueError("want either 'test', a corpus, or 'folds', a number")
+        if self.folds is not None and self.train is None:
+            raise ValueError("'folds' are of the corpus 'train', which is missing")
+        return self
+
+
+class SweptModel(Settings):
+    """A model: a trainer with its options, or a model folder that is there."""
+
+    folder: str | None = Field(None, description="Folder of a trained model, in place of training one.")
+    trainer: str | None = Field(None, description="Trainer; `concord list trainers` has them.")
+    options: Mapping[str, Any] = Field(default_factory=dict, description="Options of the trainer.")
+    consistency: bool = Field(
+        default=False, description="Learn label consistency with the model, on held-out documents."
+    )
+
+    @model_validator(mode="after")
+    def _trained_or_there(self) -> Self:
+        if self.folder is not None and (self.trainer is not None or self.options or self.consistency):
+            raise ValueError("a model 'folder' is not trained: it has no 'trainer', 'options' or 'consistency'")
+        return self
+
+
+class SweptConstraints(Settings):
+    """Constraints: files, and the label consistency of the model."""
+
+    files: tuple[str, ...] = Field((), description="Constraint files (YAML).")
+    consistency: bool = Field(default=False, description="Use the label consistency that was learned with the model?")
+    each: tuple[Literal["only", "without"], ...] = Field(
+        (), description="More cells: `only` each constraint of the files, or all `without` it (ablation)."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _files_alone(cls, given: Any) -> Any:
+        return {"files": given} if isinstance(given, list | tuple) else given
+
+
+class SweptEngine(Settings):
+    """An engine with its options and its budget for a document."""
+
+    engine: str | None = Field(None, description="Engine (default: the entry's own name); `concord list engines`.")
+    options: Mapping[str, Any] = Field(default_factory=dict, description="Options of the engine.")
+    work: int | None = Field(None, ge=1, description="Limit of deterministic work for a document.")
+    seconds: float | None = Field(None, gt=0, description="Limit of wall-clock time for a document, in seconds.")
+
+
+Axis = Literal["corpus", "model", "size", "subset", "constraints", "engine", "seed"]
+AXES: tuple[Axis, ...] = ("corpus", "model", "size", "subset", "constraints", "engine", "seed")
+"""Coordinates of a cell that a file names, in the order in which cells are made; the fold comes after the corpus."""
+
+
+class Crossing(Settings):
+    """Some of the cells: of each axis the values to take (default: all of the file)."""
+
+    corpus: tuple[str, ...] | None = None
+    model: tuple[str, ...] | None = None
+    size: tuple[Size, ...] | None = None
+    subset: tuple[int, ...] | None = None
+    constraints: tuple[str, ...] | None = None
+    engine: tuple[str, ...] | None = None
+    seed: tuple[int, ...] | None = None
+    zip: bool = Field(
+        default=False, description="Take the lists that are given side by side, first with first, not each with each."
+    )
+
+    @model_validator(mode="after")
+    def _side_by_side(self) -> Self:
+        lengths = {axis: len(values) for axis in AXES if (values := getattr(self, axis)) is not None}
+        if self.zip and len(set(lengths.values())) > 1:
+            told = ", ".join(f"{axis} {length}" for axis, length in lengths.items())
+            raise ValueError(f"lists that are taken side by side have different lengths: {told}")
+        return self
+
+
+class SweepFile(Settings):
+    """What a sweep file declares."""
+
+    corpora: Mapping[str, SweptCorpus] = Field(min_length=1)
+    models: Mapping[str, SweptModel] = Field(min_length=1)
+    constraints: Mapping[str, SweptConstraints] = Field(
+        default_factory=lambda: {"none": SweptConstraints()}, min_length=1
+    )
+    engines: Mapping[str, SweptEngine] = Field(default_factory=lambda: {ENGINE: SweptEngine()}, min_length=1)
+    seeds: tuple[int, ...] = Field((0,), min_length=1, description="Seeds of the engines.")
+    sizes: tuple[Size, ...] = Field(
+        ("all",), min_length=1, description="Numbers of training documents: a learning curve."
+    )
+    subsets: int | None = Field(
+        None, ge=1, description="Number of random draws of each size (default: the first documents, once)."
+    )
+    measures: tuple[str, ...] = Field((), description="Measures (default: those of the label scheme).")
+    cross: tuple[Crossing, ...] = Field((Crossing(),), min_length=1, description="Which cells there are.")
+
+    @field_validator("corpora", "models", "constraints", "engines")
+    @classmethod
+    def _plain_names(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        for name in given:
+            if not name or "/" in name or "=" in name or not name.isprintable():
+                raise ValueError(f"{name!r} is no name: want printable characters without / and =")
+        return given
+
+    @field_validator("sizes")
+    @classmethod
+    def _some_documents(cls, given: tuple[Size, ...]) -> tuple[Size, ...]:
+        if any(size != "all" and size < 1 for size in given):
+            raise ValueError("a size is a number of documents, 1 or more, or 'all'")
+        return given
+
+
+class Cell(NamedTuple):
+    """Coordinates of a cell: a model is trained, labels the judged documents, and is measured.
+
+    ``fold``: number of the fold that is judged; None for a corpus with a test part
+    ``size``: number of training documents; None for all
+    ``subset``: number of the random draw of these; None for the first ones
+    """
+
+    corpus: str
+    fold: int | None
+    model: str
+    size: int | None
+    subset: int | None
+    constraints: str
+    engine: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Name of the cell in its sweep."""
+        fold = [] if self.fold is None else [f"fold={self.fold}"]
+        size = [] if self.size is None else [f"size={self.size}"]
+        subset = [] if self.subset is None else [f"subset={self.subset}"]
+        parts = [self.corpus, *fold, self.model, *size, *subset, self.constraints, self.engine, f"seed={self.seed}"]
+        return "/".join(parts)
+
+
+class CellState(StrEnum):
+    """Life of a cell."""
+
+    PLANNED = "planned"
+    """Nothing is done yet, or a run that did it was stopped."""
+    RUNNING = "running"
+    """A worker is at it."""
+    DONE = "done"
+    FAILED = "failed"
+    """The last attempt ended with an error; `concord sweep log` has it."""
+    STALE = "stale"
+    """Done with another content: what has changed is said."""
+
+
+class CellRow(Figures):
+    """A cell in a listing.
+
+    ``changed``: parts of its content that differ from the result that is there
+    ``reason``: why it failed
+    """
+
+    name: str
+    key: str
+    state: CellState
+    changed: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+class SweepPlan(Figures):
+    """What a sweep would do.
+
+    ``cells``: every cell, in the order of the file
+    ``models``: number of models to train
+    ``cpu_seconds``: estimate from cells that are done; None where there is none like them
+    ``bytes``: estimate of the disk that results take
+    """
+
+    out: str
+    cells: tuple[CellRow, ...]
+    models: int = 0
+    cpu_seconds: float | None = None
+    bytes: int | None = None
+
+    def count(self, state: CellState) -> int:
+        """Number of cells in a state."""
+        return sum(row.state is state for row in self.cells)
+
+
+class SweepReport(Figures):
+    """What a sweep did.
+
+    ``done``: number of cells with a result
+    ``made``: number of these that this run made
+    ``reused``: number of these that came from another sweep
+    ``failed``: reason by the name of each cell without one
+    """
+
+    out: str
+    cells: int
+    done: int
+    made: int
+    reused: int
+    models: int
+    failed: Mapping[str, str]
+    cpu_seconds: float
+    seconds: float
+    mlflow_run: str | None = None

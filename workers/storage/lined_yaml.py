@@ -1,0 +1,171 @@
+"""YAML files that are read with the line of every part, so that each mistake is told with its line.
+
+All scalars are read as plain strings, so that a label called ``no`` or a time like ``3:30`` stays what it looks like.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from concord.schemas.errors import InputError
+from concord.schemas.names import nearest
+from concord.workers.storage.files import naming
+
+MOST_FILE_BYTES = 10_000_000
+MOST_REPEATED = 10_000
+"""Values that aliases may repeat, in a whole file."""
+
+LONGEST_SHOWN = 80
+"""Number of characters of a value that messages repeat."""
+
+NO_TEXT = re.compile("[\0\ud800-\udfff]")
+"""What YAML can write with escapes, and neither Arrow nor a terminal can take."""
+
+Location = tuple[int | str, ...]
+"""Keys and places that lead to a part of a file."""
+
+
+def read_text(path: Path, error: type[InputError]) -> str:
+    """The text of a file. Raises ``error``, which names the line, and `OSError`."""
+    with naming(path), path.open("rb") as file:
+        data = file.read(MOST_FILE_BYTES + 1)
+    if len(data) > MOST_FILE_BYTES:
+        raise error(f"{path}:1: more than {MOST_FILE_BYTES:,} bytes; cut it into several files")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as fault:
+        line = data.count(b"\n", 0, fault.start) + 1
+        raise error(f"{path}:{line}: not UTF-8 (byte {fault.start} of the file); save it as UTF-8") from None
+
+
+class LinedYaml:
+    """Converter of YAML nodes into strings, lists and dicts, which notes the line of every part."""
+
+    def __init__(self, file: str, kind: type[InputError]) -> None:
+        """``file``: its name for messages; ``kind``: class of the errors."""
+        self.file = file
+        self._kind = kind
+        self._seen: set[int] = set()
+        self._around: set[int] = set()
+        self._repeated = 0
+
+    def composed(self, text: str) -> yaml.Node | None:
+        """The root of a YAML tree; None for an empty text. Raises the reader's kind of error."""
+        try:
+            return yaml.compose(text, Loader=yaml.BaseLoader)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark
+            raise self._kind(f"{self.file}:{mark.line + 1 if mark else 1}: not YAML: {error.problem}") from None
+        except yaml.reader.ReaderError as error:
+            line = text.count("\n", 0, error.position) + 1
+            raise self._kind(f"{self.file}:{line}: not YAML: character {error.character!r} is not allowed") from None
+        except RecursionError:
+            raise self._kind(f"{self.file}:1: brackets inside brackets beyond all measure") from None
+
+    def error(self, node: yaml.Node, what: str) -> InputError:
+        """The error of a mistake at a node."""
+        return self._kind(f"{self.file}:{_line(node)}: {what}")
+
+    def key(self, node: yaml.Node) -> str:
+        """The name in a key. Raises the reader's kind of error if it is a list or a mapping."""
+        if not isinstance(node, yaml.ScalarNode):
+            raise self.error(node, "a key is a plain name, not a list or a mapping")
+        return self._text(node)
+
+    def plain(self, node: yaml.Node, place: Location, lines: dict[Location, int]) -> Any:
+        """The content of a node; its lines are written to ``lines``. Raises the reader's kind of error."""
+        lines[place] = _line(node)
+        if isinstance(node, yaml.ScalarNode):
+            self._count(node)
+            return self._text(node)
+        if id(node) in self._around:
+            raise self.error(node, "an alias inside of what it stands for")
+        self._count(node)
+        self._around.add(id(node))
+        content = (
+            self._list(node, place, lines) if isinstance(node, yaml.SequenceNode) else self._dict(node, place, lines)
+        )
+        self._around.remove(id(node))
+        return content
+
+    def _list(self, node: yaml.Node, place: Location, lines: dict[Location, int]) -> list[Any]:
+        return [self.plain(item, (*place, i), lines) for i, item in enumerate(node.value)]
+
+    def _dict(self, node: yaml.Node, place: Location, lines: dict[Location, int]) -> dict[str, Any]:
+        content: dict[str, Any] = {}
+        for key, value in node.value:
+            name = self.key(key)
+            if name in content:
+                raise self.error(key, f"key {shown(name)} twice in one entry")
+            content[name] = self.plain(value, (*place, name), lines)
+            lines[(*place, name)] = _line(key)
+        return content
+
+    def _count(self, node: yaml.Node) -> None:
+        """Counts repeated values, so that aliases inside aliases cannot grow without end.
+
+        Raises the reader's kind of error for more than `MOST_REPEATED`.
+        """
+        self._repeated += id(node) in self._seen
+        self._seen.add(id(node))
+        if self._repeated > MOST_REPEATED:
+            raise self.error(node, f"aliases stand for more than {MOST_REPEATED:,} values; write them out")
+
+    def _text(self, node: yaml.Node) -> str:
+        text = str(node.value)
+        if NO_TEXT.search(text):
+            raise self.error(node, f"{shown(text)} holds a character that is no text")
+        return text
+
+
+def shown(value: object) -> str:
+    """A value of the file as a message repeats it: on one line, and cut if it is long."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
+
+
+def problems(error: ValidationError, settings: type[BaseModel]) -> Iterator[tuple[Location, str]]:
+    """The place of each mistake that pydantic found, and what it is, for people."""
+    for detail in error.errors():
+        place = detail["loc"]
+        field = ".".join(str(part) for part in place)
+        if detail["type"] == "extra_forbidden":
+            among = _fields_around(settings, place)
+            yield place, f"unknown key {shown(field)}{nearest(str(place[-1]), among)}"
+        elif detail["type"] == "missing":
+            yield place, f"key {field!r} is missing"
+        else:
+            given = "" if isinstance(detail["input"], dict) else f" (given: {_given(detail['input'])})"
+            yield place, f"{field + ': ' if field else ''}{detail['msg'].removeprefix('Value error, ')}{given}"
+
+
+def _given(value: object) -> str:
+    text = str(value)
+    return text if text.isprintable() and len(text) <= LONGEST_SHOWN else shown(value)
+
+
+def _fields_around(settings: type[BaseModel], place: Location) -> list[str]:
+    """Fields of the settings class to which the last key of ``place`` belongs."""
+    inner: Any = settings
+    for part in place[:-1]:
+        if isinstance(part, int):
+            continue
+        inner = next(_classes(inner.model_fields[part].annotation))
+    return list(inner.model_fields)
+
+
+def _classes(annotation: Any) -> Iterator[Any]:
+    if hasattr(annotation, "model_fields"):
+        yield annotation
+    for argument in getattr(annotation, "__args__", ()):
+        yield from _classes(argument)
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
