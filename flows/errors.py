@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from concord.schemas.errors import InputError, ServiceError, ShardsError
 from concord.schemas.run import RunReport
+from concord.schemas.sweep import SweepReport
 
 NAMED = 8
 """Failed shards that one message names; a report has them all."""
@@ -35,6 +36,14 @@ class ShardsFailedError(ReportingError, ShardsError):
     def __init__(self, report: RunReport) -> None:
         every = report.shards_done + report.shards_skipped + report.shards_failed
         super().__init__(failed_message(report.errors, every), report)
+
+
+class SweepFailedError(ReportingError, ShardsError):
+    """Some cells of a sweep failed; the others are done, and `report` has the reasons."""
+
+    def __init__(self, report: SweepReport) -> None:
+        told = [f"{name}: {reason}" for name, reason in report.failed.items()]
+        super().__init__(failed_message(told, report.cells, of="cells"), report)
 
 
 class NothingLabelledError(ReportingError, InputError):

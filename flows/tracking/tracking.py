@@ -123,6 +123,10 @@ class Run:
         """Uploads a folder as artifacts."""
         self._tracking.ask(lambda client: client.log_artifacts(self.id, str(path), name), seconds=COPY_SECONDS)
 
+    def file(self, path: Path) -> None:
+        """Uploads a file as an artifact."""
+        self._tracking.ask(lambda client: client.log_artifact(self.id, str(path)), seconds=COPY_SECONDS)
+
     def text(self, text: str, name: str) -> None:
         """Uploads a text as an artifact."""
         self._tracking.ask(lambda client: client.log_text(self.id, text, name))

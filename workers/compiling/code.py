@@ -44,14 +44,19 @@ COMPILERS = ("llvmlite", "numba", "numpy")
 """Other versions may compile differently."""
 
 
-@cache
 def code_digest() -> str:
-    """Hex digest of all code that can change an answer, and of the libraries it computes with.
+    """Hex digest of all code that can change an answer, see `digest_of_code`."""
+    return digest_of_code(LABELLING)
 
-    Of the code it holds the syntax trees: comments, docstrings and layout change nothing. Of other packages that
-    register such parts (`workers.parts.LABELLING`) it holds the version and all files as they stand.
+
+@cache
+def digest_of_code(modules: tuple[str, ...]) -> str:
+    """Hex digest of the code of some modules and of all that they import, and of the libraries they compute with.
+
+    It is made from syntax trees, so comments, docstrings and layout change nothing. For other packages that register
+    parts that can change an answer (`workers.parts.LABELLING`), it holds the version and all files as they stand.
     """
-    return _digest(files_behind(LABELLING), LIBRARIES, foreign_code(LABELLING_PARTS))
+    return _digest(files_behind(modules), LIBRARIES, foreign_code(LABELLING_PARTS))
 
 
 @cache

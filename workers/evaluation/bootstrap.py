@@ -65,16 +65,48 @@ def paired_bootstraps(
         raise ValueError(f"counts are {base.shape} and {other.shape}, want the same (D, ..., 3) for both")
     if not len(base) or draws < 1:
         raise ValueError(f"a bootstrap needs documents and draws, not {len(base)} and {draws}")
-    # Counts are far below 2⁵³, so their sums are exact.
-    both = np.stack([base, other], axis=1).astype(np.float64)
-    flat = both.reshape(len(base), -1)
-    rows = max(1, _CELLS_AT_ONCE // len(base))
-    share = np.full(len(base), 1.0 / len(base))
-    sizes = [min(rows, draws - done) for done in range(0, draws, rows)]
-    parts = [rng.multinomial(len(base), share, size).astype(np.float64) @ flat for size in sizes]
-    drawn = np.concatenate(parts).reshape(draws, *both.shape[1:])
+    both = np.stack([base, other], axis=1)
+    drawn = _drawn(both, rng, draws)
     whole = both.sum(axis=0)
     return {name: _compared(figure, whole, drawn, confidence) for name, figure in figures.items()}
+
+
+class Interval(NamedTuple):
+    """A figure (a fraction) and its confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def bootstrap_interval(
+    counts: Counts,
+    figure: Figure,
+    *,
+    rng: np.random.Generator,
+    draws: int = 1000,
+    confidence: float = 0.95,
+) -> Interval:
+    """A figure of counts (D, ..., 3) with the interval that holds the middle ``confidence`` of its draws.
+
+    Documents are drawn with replacement. Raises `ValueError` on no documents and on fewer than 1 draw.
+    """
+    if not len(counts) or draws < 1:
+        raise ValueError(f"a bootstrap needs documents and draws, not {len(counts)} and {draws}")
+    tail = (1.0 - confidence) / 2.0
+    low, high = np.quantile(figure(_drawn(counts, rng, draws)), (tail, 1.0 - tail))
+    return Interval(float(figure(counts.sum(axis=0))), float(low), float(high))
+
+
+def _drawn(counts: Counts, rng: np.random.Generator, draws: int) -> NDArray[np.float64]:
+    """Sums (draws, ...) of the counts (D, ...) of as many documents, drawn with replacement."""
+    # Counts are far below 2⁵³, so their sums are exact.
+    flat = counts.reshape(len(counts), -1).astype(np.float64)
+    rows = max(1, _CELLS_AT_ONCE // len(counts))
+    share = np.full(len(counts), 1.0 / len(counts))
+    sizes = [min(rows, draws - done) for done in range(0, draws, rows)]
+    parts = [rng.multinomial(len(counts), share, size).astype(np.float64) @ flat for size in sizes]
+    return np.concatenate(parts).reshape(draws, *counts.shape[1:])
 
 
 def _compared(figure: Figure, whole: NDArray[Any], drawn: NDArray[Any], confidence: float) -> Comparison:

@@ -1,0 +1,257 @@
+"""What `flows.sweep` does: models first, then cells, on one pool of Ray; results and failures stay in the folder."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from concord.flows.apart import check_apart
+from concord.flows.errors import RunFolderError, SweepFailedError
+from concord.flows.jobs import check_sources, run_tags
+from concord.flows.progress import meter
+from concord.flows.run_context import HERE, RunContext
+from concord.flows.runfolder.runfolder import LOCK, locked
+from concord.schemas.settings import Settings
+from concord.schemas.sweep import CellRow, CellState, SweepPlan, SweepReport
+from concord.workers.corpus.plan import plan
+from concord.workers.remote.sweep import SWEEP, CellUnit, SweepParts, SweepUnit, TrainingUnit, UnitsDone
+from concord.workers.storage.files import copy, make_folder, write_whole, writing
+from concord.workers.sweeps.documents import digest_of
+from concord.workers.sweeps.planning import PLAN, Planned, PlannedCell, estimated, keep, kept, listed
+from concord.workers.sweeps.results import RUNNING, Failure, Marker, Store
+from concord.workers.sweeps.sweep_file import Sweep, read_sweep_file
+from concord.workers.sweeps.tables import long_table
+
+if TYPE_CHECKING:
+    from concord.flows.cluster.pool import Done
+
+COPY = "sweep.yaml"
+"""File of the folder: the sweep file as it was when it last ran."""
+
+CELLS_TABLE, TIMES_TABLE = "cells.parquet", "times.parquet"
+"""Files of the folder: every figure of every cell; CPU seconds of cells and models."""
+
+
+class SweepRequest(Settings):
+    """One sweep, as the command line and Prefect give it."""
+
+    file: str
+    out: str
+    reuse: str | None = None
+    retry_failed: bool = False
+    context: RunContext = HERE
+
+
+def plan_sweep(file: str, out: str) -> SweepPlan:
+    """What a sweep would do; nothing is written. Raises `SweepFileError`, `CorpusError` and `ModelError`."""
+    planned, store = _planned(file), Store(Path(out))
+    rows = listed(planned.cells, store, live=_is_live(store.folder))
+    return estimated(planned.cells, store, rows)
+
+
+def run_sweep(request: SweepRequest) -> SweepReport:
+    """Plans, trains, judges, and writes the tables. Raises `SweepFailedError` if a cell has failed."""
+    began = time.monotonic()
+    planned, store = _planned(request.file), Store(Path(request.out))
+    check_apart(request.out, [request.file, *_inputs(planned.sweep)])
+    with _alone(store):
+        keep(planned.cells, store)
+        write_whole(store.folder / COPY, Path(request.file).read_bytes())
+        reused = 0 if request.reuse is None else _reuse(planned.cells, store, Store(Path(request.reuse)))
+        if request.retry_failed:
+            _forget_failures(planned.cells, store)
+        trained, made = _work(planned, store, request.context)
+        rows = listed(planned.cells, store, live=False)
+        report = _report(rows, store, made=made, reused=reused, trained=trained)
+        _write_tables(planned.cells, rows, store)
+        if trained or made or reused or report.failed:
+            report = _tracked(request, report, store)
+        report = report.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
+    if report.failed:
+        raise SweepFailedError(report)
+    return report
+
+
+def _planned(file: str) -> Planned:
+    """The sweep with the content of every cell."""
+    sweep = read_sweep_file(Path(file).expanduser())
+    corpora = [p for corpus in sweep.file.corpora.values() for p in (corpus.train, corpus.test) if p is not None]
+    check_sources(corpora)
+    digests = {place: digest_of(plan(place)) for place in dict.fromkeys(corpora)}
+    return Planned.of(sweep, digests)
+
+
+def _inputs(sweep: Sweep) -> list[str]:
+    """Everything that a sweep reads, by its place."""
+    file = sweep.file
+    corpora = [p for corpus in file.corpora.values() for p in (corpus.train, corpus.test) if p is not None]
+    folders = [model.folder for model in file.models.values() if model.folder is not None]
+    return [*corpora, *folders, *(place for entry in file.constraints.values() for place in entry.files)]
+
+
+@contextmanager
+def _alone(store: Store) -> Iterator[None]:
+    """Makes the folder and keeps other runs out of it; files of runs that were killed are removed.
+
+    Raises `RunFolderError` if another run is at work there, or something else than a sweep is in it.
+    """
+    folder = store.folder
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / PLAN).is_file() and not (folder / LOCK).is_file():
+        raise RunFolderError(f"{folder}: is there and is no sweep; give another --out")
+    make_folder(folder)
+    with locked(folder / LOCK, folder):
+        store.make()
+        for left in (folder / RUNNING).iterdir():
+            store.forget(left)
+        yield
+
+
+def _is_live(folder: Path) -> bool:
+    """Is a run at work in the folder?"""
+    if not (folder / LOCK).is_file():
+        return False
+    try:
+        with locked(folder / LOCK, folder):
+            return False
+    except RunFolderError:
+        return True
+
+
+def _reuse(cells: Sequence[PlannedCell], store: Store, other: Store) -> int:
+    """Copies results and models of equal content from another sweep; returns the number of cells."""
+    kept(other)
+    count, models = 0, other.models()
+    for cell in cells:
+        if not store.marker(cell.key).exists() and other.marker(cell.key).exists():
+            copy(other.table(cell.key), store.table(cell.key))
+            marker = other.read_marker(cell.key).model_copy(update={"name": cell.cell.name})
+            write_whole(store.marker(cell.key), marker.model_dump_json().encode())
+            count += 1
+    for key in {cell.model.key for cell in cells if cell.is_trained} & models.keys():
+        if not store.model(key).exists():
+            with writing(store.model(key)):
+                shutil.copytree(other.model(key), store.model(key))
+            store.note(models[key])
+    return count
+
+
+def _forget_failures(cells: Sequence[PlannedCell], store: Store) -> None:
+    for key in {key for cell in cells for key in (cell.key, cell.model.key)}:
+        store.forget(store.failure(key))
+
+
+def _work(planned: Planned, store: Store, context: RunContext) -> tuple[int, int]:
+    """Trains and judges what is left; returns the numbers of models and cells that were made."""
+    rows = listed(planned.cells, store, live=False)
+    left = {CellState.PLANNED, CellState.STALE}
+    todo = [cell for cell, row in zip(planned.cells, rows, strict=True) if row.state in left]
+    # Cells of one content have one result, whatever they are called.
+    todo = list({cell.key: cell for cell in todo}.values())
+    if not todo:
+        return 0, 0
+    there = store.models().keys()
+    missing = {cell.model.key: cell for cell in todo if cell.is_trained and cell.model.key not in there}
+    # Ray takes a second to import, and a sweep with nothing to do needs none.
+    from concord.flows.cluster.cluster import cluster
+
+    learned = [one for one in map(planned.trained, missing.values()) if one is not None]
+    most = max(len(learned), len(todo))
+    with (
+        cluster(context.ray, workers=context.workers) as running,
+        running.pool(SWEEP, SweepParts(store.folder), most=most) as work,
+    ):
+        trained = _done(work([TrainingUnit(one) for one in learned]), store, len(learned), "training")
+        lost = missing.keys() - store.models().keys()
+        units: list[SweepUnit] = [
+            CellUnit(planned.judged(cell, store), cell.content.parts) for cell in todo if cell.model.key not in lost
+        ]
+        return trained, _done(work(units), store, len(units), "judging")
+
+
+def _done(answers: Iterator[Done[SweepUnit, UnitsDone]], store: Store, total: int, title: str) -> int:
+    """Follows units to their end; returns how many have a result."""
+    count = 0
+    with meter(title, total) as bar:
+        for done in answers:
+            if done.result is None:
+                _note_failure(done, store)
+            else:
+                count += 1
+                store.forget(store.failure(done.shard.id))
+            bar.advance(note=done.shard.place)
+    return count
+
+
+def _note_failure(done: Done[SweepUnit, UnitsDone], store: Store) -> None:
+    """Keeps the reason of a unit whose worker could not: it has died, or was stopped."""
+    if store.failure(done.shard.id).exists():
+        return
+    name = done.shard.place.partition(" ")[2]
+    failure = Failure(key=done.shard.id, name=name, reason=done.error or "", log=done.failure)
+    write_whole(store.failure(done.shard.id), failure.model_dump_json().encode())
+
+
+def _report(rows: Sequence[CellRow], store: Store, *, made: int, reused: int, trained: int) -> SweepReport:
+    markers = store.markers()
+    mine = [markers[row.key] for row in rows if row.state is CellState.DONE]
+    return SweepReport(
+        out=str(store.folder),
+        cells=len(rows),
+        done=len(mine),
+        made=made,
+        reused=reused,
+        models=trained,
+        failed={row.name: row.reason or "" for row in rows if row.state is CellState.FAILED},
+        cpu_seconds=sum(marker.cpu_seconds for marker in mine),
+        seconds=0.0,
+    )
+
+
+def _write_tables(cells: Sequence[PlannedCell], rows: Sequence[CellRow], store: Store) -> None:
+    """Writes the tables of the folder. Raises `OutputError`."""
+    markers = store.markers()
+    told = [(cell.cell, row) for cell, row in zip(cells, rows, strict=True)]
+    _write(long_table(told, markers), store.folder / CELLS_TABLE)
+    _write(_times(cells, markers, store), store.folder / TIMES_TABLE)
+
+
+def _times(cells: Sequence[PlannedCell], markers: Mapping[str, Marker], store: Store) -> pa.Table:
+    """CPU seconds of each cell's engine, and of the training of its model (null for a model folder)."""
+    models = store.models()
+    done = [cell for cell in cells if cell.key in markers]
+    training = [models[c.model.key].cpu_seconds if c.model.key in models else None for c in done]
+    return pa.table(
+        {
+            "cell": pa.array([cell.cell.name for cell in done], pa.string()),
+            "cpu_seconds": pa.array([markers[cell.key].cpu_seconds for cell in done], pa.float64()),
+            "training_cpu_seconds": pa.array(training, pa.float64()),
+        }
+    )
+
+
+def _write(table: pa.Table, path: Path) -> None:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    write_whole(path, sink.getvalue().to_pybytes())
+
+
+def _tracked(request: SweepRequest, report: SweepReport, store: Store) -> SweepReport:
+    """The report with the id of the MLflow run that has its figures and tables."""
+    from concord.flows.tracking.tracking import Outcome, Tracking
+
+    tracking = Tracking(request.context.tracking)
+    with tracking.run(f"sweep {Path(request.file).name}", tags=run_tags(job="sweep", out=request.out)) as run:
+        run.params({"file": request.file, "cells": report.cells})
+        for name in (COPY, CELLS_TABLE, TIMES_TABLE):
+            run.file(store.folder / name)
+        figures = {"done": report.done, "made": report.made, "models": report.models, "failed": len(report.failed)}
+        failures = [f"{name}: {reason}" for name, reason in report.failed.items()]
+        run.end(Outcome.now({**figures, "cpu_seconds": report.cpu_seconds}, failures=failures))
+        return report.model_copy(update={"mlflow_run": run.id})

@@ -1,0 +1,35 @@
+"""Sweeps: the cells of a file, each trained, labelled and measured once."""
+
+from __future__ import annotations
+
+from concord.flows.jobs import folder_place
+from concord.flows.run_context import RunContext
+from concord.flows.watched import watched
+from concord.schemas.sweep import SweepReport
+
+
+@watched("sweep", run_name="{file}")
+def sweep(
+    file: str,
+    out: str,
+    *,
+    reuse: str | None = None,
+    retry_failed: bool = False,
+    ray: str | None = None,
+    workers: int | None = None,
+    tracking: str | None = None,
+) -> SweepReport:
+    """Does every cell of a sweep file that the folder ``out`` has no result of, on Ray.
+
+    Cells of one model train it once. A cell that fails is a row with its reason, and the others go on; with
+    ``retry_failed`` cells that failed before are tried again. ``reuse`` is the folder of another sweep: results and
+    models of equal content are taken from there. The same call again does only what is left.
+
+    Raises `SweepFileError` with every mistake in the file before anything runs, and `SweepFailedError`, with the
+    report, if a cell has failed.
+    """
+    from concord.flows.run_sweep import SweepRequest, run_sweep
+
+    context = RunContext(ray=ray, workers=workers, tracking=tracking)
+    request = SweepRequest(file=file, out=folder_place(out), reuse=reuse, retry_failed=retry_failed, context=context)
+    return run_sweep(request)

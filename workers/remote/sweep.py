@@ -1,0 +1,131 @@
+"""Task of sweeps: units train a model or judge cells, and leave what they made in the sweep's folder."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from concord.schemas.settings import TextSettings
+from concord.workers.corpus.shards import DEFAULT_TEXT
+from concord.workers.remote.task import Task, itself, nothing
+from concord.workers.storage.files import write_whole
+from concord.workers.sweeps.judging import Judged, judge
+from concord.workers.sweeps.results import Failure, MadeModel, Store
+from concord.workers.sweeps.training import Learned, train_into
+
+
+@dataclass(frozen=True)
+class UnitsDone:
+    """Number of units that are done, and the CPU seconds that they took."""
+
+    units: int
+    cpu_seconds: float
+
+    @classmethod
+    def merge(cls, parts: Iterable[Self]) -> Self:
+        """All parts together."""
+        given = list(parts)
+        return cls(sum(part.units for part in given), sum(part.cpu_seconds for part in given))
+
+
+class SweepParts(NamedTuple):
+    """Shared parts: the folder of the sweep, which driver and workers share. ``text`` is not used."""
+
+    folder: Path
+    text: TextSettings = DEFAULT_TEXT
+
+    @property
+    def store(self) -> Store:
+        """The folder's files."""
+        return Store(self.folder)
+
+
+class TrainingUnit(NamedTuple):
+    """A model to train; see `Unit`."""
+
+    learned: Learned
+
+    @property
+    def id(self) -> str:
+        """Key of the model."""
+        return self.learned.key
+
+    @property
+    def size(self) -> int:
+        """Training documents; unknown sizes, which are whole corpora, are handed out first."""
+        return self.learned.size or 1 << 40
+
+    @property
+    def place(self) -> str:
+        """Description for messages."""
+        return f"model {self.learned.name}"
+
+    def run(self, store: Store) -> None:
+        """Trains the model, and notes its CPU seconds beside it."""
+        began = time.process_time()
+        train_into(self.learned, store.model(self.learned.key))
+        made = MadeModel(key=self.learned.key, name=self.learned.name, cpu_seconds=time.process_time() - began)
+        store.note(made)
+
+
+class CellUnit(NamedTuple):
+    """A cell to judge; see `Unit`.
+
+    ``content``: what decides the result, by part
+    """
+
+    judged: Judged
+    content: Mapping[str, Any]
+
+    @property
+    def size(self) -> int:
+        """The same for all: cells are handed out in their order, in which those of a model follow each other."""
+        return 1
+
+    @property
+    def id(self) -> str:
+        """Key of the cell."""
+        return self.judged.key
+
+    @property
+    def place(self) -> str:
+        """Description for messages."""
+        return f"cell {self.judged.name}"
+
+    def run(self, store: Store) -> None:
+        """Judges the cell and writes its result."""
+        store.write(judge(self.judged), self.content)
+
+
+SweepUnit = TrainingUnit | CellUnit
+
+
+def _run(unit: SweepUnit, parts: SweepParts) -> UnitsDone:
+    began = time.process_time()
+    with _noted(unit, parts.store):
+        unit.run(parts.store)
+    return UnitsDone(1, time.process_time() - began)
+
+
+@contextmanager
+def _noted(unit: SweepUnit, store: Store) -> Iterator[None]:
+    """Shows that a worker is at the unit; of an error it keeps the traceback."""
+    name = unit.place.partition(" ")[2]
+    write_whole(store.running(unit.id), name.encode())
+    try:
+        yield
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        failure = Failure(key=unit.id, name=name, reason=reason, log=traceback.format_exc())
+        write_whole(store.failure(unit.id), failure.model_dump_json().encode())
+        raise
+    finally:
+        store.forget(store.running(unit.id))
+
+
+SWEEP = Task("sweep", SweepParts, run=_run, counts=itself, rehearse=_run, warm=nothing)

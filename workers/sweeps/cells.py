@@ -1,0 +1,101 @@
+"""The cells of a sweep file: each combination once, in the order in which the file names its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from concord.schemas.settings import Validation
+from concord.schemas.sweep import AXES, Cell, Crossing, SweepFile, SweptCorpus
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.learning.search.folds import first_judged
+from concord.workers.sweeps.sweep_file import Sweep
+
+ONLY, WITHOUT = " only ", " without "
+"""Between the name of a constraints entry and that of a constraint, in cells of an ablation."""
+
+ALL = "all"
+
+
+def cells_of(sweep: Sweep) -> list[Cell]:
+    """The cells, without repeats."""
+    found = (cell for crossing in sweep.file.cross for cell in _crossed(sweep, crossing))
+    return list(dict.fromkeys(found))
+
+
+def rules_of(sweep: Sweep, name: str) -> DeclaredConstraints:
+    """The declared constraints of a cell, by the name that the cell has for them."""
+    for mark in (ONLY, WITHOUT):
+        entry, found, title = name.partition(mark)
+        if found and entry in sweep.declared:
+            whole = sweep.declared[entry]
+            return whole.only([title]) if mark == ONLY else whole.without(title)
+    return sweep.declared[name]
+
+
+def entry_of(sweep: Sweep, name: str) -> str:
+    """The constraints entry of the file that a cell's constraints are made from."""
+    for mark in (ONLY, WITHOUT):
+        entry, found, _ = name.partition(mark)
+        if found and entry in sweep.declared:
+            return entry
+    return name
+
+
+def _crossed(sweep: Sweep, crossing: Crossing) -> Iterator[Cell]:
+    values = {axis: _values(sweep, crossing, axis) for axis in AXES}
+    if not crossing.zip:
+        for combination in product(*values.values()):
+            yield from _cells(sweep.file, dict(zip(AXES, combination, strict=True)))
+        return
+    given = [axis for axis in AXES if getattr(crossing, axis) is not None]
+    for beside in zip(*(values[axis] for axis in given), strict=True):
+        fixed = dict(zip(given, ([value] for value in beside), strict=True))
+        for combination in product(*(fixed.get(axis, values[axis]) for axis in AXES)):
+            yield from _cells(sweep.file, dict(zip(AXES, combination, strict=True)))
+
+
+def _values(sweep: Sweep, crossing: Crossing, axis: str) -> Sequence[Any]:
+    given = getattr(crossing, axis)
+    if given is not None:
+        return list(given)
+    file = sweep.file
+    if axis == "constraints":
+        return [name for entry in file.constraints for name in _ablated(sweep, entry)]
+    every: Mapping[str, Sequence[Any]] = {
+        "corpus": list(file.corpora),
+        "model": list(file.models),
+        "size": file.sizes,
+        "subset": range(file.subsets) if file.subsets else [None],
+        "engine": list(file.engines),
+        "seed": file.seeds,
+    }
+    return every[axis]
+
+
+def _ablated(sweep: Sweep, entry: str) -> Iterator[str]:
+    """The entry itself, and what its ``each`` asks for."""
+    yield entry
+    for way in sweep.file.constraints[entry].each:
+        mark = ONLY if way == "only" else WITHOUT
+        yield from (f"{entry}{mark}{title}" for title in sweep.declared[entry].titles)
+
+
+def _cells(file: SweepFile, given: Mapping[str, Any]) -> Iterator[Cell]:
+    """The cells of one combination: one for each fold. A model that is not trained has no sizes."""
+    there = file.models[given["model"]].folder is not None
+    size = None if given["size"] == ALL or there else given["size"]
+    subset = given["subset"] if size is not None else None
+    for fold in folds_of(file.corpora[given["corpus"]]):
+        yield Cell(
+            given["corpus"], fold, given["model"], size, subset, given["constraints"], given["engine"], given["seed"]
+        )
+
+
+def folds_of(corpus: SweptCorpus) -> Sequence[int | None]:
+    """The folds that are judged; None alone for a corpus with a test part."""
+    if corpus.folds is None:
+        return [None]
+    first = first_judged(corpus.folds, corpus.validation) if corpus.validation is Validation.LATER else 0
+    return range(first, corpus.folds)

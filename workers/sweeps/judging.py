@@ -1,0 +1,143 @@
+"""Judging of a cell: labels its documents with its model, constraints and engine, and counts against gold.
+
+A process that judges many cells reads documents, loads a model and scores with it once for all that follow each other.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from concord.schemas.document import Batch
+from concord.schemas.errors import CorpusError, DocumentError
+from concord.schemas.labels import LabelSet
+from concord.schemas.potentials import Potentials
+from concord.schemas.run import RunSettings
+from concord.workers.constraints.constraint_set import Separable, Unconstrained
+from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
+from concord.workers.evaluation.measures import Pair, by_document, suggested
+from concord.workers.labelling.labelled import Labelled, label_batch
+from concord.workers.models.loaders import load_model
+from concord.workers.models.model import LocalScores, Model, local_scores
+from concord.workers.models.saved_consistency import saved_consistency
+from concord.workers.sweeps.documents import Documents, documents_of, round_in
+from concord.workers.sweeps.results import Measured, Result
+
+
+class Judged(NamedTuple):
+    """A cell to judge.
+
+    ``key``: hexadecimal digits that name its content
+    ``model``: folder of its model
+    ``documents``: the documents, with gold labels
+    ``declared``: declared constraints
+    ``consistency``: use the label consistency that was learned with the model?
+    ``settings``: engine, options, seed and budget
+    ``measures``: names of measures; none for those of the label scheme
+    """
+
+    key: str
+    name: str
+    model: Path
+    documents: Documents
+    declared: DeclaredConstraints
+    consistency: bool
+    settings: RunSettings
+    measures: tuple[str, ...]
+
+
+def judge(cell: Judged) -> Result:
+    """The result of a cell.
+
+    Raises `CorpusError` for documents without gold labels or that have changed, `DocumentError` for one that cannot
+    be labelled, `ModelError` and `ConstraintError`.
+    """
+    batch = _batch(cell.documents)
+    model = _loaded(cell.model)
+    labelled = label_batch(batch, model=model, constraints=_constraints(cell, model.labels), settings=cell.settings)
+    for place, reason in labelled.refused.items():
+        raise DocumentError(reason, batch.doc_ids[place])
+    pair = _pair(batch, labelled, model.labels)
+    names = cell.measures or suggested(pair.labels, batch)
+    return Result(
+        key=cell.key,
+        name=cell.name,
+        doc_ids=tuple(batch.doc_ids),
+        measured=tuple(Measured(name, *by_document(name, pair)) for name in names),
+        objective=np.array([decoded.score.objective for decoded in labelled.decoded]),
+        penalty=np.array([decoded.score.penalty for decoded in labelled.decoded]),
+        gap=np.array([decoded.gap for decoded in labelled.decoded]),
+        certified=np.array([decoded.certified for decoded in labelled.decoded], np.bool_),
+        cpu_seconds=sum(labelled.cpu_seconds),
+    )
+
+
+def _pair(batch: Batch, labelled: Labelled, labels: LabelSet) -> Pair:
+    """Gold labels, and those of the answers, as ids of one label set: gold may have labels that the model has not."""
+    assert batch.labels is not None
+    gold = batch.labels
+    every = LabelSet.infer([*labels.names, *gold.values])
+    given = np.concatenate([np.zeros(0, np.int32), *(decoded.labels for decoded in labelled.decoded)])
+    return Pair(batch, every, every.encode(gold.values)[gold.codes], every.encode(labels.names)[given])
+
+
+@lru_cache(maxsize=2)
+def _batch(documents: Documents) -> Batch:
+    """The judged documents. Raises `CorpusError`."""
+    read = documents_of(documents)
+    if documents.fold is not None:
+        read = [read[i] for i in round_in(documents, read).judged]
+    batch = Batch.of(read)
+    if not len(batch) or batch.labels is None:
+        raise CorpusError(f"{documents.place}: no documents with gold labels to judge by")
+    return batch
+
+
+def _constraints(cell: Judged, labels: LabelSet) -> Separable:
+    """The cell's constraints, bound to the labels of its model. Raises `ConstraintError`."""
+    trained = saved_consistency(cell.model) if cell.consistency else None
+    if cell.consistency and trained is None:
+        raise CorpusError(f"{cell.model}: no label consistency was learned with this model; set 'consistency' on it")
+    parts: list[Separable] = [] if trained is None else [trained]
+    if cell.declared.templates:
+        parts.append(cell.declared.bind(labels))
+    if not parts:
+        return Unconstrained()
+    return parts[0] if len(parts) == 1 else JoinedConstraints(tuple(parts))
+
+
+@lru_cache(maxsize=2)
+def _loaded(folder: Path) -> _Scored:
+    return _Scored(load_model(folder))
+
+
+class _Scored:
+    """A model that remembers the scores of the last batch, whose parts come again with every cell."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._scores: dict[tuple[str, str, int], LocalScores] = {}
+
+    @property
+    def labels(self) -> LabelSet:
+        return self._model.labels
+
+    @property
+    def digest(self) -> str:
+        return self._model.digest
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self._model.columns
+
+    def potentials(self, batch: Batch) -> Potentials:
+        return self.scores(batch).potentials
+
+    def scores(self, batch: Batch) -> LocalScores:
+        part = batch.doc_ids[0], batch.doc_ids[-1], batch.token_count
+        if part not in self._scores:
+            self._scores[part] = local_scores(self._model, batch)
+        return self._scores[part]

@@ -1,0 +1,264 @@
+"""Results of cells in a sweep's folder: a Parquet file with a row for each document, and a marker written last.
+
+- ``cells/KEY.parquet``: counts, penalty and gap of each document; the same bytes whoever made it
+- ``cells/KEY.json``: marker of a whole result with the cell's name, content, figures and CPU seconds
+- ``models/KEY/``: model; ``models/KEY.json`` has its CPU seconds
+- ``running/KEY``: there while a worker is at the cell
+- ``failed/KEY.json``: reason and traceback of the last attempt
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from concord.schemas.arrays import Floats, Mask
+from concord.schemas.errors import InputError
+from concord.schemas.settings import Settings
+from concord.workers.evaluation.bootstrap import Interval, bootstrap_interval
+from concord.workers.evaluation.figures import FIGURES
+from concord.workers.evaluation.measures import MEASURES
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.storage.files import make_folder, write_whole, writing
+
+CELLS, MODELS, RUNNING, FAILED = "cells", "models", "running", "failed"
+NAMES_KEY = b"concord.names"
+"""Entry of the table's metadata: names by measure."""
+
+DRAWS = 1000
+"""Number of draws of a bootstrap."""
+
+
+class ResultError(InputError):
+    """A result that cannot be read; the message names the file."""
+
+
+class Measured(NamedTuple):
+    """Counts of one measure: ``table`` (D, R, 3) of each document for R ``names``."""
+
+    measure: str
+    names: tuple[str, ...]
+    table: Counts
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Result of a cell on D documents.
+
+    ``objective``, ``penalty``, ``gap`` (D,): nats
+    ``certified`` (D,): marks answers whose gap is closed
+    ``cpu_seconds``: of the engine, on all documents
+    """
+
+    key: str
+    name: str
+    doc_ids: tuple[str, ...]
+    measured: tuple[Measured, ...]
+    objective: Floats
+    penalty: Floats
+    gap: Floats
+    certified: Mask
+    cpu_seconds: float
+
+    def of(self, measure: str) -> Measured:
+        """Counts of a measure. Raises `ResultError`."""
+        for measured in self.measured:
+            if measured.measure == measure:
+                return measured
+        there = ", ".join(measured.measure for measured in self.measured)
+        raise ResultError(f"cell {self.name} has no measure {measure!r}; it has {there}")
+
+    def figures(self) -> dict[str, Interval]:
+        """Each figure of each measure (``spans.f1``) with its 95 % interval over documents."""
+        found = {}
+        for measured in self.measured:
+            for name in MEASURES[measured.measure].figures:
+                rng = np.random.default_rng(0)
+                interval = bootstrap_interval(measured.table, FIGURES[name], rng=rng, draws=DRAWS)
+                found[f"{measured.measure}.{name}"] = interval
+        return found
+
+
+class Marker(Settings):
+    """Marker of a whole result.
+
+    ``content``: what decides the result, by part
+    ``figures``: value and bounds of each figure
+    ``sums``: penalty and largest gap in nats, and the number of answers whose gap is closed
+    """
+
+    key: str
+    name: str
+    content: Mapping[str, Any]
+    documents: int
+    figures: Mapping[str, tuple[float, float, float]]
+    sums: Mapping[str, float | None]
+    cpu_seconds: float
+    bytes: int
+
+
+class MadeModel(Settings):
+    """A model that a sweep has trained."""
+
+    key: str
+    name: str
+    cpu_seconds: float
+
+
+class Failure(Settings):
+    """The last attempt at a cell or a model that failed."""
+
+    key: str
+    name: str
+    reason: str
+    log: str
+
+
+class Store(NamedTuple):
+    """The folder of a sweep."""
+
+    folder: Path
+
+    def marker(self, key: str) -> Path:
+        """Marker of a cell."""
+        return self.folder / CELLS / f"{key}.json"
+
+    def table(self, key: str) -> Path:
+        """Table of a cell."""
+        return self.folder / CELLS / f"{key}.parquet"
+
+    def model(self, key: str) -> Path:
+        """Folder of a model."""
+        return self.folder / MODELS / key
+
+    def running(self, key: str) -> Path:
+        """File that is there while a worker is at a cell."""
+        return self.folder / RUNNING / key
+
+    def failure(self, key: str) -> Path:
+        """File of the last failed attempt at a cell or a model."""
+        return self.folder / FAILED / f"{key}.json"
+
+    def make(self) -> None:
+        """Makes the folders. Raises `OutputError`."""
+        for name in (CELLS, MODELS, RUNNING, FAILED):
+            make_folder(self.folder / name)
+
+    def write(self, result: Result, content: Mapping[str, Any]) -> Marker:
+        """Writes a result, its marker last; a second time changes nothing but the seconds. Raises `OutputError`."""
+        sink = pa.BufferOutputStream()
+        pq.write_table(_table(result), sink, compression="zstd")
+        data = sink.getvalue().to_pybytes()
+        marker = Marker(
+            key=result.key,
+            name=result.name,
+            content=content,
+            documents=len(result.doc_ids),
+            figures={name: tuple(interval) for name, interval in result.figures().items()},
+            sums=_sums(result),
+            cpu_seconds=result.cpu_seconds,
+            bytes=len(data),
+        )
+        write_whole(self.table(result.key), data)
+        write_whole(self.marker(result.key), marker.model_dump_json().encode())
+        return marker
+
+    def note(self, made: MadeModel) -> None:
+        """Notes what a model took. Raises `OutputError`."""
+        write_whole(self.folder / MODELS / f"{made.key}.json", made.model_dump_json().encode())
+
+    def models(self) -> dict[str, MadeModel]:
+        """The models that are whole, by key."""
+        found = {path.stem: _parsed(MadeModel, path) for path in sorted((self.folder / MODELS).glob("*.json"))}
+        return {key: made for key, made in found.items() if self.model(key).is_dir()}
+
+    def read(self, key: str) -> Result:
+        """The result of a cell. Raises `ResultError` if it cannot be read."""
+        path = self.table(key)
+        try:
+            table = pq.read_table(path)
+            marker = self.read_marker(key)
+            return _result(table, marker)
+        except (OSError, pa.ArrowException, KeyError) as error:
+            raise ResultError(f"{path}: no whole result ({error}); delete it and run the sweep again") from None
+
+    def read_marker(self, key: str) -> Marker:
+        """The marker of a cell. Raises `ResultError` if it cannot be read."""
+        return _parsed(Marker, self.marker(key))
+
+    def markers(self) -> dict[str, Marker]:
+        """All markers by key."""
+        return {path.stem: _parsed(Marker, path) for path in sorted((self.folder / CELLS).glob("*.json"))}
+
+    def failures(self) -> dict[str, Failure]:
+        """All failures by key."""
+        return {path.stem: _parsed(Failure, path) for path in sorted((self.folder / FAILED).glob("*.json"))}
+
+    def forget(self, path: Path) -> None:
+        """Removes a file, if it is there. Raises `OutputError`."""
+        with writing(path):
+            path.unlink(missing_ok=True)
+
+
+Kept = TypeVar("Kept", bound=Settings)
+
+
+def _parsed(kind: type[Kept], path: Path) -> Kept:
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise ResultError(f"{path}: cannot be read ({reason}); delete it and run the sweep again") from None
+
+
+def _sums(result: Result) -> dict[str, float | None]:
+    largest = float(result.gap.max(initial=0.0))
+    return {
+        "penalty": float(result.penalty.sum()),
+        "certified": float(result.certified.sum()),
+        "largest_gap": largest if np.isfinite(largest) else None,
+    }
+
+
+def _table(result: Result) -> pa.Table:
+    columns: dict[str, Any] = {
+        "doc_id": pa.array(result.doc_ids, pa.string()),
+        "objective": pa.array(result.objective, pa.float64()),
+        "penalty": pa.array(result.penalty, pa.float64()),
+        "gap": pa.array(result.gap, pa.float64()),
+        "certified": pa.array(result.certified, pa.bool_()),
+    }
+    for measured in result.measured:
+        size = measured.table.shape[1] * 3
+        flat = pa.array(measured.table.reshape(-1).astype(np.int32), pa.int32())
+        offsets = pa.array(np.arange(len(result.doc_ids) + 1, dtype=np.int32) * size, pa.int32())
+        columns[measured.measure] = pa.ListArray.from_arrays(offsets, flat)
+    names = {measured.measure: measured.names for measured in result.measured}
+    return pa.table(columns).replace_schema_metadata({NAMES_KEY: json.dumps(names).encode()})
+
+
+def _result(table: pa.Table, marker: Marker) -> Result:
+    names: Mapping[str, Sequence[str]] = json.loads(table.schema.metadata[NAMES_KEY])
+    measured = []
+    for measure, own in names.items():
+        flat: NDArray[Any] = table[measure].combine_chunks().flatten().to_numpy().astype(np.int64)
+        measured.append(Measured(measure, tuple(own), flat.reshape(len(table), len(own), 3)))
+    return Result(
+        key=marker.key,
+        name=marker.name,
+        doc_ids=tuple(table["doc_id"].to_pylist()),
+        measured=tuple(measured),
+        objective=table["objective"].to_numpy(),
+        penalty=table["penalty"].to_numpy(),
+        gap=table["gap"].to_numpy(),
+        certified=table["certified"].to_numpy(),
+        cpu_seconds=marker.cpu_seconds,
+    )

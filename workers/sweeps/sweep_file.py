@@ -1,0 +1,202 @@
+"""Sweep files: YAML in which every mistake is told with its line, before anything runs.
+
+    corpora:
+      cora: {train: cora/train, test: cora/dev}
+    models:
+      crf: {trainer: sgd}
+    constraints:
+      none: []
+      rules: [citations.yaml]
+    engines:
+      viterbi: {}
+      gibbs: {options: {sweeps: 100}}
+    seeds: [0, 1]
+
+Paths are relative to the folder of the file. Every combination is a cell, unless ``cross`` names some of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from concord.schemas.errors import InputError, UsageError
+from concord.schemas.names import nearest
+from concord.schemas.run import RunSettings
+from concord.schemas.settings import TrainerSettings
+from concord.schemas.sweep import AXES, SweepFile, SweptConstraints, SweptCorpus, SweptEngine, SweptModel
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.rows import ConstraintError
+from concord.workers.evaluation.measures import check_measures
+from concord.workers.labelling.labelled import check_settings
+from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
+from concord.workers.storage.lined_yaml import LinedYaml, Location, problems, read_text
+
+
+class SweepFileError(InputError):
+    """A sweep file with mistakes; the message has one line for each, as file:line: mistake."""
+
+
+class Sweep(NamedTuple):
+    """A sweep file whose parts are all known and whose paths are absolute.
+
+    ``trainers``: settings by model, for models that are trained
+    ``declared``: constraints by entry
+    ``engines``: engine, options (all of them), seed 0 and budget by entry
+    """
+
+    file: SweepFile
+    trainers: Mapping[str, TrainerSettings]
+    declared: Mapping[str, DeclaredConstraints]
+    engines: Mapping[str, RunSettings]
+
+
+def read_sweep_file(path: Path) -> Sweep:
+    """Reads a sweep file and checks every name, option and constraint file in it.
+
+    Raises `SweepFileError` with all mistakes, and `OSError` if the file cannot be read.
+    """
+    lines: dict[Location, int] = {}
+    reader = LinedYaml(str(path), SweepFileError)
+    root = reader.composed(read_text(path, SweepFileError))
+    if root is None:
+        raise SweepFileError(f"{path}:1: empty; want 'corpora', 'models' and 'engines'")
+    content = reader.plain(root, (), lines)
+    if not isinstance(content, dict):
+        raise SweepFileError(f"{path}:1: want keys such as 'corpora', 'models' and 'engines'")
+    try:
+        file = SweepFile.model_validate(content)
+    except ValidationError as error:
+        raise _told(path, lines, problems(error, SweepFile)) from None
+    found = _Checked(path.parent.absolute(), file)
+    if found.mistakes:
+        raise _told(path, lines, iter(found.mistakes))
+    return Sweep(found.placed(), found.trainers, found.declared, found.engines)
+
+
+def _told(path: Path, lines: Mapping[Location, int], mistakes: Iterator[tuple[Location, str]]) -> SweepFileError:
+    return SweepFileError("\n".join(f"{path}:{_line(lines, place)}: {what}" for place, what in mistakes))
+
+
+def _line(lines: Mapping[Location, int], place: Location) -> int:
+    """Line of the innermost part around a place that the file has."""
+    while place and place not in lines:
+        place = place[:-1]
+    return lines.get(place, 1)
+
+
+class _Checked:
+    """A sweep file whose parts are looked up; ``mistakes`` are the places and reasons of those that are not there."""
+
+    def __init__(self, folder: Path, file: SweepFile) -> None:
+        self.folder, self.file = folder, file
+        self.mistakes: list[tuple[Location, str]] = []
+        self.trainers: dict[str, TrainerSettings] = {}
+        self.declared: dict[str, DeclaredConstraints] = {}
+        self.engines: dict[str, RunSettings] = {}
+        for name, model in file.models.items():
+            self._check_model(name, model)
+        for name, constraints in file.constraints.items():
+            self._check_constraints(name, constraints)
+        for name, engine in file.engines.items():
+            self._check_engine(name, engine)
+        try:
+            check_measures(file.measures)
+        except UsageError as error:
+            self.mistakes.append((("measures",), str(error)))
+        self._check_cross()
+
+    def placed(self) -> SweepFile:
+        """The file with absolute paths."""
+        file = self.file
+        corpora = {name: self._corpus(corpus) for name, corpus in file.corpora.items()}
+        models = {
+            name: model if model.folder is None else model.model_copy(update={"folder": self._place(model.folder)})
+            for name, model in file.models.items()
+        }
+        constraints = {
+            name: entry.model_copy(update={"files": tuple(map(self._place, entry.files))})
+            for name, entry in file.constraints.items()
+        }
+        return file.model_copy(update={"corpora": corpora, "models": models, "constraints": constraints})
+
+    def _corpus(self, corpus: SweptCorpus) -> SweptCorpus:
+        given = {name: getattr(corpus, name) for name in ("train", "test")}
+        return corpus.model_copy(update={n: p if p is None else self._place(p) for n, p in given.items()})
+
+    def _place(self, given: str) -> str:
+        return given if "://" in given else str(self.folder / Path(given).expanduser())
+
+    def _check_model(self, name: str, model: SweptModel) -> None:
+        place: Location = ("models", name)
+        if model.folder is not None:
+            return
+        untaught = [corpus for corpus, entry in self.file.corpora.items() if entry.train is None]
+        if untaught and all(one.corpus is None for one in self.file.cross):
+            told = f"is trained, but corpus {untaught[0]!r} has no 'train'; give one, or a model 'folder'"
+            self.mistakes.append((place, f"model {name!r} {told}"))
+        try:
+            settings = trainer_named(model.trainer or DEFAULT).settings
+        except UsageError as error:
+            self.mistakes.append(((*place, "trainer"), str(error)))
+            return
+        try:
+            self.trainers[name] = self._with_places(settings.model_validate(model.options))
+        except ValidationError as error:
+            self.mistakes += [((*place, "options", *at), what) for at, what in problems(error, settings)]
+
+    def _with_places(self, settings: TrainerSettings) -> TrainerSettings:
+        """The settings with absolute paths of corpora and files."""
+        placed: dict[str, Any] = {}
+        for name in (*settings.corpora, *settings.files):
+            given = getattr(settings, name)
+            if isinstance(given, tuple | list):
+                placed[name] = tuple(self._place(str(one)) for one in given)
+            elif given is not None:
+                placed[name] = type(given)(self._place(str(given)))
+        return settings.model_copy(update=placed)
+
+    def _check_constraints(self, name: str, entry: SweptConstraints) -> None:
+        place: Location = ("constraints", name)
+        parts = list[DeclaredConstraints]()
+        for number, file in enumerate(entry.files):
+            try:
+                parts.append(load_constraints(self._place(file)))
+            except ConstraintError as error:
+                self.mistakes.append(((*place, "files", number), str(error)))
+            except OSError as error:
+                told = f"constraint file {file}: {error.strerror or error}"
+                self.mistakes.append(((*place, "files", number), told))
+        try:
+            self.declared[name] = DeclaredConstraints(
+                tuple(template for part in parts for template in part.templates),
+                tuple(origin for part in parts for origin in part.origins),
+            )
+        except ConstraintError as error:
+            self.mistakes.append((place, str(error)))
+
+    def _check_engine(self, name: str, engine: SweptEngine) -> None:
+        given = {"engine": engine.engine or name, "options": engine.options}
+        budget = {"work": engine.work, "seconds": engine.seconds}
+        try:
+            self.engines[name] = check_settings(RunSettings.model_validate(given | budget))
+        except UsageError as error:
+            self.mistakes.append((("engines", name), str(error)))
+
+    def _check_cross(self) -> None:
+        known = {
+            "corpus": list(self.file.corpora),
+            "model": list(self.file.models),
+            "constraints": list(self.file.constraints),
+            "engine": list(self.file.engines),
+        }
+        for number, crossing in enumerate(self.file.cross):
+            for axis in AXES:
+                for value in getattr(crossing, axis) or ():
+                    if axis in known and value not in known[axis]:
+                        told = f"no {axis} is called {value!r}{nearest(value, known[axis])}"
+                        self.mistakes.append((("cross", number, axis), told))

@@ -1,0 +1,176 @@
+"""Tables of a sweep: every figure of every cell with its interval, and one axis compared with paired differences.
+
+A comparison looks at many differences at once, so their p-values are adjusted (Holm 1979): none is called better that
+chance would show among so many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from concord.schemas.arrays import Floats
+from concord.schemas.errors import UsageError
+from concord.schemas.names import unknown
+from concord.schemas.sweep import AXES, Cell, CellRow, CellState
+from concord.workers.evaluation.bootstrap import Comparison, Interval, bootstrap_interval, paired_bootstraps
+from concord.workers.evaluation.figures import FIGURES
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.sweeps.results import DRAWS, Marker, Measured, Result, ResultError, Store
+
+LONG = pa.schema(
+    [
+        *((name, pa.string()) for name in ("cell", "key", "corpus", "model", "constraints", "engine")),
+        *((name, pa.int64()) for name in ("fold", "size", "subset", "seed")),
+        *((name, pa.string()) for name in ("state", "measure")),
+        *((name, pa.float64()) for name in ("value", "low", "high")),
+        ("documents", pa.int64()),
+        ("reason", pa.string()),
+    ]
+)
+"""Columns of ``cells.parquet``: a row for each cell and measure, or one for a cell without a result."""
+
+LEVEL = 0.05
+"""Adjusted p-value below which a difference is called significant."""
+
+
+def long_table(cells: Sequence[tuple[Cell, CellRow]], markers: Mapping[str, Marker]) -> pa.Table:
+    """The table of all cells, in their order; ``markers`` are those of results by key."""
+    rows = [row for cell, told in cells for row in _rows(cell, told, markers.get(told.key))]
+    return pa.Table.from_pylist(rows, schema=LONG)
+
+
+def _rows(cell: Cell, told: CellRow, marker: Marker | None) -> Iterator[dict[str, Any]]:
+    head = {**cell._asdict(), "cell": told.name, "key": told.key, "state": told.state.value, "reason": told.reason}
+    if marker is None:
+        yield head
+        return
+    for name, (value, low, high) in marker.figures.items():
+        yield head | {"measure": name, "value": value, "low": low, "high": high, "documents": marker.documents}
+    for name, total in marker.sums.items():
+        yield head | {"measure": name, "value": total, "documents": marker.documents}
+
+
+class Compared(NamedTuple):
+    """A row of a comparison.
+
+    ``others``: coordinates that the row shares with its base, by axis; axes with one value are left out
+    ``value``: value of the axis that is compared
+    ``interval``: the figure; seeds and draws are taken together
+    ``difference``: from the base, on the same documents; None for the base itself
+    ``adjusted``: p-value of the difference among all of the table; None for the base
+    """
+
+    others: Mapping[str, Any]
+    value: Any
+    cells: int
+    documents: int
+    interval: Interval
+    difference: Comparison | None
+    adjusted: float | None
+
+
+def compared(
+    cells: Sequence[tuple[Cell, CellRow]], store: Store, *, figure: str, by: str, against: str | None
+) -> list[Compared]:
+    """Figures by the values of an axis; with ``against``, one of these, paired differences from it.
+
+    Seeds, draws and folds are taken together: counts of a document add up over seeds and draws, and folds are
+    different documents. Raises `UsageError` for an axis, a value or a figure that is not there, and `ResultError`.
+    """
+    if by not in AXES:
+        raise UsageError(unknown("axis", by, AXES))
+    done = [cell for cell, row in cells if row.state is CellState.DONE]
+    keys = {cell: row.key for cell, row in cells}
+    values = list(dict.fromkeys(getattr(cell, by) for cell in done))
+    base = next((value for value in values if str(value) == against), None)
+    if against is not None and base is None:
+        raise UsageError(unknown(by, against, map(str, values)))
+    groups: dict[tuple[tuple[str, Any], ...], dict[Any, list[Cell]]] = {}
+    for cell in done:
+        groups.setdefault(_others(cell, by, done), {}).setdefault(getattr(cell, by), []).append(cell)
+    rows = list[Compared]()
+    for others, found in groups.items():
+        pooled = {value: _pooled([store.read(keys[cell]) for cell in own], figure) for value, own in found.items()}
+        names = sorted({name for counts in pooled.values() for name in counts.names})
+        for value, own in found.items():
+            mine, rival = pooled[value], pooled.get(base) if against is not None else None
+            rng = np.random.default_rng(0)
+            made = FIGURES[figure.partition(".")[2]]
+            interval = bootstrap_interval(mine.table_of(names), made, rng=rng, draws=DRAWS)
+            difference = None
+            if rival is not None and value != base:
+                _check_same(mine, rival)
+                rng = np.random.default_rng(0)
+                pair = rival.table_of(names), mine.table_of(names)
+                difference = paired_bootstraps(*pair, {figure: made}, rng=rng, draws=DRAWS)[figure]
+            rows.append(Compared(dict(others), value, len(own), len(mine.doc_ids), interval, difference, None))
+    return _adjusted(rows)
+
+
+def holm(values: Sequence[float]) -> Floats:
+    """P-values (M,) adjusted for their number, each step down the list of the smallest (Holm 1979)."""
+    order = np.argsort(values, kind="stable")
+    steps = np.array(values, np.float64)[order] * (len(values) - np.arange(len(values)))
+    adjusted = np.empty(len(values))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(steps)) if len(values) else steps
+    return adjusted
+
+
+def _adjusted(rows: Sequence[Compared]) -> list[Compared]:
+    at = [i for i, row in enumerate(rows) if row.difference is not None]
+    chances = holm([row.difference.p_value for row in rows if row.difference is not None])
+    found = dict(zip(at, chances.tolist(), strict=True))
+    return [row._replace(adjusted=found.get(i)) for i, row in enumerate(rows)]
+
+
+TOGETHER = ("fold", "subset", "seed")
+"""Coordinates over which figures are taken together."""
+
+
+def _others(cell: Cell, by: str, done: Sequence[Cell]) -> tuple[tuple[str, Any], ...]:
+    """The coordinates of a cell apart from ``by`` and `TOGETHER`, of those that differ between cells."""
+    names = [name for name in Cell._fields if name != by and name not in TOGETHER]
+    return tuple((n, getattr(cell, n)) for n in names if len({getattr(other, n) for other in done}) > 1)
+
+
+class _Pool(NamedTuple):
+    """Counts (D, R, 3) of the documents of some cells, in order of their ids."""
+
+    doc_ids: tuple[str, ...]
+    names: tuple[str, ...]
+    table: Counts
+
+    def table_of(self, names: Sequence[str]) -> Counts:
+        """(D, K, 3) the counts for K names, which hold all of these."""
+        table = np.zeros((len(self.table), len(names), 3), np.int64)
+        table[:, [names.index(name) for name in self.names]] = self.table
+        return table
+
+
+def _pooled(results: Sequence[Result], figure: str) -> _Pool:
+    """Counts of a measure over results, added up by document. Raises `ResultError` and `UsageError`."""
+    measure, _, name = figure.partition(".")
+    if name not in FIGURES:
+        raise UsageError(unknown("figure", name, FIGURES) + "; want MEASURE.FIGURE, such as spans.f1")
+    found: list[tuple[Result, Measured]] = [(result, result.of(measure)) for result in results]
+    names = sorted({name for _, measured in found for name in measured.names})
+    ids = sorted({doc_id for result in results for doc_id in result.doc_ids})
+    place = {doc_id: i for i, doc_id in enumerate(ids)}
+    table = np.zeros((len(ids), len(names), 3), np.int64)
+    for result, measured in found:
+        rows = np.array([place[doc_id] for doc_id in result.doc_ids], np.int64)
+        columns = np.array([names.index(name) for name in measured.names], np.int64)
+        table[np.ix_(rows, columns)] += measured.table
+    return _Pool(tuple(ids), tuple(names), table)
+
+
+def _check_same(one: _Pool, other: _Pool) -> None:
+    if one.doc_ids != other.doc_ids:
+        raise ResultError(
+            f"cells that are compared have judged other documents ({len(one.doc_ids)} and {len(other.doc_ids)}); "
+            "compare along an axis that keeps the judged documents"
+        )
