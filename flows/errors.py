@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -42,8 +42,8 @@ class SweepFailedError(ReportingError, ShardsError):
     """Some cells of a sweep failed; the others are done, and `report` has the reasons."""
 
     def __init__(self, report: SweepReport) -> None:
-        told = [f"{name}: {reason}" for name, reason in report.failed.items()]
-        super().__init__(failed_message(told, report.cells, of="cells"), report)
+        reasons = reasons_told(report.failed)
+        super().__init__(f"{len(report.failed)} of {report.cells} cells failed: {'; '.join(reasons)}", report)
 
 
 class NothingLabelledError(ReportingError, InputError):
@@ -67,6 +67,15 @@ class PrefectError(ServiceError):
 
 class UnwatchedError(ReportingError, PrefectError):
     """Prefect's API went away while the flow ran. The work is done."""
+
+
+def reasons_told(failed: Mapping[str, str]) -> list[str]:
+    """Each reason once with the number of cells that failed by it and the first of these; at most `NAMED` reasons."""
+    cells: dict[str, list[str]] = {}
+    for name, reason in failed.items():
+        cells.setdefault(reason, []).append(name)
+    told = [f"{names[0]}{f' and {len(names) - 1} more' * (len(names) > 1)}: {why}" for why, names in cells.items()]
+    return told if len(told) <= NAMED else [*told[:NAMED], f"and {len(told) - NAMED} more reasons"]
 
 
 def failed_message(errors: Sequence[str], shards: int, *, of: str = "shards") -> str:

@@ -52,7 +52,7 @@ class SweepRequest(Settings):
 def plan_sweep(file: str, out: str) -> SweepPlan:
     """What a sweep would do; nothing is written. Raises `SweepFileError`, `CorpusError` and `ModelError`."""
     planned, store = _planned(file), Store(Path(out))
-    rows = listed(planned.cells, store, live=_is_live(store.folder))
+    rows = listed(planned.cells, store, live=is_live(store.folder))
     return estimated(planned.cells, store, rows)
 
 
@@ -113,7 +113,7 @@ def _alone(store: Store) -> Iterator[None]:
         yield
 
 
-def _is_live(folder: Path) -> bool:
+def is_live(folder: Path) -> bool:
     """Is a run at work in the folder?"""
     if not (folder / LOCK).is_file():
         return False

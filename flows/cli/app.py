@@ -38,6 +38,7 @@ from concord.flows.cli.import_cli import app as import_app
 from concord.flows.cli.label_cli import label
 from concord.flows.cli.list_cli import app as list_app
 from concord.flows.cli.settings_options import FieldOptions
+from concord.flows.cli.sweep_cli import app as sweep_app
 from concord.flows.cli.tree import CommandTree
 from concord.flows.cli.verified import show_verified
 from concord.flows.environment import PREFECT
@@ -68,6 +69,7 @@ app.add_typer(corpus_app, name="corpus")
 app.command(epilog='Example: concord label --model models/news/ "Ada Lovelace wrote to Charles Babbage."')(label)
 app.add_typer(import_app, name="import")
 app.add_typer(list_app, name="list")
+app.add_typer(sweep_app, name="sweep")
 
 
 def _show_version(*, wanted: bool) -> None:

@@ -21,6 +21,11 @@ def after_agreement(corpus: str, model: str, counts: str) -> list[str]:
     return ["reprocess", "--corpus", corpus, "--model", model, "--constraints", counts, "--out", out]
 
 
+def after_sweep(out: str) -> list[str]:
+    """Results of a sweep are compared along one of its axes."""
+    return ["sweep", "show", out, "--by", "engine"]
+
+
 def after_clusters(clusters: str) -> list[str]:
     """Clusters are looked at by a model; corpus and model stand in capitals, for names of one's own."""
     features = "core+mentions+clusters+entities"

@@ -1,0 +1,110 @@
+"""`concord sweep`: many models, constraints and engines on some corpora. Heavy imports stay inside the commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from concord.flows.cli.arguments import ContextOptions, Json, print_json
+from concord.flows.cli.next_steps import after_sweep, say_next
+from concord.flows.cli.tree import CommandTree
+from concord.flows.progress import say, show
+from concord.schemas.sweep import AXES, SweepReport
+
+app = CommandTree(
+    help="Train, label and measure every combination of models, constraints, engines and seeds that a file names."
+)
+
+File = Annotated[Path, typer.Argument(help="Sweep file (YAML); `docs/sweeps.md` says what it holds.")]
+Folder = Annotated[Path, typer.Argument(help="Folder of a sweep.")]
+
+
+def _show(report: SweepReport) -> None:
+    show(
+        f"{report.done:,} of {report.cells:,} cells done: {report.made:,} now, {report.reused:,} reused; "
+        f"{report.models:,} models trained; {report.cpu_seconds:,.1f} CPU s of engines"
+    )
+    show(f"tables in {report.out}")
+    say_next(after_sweep(report.out))
+
+
+@app.command(epilog="Example: concord sweep run sweep.yaml --out sweeps/cora/", tells=_show, resumes=True)
+def run(
+    file: File,
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for results and models, on a disk that all workers see.")],
+    reuse: Annotated[
+        Path | None, typer.Option(help="Folder of another sweep: results and models of equal content are copied.")
+    ] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try cells again that failed before.")] = False,
+    context: ContextOptions,
+) -> SweepReport:
+    """Do every cell of a sweep file that has no result yet; the same command again does only what is left.
+
+    Cells of one model train it once. A cell that fails is a row with its reason, and the others go on.
+    """
+    from concord.flows.sweep import sweep
+
+    return sweep(
+        str(file),
+        str(out),
+        reuse=None if reuse is None else str(reuse),
+        retry_failed=retry_failed,
+        **context.model_dump(),
+    )
+
+
+@app.command(epilog="Example: concord sweep plan sweep.yaml --out sweeps/cora/")
+def plan(
+    file: File,
+    *,
+    out: Annotated[Path, typer.Option(help="Folder of the sweep, if there is one already.")],
+    as_json: Json = False,
+) -> None:
+    """Say what a sweep would do, and what a change of file, data, model or code has made stale; nothing is run."""
+    from concord.flows.cli.sweep_tables import plan_lines
+    from concord.flows.run_sweep import plan_sweep
+
+    report = plan_sweep(str(file), str(out))
+    if as_json:
+        print_json(report.model_dump_json())
+        return
+    show(*plan_lines(report))
+
+
+@app.command("show", epilog="Example: concord sweep show sweeps/cora/ --by engine --against viterbi")
+def show_results(
+    folder: Folder,
+    *,
+    by: Annotated[str, typer.Option(help=f"Axis whose values are compared: one of {', '.join(AXES)}.")] = "engine",
+    against: Annotated[
+        str | None, typer.Option(help="Value of the axis that the others are compared with, on the same documents.")
+    ] = None,
+    measure: Annotated[
+        str | None, typer.Option(help="MEASURE.FIGURE, such as spans.f1 (default: the first F1 or accuracy).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show the cells of a sweep, and a figure with its 95 % interval by the values of one axis."""
+    from concord.flows.cli.sweep_tables import shown_json, shown_lines, shown_table
+    from concord.flows.commands.sweeps import show_sweep
+
+    found = show_sweep(str(folder), by=by, against=against, measure=measure)
+    if as_json:
+        print_json(shown_json(found))
+        return
+    if found.rows:
+        show(shown_table(found))
+    show(*shown_lines(found))
+
+
+@app.command(epilog="Example: concord sweep log sweeps/cora/ cora/crf/rules/gibbs/seed=0")
+def log(folder: Folder, cell: Annotated[str, typer.Argument(help="Name or key of a cell.")]) -> None:
+    """Show why a cell failed, with the traceback of its worker."""
+    from concord.flows.commands.sweeps import log_of
+
+    failure = log_of(str(folder), cell)
+    say(f"{failure.name}: {failure.reason}")
+    typer.echo(failure.log)

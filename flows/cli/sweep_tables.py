@@ -1,0 +1,94 @@
+"""Sweeps as tables and lines for people."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+
+from concord.flows.cli.plain_tables import figures_table
+from concord.flows.commands.sweeps import Shown
+from concord.flows.errors import reasons_told
+from concord.schemas.sweep import CellRow, CellState, SweepPlan
+from concord.workers.sweeps.tables import LEVEL, Compared
+
+
+def plan_lines(plan: SweepPlan) -> list[str]:
+    """What a sweep would do: cells by state, reasons of stale ones, models, cost."""
+    counts = ", ".join(f"{plan.count(state):,} {state}" for state in CellState if plan.count(state))
+    cost = "unknown before the first cells are done" if plan.cpu_seconds is None else f"about {plan.cpu_seconds:,.0f}"
+    disk = "" if plan.bytes is None else f"; about {plan.bytes / 1e6:,.1f} MB of results"
+    lines = [f"{len(plan.cells):,} cells: {counts}", f"{plan.models:,} models to train; CPU seconds: {cost}{disk}"]
+    stale = Counter(", ".join(row.changed) for row in plan.cells if row.state is CellState.STALE)
+    lines += [f"stale, {number:,} cells: changed {parts}" for parts, number in stale.items()]
+    return lines + _failed(plan.cells)
+
+
+def shown_table(shown: Shown) -> Table:
+    """A figure (per cent) by the values of an axis, with intervals, and differences where there is a base."""
+    axes = list(shown.rows[0].others)
+    changes = [] if shown.against is None else ["change", "from", "to", "p"]
+    table = figures_table(*axes, shown.by, "cells", "documents", shown.figure, "low", "high", *changes)
+    former = shown.rows[0].others
+    for row in shown.rows:
+        if row.others != former:
+            table.add_section()
+        former = row.others
+        given = [_text(row.others[name]) for name in axes]
+        counts = [f"{row.cells:,}", f"{row.documents:,}"]
+        figures = [f"{100 * value:.2f}" for value in row.interval]
+        better = row.adjusted is not None and row.adjusted < LEVEL
+        style = "bold" if better and row.difference is not None and row.difference.difference > 0 else None
+        table.add_row(*given, _text(row.value), *counts, *figures, *(_changes(row) if changes else []), style=style)
+    return table
+
+
+def _changes(row: Compared) -> list[str]:
+    if row.difference is None or row.adjusted is None:
+        return [""] * 4
+    told = row.difference
+    return [*(f"{100 * value:+.2f}" for value in (told.difference, told.low, told.high)), f"{row.adjusted:.3f}"]
+
+
+def _text(value: Any) -> str:
+    return "all" if value is None else str(value)
+
+
+def shown_lines(shown: Shown) -> list[str]:
+    """How many cells are in which state, what intervals and p-values are, and why cells failed."""
+    counts = ", ".join(f"{shown.count(state):,} {state}" for state in CellState if shown.count(state))
+    lines = [f"{len(shown.cells):,} cells: {counts}"]
+    if shown.rows:
+        lines.append(f"{shown.figure} in per cent; low and high: 95 % interval, bootstrap over documents")
+    compared = sum(row.difference is not None for row in shown.rows)
+    if compared:
+        lines.append(f"change: on the same documents; p: adjusted for {compared} differences (Holm)")
+    return lines + _failed([row for _, row in shown.cells])
+
+
+def _failed(rows: Sequence[CellRow]) -> list[str]:
+    """Why cells failed, and where the whole error is."""
+    failed = {row.name: row.reason or "" for row in rows if row.state is CellState.FAILED}
+    lines = [f"failed: {told}" for told in reasons_told(failed)]
+    return [*lines, "`concord sweep log FOLDER CELL` has the whole error of a cell"] if failed else []
+
+
+def shown_json(shown: Shown) -> str:
+    """All of it as JSON."""
+    rows = [
+        {
+            **row.others,
+            shown.by: row.value,
+            "cells": row.cells,
+            "documents": row.documents,
+            **row.interval._asdict(),
+            "difference": None if row.difference is None else row.difference._asdict(),
+            "adjusted": row.adjusted,
+        }
+        for row in shown.rows
+    ]
+    cells = [row.model_dump(mode="json") for _, row in shown.cells]
+    return json.dumps({"figure": shown.figure, "by": shown.by, "against": shown.against, "rows": rows, "cells": cells})

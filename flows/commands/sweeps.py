@@ -1,0 +1,72 @@
+"""What `concord sweep show` and `log` read from the folder of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from concord.flows.run_sweep import is_live
+from concord.schemas.errors import UsageError
+from concord.schemas.names import unknown
+from concord.schemas.sweep import Cell, CellRow, CellState
+from concord.workers.sweeps.planning import kept, listed
+from concord.workers.sweeps.results import Failure, Store
+from concord.workers.sweeps.tables import Compared, compared
+
+AXIS = "engine"
+"""Axis by which figures are shown where none is named."""
+
+
+class Shown(NamedTuple):
+    """A sweep as it stands: its cells, and one figure by the values of one axis."""
+
+    cells: Sequence[tuple[Cell, CellRow]]
+    figure: str
+    by: str
+    against: str | None
+    rows: Sequence[Compared]
+
+    def count(self, state: CellState) -> int:
+        """Number of cells in a state."""
+        return sum(row.state is state for _, row in self.cells)
+
+
+def show_sweep(folder: str, *, by: str = AXIS, against: str | None = None, measure: str | None = None) -> Shown:
+    """The states of a sweep's cells, and a figure by an axis; ``measure`` is MEASURE.FIGURE, such as spans.f1.
+
+    Without ``measure`` it is the first F1, or accuracy, that the results have. Raises `ResultError` for a folder
+    without a sweep, and `UsageError` for an axis, a value or a figure that is not there.
+    """
+    store = Store(Path(folder).expanduser())
+    planned = kept(store)
+    listing = listed(planned, store, live=is_live(store.folder))
+    cells = [(one.cell, row) for one, row in zip(planned, listing, strict=True)]
+    figure = measure or _figure(store, listing)
+    rows = [] if figure is None else compared(cells, store, figure=figure, by=by, against=against)
+    return Shown(cells, figure or "", by, against, rows)
+
+
+def log_of(folder: str, cell: str) -> Failure:
+    """The last failed attempt at a cell, or at its model, by the cell's name or key.
+
+    Raises `UsageError` for a cell that is not there or has not failed.
+    """
+    store = Store(Path(folder).expanduser())
+    planned = {name: one for one in kept(store) for name in (one.cell.name, one.key)}
+    if cell not in planned:
+        raise UsageError(unknown("cell", cell, [name for name in planned if "/" in name][:20]))
+    failures = store.failures()
+    found = failures.get(planned[cell].key) or failures.get(planned[cell].model.key)
+    if found is None:
+        raise UsageError(f"cell {cell!r} has not failed")
+    return found
+
+
+def _figure(store: Store, listing: Sequence[CellRow]) -> str | None:
+    """The first F1, or accuracy, of the first result; None where there is no result."""
+    done = next((row for row in listing if row.state is CellState.DONE), None)
+    if done is None:
+        return None
+    figures = list(store.read_marker(done.key).figures)
+    return next((name for end in (".f1", ".accuracy", "") for name in figures if name.endswith(end)), None)
