@@ -15,7 +15,7 @@ from concord.schemas.visible import visible_json
 
 
 class Declared(Settings):
-    """What answers should keep beside the model: files of constraints, and the label consistency."""
+    """Constraints beside the model: files of declared ones, and its label consistency."""
 
     constraints: Annotated[
         list[Path] | None, typer.Option(help="YAML file of constraints; may be given many times.")

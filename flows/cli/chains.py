@@ -1,4 +1,4 @@
-"""Do the sampler's chains mix? Several on each document, from random labellings, compared."""
+"""Diagnosis of the sampler's chains: several on each document, from random labellings, compared."""
 
 from __future__ import annotations
 
@@ -37,7 +37,16 @@ LEVELS = "▁▂▃▄▅▆▇█"
 
 
 class ChainsRequest(Settings):
-    """One diagnosis, as the command line gives it."""
+    """One diagnosis, as the command line gives it.
+
+    ``corpus``, ``model``: places
+    ``doc_id``: the one document (None: the first ``documents``)
+    ``chains``: number of chains of a document
+    ``options``: options of the engine gibbs, as NAME=VALUE
+    ``constraints``: YAML files, added to the label consistency of the model (``consistency``)
+    ``seed``: seed of the random numbers
+    ``context``: MLflow, whose registry may have the model
+    """
 
     corpus: str
     model: str
@@ -52,10 +61,10 @@ class ChainsRequest(Settings):
 
 
 def diagnose_chains(request: ChainsRequest) -> ChainsReport:
-    """`workers.inference.sampling.diagnostics.diagnose` on one document, or on the first ``documents`` of a corpus.
+    """Report of `workers.inference.sampling.diagnostics.diagnose` on one document, or on the first ones of a corpus.
 
-    ``options`` are those of the engine gibbs. Raises `OptionError`, `CorpusError` where the document is
-    not there, and what reading corpus, model and constraints raises.
+    Raises `OptionError`, `CorpusError` where the document is not there, and the errors of reading corpus, model and
+    constraints.
     """
     beside_flags(request.options, {"chains": Flag("--chains", str(request.chains))})
     config = parse_options(request.options, GibbsSettings, owner="engine gibbs", defaults={"sweeps": PLAIN_SWEEPS})
@@ -103,7 +112,7 @@ def _diagnosed(document: Document, problem: Problem, config: GibbsSettings, chai
 
 
 def chains_table(report: ChainsReport) -> Table:
-    """A line a document, the worst mixed first: split R̂, effective samples, flips a sweep, objectives in nats."""
+    """Table of documents, the worst mixed first: split R̂, effective samples, flips a sweep, objectives in nats."""
     table = figures_table("document", "tokens", "R̂", "samples", "flips", "best", "Viterbi")
     for row in sorted(report.documents, key=lambda row: -row.split_rhat):
         figures = (f"{row.effective_samples:,.0f}", f"{row.flips:.2f}", f"{row.best:,.3f}", f"{row.viterbi:,.3f}")
@@ -113,7 +122,7 @@ def chains_table(report: ChainsReport) -> Table:
 
 
 def chains_line(report: ChainsReport) -> str:
-    """How many documents mixed, and by what measure."""
+    """Number of documents that mixed, and the measure."""
     kept = report.chains * (report.sweeps - report.sweeps // 2)
     return (
         f"{report.mixed} of {len(report.documents)} documents mixed (split R̂ below {report.rhat_limit:g}); "
@@ -122,7 +131,7 @@ def chains_line(report: ChainsReport) -> str:
 
 
 def picture(row: DocumentChains) -> list[str]:
-    """The objective of each chain from its first sweep to its last, a line a chain, on one scale (nats)."""
+    """Objectives of the chains over their sweeps, a line a chain, on one scale (nats)."""
     traces = [_means(np.array(chain)) for chain in row.objective]
     low, high = min(float(t.min()) for t in traces), max(float(t.max()) for t in traces)
     steps = max(high - low, 1e-12) / (len(LEVELS) - 1)

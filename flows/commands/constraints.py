@@ -1,4 +1,4 @@
-"""A constraint file on a corpus: which documents, which labels, which model."""
+"""A constraint file on a corpus: `concord constraints check` and `explain`."""
 
 from __future__ import annotations
 
@@ -26,14 +26,19 @@ from concord.workers.models.model import local_scores, score_column
 
 
 class EngineChoice(NamedTuple):
-    """An engine by its name, its ``options`` as NAME=VALUE, and the seed of its random numbers."""
+    """An engine by name.
+
+    ``engine``: its name
+    ``options``: its options, as NAME=VALUE
+    ``seed``: seed of its random numbers
+    """
 
     engine: str
     options: Sequence[str]
     seed: int
 
     def decoder(self) -> Decoder:
-        """The engine, ready. Raises `OptionError`, `EngineError`."""
+        """The engine, ready for use. Raises `OptionError`, `EngineError`."""
         settings = parse_options(self.options, solver_named(self.engine).settings, owner=f"engine {self.engine}")
         return Decoder(self.engine, settings, self.seed)
 
@@ -48,10 +53,10 @@ def check_file(
     conflict_documents: int,
     context: RunContext,
 ) -> CheckReport:
-    """`workers.audit.auditing.check` on the first ``documents`` documents of a corpus.
+    """Report of `workers.audit.auditing.check` on the first ``documents`` documents of a corpus.
 
-    Without a model the labels are those of the corpus' gold. Raises `OptionError`, `EngineError`, and what
-    reading corpus, model and file raises.
+    Without a model the labels are those of the corpus's gold. Raises `OptionError`, `EngineError`, and the errors of
+    reading corpus, model and file.
     """
     decoder = choice.decoder()
     constraints = load_constraints(file)
@@ -74,9 +79,9 @@ def check_file(
 def explain_document(
     file: Path, corpus: str, doc_id: str, choice: EngineChoice, *, model: str, context: RunContext
 ) -> Explanation:
-    """`workers.audit.auditing.explain` on one document of a corpus.
+    """Report of `workers.audit.auditing.explain` on one document of a corpus.
 
-    Raises `CorpusError` where the document is not there, `OptionError`, `EngineError`, and what reading raises.
+    Raises `CorpusError` where the document is not there, `OptionError`, `EngineError`, and the errors of reading.
     """
     decoder = choice.decoder()
     opened = open_model(model, context).model
@@ -86,7 +91,7 @@ def explain_document(
 
 
 def gold_labels(corpus: str, shards: Sequence[Shard]) -> LabelSet:
-    """The labels of the whole corpus: a rare one need not be among the first documents."""
+    """Labels of the whole corpus, since the first documents may lack a rare one. Raises `CorpusError` without gold."""
     names: set[str] = set()
     rejected: list[Reject] = []
     for shard in shards:

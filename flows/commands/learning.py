@@ -1,4 +1,4 @@
-"""Penalties learned from the errors of a model: what `concord constraints weigh --penalty learned` does."""
+"""Penalties learned from the errors of a model: `concord constraints weigh --penalty learned`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DIGITS = 3
 
 
 class WeightsReport(NamedTuple):
-    """The weights of soft rows by name, those that got none at 0, and how they came about."""
+    """Weights of soft rows by name, 0 for those that got none, and the report of their learning."""
 
     weights: Mapping[str, float]
     report: LearningReport
@@ -45,10 +45,10 @@ def learned_on(
     seed: int,
     context: RunContext,
 ) -> WeightsReport:
-    """Learns from models that are trained as ``model`` was, each on a part of the corpus; ``penalty`` is for messages.
+    """Weights learned from models that are trained as ``model`` was, each on a part of the corpus.
 
-    Raises `PenaltyError` for a model that no trainer here made and a figure that is not there, and what reading and
-    training raise.
+    ``penalty`` is for messages. Raises `PenaltyError` for a model that no trainer here made and an unknown figure, and
+    the errors of reading and training.
     """
     check_figure(settings.measure, settings.figure)
     made = as_trained(model, context, why=f"--penalty {penalty}")
@@ -83,14 +83,14 @@ def learned_on(
 
 
 def check_figure(measure: str, figure: str) -> None:
-    """Raises `PenaltyError` for a figure that a measure does not have, and what `check_measures` raises."""
+    """Raises `PenaltyError` for a figure that a measure does not have, and the errors of `check_measures`."""
     check_measures([measure])
     if figure not in MEASURES[measure].figures:
         raise PenaltyError(unknown(f"figure of measure {measure}", figure, MEASURES[measure].figures))
 
 
 class AsTrained(NamedTuple):
-    """How a model was trained: the trainer's name, the trainer, and its settings."""
+    """Training of a model: the trainer's name, the trainer, and its settings."""
 
     name: str
     trainer: Trainer
@@ -98,9 +98,9 @@ class AsTrained(NamedTuple):
 
 
 def as_trained(model: str, context: RunContext, *, why: str) -> AsTrained:
-    """How a model was trained; ``why`` is what trains models of its kind.
+    """Training of an existing model; ``why``, for messages, is what trains models of its kind.
 
-    Raises `PenaltyError` for a model that no trainer here made, and what opening raises.
+    Raises `PenaltyError` for a model that no trainer here made, and the errors of opening.
     """
     manifest = parse_manifest(open_model(model, context).folder / MANIFEST)
     name = str(manifest.training.get("trainer"))

@@ -1,4 +1,4 @@
-"""Constraints mined from gold on Ray: what `concord constraints mine` writes."""
+"""Constraints mined from gold on Ray: `concord constraints mine`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,16 @@ from concord.workers.storage.files import write_whole
 
 
 class GoldCorpus(NamedTuple):
-    """A corpus with gold labels, in shards of so many ``documents``, on a cluster that counts them."""
+    """A corpus with gold labels, on a cluster that counts it.
+
+    ``running``: the cluster
+    ``shards``: shards of the corpus
+    ``labels``: labels of the corpus
+    ``seed``: seed of the random numbers
+    ``text``: how raw text is read
+    ``documents``: number of documents of each shard
+    ``validation``: which documents are held out
+    """
 
     running: Cluster
     shards: Sequence[Shard]
@@ -76,19 +85,26 @@ class GoldCorpus(NamedTuple):
     validation: Validation = Validation.RANDOM
 
     def held_out(self, share: float) -> HeldOut:
-        """Such a share of the documents."""
+        """The held-out documents, such a share of all."""
         return HeldOut.of(self.shards, self.documents, share, self.validation)
 
     def counted(self, task: Task[Shard, P, M], parts: P, *, title: str) -> list[M]:
-        """What `count_all` counts, and raises."""
+        """Results of `count_all`. Raises its errors."""
         return count_all(self.running, task, self.shards, parts, title=title)
 
 
 class MinedRules(NamedTuple):
-    """What a method finds: rules and the constraints that say them, in such a share of documents, and how.
+    """Result of a method of mining.
 
-    ``notes`` are sentences about rules, by name; ``documents`` with gold are those that were looked at, and the
-    ``rejected`` rows those that could not be read.
+    ``rules``: the rules that hold
+    ``constraints``: the constraints that say them
+    ``documents``, ``with_gold``: documents that were read, and those with gold labels
+    ``rejected``: rows that could not be read
+    ``candidates``, ``significant``: rules that were tried, and those beyond chance
+    ``held_out``: share of the documents that the rules were tried on
+    ``notes``: sentences about rules, by name
+    ``unsaid``: rules that no constraint says, with the reason
+    ``remarks``: sentences for the head of the file
     """
 
     rules: Sequence[Tried]
@@ -104,7 +120,7 @@ class MinedRules(NamedTuple):
     remarks: tuple[str, ...] = ()
 
     def held(self, too_large: Mapping[str, TooLarge]) -> MinedRules:
-        """Without the rules whose constraints are too large for a document, which then no constraint says."""
+        """The same without the rules whose constraints are too large for a document; these are unsaid."""
         left = tuple(unsaid_report(one, too_large[one.name].reason) for one in self.rules if one.name in too_large)
         rules = [one for one in self.rules if one.name not in too_large]
         constraints = self.constraints.only(one.name for one in rules)
@@ -112,7 +128,7 @@ class MinedRules(NamedTuple):
 
 
 def by_counting(gold: GoldCorpus, settings: MiningSettings) -> MinedRules:
-    """Every rule of some kinds over all fields, counted."""
+    """Counted rules of some kinds, over all fields."""
     parts = RulesParts(gold.labels, settings.orders, gold.seed, gold.text)
     counts = RuleCounts.merge(gold.counted(RULES, parts, title="counting rules"))
     every = candidates(counts, gold.labels)
@@ -154,7 +170,12 @@ def by_logic(gold: GoldCorpus, settings: LogicSettings) -> MinedRules:
 
 
 class Method(NamedTuple):
-    """A way to mine, the same in this process, and its options."""
+    """A way to mine.
+
+    ``find``: the way on a cluster
+    ``here``: the same in this process
+    ``settings``: class of its options
+    """
 
     find: Callable[[GoldCorpus, Any], MinedRules]
     here: MineHere
@@ -170,7 +191,7 @@ METHODS: dict[str, Method] = {
 
 
 def method_named(name: str) -> Method:
-    """An entry of `METHODS`. Raises `UsageError`."""
+    """Entry of `METHODS`. Raises `UsageError`."""
     if name not in METHODS:
         raise UsageError(unknown("method of mining", name, METHODS))
     return METHODS[name]
@@ -188,8 +209,15 @@ UNHELD = "--validation says which documents judge rules, and none do: give --mod
 class MineRequest(Settings):
     """One mining, as the command line gives it.
 
-    ``out`` gets the rules that help models trained as ``model`` was, or all that hold (``write_all``); its list is
-    empty where there is none. ``validation`` says which documents judge (none: random ones).
+    ``corpus``: place of the corpus
+    ``out``: file for the rules that help, or for all that hold; its list may be empty
+    ``method``, ``penalty``: by name
+    ``model``: model whose training the judging models share (None: none is judged)
+    ``write_all``: whether all rules that hold are written
+    ``validation``: which documents judge (None: random ones)
+    ``seed``: seed of the random numbers
+    ``text``: how raw text is read
+    ``context``: the Ray that counts, and MLflow, whose registry may have the model
     """
 
     corpus: str
@@ -260,7 +288,7 @@ def mine(request: MineRequest, settings: KeptSettings) -> MineReport:
 def _written(
     holding: DeclaredConstraints, rules: Sequence[_Weighed], judgement: JudgementReport | None, *, write_all: bool
 ) -> tuple[DeclaredConstraints, dict[str, str]]:
-    """The constraints of the file, and the comment above each."""
+    """Constraints of the file, and the comment above each."""
     comments = {rule.report.name: rule.comment for rule in rules}
     helping = {} if judgement is None else {rule.name: rule for rule in judgement.rules}
     comments |= {name: f"{comments[name]}; {_help(rule)}" for name, rule in helping.items()}
@@ -278,7 +306,7 @@ def _help(rule: HelpfulRule) -> str:
 
 
 def _verdict(judgement: JudgementReport | None) -> Iterator[str]:
-    """What the head of a file says of a judgement."""
+    """Sentences on a judgement for the head of a file."""
     if judgement is not None:
         yield judgement.sentence
 
@@ -290,14 +318,14 @@ def _labels(corpus: str, counts: CorpusCounts) -> LabelSet:
 
 
 class _Weighed(NamedTuple):
-    """A rule as the file and the report have it."""
+    """A rule in the report, and its comment in the file."""
 
     report: MinedRule
     comment: str
 
 
 def _counted(penalty: str) -> Penalty:
-    """A penalty that counts alone decide. Raises `PenaltyError`."""
+    """The penalty of that name, which counts alone decide. Raises `PenaltyError` for any other."""
     cost = penalty_named(penalty)
     if cost.by is not By.COUNTS:
         raise PenaltyError(f"{penalty} needs a model: mine without it, then weigh the file that is mined")

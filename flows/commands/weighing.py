@@ -1,4 +1,4 @@
-"""What the constraints of a file should cost, counted on a corpus and tuned on held-out documents."""
+"""Weights of a file's constraints, counted on a corpus and tuned on held-out documents: `concord constraints weigh`."""
 
 from __future__ import annotations
 
@@ -43,11 +43,16 @@ from concord.workers.storage.files import write_whole
 
 
 class WeighRequest(Settings):
-    """One weighing, as the command line gives it; ``options`` of the penalty are NAME=VALUE.
+    """One weighing, as the command line gives it.
 
-    ``out`` is the same file with the weights. ``model`` and ``held_out`` are what the weights are tuned with, a
-    ``model`` alone says how those are trained whose errors they are learned from, and ``validation`` (none: random
-    ones) which documents judge these. Where ``context`` has an address of MLflow, a run there keeps the weights.
+    ``file``, ``corpus``: places of the constraints, and of the corpus that they are counted on
+    ``penalty``, ``options``: the penalty by name, and its options as NAME=VALUE
+    ``out``: new file, the same constraints with the weights (None: none is written)
+    ``model``, ``held_out``: model and corpus that tune the weights; a model alone: the one whose training the models
+        share that weights are learned from
+    ``validation``: which documents judge these (None: random ones)
+    ``seed``: seed of the random numbers
+    ``context``: MLflow; a run there keeps the weights where its address is given
     """
 
     file: Path
@@ -63,10 +68,10 @@ class WeighRequest(Settings):
 
 
 def weigh_file(request: WeighRequest) -> WeighReport:
-    """The weights of a file's constraints counted on a corpus.
+    """Report of the weights of a file's constraints, counted on a corpus.
 
-    Raises `PenaltyError`, `OptionError`, `OutputError`, `CorpusError` where no document has gold labels, and what
-    reading corpora, model and file and tracking raise.
+    Raises `PenaltyError`, `OptionError`, `OutputError`, `CorpusError` where no document has gold labels, and the errors
+    of reading corpora, model and file and of tracking.
     """
     file, corpus, model, out = request.file, request.corpus, request.model, request.out
     cost = penalty_named(request.penalty)
@@ -125,7 +130,7 @@ def weigh_file(request: WeighRequest) -> WeighReport:
 
 
 def _check_given(cost: Penalty, request: WeighRequest) -> None:
-    """Raises `PenaltyError` where a penalty is given what it does not take, or not what it does."""
+    """Raises `PenaltyError` where a penalty gets what it does not take, or lacks what it needs."""
     if request.validation is not None and cost.by is not By.ERRORS:
         learned = " or ".join(name for name, penalty in PENALTIES.items() if penalty.by is By.ERRORS)
         raise PenaltyError(f"--validation is for --penalty {learned}; no other one is judged by parts of the corpus")
@@ -142,9 +147,9 @@ def _check_given(cost: Penalty, request: WeighRequest) -> None:
 
 
 def _tuned(request: WeighRequest, constraints: DeclaredConstraints, settings: TunedSettings) -> TuningReport:
-    """The factors of the families, on documents that neither counts nor the model have seen.
+    """Factors of the families, on documents that neither the counts nor the model have seen.
 
-    Raises `CorpusError` without gold labels, and what reading raises.
+    Raises `CorpusError` without gold labels, and the errors of reading.
     """
     assert request.model is not None
     assert request.held_out is not None
@@ -180,7 +185,7 @@ def _tuned(request: WeighRequest, constraints: DeclaredConstraints, settings: Tu
 def _tracked(
     report: WeighReport, request: WeighRequest, shards: Sequence[Shard], settings: PenaltySettings
 ) -> WeighReport:
-    """The report once MLflow has it."""
+    """The report with its run in MLflow."""
     # It takes seconds to import.
     from concord.flows.runfolder.runfolder import dataset_digest
     from concord.flows.tracking.tracking import PENALTIES_FILE, Outcome, Tracking
@@ -198,7 +203,11 @@ def _tracked(
 
 @dataclass
 class _Gold:
-    """The batches of a corpus that have gold labels; counts documents with and without, and rows that are rejects."""
+    """Batches of a corpus that have gold labels.
+
+    ``documents``, ``without``: documents read so far with gold, and without
+    ``rejected``: rows that are rejects
+    """
 
     shards: Sequence[Shard]
     progress: Callable[[int], None]
