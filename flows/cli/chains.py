@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from rich.table import Table
 from rich.text import Text
 
 from concord.flows.cli.plain_tables import figures_table
+from concord.flows.commands.requests import ChainsRequest
 from concord.flows.given import Flag, beside_flags
 from concord.flows.options import OptionError, parse_options
 from concord.flows.progress import meter
-from concord.flows.run_context import RunContext
 from concord.flows.sources import find_document, first_documents, open_constraints, open_model
 from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch, Document
 from concord.schemas.problem import Problem
 from concord.schemas.reports import ChainsReport, DocumentChains
-from concord.schemas.settings import Settings
 from concord.workers.corpus.plan import plan
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.inference.core.prepared import Prepared
@@ -36,49 +35,30 @@ PICTURE_WIDTH = 60
 LEVELS = "▁▂▃▄▅▆▇█"
 
 
-class ChainsRequest(Settings):
-    """One diagnosis, as the command line gives it.
+def diagnose_chains(
+    request: ChainsRequest, options: Sequence[str], constraints: Sequence[str], *, consistency: bool
+) -> ChainsReport:
+    """Report of `workers.inference.sampling.diagnostics.diagnose` on one document, or on the first ones of a corpus.
 
-    ``corpus``, ``model``: places
-    ``doc_id``: the one document (None: the first ``documents``)
-    ``chains``: number of chains of a document
     ``options``: options of the engine gibbs, as NAME=VALUE
     ``constraints``: YAML files, added to the label consistency of the model (``consistency``)
-    ``seed``: seed of the random numbers
-    ``context``: MLflow, whose registry may have the model
-    """
-
-    corpus: str
-    model: str
-    doc_id: str | None
-    documents: int
-    chains: int
-    options: tuple[str, ...]
-    constraints: tuple[str, ...]
-    consistency: bool
-    seed: int
-    context: RunContext
-
-
-def diagnose_chains(request: ChainsRequest) -> ChainsReport:
-    """Report of `workers.inference.sampling.diagnostics.diagnose` on one document, or on the first ones of a corpus.
 
     Raises `OptionError`, `CorpusError` where the document is not there, and the errors of reading corpus, model and
     constraints.
     """
-    beside_flags(request.options, {"chains": Flag("--chains", str(request.chains))})
-    config = parse_options(request.options, GibbsSettings, owner="engine gibbs", defaults={"sweeps": PLAIN_SWEEPS})
+    beside_flags(options, {"chains": Flag("--chains", str(request.chains))})
+    config = parse_options(options, GibbsSettings, owner="engine gibbs", defaults={"sweeps": PLAIN_SWEEPS})
     if config.sweeps < 8:
         raise OptionError(f"--set sweeps={config.sweeps}: a diagnostic needs at least 8 sweeps")
     opened = open_model(request.model, request.context)
-    declared = open_constraints(opened, request.constraints, consistency=request.consistency)
+    declared = open_constraints(opened, constraints, consistency=consistency)
     scores = score_column(opened.model)
-    if request.doc_id is None:
+    if request.doc is None:
         shards = plan(request.corpus, scores=scores)
         total = min(request.documents, sum(shard.rows for shard in shards))
         batches: Iterator[Batch] = first_documents(shards, request.documents)
     else:
-        total, batches = 1, iter([Batch.of([find_document(request.corpus, request.doc_id, scores=scores)])])
+        total, batches = 1, iter([Batch.of([find_document(request.corpus, request.doc, scores=scores)])])
     found: list[DocumentChains] = []
     with meter("sampling", total) as bar:
         for batch in batches:

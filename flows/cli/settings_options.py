@@ -93,7 +93,7 @@ def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
-        default=field.get_default(call_default_factory=True),
+        default=inspect.Parameter.empty if field.is_required() else field.get_default(call_default_factory=True),
         annotation=Annotated[field.annotation, option or _described(name, field)],
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from concord.flows.apart import check_file_place
@@ -11,22 +10,22 @@ from concord.flows.cluster.cluster import Cluster, cluster
 from concord.flows.cluster.counting import M, P, count_all
 from concord.flows.commands.judging import Miner, judged_beside
 from concord.flows.commands.learning import DIGITS, as_trained, check_figure
+from concord.flows.commands.requests import MineRequest
 from concord.flows.jobs import corpus_place, folder_place
 from concord.flows.progress import meter
-from concord.flows.run_context import HERE, RunContext
 from concord.flows.sources import read_documents
 from concord.schemas.audit import HelpfulRule, JudgementReport, MinedRule, MineReport, UnsaidClause
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.labels import LabelSet
 from concord.schemas.names import unknown
-from concord.schemas.settings import Settings, TextSettings, Validation
+from concord.schemas.settings import TextSettings, Validation
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import with_weights
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.constraints.templates.template import TooLarge
 from concord.workers.corpus.plan import plan
-from concord.workers.corpus.shards import DEFAULT_TEXT, Shard
+from concord.workers.corpus.shards import Shard
 from concord.workers.evaluation.corpus_counts import CorpusCounts
 from concord.workers.learning.mining.logic.clauses import ClauseCounts, OpeningCounts
 from concord.workers.learning.mining.logic.kept import found_by, kept_clauses, remarks_on, tried, unsaid_report, written
@@ -206,43 +205,18 @@ UNJUDGED = (
 UNHELD = "--validation says which documents judge rules, and none do: give --model FOLDER"
 
 
-class MineRequest(Settings):
-    """One mining, as the command line gives it.
-
-    ``corpus``: place of the corpus
-    ``out``: file for the rules that help, or for all that hold; its list may be empty
-    ``method``, ``penalty``: by name
-    ``model``: model whose training the judging models share (None: none is judged)
-    ``write_all``: whether all rules that hold are written
-    ``validation``: which documents judge (None: random ones)
-    ``seed``: seed of the random numbers
-    ``text``: how raw text is read
-    ``context``: the Ray that counts, and MLflow, whose registry may have the model
-    """
-
-    corpus: str
-    out: Path
-    method: str = "counting"
-    penalty: str = "odds"
-    model: str | None = None
-    write_all: bool = False
-    validation: Validation | None = None
-    seed: int = 0
-    text: TextSettings = DEFAULT_TEXT
-    context: RunContext = HERE
-
-
 def mine(request: MineRequest, settings: KeptSettings) -> MineReport:
     """Mines the rules of a corpus with gold labels into a file, the same for any number of workers.
 
-    ``settings`` are those of the method. Raises `UsageError` for a method that is not there, where neither model nor
-    ``write_all`` is given and where nothing is judged, `PenaltyError`, `CorpusError` where no document has gold labels,
-    `ShardsError` where a shard failed, `ClusterError`, and what reading corpus and model, training and writing raise.
+    ``settings`` are those of the method. Raises `UsageError` for a method that is not there, where neither a model nor
+    ``all`` is given and where nothing is judged, `PenaltyError`, `CorpusError` where no document has gold labels,
+    `ShardsError` where a shard failed, `ClusterError`, and the errors of reading corpus and model, training and
+    writing.
     """
     out, model, text = request.out, request.model, request.text
     folder_place(str(out))
     check_file_place(out, [request.corpus, model])
-    if model is None and not request.write_all:
+    if model is None and not request.all:
         raise UsageError(UNJUDGED)
     cost, way = _counted(request.penalty), method_named(request.method)
     if request.validation is not None and model is None and not way.holds_out:
@@ -267,7 +241,7 @@ def mine(request: MineRequest, settings: KeptSettings) -> MineReport:
         labelled = [document for document in documents if document.labels is not None]
         miner = Miner(way.here, MiningWay(gold.labels, settings, cost, request.seed, chosen))
         judgement = judged_beside(learner, labelled, holding, miner)
-    kept, comments = _written(holding, weighed, judgement, write_all=request.write_all)
+    kept, comments = _written(holding, weighed, judgement, write_all=request.all)
     remarks = [*found.remarks, *(one.sentence for one in found.unsaid), *_verdict(judgement)]
     write_whole(out, constraints_text(kept, comments, remarks).encode())
     return MineReport(

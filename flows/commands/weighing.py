@@ -11,15 +11,15 @@ from typing import cast
 from concord.flows.apart import check_file_place
 from concord.flows.commands.constraints import gold_labels
 from concord.flows.commands.learning import DIGITS, check_figure, learned_on
+from concord.flows.commands.requests import WeighRequest
 from concord.flows.jobs import run_tags
 from concord.flows.options import parse_options
 from concord.flows.progress import meter
-from concord.flows.run_context import HERE, RunContext
 from concord.flows.sources import open_model, read_documents
 from concord.schemas.audit import CountedWeight, TuningReport, WeighReport
 from concord.schemas.document import Batch
 from concord.schemas.errors import CorpusError
-from concord.schemas.settings import Settings, Validation
+from concord.schemas.settings import Validation
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
@@ -42,40 +42,15 @@ from concord.workers.models.model import score_column
 from concord.workers.storage.files import write_whole
 
 
-class WeighRequest(Settings):
-    """One weighing, as the command line gives it.
-
-    ``file``, ``corpus``: places of the constraints, and of the corpus that they are counted on
-    ``penalty``, ``options``: the penalty by name, and its options as NAME=VALUE
-    ``out``: new file, the same constraints with the weights (None: none is written)
-    ``model``, ``held_out``: model and corpus that tune the weights; a model alone: the one whose training the models
-        share that weights are learned from
-    ``validation``: which documents judge these (None: random ones)
-    ``seed``: seed of the random numbers
-    ``context``: MLflow; a run there keeps the weights where its address is given
-    """
-
-    file: Path
-    corpus: str
-    penalty: str
-    options: tuple[str, ...]
-    out: Path | None
-    model: str | None = None
-    held_out: str | None = None
-    validation: Validation | None = None
-    seed: int = 0
-    context: RunContext = HERE
-
-
-def weigh_file(request: WeighRequest) -> WeighReport:
-    """Report of the weights of a file's constraints, counted on a corpus.
+def weigh_file(file: Path, request: WeighRequest, options: Sequence[str]) -> WeighReport:
+    """Report of the weights of a file's constraints, counted on a corpus; the penalty's ``options`` are NAME=VALUE.
 
     Raises `PenaltyError`, `OptionError`, `OutputError`, `CorpusError` where no document has gold labels, and the errors
     of reading corpora, model and file and of tracking.
     """
-    file, corpus, model, out = request.file, request.corpus, request.model, request.out
+    corpus, model, out = request.corpus, request.model, request.out
     cost = penalty_named(request.penalty)
-    settings = parse_options(request.options, cost.settings, owner=f"penalty {request.penalty}")
+    settings = parse_options(options, cost.settings, owner=f"penalty {request.penalty}")
     _check_given(cost, request)
     if out is not None:
         check_file_place(out, [file, corpus, request.held_out, model])
@@ -126,7 +101,7 @@ def weigh_file(request: WeighRequest) -> WeighReport:
         out=None if out is None else str(out),
         mlflow_run=None,
     )
-    return report if request.context.tracking is None else _tracked(report, request, shards, settings)
+    return report if request.context.tracking is None else _tracked(report, file.name, request, shards, settings)
 
 
 def _check_given(cost: Penalty, request: WeighRequest) -> None:
@@ -183,14 +158,14 @@ def _tuned(request: WeighRequest, constraints: DeclaredConstraints, settings: Tu
 
 
 def _tracked(
-    report: WeighReport, request: WeighRequest, shards: Sequence[Shard], settings: PenaltySettings
+    report: WeighReport, name: str, request: WeighRequest, shards: Sequence[Shard], settings: PenaltySettings
 ) -> WeighReport:
     """The report with its run in MLflow."""
     # It takes seconds to import.
     from concord.flows.runfolder.runfolder import dataset_digest
     from concord.flows.tracking.tracking import PENALTIES_FILE, Outcome, Tracking
 
-    corpus, name = request.corpus, request.file.name
+    corpus = request.corpus
     with Tracking(request.context.tracking).run(f"{name} · {report.penalty}", tags=run_tags(job="weigh")) as run:
         run.params({"constraints": name, "corpus": corpus, "penalty": report.penalty} | settings.model_dump())
         run.dataset(name=corpus, digest=dataset_digest(shards), source=corpus, context="weigh")
