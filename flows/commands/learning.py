@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from concord.flows.commands.requests import WeighRequest
 from concord.flows.progress import meter
 from concord.flows.run_context import RunContext
 from concord.flows.sources import open_model, read_documents
@@ -34,25 +35,17 @@ class WeightsReport(NamedTuple):
     report: LearningReport
 
 
-def learned_on(
-    corpus: str,
-    model: str,
-    constraints: DeclaredConstraints,
-    settings: LearnedSettings,
-    *,
-    penalty: str,
-    validation: Validation,
-    seed: int,
-    context: RunContext,
-) -> WeightsReport:
-    """Weights learned from models that are trained as ``model`` was, each on a part of the corpus.
+def learned_on(request: WeighRequest, constraints: DeclaredConstraints, settings: LearnedSettings) -> WeightsReport:
+    """Weights learned from models that are trained as the request's model was, each on a part of the corpus.
 
-    ``penalty`` is for messages. Raises `PenaltyError` for a model that no trainer here made and an unknown figure, and
-    the errors of reading and training.
+    Raises `PenaltyError` for a model that no trainer here made and an unknown figure, and the errors of reading and
+    training.
     """
+    assert request.model is not None
+    validation = request.validation or Validation.RANDOM
     check_figure(settings.measure, settings.figure)
-    made = as_trained(model, context, why=f"--penalty {penalty}")
-    documents, _ = read_documents(plan(corpus), gold=True)
+    made = as_trained(request.model, request.context, why=f"--penalty {request.penalty}")
+    documents, _ = read_documents(plan(request.corpus), gold=True)
     labelled = [document for document in documents if document.labels is not None]
     with meter("training models of the folds", None):
         unseen = Unseen.of(labelled, made.trainer.train, made.settings, settings.folds, validation)
@@ -63,7 +56,7 @@ def learned_on(
             bar.advance(note=f"rate {done.rate:g}, pass {done.passes}{there}")
 
         bound = constraints.bind(unseen.labels)
-        found = learn_weights(unseen, bound, settings, validation=validation, seed=seed, progress=show)
+        found = learn_weights(unseen, bound, settings, validation=validation, seed=request.seed, progress=show)
     weights = {name: round(nats, DIGITS) for name, nats in found.weights.items()}
     report = LearningReport(
         validation=validation,

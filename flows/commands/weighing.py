@@ -19,7 +19,6 @@ from concord.flows.sources import open_model, read_documents
 from concord.schemas.audit import CountedWeight, TuningReport, WeighReport
 from concord.schemas.document import Batch
 from concord.schemas.errors import CorpusError
-from concord.schemas.settings import Validation
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
@@ -48,12 +47,12 @@ def weigh_file(file: Path, request: WeighRequest, options: Sequence[str]) -> Wei
     Raises `PenaltyError`, `OptionError`, `OutputError`, `CorpusError` where no document has gold labels, and the errors
     of reading corpora, model and file and of tracking.
     """
-    corpus, model, out = request.corpus, request.model, request.out
+    corpus, out = request.corpus, request.out
     cost = penalty_named(request.penalty)
     settings = parse_options(options, cost.settings, owner=f"penalty {request.penalty}")
     _check_given(cost, request)
     if out is not None:
-        check_file_place(out, [file, corpus, request.held_out, model])
+        check_file_place(out, [file, corpus, request.held_out, request.model])
     constraints, shards = load_constraints(file), plan(corpus)
     labels = gold_labels(corpus, shards)
     constraints.bind(labels)
@@ -62,20 +61,11 @@ def weigh_file(file: Path, request: WeighRequest, options: Sequence[str]) -> Wei
         gold = _Gold(shards, bar.advance)
         counts = count_rows(constraints, gold, labels)
     weights = {name: count.weight(cost, settings) for name, count in counts.items()}
-    tuned = None
+    tuned = learned = None
     if cost.by is By.FACTORS:
         tuned = _tuned(request, with_weights(constraints, weights), cast("TunedSettings", settings))
-    learned = None
-    if cost.by is By.ERRORS:
-        assert model is not None
-        errors = cast("LearnedSettings", settings)
-        learned = learned_on(
-            *(corpus, model, constraints, errors),
-            penalty=request.penalty,
-            validation=request.validation or Validation.RANDOM,
-            seed=request.seed,
-            context=request.context,
-        )
+    elif cost.by is By.ERRORS:
+        learned = learned_on(request, constraints, cast("LearnedSettings", settings))
     factors = {} if tuned is None else tuned.factors
     family = families(constraints)
     rows = [
