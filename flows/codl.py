@@ -1,4 +1,4 @@
-"""Constraint-driven learning on a cluster: a pool labelled again and again, and a model learned from it each time."""
+"""Constraint-driven learning on a cluster: cycles of labelling a pool and learning a model from it."""
 
 from __future__ import annotations
 
@@ -30,15 +30,17 @@ def codl(
     workers: int | None = None,
     tracking: str | None = None,
 ) -> CodlReport:
-    """Learns a model of a labelled ``corpus``, and on from a ``pool``, whose labels are not looked at.
+    """Learns a model from a labelled ``corpus``, and on from a ``pool``, whose labels are not read.
 
-    ``constraints`` is a YAML file of declared constraints, none for semi-supervised learning; ``held_out`` a labelled
-    corpus that every cycle is measured on. ``labelling`` says how the pool is decoded; of its ``n_best`` labellings all
-    count. ``tune`` chooses `CodlSettings.gamma` by cross-validation over the labelled documents, see
-    `flows.codl_tuning`, and ``validation`` says which of them judge (none: random ones). The same call again goes on
-    where it stopped.
+    ``constraints``: YAML file of declared constraints (None: semi-supervised learning)
+    ``held_out``: labelled corpus that every cycle is measured on
+    ``settings``: options of the learning (None: `CodlSettings` as it is)
+    ``tune``: chooses `CodlSettings.gamma` by cross-validation over the labelled documents, see `flows.codl_tuning`
+    ``validation``: which of them judge (None: random ones)
+    ``labelling``: how the pool is decoded; all of its ``n_best`` labellings count
+    ``shard_bytes``, ``ray``, ``workers``, ``tracking``: as in `flows.reprocess.reprocess`
 
-    Raises `TrainingError`, and what `flows.reprocess.reprocess` raises.
+    The same call again goes on where it stopped. Raises `TrainingError`, and the errors of `flows.reprocess.reprocess`.
     """
     chosen = settings or CodlSettings()
     if chosen.em == "soft" and not labelling.n_best:

@@ -1,4 +1,4 @@
-"""What flows raise beside the errors of their parts. Nothing heavy is imported for it."""
+"""Errors of flows, beside those of their parts. Importing them imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RunFolderError(InputError):
 
 
 class ReportingError(Exception):
-    """Base of errors of work that was done all the same, or in part; ``report`` is what would have come back."""
+    """Base of errors after work that was done, at least in part; ``report`` is what the call would have returned."""
 
     def __init__(self, message: str, report: Any) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class ReportingError(Exception):
 class ShardsFailedError(ReportingError, ShardsError):
     """Some shards failed; the others are done, and the same call tries the failed ones again.
 
-    ``report`` is of the whole run; its ``errors`` say of each failed shard which rows it has and why it failed.
+    ``report`` is of the whole run; its ``errors`` name the rows of each failed shard and the reason.
     """
 
     def __init__(self, report: RunReport) -> None:
@@ -79,13 +79,13 @@ def reasons_told(failed: Mapping[str, str]) -> list[str]:
 
 
 def failed_message(errors: Sequence[str], shards: int, *, of: str = "shards") -> str:
-    """How many of so many shards, or other units, failed, and why the first `NAMED` of them did."""
+    """Number of failed shards, or other units, of all, and the reasons of the first `NAMED`."""
     more = [f"and {len(errors) - NAMED} more"] if len(errors) > NAMED else []
     return f"{len(errors)} of {shards} {of} failed: {'; '.join([*errors[:NAMED], *more])}"
 
 
 def faults(error: ValidationError) -> str:
-    """What pydantic found, in one line."""
+    """Errors of a pydantic validation, in one line."""
     return "; ".join(
         ": ".join(filter(None, (".".join(map(str, e["loc"])), e["msg"].removeprefix("Value error, "))))
         for e in error.errors()

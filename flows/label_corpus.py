@@ -1,4 +1,4 @@
-"""A corpus labelled: what `flows.reprocess` does, shard by shard, resumed where it stopped, tracked in MLflow."""
+"""Labelling of a corpus, the work of `flows.reprocess`: shard by shard, resumed where it stopped, tracked in MLflow."""
 
 from __future__ import annotations
 
@@ -64,7 +64,14 @@ if TYPE_CHECKING:
 
 
 class LabelRequest(Settings):
-    """One run, as the command line and Prefect give it."""
+    """One run, as the command line and Prefect give it.
+
+    ``corpus``, ``model``, ``out``: places, as `flows.reprocess` has them
+    ``settings``: how each document is decoded
+    ``constraints``: YAML files, added to the label consistency of the model (``consistency``)
+    ``shard_bytes``: size of a shard, in bytes of text
+    ``context``: the Ray and the MLflow of the run
+    """
 
     corpus: str
     model: str
@@ -77,9 +84,9 @@ class LabelRequest(Settings):
 
 
 def label_corpus(request: LabelRequest) -> RunReport:
-    """One corpus: plan, resume, label on Ray, publish where all shards are done, track.
+    """Labels one corpus: plan, resume, label on Ray, publish where all shards are done, track.
 
-    Where all of it is done, and a run has told MLflow so, neither Ray nor MLflow are imported.
+    Neither Ray nor MLflow is imported where all shards are done and MLflow has the run.
     """
     started = time.monotonic()
     out = Path(request.out)
@@ -99,7 +106,15 @@ def label_corpus(request: LabelRequest) -> RunReport:
 
 
 class _LabelJob(NamedTuple):
-    """A request with all that is read before anything is done; ``damages`` say why parts of the corpus cannot be."""
+    """A request, and all that is read before work begins.
+
+    ``request``: the request, its text settings with the tokenizer that cuts
+    ``opened``: the model
+    ``constraints``: the constraints, bound to the model's labels
+    ``key``: what decides the output of a shard
+    ``shards``: the shards of the corpus
+    ``damages``: errors of the parts of the corpus that cannot be read
+    """
 
     request: LabelRequest
     opened: OpenModel
@@ -110,7 +125,7 @@ class _LabelJob(NamedTuple):
 
     @classmethod
     def of(cls, request: LabelRequest) -> _LabelJob:
-        """Raises what reading model, constraints and corpus raises."""
+        """The job of a request. Raises the errors of reading model, constraints and corpus."""
         opened = open_model(request.model, request.context)
         constraints = open_constraints(opened, request.constraints, consistency=request.consistency)
         text = cutting(opened, request.settings.text)
@@ -125,7 +140,7 @@ class _LabelJob(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Of all that a tracked run is told."""
+        """Hex digest of everything that MLflow gets of the run."""
         told = [dataset_digest(self.shards), *map(str, sorted(_params(self).items()))]
         return hashlib.sha256("\0".join(told).encode()).hexdigest()
 
@@ -154,7 +169,7 @@ def _label_tracked(job: _LabelJob, done: dict[str, ShardMarker], started: float)
 
 
 def _published(job: _LabelJob, done: Mapping[str, ShardMarker]) -> ShardReport:
-    """Shows the run to readers."""
+    """Counts of the run, which readers can see from now on."""
     out = Path(job.request.out)
     write_sources(out, _sources(job.request))
     publish(out, job.key, job.shards, done)
@@ -166,7 +181,7 @@ def _merged(job: _LabelJob, done: Mapping[str, ShardMarker]) -> ShardReport:
 
 
 def weights_of(constraints: ConstraintSet) -> dict[str, float]:
-    """MLflow's figures of what is soft: nats, and the interval where counts are known."""
+    """MLflow's figures of the soft constraints: weights in nats, and their intervals where counts are known."""
     figures: dict[str, float] = {}
     for known in known_weights(constraints):
         ends = {"": known.weight, "/low": known.low, "/high": known.high}
@@ -175,7 +190,7 @@ def weights_of(constraints: ConstraintSet) -> dict[str, float]:
 
 
 def _sources(request: LabelRequest) -> Sources:
-    """What the run is made from, by absolute paths."""
+    """Sources of the run, by absolute paths."""
     registered = request.model.startswith(REGISTRY)
     return Sources(
         corpus=request.corpus,
@@ -189,9 +204,9 @@ def _sources(request: LabelRequest) -> Sources:
 def _failure(
     report: RunReport, shards: Sequence[Shard], done: Mapping[str, ShardMarker]
 ) -> ShardsFailedError | NothingLabelledError | None:
-    """What the run has to raise at its end, if anything: failed shards, or a corpus of rejects alone.
+    """Error that the run raises at its end, if any: failed shards, or a corpus of rejects alone.
 
-    The first of some rejects is told.
+    Of some rejects among answers the first is shown.
     """
     if report.errors:
         return ShardsFailedError(report)
@@ -218,7 +233,14 @@ def _conclude(report: RunReport, run: Run, outcome: Outcome, tracking: Tracking,
 
 
 class _Work(NamedTuple):
-    """What this call did: shards now and before, tokens now, wall-clock time, workers' time, failures."""
+    """What this call did.
+
+    ``done``, ``skipped``: shards that were labelled now, and before
+    ``tokens``: tokens that were labelled now
+    ``wall``: wall-clock seconds of the labelling
+    ``seconds``: seconds of the workers, by step
+    ``errors``: messages of the failed shards
+    """
 
     done: int = 0
     skipped: int = 0
@@ -295,13 +317,13 @@ def metrics_of(report: ShardReport) -> dict[str, float]:
 
 
 def totals(counts: CountsByName) -> dict[str, int]:
-    """CountsByName summed over their names, by kind."""
+    """Sums of the counts over their names, by kind."""
     kinds = sorted({kind for row in counts.values() for kind in row})
     return {kind: sum(row.get(kind, 0) for row in counts.values()) for kind in kinds}
 
 
 def _scores(prefix: str, measure: str, rows: CountsByName) -> dict[str, float]:
-    """Figures of a measure, and F1 of each name; those of spans, which every run has, without the measure's name."""
+    """Figures of a measure and F1 of each name, under the measure's name; spans, which every run has, without it."""
     counts = MatchCounts.from_dict(rows)
     start = prefix if measure == "spans" else f"{prefix}{measure}/"
     scores = {f"{start}{name}": value for name, value in measure_figures(measure, counts).items()}

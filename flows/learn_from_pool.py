@@ -1,8 +1,8 @@
-"""Constraint-driven learning on a cluster: a pool labelled again and again, and a model learned from it each time.
+"""Constraint-driven learning on a cluster: cycles of labelling a pool and learning a model from it.
 
 The output folder has a folder for each cycle, `cycle-00` and on: `model`, `constraints.yaml`, the pool's `labels` and
 the held-out corpus's (`held-out`), each the output of a run as `reprocess` makes it, and `cycle.json`, written last.
-What was killed goes on in the middle of its cycle, and ends with the same bytes.
+A killed learning goes on in the middle of its cycle, and ends with the same bytes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,17 @@ TUNED = "gamma.json"
 
 
 class LearnRequest(Settings):
-    """One learning, as the command line and Prefect give it."""
+    """One learning, as the command line and Prefect give it.
+
+    ``corpus``, ``pool``, ``out``: places of the labelled corpus, of the pool and of the cycles
+    ``constraints``: YAML file of declared constraints (None: semi-supervised learning)
+    ``held_out``: labelled corpus that every cycle is measured on
+    ``settings``: options of the learning
+    ``tune``, ``validation``: whether gamma is chosen by cross-validation, and which documents judge it
+    ``labelling``: how the pool is decoded
+    ``shard_bytes``: size of a shard, in bytes of text
+    ``context``: the Ray and the MLflow of the cycles
+    """
 
     corpus: str
     pool: str
@@ -71,21 +81,21 @@ class LearnRequest(Settings):
 
 
 class CycleDone(Figures):
-    """A cycle that is done; ``key`` is a digest of all that decided it."""
+    """A finished cycle; ``key`` is the digest of everything that decided it."""
 
     key: str
     cycle: Cycle
 
 
 class TrialsDone(Figures):
-    """The trials of shares that are done; ``key`` as in `CycleDone`."""
+    """Finished trials of shares; ``key`` as in `CycleDone`."""
 
     key: str
     trials: tuple[GammaTrial, ...]
 
 
 def learn(request: LearnRequest) -> CodlReport:
-    """Reads both corpora, and goes through the cycles; one learning a folder at a time, or `RunFolderError`."""
+    """Reads both corpora and runs the cycles. Raises `RunFolderError` where another learning has the folder."""
     out, started = Path(request.out), time.monotonic()
     make_folder(out)
     with locked(out / LOCK, out):
@@ -117,7 +127,18 @@ def learn(request: LearnRequest) -> CodlReport:
 
 
 class _LearnJob(NamedTuple):
-    """What all cycles share."""
+    """What all cycles share.
+
+    ``request``: the request
+    ``tracking``, ``run``: MLflow, and the run that the cycles' runs belong to
+    ``learner``: what learns a model from the labelled documents and the pool
+    ``weights``: weights of the constraints, if there are any
+    ``pool``: documents of the pool
+    ``rejected``: rejects of both corpora
+    ``trials``: trials of gamma, if it was tuned
+    ``tokenizer``: tokenizer of the labelled corpus
+    ``key``: digest of everything that decides a cycle
+    """
 
     request: LearnRequest
     tracking: Tracking
@@ -132,7 +153,7 @@ class _LearnJob(NamedTuple):
 
     @classmethod
     def open(cls, request: LearnRequest, tracking: Tracking, run: Run) -> _LearnJob:
-        """Reads everything. Raises `TrainingError`, `ConstraintError`, and what reading a corpus raises."""
+        """The job of a request. Raises `TrainingError`, `ConstraintError`, and the errors of reading a corpus."""
         places = {"training": request.corpus, "pool": request.pool, "held-out": request.held_out}
         shards = {context: plan(place) for context, place in places.items() if place is not None}
         (documents, bad), (pool, worse) = (
@@ -161,11 +182,11 @@ class _LearnJob(NamedTuple):
         return cls(request, tracking, run, learner, weights, pool, bad + worse, trials, tokenizer, key)
 
     def folder(self, number: int) -> Path:
-        """Of a cycle."""
+        """Folder of a cycle."""
         return Path(self.request.out) / f"cycle-{number:02d}"
 
     def cycles(self) -> Iterator[Cycle]:
-        """Each cycle when it is done, those of earlier calls at once."""
+        """Cycles, each when it is done; those of earlier calls at once."""
         for number in range(self.request.settings.cycles + 1):
             found = _read(self.folder(number) / MARKER, self.key)
             cycle = self._again(number) if found is None else found
@@ -174,7 +195,7 @@ class _LearnJob(NamedTuple):
                 return
 
     def _again(self, number: int) -> Cycle:
-        """One cycle, whole."""
+        """One cycle, from its beginning."""
         folder = self.folder(number)
         make_folder(folder)
         name = f"cycle {number}"
@@ -190,7 +211,7 @@ class _LearnJob(NamedTuple):
         return cycle
 
     def _label(self, number: int, corpus: str, out: Path) -> RunReport:
-        """A corpus labelled with the model and constraints of the cycle before ``number``."""
+        """Run that labels a corpus with the model and constraints of the cycle before ``number``."""
         folder = self.folder(number - 1)
         return label_corpus(
             Labelling(
@@ -206,7 +227,7 @@ class _LearnJob(NamedTuple):
         )
 
     def _learn(self, number: int, labelled: RunReport | None) -> Cycle:
-        """Writes the cycle's model and constraints, learned from the pool where it was ``labelled``."""
+        """The cycle; its model and constraints, learned from the ``labelled`` pool if there is one, are written."""
         folder, learner, weights = self.folder(number), self.learner, self.weights
         ways = [] if labelled is None else self._ways(number)
         parts = learner.learned(ways) if ways else learner.first
@@ -223,7 +244,7 @@ class _LearnJob(NamedTuple):
         return Cycle(number=number, changed=moved, penalty=labelled.penalty, certified=labelled.certified)
 
     def _ways(self, number: int) -> list[LearningWay]:
-        """What a cycle's run says of the pool. Raises `RunFolderError` where it lacks a document."""
+        """Labellings of the pool by a cycle's run. Raises `RunFolderError` where a document is missing."""
         place, encode = self.folder(number) / POOL, self.learner.labels.encode
         found: dict[str, Ranked] = {}
         for table in published(str(place)).tables(FOLDER, PREDICTIONS):
@@ -247,7 +268,7 @@ def _trials(
     constraints: DeclaredConstraints | None,
     key: str,
 ) -> tuple[GammaTrial, ...]:
-    """Those of an earlier call that asked for the same, or of now; none where nothing is tuned."""
+    """Trials of gamma, those of an earlier call if it asked for the same; none without `tune`."""
     if not request.tune:
         return ()
     place = Path(request.out) / TUNED
@@ -261,14 +282,14 @@ def _trials(
 
 
 def _key(request: LearnRequest, digests: Mapping[str, str], constraints: str, settings: Settings) -> str:
-    """Hex digest of all that decides what a cycle makes; how many there are decides nothing there."""
+    """Hex digest of everything that decides a cycle's output; the number of cycles decides nothing there."""
     given = [settings.model_dump_json(), request.labelling.model_dump_json()]
     parts = [str(sorted(digests.items())), constraints, *given, code_digest()]
     return hashlib.sha256("\x00".join(parts).encode()).hexdigest()
 
 
 def _read(path: Path, key: str) -> Cycle | None:
-    """A cycle that is done, by a call that asked for the same."""
+    """A finished cycle of a call that asked for the same; None without one."""
     if not path.is_file():
         return None
     done = CycleDone.model_validate_json(path.read_bytes())
@@ -276,7 +297,7 @@ def _read(path: Path, key: str) -> Cycle | None:
 
 
 def _settled(cycle: Cycle, settings: CodlSettings) -> bool:
-    """Nothing moves any more, and the model is that of the cycle before as nearly as was asked for."""
+    """Whether fewer of the pool's labels changed than was asked for."""
     return cycle.changed is not None and cycle.changed < settings.change
 
 
@@ -303,7 +324,7 @@ def _params(request: LearnRequest) -> dict[str, object]:
 
 
 def _line(cycle: Cycle) -> str:
-    """A cycle for people."""
+    """A cycle in one line, for people."""
     parts = [
         "of labelled documents alone" if cycle.changed is None else f"{cycle.changed:.2%} of labels changed",
         *([] if cycle.penalty is None else [f"penalty {cycle.penalty:,.0f} nats, {cycle.certified:.1%} certified"]),

@@ -1,9 +1,8 @@
 """Settings of memory-based n-grams chosen by wrapped progressive sampling: trials on Ray, kept as they end.
 
-Trials go to one pool of workers, a sample at a time, those together whose distances are the same. What each comes to is
-a line of a file beside the model, so that a search that was killed goes on where it was, and ends with the same choice.
-A sample is a child run in MLflow with a table of its trials; a run for each trial would take MLflow longer than most
-trials take.
+Trials go to one pool of workers, a sample at a time, those of the same distances together. The tally of each is a line
+of a file beside the model, so that a killed search goes on where it was, and ends with the same choice. A sample is a
+child run in MLflow with a table of its trials; a run for each trial would take MLflow longer than most trials take.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ TrialWork = Callable[[Sequence[TrialGroup]], Iterator[Done[TrialGroup, list[Tria
 
 
 class Kept:
-    """Trials that have ended: a file with a line for each, of a search that its first line is the digest of."""
+    """File of finished trials, a line each; its first line is the digest of their search."""
 
     def __init__(self, out: Path, corpus: str, settings: TrigramSettings) -> None:
-        """Takes what an earlier call has left beside the folder ``out``, if it is of the same search.
+        """Takes the trials of an earlier call beside the folder ``out``, if they are of the same search.
 
-        ``corpus`` is the digest of the documents. Raises `TrainingError` where nothing is to be searched, and
+        ``corpus`` is the digest of the documents. Raises `TrainingError` where there is nothing to search, and
         `OutputError`.
         """
         self._path = _file_of(out)
@@ -57,7 +56,7 @@ class Kept:
         write_whole(self._path, "".join(f"{line}\n" for line in lines).encode())
 
     def add(self, trial: TrialGroup, tallies: Sequence[TrialTally]) -> None:
-        """Raises `OutputError`."""
+        """Adds a group of trials. Raises `OutputError`."""
         told = dict(zip(trial.names, tallies, strict=True))
         self.tallies |= told
         with writing(self._path), self._path.open("a") as file:
@@ -65,7 +64,7 @@ class Kept:
 
 
 def forget(out: Path) -> None:
-    """The model is in its folder, and the trials are no more needed. Raises `OutputError`."""
+    """Removes the file of trials, which a finished model needs no more. Raises `OutputError`."""
     path = _file_of(out)
     with writing(path):
         path.unlink(missing_ok=True)
@@ -77,7 +76,7 @@ def _file_of(out: Path) -> Path:
 
 
 def _whole_lines(path: Path) -> list[str]:
-    """Of a file that a kill, or a full disk, may have ended in the middle of a line."""
+    """Complete lines of a file that a kill or a full disk may have cut off."""
     if not path.is_file():
         return []
     return [line[:-1] for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
@@ -92,7 +91,7 @@ def choose(
     kept: Kept,
     told: Callable[[SampleRound, SampleRow, Sequence[TrigramSettings]], None],
 ) -> tuple[TrigramSettings, list[SampleRow]]:
-    """Settings for what is not given of what is searched, and the samples; ``told`` hears of each.
+    """The best settings, and a row for each sample; ``told`` gets each sample.
 
     A trial remembers at most ``largest`` tokens, None for all. Raises `TrainingError`, `ShardsError` where a trial
     failed, `ClusterError` and `OutputError`.
@@ -115,7 +114,7 @@ def choose(
 def _tallies(
     every: Sequence[TrigramSettings], work: TrialWork, kept: Kept, tokens: int, numbers: Sequence[int]
 ) -> Mapping[int, TrialTally]:
-    """Those of an earlier call, and the others on Ray. Raises `ShardsError`."""
+    """Tallies by number: those of an earlier call, and the others made on Ray. Raises `ShardsError`."""
     names = {number: name_of(every[number], tokens) for number in numbers}
     todo = [every[number] for number, name in names.items() if name not in kept.tallies]
     groups, errors = [TrialGroup(tuple(group), tokens) for group in together(todo)], list[str]()
@@ -147,7 +146,7 @@ def _row(made: SampleRound, best: TrigramSettings) -> SampleRow:
 
 
 def _line(row: SampleRow) -> str:
-    """A sample for people."""
+    """A sample in one line, for people."""
     return (
         f"{row.tokens:,} tokens: {row.tried} settings tried, {row.left} left; {row.accuracy:.2%} of classes right, "
         f"{row.default:.2%} by default; {row.seconds:,.1f} CPU s"
@@ -157,7 +156,7 @@ def _line(row: SampleRow) -> str:
 def track(
     tracking: Tracking, tags: Mapping[str, str], made: SampleRound, row: SampleRow, every: Sequence[TrigramSettings]
 ) -> None:
-    """A child run for a sample. Raises `TrackingError`."""
+    """Tracks a sample as a child run. Raises `TrackingError`."""
     table = [
         {**chosen_of(every[number]), "right": tally.right, "seconds": round(tally.seconds, 3)}
         for number, tally in made.tallies.items()

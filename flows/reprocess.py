@@ -29,11 +29,15 @@ def reprocess(
 ) -> RunReport:
     """Labels every document of ``corpus`` with ``model`` into the folder ``out``.
 
-    ``model`` is a folder or ``models:/NAME@ALIAS``; ``constraints`` are YAML files, added to the
-    label consistency trained with the model (``consistency``). ``settings`` say how each document is decoded;
-    a mapping is validated. ``shard_bytes`` of text make a shard; another size cuts other shards, which are
-    done anew. ``ray`` is the address of a cluster, none for this machine. The same call again does only what is
-    not done yet.
+    ``model``: folder, or ``models:/NAME@ALIAS``
+    ``settings``: how each document is decoded; a mapping is validated
+    ``constraints``: YAML files, added to the label consistency trained with the model (``consistency``)
+    ``shard_bytes``: size of a shard, in bytes of text; another size cuts other shards, which are done anew
+    ``ray``: address of a cluster (None: this machine)
+    ``workers``: number of Ray actors (None: one for each CPU)
+    ``tracking``: MLflow tracking URI (None: as the environment says)
+
+    The same call again does only what is not done yet.
 
     Raises `ShardsFailedError` where shards failed, after the others are done, `NothingLabelledError` where
     every document is a reject, and `UntrackedError` where MLflow was gone at the end; all have the report. Other errors

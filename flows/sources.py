@@ -27,7 +27,7 @@ from concord.workers.models.saved_consistency import saved_consistency
 
 
 class OpenModel(NamedTuple):
-    """A model that is ready, and the folder it was read from."""
+    """A model ready for use, and the folder it was read from."""
 
     model: Model
     folder: Path
@@ -48,7 +48,7 @@ def open_model(reference: str, context: RunContext = HERE) -> OpenModel:
 
 
 def cutting(opened: OpenModel, text: TextSettings) -> TextSettings:
-    """How raw text is cut for a model: by the tokenizer that is asked for, else by the one that it states.
+    """Settings of raw text with the tokenizer that cuts it: the one asked for, or else the one that the model states.
 
     Either way its version is named. Raises `TokenizerError`, and `UsageError` where one is asked for and the model
     has a function of its own.
@@ -63,7 +63,7 @@ def cutting(opened: OpenModel, text: TextSettings) -> TextSettings:
 
 
 def open_constraints(opened: OpenModel, files: Sequence[str], *, consistency: bool) -> Separable:
-    """The label consistency trained with the model (unless switched off), and what the files declare or have counted.
+    """Constraints of a model: its label consistency (unless switched off), and those of files, declared or counted.
 
     Raises `ConstraintError`, `AgreementFileError` and `OSError`.
     """
@@ -85,14 +85,14 @@ def check_columns(
 ) -> None:
     """Raises `CorpusError` for the first file without a token column that the model or the constraints read.
 
-    ``source`` is what the user calls the model.
+    ``source`` is the user's name of the model.
     """
     for file in dict.fromkeys(shard.file for shard in shards):
         check_there(file_columns(file, text), file.path, model=model, constraints=constraints, source=source)
 
 
 def check_there(there: Sequence[str], place: str, *, model: Model, constraints: ConstraintSet, source: str) -> None:
-    """Raises `CorpusError` where what is at ``place`` has other token columns, ``there``, than are read."""
+    """Raises `CorpusError` where a column that is read is not among the token columns ``there`` of a place."""
     needs = [
         (
             f"the model {source}",
@@ -113,10 +113,10 @@ def check_there(there: Sequence[str], place: str, *, model: Model, constraints: 
 def read_documents(
     shards: Sequence[Shard], *, text: TextSettings = DEFAULT_TEXT, gold: bool = False
 ) -> tuple[list[Document], int]:
-    """All documents that can be read, and how many cannot, the first of which is told.
+    """Documents that can be read, and the number of those that cannot; the first of these is shown.
 
-    Raises `CorpusError` where there are rejects alone, or, where ``gold`` labels are needed, no file has the column of
-    labels, and what reading raises.
+    Raises `CorpusError` where there are only rejects, or, where ``gold`` labels are needed, no file has the column of
+    labels, and the errors of reading.
     """
     if gold:
         _check_gold(shards, text)
@@ -147,7 +147,7 @@ def _check_gold(shards: Sequence[Shard], text: TextSettings) -> None:
 
 
 def find_document(corpus: str, doc_id: str, *, scores: ScoreColumn | None = None) -> Document:
-    """The document with that id. Raises `CorpusError` where it is not there, and what reading raises."""
+    """Document of that id. Raises `CorpusError` where it is not there, and the errors of reading."""
     ids: list[str] = []
     for shard in plan(corpus, scores=scores):
         batch, _ = read_batch(shard)
@@ -158,7 +158,7 @@ def find_document(corpus: str, doc_id: str, *, scores: ScoreColumn | None = None
 
 
 def first_documents(shards: Sequence[Shard], documents: int) -> Iterator[Batch]:
-    """The corpus up to so many documents. Raises what reading raises."""
+    """Batches of the first ``documents`` of a corpus. Raises the errors of reading."""
     left = documents
     for shard in shards:
         batch, _ = read_batch(shard)
@@ -169,7 +169,7 @@ def first_documents(shards: Sequence[Shard], documents: int) -> Iterator[Batch]:
 
 
 def first_document(shards: Sequence[Shard], text: TextSettings, model: Model) -> Document | None:
-    """The first one that can be read as the model's, to compile kernels on; None where no shard can be read."""
+    """First document that the model can read, to compile kernels on; None where no shard can be read."""
     for shard in shards:
         try:
             batch, _ = read_batch(shard, text=text, tokenizer=text_tokenizer(model))

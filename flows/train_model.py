@@ -1,4 +1,4 @@
-"""What `flows.train` does: a model, and the label consistency that is tuned on documents it has not seen."""
+"""Training, the work of `flows.train`: a model, and the label consistency tuned on documents it has not seen."""
 
 from __future__ import annotations
 
@@ -54,7 +54,18 @@ from concord.workers.storage.scratch import scratch_folder
 
 
 class TrainRequest(Settings):
-    """One training, as the command line and Prefect give it."""
+    """One training, as the command line and Prefect give it.
+
+    ``corpus``, ``out``: places
+    ``trainer``, ``settings``: the trainer by its name, and its options
+    ``tune``: whether options that are not given are chosen by trials
+    ``consistency``: whether label consistency is learned
+    ``held_out_share``: fraction of the documents that tune it
+    ``validation``: which documents judge what is chosen
+    ``register_as``, ``alias``: name and alias in MLflow's registry; no name: not registered
+    ``largest_sample``: most tokens that a trial on Ray learns from (None: all)
+    ``context``: Ray for trials, and MLflow
+    """
 
     corpus: str
     out: str
@@ -71,7 +82,11 @@ class TrainRequest(Settings):
 
 
 class _Choice(NamedTuple):
-    """The settings to train with, and by what they were chosen, if they were."""
+    """Settings to train with, and the trials they were chosen by, if any.
+
+    ``trials``: one for each setting, by cross-validation
+    ``samples``: one row a sample, by progressive sampling
+    """
 
     settings: TrainerSettings
     trials: Sequence[Trial[TrainerSettings]] = ()
@@ -79,7 +94,7 @@ class _Choice(NamedTuple):
 
 
 def check_search(request: TrainRequest) -> None:
-    """Raises `TrainingError` where Ray is asked for that nothing needs."""
+    """Raises `TrainingError` where Ray or a sample is asked for and no trial runs on Ray."""
     asked = (request.context.ray, request.context.workers, request.largest_sample)
     if asked != (None, None, None) and not (request.tune and _tunes(request) is Tunes.SAMPLES):
         able = " or ".join(name for name, trainer in TRAINERS.items() if trainer.tunes is Tunes.SAMPLES)
@@ -87,12 +102,12 @@ def check_search(request: TrainRequest) -> None:
 
 
 def _tunes(request: TrainRequest) -> Tunes:
-    """How settings that are not given are chosen."""
+    """Way in which the trainer's missing options are chosen."""
     return trainer_named(request.trainer).tunes
 
 
 def train_model(request: TrainRequest) -> TrainReport:
-    """Reads, tunes, trains, saves, tracks and registers; one training a folder at a time, or `RunFolderError`."""
+    """Reads, tunes, trains, saves, tracks and registers. Raises `RunFolderError` where another one has the folder."""
     out = Path(request.out)
     check_model_place(out)
     target = Path(os.path.realpath(out))
@@ -135,7 +150,7 @@ def _train(request: TrainRequest, out: Path) -> TrainReport:
 
 
 def _choose(request: TrainRequest, documents: Sequence[Document], corpus: str, tracking: Tracking, run: Run) -> _Choice:
-    """What is not given, where that is asked for; ``corpus`` is the digest of the documents."""
+    """Settings with what was not given chosen, if that is asked for; ``corpus`` is the digest of the documents."""
     settings = request.settings
     if not request.tune:
         return _Choice(settings)
@@ -152,7 +167,7 @@ def _choose(request: TrainRequest, documents: Sequence[Document], corpus: str, t
 
 
 def _select(request: TrainRequest, documents: Sequence[Document]) -> list[Trial[TrainerSettings]]:
-    """Cross-validates what is not given."""
+    """Trials of the settings that were not given, by cross-validation."""
     with meter("cross-validation", None) as bar:
 
         def show(trial: Trial[TrainerSettings]) -> None:
@@ -164,7 +179,7 @@ def _select(request: TrainRequest, documents: Sequence[Document]) -> list[Trial[
 
 
 def _tune(request: TrainRequest, documents: Sequence[Document]) -> Tuned:
-    """Learns costs from all documents, and scales from those a model for tuning has not seen."""
+    """Label consistency: costs from all documents, scales from those that the model for tuning has not seen."""
     held = held_out(documents, request.held_out_share, request.validation)
     inside = [d for d, out in zip(documents, held, strict=True) if not out]
     outside = [d for d, out in zip(documents, held, strict=True) if out]
@@ -196,14 +211,14 @@ def _fit(documents: Sequence[Document], request: TrainRequest, out: Path, title:
 
 
 def corpora_of(request: TrainRequest) -> dict[str, str]:
-    """The places of what a training reads, by what for."""
+    """Places of the corpora that a training reads, by their purpose."""
     settings = request.settings
     given = {name: getattr(settings, name) for name in settings.corpora}
     return {"training": request.corpus} | {n: corpus_place(place) for n, place in given.items() if place is not None}
 
 
 def inputs_of(request: TrainRequest) -> list[str]:
-    """Everything that a training reads, by its place."""
+    """Places of all inputs of a training."""
     given = [getattr(request.settings, name) for name in request.settings.files]
     places = [[place] if isinstance(place, str) else place or () for place in given]
     return [*corpora_of(request).values(), *(place for several in places for place in several)]
@@ -215,7 +230,7 @@ def _params(request: TrainRequest) -> dict[str, object]:
 
 
 def _log_penalties(run: Run, request: TrainRequest, out: Path, tuned: Tuned | None) -> None:
-    """What the label consistency, and the constraints that were learned with the model, cost."""
+    """Logs the costs of the label consistency, and of the constraints that were learned with the model."""
     sets: list[ConstraintSet] = [] if tuned is None else [tuned.consistency]
     learned = trainer_named(request.trainer).constraints
     if learned is not None and (out / learned).is_file():

@@ -11,19 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from pydantic import Field
 
 from concord.flows.cli.arguments import (
     ContextOptions,
     Corpus,
     DeclaredOptions,
-    Documents,
     Json,
-    Judging,
     ModelName,
     ModelOut,
     Overwrite,
     RunFolder,
-    Seed,
     Set,
     ShardKib,
     TrackingOption,
@@ -31,6 +29,7 @@ from concord.flows.cli.arguments import (
 )
 from concord.flows.cli.clusters_cli import app as clusters_app
 from concord.flows.cli.codl_cli import EXAMPLE, codl, show_codl
+from concord.flows.cli.constraints_cli import NO_RAY
 from concord.flows.cli.constraints_cli import app as constraints_app
 from concord.flows.cli.corpus_cli import app as corpus_app
 from concord.flows.cli.failures import Exit, exit_codes
@@ -41,6 +40,7 @@ from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.sweep_cli import app as sweep_app
 from concord.flows.cli.tree import CommandTree
 from concord.flows.cli.verified import show_verified
+from concord.flows.commands.requests import JUDGING, ChainsRequest
 from concord.flows.environment import PREFECT
 from concord.flows.given import Flag, beside_flags
 from concord.flows.progress import say, show
@@ -94,29 +94,21 @@ def main(*, _version: Version = False) -> None:
 class TrainerFlags(Settings):
     """Options of `train` that stand for settings of the trainer."""
 
-    features: Annotated[
-        str | None,
-        typer.Option(help="Feature sets, joined by +; `concord list features` has them. Same as --set features=."),
-    ] = None
-    clusters: Annotated[
-        Path | None,
-        typer.Option(
-            help="Cluster file, see `concord clusters`, for the feature set clusters. Same as --set clusters=."
-        ),
-    ] = None
-    gazetteer: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="File of phrases and their types (tab-separated or Parquet) for the feature set gazetteer; may be "
-            "given many times."
-        ),
-    ] = None
-    start_from: Annotated[
-        Path | None, typer.Option(help="Model folder whose weights, by name, are the start. Same as --set start_from=.")
-    ] = None
-    pool: Annotated[str | None, typer.Option(help="Corpus to learn from without its labels. Same as --set pool=.")] = (
-        None
+    features: str | None = Field(
+        None, description="Feature sets, joined by +; `concord list features` has them. Same as --set features=."
     )
+    clusters: Path | None = Field(
+        None, description="Cluster file, see `concord clusters`, for the feature set clusters. Same as --set clusters=."
+    )
+    gazetteer: list[str] | None = Field(
+        None,
+        description="File of phrases and their types (tab-separated or Parquet) for the feature set gazetteer; may be "
+        "given many times.",
+    )
+    start_from: Path | None = Field(
+        None, description="Model folder whose weights, by name, are the start. Same as --set start_from=."
+    )
+    pool: str | None = Field(None, description="Corpus to learn from without its labels. Same as --set pool=.")
 
 
 class TrainChoices(Settings):
@@ -143,7 +135,7 @@ class TrainChoices(Settings):
     held_out_share: Annotated[
         float, typer.Option(min=0.01, max=0.9, help="Fraction of the documents kept apart to tune label consistency.")
     ] = 0.2
-    validation: Judging = Validation.RANDOM
+    validation: Validation = Field(Validation.RANDOM, description=JUDGING)
     register_as: Annotated[
         str | None, typer.Option("--register", help="Name under which MLflow's registry keeps the model.")
     ] = None
@@ -475,45 +467,23 @@ def evaluate(
 @app.command(epilog="Example: concord chains --corpus corpora/testa/ --model models/news/ --doc eng.testa-0012")
 def chains(
     *,
-    corpus: Corpus,
-    model: ModelName,
-    doc: Annotated[
-        str | None, typer.Option(help="Id of the one document to look at (default: the first documents of the corpus).")
-    ] = None,
-    documents: Documents = 20,
-    number: Annotated[
-        int, typer.Option("--chains", min=2, help="Number of chains for each document, from random labellings.")
-    ] = 4,
+    request: Annotated[ChainsRequest, FieldOptions(ChainsRequest, apart=NO_RAY)],
     set_: Set = None,
     declared: DeclaredOptions,
-    seed: Seed = 0,
-    context: TrackingOption,
     as_json: Json = False,
 ) -> None:
     """Tell whether Gibbs chains mix: split R̂, effective samples and, of one document, a picture.
 
     R̂ near 1 means that chains from different starts agree. Chains run at a constant temperature.
     """
-    from concord.flows.cli.chains import ChainsRequest, chains_line, chains_table, diagnose_chains, picture
+    from concord.flows.cli.chains import chains_line, chains_table, diagnose_chains, picture
 
-    request = ChainsRequest(
-        corpus=corpus,
-        model=model,
-        doc_id=doc,
-        documents=documents,
-        chains=number,
-        options=tuple(set_ or ()),
-        constraints=tuple(declared.files),
-        consistency=declared.consistency,
-        seed=seed,
-        context=context,
-    )
-    report = diagnose_chains(request)
+    report = diagnose_chains(request, set_ or [], declared.files, consistency=declared.consistency)
     if as_json:
         print_json(report.model_dump_json())
         return
     show(chains_table(report))
-    show(*(picture(report.documents[0]) if doc is not None else []), chains_line(report))
+    show(*(picture(report.documents[0]) if request.doc is not None else []), chains_line(report))
 
 
 def _show_ingest(report: IngestReport, out: Path, *, as_json: bool) -> None:

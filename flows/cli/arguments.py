@@ -9,13 +9,14 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.settings_options import FieldOptions
+from concord.flows.commands.requests import CORPUS, MODEL
 from concord.flows.run_context import RunContext
-from concord.schemas.settings import Settings, TextSettings, Validation
+from concord.schemas.settings import Settings, TextSettings
 from concord.schemas.visible import visible_json
 
 
 class Declared(Settings):
-    """What answers should keep beside the model: files of constraints, and the label consistency."""
+    """Constraints beside the model: files of declared ones, and its label consistency."""
 
     constraints: Annotated[
         list[Path] | None, typer.Option(help="YAML file of constraints; may be given many times.")
@@ -34,28 +35,17 @@ RayOptions = Annotated[RunContext, FieldOptions(RunContext, apart=("tracking",))
 TrackingOption = Annotated[RunContext, FieldOptions(RunContext, apart=("ray", "workers"))]
 TextOptions = Annotated[TextSettings, FieldOptions(TextSettings)]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output instead of tables and lines.")]
-Corpus = Annotated[str, typer.Option(help="Parquet corpus: a file, a folder or a URI such as s3://bucket/corpus.")]
+Corpus = Annotated[str, typer.Option(help=CORPUS)]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting, its value as in YAML; may be given many times."),
 ]
-ModelName = Annotated[str, typer.Option("--model", help="Model: a folder, or models:/NAME@ALIAS in MLflow's registry.")]
+ModelName = Annotated[str, typer.Option("--model", help=MODEL)]
 ModelOut = Annotated[Path, typer.Option(help="Folder for the model.")]
-EngineOption = Annotated[str, typer.Option(help="Engine that decodes the documents; `concord list engines` has them.")]
 RunFolder = Annotated[str, typer.Option("--run", help="Folder of a finished run of `concord reprocess`.")]
-Seed = Annotated[
-    int, typer.Option(min=0, help="Seed of the random numbers; beside the document's id the only source of chance.")
-]
 ShardKib = Annotated[
     int, typer.Option(min=1, help="Rough size of a shard, in KiB of text. Give less for few documents that take long.")
 ]
-JUDGING = (
-    "Documents that judge what is chosen: random ones, by their ids, or the last ones of the corpus, in the order of "
-    "files and rows."
-)
-Judging = Annotated[Validation, typer.Option("--validation", help=JUDGING)]
-JudgingIfAny = Annotated[Validation | None, typer.Option("--validation", help=f"{JUDGING} Default: random ones.")]
-Documents = Annotated[int, typer.Option(min=1, help="Largest number of documents to look at.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a corpus that is there already.")]
 
 

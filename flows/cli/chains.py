@@ -1,24 +1,23 @@
-"""Do the sampler's chains mix? Several on each document, from random labellings, compared."""
+"""Diagnosis of the sampler's chains: several on each document, from random labellings, compared."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from rich.table import Table
 from rich.text import Text
 
 from concord.flows.cli.plain_tables import figures_table
+from concord.flows.commands.requests import ChainsRequest
 from concord.flows.given import Flag, beside_flags
 from concord.flows.options import OptionError, parse_options
 from concord.flows.progress import meter
-from concord.flows.run_context import RunContext
 from concord.flows.sources import find_document, first_documents, open_constraints, open_model
 from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch, Document
 from concord.schemas.problem import Problem
 from concord.schemas.reports import ChainsReport, DocumentChains
-from concord.schemas.settings import Settings
 from concord.workers.corpus.plan import plan
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.inference.core.prepared import Prepared
@@ -36,40 +35,30 @@ PICTURE_WIDTH = 60
 LEVELS = "▁▂▃▄▅▆▇█"
 
 
-class ChainsRequest(Settings):
-    """One diagnosis, as the command line gives it."""
+def diagnose_chains(
+    request: ChainsRequest, options: Sequence[str], constraints: Sequence[str], *, consistency: bool
+) -> ChainsReport:
+    """Report of `workers.inference.sampling.diagnostics.diagnose` on one document, or on the first ones of a corpus.
 
-    corpus: str
-    model: str
-    doc_id: str | None
-    documents: int
-    chains: int
-    options: tuple[str, ...]
-    constraints: tuple[str, ...]
-    consistency: bool
-    seed: int
-    context: RunContext
+    ``options``: options of the engine gibbs, as NAME=VALUE
+    ``constraints``: YAML files, added to the label consistency of the model (``consistency``)
 
-
-def diagnose_chains(request: ChainsRequest) -> ChainsReport:
-    """`workers.inference.sampling.diagnostics.diagnose` on one document, or on the first ``documents`` of a corpus.
-
-    ``options`` are those of the engine gibbs. Raises `OptionError`, `CorpusError` where the document is
-    not there, and what reading corpus, model and constraints raises.
+    Raises `OptionError`, `CorpusError` where the document is not there, and the errors of reading corpus, model and
+    constraints.
     """
-    beside_flags(request.options, {"chains": Flag("--chains", str(request.chains))})
-    config = parse_options(request.options, GibbsSettings, owner="engine gibbs", defaults={"sweeps": PLAIN_SWEEPS})
+    beside_flags(options, {"chains": Flag("--chains", str(request.chains))})
+    config = parse_options(options, GibbsSettings, owner="engine gibbs", defaults={"sweeps": PLAIN_SWEEPS})
     if config.sweeps < 8:
         raise OptionError(f"--set sweeps={config.sweeps}: a diagnostic needs at least 8 sweeps")
     opened = open_model(request.model, request.context)
-    declared = open_constraints(opened, request.constraints, consistency=request.consistency)
+    declared = open_constraints(opened, constraints, consistency=consistency)
     scores = score_column(opened.model)
-    if request.doc_id is None:
+    if request.doc is None:
         shards = plan(request.corpus, scores=scores)
         total = min(request.documents, sum(shard.rows for shard in shards))
         batches: Iterator[Batch] = first_documents(shards, request.documents)
     else:
-        total, batches = 1, iter([Batch.of([find_document(request.corpus, request.doc_id, scores=scores)])])
+        total, batches = 1, iter([Batch.of([find_document(request.corpus, request.doc, scores=scores)])])
     found: list[DocumentChains] = []
     with meter("sampling", total) as bar:
         for batch in batches:
@@ -103,7 +92,7 @@ def _diagnosed(document: Document, problem: Problem, config: GibbsSettings, chai
 
 
 def chains_table(report: ChainsReport) -> Table:
-    """A line a document, the worst mixed first: split R̂, effective samples, flips a sweep, objectives in nats."""
+    """Table of documents, the worst mixed first: split R̂, effective samples, flips a sweep, objectives in nats."""
     table = figures_table("document", "tokens", "R̂", "samples", "flips", "best", "Viterbi")
     for row in sorted(report.documents, key=lambda row: -row.split_rhat):
         figures = (f"{row.effective_samples:,.0f}", f"{row.flips:.2f}", f"{row.best:,.3f}", f"{row.viterbi:,.3f}")
@@ -113,7 +102,7 @@ def chains_table(report: ChainsReport) -> Table:
 
 
 def chains_line(report: ChainsReport) -> str:
-    """How many documents mixed, and by what measure."""
+    """Number of documents that mixed, and the measure."""
     kept = report.chains * (report.sweeps - report.sweeps // 2)
     return (
         f"{report.mixed} of {len(report.documents)} documents mixed (split R̂ below {report.rhat_limit:g}); "
@@ -122,7 +111,7 @@ def chains_line(report: ChainsReport) -> str:
 
 
 def picture(row: DocumentChains) -> list[str]:
-    """The objective of each chain from its first sweep to its last, a line a chain, on one scale (nats)."""
+    """Objectives of the chains over their sweeps, a line a chain, on one scale (nats)."""
     traces = [_means(np.array(chain)) for chain in row.objective]
     low, high = min(float(t.min()) for t in traces), max(float(t.max()) for t in traces)
     steps = max(high - low, 1e-12) / (len(LEVELS) - 1)

@@ -6,20 +6,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import Field
 
-from concord.flows.cli.arguments import (
-    ContextOptions,
-    Corpus,
-    JudgingIfAny,
-    Set,
-    ShardKib,
-)
+from concord.flows.cli.arguments import ContextOptions, Corpus, Set, ShardKib
 from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.settings_options import FieldOptions
+from concord.flows.commands.requests import JUDGING_IF_ANY
 from concord.flows.progress import show
 from concord.schemas.codl import CodlReport, CodlSettings
 from concord.schemas.run import ENGINE, RunSettings
-from concord.schemas.settings import Settings
+from concord.schemas.settings import Settings, Validation
 
 EXAMPLE = with_options(
     "Example: concord codl --corpus gold/ --pool pool/ --constraints rules.yaml --out learned/", CodlSettings
@@ -29,12 +25,10 @@ EXAMPLE = with_options(
 class PoolChoices(Settings):
     """Options of `codl` that its flow takes by the same names, but for the constraints."""
 
-    constraints: Annotated[Path | None, typer.Option(help="YAML file of constraints that the pool should keep.")] = None
-    held_out: Annotated[str | None, typer.Option(help="Labelled corpus that every cycle is measured on.")] = None
-    tune: Annotated[
-        bool, typer.Option("--tune", help="Choose gamma by cross-validation over the labelled documents.")
-    ] = False
-    validation: JudgingIfAny = None
+    constraints: Path | None = Field(None, description="YAML file of constraints that the pool should keep.")
+    held_out: str | None = Field(None, description="Labelled corpus that every cycle is measured on.")
+    tune: bool = Field(default=False, description="Choose gamma by cross-validation over the labelled documents.")
+    validation: Validation | None = Field(None, description=JUDGING_IF_ANY)
 
 
 def codl(

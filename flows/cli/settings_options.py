@@ -27,21 +27,21 @@ class FieldOptions(NamedTuple):
 
 
 class _Option(NamedTuple):
-    """One field of the settings, or of settings in them: where it stands, and the parameter it becomes."""
+    """One field of the settings, or of settings in them: its path, and its parameter."""
 
     path: tuple[str, ...]
     parameter: inspect.Parameter
 
 
 class _Marked(NamedTuple):
-    """A parameter under `FieldOptions`: its options, and what it gets of their values."""
+    """A parameter under `FieldOptions`: its options, and what makes its value of theirs."""
 
     options: tuple[_Option, ...]
     made: Callable[[dict[str, Any]], Any]
 
     @classmethod
     def of(cls, parameter: inspect.Parameter) -> _Marked | None:
-        """None for any other parameter."""
+        """The mark of a parameter; None for any other parameter."""
         for fields in getattr(parameter.annotation, "__metadata__", ()):
             if isinstance(fields, FieldOptions):
                 options = tuple(o for o in _options(fields.kind) if ".".join(o.path) not in fields.apart)
@@ -93,7 +93,7 @@ def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
-        default=field.get_default(call_default_factory=True),
+        default=inspect.Parameter.empty if field.is_required() else field.get_default(call_default_factory=True),
         annotation=Annotated[field.annotation, option or _described(name, field)],
     )
 

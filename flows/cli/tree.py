@@ -73,7 +73,7 @@ FROM_FILE = "concord.settings"
 
 
 def spelled(option: TyperOption) -> str:
-    """The name of an option as a file has it: the long one, with underscores."""
+    """Name of an option in a file: the long one, with underscores."""
     return option.opts[0].removeprefix("--").replace("-", "_")
 
 
@@ -93,7 +93,7 @@ class Command(TyperCommand):
 
     @property
     def options(self) -> dict[str, TyperOption]:
-        """Its options, by their names in a file."""
+        """Options by their names in a file."""
         return {spelled(option): option for option in self.params if isinstance(option, TyperOption)}
 
     def get_help_option(self, ctx: Any) -> TyperOption | None:
@@ -125,23 +125,23 @@ class Command(TyperCommand):
 
 
 def _source(ctx: Any, option: TyperOption) -> str:
-    """Where the value of an option is from: COMMANDLINE, DEFAULT_MAP (the file), DEFAULT and so on."""
+    """Origin of an option's value: COMMANDLINE, DEFAULT_MAP (the file), DEFAULT and so on."""
     source = ctx.get_parameter_source(option.name)
     return "" if source is None else str(source.name)
 
 
 def _place(parameter: Any) -> int:
-    """What is typed first is shown first, then one group of options after the other."""
+    """Sort key: arguments first, then one group of options after the other."""
     return list(PANELS).index(HEADINGS[spelled(parameter)]) if isinstance(parameter, TyperOption) else -1
 
 
 def _paragraphs(text: str) -> str:
-    """The text as it is to be shown: the line breaks of a docstring are no breaks of a terminal."""
+    """Text of a docstring without its line breaks, but for those between paragraphs."""
     return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n"))
 
 
 def _value_word(option: TyperOption) -> str | None:
-    """What stands for the value of an option: nothing for a flag; None where Typer shows its choices."""
+    """Word for the value of an option: nothing for a flag; None where Typer shows its choices."""
     kind = option.type_descriptor
     if option.metavar is not None or (kind.is_choice and option.show_choices):
         return option.metavar
@@ -153,7 +153,7 @@ def _value_word(option: TyperOption) -> str | None:
 
 
 def _narrow(option: TyperOption) -> None:
-    """Many choices stand in the text of the help: in the column of types they would leave it no room."""
+    """Moves many choices into the text of the help: the column of types has no room for them."""
     choices = [str(getattr(choice, "value", choice)) for choice in option.type_descriptor.choices or ()]
     if len("|".join(choices)) > WIDE:
         option.show_choices = False
@@ -237,7 +237,7 @@ def _with_config(command: Callable[..., Any], *, resumes: bool | Resumes) -> Cal
 
 
 def _take_file(ctx: typer.Context, value: Path | None) -> Path | None:
-    """Puts what the file says where the command line looks for what it is not told."""
+    """Puts the values of a file where the command line looks for defaults."""
     if value is None or ctx.resilient_parsing:
         return value
     assert isinstance(ctx.command, Command)
@@ -259,7 +259,7 @@ def _take_file(ctx: typer.Context, value: Path | None) -> Path | None:
 
 
 def _value(option: TyperOption, given: Any, place: str) -> Any:
-    """What the option takes. Raises `UsageError` for another form."""
+    """Value of an option. Raises `UsageError` for another form."""
     values = given if isinstance(given, list) else [given]
     if not all(isinstance(value, str) for value in values) or (isinstance(given, list) and not option.multiple):
         raise UsageError(f"{place}: want {'a list' if option.multiple else 'one value'}")

@@ -1,4 +1,4 @@
-"""What a model says of each word of a corpus, counted on Ray: what `concord corpus agreement` writes."""
+"""Labels of each word of a corpus by a model, counted on Ray: `concord corpus agreement`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def agreement(
 ) -> AgreementReport:
     """Counts the labels that a model gives to each word, the same for any number of workers, into the file ``out``.
 
-    Raises `ShardsError` where a shard failed, `ClusterError`, and what reading corpus and model and writing raise.
+    Raises `ShardsError` where a shard failed, `ClusterError`, and the errors of reading corpus and model and of
+    writing.
     """
     folder_place(str(out))
     check_file_place(out, [corpus, model])

@@ -1,4 +1,4 @@
-"""Fitting a model that is there to labelled documents: what `concord calibrate` does."""
+"""Fitting of an existing model to labelled documents: `concord calibrate`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from concord.workers.storage.files import copy, staged
 
 
 class _Made(NamedTuple):
-    """The new model, and what was learned of it; None of a model that is no `ScoresModel`."""
+    """The new model, and its learned temperature and transitions; None for a model that is no `ScoresModel`."""
 
     model: Model
     learned: Calibrated | None
@@ -45,9 +45,9 @@ def calibrate_model(
 ) -> CalibrationReport:
     """Writes the model, fitted to the labelled documents of a corpus, into the folder ``out``.
 
-    Of a `ScoresModel` temperature and transitions are learned, of every model the scales of the label consistency,
-    unless ``consistency`` is off. Its counts are those saved with the model, and of these documents where it has none.
-    Raises `TrainingError`, and what reading model and corpus and writing raise.
+    A `ScoresModel` gets temperature and transitions, every model the scales of its label consistency, unless
+    ``consistency`` is off. The counts of that are the saved ones, or those of these documents where none are saved.
+    Raises `TrainingError`, and the errors of reading model and corpus and of writing.
     """
     place = Path(folder_place(out))
     check_apart(place, [corpus, model], model=True)
@@ -66,7 +66,7 @@ def calibrate_model(
 
 
 def _seen(documents: Sequence[Document], corpus: str) -> Seen:
-    """Counts the documents. Raises `TrainingError` where one has no labels, or there is none."""
+    """Counts of the documents. Raises `TrainingError` for a document without labels, and for no document at all."""
     seen = Seen(())
     for document in documents:
         seen.gold(document)

@@ -1,4 +1,4 @@
-"""Making cluster files: from text, or from word vectors that others have learned."""
+"""Cluster files, made from text or from word vectors: `concord clusters`."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def _counted(
 
 
 def imported(source: Path, out: Path, settings: ClusterSettings, *, words: Path | None = None) -> ClusterReport:
-    """Clusters the words of a file of vectors; those of an array may be in a file of ``words``.
+    """Clusters of the words of a file of vectors; the words of an array may be in a file of ``words``.
 
-    Raises `VectorError`, `FewWordsError`, and what writing raises.
+    Raises `VectorError`, `FewWordsError`, and the errors of writing.
     """
     folder_place(str(out))
     check_file_place(out, [source, source.with_suffix(".txt"), words])
@@ -103,7 +103,7 @@ def _written(found: Clusters, out: Path, *, tokens: int) -> ClusterReport:
 
 
 def _together(found: Clusters, clustering: int) -> list[str]:
-    """The most frequent words of the cluster whose tenth word is the most frequent: one that says something."""
+    """Most frequent words of a telling cluster: the one whose tenth word is the most frequent."""
     codes = found.codes[:, clustering].tolist()
     seen: dict[int, list[str]] = {}
     for code, word in zip(codes, found.words.to_pylist(), strict=True):

@@ -1,16 +1,15 @@
-"""A constraint file on a corpus: which documents, which labels, which model."""
+"""A constraint file on a corpus: `concord constraints check` and `explain`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
+from concord.flows.commands.requests import CheckRequest, ExplainRequest
 from concord.flows.options import parse_options
 from concord.flows.progress import meter
-from concord.flows.run_context import RunContext
 from concord.flows.sources import find_document, first_documents, open_model
 from concord.schemas.audit import CheckReport, Explanation
 from concord.schemas.columns import Reject
@@ -25,68 +24,50 @@ from concord.workers.inference.registry import Decoder, solver_named
 from concord.workers.models.model import local_scores, score_column
 
 
-class EngineChoice(NamedTuple):
-    """An engine by its name, its ``options`` as NAME=VALUE, and the seed of its random numbers."""
+def check_file(file: Path, request: CheckRequest, options: Sequence[str]) -> CheckReport:
+    """Report of `workers.audit.auditing.check` on the first documents of a corpus.
 
-    engine: str
-    options: Sequence[str]
-    seed: int
-
-    def decoder(self) -> Decoder:
-        """The engine, ready. Raises `OptionError`, `EngineError`."""
-        settings = parse_options(self.options, solver_named(self.engine).settings, owner=f"engine {self.engine}")
-        return Decoder(self.engine, settings, self.seed)
-
-
-def check_file(
-    file: Path,
-    corpus: str,
-    choice: EngineChoice,
-    *,
-    model: str | None,
-    documents: int,
-    conflict_documents: int,
-    context: RunContext,
-) -> CheckReport:
-    """`workers.audit.auditing.check` on the first ``documents`` documents of a corpus.
-
-    Without a model the labels are those of the corpus' gold. Raises `OptionError`, `EngineError`, and what
-    reading corpus, model and file raises.
+    ``options`` of the engine are NAME=VALUE. Without a model the labels are those of the corpus's gold. Raises
+    `OptionError`, `EngineError`, and the errors of reading corpus, model and file.
     """
-    decoder = choice.decoder()
+    model, documents = request.model, request.documents
+    decoder = _decoder(request, options)
     constraints = load_constraints(file)
-    opened = None if model is None else open_model(model, context).model
-    shards = plan(corpus, scores=None if opened is None else score_column(opened))
+    opened = None if model is None else open_model(model, request.context).model
+    shards = plan(request.corpus, scores=None if opened is None else score_column(opened))
     total = min(documents, sum(shard.rows for shard in shards))
-    labels = opened.labels if opened is not None else gold_labels(corpus, shards)
+    labels = opened.labels if opened is not None else gold_labels(request.corpus, shards)
     with meter("checking", total) as bar:
         return check(
             first_documents(shards, documents),
             constraints,
             labels,
             model=opened,
-            decoder=None if choice.engine == "viterbi" else decoder,
-            conflict_documents=conflict_documents,
+            decoder=None if request.engine == "viterbi" else decoder,
+            conflict_documents=request.conflicts,
             progress=bar.advance,
         )
 
 
-def explain_document(
-    file: Path, corpus: str, doc_id: str, choice: EngineChoice, *, model: str, context: RunContext
-) -> Explanation:
-    """`workers.audit.auditing.explain` on one document of a corpus.
+def explain_document(file: Path, request: ExplainRequest, options: Sequence[str]) -> Explanation:
+    """Report of `workers.audit.auditing.explain` on one document of a corpus; ``options`` as in `check_file`.
 
-    Raises `CorpusError` where the document is not there, `OptionError`, `EngineError`, and what reading raises.
+    Raises `CorpusError` where the document is not there, `OptionError`, `EngineError`, and the errors of reading.
     """
-    decoder = choice.decoder()
-    opened = open_model(model, context).model
+    decoder = _decoder(request, options)
+    opened = open_model(request.model, request.context).model
     constraints = load_constraints(file).bind(opened.labels)
-    document = find_document(corpus, doc_id, scores=score_column(opened))
+    document = find_document(request.corpus, request.doc, scores=score_column(opened))
     return explain(document, local_scores(opened, Batch.of([document])), constraints, opened.labels, decoder=decoder)
 
 
+def _decoder(request: CheckRequest | ExplainRequest, options: Sequence[str]) -> Decoder:
+    settings = parse_options(options, solver_named(request.engine).settings, owner=f"engine {request.engine}")
+    return Decoder(request.engine, settings, request.seed)
+
+
 def gold_labels(corpus: str, shards: Sequence[Shard]) -> LabelSet:
-    """The labels of the whole corpus: a rare one need not be among the first documents."""
+    """Labels of the whole corpus, since the first documents may lack a rare one. Raises `CorpusError` without gold."""
     names: set[str] = set()
     rejected: list[Reject] = []
     for shard in shards:

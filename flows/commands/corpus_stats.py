@@ -1,4 +1,4 @@
-"""What a corpus holds, counted on Ray: what `concord corpus stats` prints."""
+"""Counts of a corpus, made on Ray: `concord corpus stats`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from concord.workers.remote.count import COUNT, CountParts
 
 
 class VocabularyError(InputError):
-    """A model that cannot tell which words it knows."""
+    """A model without a list of known words."""
 
 
 class ShardsUncountedError(ReportingError, ShardsError):
@@ -36,10 +36,10 @@ def corpus_stats(
     text: TextSettings = DEFAULT_TEXT,
     context: RunContext = HERE,
 ) -> CorpusReport:
-    """Counts over a corpus, the same for any number of workers; ``model`` says which words are known.
+    """Counts of a corpus, the same for any number of workers; unknown words are those that ``model`` does not know.
 
-    Raises `ShardsUncountedError` where parts of the corpus failed, `VocabularyError`, `ClusterError`, and what
-    reading corpus and model raises.
+    Raises `ShardsUncountedError` where parts of the corpus failed, `VocabularyError`, `ClusterError`, and the errors of
+    reading corpus and model.
     """
     vocabulary = None if model is None else _vocabulary(model, context)
     shards, damages = survey(corpus_place(corpus), text=text)
@@ -59,7 +59,7 @@ def _vocabulary(model: str, context: RunContext) -> KnownWords:
 
 
 def _count(shards: Sequence[Shard], parts: CountParts, context: RunContext) -> tuple[CorpusCounts, list[str]]:
-    """The counts of all shards that did not fail, merged in their order, and why the others did."""
+    """Merged counts of the shards that did not fail, and the errors of the others."""
     with cluster(context.ray, workers=context.workers) as running:
         found, errors = count(running, COUNT, shards, parts, title="counting")
     return CorpusCounts.merge(found), errors

@@ -41,11 +41,11 @@ CONFIDENCE = {"probability": PROBABILITY, "margin": MARGIN, "margin_status": MAR
 
 
 class TextError(InputError):
-    """A text that cannot be read: says where it is from, and why."""
+    """A text that cannot be read; the message names its source and the reason."""
 
 
 class RawText(NamedTuple):
-    """Bytes of a text, and what it is called: a file's path, or where else it came from."""
+    """Bytes of a text; ``source`` is its name: a file's path, or another origin."""
 
     source: str
     content: bytes
@@ -53,7 +53,13 @@ class RawText(NamedTuple):
 
 @dataclass(frozen=True)
 class TextLabeller:
-    """A model that is ready, with its constraints; ``name`` is what the user calls it."""
+    """A model ready for use.
+
+    ``name``: the user's name of the model
+    ``model``: the model
+    ``constraints``: its constraints
+    ``settings``: how documents are decoded
+    """
 
     name: str
     model: Model
@@ -131,10 +137,13 @@ def open_labeller(
     settings: RunSettings = DEFAULT,
     context: RunContext = HERE,
 ) -> TextLabeller:
-    """A model folder, or ``models:/NAME@ALIAS`` (MLflow is imported then), ready to label texts.
+    """A labeller with the model of a folder, or of ``models:/NAME@ALIAS`` (MLflow is imported then).
 
-    ``constraints`` are YAML files, added to the label consistency trained with the model (``consistency``).
-    ``settings`` are those of a run. Raises `EngineError`, `ModelError`, `ConstraintError`, `TrackingError`, `OSError`.
+    ``constraints``: YAML files, added to the label consistency trained with the model (``consistency``)
+    ``settings``: those of a run
+    ``context``: MLflow, whose registry may have the model
+
+    Raises `EngineError`, `ModelError`, `ConstraintError`, `TrackingError`, `OSError`.
     """
     checked = check_settings(settings)
     opened = open_model(model, context)
@@ -143,7 +152,7 @@ def open_labeller(
 
 
 def _entities(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The entities of a row of predictions, each with what the columns beside them say of it."""
+    """Entities of a row of predictions, each with its values in the columns beside them."""
     beside = {name: column for name, column in CONFIDENCE.items() if column in row}
     return [
         entity | {name: row[column][i] for name, column in beside.items()} for i, entity in enumerate(row["entities"])
@@ -151,13 +160,13 @@ def _entities(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def raw_file(path: Path) -> RawText:
-    """A file as it is. Raises `OSError`, which names it, and `TextError` where it does not end."""
+    """Content of a file. Raises `OSError`, which names it, and `TextError` where it does not end."""
     with naming(path), path.expanduser().open("rb") as file:
         return raw_stream(file, str(path))
 
 
 def raw_stream(file: BinaryIO, source: str) -> RawText:
-    """All that is left of a stream. Raises `TextError` where that is more than `MOST_TEXT_BYTES`."""
+    """Rest of a stream. Raises `TextError` where that is more than `MOST_TEXT_BYTES`."""
     content = file.read(MOST_TEXT_BYTES + 1)
     if len(content) > MOST_TEXT_BYTES:
         raise TextError(

@@ -1,4 +1,4 @@
-"""Penalties learned from the errors of a model: what `concord constraints weigh --penalty learned` does."""
+"""Penalties learned from the errors of a model: `concord constraints weigh --penalty learned`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from concord.flows.commands.requests import WeighRequest
 from concord.flows.progress import meter
 from concord.flows.run_context import RunContext
 from concord.flows.sources import open_model, read_documents
@@ -28,31 +29,23 @@ DIGITS = 3
 
 
 class WeightsReport(NamedTuple):
-    """The weights of soft rows by name, those that got none at 0, and how they came about."""
+    """Weights of soft rows by name, 0 for those that got none, and the report of their learning."""
 
     weights: Mapping[str, float]
     report: LearningReport
 
 
-def learned_on(
-    corpus: str,
-    model: str,
-    constraints: DeclaredConstraints,
-    settings: LearnedSettings,
-    *,
-    penalty: str,
-    validation: Validation,
-    seed: int,
-    context: RunContext,
-) -> WeightsReport:
-    """Learns from models that are trained as ``model`` was, each on a part of the corpus; ``penalty`` is for messages.
+def learned_on(request: WeighRequest, constraints: DeclaredConstraints, settings: LearnedSettings) -> WeightsReport:
+    """Weights learned from models that are trained as the request's model was, each on a part of the corpus.
 
-    Raises `PenaltyError` for a model that no trainer here made and a figure that is not there, and what reading and
-    training raise.
+    Raises `PenaltyError` for a model that no trainer here made and an unknown figure, and the errors of reading and
+    training.
     """
+    assert request.model is not None
+    validation = request.validation or Validation.RANDOM
     check_figure(settings.measure, settings.figure)
-    made = as_trained(model, context, why=f"--penalty {penalty}")
-    documents, _ = read_documents(plan(corpus), gold=True)
+    made = as_trained(request.model, request.context, why=f"--penalty {request.penalty}")
+    documents, _ = read_documents(plan(request.corpus), gold=True)
     labelled = [document for document in documents if document.labels is not None]
     with meter("training models of the folds", None):
         unseen = Unseen.of(labelled, made.trainer.train, made.settings, settings.folds, validation)
@@ -63,7 +56,7 @@ def learned_on(
             bar.advance(note=f"rate {done.rate:g}, pass {done.passes}{there}")
 
         bound = constraints.bind(unseen.labels)
-        found = learn_weights(unseen, bound, settings, validation=validation, seed=seed, progress=show)
+        found = learn_weights(unseen, bound, settings, validation=validation, seed=request.seed, progress=show)
     weights = {name: round(nats, DIGITS) for name, nats in found.weights.items()}
     report = LearningReport(
         validation=validation,
@@ -83,14 +76,14 @@ def learned_on(
 
 
 def check_figure(measure: str, figure: str) -> None:
-    """Raises `PenaltyError` for a figure that a measure does not have, and what `check_measures` raises."""
+    """Raises `PenaltyError` for a figure that a measure does not have, and the errors of `check_measures`."""
     check_measures([measure])
     if figure not in MEASURES[measure].figures:
         raise PenaltyError(unknown(f"figure of measure {measure}", figure, MEASURES[measure].figures))
 
 
 class AsTrained(NamedTuple):
-    """How a model was trained: the trainer's name, the trainer, and its settings."""
+    """Training of a model: the trainer's name, the trainer, and its settings."""
 
     name: str
     trainer: Trainer
@@ -98,9 +91,9 @@ class AsTrained(NamedTuple):
 
 
 def as_trained(model: str, context: RunContext, *, why: str) -> AsTrained:
-    """How a model was trained; ``why`` is what trains models of its kind.
+    """Training of an existing model; ``why``, for messages, is what trains models of its kind.
 
-    Raises `PenaltyError` for a model that no trainer here made, and what opening raises.
+    Raises `PenaltyError` for a model that no trainer here made, and the errors of opening.
     """
     manifest = parse_manifest(open_model(model, context).folder / MANIFEST)
     name = str(manifest.training.get("trainer"))

@@ -1,9 +1,8 @@
-"""Constraints mined from gold on Ray: what `concord constraints mine` writes."""
+"""Constraints mined from gold on Ray: `concord constraints mine`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from concord.flows.apart import check_file_place
@@ -11,22 +10,22 @@ from concord.flows.cluster.cluster import Cluster, cluster
 from concord.flows.cluster.counting import M, P, count_all
 from concord.flows.commands.judging import Miner, judged_beside
 from concord.flows.commands.learning import DIGITS, as_trained, check_figure
+from concord.flows.commands.requests import MineRequest
 from concord.flows.jobs import corpus_place, folder_place
 from concord.flows.progress import meter
-from concord.flows.run_context import HERE, RunContext
 from concord.flows.sources import read_documents
 from concord.schemas.audit import HelpfulRule, JudgementReport, MinedRule, MineReport, UnsaidClause
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.labels import LabelSet
 from concord.schemas.names import unknown
-from concord.schemas.settings import Settings, TextSettings, Validation
+from concord.schemas.settings import TextSettings, Validation
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import with_weights
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.constraints.templates.template import TooLarge
 from concord.workers.corpus.plan import plan
-from concord.workers.corpus.shards import DEFAULT_TEXT, Shard
+from concord.workers.corpus.shards import Shard
 from concord.workers.evaluation.corpus_counts import CorpusCounts
 from concord.workers.learning.mining.logic.clauses import ClauseCounts, OpeningCounts
 from concord.workers.learning.mining.logic.kept import found_by, kept_clauses, remarks_on, tried, unsaid_report, written
@@ -65,7 +64,16 @@ from concord.workers.storage.files import write_whole
 
 
 class GoldCorpus(NamedTuple):
-    """A corpus with gold labels, in shards of so many ``documents``, on a cluster that counts them."""
+    """A corpus with gold labels, on a cluster that counts it.
+
+    ``running``: the cluster
+    ``shards``: shards of the corpus
+    ``labels``: labels of the corpus
+    ``seed``: seed of the random numbers
+    ``text``: how raw text is read
+    ``documents``: number of documents of each shard
+    ``validation``: which documents are held out
+    """
 
     running: Cluster
     shards: Sequence[Shard]
@@ -76,19 +84,26 @@ class GoldCorpus(NamedTuple):
     validation: Validation = Validation.RANDOM
 
     def held_out(self, share: float) -> HeldOut:
-        """Such a share of the documents."""
+        """The held-out documents, such a share of all."""
         return HeldOut.of(self.shards, self.documents, share, self.validation)
 
     def counted(self, task: Task[Shard, P, M], parts: P, *, title: str) -> list[M]:
-        """What `count_all` counts, and raises."""
+        """Results of `count_all`. Raises its errors."""
         return count_all(self.running, task, self.shards, parts, title=title)
 
 
 class MinedRules(NamedTuple):
-    """What a method finds: rules and the constraints that say them, in such a share of documents, and how.
+    """Result of a method of mining.
 
-    ``notes`` are sentences about rules, by name; ``documents`` with gold are those that were looked at, and the
-    ``rejected`` rows those that could not be read.
+    ``rules``: the rules that hold
+    ``constraints``: the constraints that say them
+    ``documents``, ``with_gold``: documents that were read, and those with gold labels
+    ``rejected``: rows that could not be read
+    ``candidates``, ``significant``: rules that were tried, and those beyond chance
+    ``held_out``: share of the documents that the rules were tried on
+    ``notes``: sentences about rules, by name
+    ``unsaid``: rules that no constraint says, with the reason
+    ``remarks``: sentences for the head of the file
     """
 
     rules: Sequence[Tried]
@@ -104,7 +119,7 @@ class MinedRules(NamedTuple):
     remarks: tuple[str, ...] = ()
 
     def held(self, too_large: Mapping[str, TooLarge]) -> MinedRules:
-        """Without the rules whose constraints are too large for a document, which then no constraint says."""
+        """The same without the rules whose constraints are too large for a document; these are unsaid."""
         left = tuple(unsaid_report(one, too_large[one.name].reason) for one in self.rules if one.name in too_large)
         rules = [one for one in self.rules if one.name not in too_large]
         constraints = self.constraints.only(one.name for one in rules)
@@ -112,7 +127,7 @@ class MinedRules(NamedTuple):
 
 
 def by_counting(gold: GoldCorpus, settings: MiningSettings) -> MinedRules:
-    """Every rule of some kinds over all fields, counted."""
+    """Counted rules of some kinds, over all fields."""
     parts = RulesParts(gold.labels, settings.orders, gold.seed, gold.text)
     counts = RuleCounts.merge(gold.counted(RULES, parts, title="counting rules"))
     every = candidates(counts, gold.labels)
@@ -154,7 +169,12 @@ def by_logic(gold: GoldCorpus, settings: LogicSettings) -> MinedRules:
 
 
 class Method(NamedTuple):
-    """A way to mine, the same in this process, and its options."""
+    """A way to mine.
+
+    ``find``: the way on a cluster
+    ``here``: the same in this process
+    ``settings``: class of its options
+    """
 
     find: Callable[[GoldCorpus, Any], MinedRules]
     here: MineHere
@@ -170,7 +190,7 @@ METHODS: dict[str, Method] = {
 
 
 def method_named(name: str) -> Method:
-    """An entry of `METHODS`. Raises `UsageError`."""
+    """Entry of `METHODS`. Raises `UsageError`."""
     if name not in METHODS:
         raise UsageError(unknown("method of mining", name, METHODS))
     return METHODS[name]
@@ -185,36 +205,18 @@ UNJUDGED = (
 UNHELD = "--validation says which documents judge rules, and none do: give --model FOLDER"
 
 
-class MineRequest(Settings):
-    """One mining, as the command line gives it.
-
-    ``out`` gets the rules that help models trained as ``model`` was, or all that hold (``write_all``); its list is
-    empty where there is none. ``validation`` says which documents judge (none: random ones).
-    """
-
-    corpus: str
-    out: Path
-    method: str = "counting"
-    penalty: str = "odds"
-    model: str | None = None
-    write_all: bool = False
-    validation: Validation | None = None
-    seed: int = 0
-    text: TextSettings = DEFAULT_TEXT
-    context: RunContext = HERE
-
-
 def mine(request: MineRequest, settings: KeptSettings) -> MineReport:
     """Mines the rules of a corpus with gold labels into a file, the same for any number of workers.
 
-    ``settings`` are those of the method. Raises `UsageError` for a method that is not there, where neither model nor
-    ``write_all`` is given and where nothing is judged, `PenaltyError`, `CorpusError` where no document has gold labels,
-    `ShardsError` where a shard failed, `ClusterError`, and what reading corpus and model, training and writing raise.
+    ``settings`` are those of the method. Raises `UsageError` for a method that is not there, where neither a model nor
+    ``all`` is given and where nothing is judged, `PenaltyError`, `CorpusError` where no document has gold labels,
+    `ShardsError` where a shard failed, `ClusterError`, and the errors of reading corpus and model, training and
+    writing.
     """
     out, model, text = request.out, request.model, request.text
     folder_place(str(out))
     check_file_place(out, [request.corpus, model])
-    if model is None and not request.write_all:
+    if model is None and not request.all:
         raise UsageError(UNJUDGED)
     cost, way = _counted(request.penalty), method_named(request.method)
     if request.validation is not None and model is None and not way.holds_out:
@@ -239,7 +241,7 @@ def mine(request: MineRequest, settings: KeptSettings) -> MineReport:
         labelled = [document for document in documents if document.labels is not None]
         miner = Miner(way.here, MiningWay(gold.labels, settings, cost, request.seed, chosen))
         judgement = judged_beside(learner, labelled, holding, miner)
-    kept, comments = _written(holding, weighed, judgement, write_all=request.write_all)
+    kept, comments = _written(holding, weighed, judgement, write_all=request.all)
     remarks = [*found.remarks, *(one.sentence for one in found.unsaid), *_verdict(judgement)]
     write_whole(out, constraints_text(kept, comments, remarks).encode())
     return MineReport(
@@ -260,7 +262,7 @@ def mine(request: MineRequest, settings: KeptSettings) -> MineReport:
 def _written(
     holding: DeclaredConstraints, rules: Sequence[_Weighed], judgement: JudgementReport | None, *, write_all: bool
 ) -> tuple[DeclaredConstraints, dict[str, str]]:
-    """The constraints of the file, and the comment above each."""
+    """Constraints of the file, and the comment above each."""
     comments = {rule.report.name: rule.comment for rule in rules}
     helping = {} if judgement is None else {rule.name: rule for rule in judgement.rules}
     comments |= {name: f"{comments[name]}; {_help(rule)}" for name, rule in helping.items()}
@@ -278,7 +280,7 @@ def _help(rule: HelpfulRule) -> str:
 
 
 def _verdict(judgement: JudgementReport | None) -> Iterator[str]:
-    """What the head of a file says of a judgement."""
+    """Sentences on a judgement for the head of a file."""
     if judgement is not None:
         yield judgement.sentence
 
@@ -290,14 +292,14 @@ def _labels(corpus: str, counts: CorpusCounts) -> LabelSet:
 
 
 class _Weighed(NamedTuple):
-    """A rule as the file and the report have it."""
+    """A rule in the report, and its comment in the file."""
 
     report: MinedRule
     comment: str
 
 
 def _counted(penalty: str) -> Penalty:
-    """A penalty that counts alone decide. Raises `PenaltyError`."""
+    """The penalty of that name, which counts alone decide. Raises `PenaltyError` for any other."""
     cost = penalty_named(penalty)
     if cost.by is not By.COUNTS:
         raise PenaltyError(f"{penalty} needs a model: mine without it, then weigh the file that is mined")

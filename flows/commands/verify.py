@@ -52,15 +52,15 @@ OTHER_CODE = "that this version of concord defines the problem as the one that m
 
 
 class VerifyError(InputError):
-    """A run that cannot be verified: what it was made from has changed."""
+    """A run that cannot be verified, since a source of it has changed."""
 
 
 def verify(out: str, context: RunContext = HERE) -> VerifyReport:
-    """Checks the run in the folder ``out``, whatever engine made it.
+    """Checks the run in the folder ``out``, of any engine.
 
-    Rebuilds each document's problem from the corpus, model and constraints that the run was made from, and compares
-    every column, reject and total with what follows from it. Raises `VerifyError` where these are others now,
-    `PublishedError` where there is no whole run, and what reading raises.
+    Each document's problem is rebuilt from the corpus, model and constraints of the run, and every column, reject and
+    total is compared with it. Raises `VerifyError` where these have changed, `PublishedError` where there is no whole
+    run, and the errors of reading.
     """
     started = time.process_time()
     run, sources = published(out), read_sources(Path(out))
@@ -91,7 +91,7 @@ def verify(out: str, context: RunContext = HERE) -> VerifyReport:
 def _check_sources(
     out: str, run: Published, sources: Sources, model: Model, constraints: ConstraintSet, shards: Sequence[Shard]
 ) -> None:
-    """Raises `VerifyError` where what the run was made from is another now."""
+    """Raises `VerifyError` where a source of the run has changed."""
     key = run.manifest.run
     named = ", ".join(sources.constraints) or "trained with the model"
     for what, name, now, then in (

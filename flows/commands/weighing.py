@@ -1,4 +1,4 @@
-"""What the constraints of a file should cost, counted on a corpus and tuned on held-out documents."""
+"""Weights of a file's constraints, counted on a corpus and tuned on held-out documents: `concord constraints weigh`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from typing import cast
 from concord.flows.apart import check_file_place
 from concord.flows.commands.constraints import gold_labels
 from concord.flows.commands.learning import DIGITS, check_figure, learned_on
+from concord.flows.commands.requests import WeighRequest
 from concord.flows.jobs import run_tags
 from concord.flows.options import parse_options
 from concord.flows.progress import meter
-from concord.flows.run_context import HERE, RunContext
 from concord.flows.sources import open_model, read_documents
 from concord.schemas.audit import CountedWeight, TuningReport, WeighReport
 from concord.schemas.document import Batch
 from concord.schemas.errors import CorpusError
-from concord.schemas.settings import Settings, Validation
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
@@ -42,38 +41,18 @@ from concord.workers.models.model import score_column
 from concord.workers.storage.files import write_whole
 
 
-class WeighRequest(Settings):
-    """One weighing, as the command line gives it; ``options`` of the penalty are NAME=VALUE.
+def weigh_file(file: Path, request: WeighRequest, options: Sequence[str]) -> WeighReport:
+    """Report of the weights of a file's constraints, counted on a corpus; the penalty's ``options`` are NAME=VALUE.
 
-    ``out`` is the same file with the weights. ``model`` and ``held_out`` are what the weights are tuned with, a
-    ``model`` alone says how those are trained whose errors they are learned from, and ``validation`` (none: random
-    ones) which documents judge these. Where ``context`` has an address of MLflow, a run there keeps the weights.
+    Raises `PenaltyError`, `OptionError`, `OutputError`, `CorpusError` where no document has gold labels, and the errors
+    of reading corpora, model and file and of tracking.
     """
-
-    file: Path
-    corpus: str
-    penalty: str
-    options: tuple[str, ...]
-    out: Path | None
-    model: str | None = None
-    held_out: str | None = None
-    validation: Validation | None = None
-    seed: int = 0
-    context: RunContext = HERE
-
-
-def weigh_file(request: WeighRequest) -> WeighReport:
-    """The weights of a file's constraints counted on a corpus.
-
-    Raises `PenaltyError`, `OptionError`, `OutputError`, `CorpusError` where no document has gold labels, and what
-    reading corpora, model and file and tracking raise.
-    """
-    file, corpus, model, out = request.file, request.corpus, request.model, request.out
+    corpus, out = request.corpus, request.out
     cost = penalty_named(request.penalty)
-    settings = parse_options(request.options, cost.settings, owner=f"penalty {request.penalty}")
+    settings = parse_options(options, cost.settings, owner=f"penalty {request.penalty}")
     _check_given(cost, request)
     if out is not None:
-        check_file_place(out, [file, corpus, request.held_out, model])
+        check_file_place(out, [file, corpus, request.held_out, request.model])
     constraints, shards = load_constraints(file), plan(corpus)
     labels = gold_labels(corpus, shards)
     constraints.bind(labels)
@@ -82,20 +61,11 @@ def weigh_file(request: WeighRequest) -> WeighReport:
         gold = _Gold(shards, bar.advance)
         counts = count_rows(constraints, gold, labels)
     weights = {name: count.weight(cost, settings) for name, count in counts.items()}
-    tuned = None
+    tuned = learned = None
     if cost.by is By.FACTORS:
         tuned = _tuned(request, with_weights(constraints, weights), cast("TunedSettings", settings))
-    learned = None
-    if cost.by is By.ERRORS:
-        assert model is not None
-        errors = cast("LearnedSettings", settings)
-        learned = learned_on(
-            *(corpus, model, constraints, errors),
-            penalty=request.penalty,
-            validation=request.validation or Validation.RANDOM,
-            seed=request.seed,
-            context=request.context,
-        )
+    elif cost.by is By.ERRORS:
+        learned = learned_on(request, constraints, cast("LearnedSettings", settings))
     factors = {} if tuned is None else tuned.factors
     family = families(constraints)
     rows = [
@@ -121,11 +91,11 @@ def weigh_file(request: WeighRequest) -> WeighReport:
         out=None if out is None else str(out),
         mlflow_run=None,
     )
-    return report if request.context.tracking is None else _tracked(report, request, shards, settings)
+    return report if request.context.tracking is None else _tracked(report, file.name, request, shards, settings)
 
 
 def _check_given(cost: Penalty, request: WeighRequest) -> None:
-    """Raises `PenaltyError` where a penalty is given what it does not take, or not what it does."""
+    """Raises `PenaltyError` where a penalty gets what it does not take, or lacks what it needs."""
     if request.validation is not None and cost.by is not By.ERRORS:
         learned = " or ".join(name for name, penalty in PENALTIES.items() if penalty.by is By.ERRORS)
         raise PenaltyError(f"--validation is for --penalty {learned}; no other one is judged by parts of the corpus")
@@ -142,9 +112,9 @@ def _check_given(cost: Penalty, request: WeighRequest) -> None:
 
 
 def _tuned(request: WeighRequest, constraints: DeclaredConstraints, settings: TunedSettings) -> TuningReport:
-    """The factors of the families, on documents that neither counts nor the model have seen.
+    """Factors of the families, on documents that neither the counts nor the model have seen.
 
-    Raises `CorpusError` without gold labels, and what reading raises.
+    Raises `CorpusError` without gold labels, and the errors of reading.
     """
     assert request.model is not None
     assert request.held_out is not None
@@ -178,14 +148,14 @@ def _tuned(request: WeighRequest, constraints: DeclaredConstraints, settings: Tu
 
 
 def _tracked(
-    report: WeighReport, request: WeighRequest, shards: Sequence[Shard], settings: PenaltySettings
+    report: WeighReport, name: str, request: WeighRequest, shards: Sequence[Shard], settings: PenaltySettings
 ) -> WeighReport:
-    """The report once MLflow has it."""
+    """The report with its run in MLflow."""
     # It takes seconds to import.
     from concord.flows.runfolder.runfolder import dataset_digest
     from concord.flows.tracking.tracking import PENALTIES_FILE, Outcome, Tracking
 
-    corpus, name = request.corpus, request.file.name
+    corpus = request.corpus
     with Tracking(request.context.tracking).run(f"{name} · {report.penalty}", tags=run_tags(job="weigh")) as run:
         run.params({"constraints": name, "corpus": corpus, "penalty": report.penalty} | settings.model_dump())
         run.dataset(name=corpus, digest=dataset_digest(shards), source=corpus, context="weigh")
@@ -198,7 +168,11 @@ def _tracked(
 
 @dataclass
 class _Gold:
-    """The batches of a corpus that have gold labels; counts documents with and without, and rows that are rejects."""
+    """Batches of a corpus that have gold labels.
+
+    ``documents``, ``without``: documents read so far with gold, and without
+    ``rejected``: rows that are rejects
+    """
 
     shards: Sequence[Shard]
     progress: Callable[[int], None]

@@ -1,0 +1,104 @@
+"""Requests of commands: each field is an option of the command, named, bounded and described here alone.
+
+Nothing heavy is imported for them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from concord.flows.run_context import HERE, RunContext
+from concord.schemas.run import ENGINE
+from concord.schemas.settings import Settings, TextSettings, Validation
+
+CORPUS = "Parquet corpus: a file, a folder or a URI such as s3://bucket/corpus."
+MODEL = "Model: a folder, or models:/NAME@ALIAS in MLflow's registry."
+SEED = "Seed of the random numbers; beside the document's id the only source of chance."
+PENALTY = "Formula for the price of a broken row; `concord list penalties` has them."
+DOCUMENTS = "Largest number of documents to look at."
+JUDGING = (
+    "Documents that judge what is chosen: random ones, by their ids, or the last ones of the corpus, in the order of "
+    "files and rows."
+)
+JUDGING_IF_ANY = f"{JUDGING} Default: random ones."
+"""Texts that several options share."""
+
+
+class CheckRequest(Settings):
+    """One check of a file of constraints."""
+
+    corpus: str = Field(description=CORPUS)
+    model: str | None = Field(None, description="Model, a folder or models:/NAME@ALIAS, whose answers are checked too.")
+    engine: str = Field(
+        ENGINE, description="Engine that decodes the model's answers; viterbi shows them without constraints."
+    )
+    documents: int = Field(1000, ge=1, description=DOCUMENTS)
+    conflicts: int = Field(50, ge=0, description="Number of documents that are searched for contradictions.")
+    seed: int = Field(0, ge=0, description=SEED)
+    context: RunContext = HERE
+
+
+class ExplainRequest(Settings):
+    """One document under a file of constraints."""
+
+    corpus: str = Field(description=CORPUS)
+    model: str = Field(description=MODEL)
+    doc: str = Field(description="Id of the document.")
+    engine: str = Field(ENGINE, description="Engine that decodes the documents; `concord list engines` has them.")
+    seed: int = Field(0, ge=0, description=SEED)
+    context: RunContext = HERE
+
+
+class WeighRequest(Settings):
+    """One weighing of a file of constraints; a run of MLflow keeps the weights where its address is given."""
+
+    corpus: str = Field(description=CORPUS)
+    out: Path | None = Field(None, description="New YAML file: the same constraints with these weights.")
+    penalty: str = Field("odds", description=PENALTY)
+    model: str | None = Field(
+        None,
+        description="With `--penalty tuned`: the model whose answers are scored. With `learned`: the model whose "
+        "settings are reused to train one model per fold.",
+    )
+    held_out: str | None = Field(
+        None,
+        description="With `--penalty tuned`: the labelled corpus that factors are chosen on, which neither the counts "
+        "nor the model have seen.",
+    )
+    validation: Validation | None = Field(None, description=JUDGING_IF_ANY)
+    seed: int = Field(0, ge=0, description=SEED)
+    context: RunContext = HERE
+
+
+class MineRequest(Settings):
+    """One mining of a corpus."""
+
+    corpus: str = Field(description=CORPUS)
+    out: Path = Field(description="YAML file for the rules that help; with --all, for all that hold.")
+    model: str | None = Field(
+        None,
+        description="Model, a folder or models:/NAME@ALIAS. Rules are judged beside models that are trained as it was.",
+    )
+    all: bool = Field(default=False, description="Write all rules that hold. Without --model none is judged.")
+    method: str = Field("counting", description="Method by which rules are found; `concord list methods` has them.")
+    penalty: str = Field("odds", description=PENALTY)
+    validation: Validation | None = Field(None, description=JUDGING_IF_ANY)
+    seed: int = Field(0, ge=0, description=SEED)
+    context: RunContext = HERE
+    text: TextSettings = TextSettings()
+
+
+class ChainsRequest(Settings):
+    """One diagnosis of the sampler's chains."""
+
+    corpus: str = Field(description=CORPUS)
+    model: str = Field(description=MODEL)
+    doc: str | None = Field(
+        None, description="Id of the one document to look at (default: the first documents of the corpus)."
+    )
+    documents: int = Field(20, ge=1, description=DOCUMENTS)
+    chains: int = Field(4, ge=2, description="Number of chains for each document, from random labellings.")
+    seed: int = Field(0, ge=0, description=SEED)
+    context: RunContext = HERE
