@@ -136,7 +136,10 @@ def correct(
 
 @kernel_in_place
 def _best(scores: Floats, transitions: Floats, back: Ids, answer: Ids) -> None:
-    """Writes the best labels of a sentence to ``answer``; ties go to the lowest. ``scores`` (n, L) become messages."""
+    """Viterbi: writes the best labels of a sentence to ``answer``; ties go to the lowest label.
+
+    ``scores`` (n, L) are overwritten with the scores of the best labellings that end at each label.
+    """
     count, width = scores.shape
     for t in range(1, count):
         for y in range(width):
