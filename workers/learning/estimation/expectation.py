@@ -104,10 +104,10 @@ EXPECT: dict[str, Expect] = {"soft": expected_by_all, "hard": expected_by_best}
 def improved(
     labelled: HmmCounts, shape_of: Ints, words: ExpectedWords, labels: LabelSet, settings: HmmSettings
 ) -> Iterator[ExpectationStep]:
-    """The model of each iteration, until the loss changes by less than ``settings.change`` nats a token.
+    """The model of each of at most ``settings.iterations`` iterations.
 
-    The first expectation uses the model of the ``labelled`` counts alone. ``shape_of`` (V,) numbers the shape of each
-    word of both corpora.
+    Ends early if the loss changes by less than ``settings.change`` nats per unlabelled token. The first expectation
+    uses the model of the ``labelled`` counts alone. ``shape_of`` (V,) numbers the shape of each word of both corpora.
     """
     expect, mix = EXPECT[settings.em], MIXTURES[settings.mixing](labelled, shape_of, settings)
     tables, before = estimated(labelled, shape_of), np.inf

@@ -39,7 +39,7 @@ class Trial(Generic[Setting]):
         return float(self.figure(self.counts.sum(axis=0)))
 
     def gain(self, base: Trial[Setting], *, seed: int = 0) -> Comparison:
-        """The gain over another trial on the same documents, by the paired bootstrap."""
+        """Gain over another trial on the same documents, with its interval by the paired bootstrap."""
         rng = np.random.default_rng(seed)
         return paired_bootstraps(base.counts, self.counts, {"figure": self.figure}, rng=rng)["figure"]
 
@@ -92,7 +92,7 @@ class SettingsSearch(Generic[Setting]):
         return max(settings, key=self.worth)
 
     def along(self, start: Setting, steps: Iterable[Setting]) -> Setting:
-        """The last of the ``steps`` up to which every value is higher than the one before; ``start`` if none is."""
+        """The last of the ``steps`` before the value stops rising; ``start`` if the first step does not raise it."""
         best = self.trial(start)
         for step in steps:
             now = self.trial(step)

@@ -1,1 +1,1 @@
-"""Trainers: how models are learned from labelled documents."""
+"""Trainers: functions that learn models from labelled documents."""

@@ -87,7 +87,7 @@ def written(kept: Sequence[TriedClause], labels: LabelSet) -> WrittenClauses:
 
 
 def found_by(one: TriedClause) -> str:
-    """How a clause was learned, in one line."""
+    """Remark on how a clause was learned, in one line."""
     covered, wrong, proven = one.learned[1:]
     proof = "no clause costs less" if proven else "that none costs less is not proven"
     return f"learned from {covered:,} runs that it covers first, {wrong:,} that it gets wrong; {proof}"
