@@ -52,6 +52,7 @@ class SweepRequest(Settings):
 def plan_sweep(file: str, out: str) -> SweepPlan:
     """What a sweep would do; nothing is written. Raises `SweepFileError`, `CorpusError` and `ModelError`."""
     planned, store = _planned(file), Store(Path(out))
+    check_apart(out, [file, *_inputs(planned.sweep)])
     rows = listed(planned.cells, store, live=is_live(store.folder))
     return estimated(planned.cells, store, rows)
 
@@ -60,7 +61,7 @@ def run_sweep(request: SweepRequest) -> SweepReport:
     """Plans, trains, judges, and writes the tables. Raises `SweepFailedError` if a cell has failed."""
     began = time.monotonic()
     planned, store = _planned(request.file), Store(Path(request.out))
-    check_apart(request.out, [request.file, *_inputs(planned.sweep)])
+    check_apart(request.out, [request.file, request.reuse, *_inputs(planned.sweep)])
     with _alone(store):
         keep(planned.cells, store)
         write_whole(store.folder / COPY, Path(request.file).read_bytes())

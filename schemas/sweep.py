@@ -14,8 +14,6 @@ from concord.schemas.settings import Settings, Validation
 Size = int | Literal["all"]
 """Number of training documents, or all of them."""
 
-Places = str | None
-
 
 class SweptCorpus(Settings):
     """A corpus: documents to learn from, and documents with gold labels to judge by."""

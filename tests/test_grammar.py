@@ -33,8 +33,10 @@ POSITIONAL = {
     "constraints explain": ["file"],
     "import scores": ["labels"],
     "import crfsuite": ["file"],
+    "sweep run": ["sweep_file"],
+    "sweep plan": ["sweep_file"],
 }
-"""Texts, files of constraints, and files of other programs; nothing of concord's own."""
+"""Texts, files of constraints and sweeps, and files of other programs; nothing of concord's own."""
 PLACES = {"corpus": str, "model": str, "run": str, "out": Path, "pool": str, "held_out": str, "against": str}
 """What names a place has one type, wherever it stands."""
 OTHERWISE = {
@@ -305,6 +307,7 @@ PROPOSED = {
     "after_clusters": [next_steps.after_clusters("a b/words.parquet")],
     "after_agreement": [next_steps.after_agreement("corpora/all docs/", "models/news/", "a b/agreement.parquet")],
     "after_demo": next_steps.after_demo(),
+    "after_sweep": [next_steps.after_sweep("sweeps/all of them/")],
 }
 """The next steps that commands print, by the function that gives them."""
 
@@ -326,8 +329,8 @@ def test_every_next_step_is_a_command() -> None:
     assert len(shown) == 5
     for words in [*(words for steps in PROPOSED.values() for words in steps), *shown]:
         typed = shlex.split(shlex.join(words))
-        leaf = LEAVES[typed[0]]
-        with leaf.command.make_context(leaf.name, typed[1:]) as context:
+        leaf = LEAVES[typed[0]] if typed[0] in LEAVES else LEAVES[" ".join(typed[:2])]
+        with leaf.command.make_context(leaf.name, typed[len(leaf.words) :]) as context:
             assert context.params
 
 

@@ -23,7 +23,7 @@ def after_agreement(corpus: str, model: str, counts: str) -> list[str]:
 
 def after_sweep(out: str) -> list[str]:
     """Results of a sweep are compared along one of its axes."""
-    return ["sweep", "show", out, "--by", "engine"]
+    return ["sweep", "show", "--sweep", out, "--by", "engine"]
 
 
 def after_clusters(clusters: str) -> list[str]:

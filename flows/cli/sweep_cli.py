@@ -17,8 +17,8 @@ app = CommandTree(
     help="Train, label and measure every combination of models, constraints, engines and seeds that a file names."
 )
 
-File = Annotated[Path, typer.Argument(help="Sweep file (YAML); `docs/sweeps.md` says what it holds.")]
-Folder = Annotated[Path, typer.Argument(help="Folder of a sweep.")]
+SweepPath = Annotated[Path, typer.Argument(help="Sweep file (YAML); `docs/sweeps.md` says what it holds.")]
+SweepFolder = Annotated[str, typer.Option("--sweep", help="Folder of a sweep.")]
 
 
 def _show(report: SweepReport) -> None:
@@ -32,7 +32,7 @@ def _show(report: SweepReport) -> None:
 
 @app.command(epilog="Example: concord sweep run sweep.yaml --out sweeps/cora/", tells=_show, resumes=True)
 def run(
-    file: File,
+    sweep_file: SweepPath,
     *,
     out: Annotated[Path, typer.Option(help="Folder for results and models, on a disk that all workers see.")],
     reuse: Annotated[
@@ -48,7 +48,7 @@ def run(
     from concord.flows.sweep import sweep
 
     return sweep(
-        str(file),
+        str(sweep_file),
         str(out),
         reuse=None if reuse is None else str(reuse),
         retry_failed=retry_failed,
@@ -58,7 +58,7 @@ def run(
 
 @app.command(epilog="Example: concord sweep plan sweep.yaml --out sweeps/cora/")
 def plan(
-    file: File,
+    sweep_file: SweepPath,
     *,
     out: Annotated[Path, typer.Option(help="Folder of the sweep, if there is one already.")],
     as_json: Json = False,
@@ -67,17 +67,17 @@ def plan(
     from concord.flows.cli.sweep_tables import plan_lines
     from concord.flows.run_sweep import plan_sweep
 
-    report = plan_sweep(str(file), str(out))
+    report = plan_sweep(str(sweep_file), str(out))
     if as_json:
         print_json(report.model_dump_json())
         return
     show(*plan_lines(report))
 
 
-@app.command("show", epilog="Example: concord sweep show sweeps/cora/ --by engine --against viterbi")
+@app.command("show", epilog="Example: concord sweep show --sweep sweeps/cora/ --by engine --against viterbi")
 def show_results(
-    folder: Folder,
     *,
+    folder: SweepFolder,
     by: Annotated[str, typer.Option(help=f"Axis whose values are compared: one of {', '.join(AXES)}.")] = "engine",
     against: Annotated[
         str | None, typer.Option(help="Value of the axis that the others are compared with, on the same documents.")
@@ -91,7 +91,7 @@ def show_results(
     from concord.flows.cli.sweep_tables import shown_json, shown_lines, shown_table
     from concord.flows.commands.sweeps import show_sweep
 
-    found = show_sweep(str(folder), by=by, against=against, measure=measure)
+    found = show_sweep(folder, by=by, against=against, measure=measure)
     if as_json:
         print_json(shown_json(found))
         return
@@ -100,11 +100,19 @@ def show_results(
     show(*shown_lines(found))
 
 
-@app.command(epilog="Example: concord sweep log sweeps/cora/ cora/crf/rules/gibbs/seed=0")
-def log(folder: Folder, cell: Annotated[str, typer.Argument(help="Name or key of a cell.")]) -> None:
+@app.command(epilog="Example: concord sweep log --sweep sweeps/cora/ --cell cora/crf/rules/gibbs/seed=0")
+def log(
+    *,
+    folder: SweepFolder,
+    cell: Annotated[str, typer.Option(help="Name or key of a cell.")],
+    as_json: Json = False,
+) -> None:
     """Show why a cell failed, with the traceback of its worker."""
     from concord.flows.commands.sweeps import log_of
 
-    failure = log_of(str(folder), cell)
+    failure = log_of(folder, cell)
+    if as_json:
+        print_json(failure.model_dump_json())
+        return
     say(f"{failure.name}: {failure.reason}")
     typer.echo(failure.log)

@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from concord.flows.cli.plain_tables import figures_table
-from concord.flows.commands.sweeps import Shown
+from concord.flows.commands.sweeps import ShownSweep
 from concord.flows.errors import reasons_told
 from concord.schemas.sweep import CellRow, CellState, SweepPlan
 from concord.workers.sweeps.tables import LEVEL, Compared
@@ -27,7 +27,7 @@ def plan_lines(plan: SweepPlan) -> list[str]:
     return lines + _failed(plan.cells)
 
 
-def shown_table(shown: Shown) -> Table:
+def shown_table(shown: ShownSweep) -> Table:
     """A figure (per cent) by the values of an axis, with intervals, and differences where there is a base."""
     axes = list(shown.rows[0].others)
     changes = [] if shown.against is None else ["change", "from", "to", "p"]
@@ -57,7 +57,7 @@ def _text(value: Any) -> str:
     return "all" if value is None else str(value)
 
 
-def shown_lines(shown: Shown) -> list[str]:
+def shown_lines(shown: ShownSweep) -> list[str]:
     """How many cells are in which state, what intervals and p-values are, and why cells failed."""
     counts = ", ".join(f"{shown.count(state):,} {state}" for state in CellState if shown.count(state))
     lines = [f"{len(shown.cells):,} cells: {counts}"]
@@ -73,10 +73,10 @@ def _failed(rows: Sequence[CellRow]) -> list[str]:
     """Why cells failed, and where the whole error is."""
     failed = {row.name: row.reason or "" for row in rows if row.state is CellState.FAILED}
     lines = [f"failed: {told}" for told in reasons_told(failed)]
-    return [*lines, "`concord sweep log FOLDER CELL` has the whole error of a cell"] if failed else []
+    return [*lines, "`concord sweep log --sweep FOLDER --cell CELL` has the whole error of a cell"] if failed else []
 
 
-def shown_json(shown: Shown) -> str:
+def shown_json(shown: ShownSweep) -> str:
     """All of it as JSON."""
     rows = [
         {

@@ -18,7 +18,7 @@ AXIS = "engine"
 """Axis by which figures are shown where none is named."""
 
 
-class Shown(NamedTuple):
+class ShownSweep(NamedTuple):
     """A sweep as it stands: its cells, and one figure by the values of one axis."""
 
     cells: Sequence[tuple[Cell, CellRow]]
@@ -32,7 +32,7 @@ class Shown(NamedTuple):
         return sum(row.state is state for _, row in self.cells)
 
 
-def show_sweep(folder: str, *, by: str = AXIS, against: str | None = None, measure: str | None = None) -> Shown:
+def show_sweep(folder: str, *, by: str = AXIS, against: str | None = None, measure: str | None = None) -> ShownSweep:
     """The states of a sweep's cells, and a figure by an axis; ``measure`` is MEASURE.FIGURE, such as spans.f1.
 
     Without ``measure`` it is the first F1, or accuracy, that the results have. Raises `ResultError` for a folder
@@ -44,7 +44,7 @@ def show_sweep(folder: str, *, by: str = AXIS, against: str | None = None, measu
     cells = [(one.cell, row) for one, row in zip(planned, listing, strict=True)]
     figure = measure or _figure(store, listing)
     rows = [] if figure is None else compared(cells, store, figure=figure, by=by, against=against)
-    return Shown(cells, figure or "", by, against, rows)
+    return ShownSweep(cells, figure or "", by, against, rows)
 
 
 def log_of(folder: str, cell: str) -> Failure:

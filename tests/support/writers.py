@@ -34,6 +34,8 @@ READ = {
     "start_from": "model",
     "transitions": "matrix.npy",
     "pool": "pool",
+    "reuse": "swept",
+    "sweep_file": "sweep.yaml",
     "vectors": "vectors.txt",
     "words": "labels.txt",
 }
@@ -112,6 +114,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "list.tsv").write_text("Ada\tPER\n")
     (folder / "labels.txt").write_text("O\nB-PER\nI-PER\n")
     (folder / "vectors.txt").write_text("Ada 1 2\nwrote 2 1\n")
+    (folder / "sweep.yaml").write_text("corpora: {all: {test: corpus}}\nmodels: {old: {folder: model}}\n")
+    (folder / "swept").mkdir()
+    (folder / "swept" / "plan.json").write_text("[]")
     (folder / "matrix.npy").write_bytes(b"no matrix")
     write_clusters(folder / "clusters.parquet", _clusters())
     return folder

@@ -24,7 +24,7 @@ from concord.workers.models.loaders import load_model
 from concord.workers.models.model import LocalScores, Model, local_scores
 from concord.workers.models.saved_consistency import saved_consistency
 from concord.workers.sweeps.documents import Documents, documents_of, round_in
-from concord.workers.sweeps.results import Measured, Result
+from concord.workers.sweeps.results import CellResult, Measured
 
 
 class Judged(NamedTuple):
@@ -49,7 +49,7 @@ class Judged(NamedTuple):
     measures: tuple[str, ...]
 
 
-def judge(cell: Judged) -> Result:
+def judge(cell: Judged) -> CellResult:
     """The result of a cell.
 
     Raises `CorpusError` for documents without gold labels or that have changed, `DocumentError` for one that cannot
@@ -62,7 +62,7 @@ def judge(cell: Judged) -> Result:
         raise DocumentError(reason, batch.doc_ids[place])
     pair = _pair(batch, labelled, model.labels)
     names = cell.measures or suggested(pair.labels, batch)
-    return Result(
+    return CellResult(
         key=cell.key,
         name=cell.name,
         doc_ids=tuple(batch.doc_ids),

@@ -33,7 +33,7 @@ CELLS, MODELS, RUNNING, FAILED = "cells", "models", "running", "failed"
 NAMES_KEY = b"concord.names"
 """Entry of the table's metadata: names by measure."""
 
-DRAWS = 1000
+BOOTSTRAP_DRAWS = 1000
 """Number of draws of a bootstrap."""
 
 
@@ -50,8 +50,8 @@ class Measured(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
-    """Result of a cell on D documents.
+class CellResult:
+    """CellResult of a cell on D documents.
 
     ``objective``, ``penalty``, ``gap`` (D,): nats
     ``certified`` (D,): marks answers whose gap is closed
@@ -82,7 +82,7 @@ class Result:
         for measured in self.measured:
             for name in MEASURES[measured.measure].figures:
                 rng = np.random.default_rng(0)
-                interval = bootstrap_interval(measured.table, FIGURES[name], rng=rng, draws=DRAWS)
+                interval = bootstrap_interval(measured.table, FIGURES[name], rng=rng, draws=BOOTSTRAP_DRAWS)
                 found[f"{measured.measure}.{name}"] = interval
         return found
 
@@ -152,7 +152,7 @@ class Store(NamedTuple):
         for name in (CELLS, MODELS, RUNNING, FAILED):
             make_folder(self.folder / name)
 
-    def write(self, result: Result, content: Mapping[str, Any]) -> Marker:
+    def write(self, result: CellResult, content: Mapping[str, Any]) -> Marker:
         """Writes a result, its marker last; a second time changes nothing but the seconds. Raises `OutputError`."""
         sink = pa.BufferOutputStream()
         pq.write_table(_table(result), sink, compression="zstd")
@@ -180,7 +180,7 @@ class Store(NamedTuple):
         found = {path.stem: _parsed(MadeModel, path) for path in sorted((self.folder / MODELS).glob("*.json"))}
         return {key: made for key, made in found.items() if self.model(key).is_dir()}
 
-    def read(self, key: str) -> Result:
+    def read(self, key: str) -> CellResult:
         """The result of a cell. Raises `ResultError` if it cannot be read."""
         path = self.table(key)
         try:
@@ -219,7 +219,7 @@ def _parsed(kind: type[Kept], path: Path) -> Kept:
         raise ResultError(f"{path}: cannot be read ({reason}); delete it and run the sweep again") from None
 
 
-def _sums(result: Result) -> dict[str, float | None]:
+def _sums(result: CellResult) -> dict[str, float | None]:
     largest = float(result.gap.max(initial=0.0))
     return {
         "penalty": float(result.penalty.sum()),
@@ -228,7 +228,7 @@ def _sums(result: Result) -> dict[str, float | None]:
     }
 
 
-def _table(result: Result) -> pa.Table:
+def _table(result: CellResult) -> pa.Table:
     columns: dict[str, Any] = {
         "doc_id": pa.array(result.doc_ids, pa.string()),
         "objective": pa.array(result.objective, pa.float64()),
@@ -245,13 +245,13 @@ def _table(result: Result) -> pa.Table:
     return pa.table(columns).replace_schema_metadata({NAMES_KEY: json.dumps(names).encode()})
 
 
-def _result(table: pa.Table, marker: Marker) -> Result:
+def _result(table: pa.Table, marker: Marker) -> CellResult:
     names: Mapping[str, Sequence[str]] = json.loads(table.schema.metadata[NAMES_KEY])
     measured = []
     for measure, own in names.items():
         flat: NDArray[Any] = table[measure].combine_chunks().flatten().to_numpy().astype(np.int64)
         measured.append(Measured(measure, tuple(own), flat.reshape(len(table), len(own), 3)))
-    return Result(
+    return CellResult(
         key=marker.key,
         name=marker.name,
         doc_ids=tuple(table["doc_id"].to_pylist()),

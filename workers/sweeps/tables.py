@@ -19,7 +19,7 @@ from concord.schemas.sweep import AXES, Cell, CellRow, CellState
 from concord.workers.evaluation.bootstrap import Comparison, Interval, bootstrap_interval, paired_bootstraps
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.named_counts import Counts
-from concord.workers.sweeps.results import DRAWS, Marker, Measured, Result, ResultError, Store
+from concord.workers.sweeps.results import BOOTSTRAP_DRAWS, CellResult, Marker, Measured, ResultError, Store
 
 LONG = pa.schema(
     [
@@ -100,13 +100,13 @@ def compared(
             mine, rival = pooled[value], pooled.get(base) if against is not None else None
             rng = np.random.default_rng(0)
             made = FIGURES[figure.partition(".")[2]]
-            interval = bootstrap_interval(mine.table_of(names), made, rng=rng, draws=DRAWS)
+            interval = bootstrap_interval(mine.table_of(names), made, rng=rng, draws=BOOTSTRAP_DRAWS)
             difference = None
             if rival is not None and value != base:
                 _check_same(mine, rival)
                 rng = np.random.default_rng(0)
                 pair = rival.table_of(names), mine.table_of(names)
-                difference = paired_bootstraps(*pair, {figure: made}, rng=rng, draws=DRAWS)[figure]
+                difference = paired_bootstraps(*pair, {figure: made}, rng=rng, draws=BOOTSTRAP_DRAWS)[figure]
             rows.append(Compared(dict(others), value, len(own), len(mine.doc_ids), interval, difference, None))
     return _adjusted(rows)
 
@@ -151,12 +151,12 @@ class _Pool(NamedTuple):
         return table
 
 
-def _pooled(results: Sequence[Result], figure: str) -> _Pool:
+def _pooled(results: Sequence[CellResult], figure: str) -> _Pool:
     """Counts of a measure over results, added up by document. Raises `ResultError` and `UsageError`."""
     measure, _, name = figure.partition(".")
     if name not in FIGURES:
         raise UsageError(unknown("figure", name, FIGURES) + "; want MEASURE.FIGURE, such as spans.f1")
-    found: list[tuple[Result, Measured]] = [(result, result.of(measure)) for result in results]
+    found: list[tuple[CellResult, Measured]] = [(result, result.of(measure)) for result in results]
     names = sorted({name for _, measured in found for name in measured.names})
     ids = sorted({doc_id for result in results for doc_id in result.doc_ids})
     place = {doc_id: i for i, doc_id in enumerate(ids)}
