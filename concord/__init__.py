@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from concord.schemas.problem import LinearRows as LinearRows
     from concord.schemas.problem import Problem as Problem
     from concord.schemas.problem import SpanAgreement as SpanAgreement
+    from concord.sweeps import SweepResults as SweepResults
+    from concord.sweeps import read_sweep as read_sweep
+    from concord.sweeps import sweep as sweep
 
 PLACES = {
     # One text, one document.
@@ -68,6 +71,10 @@ PLACES = {
     "read_predictions": "concord.predictions",
     "Predictions": "concord.predictions",
     "PredictedDocument": "concord.predictions",
+    # Sweeps over models, constraints and engines.
+    "sweep": "concord.sweeps",
+    "read_sweep": "concord.sweeps",
+    "SweepResults": "concord.sweeps",
     # Arrays of your own.
     "solve": "concord.problems",
     "Problem": "concord.schemas.problem",

@@ -13,7 +13,7 @@ from concord.flows.cli.plain_tables import figures_table
 from concord.flows.commands.sweeps import ShownSweep
 from concord.flows.errors import reasons_told
 from concord.schemas.sweep import CellRow, CellState, SweepPlan
-from concord.workers.sweeps.tables import LEVEL, Compared
+from concord.workers.sweeps.tables import LEVEL, Compared, comparison_table
 
 
 def plan_lines(plan: SweepPlan) -> list[str]:
@@ -78,17 +78,6 @@ def _failed(rows: Sequence[CellRow]) -> list[str]:
 
 def shown_json(shown: ShownSweep) -> str:
     """All of it as JSON."""
-    rows = [
-        {
-            **row.others,
-            shown.by: row.value,
-            "cells": row.cells,
-            "documents": row.documents,
-            **row.interval._asdict(),
-            "difference": None if row.difference is None else row.difference._asdict(),
-            "adjusted": row.adjusted,
-        }
-        for row in shown.rows
-    ]
+    rows = comparison_table(shown.rows, by=shown.by).to_pylist() if shown.rows else []
     cells = [row.model_dump(mode="json") for _, row in shown.cells]
     return json.dumps({"figure": shown.figure, "by": shown.by, "against": shown.against, "rows": rows, "cells": cells})

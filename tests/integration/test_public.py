@@ -23,12 +23,21 @@ Path("rules.yaml").write_text('''
 constraints:
   - {template: only_in, name: numbers are unlabelled, tokens: {pattern: '[0-9.,]+'}, labels: [O], weight: 3}
 ''')
+Path("sweep.yaml").write_text('''
+corpora: {news: {train: corpora/train, test: corpora/test}}
+models: {crf: {trainer: sgd, options: {features: core}}}
+constraints: {none: [], rules: [rules.yaml]}
+engines: {viterbi: {}, certify: {}}
+''')
 known = {"concord": concord, "model": concord.load("models/news")}
 flags = doctest.NORMALIZE_WHITESPACE
 tried = failed = 0
-for name in ("corpora", "rules", "labelling", "problems", "models", "runs", "predictions"):
+for name in ("corpora", "rules", "labelling", "problems", "models", "runs", "predictions", "sweeps"):
     if name == "predictions":
         known["found"] = concord.read_predictions("out")
+    if name == "sweeps":
+        concord.sweep("sweep.yaml", out="sweep", workers=1)
+        known["found"] = concord.read_sweep("sweep")
     result = doctest.testmod(import_module(f"concord.{name}"), extraglobs=known, optionflags=flags)
     tried, failed = tried + result.attempted, failed + result.failed
 print(tried, "examples")

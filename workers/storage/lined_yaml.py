@@ -154,9 +154,9 @@ def _fields_around(settings: type[BaseModel], place: Location) -> list[str]:
     """Fields of the settings class to which the last key of ``place`` belongs."""
     inner: Any = settings
     for part in place[:-1]:
-        if isinstance(part, int):
-            continue
-        inner = next(_classes(inner.model_fields[part].annotation))
+        # Places in lists, and keys of mappings, are no fields.
+        if part in inner.model_fields:
+            inner = next(_classes(inner.model_fields[part].annotation))
     return list(inner.model_fields)
 
 

@@ -111,6 +111,25 @@ def compared(
     return _adjusted(rows)
 
 
+def comparison_table(rows: Sequence[Compared], *, by: str) -> pa.Table:
+    """The rows of `compared` as a table; ``change`` and ``p`` are null where there is no base to compare with."""
+    told = [
+        {
+            **row.others,
+            by: row.value,
+            "cells": row.cells,
+            "documents": row.documents,
+            **row.interval._asdict(),
+            "change": None if row.difference is None else row.difference.difference,
+            "change_low": None if row.difference is None else row.difference.low,
+            "change_high": None if row.difference is None else row.difference.high,
+            "p": row.adjusted,
+        }
+        for row in rows
+    ]
+    return pa.Table.from_pylist(told)
+
+
 def holm(values: Sequence[float]) -> Floats:
     """P-values (M,) adjusted for their number, each step down the list of the smallest (Holm 1979)."""
     order = np.argsort(values, kind="stable")

@@ -1,0 +1,133 @@
+"""Sweeps: many models, constraints and engines on some corpora, and their results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from concord.flows.commands.sweeps import AXIS, ShownSweep, show_sweep
+from concord.schemas.shown import fields_html, fields_text
+from concord.schemas.sweep import CellRow, CellState, SweepReport
+from concord.workers.sweeps.results import Store
+from concord.workers.sweeps.tables import comparison_table, long_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def sweep(
+    file: str | PathLike[str],
+    *,
+    out: str | PathLike[str],
+    reuse: str | PathLike[str] | None = None,
+    retry_failed: bool = False,
+    ray: str | None = None,
+    workers: int | None = None,
+    tracking: str | None = None,
+) -> SweepReport:
+    """Does every cell of a sweep file on Ray; the same call again does only what is not done yet.
+
+    - ``file``: the sweep file (YAML), see ``docs/sweeps.md``
+    - ``out``: folder for results and models; `read_sweep` opens it
+    - ``reuse``: folder of another sweep, whose results and models of equal content are copied
+    - ``retry_failed``: try cells again that failed before?
+    - ``ray``: address of a Ray cluster; the default is this machine
+    - ``workers``: number of this machine's cores to use
+    - ``tracking``: address of MLflow
+
+    Raises `InputError` with every mistake in the file before anything runs. If cells fail, the others are finished
+    first; then an error with the report is raised.
+
+    >>> report = concord.sweep("sweep.yaml", out="sweep", workers=1)
+    >>> report.cells, report.done
+    (4, 4)
+    """
+    from concord.flows.sweep import sweep as flow
+
+    return flow(
+        fspath(file),
+        fspath(out),
+        reuse=None if reuse is None else fspath(reuse),
+        retry_failed=retry_failed,
+        ray=ray,
+        workers=workers,
+        tracking=tracking,
+    )
+
+
+class SweepResults:
+    """The results of a sweep, as they are now.
+
+    >>> found = concord.read_sweep("sweep")
+    >>> found.count("done")
+    4
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._shown = show_sweep(folder)
+
+    @property
+    def cells(self) -> Sequence[CellRow]:
+        """Every cell with its name, state, and the reason if it has failed."""
+        return [row for _, row in self._shown.cells]
+
+    def count(self, state: str) -> int:
+        """Number of cells that are planned, running, done, failed or stale."""
+        return self._shown.count(CellState(state))
+
+    def to_arrow(self) -> pa.Table:
+        """A table with one row for each cell and figure: value, 95 % interval, documents.
+
+        >>> found.to_arrow().column_names[:2]
+        ['cell', 'key']
+        """
+        return long_table(self._shown.cells, Store(Path(self._folder)).markers())
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The same as a pandas frame.
+
+        >>> sorted(set(found.to_pandas()["engine"]))
+        ['certify', 'viterbi']
+        """
+        frame: pd.DataFrame = self.to_arrow().to_pandas()
+        return frame
+
+    def compare(self, *, by: str = AXIS, against: str | None = None, measure: str | None = None) -> pa.Table:
+        """A figure by the values of one axis, with its 95 % interval.
+
+        - ``by``: the axis: corpus, model, size, subset, constraints, engine or seed
+        - ``against``: value of the axis that the others are compared with, on the same documents
+        - ``measure``: MEASURE.FIGURE, such as spans.f1; the default is the first F1 or accuracy
+
+        P-values are adjusted for the number of differences in the table (Holm 1979). Raises `InputError`.
+
+        >>> found.compare(by="engine", against="viterbi").column_names[-1]
+        'p'
+        """
+        shown = show_sweep(self._folder, by=by, against=against, measure=measure)
+        return comparison_table(shown.rows, by=by)
+
+    def __repr__(self) -> str:
+        return fields_text("SweepResults", self._fields())
+
+    def _repr_html_(self) -> str:
+        return fields_html("SweepResults", self._fields())
+
+    def _fields(self) -> Mapping[str, Any]:
+        shown: ShownSweep = self._shown
+        counts = {state.value: shown.count(state) for state in CellState if shown.count(state)}
+        return {"sweep": self._folder, "cells": len(shown.cells), **counts}
+
+
+def read_sweep(folder: str | PathLike[str]) -> SweepResults:
+    """Opens the results in the folder of a sweep, also while it runs. Raises `InputError` where there is none.
+
+    >>> concord.read_sweep("sweep").cells[0].state.value
+    'done'
+    """
+    return SweepResults(fspath(folder))

@@ -1,0 +1,423 @@
+"""Sweeps: cells of a file, what decides them, their results in any order, states, failures and comparisons."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from concord.schemas.errors import CorpusError, UsageError
+from concord.schemas.settings import Validation
+from concord.schemas.sweep import Cell, CellState
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.plan import plan
+from concord.workers.evaluation.bootstrap import bootstrap_interval
+from concord.workers.evaluation.figures import f1
+from concord.workers.labelling.labelled import label_batch
+from concord.workers.learning.trainers.registry import trainer_named
+from concord.workers.models.loaders import load_model
+from concord.workers.remote.sweep import SWEEP, CellUnit, SweepParts, SweepUnit, TrainingUnit, UnitsDone
+from concord.workers.sweeps.cells import cells_of, rules_of
+from concord.workers.sweeps.documents import digest_of, documents_of
+from concord.workers.sweeps.planning import Planned, PlannedCell, estimated, keep, kept, listed
+from concord.workers.sweeps.results import ResultError, Store
+from concord.workers.sweeps.sweep_file import SweepFileError, read_sweep_file
+from concord.workers.sweeps.tables import compared, holm, long_table
+from concord.workers.sweeps.training import chosen
+from concord.workers.synthesis.made_up import synthesize
+
+RULES = {"constraints": [{"template": "appears_once", "name": "once", "labels": ["PER", "LOC"], "weight": "1.5"}]}
+MORE = {"constraints": [*RULES["constraints"], {"template": "legality", "name": "legal", "weight": "2.0"}]}
+PLAIN: dict[str, Any] = {
+    "corpora": {"news": {"train": "train", "test": "test"}},
+    "models": {"crf": {"trainer": "perceptron", "options": {"features": "core", "passes": 2}}},
+    "constraints": {"none": [], "rules": ["rules.yaml"]},
+    "engines": {"viterbi": {}, "beam": {"options": {"width": 4}}},
+    "seeds": [0, 1],
+}
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpora")
+    documents = list(synthesize(36, seed=5, kind="news"))
+    write_corpus(documents[:24], folder / "train", source="made up")
+    write_corpus(documents[24:], folder / "test", source="made up")
+    (folder / "rules.yaml").write_text(yaml.safe_dump(RULES))
+    (folder / "more.yaml").write_text(yaml.safe_dump(MORE))
+    return folder
+
+
+def written(corpora: Path, content: Mapping[str, Any], name: str = "sweep.yaml") -> Path:
+    path = corpora / name
+    path.write_text(yaml.safe_dump(dict(content), sort_keys=False))
+    return path
+
+
+def planned(corpora: Path, /, **changes: Any) -> Planned:
+    """The plan of `PLAIN` with other parts."""
+    sweep = read_sweep_file(written(corpora, PLAIN | changes))
+    places = {str(corpora / name) for name in ("train", "test")}
+    return Planned.of(sweep, {place: digest_of(plan(place)) for place in places})
+
+
+def work(made: Planned, store: Store, *, backwards: bool = False) -> list[UnitsDone]:
+    """Trains and judges every cell in this process."""
+    store.make()
+    learned = {cell.model.key: made.trained(cell) for cell in made.cells}
+    units: list[SweepUnit] = [TrainingUnit(one) for one in learned.values() if one is not None]
+    cells: list[SweepUnit] = [CellUnit(made.judged(cell, store), cell.content.parts) for cell in made.cells]
+    order = cells[::-1] if backwards else cells
+    return [SWEEP.run(unit, SweepParts(store.folder)) for unit in (*units, *order)]
+
+
+def states(made: Planned, store: Store, *, live: bool = False) -> list[CellState]:
+    return [row.state for row in listed(made.cells, store, live=live)]
+
+
+def test_every_combination_is_a_cell_once(corpora: Path) -> None:
+    cells = cells_of(planned(corpora).sweep)
+    assert len(cells) == len(set(cells)) == 2 * 2 * 2
+    assert cells[0] == Cell("news", None, "crf", None, None, "none", "viterbi", 0)
+    assert [cell.name for cell in cells[:3]] == [
+        "news/crf/none/viterbi/seed=0",
+        "news/crf/none/viterbi/seed=1",
+        "news/crf/none/beam/seed=0",
+    ]
+
+
+def test_crossings_take_lists_each_with_each_or_side_by_side(corpora: Path) -> None:
+    each = {"constraints": ["rules"], "engine": ["beam"]}
+    beside = {"constraints": ["none", "rules"], "engine": ["viterbi", "beam"], "seed": [7, 7], "zip": True}
+    cells = cells_of(planned(corpora, cross=[each, beside, each]).sweep)
+    assert [(cell.constraints, cell.engine, cell.seed) for cell in cells] == [
+        ("rules", "beam", 0),
+        ("rules", "beam", 1),
+        ("none", "viterbi", 7),
+        ("rules", "beam", 7),
+    ]
+
+
+def test_an_ablation_leaves_out_or_keeps_each_constraint(corpora: Path) -> None:
+    rules = {"more": {"files": ["more.yaml"], "each": ["only", "without"]}}
+    sweep = planned(corpora, constraints=rules, engines={"viterbi": {}}, seeds=[0]).sweep
+    names = [cell.constraints for cell in cells_of(sweep)]
+    assert names == ["more", "more only once", "more only legal", "more without once", "more without legal"]
+    assert [rules_of(sweep, name).titles for name in names] == [
+        ("once", "legal"),
+        ("once",),
+        ("legal",),
+        ("legal",),
+        ("once",),
+    ]
+
+
+@pytest.mark.parametrize(("validation", "folds"), [(Validation.RANDOM, [0, 1, 2, 3]), (Validation.LATER, [2, 3])])
+def test_folds_are_cells_that_judge_what_they_did_not_learn(
+    corpora: Path, validation: Validation, folds: list[int]
+) -> None:
+    corpus = {"news": {"train": "train", "folds": 4, "validation": validation.value}}
+    made = planned(corpora, corpora=corpus, engines={"viterbi": {}}, seeds=[0], constraints={"none": []})
+    assert [cell.cell.fold for cell in made.cells] == folds
+    for cell in made.cells:
+        learned = made.trained(cell)
+        assert learned is not None
+        inside = {document.doc_id for document in chosen(learned)}
+        judged = {document.doc_id for document in documents_of(learned.documents)} - inside
+        assert len(judged) >= 6
+        if validation is Validation.LATER:
+            order = [document.doc_id for document in documents_of(learned.documents)]
+            assert max(map(order.index, inside)) < min(map(order.index, judged))
+
+
+def test_sizes_are_the_first_documents_or_draws_of_them(corpora: Path) -> None:
+    one = {"engines": {"viterbi": {}}, "seeds": [0], "constraints": {"none": []}, "sizes": [5, "all"]}
+    first, every = map(planned(corpora, **one).trained, planned(corpora, **one).cells)
+    assert first is not None
+    assert every is not None
+    ids = [document.doc_id for document in documents_of(first.documents)]
+    assert [document.doc_id for document in chosen(first)] == ids[:5]
+    assert [document.doc_id for document in chosen(every)] == ids
+    drawn = planned(corpora, **one, subsets=3)
+    sets = [[d.doc_id for d in chosen(one)] for one in map(drawn.trained, drawn.cells) if one is not None]
+    assert [len(own) for own in sets] == [5, 5, 5, 24], "all documents have no draws"
+    assert len({tuple(own) for own in sets}) == 4
+    assert all(own == sorted(own, key=ids.index) for own in sets)
+    with pytest.raises(CorpusError, match="has 24 documents to learn from, and size 25 wants more"):
+        chosen(first._replace(size=25))
+
+
+@pytest.mark.parametrize(
+    ("changes", "line", "told"),
+    [
+        ({"engines": {"gibs": {}}}, 16, "no engine is called 'gibs'; did you mean 'gibbs'?"),
+        ({"engines": {"gibbs": {"options": {"sweeps": "x"}}}}, 16, "options of engine 'gibbs': sweeps: "),
+        ({"engines": {"gibbs": {"option": {}}}}, 17, "unknown key 'engines.gibbs.option'; did you mean 'options'?"),
+        ({"models": {"crf": {"trainer": "sdg"}}}, 7, "no trainer is called 'sdg'; did you mean 'sgd'?"),
+        ({"models": {"crf": {"options": {"epoch": 3}}}}, 8, "unknown key 'epoch'"),
+        ({"models": {"crf": {"folder": "m", "trainer": "sgd"}}}, 6, "a model 'folder' is not trained"),
+        ({"corpora": {"news": {"train": "train"}}}, 2, "want either 'test', a corpus, or 'folds', a number"),
+        ({"corpora": {"a/b": {"test": "test"}}}, 1, "'a/b' is no name"),
+        ({"corpora": {"news": {"test": "test"}}}, 5, "corpus 'news' has no 'train'"),
+        ({"constraints": {"rules": ["nowhere.yaml"]}}, 12, "constraint file nowhere.yaml: No such file"),
+        ({"constraints": {"rules": ["broken.yaml"]}}, 12, "unknown template 'lexico'"),
+        ({"measures": ["span"]}, 23, "no measure is called 'span'; did you mean 'spans'?"),
+        ({"cross": [{"engine": ["beem"]}]}, 24, "no engine is called 'beem'; did you mean 'beam'?"),
+        ({"cross": [{"engine": ["beam"], "seed": [0, 1], "zip": True}]}, 24, "different lengths: engine 1, seed 2"),
+        ({"sizes": [0]}, 23, "a size is a number of documents"),
+        ({"colour": "red"}, 23, "unknown key 'colour'"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(corpora: Path, changes: dict[str, Any], line: int, told: str) -> None:
+    (corpora / "broken.yaml").write_text("constraints: [{template: lexico}]\n")
+    path = written(corpora, PLAIN | changes)
+    with pytest.raises(SweepFileError) as caught:
+        read_sweep_file(path)
+    (message,) = [one for one in str(caught.value).splitlines() if told in one]
+    assert message.startswith(f"{path}:{line}: "), f"{message}\n{path.read_text()}"
+
+
+def test_all_mistakes_are_told_at_once(corpora: Path) -> None:
+    wrong = {"engines": {"gibs": {}}, "models": {"crf": {"trainer": "sdg"}}, "constraints": {"rules": ["no.yaml"]}}
+    with pytest.raises(SweepFileError) as caught:
+        read_sweep_file(written(corpora, PLAIN | wrong))
+    assert len(str(caught.value).splitlines()) == 3
+
+
+@pytest.mark.parametrize("text", ["", "- a\n", "corpora: [\n", "seeds: [0]\nseeds: [1]\n"])
+def test_what_is_no_sweep_file_is_told_with_a_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "sweep.yaml"
+    path.write_text(text)
+    with pytest.raises(SweepFileError, match=rf"{path}:\d+: "):
+        read_sweep_file(path)
+
+
+def keys(made: Planned) -> dict[str, str]:
+    return {cell.cell.name: cell.key for cell in made.cells}
+
+
+def test_a_key_is_that_of_the_content_whatever_it_is_called(corpora: Path) -> None:
+    (corpora / "same.yaml").write_text("# The same, with a comment.\n" + yaml.safe_dump(RULES))
+    one = planned(corpora)
+    other = planned(corpora, constraints={"none": [], "regeln": ["same.yaml"]}, engines={"v": {"engine": "viterbi"}})
+    assert keys(one)["news/crf/rules/viterbi/seed=0"] == keys(other)["news/crf/regeln/v/seed=0"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"seeds": [2, 3]}, "engine"),
+        ({"measures": ["labels"]}, "measures"),
+        ({"engines": {"viterbi": {"work": 9}, "beam": {"work": 9}}}, "engine"),
+        ({"constraints": {"none": ["more.yaml"], "rules": ["more.yaml"]}}, "constraints"),
+        ({"models": {"crf": {"trainer": "perceptron", "options": {"features": "core", "passes": 3}}}}, "trainer"),
+        ({"corpora": {"news": {"train": "train", "test": "train"}}}, "judged documents"),
+        ({"corpora": {"news": {"train": "test", "test": "test"}}}, "training documents"),
+    ],
+)
+def test_a_key_changes_with_each_part_of_the_content(corpora: Path, changes: dict[str, Any], part: str) -> None:
+    one, other = planned(corpora), planned(corpora, **changes)
+    assert not set(keys(one).values()) & set(keys(other).values())
+    assert one.cells[0].content.changed(other.cells[0].content.parts) == (part,)
+
+
+def test_results_are_the_same_bytes_in_any_order_and_equal_what_labelling_says(corpora: Path, tmp_path: Path) -> None:
+    made = planned(corpora)
+    stores = [Store(tmp_path / name) for name in ("one", "two")]
+    done = [work(made, store, backwards=backwards) for store, backwards in zip(stores, (False, True), strict=True)]
+    assert UnitsDone.merge(done[0]).units == len(made.cells) + 1
+    for cell in made.cells:
+        assert stores[0].table(cell.key).read_bytes() == stores[1].table(cell.key).read_bytes()
+    assert states(made, stores[0]) == [CellState.DONE] * len(made.cells)
+    tables = [
+        long_table(
+            [(c.cell, row) for c, row in zip(made.cells, listed(made.cells, s, live=False), strict=True)], s.markers()
+        )
+        for s in stores
+    ]
+    assert tables[0].equals(tables[1])
+    cell = made.cells[-1]
+    judged = made.judged(cell, stores[0])
+    model = load_model(judged.model)
+    from concord.workers.sweeps.judging import _batch
+
+    batch = _batch(judged.documents)
+    labelled = label_batch(batch, model=model, constraints=judged.declared.bind(model.labels), settings=judged.settings)
+    result = stores[0].read(cell.key)
+    assert result.penalty.tolist() == [decoded.penalty for decoded in labelled.decoded]
+    assert result.gap.tolist() == [decoded.gap for decoded in labelled.decoded]
+    assert result.penalty.sum() > 0.0, "the rule has something to say"
+    gold = batch.labels
+    assert gold is not None
+    found = result.of("spans")
+    starts = sum(name.startswith("B-") for name in np.array(gold.values)[gold.codes])
+    assert found.table[:, :, 0].sum() == starts
+    value, low, high = result.figures()["spans.f1"]
+    assert value == float(f1(found.table.sum(axis=0)))
+    assert low <= value <= high
+
+
+def test_states_are_told_apart(corpora: Path, tmp_path: Path) -> None:
+    made, store = planned(corpora), Store(tmp_path / "sweep")
+    store.make()
+    assert set(states(made, store)) == {CellState.PLANNED}
+    first = made.cells[0].key
+    store.running(first).write_text("")
+    assert states(made, store, live=True)[0] is CellState.RUNNING
+    assert states(made, store, live=False)[0] is CellState.PLANNED, "a run that was killed is at nothing"
+    work(made, store)
+    assert set(states(made, store)) == {CellState.DONE}
+    assert not list((store.folder / "running").iterdir())
+    other = planned(corpora, constraints={"none": [], "rules": ["more.yaml"]})
+    rows = listed(other.cells, store, live=False)
+    assert [row.state for row in rows] == [CellState.DONE] * 4 + [CellState.STALE] * 4
+    assert {row.changed for row in rows[4:]} == {("constraints",)}
+    report = estimated(other.cells, store, rows)
+    assert (report.models, report.count(CellState.STALE)) == (0, 4)
+    assert report.cpu_seconds is not None
+    assert report.cpu_seconds > 0.0
+
+
+def test_a_failure_is_kept_with_its_traceback_and_the_next_success_is_none(corpora: Path, tmp_path: Path) -> None:
+    few = planned(corpora, sizes=[99], engines={"viterbi": {}}, seeds=[0])
+    store = Store(tmp_path / "sweep")
+    store.make()
+    learned = few.trained(few.cells[0])
+    assert learned is not None
+    with pytest.raises(CorpusError, match="size 99 wants more"):
+        SWEEP.run(TrainingUnit(learned), SweepParts(store.folder))
+    failure = store.failures()[learned.key]
+    assert (failure.name, "size 99 wants more" in failure.reason) == ("news/crf/size=99", True)
+    assert "Traceback" in failure.log
+    assert not store.running(learned.key).exists()
+    assert set(states(few, store)) == {CellState.FAILED}, "cells of a model that failed"
+    assert not store.model(learned.key).exists()
+
+
+def test_a_corpus_that_changes_after_planning_is_an_error_of_the_cell(corpora: Path, tmp_path: Path) -> None:
+    made = planned(corpora)
+    learned = made.trained(made.cells[0])
+    assert learned is not None
+    changed = learned._replace(documents=learned.documents._replace(digest="another"))
+    with pytest.raises(CorpusError, match="has changed since the sweep was planned"):
+        chosen(changed)
+
+
+def test_a_model_folder_is_used_as_it_is(corpora: Path, tmp_path: Path) -> None:
+    trainer = trainer_named("perceptron")
+    documents = list(synthesize(10, seed=6, kind="news"))
+    settings = trainer.settings.model_validate({"features": "core", "passes": 1})
+    trainer.train(documents, settings=settings, out=tmp_path / "model")
+    made = planned(corpora, models={"old": {"folder": str(tmp_path / "model")}}, sizes=[3, 5])
+    assert len(made.cells) == 8, "what is not trained has no sizes"
+    assert [made.trained(cell) for cell in made.cells] == [None] * 8
+    store = Store(tmp_path / "sweep")
+    work(made, store)
+    assert set(states(made, store)) == {CellState.DONE}
+
+
+def test_label_consistency_is_learned_and_used_where_asked_for(corpora: Path, tmp_path: Path) -> None:
+    models = {"crf": PLAIN["models"]["crf"] | {"consistency": True}}
+    entry = {"none": [], "agree": {"consistency": True}}
+    made = planned(corpora, models=models, constraints=entry, engines={"beam": {}}, seeds=[0])
+    store = Store(tmp_path / "sweep")
+    work(made, store)
+    none, agree = (store.read(cell.key) for cell in made.cells)
+    assert none.penalty.sum() == 0.0
+    assert agree.penalty.sum() > 0.0
+    without = planned(corpora, constraints=entry, engines={"beam": {}}, seeds=[0])
+    with pytest.raises(CorpusError, match="no label consistency was learned with this model"):
+        work(without, Store(tmp_path / "other"))
+
+
+def test_a_plan_is_kept_and_read(corpora: Path, tmp_path: Path) -> None:
+    made, store = planned(corpora), Store(tmp_path / "sweep")
+    store.make()
+    keep(made.cells, store)
+    again: list[PlannedCell] = kept(store)
+    assert [cell.key for cell in again] == [cell.key for cell in made.cells]
+    assert [cell.cell for cell in again] == [cell.cell for cell in made.cells]
+    with pytest.raises(ResultError, match="no folder of a sweep"):
+        kept(Store(tmp_path))
+
+
+def test_a_marker_or_table_that_is_damaged_is_named(corpora: Path, tmp_path: Path) -> None:
+    made, store = planned(corpora, engines={"viterbi": {}}, seeds=[0]), Store(tmp_path / "sweep")
+    work(made, store)
+    key = made.cells[0].key
+    store.table(key).write_bytes(b"no table")
+    with pytest.raises(ResultError, match=str(store.table(key))):
+        store.read(key)
+    store.marker(key).write_text("{}")
+    with pytest.raises(ResultError, match=str(store.marker(key))):
+        listed(made.cells, store, live=False)
+
+
+def told(made: Planned, store: Store) -> list[Any]:
+    return [(cell.cell, row) for cell, row in zip(made.cells, listed(made.cells, store, live=False), strict=True)]
+
+
+def test_a_comparison_is_paired_and_adds_seeds_up(corpora: Path, tmp_path: Path) -> None:
+    made, store = planned(corpora), Store(tmp_path / "sweep")
+    work(made, store)
+    rows = compared(told(made, store), store, figure="spans.f1", by="constraints", against="none")
+    assert [(row.value, row.cells, row.documents) for row in rows] == [
+        ("none", 2, 12),
+        ("rules", 2, 12),
+        ("none", 2, 12),
+        ("rules", 2, 12),
+    ]
+    assert [dict(row.others) for row in rows[::2]] == [{"engine": "viterbi"}, {"engine": "beam"}]
+    assert [row.adjusted is None for row in rows] == [True, False, True, False]
+    for base, row in ((rows[0], rows[1]), (rows[2], rows[3])):
+        assert row.difference is not None
+        assert row.difference.difference == pytest.approx(row.interval.value - base.interval.value, abs=1e-12)
+    assert rows[1].difference is not None
+    assert rows[1].difference.difference == 0.0, "viterbi reads no constraints"
+    for figure, by, against, message in (
+        ("spans.f2", "engine", None, "no figure is called 'f2'"),
+        ("spans.f1", "colour", None, "no axis is called 'colour'"),
+        ("spans.f1", "engine", "gibbs", "no engine is called 'gibbs'"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            compared(told(made, store), store, figure=figure, by=by, against=against)
+    with pytest.raises(ResultError, match="has no measure 'lines'"):
+        compared(told(made, store), store, figure="lines.f1", by="engine", against=None)
+
+
+def test_folds_are_other_documents_of_one_figure(corpora: Path, tmp_path: Path) -> None:
+    corpus = {"news": {"train": "train", "folds": 3}}
+    made = planned(corpora, corpora=corpus, engines={"viterbi": {}}, seeds=[0], constraints={"none": []})
+    store = Store(tmp_path / "sweep")
+    work(made, store)
+    (row,) = compared(told(made, store), store, figure="spans.f1", by="engine", against=None)
+    assert (row.cells, row.documents) == (3, 24)
+
+
+@pytest.mark.parametrize("values", [[], [0.2], [0.01, 0.04, 0.03, 0.2], [0.5, 0.5, 0.001], [1.0, 0.9]])
+def test_holm_is_the_step_down_of_its_definition(values: list[float]) -> None:
+    order, worst, wanted = sorted(range(len(values)), key=values.__getitem__), 0.0, [0.0] * len(values)
+    for step, i in enumerate(order):
+        worst = max(worst, min(1.0, values[i] * (len(values) - step)))
+        wanted[i] = worst
+    assert holm(values).tolist() == pytest.approx(wanted)
+
+
+def test_an_interval_narrows_with_documents_and_holds_the_figure() -> None:
+    rng = np.random.default_rng(0)
+    wide, narrow = (rng.integers(1, 9, (size, 2, 3)).cumsum(axis=2)[:, :, ::-1].copy() for size in (10, 1000))
+    one, other = (bootstrap_interval(counts, f1, rng=np.random.default_rng(1)) for counts in (wide, narrow))
+    assert one.low <= one.value <= one.high
+    assert other.high - other.low < one.high - one.low
+    with pytest.raises(ValueError, match="a bootstrap needs documents"):
+        bootstrap_interval(np.zeros((0, 1, 3), np.int64), f1, rng=rng)
+
+
+def test_the_content_of_a_cell_is_json(corpora: Path) -> None:
+    for cell in planned(corpora).cells:
+        assert json.loads(json.dumps(cell.content.parts)) == cell.content.parts
