@@ -17,7 +17,7 @@ from concord.flows.errors import RunFolderError, SweepFailedError
 from concord.flows.jobs import check_sources, run_tags
 from concord.flows.progress import meter
 from concord.flows.run_context import HERE, RunContext
-from concord.flows.runfolder.runfolder import LOCK, locked
+from concord.flows.runfolder.runfolder import LOCK, is_at_work, locked
 from concord.schemas.settings import Settings
 from concord.schemas.sweep import CellRow, CellState, SweepPlan, SweepReport
 from concord.workers.corpus.plan import plan
@@ -53,7 +53,7 @@ def plan_sweep(file: str, out: str) -> SweepPlan:
     """What a sweep would do; nothing is written. Raises `SweepFileError`, `CorpusError` and `ModelError`."""
     planned, store = _planned(file), Store(Path(out))
     check_apart(out, [file, *_inputs(planned.sweep)])
-    rows = listed(planned.cells, store, live=is_live(store.folder))
+    rows = listed(planned.cells, store, live=is_at_work(store.folder))
     return estimated(planned.cells, store, rows)
 
 
@@ -112,17 +112,6 @@ def _alone(store: Store) -> Iterator[None]:
         for left in (folder / RUNNING).iterdir():
             store.forget(left)
         yield
-
-
-def is_live(folder: Path) -> bool:
-    """Is a run at work in the folder?"""
-    if not (folder / LOCK).is_file():
-        return False
-    try:
-        with locked(folder / LOCK, folder):
-            return False
-    except RunFolderError:
-        return True
 
 
 def _reuse(cells: Sequence[PlannedCell], store: Store, other: Store) -> int:

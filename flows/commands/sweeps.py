@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from concord.flows.run_sweep import is_live
+from concord.flows.runfolder.runfolder import is_at_work
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
 from concord.schemas.sweep import Cell, CellRow, CellState
@@ -40,7 +40,7 @@ def show_sweep(folder: str, *, by: str = AXIS, against: str | None = None, measu
     """
     store = Store(Path(folder).expanduser())
     planned = kept(store)
-    listing = listed(planned, store, live=is_live(store.folder))
+    listing = listed(planned, store, live=is_at_work(store.folder))
     cells = [(one.cell, row) for one, row in zip(planned, listing, strict=True)]
     figure = measure or _figure(store, listing)
     rows = [] if figure is None else compared(cells, store, figure=figure, by=by, against=against)

@@ -86,6 +86,17 @@ def locked(lock: Path, out: Path) -> Iterator[None]:
         os.close(held)
 
 
+def is_at_work(out: Path) -> bool:
+    """Does a run hold the lock of the folder?"""
+    if not (out / LOCK).is_file():
+        return False
+    try:
+        with locked(out / LOCK, out):
+            return False
+    except RunFolderError:
+        return True
+
+
 def _take(held: int, out: Path) -> None:
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
