@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from concord.workers.parts import LABELLING as LABELLING_PARTS
-from concord.workers.parts import Group, foreign_code
+from concord.workers.parts import Group, foreign_code, own_entries
 
 ROOT = Path(__file__).resolve().parents[2]
 """Where the folders of the internal packages lie: the checkout, or the installed package."""
@@ -48,16 +48,17 @@ COMPILERS = ("llvmlite", "numba", "numpy")
 def code_digest() -> str:
     """Hex digest of all code that can change an answer, and of the libraries it computes with.
 
-    Of the code it holds the syntax trees: comments, docstrings and layout change nothing. Of other packages that
-    register such parts (`workers.parts.LABELLING`) it holds the version and all files as they stand.
+    Of the code it holds the syntax trees: comments, docstrings and layout change nothing. Of parts that are registered
+    by entry points (`workers.parts.LABELLING`) it holds concord's own like all code, and of other packages the version
+    and all files as they stand.
     """
-    return _digest(files_behind(LABELLING), LIBRARIES, foreign_code(LABELLING_PARTS))
+    return _of_modules(LABELLING, LABELLING_PARTS)
 
 
 @cache
 def workers_digest() -> str:
     """Hex digest of all code that a worker may run, which must be the driver's; parts of any other package with it."""
-    return _digest(files_behind((*LABELLING, *WORKERS)), LIBRARIES, foreign_code(Group))
+    return _of_modules((*LABELLING, *WORKERS), Group)
 
 
 @cache
@@ -74,6 +75,11 @@ def sources_digest() -> str:
 def digest_of_libraries(libraries: Iterable[str]) -> str:
     """Hex digest of the versions that are installed."""
     return _digest((), libraries)
+
+
+def with_registered(modules: Iterable[str], groups: Iterable[Group]) -> list[str]:
+    """These modules, and those to which entry points of concord's own lead: no import statement names them."""
+    return [*modules, *(entry.module for entry in own_entries(groups))]
 
 
 def files_behind(modules: Iterable[str]) -> list[Path]:
@@ -94,15 +100,21 @@ def imports_of(path: Path) -> set[str]:
     return parsed(module_of(path)).imports
 
 
-def _digest(files: Iterable[Path], libraries: Iterable[str], foreign: Iterable[str] = ()) -> str:
+def _of_modules(modules: Iterable[str], groups: Iterable[Group]) -> str:
+    """Digest of what modules import, of the parts that are registered in these groups, and of libraries."""
+    own = [f"{entry.group} {entry.name} = {entry.value}" for entry in own_entries(groups)]
+    return _digest(files_behind(with_registered(modules, groups)), LIBRARIES, [*own, *foreign_code(groups)])
+
+
+def _digest(files: Iterable[Path], libraries: Iterable[str], parts: Iterable[str] = ()) -> str:
     state = hashlib.sha256()
     for path in files:
         name = path.relative_to(ROOT).as_posix()
         state.update(f"{name}\0{parsed(module_of(path)).tree}\0".encode())
     for library in libraries:
         state.update(f"{library}={version(library)}\0".encode())
-    for package in foreign:
-        state.update(f"{package}\0".encode())
+    for part in parts:
+        state.update(f"{part}\0".encode())
     return state.hexdigest()
 
 

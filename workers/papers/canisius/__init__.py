@@ -1,0 +1,1 @@
+"""Canisius, Van den Bosch & Daelemans (2011): constraint-satisfaction inference over label n-grams."""
