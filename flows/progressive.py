@@ -1,4 +1,4 @@
-"""Settings of memory-based n-grams chosen by wrapped progressive sampling: trials on Ray, kept as they end.
+"""Settings of a trainer chosen by wrapped progressive sampling: trials on Ray, kept as they end.
 
 Trials go to one pool of workers, a sample at a time, those together whose distances are the same. What each comes to is
 a line of a file beside the model, so that a search that was killed goes on where it was, and ends with the same choice.
@@ -25,11 +25,9 @@ from concord.flows.tracking.tracking import Outcome, Tracking
 from concord.schemas.document import Document
 from concord.schemas.errors import ShardsError
 from concord.schemas.run import SampleRow
-from concord.schemas.settings import Settings
+from concord.schemas.settings import Settings, TrainerSettings
 from concord.workers.compiling.code import workers_digest
-from concord.workers.learning.search.progressive import LEAST, SampleRound, TrialTally, rounds, sizes_of
-from concord.workers.learning.trainers.trigram_trials import Sample, chosen_of, grid, together
-from concord.workers.models.memory.settings import TrigramSettings
+from concord.workers.learning.search.progressive import LEAST, SampleRound, Sampling, TrialTally, rounds, sizes_of
 from concord.workers.remote.trials import TRIALS, TrialGroup, TrialParts, name_of
 from concord.workers.storage.files import write_whole, writing
 
@@ -52,14 +50,14 @@ class TrialPlace(Settings):
 class Kept:
     """Trials that have ended: a file with a line for each, of a search that its first line is the digest of."""
 
-    def __init__(self, out: Path, corpus: str, settings: TrigramSettings) -> None:
+    def __init__(self, out: Path, corpus: str, sampling: Sampling, settings: TrainerSettings) -> None:
         """Takes what an earlier call has left beside the folder ``out``, if it is of the same search.
 
         ``corpus`` is the digest of the documents. Raises `TrainingError` where nothing is to be searched, and
         `OutputError`.
         """
         self._path = _file_of(out)
-        every = [one.model_dump_json() for one in grid(settings)]
+        every = [one.model_dump_json() for one in sampling.grid(settings)]
         key = hashlib.sha256(json.dumps([corpus, every, workers_digest()]).encode()).hexdigest()
         lines = _whole_lines(self._path)
         lines = lines if lines[:1] == [key] else [key]
@@ -95,38 +93,46 @@ def _whole_lines(path: Path) -> list[str]:
 
 def choose(
     documents: Sequence[Document],
-    settings: TrigramSettings,
+    sampling: Sampling,
+    settings: TrainerSettings,
     *,
     search: TrialPlace,
     kept: Kept,
-    told: Callable[[SampleRound, SampleRow, Sequence[TrigramSettings]], None],
-) -> tuple[TrigramSettings, list[SampleRow]]:
+    told: Callable[[SampleRound, SampleRow, Sequence[TrainerSettings]], None],
+) -> tuple[TrainerSettings, list[SampleRow]]:
     """Settings for what is not given of what is searched, and the samples; ``told`` hears of each.
 
     Raises `TrainingError`, `ShardsError` where a trial failed, `ClusterError` and `OutputError`.
     """
-    every, sample = grid(settings), Sample.of(documents, settings)
+    every, sample = sampling.grid(settings), sampling.sample(documents, settings)
     rows, best = list[SampleRow](), settings
-    parts = TrialParts(sample, settings.learner, search.largest)
+    parts = TrialParts(sampling, sample, settings, search.largest)
     with (
         cluster(search.ray, workers=search.workers) as running,
-        running.pool(TRIALS, parts, most=len(together(every))) as work,
+        running.pool(TRIALS, parts, most=len(sampling.together(every))) as work,
     ):
-        for made in rounds(len(every), sizes_of(sample.tokens, search.largest), partial(_tallies, every, work, kept)):
+        attempt = partial(_tallies, sampling, every, work, kept)
+        for made in rounds(len(every), sizes_of(sample.tokens, search.largest), attempt):
             best = every[made.best]
-            rows.append(_row(made, best))
+            rows.append(_row(sampling, made, best))
             say(_line(rows[-1]))
             told(made, rows[-1], every)
     return best, rows
 
 
 def _tallies(
-    every: Sequence[TrigramSettings], work: TrialWork, kept: Kept, tokens: int, numbers: Sequence[int]
+    sampling: Sampling,
+    every: Sequence[TrainerSettings],
+    work: TrialWork,
+    kept: Kept,
+    tokens: int,
+    numbers: Sequence[int],
 ) -> Mapping[int, TrialTally]:
     """Those of an earlier call, and the others on Ray. Raises `ShardsError`."""
-    names = {number: name_of(every[number], tokens) for number in numbers}
+    names = {number: name_of(sampling, every[number], tokens) for number in numbers}
     todo = [every[number] for number, name in names.items() if name not in kept.tallies]
-    groups, errors = [TrialGroup(tuple(group), tokens) for group in together(todo)], list[str]()
+    groups = [TrialGroup(sampling, tuple(group), tokens) for group in sampling.together(todo)]
+    errors = list[str]()
     with meter(f"samples of {tokens:,} tokens", len(names)) as bar:
         bar.advance(len(names) - len(todo))
         for done in work(groups):
@@ -140,14 +146,14 @@ def _tallies(
     return {number: kept.tallies[name] for number, name in names.items()}
 
 
-def _row(made: SampleRound, best: TrigramSettings) -> SampleRow:
+def _row(sampling: Sampling, made: SampleRound, best: TrainerSettings) -> SampleRow:
     mine = made.tallies[made.best]
     return SampleRow(
         tokens=made.size,
         tested=mine.tested,
         tried=len(made.tallies),
         left=len(made.left),
-        best=chosen_of(best),
+        best=dict(sampling.chosen_of(best)),
         accuracy=mine.accuracy,
         default=made.tallies[0].accuracy,
         seconds=TrialTally.merge(made.tallies.values()).seconds,
@@ -163,11 +169,16 @@ def _line(row: SampleRow) -> str:
 
 
 def track(
-    tracking: Tracking, tags: Mapping[str, str], made: SampleRound, row: SampleRow, every: Sequence[TrigramSettings]
+    tracking: Tracking,
+    tags: Mapping[str, str],
+    sampling: Sampling,
+    made: SampleRound,
+    row: SampleRow,
+    every: Sequence[TrainerSettings],
 ) -> None:
     """A child run for a sample. Raises `TrackingError`."""
     table = [
-        {**chosen_of(every[number]), "right": tally.right, "seconds": round(tally.seconds, 3)}
+        {**sampling.chosen_of(every[number]), "right": tally.right, "seconds": round(tally.seconds, 3)}
         for number, tally in made.tallies.items()
     ]
     with tracking.run(f"{row.tokens:,} tokens", tags=tags) as run:

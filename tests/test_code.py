@@ -37,6 +37,8 @@ BEHIND = files_behind(with_registered(LABELLING, LABELLING_PARTS))
 """Files in the digest."""
 
 OUT = {
+    "workers/papers/canisius/trigram_trainer.py": "trains: what it learns is in the model's digest",
+    "workers/papers/canisius/trigram_trials.py": "trains: what it learns is in the model's digest",
     "workers/papers/stokman/hmm2_trainer.py": "trains: what it learns is in the model's digest",
     "workers/constraints/declared_weights.py": "weighs constraints, which are in the key",
     "schemas/audit.py": "reports of `concord constraints check`",
@@ -53,6 +55,7 @@ OUT = {
     "workers/corpus/ingestion.py": "writes a corpus, whose rows are in the key",
     "workers/evaluation/randomization.py": "mines constraints, which are in the key",
     "workers/constraints/constraint_writer.py": "writes constraints, which are in the key",
+    "workers/features/settings.py": "groups words: the clusters are in the model's digest",
     "workers/features/attributes.py": "trains: what it learns is in the model's digest",
     "schemas/codl.py": "settings of training, which are in the model's digest",
     "workers/features/incidence.py": "trains: what it learns is in the model's digest",

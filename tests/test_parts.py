@@ -20,6 +20,7 @@ from concord.workers.inference.core.engine import Solver
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.weights.penalties import PENALTIES
+from concord.workers.papers.canisius.trigram_trials import SAMPLING
 from concord.workers.parts import Group, PartError, Registry, a_class, a_function, an_entry
 from concord.workers.remote.actor import CodeMismatchError, check_code
 from tests.support.registries import REGISTRIES
@@ -195,7 +196,7 @@ def test_checks_say_what_is_wrong() -> None:
         (Group.TOKENIZERS, words._replace(open=3), "its open is no function, but a int"),
         (Group.TOKENIZERS, TOKENIZERS["words"]._replace(version=""), "want a version, or a library whose version it"),
         (Group.TOKENIZERS, TOKENIZERS["spacy"]._replace(version="1"), "want a version, or a library whose version it"),
-        (Group.TRAINERS, TRAINERS["hmm"]._replace(tunes=TRAINERS["trigram"].tunes), "want a class after TrigramSett"),
+        (Group.TRAINERS, TRAINERS["hmm"]._replace(sampling=SAMPLING), "want a class after TrigramSettings"),
     ]
     for group, entries in good.items():
         for entry in entries:

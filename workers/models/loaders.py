@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from concord.workers.models import crf, crfsuite, hmm, scores, semicrf, trigram, two_stage_crf
+from concord.workers.models import crf, crfsuite, hmm, scores, semicrf, two_stage_crf
 from concord.workers.models.folder import ModelError, check_model_folder
 from concord.workers.models.model import Model
 from concord.workers.parts import Group, Registry, a_function
@@ -19,7 +19,6 @@ OWN: dict[str, Loader] = {
     crfsuite.KIND: crfsuite.load,
     hmm.KIND: hmm.load,
     scores.KIND: scores.load,
-    trigram.KIND: trigram.load,
     semicrf.KIND: semicrf.load,
     two_stage_crf.KIND: two_stage_crf.load,
 }

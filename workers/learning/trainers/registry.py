@@ -7,9 +7,8 @@ from typing import Any
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
 from concord.schemas.settings import TrainerSettings
-from concord.workers.learning.trainers import crfsuite, hmm, lbfgs, perceptron, semicrf, sgd, stacked, trigram
-from concord.workers.learning.trainers.trainer import Trainer, Tunes
-from concord.workers.models.memory.settings import TrigramSettings
+from concord.workers.learning.trainers import crfsuite, hmm, lbfgs, perceptron, semicrf, sgd, stacked
+from concord.workers.learning.trainers.trainer import Trainer
 from concord.workers.models.settings import (
     CrfSettings,
     HmmSettings,
@@ -35,7 +34,6 @@ OWN: dict[str, Trainer] = {
     hmm.NAME: Trainer(hmm.train, HmmSettings),
     semicrf.NAME: Trainer(semicrf.train, SemiCrfSettings),
     stacked.NAME: Trainer(stacked.train, StackedSettings),
-    trigram.NAME: Trainer(trigram.train, TrigramSettings, Tunes.SAMPLES),
 }
 """Concord's own trainers, but for those of `workers.papers`; a new one is one file, one settings class and one line
 here."""
@@ -44,9 +42,9 @@ here."""
 def _wrong(part: Any) -> str | None:
     """Reason why a part is not a valid trainer; None if it is."""
     problem = an_entry(Trainer, TrainerSettings)(part)
-    if problem is not None or part.tunes is Tunes.FOLDS:
+    if problem is not None or part.sampling is None:
         return problem
-    return a_class(TrigramSettings)(part.settings)
+    return a_class(part.sampling.settings)(part.settings)
 
 
 TRAINERS: Registry[Trainer] = Registry(Group.TRAINERS, OWN, _wrong)

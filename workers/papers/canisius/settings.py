@@ -1,10 +1,87 @@
-"""Options of the engine. Importing this imports no engine."""
+"""Options of the memory-based learner of label n-grams, and of the engine. Importing this imports no engine."""
 
 from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field
 
 from concord.workers.inference.settings import SearchSettings
+from concord.workers.models.settings import CountingSettings
+
+
+class TrigramWindow(StrEnum):
+    """Features of a window around a token."""
+
+    WORDS = "words"
+    """Words and how they are written."""
+    CHUNKS = "chunks"
+    """These with tags of the column ``pos``."""
+    NAMES = "names"
+    """These with tags of the column ``chunk``, affixes, and the entities of the training documents."""
+
+
+class Metric(StrEnum):
+    """Distance of two values of a feature, see `workers.papers.canisius.nearest`."""
+
+    OVERLAP = "overlap"
+    """1 where the values differ, otherwise 0."""
+    MVDM = "mvdm"
+    """Modified value difference: sum of absolute differences of the values' class distributions."""
+    JEFFREY = "jeffrey"
+    """Jeffrey divergence of the values' class distributions."""
+
+
+class Weighting(StrEnum):
+    """Weight of a feature in the distance."""
+
+    GAIN_RATIO = "gain-ratio"
+    INFORMATION_GAIN = "information-gain"
+    NONE = "none"
+
+
+class Decay(StrEnum):
+    """Weight of a neighbour by its distance d."""
+
+    NONE = "none"
+    INVERSE = "inverse"
+    LINEAR = "linear"
+    EXPONENTIAL = "exponential"
+
+
+class TrigramSettings(CountingSettings):
+    """Options of the memory-based model: the instances it keeps, the neighbours it finds, and how they vote."""
+
+    n: int = Field(
+        3, ge=1, le=5, description="Number of labels in a class: a token's and its neighbours'; 1 is its own alone."
+    )
+    windows: TrigramWindow = Field(
+        TrigramWindow.WORDS, description="Windows that are compared: words, chunks (reads pos) or names (and chunk)."
+    )
+    held_out: bool = Field(
+        default=True,
+        description="With windows of names: do not tell a training document of entities that it alone has.",
+    )
+    learner: Literal["nearest", "igtree", "tribl2", "ib1"] = Field(
+        "nearest",
+        description="Learner that finds neighbours; all but nearest are TiMBL's, which pip install concord[memory] "
+        "adds.",
+    )
+    k: int = Field(
+        1, ge=1, le=100, description="Number of distances, from the least on, whose instances are neighbours."
+    )
+    metric: Metric = Field(Metric.OVERLAP, description="Distance between two values.")
+    weighting: Weighting = Field(Weighting.GAIN_RATIO, description="Weight of a feature.")
+    decay: Decay = Field(Decay.NONE, description="Weight of a neighbour by its distance.")
+    domain: Literal["predicted", "neighbours"] = Field(
+        "predicted", description="Candidates of a token: labels of predicted classes, or of all in the neighbourhoods."
+    )
+    legality: Literal["loose", "bio"] = Field(
+        "bio",
+        description="Of BIO labels: I- has to follow its B- or I-, so B- is a candidate wherever I- is; or may stand "
+        "anywhere, and opens a span where it continues none.",
+    )
 
 
 class CspSettings(SearchSettings):
