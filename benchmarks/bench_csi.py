@@ -39,13 +39,13 @@ from concord.workers.evaluation.measures import Pair, spans
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
 from concord.workers.learning.search.progressive import TrialTally, rounds, sizes_of
-from concord.workers.learning.trainers import trigram
-from concord.workers.learning.trainers.trigram_trials import Sample, chosen_of, grid, together, tried
-from concord.workers.models.memory.neighbourhoods import Neighbourhoods
-from concord.workers.models.memory.ngrams import voted
-from concord.workers.models.memory.settings import TrigramSettings
 from concord.workers.models.model import LocalScores
-from concord.workers.models.trigram import TrigramModel
+from concord.workers.papers.canisius import trigram_trainer as trigram
+from concord.workers.papers.canisius.neighbourhoods import Neighbourhoods
+from concord.workers.papers.canisius.ngrams import voted
+from concord.workers.papers.canisius.settings import TrigramSettings
+from concord.workers.papers.canisius.trigram import TrigramModel
+from concord.workers.papers.canisius.trigram_trials import Sample, chosen_of, grid, together, tried
 
 HELD_SENTENCES = 1_000
 """Of CoNLL-2000's training part."""

@@ -38,13 +38,14 @@ from concord.workers.inference.core.recursion import sentence_bounds
 from concord.workers.inference.registry import Decoder
 from concord.workers.learning.mining.rules import MiningSettings
 from concord.workers.learning.search.folds import is_held_out
-from concord.workers.learning.trainers import sgd, trigram
+from concord.workers.learning.trainers import sgd
 from concord.workers.learning.weights.consistency_scales import tune_scales
-from concord.workers.models.memory.neighbourhoods import Neighbourhoods, ranked
-from concord.workers.models.memory.ngrams import voted
-from concord.workers.models.memory.settings import TrigramSettings
 from concord.workers.models.model import Model
 from concord.workers.models.settings import SgdSettings
+from concord.workers.papers.canisius import trigram_trainer as trigram
+from concord.workers.papers.canisius.neighbourhoods import Neighbourhoods, ranked
+from concord.workers.papers.canisius.ngrams import voted
+from concord.workers.papers.canisius.settings import TrigramSettings
 
 FEATURES = {"chunks": "core+pos", "names": "core+pos+mentions+entities"}
 """Of the CRF: the columns that the windows read."""

@@ -37,9 +37,10 @@ from concord.workers.evaluation.named_counts import Counts
 from concord.workers.learning.search.folds import fold_of
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.weights.penalties import OddsSettings
-from concord.workers.models.hmm2 import Hmm2Model
 from concord.workers.models.model import Model, viterbi_labels
-from concord.workers.models.settings import Hmm2Settings, HmmSettings
+from concord.workers.models.settings import HmmSettings
+from concord.workers.papers.stokman.hmm2 import Hmm2Model
+from concord.workers.papers.stokman.settings import Hmm2Settings
 
 FIRST, EXACT, GIVEN, UNDER = "first", "second, exact", "second, eq. 48", ", constraints"
 GAINS = ((FIRST, EXACT), (EXACT, GIVEN), (FIRST, GIVEN), (FIRST + UNDER, GIVEN + UNDER))

@@ -1,7 +1,8 @@
 """What Ray's workers take of memory, beside what they ask for: CRFs, memory-based models, trials of their settings.
 
 For each kind of parts one worker on this machine does the work of its task, and has its most MiB that it shares with no
-other process. `GROWTH` and `BASE` in `workers/remote/memory.py`, and `REMEMBERED` in `workers/remote/trials.py`, are
+other process. `GROWTH` and `BASE` in `workers/remote/memory.py`, and `REMEMBERED` in
+`workers/papers/canisius/trigram_trials.py`, are
 chosen by these figures.
 
     python benchmarks/bench_memory.py
@@ -27,11 +28,12 @@ from concord.schemas.run import RunKey, RunSettings
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import Unit, plan
-from concord.workers.learning.trainers import sgd, trigram
-from concord.workers.learning.trainers.trigram_trials import Sample
+from concord.workers.learning.trainers import sgd
 from concord.workers.models.loaders import load_model
-from concord.workers.models.memory.settings import TrigramSettings
 from concord.workers.models.settings import SgdSettings
+from concord.workers.papers.canisius import trigram_trainer as trigram
+from concord.workers.papers.canisius.settings import TrigramSettings
+from concord.workers.papers.canisius.trigram_trials import SAMPLING, Sample
 from concord.workers.remote.count import COUNT, CountParts
 from concord.workers.remote.label import LABEL, LabelParts
 from concord.workers.remote.memory import BASE, GROWTH, memory_of
@@ -101,7 +103,7 @@ def trial_of(train: Sequence[Document], settings: TrigramSettings) -> tuple[Tria
     """Parts, and trials that classify few."""
     sample = Sample.of(train, settings)
     sample = sample._replace(asked=sample.asked[:ASKED], wanted=sample.wanted[:ASKED])
-    return TrialParts(sample, settings.learner), [TrialGroup((settings,), sample.tokens)] * LABELLED
+    return TrialParts(SAMPLING, sample, settings), [TrialGroup(SAMPLING, (settings,), sample.tokens)] * LABELLED
 
 
 def row(name: str, task: AnyTask, parts: Any, units: Sequence[Unit]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Settings of memory-based n-grams chosen by wrapped progressive sampling: trials on Ray, kept as they end.
+"""Settings of a trainer chosen by wrapped progressive sampling: trials on Ray, kept as they end.
 
 Trials go to one pool of workers, a sample at a time, those of the same distances together. The tally of each is a line
 of a file beside the model, so that a killed search goes on where it was, and ends with the same choice. A sample is a
@@ -23,10 +23,9 @@ from concord.flows.tracking.tracking import Outcome, Tracking
 from concord.schemas.document import Document
 from concord.schemas.errors import ShardsError
 from concord.schemas.run import SampleRow
+from concord.schemas.settings import TrainerSettings
 from concord.workers.compiling.code import workers_digest
-from concord.workers.learning.search.progressive import SampleRound, TrialTally, rounds, sizes_of
-from concord.workers.learning.trainers.trigram_trials import Sample, chosen_of, grid, together
-from concord.workers.models.memory.settings import TrigramSettings
+from concord.workers.learning.search.progressive import SampleRound, Sampling, TrialTally, rounds, sizes_of
 from concord.workers.remote.trials import TRIALS, TrialGroup, TrialParts, name_of
 from concord.workers.storage.files import write_whole, writing
 
@@ -41,14 +40,14 @@ TrialWork = Callable[[Sequence[TrialGroup]], Iterator[Done[TrialGroup, list[Tria
 class Kept:
     """File of finished trials, a line each; its first line is the digest of their search."""
 
-    def __init__(self, out: Path, corpus: str, settings: TrigramSettings) -> None:
+    def __init__(self, out: Path, corpus: str, sampling: Sampling, settings: TrainerSettings) -> None:
         """Takes the trials of an earlier call beside the folder ``out``, if they are of the same search.
 
         ``corpus`` is the digest of the documents. Raises `TrainingError` where there is nothing to search, and
         `OutputError`.
         """
         self._path = _file_of(out)
-        every = [one.model_dump_json() for one in grid(settings)]
+        every = [one.model_dump_json() for one in sampling.grid(settings)]
         key = hashlib.sha256(json.dumps([corpus, every, workers_digest()]).encode()).hexdigest()
         lines = _whole_lines(self._path)
         lines = lines if lines[:1] == [key] else [key]
@@ -84,40 +83,48 @@ def _whole_lines(path: Path) -> list[str]:
 
 def choose(
     documents: Sequence[Document],
-    settings: TrigramSettings,
+    sampling: Sampling,
+    settings: TrainerSettings,
     *,
     context: RunContext,
     largest: int | None,
     kept: Kept,
-    told: Callable[[SampleRound, SampleRow, Sequence[TrigramSettings]], None],
-) -> tuple[TrigramSettings, list[SampleRow]]:
+    told: Callable[[SampleRound, SampleRow, Sequence[TrainerSettings]], None],
+) -> tuple[TrainerSettings, list[SampleRow]]:
     """The best settings, and a row for each sample; ``told`` gets each sample.
 
     A trial remembers at most ``largest`` tokens, None for all. Raises `TrainingError`, `ShardsError` where a trial
     failed, `ClusterError` and `OutputError`.
     """
-    every, sample = grid(settings), Sample.of(documents, settings)
+    every, sample = sampling.grid(settings), sampling.sample(documents, settings)
     rows, best = list[SampleRow](), settings
-    parts = TrialParts(sample, settings.learner, largest)
+    parts = TrialParts(sampling, sample, settings, largest)
     with (
         cluster(context.ray, workers=context.workers) as running,
-        running.pool(TRIALS, parts, most=len(together(every))) as work,
+        running.pool(TRIALS, parts, most=len(sampling.together(every))) as work,
     ):
-        for made in rounds(len(every), sizes_of(sample.tokens, largest), partial(_tallies, every, work, kept)):
+        attempt = partial(_tallies, sampling, every, work, kept)
+        for made in rounds(len(every), sizes_of(sample.tokens, largest), attempt):
             best = every[made.best]
-            rows.append(_row(made, best))
+            rows.append(_row(sampling, made, best))
             say(_line(rows[-1]))
             told(made, rows[-1], every)
     return best, rows
 
 
 def _tallies(
-    every: Sequence[TrigramSettings], work: TrialWork, kept: Kept, tokens: int, numbers: Sequence[int]
+    sampling: Sampling,
+    every: Sequence[TrainerSettings],
+    work: TrialWork,
+    kept: Kept,
+    tokens: int,
+    numbers: Sequence[int],
 ) -> Mapping[int, TrialTally]:
     """Tallies by number: those of an earlier call, and the others made on Ray. Raises `ShardsError`."""
-    names = {number: name_of(every[number], tokens) for number in numbers}
+    names = {number: name_of(sampling, every[number], tokens) for number in numbers}
     todo = [every[number] for number, name in names.items() if name not in kept.tallies]
-    groups, errors = [TrialGroup(tuple(group), tokens) for group in together(todo)], list[str]()
+    groups = [TrialGroup(sampling, tuple(group), tokens) for group in sampling.together(todo)]
+    errors = list[str]()
     with meter(f"samples of {tokens:,} tokens", len(names)) as bar:
         bar.advance(len(names) - len(todo))
         for done in work(groups):
@@ -131,14 +138,14 @@ def _tallies(
     return {number: kept.tallies[name] for number, name in names.items()}
 
 
-def _row(made: SampleRound, best: TrigramSettings) -> SampleRow:
+def _row(sampling: Sampling, made: SampleRound, best: TrainerSettings) -> SampleRow:
     mine = made.tallies[made.best]
     return SampleRow(
         tokens=made.size,
         tested=mine.tested,
         tried=len(made.tallies),
         left=len(made.left),
-        best=chosen_of(best),
+        best=dict(sampling.chosen_of(best)),
         accuracy=mine.accuracy,
         default=made.tallies[0].accuracy,
         seconds=TrialTally.merge(made.tallies.values()).seconds,
@@ -154,11 +161,16 @@ def _line(row: SampleRow) -> str:
 
 
 def track(
-    tracking: Tracking, tags: Mapping[str, str], made: SampleRound, row: SampleRow, every: Sequence[TrigramSettings]
+    tracking: Tracking,
+    tags: Mapping[str, str],
+    sampling: Sampling,
+    made: SampleRound,
+    row: SampleRow,
+    every: Sequence[TrainerSettings],
 ) -> None:
     """Tracks a sample as a child run. Raises `TrackingError`."""
     table = [
-        {**chosen_of(every[number]), "right": tally.right, "seconds": round(tally.seconds, 3)}
+        {**sampling.chosen_of(every[number]), "right": tally.right, "seconds": round(tally.seconds, 3)}
         for number, tally in made.tallies.items()
     ]
     with tracking.run(f"{row.tokens:,} tokens", tags=tags) as run:

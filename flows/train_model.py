@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from pydantic import Field
 
@@ -39,14 +39,13 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import tokenizer_of
 from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.learning.search.folds import held_out
-from concord.workers.learning.search.progressive import LEAST
+from concord.workers.learning.search.progressive import LEAST, Sampling
 from concord.workers.learning.search.trials import Trial, best_of
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.trainers.selection import chosen_of, select
-from concord.workers.learning.trainers.trainer import Iteration, Tunes
+from concord.workers.learning.trainers.trainer import Iteration
 from concord.workers.learning.weights.known_weights import known_weights_text
 from concord.workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
-from concord.workers.models.memory.settings import TrigramSettings
 from concord.workers.models.model import Model
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra
 from concord.workers.storage.files import staged
@@ -96,14 +95,14 @@ class _Choice(NamedTuple):
 def check_search(request: TrainRequest) -> None:
     """Raises `TrainingError` where Ray or a sample is asked for and no trial runs on Ray."""
     asked = (request.context.ray, request.context.workers, request.largest_sample)
-    if asked != (None, None, None) and not (request.tune and _tunes(request) is Tunes.SAMPLES):
-        able = " or ".join(name for name, trainer in TRAINERS.items() if trainer.tunes is Tunes.SAMPLES)
+    if asked != (None, None, None) and not (request.tune and _sampling(request) is not None):
+        able = " or ".join(name for name, trainer in TRAINERS.items() if trainer.sampling is not None)
         raise TrainingError(f"--ray, --workers and --largest-sample are for --tune of trainer {able} alone")
 
 
-def _tunes(request: TrainRequest) -> Tunes:
-    """Way in which the trainer's missing options are chosen."""
-    return trainer_named(request.trainer).tunes
+def _sampling(request: TrainRequest) -> Sampling | None:
+    """Trials of missing options on a cluster; None where these are chosen by cross-validation."""
+    return trainer_named(request.trainer).sampling
 
 
 def train_model(request: TrainRequest) -> TrainReport:
@@ -154,14 +153,14 @@ def _choose(request: TrainRequest, documents: Sequence[Document], corpus: str, t
     settings = request.settings
     if not request.tune:
         return _Choice(settings)
-    if _tunes(request) is Tunes.FOLDS:
+    sampling = _sampling(request)
+    if sampling is None:
         trials = _select(request, documents)
         return _Choice(best_of(trials).setting, trials)
-    searched = cast("TrigramSettings", settings)
-    kept = Kept(Path(request.out), corpus, searched)
-    told = partial(track, tracking, run_tags(job="train", **{PARENT: run.id}))
+    kept = Kept(Path(request.out), corpus, sampling, settings)
+    told = partial(track, tracking, run_tags(job="train", **{PARENT: run.id}), sampling)
     best, samples = choose(
-        documents, searched, context=request.context, largest=request.largest_sample, kept=kept, told=told
+        documents, sampling, settings, context=request.context, largest=request.largest_sample, kept=kept, told=told
     )
     return _Choice(best, samples=samples)
 

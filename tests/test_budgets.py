@@ -17,7 +17,7 @@ from concord.workers.inference.core.engine import UNLIMITED, Engine, document_rn
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.inference.sampling import gibbs
-from concord.workers.inference.settings import EvolutionSettings
+from concord.workers.papers.stokman.settings import EvolutionSettings
 from tests.support.made_repeats import repeated
 
 TOKENS = 200

@@ -41,11 +41,12 @@ from concord.workers.evaluation.measures import MEASURES, check_measures
 from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
 from concord.workers.features.templates import FEATURE_SETS, SUMMARIES, feature_set
 from concord.workers.inference.registry import SOLVERS, solver_named
-from concord.workers.inference.settings import AnytimeSettings, CertifySettings, DiscrepancySettings, GibbsSettings
+from concord.workers.inference.settings import CertifySettings, DiscrepancySettings, GibbsSettings
 from concord.workers.labelling.output import MARKERS
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.weights.penalties import PENALTIES, penalty_named
 from concord.workers.models.settings import SgdSettings, StackedSettings
+from concord.workers.papers.stokman.settings import AnytimeSettings
 from concord.workers.storage.files import write_whole
 from tests.support.made_predictions import predictions
 

@@ -9,8 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from concord.workers.compiling.code import COMPILERS, LABELLING, LIBRARIES, PACKAGE, ROOT, files_behind, imports_of
+from concord.workers.compiling.code import (
+    COMPILERS,
+    LABELLING,
+    LIBRARIES,
+    PACKAGE,
+    ROOT,
+    files_behind,
+    imports_of,
+    with_registered,
+)
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
+from concord.workers.parts import LABELLING as LABELLING_PARTS
 from tests.support.copied import copied
 
 ROOMS_OUT = {
@@ -24,7 +34,13 @@ ROOMS_OUT = {
 }
 """Folders of which labelling imports nothing, and what they are for."""
 
+BEHIND = files_behind(with_registered(LABELLING, LABELLING_PARTS))
+"""Files in the digest."""
+
 OUT = {
+    "workers/papers/canisius/trigram_trainer.py": "trains: what it learns is in the model's digest",
+    "workers/papers/canisius/trigram_trials.py": "trains: what it learns is in the model's digest",
+    "workers/papers/stokman/hmm2_trainer.py": "trains: what it learns is in the model's digest",
     "workers/constraints/declared_weights.py": "weighs constraints, which are in the key",
     "schemas/audit.py": "reports of `concord constraints check`",
     "schemas/labelled.py": "what `concord label` answers",
@@ -41,6 +57,7 @@ OUT = {
     "workers/corpus/ingestion.py": "writes a corpus, whose rows are in the key",
     "workers/evaluation/randomization.py": "mines constraints, which are in the key",
     "workers/constraints/constraint_writer.py": "writes constraints, which are in the key",
+    "workers/features/settings.py": "groups words: the clusters are in the model's digest",
     "workers/features/attributes.py": "trains: what it learns is in the model's digest",
     "schemas/codl.py": "settings of training, which are in the model's digest",
     "workers/features/incidence.py": "trains: what it learns is in the model's digest",
@@ -69,7 +86,7 @@ DISTRIBUTIONS = {"pycrfsuite": "python-crfsuite"}
 def test_what_labelling_does_not_import_is_known() -> None:
     """A new file is either in the digest or stands above with its reason."""
     every = {path for package in ("schemas", "workers") for path in (ROOT / package).rglob("*.py")}
-    apart = {path.relative_to(ROOT).as_posix() for path in every - set(files_behind(LABELLING))}
+    apart = {path.relative_to(ROOT).as_posix() for path in every - set(BEHIND)}
     assert {name for name in apart if not name.startswith(tuple(ROOMS_OUT))} == set(OUT)
     for room in ROOMS_OUT:
         assert {path.relative_to(ROOT).as_posix() for path in (ROOT / room).rglob("*.py")} <= apart, room
@@ -87,11 +104,11 @@ for module in list(sys.modules.values()):
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     imported = {Path(line) for line in run.stdout.splitlines()}
     assert len(imported) > 60
-    assert imported <= set(files_behind(LABELLING))
+    assert imported <= set(BEHIND)
 
 
 def test_every_library_that_labelling_imports_is_in_the_digest() -> None:
-    roots = {name.split(".")[0] for path in files_behind(LABELLING) for name in imports_of(path)}
+    roots = {name.split(".")[0] for path in BEHIND for name in imports_of(path)}
     libraries = {DISTRIBUTIONS.get(name, name) for name in roots - set(sys.stdlib_module_names) - {PACKAGE} - PARSERS}
     named = {tokenizer.library for tokenizer in TOKENIZERS.values()} - {""}  # in a run's key with their version
     assert libraries | {"llvmlite"} == {*LIBRARIES, *named}
@@ -103,11 +120,11 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copied(tmp_path_factory.mktemp("tree"))
 
 
-def digests(tree: Path) -> tuple[str, str]:
+def digests(tree: Path, of: str = "code_digest") -> tuple[str, str]:
     script = (
-        "from concord.workers.compiling.code import code_digest; "
+        f"from concord.workers.compiling.code import {of}; "
         "from concord.workers.compiling.definitions import kernel_digests; "
-        "print(code_digest(), sum(int(digest, 16) for digest in kernel_digests().values()))"
+        f"print({of}(), sum(int(digest, 16) for digest in kernel_digests().values()))"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tree)
     code, kernels = run.stdout.split()
@@ -120,13 +137,13 @@ def before(tree: Path) -> tuple[str, str]:
     return digests(tree)
 
 
-def edited(tree: Path, file: str, change: Callable[[str], str]) -> tuple[str, str]:
+def edited(tree: Path, file: str, change: Callable[[str], str], of: str = "code_digest") -> tuple[str, str]:
     path = tree / file
     before = path.read_text()
     assert change(before) != before
     path.write_text(change(before))
     try:
-        return digests(tree)
+        return digests(tree, of)
     finally:
         path.write_text(before)
 
@@ -153,6 +170,19 @@ def test_what_kernels_do_not_hold_leaves_them_as_they_are(tree: Path, before: tu
     after = edited(tree, file, lambda text: text + "\ndef plain() -> int:\n    return 1\n")
     assert after[0] != before[0]
     assert after[1] == before[1]
+
+
+@pytest.mark.parametrize("file", ["stokman/evolution.py", "stokman/hmm2.py", "canisius/csp.py"])
+def test_what_entry_points_of_concord_lead_to_changes_the_code(tree: Path, before: tuple[str, str], file: str) -> None:
+    after = edited(tree, f"workers/papers/{file}", lambda text: text + "\ndef plain() -> int:\n    return 1\n")
+    assert after[0] != before[0]
+    assert after[1] == before[1]
+
+
+def test_workers_are_compared_by_the_trainers_of_papers_too(tree: Path) -> None:
+    first = digests(tree, "workers_digest")
+    after = edited(tree, "workers/papers/stokman/hmm2_trainer.py", lambda text: text + "\nX = 1\n", "workers_digest")
+    assert after[0] != first[0]
 
 
 def test_made_up_news_changes_nothing(tree: Path, before: tuple[str, str]) -> None:

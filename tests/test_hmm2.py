@@ -17,12 +17,12 @@ from concord.schemas.potentials import Potentials
 from concord.testing.problems import LABEL_SETS, all_labellings
 from concord.workers.inference.core.chain import best_labels
 from concord.workers.learning.estimation.chains import GoldChains
-from concord.workers.learning.trainers import hmm2
-from concord.workers.learning.trainers.hmm2 import after_two
 from concord.workers.models.folder import ModelError
-from concord.workers.models.hmm2 import SECOND_FILE, Hmm2Model, load, save
-from concord.workers.models.second_order import best_second_order, earlier
-from concord.workers.models.settings import Hmm2Settings
+from concord.workers.papers.stokman import hmm2_trainer as hmm2
+from concord.workers.papers.stokman.hmm2 import SECOND_FILE, Hmm2Model, load, save
+from concord.workers.papers.stokman.hmm2_trainer import after_two
+from concord.workers.papers.stokman.second_order import best_second_order, earlier
+from concord.workers.papers.stokman.settings import Hmm2Settings
 from tests.support.model_mutations import mend_hashes
 
 

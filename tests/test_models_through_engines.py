@@ -18,9 +18,10 @@ from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.learning.trainers.registry import TRAINERS
-from concord.workers.models.memory.settings import TrigramSettings
 from concord.workers.models.model import Model, local_scores
-from concord.workers.models.settings import Hmm2Settings, HmmSettings, PerceptronSettings, SemiCrfSettings
+from concord.workers.models.settings import HmmSettings, PerceptronSettings, SemiCrfSettings
+from concord.workers.papers.canisius.settings import TrigramSettings
+from concord.workers.papers.stokman.settings import Hmm2Settings
 from tests.support.judged import judge
 from tests.support.made_templates import random_mixture
 from tests.support.naive_templates import BIO, PLAIN

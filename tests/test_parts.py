@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,15 @@ from typing import Any
 import pytest
 
 from concord.workers import parts
-from concord.workers.compiling.code import workers_digest
+from concord.workers.compiling.code import ROOT, workers_digest
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.evaluation.measures import MEASURES
+from concord.workers.inference.core.engine import Solver
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.weights.penalties import PENALTIES
+from concord.workers.papers.canisius.trigram_trials import SAMPLING
 from concord.workers.parts import Group, PartError, Registry, a_class, a_function, an_entry
 from concord.workers.remote.actor import CodeMismatchError, check_code
 from tests.support.registries import REGISTRIES
@@ -41,16 +44,23 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder on the path; what is installed there is not known any more afterwards."""
     monkeypatch.syspath_prepend(str(tmp_path))
     before = set(sys.modules)
-    parts.foreign_entries.cache_clear()
+    parts.registered_entries.cache_clear()
     yield tmp_path
-    parts.foreign_entries.cache_clear()
+    parts.registered_entries.cache_clear()
     for name in set(sys.modules) - before:
         del sys.modules[name]
 
 
+PAPERS = ["anytime", "csp", "evolution"]
+"""Concord's own engines with entry points: every registry of engines has them."""
+
+
 def engines(**own: Any) -> Registry[Any]:
-    """A new registry of engines: functions, so that a module of one line has a good one."""
-    return Registry(Group.ENGINES, own or {"ours": len}, a_function("a function"))
+    """A new registry of engines: functions, so that a module of one line has a good one, beside `PAPERS`."""
+    function = a_function("a function")
+    return Registry(
+        Group.ENGINES, own or {"ours": len}, lambda part: None if isinstance(part, Solver) else function(part)
+    )
 
 
 def test_every_kind_of_part_is_registered_and_all_of_ours_pass_their_own_check() -> None:
@@ -61,12 +71,23 @@ def test_every_kind_of_part_is_registered_and_all_of_ours_pass_their_own_check()
         assert {registry.distribution(name) for name in registry} == {"concord"}
 
 
+def test_what_pyproject_registers_is_installed() -> None:
+    """An editable install of before has the entry points of before: `make` renews it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = {
+        (group, name, value) for group, entries in project["entry-points"].items() for name, value in entries.items()
+    }
+    assert {(entry.group, entry.name, entry.value) for entry in parts.own_entries(Group)} == wanted
+    assert all(value.startswith("concord.workers.papers.") for _, _, value in wanted)
+    assert sorted(name for group, name, _ in wanted if group == Group.ENGINES) == PAPERS
+
+
 def test_ours_come_first_and_others_by_name(folder: Path) -> None:
     install(folder, "two", {"b": "two_parts:two", "a": "two_parts:one"}, "one, two = abs, max", module="two_parts")
     registry = engines(z=len, y=sum)
-    assert list(registry) == ["z", "y", "a", "b"]
-    assert (len(registry), registry["a"], registry["b"], registry["z"]) == (4, abs, max, len)
-    assert [registry.distribution(name) for name in registry] == ["concord", "concord", "two", "two"]
+    assert list(registry) == ["z", "y", *PAPERS, "a", "b"]
+    assert (len(registry), registry["a"], registry["b"], registry["z"]) == (7, abs, max, len)
+    assert [registry.distribution(name) for name in registry] == [*["concord"] * 5, "two", "two"]
     assert ("b" in registry, "c" in registry, registry.get("c")) == (True, False, None)
     assert (registry.name_of(sum), registry.name_of(max)) == ("y", "b")
     with pytest.raises(KeyError):
@@ -81,7 +102,7 @@ def test_a_part_is_imported_when_it_is_asked_for_and_a_broken_one_leaves_the_oth
     install(folder, "good", {"good": "good_parts:part"}, "part = abs", module="good_parts")
     install(folder, "bad", {"bad": "bad_parts:part"}, "import nowhere_to_be_found", module="bad_parts")
     registry = engines()
-    assert list(registry) == ["ours", "bad", "good"]
+    assert list(registry) == ["ours", *PAPERS, "bad", "good"]
     assert "bad" in registry
     assert not {"good_parts", "bad_parts"} & set(sys.modules)
     assert registry["good"] is abs
@@ -127,6 +148,13 @@ def test_a_name_of_ours_is_taken_by_nobody(access: Any, folder: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("name", PAPERS)
+def test_nor_is_one_of_ours_with_an_entry_point(name: str, folder: Path) -> None:
+    install(folder, "a-thief", {name: "thief_parts:part"})
+    with pytest.raises(PartError, match=rf"^package a-thief 1\.0, .*'{name}'.*: concord has a part of that name"):
+        engines()["ours"]
+
+
 def test_a_name_that_two_packages_claim_is_nobodys(folder: Path) -> None:
     install(folder, "first", {"same": "first_parts:part"})
     install(folder, "second", {"same": "second_parts:part"}, version="2.5")
@@ -168,7 +196,7 @@ def test_checks_say_what_is_wrong() -> None:
         (Group.TOKENIZERS, words._replace(open=3), "its open is no function, but a int"),
         (Group.TOKENIZERS, TOKENIZERS["words"]._replace(version=""), "want a version, or a library whose version it"),
         (Group.TOKENIZERS, TOKENIZERS["spacy"]._replace(version="1"), "want a version, or a library whose version it"),
-        (Group.TRAINERS, TRAINERS["hmm"]._replace(tunes=TRAINERS["trigram"].tunes), "want a class after TrigramSett"),
+        (Group.TRAINERS, TRAINERS["hmm"]._replace(sampling=SAMPLING), "want a class after TrigramSettings"),
     ]
     for group, entries in good.items():
         for entry in entries:
@@ -188,11 +216,11 @@ import sys
 import concord.flows.cli.app
 from concord.workers import parts
 from concord.workers.inference.registry import SOLVERS
-assert parts.foreign_entries.cache_info().misses == 0
+assert parts.registered_entries.cache_info().misses == 0
 assert not {"numba", "ortools"} & set(sys.modules), "after the import"
 for name, solver in SOLVERS.items():
     solver.settings()
-assert parts.foreign_entries.cache_info().misses == 1
+assert parts.registered_entries.cache_info().misses == 1
 assert not {"numba", "ortools"} & set(sys.modules), "after the listing"
 """
     subprocess.run([sys.executable, "-c", script], check=True)
@@ -269,6 +297,6 @@ def test_a_worker_with_other_packages_says_which_it_has(folder: Path) -> None:
     with pytest.raises(CodeMismatchError, match=r"the same packages with parts for it: here none$"):
         check_code("f" * 64)
     install(folder, "here", {"x": "here_parts:part"}, version="1.2")
-    parts.foreign_entries.cache_clear()
+    parts.registered_entries.cache_clear()
     with pytest.raises(CodeMismatchError, match=r"the same packages with parts for it: here here 1\.2$"):
         check_code("f" * 64)

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
-from concord.workers.features.settings import TrigramWindow
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.learning.search.folds import fold_of
 from concord.workers.learning.search.progressive import (
@@ -28,8 +27,9 @@ from concord.workers.learning.search.progressive import (
     sizes_of,
     survivors,
 )
-from concord.workers.learning.trainers import trigram
-from concord.workers.learning.trainers.trigram_trials import (
+from concord.workers.papers.canisius import trigram_trainer as trigram
+from concord.workers.papers.canisius.settings import Decay, Metric, TrigramSettings, TrigramWindow, Weighting
+from concord.workers.papers.canisius.trigram_trials import (
     SAMPLE_FOLDS,
     SEARCHED,
     Sample,
@@ -38,7 +38,6 @@ from concord.workers.learning.trainers.trigram_trials import (
     together,
     tried,
 )
-from concord.workers.models.memory.settings import Decay, Metric, TrigramSettings, Weighting
 from tests.support.made_samples import DOCUMENTS, plain
 
 needs_timbl = pytest.mark.skipif(

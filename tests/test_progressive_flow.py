@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,11 +25,10 @@ from concord.schemas.errors import ShardsError, TrainingError
 from concord.schemas.run import SampleRow, TrainReport
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.learning.search.progressive import LEAST, TrialTally, rounds, sizes_of
-from concord.workers.learning.trainers.trigram_trials import Sample, chosen_of, grid, tried
 from concord.workers.models.folder import MANIFEST, parse_manifest
-from concord.workers.models.memory.settings import TrigramSettings
 from concord.workers.models.settings import SgdSettings
-from concord.workers.remote import trials
+from concord.workers.papers.canisius.settings import TrigramSettings
+from concord.workers.papers.canisius.trigram_trials import SAMPLING, Sample, chosen_of, grid, tried
 from concord.workers.remote.trials import TRIALS, TrialGroup, TrialParts, name_of
 from concord.workers.storage.files import OutputError
 from tests.support.in_process import Here
@@ -39,7 +39,7 @@ SETTINGS = TrigramSettings.model_validate({"metric": "overlap", "decay": "none"}
 
 
 def kept(folder: Path, corpus: str = "digest", settings: TrigramSettings = SETTINGS) -> Kept:
-    return Kept(folder / "model", corpus, settings)
+    return Kept(folder / "model", corpus, SAMPLING, settings)
 
 
 def chosen(folder: Path, monkeypatch: pytest.MonkeyPatch, broken: int | None = None) -> tuple[Any, int]:
@@ -51,13 +51,13 @@ def chosen(folder: Path, monkeypatch: pytest.MonkeyPatch, broken: int | None = N
         yield Here(broken)
 
     def counted(sample: Sample, group: Sequence[TrigramSettings], size: int) -> list[TrialTally]:
-        done.extend(name_of(one, size) for one in group)
+        done.extend(name_of(SAMPLING, one, size) for one in group)
         return tried(sample, group, size)
 
     monkeypatch.setattr(concord.flows.progressive, "cluster", here)
-    monkeypatch.setattr(trials, "tried", counted)
+    sampling = SAMPLING._replace(tried=counted)
     told = lambda *_: None  # noqa: E731
-    found = choose(DOCUMENTS, SETTINGS, context=HERE, largest=None, kept=kept(folder), told=told)
+    found = choose(DOCUMENTS, sampling, SETTINGS, context=HERE, largest=None, kept=kept(folder), told=told)
     return SimpleNamespace(settings=found[0], samples=found[1]), len(done)
 
 
@@ -90,9 +90,9 @@ def test_the_choice_is_that_of_plain_trials(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_trials_of_another_search_are_not_taken(tmp_path: Path) -> None:
-    trial, tally = TrialGroup((SETTINGS,), LEAST), TrialTally(1, 2, 0.5)
+    trial, tally = TrialGroup(SAMPLING, (SETTINGS,), LEAST), TrialTally(1, 2, 0.5)
     kept(tmp_path).add(trial, [tally])
-    assert kept(tmp_path).tallies == {name_of(SETTINGS, LEAST): tally}
+    assert kept(tmp_path).tallies == {name_of(SAMPLING, SETTINGS, LEAST): tally}
     given = SETTINGS.model_copy(update={"n": 2})
     assert kept(tmp_path, settings=given).tallies == {}
     kept(tmp_path).add(trial, [tally])
@@ -100,20 +100,20 @@ def test_trials_of_another_search_are_not_taken(tmp_path: Path) -> None:
 
 
 def test_code_that_has_changed_makes_trials_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept(tmp_path).add(TrialGroup((SETTINGS,), LEAST), [TrialTally(1, 2)])
+    kept(tmp_path).add(TrialGroup(SAMPLING, (SETTINGS,), LEAST), [TrialTally(1, 2)])
     monkeypatch.setattr(concord.flows.progressive, "workers_digest", lambda: "other code")
     assert kept(tmp_path).tallies == {}
 
 
 def test_a_line_that_was_cut_off_is_done_again(tmp_path: Path) -> None:
     both = SETTINGS, SETTINGS.model_copy(update={"k": 3})
-    first, second = (name_of(one, LEAST) for one in both)
-    kept(tmp_path).add(TrialGroup(both, LEAST), [TrialTally(1, 2), TrialTally(2, 2)])
+    first, second = (name_of(SAMPLING, one, LEAST) for one in both)
+    kept(tmp_path).add(TrialGroup(SAMPLING, both, LEAST), [TrialTally(1, 2), TrialTally(2, 2)])
     path = tmp_path / f".model{KEPT}"
     path.write_bytes(path.read_bytes()[:-5])
     again = kept(tmp_path)
     assert list(again.tallies) == [first]
-    again.add(TrialGroup(both[1:], LEAST), [TrialTally(2, 2)])
+    again.add(TrialGroup(SAMPLING, both[1:], LEAST), [TrialTally(2, 2)])
     assert kept(tmp_path).tallies == {first: TrialTally(1, 2), second: TrialTally(2, 2)}
 
 
@@ -125,7 +125,7 @@ def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Path, "open", full)
     with pytest.raises(OutputError, match=rf"\.model{KEPT}: cannot be written \(No space left on device\)"):
-        file.add(TrialGroup((SETTINGS,), LEAST), [TrialTally(1, 2)])
+        file.add(TrialGroup(SAMPLING, (SETTINGS,), LEAST), [TrialTally(1, 2)])
 
 
 def test_a_training_that_searches_keeps_the_choice_and_no_trials(
@@ -165,11 +165,15 @@ def test_where_no_settings_are_searched_ray_is_not_asked_for() -> None:
 
 def test_a_trial_is_a_task_for_the_pool() -> None:
     sample = Sample.of(DOCUMENTS, SETTINGS)
-    trial, parts = TrialGroup((SETTINGS,), 40), TrialParts(sample)
+    trial, parts = TrialGroup(SAMPLING, (SETTINGS,), 40), TrialParts(SAMPLING, sample, SETTINGS)
     assert isinstance(parts, TRIALS.parts)
     assert [tally[:2] for tally in TRIALS.run(trial, parts)] == [plain(sample, SETTINGS, 40)]
     TRIALS.warm(parts)
-    assert len({TrialGroup((one,), size).id for one in grid(SETTINGS) for size in (40, 50)}) == 2 * len(grid(SETTINGS))
+    every = grid(SETTINGS)
+    assert len({TrialGroup(SAMPLING, (one,), size).id for one in every for size in (40, 50)}) == 2 * len(every)
+    there = pickle.loads(pickle.dumps((trial, parts)))
+    assert there[0] == trial
+    assert [tally[:2] for tally in TRIALS.run(*there)] == [plain(sample, SETTINGS, 40)]
 
 
 def shown(rows: Sequence[SampleRow]) -> str:

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from concord.flows.cluster.deaths import ClusterError
 from concord.flows.cluster.room import check_room
-from concord.workers.learning.trainers.trigram_trials import Sample
-from concord.workers.models.memory.settings import TrigramSettings
+from concord.workers.papers.canisius.settings import TrigramSettings
+from concord.workers.papers.canisius.trigram_trials import REMEMBERED, SAMPLING, Sample
 from concord.workers.remote.count import COUNT, CountParts
 from concord.workers.remote.memory import BASE, GROWTH, memory_of
-from concord.workers.remote.trials import REMEMBERED, TRIALS, TrialParts
+from concord.workers.remote.trials import TRIALS, TrialParts
 from tests.support.made_samples import DOCUMENTS
 
 MIB = 1 << 20
@@ -46,8 +46,9 @@ def test_a_trial_counts_by_what_it_builds_of_the_values_it_remembers() -> None:
     least = memory_of(COUNT, CountParts())
     for learner, size in REMEMBERED.items():
         built = size * features * tokens
-        assert memory_of(TRIALS, TrialParts(sample, learner)) - least == pytest.approx(built, abs=MIB // 4)
-        bounded = memory_of(TRIALS, TrialParts(sample, learner)) - memory_of(TRIALS, TrialParts(sample, learner, 40))
+        parts = TrialParts(SAMPLING, sample, TrigramSettings.model_validate({"learner": learner}))
+        assert memory_of(TRIALS, parts) - least == pytest.approx(built, abs=MIB // 4)
+        bounded = memory_of(TRIALS, parts) - memory_of(TRIALS, parts._replace(largest=40))
         assert bounded == pytest.approx(size * features * (tokens - 40), abs=GROWTH * 10)
 
 

@@ -37,22 +37,23 @@ from concord.workers.inference.core.engine import UNLIMITED, document_rng
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.registry import SOLVERS
-from concord.workers.inference.search import anytime, astar, beam, csp, discrepancy, evolution
-from concord.workers.inference.search.incremental_score import evaluate, incremental_score
+from concord.workers.inference.search import astar, beam, discrepancy
 from concord.workers.inference.search.partial import Partial, chain_loss, expand, pop, push, start_partial
-from concord.workers.inference.search.variation import DRAWS, breed
 from concord.workers.inference.settings import (
-    AnytimeSettings,
     AstarSettings,
     BeamSettings,
-    CspSettings,
     DiscrepancySettings,
-    EvolutionSettings,
     TwoStageSettings,
 )
 from concord.workers.inference.two_stage import engine as two_stage
 from concord.workers.inference.two_stage.price import Band
 from concord.workers.inference.two_stage.violations import Violations, most_degrees
+from concord.workers.papers.canisius import csp
+from concord.workers.papers.canisius.settings import CspSettings
+from concord.workers.papers.stokman import anytime, evolution
+from concord.workers.papers.stokman.incremental_score import evaluate, incremental_score
+from concord.workers.papers.stokman.settings import AnytimeSettings, EvolutionSettings
+from concord.workers.papers.stokman.variation import DRAWS, breed
 from tests.support.made_problems import all_rows
 
 SEARCHES = ("discrepancy", "evolution", "anytime", "astar", "beam", "csp")

@@ -28,19 +28,18 @@ from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.constraints.rows import ConstraintError, selected
 from concord.workers.features.derived import ColumnError
-from concord.workers.features.settings import TrigramWindow
-from concord.workers.features.windows import BEYOND, NUMBER, Windows, gains, sign
 from concord.workers.inference.registry import SOLVERS, Decoder
-from concord.workers.learning.trainers import trigram as trainer
 from concord.workers.learning.weights.unseen import Unseen
 from concord.workers.models.folder import ModelError
-from concord.workers.models.memory.nearest import NEAR, Nearest, Vote
-from concord.workers.models.memory.neighbourhoods import Neighbourhoods, ranked, told_once
-from concord.workers.models.memory.ngrams import ground, neighbour_grams, predicted_grams, rows_of, summed, voted
-from concord.workers.models.memory.settings import Decay, Metric, TrigramSettings, Weighting
-from concord.workers.models.memory.timbl import TimblError
 from concord.workers.models.model import LocalScores, local_scores
-from concord.workers.models.trigram import INSTANCES_FILE, VALUES_FILE, TrigramModel, load
+from concord.workers.papers.canisius import trigram_trainer as trainer
+from concord.workers.papers.canisius.nearest import NEAR, Nearest, Vote
+from concord.workers.papers.canisius.neighbourhoods import Neighbourhoods, ranked, told_once
+from concord.workers.papers.canisius.ngrams import ground, neighbour_grams, predicted_grams, rows_of, summed, voted
+from concord.workers.papers.canisius.settings import Decay, Metric, TrigramSettings, TrigramWindow, Weighting
+from concord.workers.papers.canisius.timbl import TimblError
+from concord.workers.papers.canisius.trigram import INSTANCES_FILE, VALUES_FILE, TrigramModel, load
+from concord.workers.papers.canisius.windows import BEYOND, NUMBER, Windows, gains, sign
 from tests.support.made_samples import made_up
 from tests.support.model_mutations import mend_hashes
 

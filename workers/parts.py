@@ -1,8 +1,9 @@
 """Registries of parts by name: concord's own, in one explicit dict for each kind, and those of other packages.
 
 A package that is installed beside concord adds an engine, a reader or any other part of `Group` by an entry point of
-that group in its ``pyproject.toml``. Nothing is looked up before a name is asked for, and a part of another package is
-imported only when that part is asked for. Concord's own parts pass through the same registry and the same check.
+that group in its ``pyproject.toml``. Nothing is looked up before a name is asked for, and a part that is registered so
+is imported only when that part is asked for. Concord's own parts pass through the same registry and the same check;
+those of `workers.papers` come by entry points, too, and are concord's own wherever parts are told apart.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cache, cached_property
+from importlib.metadata import Distribution as Installed
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -98,10 +100,13 @@ def _shown(part: object) -> str:
 
 
 class Registry(Mapping[str, Part], Generic[Part]):
-    """Read-only mapping of all parts of one kind by name: concord's own in their order, then others sorted by name.
+    """Read-only mapping of all parts of one kind by name.
+
+    Concord's own come first: those of ``own`` in their order, then those with an entry point, sorted by name. Others
+    follow, sorted by name.
 
     ``group``: the kind
-    ``own``: concord's own parts
+    ``own``: concord's own parts, but for those with an entry point
     ``wrong``: check of a part
 
     Every access raises `PartError` where a package takes the name of one of concord's parts, or two packages claim the
@@ -117,7 +122,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
     def __getitem__(self, name: str) -> Part:
         """The part of that name. Raises `KeyError` if there is none, and `PartError`."""
         if name not in self._ready:
-            entry = self._foreign.get(name)
+            entry = self._registered.get(name)
             part = self._own[name] if entry is None else _loaded(entry)
             problem = self.wrong(part)
             if problem is not None:
@@ -126,18 +131,18 @@ class Registry(Mapping[str, Part], Generic[Part]):
         return self._ready[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._foreign or name in self._own
+        return name in self._registered or name in self._own
 
     def __iter__(self) -> Iterator[str]:
-        return iter([*self._own, *self._foreign])
+        return iter([*self._own, *self._registered])
 
     def __len__(self) -> int:
-        return len(self._own) + len(self._foreign)
+        return len(self._own) + len(self._registered)
 
     def distribution(self, name: str) -> str:
         """Name of the distribution that has the part of that name. Raises `KeyError` if there is no such part."""
-        if name in self._foreign:
-            return distribution_of(self._foreign[name]).name
+        if name in self._registered:
+            return distribution_of(self._registered[name]).name
         if name in self._own:
             return OURS
         raise KeyError(name)
@@ -149,23 +154,23 @@ class Registry(Mapping[str, Part], Generic[Part]):
         harm.
         """
         package = _package(getattr(part, "__module__", ""))
-        nearest = sorted(self._foreign, key=lambda name: _package(self._foreign[name].module) != package)
+        nearest = sorted(self._registered, key=lambda name: _package(self._registered[name].module) != package)
         for name in (*self._own, *self._ready, *nearest):
             if self[name] is part:
                 return name
         raise PartError(f"{_shown(part)} is not registered: no entry point of the group {self.group} leads to it")
 
     @cached_property
-    def _foreign(self) -> dict[str, EntryPoint]:
-        """Entry points of other packages, by name."""
+    def _registered(self) -> dict[str, EntryPoint]:
+        """Entry points by name, concord's first."""
         found: dict[str, EntryPoint] = {}
-        for entry in foreign_entries():
+        for entry in registered_entries():
             if entry.group != self.group:
                 continue
-            if entry.name in self._own:
+            other = distribution_of(found[entry.name]) if entry.name in found else None
+            if entry.name in self._own or (other is not None and other.name == OURS):
                 raise PartError(f"{said(entry)}: concord has a part of that name itself; give yours another one")
-            if entry.name in found:
-                other = distribution_of(found[entry.name])
+            if other is not None:
                 raise PartError(f"{said(entry)}: {other} claims the name, too; take one of both packages out")
             found[entry.name] = entry
         return found
@@ -182,18 +187,29 @@ class Distribution(NamedTuple):
 
 
 @cache
-def foreign_entries() -> tuple[EntryPoint, ...]:
-    """All installed entry points of concord's groups, sorted by name, then by package."""
+def registered_entries() -> tuple[EntryPoint, ...]:
+    """All installed entry points of concord's groups: concord's first, each part sorted by name, then by package."""
     everything = entry_points()
     found = [entry for group in Group for entry in everything.select(group=group)]
-    return tuple(sorted(found, key=lambda entry: (entry.name, distribution_of(entry))))
+    return tuple(sorted(found, key=lambda entry: (not is_ours(entry), entry.name, distribution_of(entry))))
+
+
+def is_ours(entry: EntryPoint) -> bool:
+    """Whether an entry point leads to a part of concord itself. Raises `PartError` if it is of no installed package."""
+    return distribution_of(entry).name == OURS
 
 
 def distribution_of(entry: EntryPoint) -> Distribution:
     """The package of an entry point. Raises `PartError` if it is of no installed package."""
     if entry.dist is None:
         raise PartError(f"entry point {entry.group} {entry.name!r}: is of no installed package")
-    return Distribution(entry.dist.name, entry.dist.version)
+    return _named(entry.dist)
+
+
+@cache
+def _named(installed: Installed) -> Distribution:
+    """Name and version of what is installed; each look at them reads its metadata again, half a millisecond."""
+    return Distribution(installed.name, installed.version)
 
 
 def said(entry: EntryPoint) -> str:
@@ -214,12 +230,18 @@ def _loaded(entry: EntryPoint) -> Any:
         raise PartError(f"{said(entry)}: cannot be imported: {reason}") from error
 
 
-# Other packages in keys
+# Parts with an entry point in keys
+
+
+def own_entries(groups: Iterable[Group]) -> list[EntryPoint]:
+    """The entry points of concord's own parts in these groups, in the order of `registered_entries`."""
+    wanted = set(groups)
+    return [entry for entry in registered_entries() if entry.group in wanted and is_ours(entry)]
 
 
 def foreign_packages() -> list[Distribution]:
     """Installed packages that register parts of any kind, sorted."""
-    return sorted({distribution_of(entry) for entry in foreign_entries()})
+    return sorted({distribution_of(entry) for entry in registered_entries() if not is_ours(entry)})
 
 
 def foreign_code(groups: Iterable[Group]) -> list[str]:
@@ -229,8 +251,8 @@ def foreign_code(groups: Iterable[Group]) -> list[str]:
     into. Nothing is imported for it. Modules that those packages import from elsewhere are not covered.
     """
     wanted, packages = set(groups), dict[Distribution, list[EntryPoint]]()
-    for entry in foreign_entries():
-        if entry.group in wanted:
+    for entry in registered_entries():
+        if entry.group in wanted and not is_ours(entry):
             packages.setdefault(distribution_of(entry), []).append(entry)
     return [f"{found}={_digest(entries)}" for found, entries in sorted(packages.items())]
 

@@ -15,10 +15,10 @@ import pytest
 from concord.flows.sources import read_documents
 from concord.workers.corpus.plan import plan
 from concord.workers.learning.search.progressive import TrialTally, rounds, sizes_of
-from concord.workers.learning.trainers import trigram
-from concord.workers.learning.trainers.trigram_trials import Sample, chosen_of, grid, tried
-from concord.workers.models.memory.settings import TrigramSettings
-from concord.workers.models.memory.timbl import BASE
+from concord.workers.papers.canisius import trigram_trainer as trigram
+from concord.workers.papers.canisius.settings import TrigramSettings
+from concord.workers.papers.canisius.timbl import BASE
+from concord.workers.papers.canisius.trigram_trials import Sample, chosen_of, grid, tried
 from tests.integration.conftest import World
 from tests.integration.processes import command_line, descendants, gone, wait_until, workers_of
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from concord.schemas.document import Document
-from concord.workers.learning.trainers.trigram_trials import Sample, tried
-from concord.workers.models.memory.settings import TrigramSettings
+from concord.workers.papers.canisius.settings import TrigramSettings
+from concord.workers.papers.canisius.trigram_trials import Sample, tried
 
 WORDS = ("Ada", "Paris", "met", "in", "the", "3.5", "NATO", "B2B", ",", "a")
 

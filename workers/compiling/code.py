@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from concord.workers.parts import LABELLING as LABELLING_PARTS
-from concord.workers.parts import Group, foreign_code
+from concord.workers.parts import Group, foreign_code, own_entries
 
 ROOT = Path(__file__).resolve().parents[2]
 """Where the folders of the internal packages lie: the checkout, or the installed package."""
@@ -46,23 +46,25 @@ COMPILERS = ("llvmlite", "numba", "numpy")
 
 def code_digest() -> str:
     """Hex digest of all code that can change an answer, see `digest_of_code`."""
-    return digest_of_code(LABELLING)
+    return digest_of_code(LABELLING, LABELLING_PARTS)
 
 
 @cache
-def digest_of_code(modules: tuple[str, ...]) -> str:
+def digest_of_code(modules: tuple[str, ...], groups: tuple[Group, ...]) -> str:
     """Hex digest of the code of some modules and of all that they import, and of the libraries they compute with.
 
-    It is made from syntax trees, so comments, docstrings and layout change nothing. For other packages that register
-    parts that can change an answer (`workers.parts.LABELLING`), it holds the version and all files as they stand.
+    It is made from syntax trees, so comments, docstrings and layout change nothing. Of parts that are registered by
+    entry points of ``groups`` it holds concord's own like all code, and of other packages the version and all files as
+    they stand.
     """
-    return _digest(files_behind(modules), LIBRARIES, foreign_code(LABELLING_PARTS))
+    own = [f"{entry.group} {entry.name} = {entry.value}" for entry in own_entries(groups)]
+    return _digest(files_behind(with_registered(modules, groups)), LIBRARIES, [*own, *foreign_code(groups)])
 
 
 @cache
 def workers_digest() -> str:
     """Hex digest of all code that a worker may run, which must be the driver's; parts of any other package with it."""
-    return _digest(files_behind((*LABELLING, *WORKERS)), LIBRARIES, foreign_code(Group))
+    return digest_of_code((*LABELLING, *WORKERS), tuple(Group))
 
 
 @cache
@@ -79,6 +81,11 @@ def sources_digest() -> str:
 def digest_of_libraries(libraries: Iterable[str]) -> str:
     """Hex digest of the versions that are installed."""
     return _digest((), libraries)
+
+
+def with_registered(modules: Iterable[str], groups: Iterable[Group]) -> list[str]:
+    """These modules, and those to which entry points of concord's own lead: no import statement names them."""
+    return [*modules, *(entry.module for entry in own_entries(groups))]
 
 
 def files_behind(modules: Iterable[str]) -> list[Path]:
@@ -99,15 +106,15 @@ def imports_of(path: Path) -> set[str]:
     return parsed(module_of(path)).imports
 
 
-def _digest(files: Iterable[Path], libraries: Iterable[str], foreign: Iterable[str] = ()) -> str:
+def _digest(files: Iterable[Path], libraries: Iterable[str], parts: Iterable[str] = ()) -> str:
     state = hashlib.sha256()
     for path in files:
         name = path.relative_to(ROOT).as_posix()
         state.update(f"{name}\0{parsed(module_of(path)).tree}\0".encode())
     for library in libraries:
         state.update(f"{library}={version(library)}\0".encode())
-    for package in foreign:
-        state.update(f"{package}\0".encode())
+    for part in parts:
+        state.update(f"{part}\0".encode())
     return state.hexdigest()
 
 

@@ -1,8 +1,7 @@
-"""Options of features: windows around a token, and word clusters."""
+"""Options of features: word clusters."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -10,17 +9,6 @@ from pydantic import Field, model_validator
 from concord.schemas.settings import (
     Settings,
 )
-
-
-class TrigramWindow(StrEnum):
-    """Features of a window around a token."""
-
-    WORDS = "words"
-    """Words and how they are written."""
-    CHUNKS = "chunks"
-    """These with tags of the column ``pos``."""
-    NAMES = "names"
-    """These with tags of the column ``chunk``, affixes, and the entities of the training documents."""
 
 
 class ClusterSettings(Settings):

@@ -15,14 +15,11 @@ from concord.schemas.problem import Problem
 from concord.schemas.settings import EngineSettings
 from concord.workers.inference.core.engine import UNLIMITED, Solver, document_rng
 from concord.workers.inference.settings import (
-    AnytimeSettings,
     AstarSettings,
     BeamSettings,
     CertifySettings,
     CpSatSettings,
-    CspSettings,
     DiscrepancySettings,
-    EvolutionSettings,
     GibbsSettings,
     TwoStageSettings,
     WindowSettings,
@@ -81,26 +78,8 @@ def _astar(problem: Problem, **given: Any) -> Decoded:
     return solve(problem, **given)
 
 
-def _evolution(problem: Problem, **given: Any) -> Decoded:
-    from concord.workers.inference.search.evolution import solve
-
-    return solve(problem, **given)
-
-
-def _anytime(problem: Problem, **given: Any) -> Decoded:
-    from concord.workers.inference.search.anytime import solve
-
-    return solve(problem, **given)
-
-
 def _certify(problem: Problem, **given: Any) -> Decoded:
     from concord.workers.inference.certify.engine import solve
-
-    return solve(problem, **given)
-
-
-def _csp(problem: Problem, **given: Any) -> Decoded:
-    from concord.workers.inference.search.csp import solve
 
     return solve(problem, **given)
 
@@ -141,12 +120,6 @@ OWN: dict[str, Solver] = {
     ),
     "beam": Solver(_beam, BeamSettings, "beam search from left to right", exact=False),
     "astar": Solver(_astar, AstarSettings, "A* from left to right", exact=True),
-    "evolution": Solver(
-        _evolution, EvolutionSettings, "evolutionary search over whole labellings", exact=False, bounds=False
-    ),
-    "anytime": Solver(
-        _anytime, AnytimeSettings, "discrepancy search for short documents, evolution for long ones", exact=False
-    ),
     "certify": Solver(
         _certify,
         CertifySettings,
@@ -155,7 +128,6 @@ OWN: dict[str, Solver] = {
         certifies=True,
         asks_solver=True,
     ),
-    "csp": Solver(_csp, CspSettings, "exhaustive search over the likeliest labels of each token", exact=False),
     "two-stage": Solver(
         _two_stage,
         TwoStageSettings,
@@ -169,7 +141,8 @@ OWN: dict[str, Solver] = {
         _cpsat, CpSatSettings, "the same as cpsat, by Fersini et al.'s name for it", exact=True, asks_solver=True
     ),
 }
-"""The engines of this project. A new one is a file, a settings class, and a line here that imports the file late."""
+"""The engines of this project, but for those of `workers.papers`. A new one is a file, a settings class, and a line
+here that imports the file late."""
 
 SOLVERS: Registry[Solver] = Registry(Group.ENGINES, OWN, an_entry(Solver, EngineSettings))
 

@@ -68,34 +68,6 @@ class DiscrepancySettings(SearchSettings):
     )
 
 
-class EvolutionSettings(SearchSettings):
-    """Evolutionary search; defaults of Stokman (2011) table 6. Work is in labellings evaluated."""
-
-    work: int | None = Field(
-        20_000, ge=1, description="Limit of work, unless the run sets one; null breeds without end."
-    )
-    population: int = Field(30, ge=2, description="μ and λ: number of individuals, and of offspring in a generation.")
-    mutation: float = Field(0.25, gt=0, le=1, description="β: fraction of offspring that mutate.")
-    shift: float = Field(
-        0.9, ge=0, le=1, description="ω: fraction of mutations that shift a border; the others flip a section."
-    )
-    pressure: float = Field(1.5, ge=1, le=2, description="s: selection pressure; 1 ignores rank.")
-    hard_weight: float = Field(2.0, ge=0, description="γs: price of a hard constraint at first, in nats a unit.")
-    hard_weight_step: float = Field(1.0, ge=0, description="γδ: how much that price rises in each generation.")
-    branching: int = Field(3, ge=1, description="Number of labels tried for a token in the best-first start.")
-    start_nodes: int = Field(20_000, ge=1, description="Largest number of nodes that the best-first start expands.")
-
-
-class AnytimeSettings(EngineSettings):
-    """Discrepancy search up to a length, evolution above; Stokman (2011) table 6."""
-
-    tokens: int = Field(
-        60, ge=0, description="Longest document for discrepancy search, in tokens; evolution takes longer ones."
-    )
-    discrepancy: DiscrepancySettings = DiscrepancySettings()
-    evolution: EvolutionSettings = EvolutionSettings()
-
-
 class AstarSettings(SearchSettings):
     """A*. Work is in expanded nodes."""
 
@@ -136,15 +108,6 @@ class CertifySettings(EngineSettings):
         ge=1,
         description="Largest component to be proven, in undecided tokens; a larger one keeps its answer and its gap.",
     )
-
-
-class CspSettings(SearchSettings):
-    """Weighted constraint satisfaction over candidate labels. Work is in expanded nodes."""
-
-    candidates: int = Field(
-        3, ge=1, description="Number of labels that a token may choose from; the paper's three trigrams name three."
-    )
-    margin: float = Field(10.0, ge=0, description="Largest loss, in nats, of the best labelling with a candidate.")
 
 
 class WindowSettings(EngineSettings):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from concord.workers.models import crf, crfsuite, hmm, hmm2, scores, semicrf, trigram, two_stage_crf
+from concord.workers.models import crf, crfsuite, hmm, scores, semicrf, two_stage_crf
 from concord.workers.models.folder import ModelError, check_model_folder
 from concord.workers.models.model import Model
 from concord.workers.parts import Group, Registry, a_function
@@ -18,13 +18,12 @@ OWN: dict[str, Loader] = {
     crf.KIND: crf.load,
     crfsuite.KIND: crfsuite.load,
     hmm.KIND: hmm.load,
-    hmm2.KIND: hmm2.load,
     scores.KIND: scores.load,
-    trigram.KIND: trigram.load,
     semicrf.KIND: semicrf.load,
     two_stage_crf.KIND: two_stage_crf.load,
 }
-"""Loaders of concord's own models. A new kind of model is one file, and one line here."""
+"""Loaders of concord's own models, but for those of `workers.papers`. A new kind of model is one file, and one line
+here."""
 
 LOADERS: Registry[Loader] = Registry(Group.MODELS, OWN, a_function("a function of a folder that loads a model"))
 

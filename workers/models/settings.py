@@ -185,10 +185,6 @@ class HmmSettings(CountingSettings):
         return self
 
 
-class Hmm2Settings(CountingSettings):
-    """How a hidden Markov model of the second order is counted."""
-
-
 class StackedSettings(SgdSettings):
     """How the two CRFs of a two-stage model are trained: each as by `SgdSettings`."""
 

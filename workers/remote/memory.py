@@ -15,7 +15,7 @@ size of that pickle in MiB:
 
 `BASE` is enough for a worker of a CRF, and for most novels (the most was 721 MiB, see `docs/benchmarks.md`). With a
 TiMBL instance base a process takes up to 13.5 times its own pickle in addition. A trial learns from arrays in the
-store, and takes a number of bytes for each value that it remembers (`workers.remote.trials`).
+store, and takes a number of bytes for each value that it remembers (`Sampling.token_bytes`).
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ from concord.schemas.sweep import Cell
 from concord.workers.compiling.code import LABELLING, digest_of_code
 from concord.workers.learning.trainers.registry import DEFAULT
 from concord.workers.models.folder import MANIFEST, parse_manifest
+from concord.workers.parts import LABELLING as LABELLING_PARTS
+from concord.workers.parts import Group
 from concord.workers.sweeps.cells import entry_of, rules_of
 from concord.workers.sweeps.sweep_file import Sweep
 
@@ -65,7 +67,7 @@ def model_content(sweep: Sweep, cell: Cell, digests: Mapping[str, str]) -> Conte
             "training documents": [digests[corpus.train], *_fold(sweep, cell), cell.size, cell.subset],
             TRAINER: [model.trainer or DEFAULT, settings.model_dump(mode="json"), model.consistency],
             "files of the trainer": {name: _digest_of(place) for name, place in beside.items() if place},
-            "training code": digest_of_code(TRAINING_CODE),
+            "training code": digest_of_code(TRAINING_CODE, (*LABELLING_PARTS, Group.TRAINERS)),
         }
     )
 
@@ -84,7 +86,7 @@ def cell_content(sweep: Sweep, cell: Cell, digests: Mapping[str, str]) -> Conten
             "constraints": [rules_of(sweep, cell.constraints).digest, entry.consistency],
             "engine": engine.model_dump(mode="json"),
             "measures": list(sweep.file.measures),
-            "code": digest_of_code(JUDGING_CODE),
+            "code": digest_of_code(JUDGING_CODE, (*LABELLING_PARTS, Group.MEASURES)),
         }
     )
 

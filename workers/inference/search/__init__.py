@@ -1,1 +1,1 @@
-"""Engines that search over partial labellings (trees), and evolution over whole ones."""
+"""Engines that search over partial labellings (trees)."""

@@ -27,14 +27,12 @@ from concord.workers.compiling.kernel import inner, kernel
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.numerics import ROUNDING
 from concord.workers.inference.search.partial import (
-    ChainLoss,
     Partial,
     complete_loss,
     expand,
     nodes_a_look,
     pop,
     push,
-    start_partial,
 )
 
 UNEXPANDED = -1
@@ -78,20 +76,6 @@ def new_probe(partial: Partial, *, loss: float, most: float, branching: int) -> 
         np.array([loss, most, np.inf]),
         np.array([0, branching, 0, 0], np.int64),
     )
-
-
-def first_solution(search: Search, *, chain: ChainLoss, branching: int, nodes: int) -> Labels | None:
-    """The first labelling (N,) found by best-first descent that keeps all hard constraints.
-
-    None if ``nodes`` nodes are expanded without one, or there is none.
-    """
-    start = start_partial(search.problem, chain, top=search.top, limit=np.inf)
-    if start is None:
-        return None
-    probe = new_probe(start, loss=np.inf, most=np.inf, branching=branching)
-    found = next_leaf(start, probe, nodes)
-    search.work += int(probe.counters[EXPANDED])
-    return start.labels.copy() if found else None
 
 
 def run(search: Search, partial: Partial, probe: Probe) -> bool:

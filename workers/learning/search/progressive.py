@@ -13,7 +13,10 @@ baseline, but once it is eliminated it cannot be chosen.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
+
+from concord.schemas.document import Document
+from concord.schemas.settings import TrainerSettings
 
 SAMPLE_POWERS = 20
 """Sample sizes are the number of all instances to the power i/20."""
@@ -46,6 +49,38 @@ class TrialTally(NamedTuple):
         """See `Mergeable`."""
         given = list(parts)
         return cls(sum(p.right for p in given), sum(p.tested for p in given), sum(p.seconds for p in given))
+
+
+class Sampled(Protocol):
+    """Training tokens to remember, and others to classify by them."""
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens to remember."""
+        ...
+
+
+class Sampling(NamedTuple):
+    """How a trainer's settings are tried. Its functions are pickled by name, as they go to workers.
+
+    ``settings``: class of the settings that they take
+    ``grid``: the settings to try where some are given, the default first; raises `TrainingError` where none are left
+    ``chosen_of``: values of the searched settings, by name
+    ``together``: groups of settings that are tried at once, as they share work
+    ``sample``: all tokens of documents; raises `TrainingError` where these cannot be used
+    ``tried``: tally of each setting of a group, by so many remembered tokens
+    ``warming``: settings that need all kernels of any others
+    ``token_bytes``: bytes for each remembered token, at the peak of a trial of settings
+    """
+
+    settings: type[TrainerSettings]
+    grid: Callable[[Any], Sequence[Any]]
+    chosen_of: Callable[[Any], Mapping[str, str | float]]
+    together: Callable[[Iterable[Any]], Sequence[Sequence[Any]]]
+    sample: Callable[[Sequence[Document], Any], Sampled]
+    tried: Callable[[Any, Sequence[Any], int], list[TrialTally]]
+    warming: Sequence[TrainerSettings]
+    token_bytes: Callable[[Any, Any], int]
 
 
 class SampleRound(NamedTuple):

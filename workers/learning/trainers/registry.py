@@ -7,12 +7,10 @@ from typing import Any
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
 from concord.schemas.settings import TrainerSettings
-from concord.workers.learning.trainers import crfsuite, hmm, hmm2, lbfgs, perceptron, semicrf, sgd, stacked, trigram
-from concord.workers.learning.trainers.trainer import Trainer, Tunes
-from concord.workers.models.memory.settings import TrigramSettings
+from concord.workers.learning.trainers import crfsuite, hmm, lbfgs, perceptron, semicrf, sgd, stacked
+from concord.workers.learning.trainers.trainer import Trainer
 from concord.workers.models.settings import (
     CrfSettings,
-    Hmm2Settings,
     HmmSettings,
     LbfgsSettings,
     PerceptronSettings,
@@ -34,20 +32,19 @@ OWN: dict[str, Trainer] = {
     sgd.NAME: Trainer(sgd.train, SgdSettings),
     perceptron.NAME: Trainer(perceptron.train, PerceptronSettings, constraints=perceptron.CONSTRAINTS_FILE),
     hmm.NAME: Trainer(hmm.train, HmmSettings),
-    hmm2.NAME: Trainer(hmm2.train, Hmm2Settings),
     semicrf.NAME: Trainer(semicrf.train, SemiCrfSettings),
     stacked.NAME: Trainer(stacked.train, StackedSettings),
-    trigram.NAME: Trainer(trigram.train, TrigramSettings, Tunes.SAMPLES),
 }
-"""Concord's own trainers; a new one is one file, one settings class and one line here."""
+"""Concord's own trainers, but for those of `workers.papers`; a new one is one file, one settings class and one line
+here."""
 
 
 def _wrong(part: Any) -> str | None:
     """Reason why a part is not a valid trainer; None if it is."""
     problem = an_entry(Trainer, TrainerSettings)(part)
-    if problem is not None or part.tunes is Tunes.FOLDS:
+    if problem is not None or part.sampling is None:
         return problem
-    return a_class(TrigramSettings)(part.settings)
+    return a_class(part.sampling.settings)(part.settings)
 
 
 TRAINERS: Registry[Trainer] = Registry(Group.TRAINERS, OWN, _wrong)

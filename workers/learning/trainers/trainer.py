@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.settings import Settings, TrainerSettings
+from concord.workers.learning.search.progressive import Sampling
 from concord.workers.models.model import Model
 
 
@@ -48,25 +48,18 @@ class Train(Protocol):
         ...
 
 
-class Tunes(Enum):
-    """Search that chooses the settings which are not given."""
-
-    FOLDS = "cross-validation over documents, in this process"
-    SAMPLES = "wrapped progressive sampling on a cluster, of what `TrigramSettings` have"
-
-
 class Trainer(NamedTuple):
     """An entry of `TRAINERS`; `concord list` shows the first line of the function's module.
 
     ``train``: the function
     ``settings``: class of its settings
-    ``tunes``: search that chooses settings
+    ``sampling``: how settings are tried on a cluster, by wrapped progressive sampling; None: by cross-validation here
     ``constraints``: file in the model's folder with the constraints learned beside the model; None if it learns none
     """
 
     train: Train
     settings: type[TrainerSettings]
-    tunes: Tunes = Tunes.FOLDS
+    sampling: Sampling | None = None
     constraints: str | None = None
 
 

@@ -29,8 +29,8 @@ import numpy as np
 
 from concord.schemas.arrays import Floats, Ids, Ints
 from concord.workers.compiling.kernel import inner_in_place, kernel
-from concord.workers.models.memory.neighbourhoods import Neighbourhoods, ranked
-from concord.workers.models.memory.settings import Decay, Metric
+from concord.workers.papers.canisius.neighbourhoods import Neighbourhoods, ranked
+from concord.workers.papers.canisius.settings import Decay, Metric
 
 FARTHEST = 2.0
 """Largest δ: of two values that share no class, or of which one was never seen in training."""

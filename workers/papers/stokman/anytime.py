@@ -8,8 +8,9 @@ from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
 from concord.workers.inference.core.engine import UNLIMITED
-from concord.workers.inference.search import discrepancy, evolution
-from concord.workers.inference.settings import AnytimeSettings
+from concord.workers.inference.search import discrepancy
+from concord.workers.papers.stokman import evolution
+from concord.workers.papers.stokman.settings import AnytimeSettings
 
 
 def solve(

@@ -26,8 +26,8 @@ from concord.workers.models import hmm
 from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
 from concord.workers.models.folder import MANIFEST, Manifest, ModelError, manifest_of, read_manifest, write_manifest
 from concord.workers.models.hmm import HmmModel
-from concord.workers.models.second_order import best_second_order, earlier
-from concord.workers.models.settings import Hmm2Settings
+from concord.workers.papers.stokman.second_order import best_second_order, earlier
+from concord.workers.papers.stokman.settings import Hmm2Settings
 
 KIND = "hmm2"
 FIRST = "first"

@@ -22,11 +22,11 @@ from concord.workers.compiling.kernel import kernel
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search, limited
 from concord.workers.inference.numerics import ROUNDING
-from concord.workers.inference.search.depth_first import first_solution
-from concord.workers.inference.search.incremental_score import IncrementalScore, evaluate, incremental_score
-from concord.workers.inference.search.partial import chain_loss
-from concord.workers.inference.search.variation import DRAWS, breed, mutate
-from concord.workers.inference.settings import EvolutionSettings
+from concord.workers.inference.search.depth_first import EXPANDED, new_probe, next_leaf
+from concord.workers.inference.search.partial import ChainLoss, chain_loss, start_partial
+from concord.workers.papers.stokman.incremental_score import IncrementalScore, evaluate, incremental_score
+from concord.workers.papers.stokman.settings import EvolutionSettings
+from concord.workers.papers.stokman.variation import DRAWS, breed, mutate
 
 
 class Population(NamedTuple):
@@ -96,6 +96,20 @@ def _start(
         mutate(current.codec, labels[i], draws[i, 0], config.shift, draws[i, 1], draws[i, 2])
     search.work += size
     return _evaluated(current, labels)
+
+
+def first_solution(search: Search, *, chain: ChainLoss, branching: int, nodes: int) -> Labels | None:
+    """The first labelling (N,) found by best-first descent that keeps all hard constraints.
+
+    None if ``nodes`` nodes are expanded without one, or there is none.
+    """
+    start = start_partial(search.problem, chain, top=search.top, limit=np.inf)
+    if start is None:
+        return None
+    probe = new_probe(start, loss=np.inf, most=np.inf, branching=branching)
+    found = next_leaf(start, probe, nodes)
+    search.work += int(probe.counters[EXPANDED])
+    return start.labels.copy() if found else None
 
 
 def _evaluated(current: IncrementalScore, labels: NDArray[np.int32]) -> Population:

@@ -24,7 +24,7 @@ from concord.workers.inference.core.incumbent import Search, limited
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.search.depth_first import new_probe, open_loss, run
 from concord.workers.inference.search.partial import chain_loss, root_loss, start_partial
-from concord.workers.inference.settings import CspSettings
+from concord.workers.papers.canisius.settings import CspSettings
 
 
 def solve(

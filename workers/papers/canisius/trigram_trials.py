@@ -19,17 +19,17 @@ from concord.schemas.arrays import Ids, Ints
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet
-from concord.workers.features.windows import Windows, numbered, values_of
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.learning.search.folds import fold_of
-from concord.workers.learning.search.progressive import TrialTally, asked_of
-from concord.workers.learning.trainers.trainer import gold_of
-from concord.workers.learning.trainers.trigram import entities_for, label_set, labels_around, remembered
-from concord.workers.models.memory import timbl
-from concord.workers.models.memory.nearest import Vote
-from concord.workers.models.memory.neighbourhoods import Classifier
-from concord.workers.models.memory.settings import Decay, Metric, TrigramSettings, Weighting
-from concord.workers.models.trigram import NEAREST, Instances, nearest
+from concord.workers.learning.search.progressive import Sampling, TrialTally, asked_of
+from concord.workers.learning.trainers.trainer import Trainer, gold_of
+from concord.workers.papers.canisius import timbl
+from concord.workers.papers.canisius.nearest import Vote
+from concord.workers.papers.canisius.neighbourhoods import Classifier
+from concord.workers.papers.canisius.settings import Decay, Metric, TrigramSettings, Weighting
+from concord.workers.papers.canisius.trigram import NEAREST, Instances, nearest
+from concord.workers.papers.canisius.trigram_trainer import entities_for, label_set, labels_around, remembered, train
+from concord.workers.papers.canisius.windows import Windows, numbered, values_of
 from concord.workers.storage.scratch import scratch_folder
 
 SEARCHED: dict[str, Sequence[Any]] = {
@@ -39,6 +39,9 @@ SEARCHED: dict[str, Sequence[Any]] = {
     "decay": tuple(Decay),
 }
 """Values that are searched for each setting, unless it is given; the default comes first."""
+REMEMBERED = {NEAREST: 40, "igtree": 100, "tribl2": 250, "ib1": 250}
+"""Bytes for each remembered value (22 a token) at the peak of a trial, by learner; measured, see
+`workers.remote.memory`."""
 SAMPLE_FOLDS = 5
 """Folds of the documents; the tokens of one fold are classified."""
 
@@ -184,3 +187,24 @@ def _timbl(instances: Instances, settings: TrigramSettings) -> Classifier:
     with scratch_folder() as name:
         timbl.write_base(name, instances.values, instances.classes, settings)
         return timbl.Timbl.read(name, settings)
+
+
+def token_bytes(sample: Sample, settings: TrigramSettings) -> int:
+    """Bytes for each remembered token at the peak of a trial of these settings."""
+    return REMEMBERED[settings.learner] * len(sample.values)
+
+
+SAMPLING = Sampling(
+    TrigramSettings,
+    grid,
+    chosen_of,
+    together,
+    Sample.of,
+    tried,
+    (TrigramSettings(), TrigramSettings(metric=Metric.MVDM)),
+    token_bytes,
+)
+"""How settings of the trainer are tried. Jeffrey's divergence has MVDM's kernels."""
+
+TRIGRAM = Trainer(train, TrigramSettings, SAMPLING)
+"""The trainer as it is registered."""

@@ -16,11 +16,12 @@ from concord.schemas.document import TOKENS, Document
 from concord.workers.learning.estimation.chains import GoldChains
 from concord.workers.learning.estimation.hmm_counts import shares, witten_bell
 from concord.workers.learning.trainers import hmm
-from concord.workers.learning.trainers.trainer import Progress, Seen
+from concord.workers.learning.trainers.trainer import Progress, Seen, Trainer
 from concord.workers.models.folder import begin
-from concord.workers.models.hmm2 import FIRST, Hmm2Model, save
-from concord.workers.models.second_order import earlier
-from concord.workers.models.settings import Hmm2Settings, HmmSettings
+from concord.workers.models.settings import HmmSettings
+from concord.workers.papers.stokman.hmm2 import FIRST, Hmm2Model, save
+from concord.workers.papers.stokman.second_order import earlier
+from concord.workers.papers.stokman.settings import Hmm2Settings
 
 NAME = "hmm2"
 
@@ -52,3 +53,7 @@ def after_two(gold: GoldChains, after_one: Floats) -> Floats:
     smoothed = witten_bell(counts.reshape(-1, size), np.tile(after_one, (size + 1, 1)))
     found: Floats = np.log(shares(smoothed)).reshape(counts.shape)
     return found
+
+
+HMM2 = Trainer(train, Hmm2Settings)
+"""The trainer as it is registered."""

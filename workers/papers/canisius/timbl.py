@@ -17,8 +17,8 @@ import numpy as np
 
 from concord.schemas.arrays import Ids
 from concord.schemas.errors import InputError
-from concord.workers.models.memory.neighbourhoods import Neighbourhoods, ranked
-from concord.workers.models.memory.settings import Decay, Metric, TrigramSettings, Weighting
+from concord.workers.papers.canisius.neighbourhoods import Neighbourhoods, ranked
+from concord.workers.papers.canisius.settings import Decay, Metric, TrigramSettings, Weighting
 from concord.workers.storage.scratch import scratch_folder
 
 ALGORITHMS = {"ib1": "-a0", "igtree": "-a1", "tribl2": "-a4"}

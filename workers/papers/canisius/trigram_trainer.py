@@ -14,13 +14,12 @@ from concord.schemas.arrays import Ids, Ints
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.workers.features.gazetteers import Gazetteer
-from concord.workers.features.settings import TrigramWindow
-from concord.workers.features.windows import COLUMNS, Windows, gains, values_of
 from concord.workers.learning.trainers.given_features import entities_of
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
 from concord.workers.models.folder import begin
-from concord.workers.models.memory.settings import TrigramSettings, Weighting
-from concord.workers.models.trigram import Instances, TrigramModel, save
+from concord.workers.papers.canisius.settings import TrigramSettings, TrigramWindow, Weighting
+from concord.workers.papers.canisius.trigram import Instances, TrigramModel, save
+from concord.workers.papers.canisius.windows import COLUMNS, Windows, gains, values_of
 
 NAME = "trigram"
 

@@ -2,9 +2,9 @@
 
 Canisius, Van den Bosch & Daelemans (2011). A class is an n-gram: the labels of a token and its neighbours. The nearest
 training instances of each token predict a class, and the overlapping predictions form a weighted constraint
-satisfaction problem (`workers.models.memory.ngrams`). Its unigrams are the model's potentials; longer n-grams are rows
-of the model's own, which engines solve like any other rows. Transition scores are zero, so Viterbi's answer is the vote
-of the unigrams.
+satisfaction problem (`workers.papers.canisius.ngrams`). Its unigrams are the model's potentials; longer n-grams are
+rows of the model's own, which engines solve like any other rows. Transition scores are zero, so Viterbi's answer is the
+vote of the unigrams.
 """
 
 from __future__ import annotations
@@ -24,16 +24,15 @@ from concord.schemas.document import Batch
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_gazetteer, write_gazetteer
-from concord.workers.features.settings import TrigramWindow
-from concord.workers.features.windows import Windows, numbered
 from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
 from concord.workers.models.folder import MANIFEST, Manifest, ModelError, manifest_of, read_manifest, write_manifest
-from concord.workers.models.memory import timbl
-from concord.workers.models.memory.nearest import Nearest, Vote
-from concord.workers.models.memory.neighbourhoods import Classifier, Neighbourhoods, told_once
-from concord.workers.models.memory.ngrams import ground, neighbour_grams, predicted_grams, rows_of, summed, voted
-from concord.workers.models.memory.settings import TrigramSettings
 from concord.workers.models.model import LocalScores
+from concord.workers.papers.canisius import timbl
+from concord.workers.papers.canisius.nearest import Nearest, Vote
+from concord.workers.papers.canisius.neighbourhoods import Classifier, Neighbourhoods, told_once
+from concord.workers.papers.canisius.ngrams import ground, neighbour_grams, predicted_grams, rows_of, summed, voted
+from concord.workers.papers.canisius.settings import TrigramSettings, TrigramWindow
+from concord.workers.papers.canisius.windows import Windows, numbered
 from concord.workers.storage.files import write_whole
 from concord.workers.storage.tables import read_table
 
@@ -102,7 +101,7 @@ class TrigramModel:
         return self.scores(batch).potentials
 
     def scores(self, batch: Batch) -> LocalScores:
-        """Potentials of the unigrams, and rows of the longer n-grams; see `workers.models.memory.ngrams`."""
+        """Potentials of the unigrams, and rows of the longer n-grams; see `workers.papers.canisius.ngrams`."""
         return self.scores_of(self.neighbourhoods(batch), batch)
 
     def scores_of(self, found: Neighbourhoods, batch: Batch) -> LocalScores:

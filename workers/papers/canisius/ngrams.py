@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.schemas.problem import ANY, LinearRows
-from concord.workers.models.memory.neighbourhoods import Neighbourhoods
+from concord.workers.papers.canisius.neighbourhoods import Neighbourhoods
 
 
 class Grams(NamedTuple):

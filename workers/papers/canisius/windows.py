@@ -17,7 +17,7 @@ from concord.schemas.arrays import Ints
 from concord.schemas.document import TOKENS, Batch, Column
 from concord.workers.features.derived import ColumnError
 from concord.workers.features.gazetteers import ENTITIES, ROLES, Gazetteer
-from concord.workers.features.settings import TrigramWindow
+from concord.workers.papers.canisius.settings import TrigramWindow
 
 BEYOND = ""
 """The value of a token outside the sentence."""

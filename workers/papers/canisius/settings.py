@@ -1,4 +1,4 @@
-"""Options of the memory-based learner of label n-grams."""
+"""Options of the memory-based learner of label n-grams, and of the engine. Importing this imports no engine."""
 
 from __future__ import annotations
 
@@ -7,12 +7,23 @@ from typing import Literal
 
 from pydantic import Field
 
-from concord.workers.features.settings import TrigramWindow
+from concord.workers.inference.settings import SearchSettings
 from concord.workers.models.settings import CountingSettings
 
 
+class TrigramWindow(StrEnum):
+    """Features of a window around a token."""
+
+    WORDS = "words"
+    """Words and how they are written."""
+    CHUNKS = "chunks"
+    """These with tags of the column ``pos``."""
+    NAMES = "names"
+    """These with tags of the column ``chunk``, affixes, and the entities of the training documents."""
+
+
 class Metric(StrEnum):
-    """Distance of two values of a feature, see `workers.models.memory.nearest`."""
+    """Distance of two values of a feature, see `workers.papers.canisius.nearest`."""
 
     OVERLAP = "overlap"
     """1 where the values differ, otherwise 0."""
@@ -71,3 +82,12 @@ class TrigramSettings(CountingSettings):
         description="Of BIO labels: I- has to follow its B- or I-, so B- is a candidate wherever I- is; or may stand "
         "anywhere, and opens a span where it continues none.",
     )
+
+
+class CspSettings(SearchSettings):
+    """Weighted constraint satisfaction over candidate labels. Work is in expanded nodes."""
+
+    candidates: int = Field(
+        3, ge=1, description="Number of labels that a token may choose from; the paper's three trigrams name three."
+    )
+    margin: float = Field(10.0, ge=0, description="Largest loss, in nats, of the best labelling with a candidate.")

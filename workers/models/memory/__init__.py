@@ -1,1 +1,0 @@
-"""Memory-based (nearest-neighbour) classifiers: they keep training instances, and label a token by the nearest ones."""
