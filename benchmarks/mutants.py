@@ -151,7 +151,7 @@ ROWS = [
     (ROW_DUAL, "size * excess[r], 0.0), dual.weight[r])", "size * excess[r], 0.0), 1.1 * dual.weight[r])"),
     (ROW_DUAL, "max(dual.now[r] + size * excess[r], 0.0)", "max(dual.now[r] + size * excess[r], -1.0)"),
     (ROW_DUAL, "min(objective, least) - MULTIPLIER_ROUNDING)", "min(objective, least) + 0.1)"),
-    (ROW_DUAL, "dual.edge[t, dual.previous[e], label] -=", "dual.edge[t, dual.previous[e], label] +="),
+    (ROW_DUAL, "dual.chain.edge[t, dual.previous[e], label] -=", "dual.chain.edge[t, dual.previous[e], label] +="),
     (
         ROW_DUAL,
         "return decoded.status in (Status.OPTIMAL,",
