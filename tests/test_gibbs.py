@@ -17,7 +17,7 @@ from concord.workers.inference.core.chain import viterbi
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.rows import row_penalty, row_state, set_label
 from concord.workers.inference.sampling import gibbs
-from concord.workers.inference.sampling.diagnostics import diagnose, effective_samples, split_rhat
+from concord.workers.inference.sampling.diagnostics import LEAST_SWEEPS, diagnose, effective_samples, split_rhat
 from concord.workers.inference.sampling.names import sites_of
 from concord.workers.inference.sampling.state import FLIPS, WORK, Chain
 from concord.workers.inference.sampling.sweep import anneal
@@ -199,6 +199,13 @@ def test_diagnostics_tell_mixed_chains_from_stuck_ones() -> None:
     assert split_rhat(np.zeros((2, 10))) == 1.0
     with pytest.raises(ValueError, match="at least 4"):
         split_rhat(np.zeros((2, 3)))
+
+
+def test_as_few_sweeps_as_allowed_are_enough() -> None:
+    few, rng = GibbsSettings(sweeps=LEAST_SWEEPS), np.random.default_rng(0)
+    assert diagnose(soft_problem(2), config=few, rng=rng).objective.shape == (4, LEAST_SWEEPS)
+    with pytest.raises(ValueError, match="too few"):
+        diagnose(soft_problem(2), config=few.model_copy(update={"sweeps": LEAST_SWEEPS - 1}), rng=rng)
 
 
 def test_a_small_problem_mixes() -> None:

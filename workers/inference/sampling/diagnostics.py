@@ -12,6 +12,9 @@ from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.sampling import gibbs
 from concord.workers.inference.settings import GibbsSettings
 
+LEAST_SWEEPS = 7
+"""Fewest sweeps of a diagnostic: the first three are not measured, and each half of the other four has a variance."""
+
 
 class Diagnostic(NamedTuple):
     """Convergence of several chains at one temperature, measured on the objective after each sweep.
@@ -34,7 +37,7 @@ def diagnose(problem: Problem, *, config: GibbsSettings, rng: np.random.Generato
     """Runs ``chains`` chains from random labellings at a constant temperature; their first halves are not measured.
 
     The sweeps are those of `gibbs.solve`, which makes the costlier moves in some sweeps only. Raises `ValueError` for
-    fewer than seven sweeps.
+    fewer than `LEAST_SWEEPS` sweeps.
     """
     prepared = Prepared.of(problem)
     steady = config.model_copy(update={"cooling": "none"})
