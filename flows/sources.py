@@ -14,7 +14,7 @@ from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.run import REGISTRY
 from concord.schemas.settings import TextSettings
 from concord.workers.constraints.constraint_file import load_constraints
-from concord.workers.constraints.constraint_set import ConstraintSet, Separable, Unconstrained
+from concord.workers.constraints.constraint_set import ConstraintSet, PriorAlone, Separable, Unconstrained
 from concord.workers.constraints.declared import JoinedConstraints
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, file_columns, open_rows, read_batch
@@ -73,7 +73,7 @@ def open_constraints(opened: OpenModel, files: Sequence[str], *, consistency: bo
         parts.append(trained)
     # Agreement over the corpus comes before declared local features: it was counted without them.
     counted = [name for name in files if name.endswith(SUFFIX)]
-    parts += [read_agreement(Path(name), opened.model.labels) for name in counted]
+    parts += [PriorAlone(read_agreement(Path(name), opened.model.labels)) for name in counted]
     parts += [load_constraints(Path(name)).bind(opened.model.labels) for name in files if name not in counted]
     if not parts:
         return Unconstrained()

@@ -145,7 +145,7 @@ def _train(request: TrainRequest, out: Path) -> TrainReport:
         except TrackingError as error:
             raise TrackingError(f"the model is in {out}, but {error}") from None
         seconds = time.monotonic() - started
-        return _report(request, manifest, rejected, choice, figures, run, registered, seconds=seconds)
+        return _report(request, manifest, rejected, choice, tuned, run, registered, seconds=seconds)
 
 
 def _choose(request: TrainRequest, documents: Sequence[Document], corpus: str, tracking: Tracking, run: Run) -> _Choice:
@@ -250,7 +250,7 @@ def _report(
     manifest: Manifest,
     rejected: int,
     choice: _Choice,
-    tuning: dict[str, float],
+    tuned: Tuned | None,
     run: Run,
     registered: Registered | None,
     *,
@@ -265,11 +265,7 @@ def _report(
         figures=manifest.figures,
         selection=tuple(_row(trial, choice.trials[0]) for trial in choice.trials),
         samples=tuple(choice.samples),
-        exact_scale=tuning.get("consistency/exact_scale"),
-        subsequence_scale=tuning.get("consistency/subsequence_scale"),
-        unlabelled_scale=tuning.get("consistency/unlabelled_scale"),
-        held_out_f1_without_consistency=tuning.get("held_out/f1_without_consistency"),
-        held_out_f1=tuning.get("held_out/f1"),
+        consistency=None if tuned is None else tuned.report,
         seconds=round(seconds, 3),
         out=request.out,
         model_digest=manifest.digest,

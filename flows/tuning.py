@@ -8,6 +8,7 @@ from typing import NamedTuple
 from concord.flows.progress import meter
 from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet
+from concord.schemas.run import ConsistencyReport
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from concord.workers.learning.weights.consistency_scales import ScaleTrial, tune_scales
 from concord.workers.models.model import Model
@@ -31,6 +32,17 @@ class Tuned(NamedTuple):
             "held_out/f1_without_consistency": self.f1_without,
             "held_out/f1": self.f1_with,
         }
+
+    @property
+    def report(self) -> ConsistencyReport:
+        """What a report says of it."""
+        return ConsistencyReport(
+            exact_scale=self.consistency.scales.exact,
+            subsequence_scale=self.consistency.scales.subsequence,
+            unlabelled_scale=self.consistency.scales.unlabelled,
+            f1_without=self.f1_without,
+            f1=self.f1_with,
+        )
 
 
 def pair_counts(documents: Sequence[Document], labels: LabelSet) -> list[PairCounts]:

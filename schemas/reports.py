@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from concord.schemas.run import Figures
+from concord.schemas.run import ConsistencyReport, Figures
 from concord.schemas.shown import Shown
 
 
@@ -151,8 +151,8 @@ class CrfsuiteReport(Report):
 class CalibrationReport(Report):
     """What ``concord calibrate --json`` prints; null is what was not learned.
 
-    ``loss_before`` and ``loss`` are −log p(gold) a token in nats, ``f1_without_consistency`` and ``f1`` fractions: all
-    on the documents that were learned from. ``sentences_left_out`` have gold labels that the scores forbid.
+    ``loss_before`` and ``loss`` are −log p(gold) a token in nats: they and ``consistency`` are of the documents that
+    were learned from. ``sentences_left_out`` have gold labels that the scores forbid.
     """
 
     documents: int
@@ -162,11 +162,7 @@ class CalibrationReport(Report):
     temperature: float | None
     loss_before: float | None
     loss: float | None
-    exact_scale: float | None
-    subsequence_scale: float | None
-    unlabelled_scale: float | None
-    f1_without_consistency: float | None
-    f1: float | None
+    consistency: ConsistencyReport | None
     out: str
     model_digest: str
 

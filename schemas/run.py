@@ -361,10 +361,25 @@ class SampleRow(Figures):
     seconds: float
 
 
+class ConsistencyReport(Figures):
+    """Label consistency that was tuned on documents.
+
+    ``exact_scale``, ``subsequence_scale``, ``unlabelled_scale``: factors of the learned costs; 0 leaves a family out
+    ``f1_without``, ``f1``: entity F1 on those documents without label consistency and with it, as fractions
+    """
+
+    exact_scale: float
+    subsequence_scale: float
+    unlabelled_scale: float
+    f1_without: float
+    f1: float
+
+
 class TrainReport(Figures):
-    """What ``concord train --json`` prints. F1 is a fraction, on the held-out part; null where nothing was tuned.
+    """What ``concord train --json`` prints.
 
     ``figures`` are those of the trainer, such as its iterations and its last loss in nats.
+    ``consistency``: as tuned on the held-out part; null where it was not.
     """
 
     trainer: str
@@ -375,11 +390,7 @@ class TrainReport(Figures):
     figures: dict[str, float]
     selection: tuple[SelectionRow, ...]
     samples: tuple[SampleRow, ...] = ()
-    exact_scale: float | None
-    subsequence_scale: float | None
-    unlabelled_scale: float | None
-    held_out_f1_without_consistency: float | None
-    held_out_f1: float | None
+    consistency: ConsistencyReport | None
     seconds: float
     out: str
     model_digest: str

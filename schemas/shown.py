@@ -95,6 +95,8 @@ def _value(value: Any) -> str:
         return f"{value:,.4g}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
+    if isinstance(value, Shown):
+        return _value(dict(value))  # type: ignore[call-overload]
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_value(part)}" for name, part in list(value.items())[:MOST_PARTS]) or "none"
     if isinstance(value, tuple | list):

@@ -178,18 +178,21 @@ def test_a_model_of_scores_is_fitted_into_a_new_folder(tmp_path: Path) -> None:
     )
     report = json.loads(call(*words, "--json").stdout)
     assert report["loss"] < report["loss_before"]
-    assert report["f1"] >= report["f1_without_consistency"]
+    tuned = report["consistency"]
+    assert tuned["f1"] >= tuned["f1_without"]
     fitted = load_model(tmp_path / "fitted")
     assert isinstance(fitted, ScoresModel)
     assert fitted.source.temperature == report["temperature"] != 1.0
     assert fitted.digest == report["model_digest"] != model.digest
     assert load_model(tmp_path / "model").digest == model.digest
     assert saved_consistency(tmp_path / "fitted") is not None
-    assert parse_manifest(tmp_path / "fitted" / MANIFEST).metrics["held_out/f1"] == report["f1"]
+    assert parse_manifest(tmp_path / "fitted" / MANIFEST).metrics["held_out/f1"] == tuned["f1"]
     again = json.loads(call(*words, "--no-consistency", "--temperature", "kept", "--json").stdout)
-    assert (again["temperature"], again["f1"]) == (1.0, None)
+    assert (again["temperature"], again["consistency"]) == (1.0, None)
     assert saved_consistency(tmp_path / "fitted") is None
-    assert "temperature" in call(*words).stdout
+    told = " ".join(call(*words).stdout.split())
+    assert "temperature" in told
+    assert f"and {tuned['unlabelled_scale']:g} (unlabelled); F1 {tuned['f1_without']:.2%} → {tuned['f1']:.2%}" in told
 
 
 def test_of_a_crf_the_scales_alone_are_fitted_and_its_counts_stay(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_a_corpus_has_a_row_a_document(arguments: list[str], documents: list[Doc
 
 def test_mistakes_leave_with_a_message_and_a_code(arguments: list[str]) -> None:
     run(*arguments, "--doc", "nowhere", code=3)
-    run(*arguments, "--set", "sweeps=7", code=2)
+    run(*arguments, "--set", "sweeps=6", code=2)
     run(*arguments, "--set", "sweep=70", code=2)
     run(*arguments, "--set", "chains=3", code=2)
 

@@ -22,8 +22,10 @@ from concord.flows.sources import OpenModel, open_constraints
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
-from concord.workers.constraints.constraint_set import build_problems
+from concord.workers.audit.auditing import explain
+from concord.workers.constraints.constraint_set import PriorAlone, build_problems
 from concord.workers.inference.core.chain import viterbi
+from concord.workers.inference.registry import Decoder
 from concord.workers.models.corpus_agreement import (
     About,
     AgreementFileError,
@@ -32,12 +34,13 @@ from concord.workers.models.corpus_agreement import (
     read_agreement,
     write_agreement,
 )
-from concord.workers.models.model import viterbi_labels
+from concord.workers.models.model import local_scores, viterbi_labels
 from concord.workers.models.settings import AgreementSettings
 from tests.support.made_runs import HashModel
 
 MODEL = HashModel()
 LABELS = MODEL.labels
+VITERBI = Decoder.of("viterbi")
 ABOUT = About(model=MODEL.digest, types=LABELS.types, settings=AgreementSettings(scale=0.5, tokens=2.0))
 
 corpora = st.lists(
@@ -103,10 +106,10 @@ def test_a_document_gets_the_same_by_itself_and_among_others() -> None:
     documents = _documents([[["Basel", "of", "Rome"]], [["Ann", "of", "Basel"], ["Rome"]], [["Rome", "Rome"]]])
     batch = Batch.of(documents)
     agreement = CorpusAgreement(_counts(batch), ABOUT)
-    together = list(build_problems(batch, MODEL.potentials(batch), LABELS, agreement))
+    together = list(build_problems(batch, MODEL.potentials(batch), LABELS, PriorAlone(agreement)))
     for document, problem in zip(documents, together, strict=True):
         alone = Batch.of([document])
-        (own,) = build_problems(alone, MODEL.potentials(alone), LABELS, agreement)
+        (own,) = build_problems(alone, MODEL.potentials(alone), LABELS, PriorAlone(agreement))
         np.testing.assert_array_equal(own.potentials.unary, problem.potentials.unary)
 
 
@@ -123,15 +126,36 @@ def test_many_votes_elsewhere_turn_a_close_call() -> None:
 
 def test_it_can_be_left_out_and_has_a_digest_of_its_own() -> None:
     batch = Batch.of(_documents([[["Basel", "Rome"]], [["Basel"]]]))
-    agreement = CorpusAgreement(_counts(batch), ABOUT)
+    agreement = PriorAlone(CorpusAgreement(_counts(batch), ABOUT))
+    assert agreement.titles == ("agreement over the corpus",)
     off = agreement.without("agreement over the corpus")
     potentials = MODEL.potentials(batch)
     assert off.adjust(batch, potentials, LABELS) is potentials
     assert off.titles == ()
     with pytest.raises(KeyError):
-        off.without("agreement over the corpus")
+        agreement.without("agreement")
     fewer = CorpusAgreement(_counts(Batch.of(_documents([[["Basel"]]]))), ABOUT)
     assert len({agreement.digest, off.digest, fewer.digest}) == 3
+
+
+def test_a_scale_of_0_adds_nothing() -> None:
+    batch = Batch.of(_documents([[["Basel", "Rome"]], [["Basel"]]]))
+    none = ABOUT.model_copy(update={"settings": AgreementSettings(scale=0.0)})
+    potentials = MODEL.potentials(batch)
+    assert CorpusAgreement(_counts(batch), none).adjust(batch, potentials, LABELS) is potentials
+
+
+def test_the_prior_is_no_set_of_constraints_and_stands_for_one_that_is_empty() -> None:
+    documents = _documents([[["Basel", "Rome"]], [["Basel"]]])
+    batch = Batch.of(documents)
+    agreement = CorpusAgreement(_counts(batch), ABOUT)
+    assert not {"names", "titles", "without", "ground"} & set(dir(agreement))
+    for problem in build_problems(batch, MODEL.potentials(batch), LABELS, PriorAlone(agreement)):
+        assert (problem.constraint_names, len(problem.rows), problem.agreements) == ((), 0, ())
+    explained = explain(
+        documents[0], local_scores(MODEL, Batch.of(documents[:1])), PriorAlone(agreement), LABELS, decoder=VITERBI
+    )
+    assert [(e.name, e.degree, e.penalty) for e in explained.effects] == [("agreement over the corpus", None, None)]
 
 
 def test_equal_counts_give_equal_bytes_and_come_back(tmp_path: Path) -> None:

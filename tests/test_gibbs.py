@@ -9,6 +9,7 @@ import pytest
 
 from concord.schemas.decoded import Budget, Status
 from concord.schemas.labels import Labels, LabelSet, Scheme
+from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.testing.problems import enumerate_best, random_labelling, random_problem
 from concord.workers.inference.core.agreement import codec, count_labels, labels_cost
@@ -16,9 +17,9 @@ from concord.workers.inference.core.chain import viterbi
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.rows import row_penalty, row_state, set_label
 from concord.workers.inference.sampling import gibbs
-from concord.workers.inference.sampling.diagnostics import diagnose, effective_samples, split_rhat
+from concord.workers.inference.sampling.diagnostics import LEAST_SWEEPS, diagnose, effective_samples, split_rhat
 from concord.workers.inference.sampling.names import sites_of
-from concord.workers.inference.sampling.state import WORK, Chain
+from concord.workers.inference.sampling.state import FLIPS, WORK, Chain
 from concord.workers.inference.sampling.sweep import anneal
 from concord.workers.inference.settings import GibbsSettings
 from tests.support.oracle import enumerate_marginals
@@ -154,6 +155,38 @@ def test_a_chain_that_stops_anywhere_goes_on_there(seed: int) -> None:
     assert chains[0].counters.tolist() == chains[1].counters.tolist()
 
 
+def one_label_moves() -> Problem:
+    """The label of the first token is fixed, that of the second is free: a pair moves, of which one label changes."""
+    labels = LabelSet(("author", "title"), Scheme.PLAIN)
+    unary = np.array([[0.0, -np.inf], [0.0, 0.0]])
+    return Problem(Potentials(unary, np.zeros((2, 2)), np.array([0])), labels)
+
+
+def both_labels_move() -> Problem:
+    """The first two tokens of four are a name or no name: neither label can change without the other."""
+    labels = LabelSet.bio(["PER"])
+    outside, opens, inside = (labels.index[name] for name in ("O", "B-PER", "I-PER"))
+    unary, transition = np.zeros((4, 3)), np.zeros((3, 3))
+    unary[0, inside] = unary[1, opens] = transition[opens, outside] = transition[outside, inside] = -np.inf
+    return Problem(Potentials(unary, transition, np.array([0, 2])), labels)
+
+
+@pytest.mark.parametrize(("problem", "sweep", "most"), [(one_label_moves(), 0, 1), (both_labels_move(), 1, 2)])
+def test_only_labels_that_change_are_flips(problem: Problem, sweep: int, most: int) -> None:
+    seen = set()
+    for seed in range(40):
+        chain = chain_of(problem, seed)
+        before = chain.at.labels.copy()
+        # What longer slots left behind is there, and is not read.
+        chain.scratch.slot[:] = np.arange(len(chain.scratch.slot))[:, None]
+        # No work is left after the first token, at which nothing but one move of two labels can change any.
+        assert anneal(chain, np.array([1.0]), sweep, 1) == 0
+        changed = int((chain.at.labels != before).sum())
+        assert int(chain.counters[FLIPS]) == changed
+        seen.add(changed)
+    assert seen == {0, most}
+
+
 def test_diagnostics_tell_mixed_chains_from_stuck_ones() -> None:
     rng = np.random.default_rng(0)
     independent = rng.normal(size=(4, 2000))
@@ -166,6 +199,13 @@ def test_diagnostics_tell_mixed_chains_from_stuck_ones() -> None:
     assert split_rhat(np.zeros((2, 10))) == 1.0
     with pytest.raises(ValueError, match="at least 4"):
         split_rhat(np.zeros((2, 3)))
+
+
+def test_as_few_sweeps_as_allowed_are_enough() -> None:
+    few, rng = GibbsSettings(sweeps=LEAST_SWEEPS), np.random.default_rng(0)
+    assert diagnose(soft_problem(2), config=few, rng=rng).objective.shape == (4, LEAST_SWEEPS)
+    with pytest.raises(ValueError, match="too few"):
+        diagnose(soft_problem(2), config=few.model_copy(update={"sweeps": LEAST_SWEEPS - 1}), rng=rng)
 
 
 def test_a_small_problem_mixes() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from concord.schemas.decoded import Status
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Potentials
@@ -114,6 +115,25 @@ def test_relaxing_makes_hard_constraints_soft_and_says_so(tmp_path: Path) -> Non
     assert torn["penalty"] == 20.0
     assert torn["labels"] in (["author", "title", "title"], ["note", "title", "title"])
     assert rows["fine"]["labels"] == ["author", "title", "note"]
+
+
+class ImpossibleModel(FlatModel):
+    """Allows ``author`` alone, and nothing after it."""
+
+    def potentials(self, batch: Batch) -> Potentials:
+        unary = np.tile([0.0, -np.inf, -np.inf], (batch.token_count, 1))
+        transition = np.zeros((3, 3))
+        transition[0, :] = -np.inf
+        return Potentials(unary, transition, batch.sentence_starts)
+
+
+@pytest.mark.parametrize("engine", ["viterbi", "gibbs", "certify", "cpsat"])
+def test_what_the_model_alone_forbids_no_relaxing_allows(engine: str) -> None:
+    settings = check_settings(RunSettings(engine=engine, on_infeasible="relax"))
+    found = label_batch(Batch.of(DOCUMENTS), model=ImpossibleModel(), constraints=HARD, settings=settings)
+    assert found.infeasible == len(DOCUMENTS)
+    assert [answer.status for answer in found.decoded] == [Status.INFEASIBLE] * len(DOCUMENTS)
+    assert all(np.array_equal(*pair) for pair in zip((a.labels for a in found.decoded), found.first, strict=True))
 
 
 def test_relaxing_touches_hard_rows_and_hard_costs_only() -> None:

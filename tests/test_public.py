@@ -10,6 +10,8 @@ import pytest
 import concord
 from concord.predictions import PredictedDocument
 from concord.schemas.labelled import LabelledText
+from concord.schemas.run import ConsistencyReport
+from concord.schemas.shown import fields_html, fields_text
 
 ANSWER = LabelledText.model_validate(
     {
@@ -51,6 +53,14 @@ def test_all_that_is_listed_is_there_and_described() -> None:
         assert getattr(concord, name).__doc__, name
     assert set(dir(concord)) == {*concord.PLACES, "__version__"}
     assert concord.__version__ == "0.1.0"
+
+
+def test_a_report_in_a_report_stays_on_its_line() -> None:
+    tuned = ConsistencyReport(exact_scale=1.0, subsequence_scale=0.5, unlabelled_scale=0.0, f1_without=0.8, f1=0.9)
+    fields = {"consistency": tuned, "out": "model"}
+    line = "exact_scale 1, subsequence_scale 0.5, unlabelled_scale 0, f1_without 0.8, f1 0.9"
+    assert fields_text("Report", fields).splitlines() == ["Report", f"  consistency  {line}", "  out          model"]
+    assert f"<tr><th>consistency</th><td>{line}</td></tr>" in fields_html("Report", fields)
 
 
 def test_a_name_that_is_not_there_is_told_with_those_that_are() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from concord.schemas.problem import Problem
 from concord.testing.problems import LABEL_SETS, all_labellings, enumerate_best, random_labelling, random_problem
+from concord.workers.inference.core.chain import viterbi
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.numerics import MULTIPLIER_ROUNDING
@@ -77,6 +78,26 @@ def test_the_proof_meets_brute_force() -> None:
         else:
             assert best - 1e-9 <= bound <= best + 1e-6
             assert search.objective == pytest.approx(best, abs=1e-6)
+
+
+def test_steps_are_those_that_were_taken() -> None:
+    whole = early = 0
+    for seed in SEEDS:
+        problem = rows_alone(seed)
+        start = random_labelling(
+            np.random.default_rng(seed), problem.labels, problem.potentials.sentence_starts, len(problem)
+        )
+        allowed = np.isfinite(problem.potentials.unary)
+        for steps in (7, 57):
+            taken = dual_bound(problem, allowed, start, steps=steps, tolerance=1e-6).steps
+            assert 1 <= taken <= steps
+            whole += taken == steps
+        if not problem.rows.degree(viterbi(problem.potentials)).any():
+            # No row is broken: no multiplier moves, and the first labelling is the best.
+            assert taken == 1
+            early += 1
+    assert whole > 10
+    assert early > 10
 
 
 def test_a_search_that_is_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,17 +98,21 @@ def test_a_tracked_training_says_how_it_learned_and_what_penalties_it_counted(
     write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
     settings = SgdSettings(features="finkel-nopos", passes=1)
     request = TrainRequest(corpus=str(tmp_path / "corpus"), out=str(tmp_path / "m"), trainer="sgd", settings=settings)
-    train_model(request)
+    tuned = train_model(request).consistency
     assert (kept["model_kind"], kept["learning"], kept["trainer"]) == ("crf", "l", "sgd")
     consistency = saved_consistency(tmp_path / "m")
     assert consistency is not None
+    assert tuned is not None
+    assert (tuned.exact_scale, tuned.subsequence_scale, tuned.unlabelled_scale) == consistency.scales
+    figures = parse_manifest(tmp_path / "m" / MANIFEST).metrics
+    assert (tuned.f1_without, tuned.f1) == (figures["held_out/f1_without_consistency"], figures["held_out/f1"])
     known = json.loads(str(kept.get(PENALTIES_FILE, "[]")))
     assert known == [json.loads(w.model_dump_json()) for w in known_weights(consistency)]
 
     (tmp_path / "rules.yaml").write_text("constraints:\n- {template: starts_with, name: s, labels: O, weight: 1}\n")
     under = PerceptronSettings(features="finkel-nopos", passes=1, constraints=str(tmp_path / "rules.yaml"))
     request = request.model_copy(update={"trainer": "perceptron", "settings": under, "consistency": False})
-    train_model(request)
+    assert train_model(request).consistency is None
     assert (kept["model_kind"], kept["learning"]) == ("crf", "wcibt")
     ((name, low),) = [(row["name"], row["low"]) for row in json.loads(str(kept[PENALTIES_FILE]))]
     assert (name, low) == ("s", None)

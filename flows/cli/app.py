@@ -46,7 +46,7 @@ from concord.flows.given import Flag, beside_flags
 from concord.flows.progress import say, show
 from concord.schemas.errors import InputError
 from concord.schemas.reports import CalibrationReport
-from concord.schemas.run import RunReport, RunSettings, TrainReport
+from concord.schemas.run import ConsistencyReport, RunReport, RunSettings, TrainReport
 from concord.schemas.settings import Settings, Validation
 from concord.workers.corpus.settings import IngestSettings
 from concord.workers.models.settings import CalibrationSettings
@@ -198,13 +198,6 @@ def ingest(
         say(f"the first of the rejects: {first_reason(out.expanduser())}", style="yellow")
 
 
-def _scales(report: TrainReport | CalibrationReport) -> str:
-    return (
-        f"label consistency: scales {report.exact_scale:g} (exact), {report.subsequence_scale:g} (subsequence) "
-        f"and {report.unlabelled_scale:g} (unlabelled)"
-    )
-
-
 def _show_training(report: TrainReport) -> None:
     if report.selection:
         from concord.flows.cli.tables import selection_table
@@ -223,9 +216,8 @@ def _show_training(report: TrainReport) -> None:
     if cut := report.figures.get("cut_segments"):
         longest = report.figures["longest"]
         show(f"{cut:,.0f} gold segments had more than {longest:.0f} tokens, and were cut", style="yellow")
-    if report.held_out_f1 is not None:
-        before, after = report.held_out_f1_without_consistency, report.held_out_f1
-        show(f"{_scales(report)}; held-out F1 {before:.2%} → {after:.2%}")
+    if report.consistency is not None:
+        show(_consistency_line(report.consistency, "held-out F1"))
     show(f"model in {report.out}" + (f", registered as {report.registered}" if report.registered else ""))
 
 
@@ -295,9 +287,17 @@ def _show_calibration(report: CalibrationReport) -> None:
         )
     if report.sentences_left_out:
         show(f"{report.sentences_left_out:,} sentences left out: the scores forbid their gold labels", style="yellow")
-    if report.f1 is not None:
-        show(f"{_scales(report)}; F1 {report.f1_without_consistency:.2%} → {report.f1:.2%}")
+    if report.consistency is not None:
+        show(_consistency_line(report.consistency, "F1"))
     show(f"model in {report.out}")
+
+
+def _consistency_line(tuned: ConsistencyReport, f1: str) -> str:
+    """The scales, and the F1 without label consistency and with it; ``f1`` says what F1 that is."""
+    return (
+        f"label consistency: scales {tuned.exact_scale:g} (exact), {tuned.subsequence_scale:g} (subsequence) "
+        f"and {tuned.unlabelled_scale:g} (unlabelled); {f1} {tuned.f1_without:.2%} → {tuned.f1:.2%}"
+    )
 
 
 @app.command(

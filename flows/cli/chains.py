@@ -21,7 +21,7 @@ from concord.schemas.reports import ChainsReport, DocumentChains
 from concord.workers.corpus.plan import plan
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.inference.core.prepared import Prepared
-from concord.workers.inference.sampling.diagnostics import diagnose
+from concord.workers.inference.sampling.diagnostics import LEAST_SWEEPS, diagnose
 from concord.workers.inference.settings import GibbsSettings
 from concord.workers.models.model import local_scores, score_column
 
@@ -48,8 +48,8 @@ def diagnose_chains(
     """
     beside_flags(options, {"chains": Flag("--chains", str(request.chains))})
     config = parse_options(options, GibbsSettings, owner="engine gibbs", defaults={"sweeps": PLAIN_SWEEPS})
-    if config.sweeps < 8:
-        raise OptionError(f"--set sweeps={config.sweeps}: a diagnostic needs at least 8 sweeps")
+    if config.sweeps < LEAST_SWEEPS:
+        raise OptionError(f"--set sweeps={config.sweeps}: a diagnostic needs at least {LEAST_SWEEPS} sweeps")
     opened = open_model(request.model, request.context)
     declared = open_constraints(opened, constraints, consistency=consistency)
     scores = score_column(opened.model)

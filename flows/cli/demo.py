@@ -105,10 +105,10 @@ def _train() -> None:
         register_as="demo-news",
     )
     out.print(f"   {report.figures['iterations']:.0f} iterations; registered in MLflow as {report.registered}")
-    if report.held_out_f1 is not None:
+    if report.consistency is not None:
         out.print(
-            f"   held-out entity F1 {report.held_out_f1_without_consistency:.1%} without agreement, "
-            f"{report.held_out_f1:.1%} with it"
+            f"   held-out entity F1 {report.consistency.f1_without:.1%} without agreement, "
+            f"{report.consistency.f1:.1%} with it"
         )
 
 

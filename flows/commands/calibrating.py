@@ -98,7 +98,6 @@ def _tune(documents: Sequence[Document], model: Model, folder: Path) -> Tuned:
 
 def _report(made: _Made, tuned: Tuned | None, seen: Seen, rejected: int, out: str) -> CalibrationReport:
     learned = made.learned
-    scales = None if tuned is None else tuned.consistency.scales
     return CalibrationReport(
         documents=seen.documents,
         tokens=seen.tokens,
@@ -107,11 +106,7 @@ def _report(made: _Made, tuned: Tuned | None, seen: Seen, rejected: int, out: st
         temperature=None if learned is None else learned.source.temperature,
         loss_before=None if learned is None else learned.before,
         loss=None if learned is None else learned.after,
-        exact_scale=None if scales is None else scales.exact,
-        subsequence_scale=None if scales is None else scales.subsequence,
-        unlabelled_scale=None if scales is None else scales.unlabelled,
-        f1_without_consistency=None if tuned is None else tuned.f1_without,
-        f1=None if tuned is None else tuned.f1_with,
+        consistency=None if tuned is None else tuned.report,
         out=out,
         model_digest=made.model.digest,
     )

@@ -24,7 +24,7 @@ from concord.schemas.problem import LinearRows, Problem
 from concord.workers.audit.conflicts import Conflicts
 from concord.workers.constraints.constraint_set import Separable, Unconstrained, build_problem
 from concord.workers.constraints.declared import DeclaredConstraints
-from concord.workers.constraints.templates.template import AgreementTemplate, RowTemplate
+from concord.workers.constraints.declared_weights import declared_weights
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.inference.registry import Decoder
 from concord.workers.models.model import LocalScores, Model, local_scores
@@ -68,7 +68,7 @@ def check(
     """
     constraints.bind(labels)
     tallies = [_Tally() for _ in constraints.names]
-    weights = dict(_weights(constraints))
+    weights = dict(declared_weights(constraints))
     conflicts = Conflicts(constraints, labels, frozenset(n for n, w in weights.items() if np.isinf(w)))
     documents = tokens = with_gold = 0
     for batch in batches:
@@ -181,12 +181,6 @@ def _count_breaches(tallies: Sequence[list[float]], problem: Problem, antecedent
     for k, tally in enumerate(tallies):
         for i, amount in enumerate((bearing[k], places[k] > 0, places[k], score.degree[k], score.penalties[k])):
             tally[i] += float(amount)
-
-
-def _weights(constraints: DeclaredConstraints) -> Iterable[tuple[str, float]]:
-    for template, title in zip(constraints.templates, constraints.titles, strict=True):
-        if isinstance(template, RowTemplate | AgreementTemplate):
-            yield title, template.weight
 
 
 def _checked(

@@ -35,6 +35,9 @@ def fallback(
     It has the Viterbi labels and the engine's status: `Status.INFEASIBLE` where it is proven that no labelling keeps
     them, `Status.TIMEOUT` where that is not known. Under the policy ``relax`` it is instead the answer of ``solve`` to
     the problem with hard constraints at ``weight`` nats a unit, with `Status.RELAXED` and that problem's scores.
+
+    If that answer is impossible, too, it is not the constraints that forbid everything: the model's scores and the
+    label scheme leave no labelling. Nothing was gained then, and the answer is that of the policy ``viterbi``.
     """
     if policy == "relax":
         soft = solve(problem.relaxed(weight))

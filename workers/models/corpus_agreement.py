@@ -12,7 +12,7 @@ whose word is w gets, for a label of type c (or outside all spans),
     a     number of tokens that π stands for
 
 A word that no other document has changes nothing. An answer thus depends on the corpus that was counted, which is why
-the constraint set's digest covers the counts.
+the prior's digest covers the counts.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ from concord.schemas.document import TOKENS, Batch
 from concord.schemas.errors import InputError
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
-from concord.schemas.problem import LinearRows
-from concord.workers.constraints.constraint_set import GroundConstraints
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.models.settings import AgreementSettings
 from concord.workers.storage.files import write_whole
@@ -44,7 +42,6 @@ from concord.workers.storage.tables import TableFileError, read_table
 SUFFIX = ".parquet"
 """Suffix of a file of counts; a file of declared constraints has another one."""
 WORD, OUTSIDE = "word", "outside"
-TITLE = "agreement over the corpus"
 ABOUT = b"concord.agreement"
 """Key of the file's metadata."""
 
@@ -119,25 +116,13 @@ def _kinds(potentials: Potentials, labels: LabelSet) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class CorpusAgreement:
-    """The prior as a `ConstraintSet`: it grounds no constraints and only adjusts the local scores."""
+    """The prior that ``counts`` give, of the strength that ``about`` states; a `LabelPrior`."""
 
     counts: AnswerCounts
     about: About
 
-    names: tuple[str, ...] = ()
+    title: str = "agreement over the corpus"
     columns: tuple[str, ...] = (TOKENS,)
-
-    @property
-    def titles(self) -> tuple[str, ...]:
-        """Title of the prior; empty where its scale is 0."""
-        return (TITLE,) if self.about.settings.scale > 0 else ()
-
-    def without(self, title: str) -> CorpusAgreement:
-        """A copy with the prior switched off. Raises `KeyError` for any title other than the prior's."""
-        if title not in self.titles:
-            raise KeyError(title)
-        off = self.about.settings.model_copy(update={"scale": 0.0})
-        return replace(self, about=self.about.model_copy(update={"settings": off}))
 
     @cached_property
     def digest(self) -> str:
@@ -145,11 +130,6 @@ class CorpusAgreement:
         state = hashlib.sha256(repr((self.about.types, self.about.settings, self.counts.words)).encode())
         state.update(self.counts.counts.tobytes())
         return state.hexdigest()
-
-    def ground(self, batch: Batch, labels: LabelSet) -> list[GroundConstraints]:
-        """No constraints for any document: the prior is part of the local scores, see `adjust`."""
-        del labels
-        return [GroundConstraints(LinearRows.none(), ())] * len(batch)
 
     def adjust(self, batch: Batch, potentials: Potentials, labels: LabelSet) -> Potentials:
         """Potentials with the prior added. The given ones must be the model's own, as they were in the first pass."""
@@ -210,7 +190,7 @@ def write_agreement(path: Path, counts: AnswerCounts, about: About) -> None:
 
 
 def read_agreement(path: Path, labels: LabelSet) -> CorpusAgreement:
-    """Constraint set of a file of counts, for a model with these labels. Raises `AgreementFileError`."""
+    """The prior of a file of counts, for a model with these labels. Raises `AgreementFileError`."""
     if not path.is_file():
         raise AgreementFileError(f"{path}: there is no such file; make one with `concord corpus agreement`")
     try:

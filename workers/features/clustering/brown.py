@@ -128,6 +128,7 @@ def merged(
     ``after`` are the words after each of V ≥ C words, ``before`` those before it; ``advanced`` as in `brown_clusters`.
     """
     size = clusters + 1
+    # An empty slot counts 1: `cheapest` takes the logarithm of all counts, though it reads those of classes alone.
     classes = Classes(
         np.zeros((size, size)), np.ones(size), np.ones(size), np.zeros((size, size)), np.zeros(size, np.bool_)
     )

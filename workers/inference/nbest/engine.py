@@ -70,7 +70,7 @@ def n_best(
 class BestFound:
     """The best labellings met so far, at most ``count``.
 
-    ``answers`` holds them, the best first, as (minus the objective in nats, is it not the start?, labels).
+    ``answers`` holds them, the best first, as (negated objective in nats, is it not the start?, labels).
     """
 
     def __init__(self, problem: Prepared, start: Labels, count: int) -> None:
@@ -85,8 +85,8 @@ class BestFound:
         """The best labelling (N,) and its score in nats; the start and −inf if none is known."""
         if not self.answers:
             return self.start, -math.inf
-        loss, _, labels = self.answers[0]
-        return np.array(labels, np.int32), -loss
+        negated, _, labels = self.answers[0]
+        return np.array(labels, np.int32), -negated
 
     @property
     def bound(self) -> float:
@@ -103,7 +103,7 @@ class BestFound:
                 self.answers.append((-objective, not np.array_equal(own, self.start), tuple(own.tolist())))
         self.answers.sort()
         self._others = min(self._others, bound)
-        self._dropped = max([self._dropped, *(-loss for loss, _, _ in self.answers[self.count :])])
+        self._dropped = max([self._dropped, *(-negated for negated, _, _ in self.answers[self.count :])])
         del self.answers[self.count :]
 
     def complete(self, tolerance: float) -> bool:
@@ -114,7 +114,7 @@ class BestFound:
     def ranking(self, tolerance: float) -> Ranking:
         """The answers in order, with the proven ones marked and the bound of all others."""
         labels = np.array([own for _, _, own in self.answers], np.int32).reshape(-1, len(self.problem))
-        score = np.array([-loss for loss, _, _ in self.answers], np.float64)
+        score = np.array([-negated for negated, _, _ in self.answers], np.float64)
         return Ranking(labels, score, score >= self.bound - tolerance, self.bound)
 
 

@@ -43,7 +43,10 @@ from concord.workers.inference.search.discrepancy import discrepancy_search
 from concord.workers.inference.settings import DiscrepancySettings
 
 MOST_CELLS = 20_000_000
-"""Largest number of edges of a chain with a bound: its table takes 8 bytes an edge, twice."""
+"""Largest number of edges (N · L²) of a chain with a bound.
+
+Its table takes 8 bytes an edge, 160 MB at most, and as much again while the max-marginals read a transposed copy.
+"""
 
 ROUND = 50
 """Steps after which the best labelling met is scored."""
@@ -103,7 +106,7 @@ class DualBound(NamedTuple):
     ``bound``: nats; no allowed labelling scores more
     ``allowed`` (N, L): mask of the labels that a better labelling may have
     ``labels`` (N,): the best labelling known, by `Problem.score`
-    ``steps``: number of steps taken, in whole rounds of `ROUND`
+    ``steps``: number of steps taken
     ``multipliers`` (R,): the multipliers of the bound
     """
 
@@ -161,10 +164,10 @@ def dual_bound(
     dual = _new_dual(problem, allowed)
     best, objective = labels, problem.score(labels).objective
     found = np.zeros(count, np.int32)
-    taken = 0
-    while taken < steps and dual.numbers[LEAST] - objective > tolerance and dual.numbers[LENGTH] > LEAST_STEP:
-        _subgradient_steps(dual, min(ROUND, steps - taken), objective, found)
-        taken += ROUND
+    begun = taken = 0
+    while begun < steps and dual.numbers[LEAST] - objective > tolerance and dual.numbers[LENGTH] > LEAST_STEP:
+        taken += _subgradient_steps(dual, min(ROUND, steps - begun), objective, found)
+        begun += ROUND
         value = problem.score(found).objective
         if value > objective:
             best, objective = found.copy(), value
@@ -204,8 +207,11 @@ def _best_with(dual: _Dual) -> Floats:
 
 
 @kernel
-def _subgradient_steps(dual: _Dual, steps: int, target: float, found: Labels) -> None:
-    """Takes subgradient steps in place; ``found`` (N,) gets the best labelling met by local score and rows alone."""
+def _subgradient_steps(dual: _Dual, steps: int, target: float, found: Labels) -> int:
+    """Takes at most ``steps`` subgradient steps in place and returns their number: fewer if no multiplier can move.
+
+    ``found`` (N,) gets the best labelling met by local score and rows alone.
+    """
     excess = np.empty(len(dual.limit))
     wanted = np.empty(len(dual.limit))
     best_value = -np.inf
@@ -240,12 +246,13 @@ def _subgradient_steps(dual: _Dual, steps: int, target: float, found: Labels) ->
             if not held:
                 length += excess[r] * excess[r]
         if length == 0.0:
-            break
+            return step + 1
         missing = value - goal if goal > -np.inf else GUESS
         size = dual.numbers[LENGTH] * max(missing, 0.0) / length
         for r in range(len(excess)):
             wanted[r] = min(max(dual.now[r] + size * excess[r], 0.0), dual.weight[r])
         _move(dual, wanted)
+    return steps
 
 
 @kernel_in_place

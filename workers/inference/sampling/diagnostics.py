@@ -12,13 +12,16 @@ from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.sampling import gibbs
 from concord.workers.inference.settings import GibbsSettings
 
+LEAST_SWEEPS = 7
+"""Fewest sweeps of a diagnostic: the first three are not measured, and each half of the other four has a variance."""
+
 
 class Diagnostic(NamedTuple):
     """Convergence of several chains at one temperature, measured on the objective after each sweep.
 
     ``split_rhat``: potential scale reduction; near 1 (below 1.05, say), halves of chains and different chains agree
     ``effective_samples``: number of independent draws that the sweeps are worth
-    ``flips``: mean number of labels in the ranges that a sweep changed
+    ``flips``: mean number of labels that a sweep changed
     ``best``: best objective seen, in nats
     ``objective`` (chains, sweeps): objective of each chain after each sweep, in nats, the first half included
     """
@@ -34,7 +37,7 @@ def diagnose(problem: Problem, *, config: GibbsSettings, rng: np.random.Generato
     """Runs ``chains`` chains from random labellings at a constant temperature; their first halves are not measured.
 
     The sweeps are those of `gibbs.solve`, which makes the costlier moves in some sweeps only. Raises `ValueError` for
-    fewer than seven sweeps.
+    fewer than `LEAST_SWEEPS` sweeps.
     """
     prepared = Prepared.of(problem)
     steady = config.model_copy(update={"cooling": "none"})

@@ -11,7 +11,7 @@ from concord.schemas.decoded import Score
 from concord.schemas.problem import LinearRows
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.numerics import RELATIVE_ROUNDING, ROUNDING
-from concord.workers.inference.sampling.state import FLIPS, NOW, SUMMED, Chain
+from concord.workers.inference.sampling.state import FLIPS, NOW, REWRITTEN, SUMMED, Chain
 
 
 class DriftError(RuntimeError):
@@ -38,10 +38,10 @@ def check_drift(chain: Chain, problem: Prepared, *, hard_weight: float, known: S
 
 def _rounding(chain: Chain, rows: LinearRows) -> float:
     """Largest rounding error of the running score, in nats: of its changes, of the chain's terms and of the rows."""
-    at = chain.at
-    passes = 1.0 + int(chain.counters[FLIPS]) / max(1, len(at.labels))
+    at, rewritten = chain.at, int(chain.counters[REWRITTEN])
+    passes = 1.0 + rewritten / max(1, len(at.labels))
     by_rows = passes * float((chain.rows.weight * rows.slack)[~rows.summed_exactly].sum())
     tables = (at.unary[np.isfinite(at.unary)], at.transition[np.isfinite(at.transition)])
     largest = sum(float(np.abs(table).max(initial=0.0)) for table in tables)
-    terms = (len(at.labels) + int(chain.counters[FLIPS])) * largest
+    terms = (len(at.labels) + rewritten) * largest
     return ROUNDING + by_rows + RELATIVE_ROUNDING * (float(chain.numbers[SUMMED]) + terms)

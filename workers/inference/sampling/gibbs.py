@@ -53,7 +53,7 @@ class Trace(NamedTuple):
     """The course of one chain.
 
     ``objective`` (sweeps,): objective after each sweep, in nats
-    ``flips``: number of labels in the ranges that moves changed
+    ``flips``: number of labels that moves changed
     ``best`` (N,): best labels seen
     ``best_objective``: objective of the best labels, in nats
     """
@@ -159,7 +159,7 @@ def new_chain(
         slots=_slots(sites.places, count),
         groups=sites.groups,
         numbers=np.array([*[local - cost - paid] * 2, paid, cost, count * (abs(local) + cost + paid)]),
-        counters=np.array([seed, 0, 0, 0, 0], np.uint64),
+        counters=np.array([seed, 0, 0, 0, 0, 0], np.uint64),
         spans=spans,
         rows=rows,
         scratch=scratch_for(problem.labels, count, sites.groups),

@@ -68,7 +68,8 @@ def resample_group(chain: Chain, group: int, temperature: float) -> None:
         return
     _forget_group(chain, members)
     for m in range(count):
-        touch(chain, members[m, 0], members[m, 1])
+        # Labels of another type, or of none: each of them is another one.
+        touch(chain, members[m, 0], members[m, 1], members[m, 1] - members[m, 0])
     advance(chain, gain[chosen], row_growth[chosen], span_growth[chosen])
 
 

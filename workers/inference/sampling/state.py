@@ -16,7 +16,7 @@ from concord.workers.inference.sampling.labelling import Labelling
 from concord.workers.inference.sampling.memory import UNKNOWN, Readers, forget_around
 from concord.workers.inference.sampling.names import Groups
 
-STATE, DIRTY, FLIPS, WORK, NEXT = range(5)
+STATE, DIRTY, FLIPS, REWRITTEN, WORK, NEXT = range(6)
 """Places in ``counters``."""
 
 NOW, BEST, ROWS, SPANS, SUMMED = range(5)
@@ -75,7 +75,8 @@ class Chain(NamedTuple):
     ``pair_gain`` (N,): best local gain of other labels at t and t + 1 together, in nats
     ``slots``, ``groups``: places of several tokens, and occurrences of the same words
     ``numbers`` (5,): objective, best objective, penalty of rows, penalty of spans, sum of magnitudes; all in nats
-    ``counters`` (5,): random state, length of ``dirty``, labels in changed ranges, work, next token of the sweep
+    ``counters`` (6,): random state, length of ``dirty``, labels that changed, labels in the ranges that moves changed,
+    work, next token of the sweep
     ``spans``, ``rows``: the counts of labelled spans, and the activities of rows
 
     ``cost_bound`` is the present cost of the token's label and of the spans next to it. `UNKNOWN` stands for a value
@@ -135,10 +136,14 @@ def count_work(counters: NDArray[np.uint64], steps: int) -> None:
 
 
 @inner_in_place
-def touch(chain: Chain, first: int, last: int) -> None:
-    """Follows a change of the labels ``first:last``: updates margins, and forgets the values read from these labels."""
+def touch(chain: Chain, first: int, last: int, changed: int) -> None:
+    """Follows a change of ``changed`` of the labels ``first:last``.
+
+    Updates margins, and forgets the values read from these labels.
+    """
     count, slots = len(chain.best), chain.slots
-    chain.counters[FLIPS] += np.uint64(last - first)
+    chain.counters[FLIPS] += np.uint64(changed)
+    chain.counters[REWRITTEN] += np.uint64(last - first)
     set_margins(chain.at, chain.margin, max(0, first - 1), min(count, last + 1))
     forget_around(chain.at, chain.cost_bound, first, last)
     near = slots.pointer[max(0, first - slots.reach[0])], slots.pointer[min(count, last + 1)]

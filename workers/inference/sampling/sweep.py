@@ -167,8 +167,17 @@ def _resample(chain: Chain, first: int, last: int, options: Labels, draw: float,
         copy_to(at.labels[first:last], options[current])
         forget_readers(chain.readers, spans, at, chain.cost_bound, low, high)
         copy_to(at.labels[first:last], options[chosen])
-        touch(chain, first, last)
+        touch(chain, first, last, _differing(options, chosen, current, last - first))
         advance(chain, gain[chosen], row_growth[chosen], span_growth[chosen])
+
+
+@inner_in_place
+def _differing(options: Labels, one: int, other: int, length: int) -> int:
+    """Number of labels in which two of the ``options`` differ, which are ``length`` labels long."""
+    count = 0
+    for i in range(length):
+        count += options[one, i] != options[other, i]
+    return count
 
 
 @inner_in_place

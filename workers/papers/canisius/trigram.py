@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from concord.schemas.arrays import Floats, Ids, Ints
+from concord.schemas.arrays import Floats, Ids, Ints, Mask
 from concord.schemas.document import Batch
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
@@ -126,7 +126,7 @@ class TrigramModel:
         """(N,) majority label of the predicted n-grams that overlap at each token."""
         return voted(self.neighbourhoods(batch), self.classes, batch.sentence_bounds, len(self.labels))
 
-    def known(self, words: Sequence[str]) -> Any:
+    def known(self, words: Sequence[str]) -> Mask:
         """(V,) mask of the words that were a training token (not only a neighbour of one)."""
         seen = set(self.values[WORD_FEATURE])
         return np.array([word in seen for word in words], np.bool_)
