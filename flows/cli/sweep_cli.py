@@ -10,7 +10,7 @@ import typer
 from concord.flows.cli.arguments import ContextOptions, Json, print_json
 from concord.flows.cli.next_steps import after_sweep, say_next
 from concord.flows.cli.tree import CommandTree
-from concord.flows.progress import say, show
+from concord.flows.progress import show
 from concord.schemas.sweep import AXES, SweepReport
 
 app = CommandTree(
@@ -114,5 +114,4 @@ def log(
     if as_json:
         print_json(failure.model_dump_json())
         return
-    say(f"{failure.name}: {failure.reason}")
-    typer.echo(failure.log)
+    show(f"{failure.name}: {failure.reason}", *failure.log.splitlines())
