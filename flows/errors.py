@@ -70,10 +70,13 @@ class UnwatchedError(ReportingError, PrefectError):
 
 
 def reasons_told(failed: Mapping[str, str]) -> list[str]:
-    """Each reason once with the number of cells that failed by it and the first of these; at most `NAMED` reasons."""
+    """The first line of each reason once, with the number of cells that failed by it and the first of these.
+
+    At most `NAMED` reasons.
+    """
     cells: dict[str, list[str]] = {}
     for name, reason in failed.items():
-        cells.setdefault(reason, []).append(name)
+        cells.setdefault(reason.partition("\n")[0], []).append(name)
     told = [f"{names[0]}{f' and {len(names) - 1} more' * (len(names) > 1)}: {why}" for why, names in cells.items()]
     return told if len(told) <= NAMED else [*told[:NAMED], f"and {len(told) - NAMED} more reasons"]
 

@@ -85,13 +85,20 @@ def show_results(
     measure: Annotated[
         str | None, typer.Option(help="MEASURE.FIGURE, such as spans.f1 (default: the first F1 or accuracy).")
     ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the figure to this file: .svg, .png or .pdf.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show the cells of a sweep, and a figure with its 95 % interval by the values of one axis."""
     from concord.flows.cli.sweep_tables import shown_json, shown_lines, shown_table
     from concord.flows.commands.sweeps import show_sweep
 
+    if plot is not None:
+        from concord.flows.cli.sweep_plot import check_plot, draw
+
+        check_plot(plot, folder)
     found = show_sweep(folder, by=by, against=against, measure=measure)
+    if plot is not None and found.rows:
+        draw(found, plot)
     if as_json:
         print_json(shown_json(found))
         return

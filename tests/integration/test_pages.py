@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 BASH = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-PAGES = ("readers", "confidence", "n-best", "engines", "measures", "models", "features")
+PAGES = ("readers", "confidence", "n-best", "engines", "measures", "models", "sweeps", "features")
 """In this order: the first makes corpora, and the last trains other models of the name that all others use."""
 
 TRAINING = 10
@@ -45,6 +45,9 @@ BEFORE = {
     ),
 }
 """What a page rests on beside its own commands, as the README makes it."""
+
+FILE = re.compile(r"^```yaml\n# (\S+\.yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""A file that a page shows, under its name."""
 
 ELSEWHERE = {"index": "the first command of the README", "spacy": "needs a pipeline of spaCy's, which is downloaded"}
 """Pages whose commands are not run here, and why."""
@@ -205,6 +208,8 @@ def test_every_command_of_a_page_runs(page: str, shelf: Path, world: World) -> N
     del env["PREFECT_API_URL"]  # watched runs start seconds later
     env |= {"CONCORD_HOME": str(shelf / "home"), "PYTHONPATH": str(shelf)}
     env["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    for name, text in FILE.findall((ROOT / "docs" / f"{page}.md").read_text()):
+        (shelf / name).write_text(text)
     for words in [*map(shlex.split, BEFORE.get(page, ())), *commands(page)]:
         if words[0] == "export":
             name, _, value = words[1].partition("=")

@@ -167,7 +167,7 @@ class _Checked:
             try:
                 parts.append(load_constraints(self._place(file)))
             except ConstraintError as error:
-                self.mistakes.append(((*place, "files", number), str(error)))
+                self.mistakes += [((*place, "files", number), line) for line in str(error).splitlines()]
             except OSError as error:
                 told = f"constraint file {file}: {error.strerror or error}"
                 self.mistakes.append(((*place, "files", number), told))
