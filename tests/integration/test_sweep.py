@@ -47,28 +47,21 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def test_failures_are_rows_and_nothing_is_done_twice(world: World) -> None:
     name = sweep_file(world, "some.yaml", sizes=[5, 10_000], seeds=[0], engines={"viterbi": {}})
-    assert world.ray is not None
-    given = ["sweep", "run", name, "--out", "sweeps/some", "--ray", world.ray.address, "--json"]
-    first = world.start(*given)
-    answer, said = first.communicate(timeout=300)
-    assert first.returncode == 5, said
-    report = json.loads(answer)
+    given = ["sweep", "run", name, "--out", "sweeps/some", "--json"]
+    report = world.run_on_ray(*given, code=4)
     assert (report["cells"], report["done"], len(report["failed"]), report["models"]) == (8, 4, 4, 2)
-    assert "and size 10000 wants more" in said
+    assert all("size 10000 wants more" in reason for reason in report["failed"].values())
     rows = pq.read_table(world.folder / "sweeps/some/cells.parquet").to_pylist()
     assert {row["state"] for row in rows} == {"done", "failed"}
     assert all("size 10000 wants more" in row["reason"] for row in rows if row["state"] == "failed")
     log = world.run("sweep", "log", "--sweep", "sweeps/some", "--cell", next(iter(report["failed"])), "--json")
     assert "Traceback" in log["log"]
-    again = world.start(*given[:5], "--ray", "nowhere:1", "--json")
-    answer, said = again.communicate(timeout=100)
-    assert again.returncode == 5, "nothing is left to do but what failed, and no Ray is asked for"
-    assert json.loads(answer)["made"] == 0
+    again = world.run(*given, "--ray", "nowhere:1", code=4)
+    assert again["made"] == 0, "nothing is left to do but what failed, and no Ray is asked for"
     shown = world.run("sweep", "show", "--sweep", "sweeps/some", "--by", "model", "--against", "core", "--json")
     assert [row["model"] for row in shown["rows"]] == ["core", "small"] * 2
-    retried = world.start(*given, "--retry-failed")
-    answer, _ = retried.communicate(timeout=300)
-    assert (json.loads(answer)["made"], len(json.loads(answer)["failed"])) == (0, 4)
+    retried = world.run_on_ray(*given, "--retry-failed", code=4)
+    assert (retried["made"], len(retried["failed"])) == (0, 4)
 
 
 @pytest.mark.slow
