@@ -18,7 +18,7 @@ from concord.schemas.names import unknown
 from concord.schemas.sweep import AXES, Cell, CellRow, CellState
 from concord.workers.evaluation.bootstrap import Comparison, Interval, bootstrap_interval, paired_bootstraps
 from concord.workers.evaluation.figures import FIGURES
-from concord.workers.evaluation.named_counts import Counts
+from concord.workers.evaluation.measures import ByDocument
 from concord.workers.sweeps.results import BOOTSTRAP_DRAWS, CellResult, Marker, Measured, ResultError, Store
 
 LONG = pa.schema(
@@ -95,17 +95,17 @@ def compared(
     rows = list[Compared]()
     for others, found in groups.items():
         pooled = {value: _pooled([store.read(keys[cell]) for cell in own], figure) for value, own in found.items()}
-        names = sorted({name for counts in pooled.values() for name in counts.names})
+        names = sorted({name for pool in pooled.values() for name in pool.counts.names})
         for value, own in found.items():
             mine, rival = pooled[value], pooled.get(base) if against is not None else None
             rng = np.random.default_rng(0)
             made = FIGURES[figure.partition(".")[2]]
-            interval = bootstrap_interval(mine.table_of(names), made, rng=rng, draws=BOOTSTRAP_DRAWS)
+            interval = bootstrap_interval(mine.counts.table_of(names), made, rng=rng, draws=BOOTSTRAP_DRAWS)
             difference = None
             if rival is not None and value != base:
                 _check_same(mine, rival)
                 rng = np.random.default_rng(0)
-                pair = rival.table_of(names), mine.table_of(names)
+                pair = rival.counts.table_of(names), mine.counts.table_of(names)
                 difference = paired_bootstraps(*pair, {figure: made}, rng=rng, draws=BOOTSTRAP_DRAWS)[figure]
             rows.append(Compared(dict(others), value, len(own), len(mine.doc_ids), interval, difference, None))
     return _adjusted(rows)
@@ -157,17 +157,10 @@ def _others(cell: Cell, by: str, done: Sequence[Cell]) -> tuple[tuple[str, Any],
 
 
 class _Pool(NamedTuple):
-    """Counts (D, R, 3) of the documents of some cells, in order of their ids."""
+    """Counts of the documents of some cells, in order of their ids."""
 
     doc_ids: tuple[str, ...]
-    names: tuple[str, ...]
-    table: Counts
-
-    def table_of(self, names: Sequence[str]) -> Counts:
-        """(D, K, 3) the counts for K names, which hold all of these."""
-        table = np.zeros((len(self.table), len(names), 3), np.int64)
-        table[:, [names.index(name) for name in self.names]] = self.table
-        return table
+    counts: ByDocument
 
 
 def _pooled(results: Sequence[CellResult], figure: str) -> _Pool:
@@ -184,7 +177,7 @@ def _pooled(results: Sequence[CellResult], figure: str) -> _Pool:
         rows = np.array([place[doc_id] for doc_id in result.doc_ids], np.int64)
         columns = np.array([names.index(name) for name in measured.names], np.int64)
         table[np.ix_(rows, columns)] += measured.table
-    return _Pool(tuple(ids), tuple(names), table)
+    return _Pool(tuple(ids), ByDocument(tuple(names), table))
 
 
 def _check_same(one: _Pool, other: _Pool) -> None:
