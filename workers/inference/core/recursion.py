@@ -9,8 +9,9 @@ algebra is that of semiring parsing (Goodman 1999). First-order chains take a st
 tokens or one for each; second-order chains a step for each label of a token; semi-Markov chains a step at each end of
 a segment. Messages after a token are the same, from the end of its sentence and with transposed matrices.
 
-Three recursions are apart from it: training sums probabilities scaled token by token, which takes no logarithm an edge;
-lists of the K best merge sorted lists; windows have states that depend on the token.
+Four recursions are apart from it. Training sums probabilities scaled token by token, which takes no logarithm an edge.
+Lists of the K best merge sorted lists. Windows have states that depend on the token. Sentences over candidate spans
+(`relaxation.sentences`) need few labels at most tokens: whole rows cost certify 8 % on novels.
 """
 
 from __future__ import annotations

@@ -445,8 +445,7 @@ def chains_of(problem: Prepared, spans: CandidateSpans) -> Chains:
     start, end, kind = (np.ascontiguousarray(x).astype(np.int64) for x in (spans.start, spans.end, spans.type))
     first = np.searchsorted(start, np.arange(len(problem) + 1)).astype(np.int64)
     inner, last = inner_scores(p.unary, p.transition, problem.codec, start, end, kind)
-    into = np.where(problem.codec.continues, -np.inf, p.transition)
-    return Chains(p.unary, p.transition, into, problem.codec, sentence_bounds(p), first, start, end, kind, inner, last)
+    return Chains(p.unary, p.transition, problem.codec, sentence_bounds(p), first, start, end, kind, inner, last)
 
 
 def _grouped(state: AgreementState, members: Ints) -> tuple[Ints, PricedGroups]:
