@@ -23,14 +23,12 @@ from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels
 from concord.workers.compiling.kernel import kernel, kernel_in_place
 from concord.workers.inference.core.agreement import Codec
-from concord.workers.inference.core.recursion import BEST, absorb, strongest
 
 
 class Chains(NamedTuple):
     """The sentences of a document with M candidate spans, ordered by start.
 
     ``unary`` (N, L), ``transition`` (L, L): the potentials, in nats
-    ``into`` (L, L): the transitions; −inf where the label (column) continues a span of the label before (row)
     ``codec``: the spans that labels encode
     ``bounds`` (S + 1,): first token of each sentence, then N
     ``first`` (N + 1,): the spans that start at t are ``first[t]:first[t + 1]``
@@ -41,7 +39,6 @@ class Chains(NamedTuple):
 
     unary: Floats
     transition: Floats
-    into: Floats
     codec: Codec
     bounds: Ints
     first: Ints
@@ -56,13 +53,15 @@ class Lattice(NamedTuple):
     """Tables of the recursion.
 
     ``reached`` (N, L): the scores of the module's recursion, in nats
-    ``entering`` (N, L): enter(t, l) of that recursion, in nats
     ``from_span`` (N, L): the span that ends there; −1 for an outside label
+    ``from_label`` (N, L): the label before an outside label
+    ``entered`` (T,): enter(t, opening) of each type at the current token, in nats
     """
 
     reached: Floats
-    entering: Floats
     from_span: Ints
+    from_label: Ints
+    entered: Floats
 
 
 @kernel
@@ -87,7 +86,8 @@ def inner_scores(
 def lattice_for(chains: Chains) -> Lattice:
     """Unfilled tables for all sentences."""
     shape = chains.unary.shape
-    return Lattice(np.empty(shape), np.empty(shape), np.empty(shape, np.int64))
+    backward = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    return Lattice(np.empty(shape), *backward, np.empty(len(chains.codec.opening)))
 
 
 @kernel_in_place
@@ -96,25 +96,29 @@ def solve_sentence(chains: Chains, s: int, charge: Floats, lattice: Lattice) -> 
 
     ``charge`` (M + N,) are the nats charged for each span, and for an outside label at each token.
     """
-    reached, entering = lattice.reached, lattice.entering
-    start, end = chains.bounds[s], chains.bounds[s + 1]
-    for t in range(start, end):
-        reached[t, :] = -np.inf
-    entering[start, :] = 0.0
-    for t in range(start, end):
-        if t > start:
-            absorb(reached[t - 1], chains.into, BEST, entering[t])
-        for label in chains.codec.outside:
-            reached[t, label] = entering[t, label] + chains.unary[t, label] - charge[len(chains.start) + t]
+    reached = lattice.reached
+    outside = chains.codec.outside
+    reached[chains.bounds[s] : chains.bounds[s + 1]] = -np.inf
+    for t in range(chains.bounds[s], chains.bounds[s + 1]):
+        for label in outside:
+            value, before = _enter(chains, reached, t, label)
+            reached[t, label] = value + chains.unary[t, label] - charge[len(chains.start) + t]
             lattice.from_span[t, label] = -1
+            lattice.from_label[t, label] = before
+        if chains.first[t] == chains.first[t + 1]:
+            continue
+        lattice.entered[:] = -np.inf
         for i in range(chains.first[t], chains.first[t + 1]):
-            value = entering[t, chains.codec.opening[chains.kind[i]]] + chains.inner[i] - charge[i]
+            kind = chains.kind[i]
+            if lattice.entered[kind] == -np.inf:
+                lattice.entered[kind] = _enter(chains, reached, t, chains.codec.opening[kind])[0]
+            value = lattice.entered[kind] + chains.inner[i] - charge[i]
             last = chains.end[i] - 1
             if value > reached[last, chains.last[i]]:
                 reached[last, chains.last[i]] = value
                 lattice.from_span[last, chains.last[i]] = i
     best = -np.inf
-    for value in reached[end - 1]:
+    for value in reached[chains.bounds[s + 1] - 1]:
         best = max(best, value)
     return best
 
@@ -128,14 +132,29 @@ def trace_sentence(chains: Chains, s: int, lattice: Lattice, taken: NDArray[np.b
         i = lattice.from_span[t, label]
         if i < 0:
             taken[len(chains.start) + t] = True
-        else:
-            taken[i] = True
-            t, label = chains.start[i], chains.codec.opening[chains.kind[i]]
-            labels[t + 1 : chains.end[i]] = chains.codec.inside[chains.kind[i]]
-        labels[t] = label
-        if t > chains.bounds[s]:
-            label = strongest(lattice.reached[t - 1], chains.into, label)
-        t -= 1
+            labels[t] = label
+            label = lattice.from_label[t, label]
+            t -= 1
+            continue
+        taken[i] = True
+        labels[chains.start[i]] = chains.codec.opening[chains.kind[i]]
+        labels[chains.start[i] + 1 : chains.end[i]] = chains.codec.inside[chains.kind[i]]
+        t = chains.start[i] - 1
+        label = _enter(chains, lattice.reached, chains.start[i], chains.codec.opening[chains.kind[i]])[1]
+
+
+@kernel_in_place
+def _enter(chains: Chains, reached: Floats, t: int, label: int) -> tuple[float, int]:
+    """enter(t, label) of the module's recursion, and the label before t that it takes (−1: none)."""
+    if chains.codec.opens_sentence[t]:
+        return 0.0, -1
+    best, before = -np.inf, -1
+    for other in range(chains.unary.shape[1]):
+        if not chains.codec.continues[other, label]:
+            value = reached[t - 1, other] + chains.transition[other, label]
+            if value > best:
+                best, before = value, other
+    return best, before
 
 
 @kernel
@@ -145,22 +164,32 @@ def chain_losses(chains: Chains, charge: Floats) -> tuple[Floats, Floats]:
     Both paths are charged. The loss is inf for labels that are not outside, and if there is no such path.
     """
     count, width = chains.unary.shape
-    lattice, remaining, opened = lattice_for(chains), np.zeros((count, width)), np.empty(width)
+    lattice, remaining = lattice_for(chains), np.zeros((count, width))
+    reached, opened = lattice.reached, lattice.entered
     span_loss, outside_loss = np.empty(len(chains.start)), np.full((count, width), np.inf)
-    out_of = np.ascontiguousarray(chains.into.T)
+    outside = chains.codec.outside
     for s in range(len(chains.bounds) - 1):
         best = solve_sentence(chains, s, charge, lattice)
         for t in range(chains.bounds[s + 1] - 1, chains.bounds[s] - 1, -1):
             # ``remaining[t]``: the best from t + 1 on, given the label at t. Later tokens are done.
+            for label in outside:
+                outside_loss[t, label] = best - (reached[t, label] + remaining[t, label])
             opened[:] = -np.inf
-            for label in chains.codec.outside:
-                outside_loss[t, label] = best - (lattice.reached[t, label] + remaining[t, label])
-                opened[label] = chains.unary[t, label] - charge[len(chains.start) + t] + remaining[t, label]
             for i in range(chains.first[t], chains.first[t + 1]):
-                label = chains.codec.opening[chains.kind[i]]
+                kind = chains.kind[i]
                 rest = chains.inner[i] - charge[i] + remaining[chains.end[i] - 1, chains.last[i]]
-                span_loss[i] = best - (lattice.entering[t, label] + rest)
-                opened[label] = max(opened[label], rest)
-            if t > chains.bounds[s]:
-                absorb(opened, out_of, BEST, remaining[t - 1])
+                span_loss[i] = best - (_enter(chains, reached, t, chains.codec.opening[kind])[0] + rest)
+                opened[kind] = max(opened[kind], rest)
+            if t == chains.bounds[s]:
+                continue
+            for before in range(width):
+                most = -np.inf
+                for following in outside:
+                    rest = chains.unary[t, following] - charge[len(chains.start) + t] + remaining[t, following]
+                    most = max(most, chains.transition[before, following] + rest)
+                for kind in range(len(opened)):
+                    opening = chains.codec.opening[kind]
+                    if opened[kind] > -np.inf and not chains.codec.continues[before, opening]:
+                        most = max(most, chains.transition[before, opening] + opened[kind])
+                remaining[t - 1, before] = most
     return span_loss, outside_loss
