@@ -467,3 +467,8 @@ def test_progress_without_a_terminal_ends_with_the_total(capsys: pytest.CaptureF
         for _ in range(3):
             bar.advance(note="things")
     assert capsys.readouterr().err == "working: 3 of 3 things\n"
+
+
+def test_a_value_that_an_option_does_not_take_is_told_by_its_name() -> None:
+    told = call("corpus", "stats", "--corpus", "c", "--tokenizer", "a=", code=2)
+    assert "concord: --tokenizer a=: String should match pattern" in " ".join(told.stderr.split())

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Annotated, Any, NamedTuple, get_args
 
 import typer
 from annotated_types import Ge
+from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from typer.models import OptionInfo
 
+from concord.schemas.errors import UsageError
 from concord.schemas.settings import Settings
 
 
@@ -65,10 +67,19 @@ def with_fields(command: Callable[..., Any]) -> Callable[..., Any]:
             values: dict[str, Any] = {}
             for option in parameter.options:
                 _put(values, option.path, given.pop(option.parameter.name))
-            given[name] = parameter.made(values)
+            try:
+                given[name] = parameter.made(values)
+            except ValidationError as error:
+                raise UsageError("; ".join(_told(fault) for fault in error.errors())) from None
         return command(**given)
 
     return with_signature(called, parameters)
+
+
+def _told(fault: Mapping[str, Any]) -> str:
+    """A value that an option does not take, by the option's name."""
+    name = str(fault["loc"][-1]) if fault["loc"] else "options"
+    return f"--{name.replace('_', '-')} {fault['input']}: {fault['msg'].removeprefix('Value error, ')}"
 
 
 def with_signature(called: Callable[..., Any], parameters: Sequence[inspect.Parameter]) -> Callable[..., Any]:
