@@ -11,15 +11,15 @@ from concord.schemas.visible import visible
 
 TITLE = "Published tables, measured again"
 MADE_UP = (
-    "The corpora of this page are made up: nothing on it can be compared with what a paper published, so it does not say "
-    "where published figures lie."
+    "The corpora of this page are made up: nothing on it can be compared with what a paper published, so it does not "
+    "say where published figures lie."
 )
 READING = (
     "Figures are in per cent, those of objectives in nats. Interval: the middle 95 % of 1,000 draws of documents "
     "(bootstrap); where models learned from drawn documents, draws are drawn, too. Over several runs the figure is "
-    "their mean, with standard deviation (n − 1) and minimum. The column published lies says where the published figure lies "
-    "beside our interval: below it, inside or above. It does not say which system is better: the paper's figure has an "
-    "interval, too, and often another test part."
+    "their mean, with standard deviation (n − 1) and minimum. The column published lies says where the published "
+    "figure lies beside our interval: below it, inside or above. It does not say which system is better: the paper's "
+    "figure has an interval, too, and often another test part."
 )
 COLUMNS = ("", "published", "measured", "95 % interval", "published lies", "what differs")
 
