@@ -17,7 +17,7 @@ Paths of constraint files are relative to the folder of the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -126,7 +126,8 @@ def _row_mistakes(table: PublishedTable, sweep: Sweep) -> Iterator[tuple[Locatio
         for part, wanted in (("cells", row.cells), ("minus", row.minus or {})):
             for place, what in _axis_mistakes(wanted, cells):
                 yield ("rows", number, part, *place), what
-        yield from ((("rows", number, "figure"), what) for what in _figure_mistakes(row))
+        counted = table.sweep.measures if table.sweep else ()
+        yield from ((("rows", number, "figure"), what) for what in _figure_mistakes(row, counted))
 
 
 def _axis_mistakes(wanted: Mapping[str, str], cells: list[Cell]) -> Iterator[tuple[Location, str]]:
@@ -137,7 +138,8 @@ def _axis_mistakes(wanted: Mapping[str, str], cells: list[Cell]) -> Iterator[tup
         yield (), f"no cell of the sweep has {told}"
 
 
-def _figure_mistakes(row: PublishedRow) -> Iterator[str]:
+def _figure_mistakes(row: PublishedRow, counted: Sequence[str]) -> Iterator[str]:
+    """What is wrong with a row's figure; ``counted``: measures of the sweep, none for those of the label scheme."""
     measure, _, figure = row.figure.partition(".")
     if row.figure == OBJECTIVE:
         return
@@ -145,3 +147,7 @@ def _figure_mistakes(row: PublishedRow) -> Iterator[str]:
         yield unknown("measure", measure, [*MEASURES, OBJECTIVE])
     elif figure not in FIGURES:
         yield unknown("figure", figure, FIGURES) + "; want MEASURE.FIGURE, such as spans.f1"
+    elif figure not in MEASURES[measure].figures:
+        yield f"measure {measure} has no figure {figure!r}; it has {', '.join(MEASURES[measure].figures)}"
+    elif counted and measure not in counted:
+        yield f"the sweep does not count {measure!r}; name it in its 'measures'"
