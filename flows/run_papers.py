@@ -145,7 +145,8 @@ def _measured(
             )
         )
     except SweepFailedError as error:
-        failed = {f"{wanted.place}: {name}": reason for name, reason in error.report.failed.items()}
+        # Of a reason of many lines the first will do: `concord sweep log` has the others.
+        failed = {f"{wanted.place}: {n}": reason.partition("\n")[0] for n, reason in error.report.failed.items()}
     return _with_cells(wanted, Store(folder), request, counted), failed, folder
 
 

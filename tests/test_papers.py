@@ -304,7 +304,7 @@ def test_a_row_without_a_figure_says_why(tmp_path: Path) -> None:
     made = Made(tmp_path)
     made.add("viterbi", counts(1))
     cell, row = made.cells[0]
-    failed = row.model_copy(update={"state": CellState.FAILED, "reason": "it burned"})
+    failed = row.model_copy(update={"state": CellState.FAILED, "reason": "it burned\nand more"})
     made.cells.append((cell._replace(engine="gibbs"), failed))
     assert made.row(cells=BASE, of="ORG").why == "nothing in the corpus is called ORG"
     assert made.row(missing="lost").why == "lost"

@@ -131,7 +131,8 @@ def _runs(row: PublishedRow, wanted: Mapping[str, str], cells: Sequence[tuple[Ce
         if not is_meant(cell, wanted):
             continue
         if told.state is not CellState.DONE:
-            raise NoFigureError(f"cell {told.name} is {told.state.value}" + (f": {told.reason}" if told.reason else ""))
+            reason = (told.reason or "").partition("\n")[0]
+            raise NoFigureError(f"cell {told.name} is {told.state.value}" + (f": {reason}" if reason else ""))
         runs.setdefault((cell.seed, cell.subset), []).append(store.read(told.key))
     pools = [_objectives(own) if row.figure == OBJECTIVE else _counts(own, row) for own in runs.values()]
     try:
