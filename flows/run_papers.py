@@ -14,7 +14,7 @@ from concord.flows.errors import PapersFailedError, RunFolderError, SweepFailedE
 from concord.flows.progress import say
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.run_sweep import SweepRequest, run_sweep
-from concord.schemas.errors import UsageError
+from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.names import unknown
 from concord.schemas.published import MeasuredRow, MeasuredTable, PaperFile, PapersReport, PublishedTable
 from concord.schemas.settings import Settings
@@ -66,13 +66,13 @@ class Wanted(NamedTuple):
 def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport:
     """Measures every table and writes the page; ``files``: folder of the paper files.
 
-    Raises `PapersFailedError`, when the page is written, if cells have failed.
+    Raises `UsageError`, `PaperFileError` and `CorpusError` before anything runs, and `PapersFailedError`, when the page
+    is written, if cells have failed.
     """
     began = time.monotonic()
     wanted = list(_wanted(request, files))
-    if not request.quick and request.data is None:
-        raise UsageError("give --data, the folder of the real corpora, or --quick for made-up ones")
     check_apart(request.out, [request.data])
+    _check_data(request)
     out = Path(request.out)
     _check_folder(out)
     tables, failed, counted = list[MeasuredTable](), dict[str, str](), set[str]()
@@ -106,6 +106,16 @@ def _wanted(request: PapersRequest, files: Path) -> Iterator[Wanted]:
         raise UsageError(unknown("table", request.table, known))
     for name, file in read.items():
         yield from (Wanted(name, file, number) for number in file.tables if request.table in (None, number))
+
+
+def _check_data(request: PapersRequest) -> None:
+    """Raises `UsageError` where there is no data are given, `CorpusError` where their folder is missing."""
+    if request.quick:
+        return
+    if request.data is None:
+        raise UsageError("give --data, the folder of the real corpora, or --quick for made-up ones")
+    if not Path(request.data).expanduser().is_dir():
+        raise CorpusError(f"{request.data}: no such folder; give --data, the folder of the real corpora")
 
 
 def _check_folder(out: Path) -> None:

@@ -16,7 +16,7 @@ import concord.flows.cluster.cluster
 import concord.flows.run_sweep
 from concord.flows.errors import PapersFailedError, RunFolderError
 from concord.flows.run_papers import HTML_PAGE, PAGE, PapersRequest, run_papers
-from concord.schemas.errors import UsageError
+from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.published import Lies, MeasuredRow, MeasuredTable, PapersReport, PublishedCorpus, PublishedRow
 from concord.schemas.sweep import Cell, CellRow, CellState
 from concord.workers.corpus.plan import plan
@@ -484,6 +484,8 @@ def test_wrong_usage_is_told_before_anything_runs(tmp_path: Path, here: Counting
         with pytest.raises(UsageError) as caught:
             run(files, tmp_path / "out", **given)
         assert told in str(caught.value)
+    with pytest.raises(CorpusError, match=r"nowhere: no such folder; give --data"):
+        run(files, tmp_path / "out", quick=False, data=str(tmp_path / "nowhere"))
     assert not (tmp_path / "out").exists()
     with pytest.raises(RunFolderError, match="is there and has no tables of papers; give another --out"):
         run(files, files)

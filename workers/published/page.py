@@ -24,7 +24,7 @@ READING = (
 COLUMNS = ("", "published", "measured", "95 % interval", "published lies", "what differs")
 
 
-class Line(NamedTuple):
+class PageLine(NamedTuple):
     """A row of the page: its cells by `COLUMNS`."""
 
     cells: tuple[str, ...]
@@ -97,14 +97,16 @@ def _cost(table: MeasuredTable) -> str:
     return f"{table.cpu_seconds:,.1f} CPU seconds of training and engines."
 
 
-def _line(row: MeasuredRow) -> Line:
+def _line(row: MeasuredRow) -> PageLine:
     places = 2
     published = "" if row.published is None else _figure(row.published, places) + _spread(row.sd, row.minimum, None)
     if row.measured is None or row.low is None or row.high is None:
-        return Line((row.name, published, "no figure", "", "", _notes(row)), None)
+        return PageLine((row.name, published, "no figure", "", "", _notes(row)), None)
     measured = _figure(row.measured, places) + _spread(row.measured_sd, row.measured_minimum, row.runs)
     interval = f"{_figure(row.low, places)} to {_figure(row.high, places)}"
-    return Line((row.name, published, measured, interval, row.lies.value if row.lies else "", _notes(row)), row.lies)
+    return PageLine(
+        (row.name, published, measured, interval, row.lies.value if row.lies else "", _notes(row)), row.lies
+    )
 
 
 def _figure(value: float, places: int) -> str:

@@ -16,7 +16,7 @@ from concord.workers.evaluation.bootstrap import bootstrap_interval
 from concord.workers.evaluation.figures import FIGURES, GOLD
 from concord.workers.published.paper_file import is_meant
 from concord.workers.sweeps.results import BOOTSTRAP_DRAWS, CellResult, ResultError, Store
-from concord.workers.sweeps.tables import Pool, check_same, pooled
+from concord.workers.sweeps.tables import PooledCounts, check_same, pooled
 
 PER_CENT = 100.0
 
@@ -24,7 +24,7 @@ Made = Callable[[NDArray[Any]], NDArray[np.float64]]
 """Counts (..., K, 3) → figures (...)."""
 
 
-class Runs(NamedTuple):
+class FigureRuns(NamedTuple):
     """Runs of one setting under S seeds and draws: ``counts`` (D, S, K, 3) of the same D documents.
 
     ``subsets``: number of draws of training documents
@@ -97,7 +97,7 @@ def _t_test(values: Floats, base: float) -> float | None:
     return float(ttest_1samp(values, base).pvalue)
 
 
-def _mean(made: Made, runs: Runs) -> Made:
+def _mean(made: Made, runs: FigureRuns) -> Made:
     """The mean of a figure over runs; where these learned from draws of documents, draws are drawn, too."""
     rng = np.random.default_rng(1)
 
@@ -112,7 +112,7 @@ def _mean(made: Made, runs: Runs) -> Made:
     return mean
 
 
-def _difference(made: Made, mine: Runs, base: Runs) -> Made:
+def _difference(made: Made, mine: FigureRuns, base: FigureRuns) -> Made:
     """The difference of the means of two settings, whose runs stand side by side."""
     size, one, other = mine.counts.shape[1], _mean(made, mine), _mean(made, base)
     return lambda counts: one(counts[..., :size, :, :]) - other(counts[..., size:, :, :])
@@ -124,7 +124,9 @@ def _made(row: PublishedRow) -> Made:
     return FIGURES[row.figure.partition(".")[2]]
 
 
-def _runs(row: PublishedRow, wanted: Mapping[str, str], cells: Sequence[tuple[Cell, CellRow]], store: Store) -> Runs:
+def _runs(
+    row: PublishedRow, wanted: Mapping[str, str], cells: Sequence[tuple[Cell, CellRow]], store: Store
+) -> FigureRuns:
     """Counts of every run of the cells. Raises `NoFigureError` where a cell has no result."""
     runs: dict[tuple[int, int | None], list[CellResult]] = {}
     for cell, told in cells:
@@ -142,10 +144,10 @@ def _runs(row: PublishedRow, wanted: Mapping[str, str], cells: Sequence[tuple[Ce
         raise NoFigureError(str(error)) from None
     names = sorted({name for pool in pools for name in pool.names})
     subsets = len({subset for _, subset in runs})
-    return Runs(np.stack([_table(pool, names) for pool in pools], axis=1), subsets)
+    return FigureRuns(np.stack([_table(pool, names) for pool in pools], axis=1), subsets)
 
 
-def _counts(results: Sequence[CellResult], row: PublishedRow) -> Pool:
+def _counts(results: Sequence[CellResult], row: PublishedRow) -> PooledCounts:
     """Counts of a run, of all names or of one. Raises `NoFigureError` where nothing has that name."""
     pool = pooled(results, row.figure)
     if row.of is None:
@@ -153,19 +155,19 @@ def _counts(results: Sequence[CellResult], row: PublishedRow) -> Pool:
     if row.of not in pool.names:
         raise NoFigureError(f"nothing in the corpus is called {row.of}")
     place = pool.names.index(row.of)
-    return Pool(pool.doc_ids, (row.of,), pool.table[:, place : place + 1])
+    return PooledCounts(pool.doc_ids, (row.of,), pool.table[:, place : place + 1])
 
 
-def _objectives(results: Sequence[CellResult]) -> Pool:
+def _objectives(results: Sequence[CellResult]) -> PooledCounts:
     """Objectives of a run in the place of counts."""
     found = {i: v for result in results for i, v in zip(result.doc_ids, result.objective.tolist(), strict=True)}
     ids = tuple(sorted(found))
     table: NDArray[Any] = np.zeros((len(ids), 1, 3))
     table[:, 0, GOLD] = [found[doc_id] for doc_id in ids]
-    return Pool(ids, (OBJECTIVE,), table)
+    return PooledCounts(ids, (OBJECTIVE,), table)
 
 
-def _table(pool: Pool, names: Sequence[str]) -> NDArray[Any]:
+def _table(pool: PooledCounts, names: Sequence[str]) -> NDArray[Any]:
     """(D, K, 3) the counts for K names, which hold all of the pool's."""
     table = np.zeros((len(pool.table), len(names), 3), pool.table.dtype)
     table[:, [names.index(name) for name in pool.names]] = pool.table

@@ -156,7 +156,7 @@ def _others(cell: Cell, by: str, done: Sequence[Cell]) -> tuple[tuple[str, Any],
     return tuple((n, getattr(cell, n)) for n in names if len({getattr(other, n) for other in done}) > 1)
 
 
-class Pool(NamedTuple):
+class PooledCounts(NamedTuple):
     """Counts (D, R, 3) of the documents of some cells, in order of their ids."""
 
     doc_ids: tuple[str, ...]
@@ -170,7 +170,7 @@ class Pool(NamedTuple):
         return table
 
 
-def pooled(results: Sequence[CellResult], figure: str) -> Pool:
+def pooled(results: Sequence[CellResult], figure: str) -> PooledCounts:
     """Counts of a measure over results, added up by document. Raises `ResultError` and `UsageError`."""
     measure, _, name = figure.partition(".")
     if name not in FIGURES:
@@ -184,10 +184,10 @@ def pooled(results: Sequence[CellResult], figure: str) -> Pool:
         rows = np.array([place[doc_id] for doc_id in result.doc_ids], np.int64)
         columns = np.array([names.index(name) for name in measured.names], np.int64)
         table[np.ix_(rows, columns)] += measured.table
-    return Pool(tuple(ids), tuple(names), table)
+    return PooledCounts(tuple(ids), tuple(names), table)
 
 
-def check_same(one: Pool, other: Pool) -> None:
+def check_same(one: PooledCounts, other: PooledCounts) -> None:
     """Raises `ResultError` if two sets of counts are of other documents."""
     if one.doc_ids != other.doc_ids:
         raise ResultError(
