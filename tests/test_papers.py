@@ -472,6 +472,15 @@ def test_cells_that_fail_are_told_after_the_page_is_written(tmp_path: Path, here
     }
 
 
+def test_the_same_command_tries_again_what_failed(tmp_path: Path, here: Counting) -> None:
+    written(tmp_path, PLAIN)
+    here.broken = 0
+    with pytest.raises(PapersFailedError):
+        run(tmp_path, tmp_path / "out")
+    here.broken = None
+    assert run(tmp_path, tmp_path / "out").tables[0].rows[0].measured is not None
+
+
 def test_wrong_usage_is_told_before_anything_runs(tmp_path: Path, here: Counting) -> None:
     files = tmp_path / "files"
     files.mkdir()
