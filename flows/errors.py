@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from concord.schemas.errors import InputError, ServiceError, ShardsError
+from concord.schemas.published import PapersReport
 from concord.schemas.run import RunReport
 from concord.schemas.sweep import SweepReport
 
@@ -44,6 +45,14 @@ class SweepFailedError(ReportingError, ShardsError):
     def __init__(self, report: SweepReport) -> None:
         reasons = reasons_told(report.failed)
         super().__init__(f"{len(report.failed)} of {report.cells} cells failed: {'; '.join(reasons)}", report)
+
+
+class PapersFailedError(ReportingError, ShardsError):
+    """Some cells of papers' tables failed; the page is written, and rows without a figure say why."""
+
+    def __init__(self, report: PapersReport) -> None:
+        reasons = reasons_told(report.failed)
+        super().__init__(f"{len(report.failed)} cells of published tables failed: {'; '.join(reasons)}", report)
 
 
 class NothingLabelledError(ReportingError, InputError):

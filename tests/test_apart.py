@@ -19,7 +19,7 @@ from tests.support.writers import made as made
 
 SAID = {
     *("alias", "column", "engine", "errors_of", "features", "id_column", "language", "method", "penalty", "set_"),
-    *("ray", "reader", "register_as", "text_column", "tokenizer", "tracking", "trainer"),
+    *("paper", "ray", "reader", "register_as", "table", "text_column", "tokenizer", "tracking", "trainer"),
 }
 """Parameters that are texts, and no places."""
 

@@ -37,6 +37,7 @@ STEPS = {
     "window": PASS,
     "posterior": PASS,
     "gibbs": NAME,
+    "annealed": NAME,
     "discrepancy": NOTHING,
     "beam": NOTHING,
     "astar": NOTHING,

@@ -30,6 +30,7 @@ ROOMS_OUT = {
     "workers/verification/": "checks a run that is there",
     "workers/synthesis/": "makes a corpus, whose rows are in the key",
     "workers/audit/": "looks at constraints before a run",
+    "workers/published/": "compares results of sweeps with published figures",
     "workers/sweeps/": "hands documents to `workers.labelling.labelled`, and has the digest of it in its keys",
 }
 """Folders of which labelling imports nothing, and what they are for."""
@@ -46,6 +47,7 @@ OUT = {
     "schemas/labelled.py": "what `concord label` answers",
     "schemas/reports.py": "what flows answer",
     "schemas/sweep.py": "sweep files, and what sweeps answer",
+    "schemas/published.py": "tables of papers, and what is measured beside them",
     "schemas/visible.py": "how text is shown at a terminal",
     "workers/evaluation/bootstrap.py": "scores what is labelled",
     "workers/evaluation/label_ids.py": "scores what is labelled",

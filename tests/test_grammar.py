@@ -33,6 +33,7 @@ POSITIONAL = {
     "constraints explain": ["file"],
     "import scores": ["labels"],
     "import crfsuite": ["file"],
+    "papers": ["paper"],
     "sweep run": ["sweep_file"],
     "sweep plan": ["sweep_file"],
 }

@@ -51,7 +51,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
-PAPERS = ["anytime", "csp", "evolution"]
+PAPERS = ["annealed", "anytime", "csp", "evolution"]
 """Concord's own engines with entry points: every registry of engines has them."""
 
 
@@ -86,8 +86,8 @@ def test_ours_come_first_and_others_by_name(folder: Path) -> None:
     install(folder, "two", {"b": "two_parts:two", "a": "two_parts:one"}, "one, two = abs, max", module="two_parts")
     registry = engines(z=len, y=sum)
     assert list(registry) == ["z", "y", *PAPERS, "a", "b"]
-    assert (len(registry), registry["a"], registry["b"], registry["z"]) == (7, abs, max, len)
-    assert [registry.distribution(name) for name in registry] == [*["concord"] * 5, "two", "two"]
+    assert (len(registry), registry["a"], registry["b"], registry["z"]) == (8, abs, max, len)
+    assert [registry.distribution(name) for name in registry] == [*["concord"] * 6, "two", "two"]
     assert ("b" in registry, "c" in registry, registry.get("c")) == (True, False, None)
     assert (registry.name_of(sum), registry.name_of(max)) == ("y", "b")
     with pytest.raises(KeyError):

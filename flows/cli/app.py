@@ -36,6 +36,8 @@ from concord.flows.cli.failures import Exit, exit_codes
 from concord.flows.cli.import_cli import app as import_app
 from concord.flows.cli.label_cli import label
 from concord.flows.cli.list_cli import app as list_app
+from concord.flows.cli.papers_cli import EXAMPLE as PAPERS_EXAMPLE
+from concord.flows.cli.papers_cli import papers, show_papers
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.sweep_cli import app as sweep_app
 from concord.flows.cli.tree import CommandTree
@@ -69,6 +71,7 @@ app.add_typer(corpus_app, name="corpus")
 app.command(epilog='Example: concord label --model models/news/ "Ada Lovelace wrote to Charles Babbage."')(label)
 app.add_typer(import_app, name="import")
 app.add_typer(list_app, name="list")
+app.command(epilog=PAPERS_EXAMPLE, tells=show_papers, resumes=True)(papers)
 app.add_typer(sweep_app, name="sweep")
 
 

@@ -43,6 +43,7 @@ SCHEMES = {
 WORDS = ("Ada", "Byron", "Basel", "said", "in", "1996", "the")
 QUICK: dict[str, dict[str, object]] = {
     "gibbs": {"sweeps": 5},
+    "annealed": {"sweeps": 5},
     "evolution": {"work": 300},
     "discrepancy": {"work": 300},
     "astar": {"work": 300},

@@ -23,6 +23,7 @@ OUT = "out"
 READ = {
     "clusters": "clusters.parquet",
     "config": "options.yaml",
+    "data": "corpus",
     "constraints": "rules.yaml",
     "corpus": "corpus",
     "file": "rules.yaml",

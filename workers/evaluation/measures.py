@@ -195,7 +195,7 @@ class ByDocument(NamedTuple):
 
     def table_of(self, names: Sequence[str]) -> Counts:
         """(D, K, 3) the counts for K names, which hold all of these."""
-        table = np.zeros((len(self.table), len(names), 3), np.int64)
+        table = np.zeros((len(self.table), len(names), 3), self.table.dtype)
         table[:, [names.index(name) for name in self.names]] = self.table
         return table
 

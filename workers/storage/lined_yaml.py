@@ -6,9 +6,9 @@ All scalars are read as plain strings, so that a label called ``no`` or a time l
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -29,6 +29,8 @@ NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 Location = tuple[int | str, ...]
 """Keys and places that lead to a part of a file."""
+
+S = TypeVar("S", bound=BaseModel)
 
 
 def read_text(path: Path, error: type[InputError]) -> str:
@@ -122,6 +124,37 @@ class LinedYaml:
         if NO_TEXT.search(text):
             raise self.error(node, f"{shown(text)} holds a character that is no text")
         return text
+
+
+def read_lined(path: Path, settings: type[S], kind: type[InputError], *, keys: str) -> tuple[S, Mapping[Location, int]]:
+    """What a file declares, and the line of every part of it; ``keys`` are those that messages propose.
+
+    Raises an error of the given kind with a line for each mistake, and `OSError` if the file cannot be read.
+    """
+    lines: dict[Location, int] = {}
+    reader = LinedYaml(str(path), kind)
+    root = reader.composed(read_text(path, kind))
+    if root is None:
+        raise kind(f"{path}:1: empty; want {keys}")
+    content = reader.plain(root, (), lines)
+    if not isinstance(content, dict):
+        raise kind(f"{path}:1: want keys such as {keys}")
+    try:
+        return settings.model_validate(content), lines
+    except ValidationError as error:
+        raise kind(mistakes_told(path, lines, problems(error, settings))) from None
+
+
+def mistakes_told(path: Path, lines: Mapping[Location, int], mistakes: Iterable[tuple[Location, str]]) -> str:
+    """Mistakes by their places in a file, one a line, as file:line: mistake."""
+    return "\n".join(f"{path}:{_line_around(lines, place)}: {what}" for place, what in mistakes)
+
+
+def _line_around(lines: Mapping[Location, int], place: Location) -> int:
+    """Line of the innermost part around a place that the file has."""
+    while place and place not in lines:
+        place = place[:-1]
+    return lines.get(place, 1)
 
 
 def shown(value: object) -> str:

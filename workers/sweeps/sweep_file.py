@@ -17,7 +17,7 @@ Paths are relative to the folder of the file. Every combination is a cell, unles
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ from concord.workers.constraints.rows import ConstraintError
 from concord.workers.evaluation.measures import check_measures
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
-from concord.workers.storage.lined_yaml import LinedYaml, Location, problems, read_text
+from concord.workers.storage.lined_yaml import Location, mistakes_told, problems, read_lined
 
 
 class SweepFileError(InputError):
@@ -60,33 +60,17 @@ def read_sweep_file(path: Path) -> Sweep:
 
     Raises `SweepFileError` with all mistakes, and `OSError` if the file cannot be read.
     """
-    lines: dict[Location, int] = {}
-    reader = LinedYaml(str(path), SweepFileError)
-    root = reader.composed(read_text(path, SweepFileError))
-    if root is None:
-        raise SweepFileError(f"{path}:1: empty; want 'corpora', 'models' and 'engines'")
-    content = reader.plain(root, (), lines)
-    if not isinstance(content, dict):
-        raise SweepFileError(f"{path}:1: want keys such as 'corpora', 'models' and 'engines'")
-    try:
-        file = SweepFile.model_validate(content)
-    except ValidationError as error:
-        raise _told(path, lines, problems(error, SweepFile)) from None
-    found = _Checked(path.parent.absolute(), file)
-    if found.mistakes:
-        raise _told(path, lines, iter(found.mistakes))
-    return Sweep(found.placed(), found.trainers, found.declared, found.engines)
+    file, lines = read_lined(path, SweepFile, SweepFileError, keys="'corpora', 'models' and 'engines'")
+    sweep, mistakes = looked_up(path.parent.absolute(), file)
+    if mistakes:
+        raise SweepFileError(mistakes_told(path, lines, mistakes))
+    return sweep
 
 
-def _told(path: Path, lines: Mapping[Location, int], mistakes: Iterator[tuple[Location, str]]) -> SweepFileError:
-    return SweepFileError("\n".join(f"{path}:{_line(lines, place)}: {what}" for place, what in mistakes))
-
-
-def _line(lines: Mapping[Location, int], place: Location) -> int:
-    """Line of the innermost part around a place that the file has."""
-    while place and place not in lines:
-        place = place[:-1]
-    return lines.get(place, 1)
+def looked_up(folder: Path, file: SweepFile) -> tuple[Sweep, list[tuple[Location, str]]]:
+    """A sweep whose paths are relative to a folder, and the place and reason of every part that is not there."""
+    found = _Checked(folder, file)
+    return Sweep(found.placed(), found.trainers, found.declared, found.engines), found.mistakes
 
 
 class _Checked:

@@ -94,16 +94,16 @@ def compared(
         groups.setdefault(_others(cell, by, done), {}).setdefault(getattr(cell, by), []).append(cell)
     rows = list[Compared]()
     for others, found in groups.items():
-        pooled = {value: _pooled([store.read(keys[cell]) for cell in own], figure) for value, own in found.items()}
-        names = sorted({name for pool in pooled.values() for name in pool.counts.names})
+        pools = {value: pooled([store.read(keys[cell]) for cell in own], figure) for value, own in found.items()}
+        names = sorted({name for pool in pools.values() for name in pool.counts.names})
         for value, own in found.items():
-            mine, rival = pooled[value], pooled.get(base) if against is not None else None
+            mine, rival = pools[value], pools.get(base) if against is not None else None
             rng = np.random.default_rng(0)
             made = FIGURES[figure.partition(".")[2]]
             interval = bootstrap_interval(mine.counts.table_of(names), made, rng=rng, draws=BOOTSTRAP_DRAWS)
             difference = None
             if rival is not None and value != base:
-                _check_same(mine, rival)
+                check_same(mine, rival)
                 rng = np.random.default_rng(0)
                 pair = rival.counts.table_of(names), mine.counts.table_of(names)
                 difference = paired_bootstraps(*pair, {figure: made}, rng=rng, draws=BOOTSTRAP_DRAWS)[figure]
@@ -156,14 +156,14 @@ def _others(cell: Cell, by: str, done: Sequence[Cell]) -> tuple[tuple[str, Any],
     return tuple((n, getattr(cell, n)) for n in names if len({getattr(other, n) for other in done}) > 1)
 
 
-class _Pool(NamedTuple):
+class PooledCounts(NamedTuple):
     """Counts of the documents of some cells, in order of their ids."""
 
     doc_ids: tuple[str, ...]
     counts: ByDocument
 
 
-def _pooled(results: Sequence[CellResult], figure: str) -> _Pool:
+def pooled(results: Sequence[CellResult], figure: str) -> PooledCounts:
     """Counts of a measure over results, added up by document. Raises `ResultError` and `UsageError`."""
     measure, _, name = figure.partition(".")
     if name not in FIGURES:
@@ -177,10 +177,11 @@ def _pooled(results: Sequence[CellResult], figure: str) -> _Pool:
         rows = np.array([place[doc_id] for doc_id in result.doc_ids], np.int64)
         columns = np.array([names.index(name) for name in measured.names], np.int64)
         table[np.ix_(rows, columns)] += measured.table
-    return _Pool(tuple(ids), ByDocument(tuple(names), table))
+    return PooledCounts(tuple(ids), ByDocument(tuple(names), table))
 
 
-def _check_same(one: _Pool, other: _Pool) -> None:
+def check_same(one: PooledCounts, other: PooledCounts) -> None:
+    """Raises `ResultError` if two sets of counts are of other documents."""
     if one.doc_ids != other.doc_ids:
         raise ResultError(
             f"cells that are compared have judged other documents ({len(one.doc_ids)} and {len(other.doc_ids)}); "

@@ -1,0 +1,54 @@
+"""`concord papers`: published tables, measured again. Heavy imports stay inside the command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from concord.flows.cli.arguments import ContextOptions
+from concord.flows.progress import show
+from concord.schemas.published import Lies, PapersReport
+
+EXAMPLE = "Example: concord papers finkel --data ../shared/data --out papers/"
+
+
+def show_papers(report: PapersReport) -> None:
+    """Where published figures lie, and where the page is."""
+    counts = ", ".join(f"{report.count(lies):,} {lies.value}" for lies in Lies)
+    told = f"published figures beside our intervals: {counts}; {report.count(None):,} without"
+    if report.made_up:
+        told = "made-up corpora: no figure can be compared with a published one"
+    show(f"{len(report.tables):,} tables, {report.cpu_seconds:,.1f} CPU s; {told}")
+    show(f"page in {report.page}")
+
+
+def papers(
+    paper: Annotated[str, typer.Argument(help="Paper: canisius, chang, fersini, finkel, stokman, or all.")] = "all",
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for corpora, sweeps and the page, on a disk that all workers see.")],
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of the real corpora; tables whose data are not in it say so.")
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="Number of one table (default: all).")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Use small made-up corpora in place of the real ones, in two minutes.")
+    ] = False,
+    context: ContextOptions,
+) -> PapersReport:
+    """Measure the published tables of a paper, and write one page with both figures (Markdown and HTML).
+
+    Each figure has its interval, and the page says where the published one lies beside it. The same command again does
+    only what is left.
+    """
+    from concord.flows.papers import papers as flow
+
+    return flow(
+        paper,
+        str(out),
+        data=None if data is None else str(data),
+        table=table,
+        quick=quick,
+        **context.model_dump(),
+    )
