@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import yaml
 
@@ -26,6 +28,9 @@ from concord.workers.published.rows import measured, unmeasured
 from concord.workers.storage.files import make_folder, write_whole
 from concord.workers.sweeps.planning import PlannedCell, kept, listed
 from concord.workers.sweeps.results import Store
+
+if TYPE_CHECKING:
+    from concord.flows.cluster.cluster import Cluster
 
 CORPORA, SWEEPS = "corpora", "sweeps"
 """Folders of the output: corpora that were made, and a sweep for each table."""
@@ -77,11 +82,13 @@ def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport
     _check_folder(out)
     tables, failed, counted = list[MeasuredTable](), dict[str, str](), set[str]()
     before: Path | None = None
-    for one in wanted:
-        table, reasons, done = _measured(one, request, out, before, counted)
-        tables.append(table)
-        failed |= reasons
-        before = done or before
+    with _shared(request.context) as running:
+        for one in wanted:
+            sweep = Sweeping(request, out, running, before, counted)
+            table, reasons, done = _measured(one, sweep)
+            tables.append(table)
+            failed |= reasons
+            before = done or before
     write_whole(out / PAGE, markdown(tables, made_up=request.quick).encode())
     write_whole(out / HTML_PAGE, html(tables, made_up=request.quick).encode())
     report = PapersReport(
@@ -125,23 +132,46 @@ def _check_folder(out: Path) -> None:
     make_folder(out / SWEEPS)
 
 
-def _measured(
-    wanted: Wanted, request: PapersRequest, out: Path, before: Path | None, counted: set[str]
-) -> tuple[MeasuredTable, dict[str, str], Path | None]:
-    """A table with its figures, reasons of cells that failed, and the folder of its sweep, if it has one.
+@contextmanager
+def _shared(context: RunContext) -> Iterator[Callable[[], Cluster]]:
+    """One Ray for all sweeps, started when the first of them has work."""
+    with ExitStack() as stack:
 
-    ``before``: sweep of another table, whose models and results are used again where they are the same;
-    ``counted``: keys of models and results whose CPU seconds are told already.
+        @cache
+        def running() -> Cluster:
+            from concord.flows.cluster.cluster import cluster
+
+            return stack.enter_context(cluster(context.ray, workers=context.workers))
+
+        yield running
+
+
+class Sweeping(NamedTuple):
+    """What the sweep of a table has to do with.
+
+    ``running``: gives the Ray that all sweeps share
+    ``before``: sweep of another table, whose models and results are used again where they are the same
+    ``counted``: keys of models and results whose CPU seconds are told already
     """
+
+    request: PapersRequest
+    out: Path
+    running: Callable[[], Cluster]
+    before: Path | None
+    counted: set[str]
+
+
+def _measured(wanted: Wanted, given: Sweeping) -> tuple[MeasuredTable, dict[str, str], Path | None]:
+    """A table with its figures, reasons of cells that failed, and the folder of its sweep, if it has one."""
     table = wanted.table
     if table.sweep is None:
         return _without_cells(wanted, None), {}, None
     say(f"{wanted.file.paper}, table {wanted.number}: {table.title}")
     try:
-        sweep = _placed(table.sweep, wanted.file, request, out / CORPORA)
+        sweep = _placed(table.sweep, wanted.file, given.request, given.out / CORPORA)
     except MissingDataError as error:
         return _without_cells(wanted, str(error)), {}, None
-    file, folder = out / SWEEPS / f"{wanted.place}.yaml", out / SWEEPS / wanted.place
+    file, folder = given.out / SWEEPS / f"{wanted.place}.yaml", given.out / SWEEPS / wanted.place
     write_whole(file, yaml.safe_dump(sweep.model_dump(mode="json", exclude_defaults=True), sort_keys=False).encode())
     failed: dict[str, str] = {}
     try:
@@ -149,15 +179,16 @@ def _measured(
             SweepRequest(
                 file=str(file),
                 out=str(folder),
-                reuse=None if before in (None, folder) else str(before),
+                reuse=None if given.before in (None, folder) else str(given.before),
                 retry_failed=True,
-                context=request.context,
-            )
+                context=given.request.context,
+            ),
+            running=given.running,
         )
     except SweepFailedError as error:
         # Of a reason of many lines the first will do: `concord sweep log` has the others.
         failed = {f"{wanted.place}: {n}": reason.partition("\n")[0] for n, reason in error.report.failed.items()}
-    return _with_cells(wanted, Store(folder), request, counted), failed, folder
+    return _with_cells(wanted, Store(folder), given.request, given.counted), failed, folder
 
 
 def _placed(sweep: SweepFile, file: PaperFile, request: PapersRequest, folder: Path) -> SweepFile:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ from concord.workers.sweeps.sweep_file import Sweep, read_sweep_file
 from concord.workers.sweeps.tables import long_table
 
 if TYPE_CHECKING:
+    from concord.flows.cluster.cluster import Cluster
     from concord.flows.cluster.pool import Done
 
 COPY = "sweep.yaml"
@@ -57,8 +58,11 @@ def plan_sweep(file: str, out: str) -> SweepPlan:
     return estimated(planned.cells, store, rows)
 
 
-def run_sweep(request: SweepRequest) -> SweepReport:
-    """Plans, trains, judges, and writes the tables. Raises `SweepFailedError` if a cell has failed."""
+def run_sweep(request: SweepRequest, *, running: Callable[[], Cluster] | None = None) -> SweepReport:
+    """Plans, trains, judges, and writes the tables. Raises `SweepFailedError` if a cell has failed.
+
+    ``running`` gives the Ray to work on, if there is work; without it a sweep has one of its own.
+    """
     began = time.monotonic()
     planned, store = _planned(request.file), Store(Path(request.out))
     check_apart(request.out, [request.file, request.reuse, *_inputs(planned.sweep)])
@@ -68,7 +72,7 @@ def run_sweep(request: SweepRequest) -> SweepReport:
         reused = 0 if request.reuse is None else _reuse(planned.cells, store, Store(Path(request.reuse)))
         if request.retry_failed:
             _forget_failures(planned.cells, store)
-        trained, made = _work(planned, store, request.context)
+        trained, made = _work(planned, store, request.context, running)
         rows = listed(planned.cells, store, live=False)
         report = _report(rows, store, made=made, reused=reused, trained=trained)
         _write_tables(planned.cells, rows, store)
@@ -137,7 +141,9 @@ def _forget_failures(cells: Sequence[PlannedCell], store: Store) -> None:
         store.forget(store.failure(key))
 
 
-def _work(planned: Planned, store: Store, context: RunContext) -> tuple[int, int]:
+def _work(
+    planned: Planned, store: Store, context: RunContext, running: Callable[[], Cluster] | None
+) -> tuple[int, int]:
     """Trains and judges what is left; returns the numbers of models and cells that were made."""
     rows = listed(planned.cells, store, live=False)
     left = {CellState.PLANNED, CellState.STALE}
@@ -153,10 +159,8 @@ def _work(planned: Planned, store: Store, context: RunContext) -> tuple[int, int
 
     learned = [one for one in map(planned.trained, missing.values()) if one is not None]
     most = max(len(learned), len(todo))
-    with (
-        cluster(context.ray, workers=context.workers) as running,
-        running.pool(SWEEP, SweepParts(store.folder), most=most) as work,
-    ):
+    own = cluster(context.ray, workers=context.workers) if running is None else nullcontext(running())
+    with own as here, here.pool(SWEEP, SweepParts(store.folder), most=most) as work:
         trained = _done(work([TrainingUnit(one) for one in learned]), store, len(learned), "training")
         lost = missing.keys() - store.models().keys()
         units: list[SweepUnit] = [

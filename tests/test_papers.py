@@ -383,7 +383,7 @@ class Counting(Here):
 
     def __init__(self, broken: int | None = None) -> None:
         super().__init__(broken)
-        self.units = 0
+        self.units = self.started = 0
 
     def run(self, task: Any, shards: Sequence[Any], parts: Any) -> Iterator[Any]:
         self.units += len(shards)
@@ -397,6 +397,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Counting:
 
     @contextmanager
     def cluster(*_args: Any, **_kwargs: Any) -> Iterator[Counting]:
+        stand_in.started += 1
         yield stand_in
 
     monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", cluster)
@@ -427,7 +428,7 @@ def test_a_paper_is_measured_once_and_again_for_nothing(tmp_path: Path, here: Co
     assert MADE_UP in page.decode()
     assert MADE_UP in (out / HTML_PAGE).read_text()
     again = run(files, out)
-    assert here.units == 3
+    assert (here.units, here.started) == (3, 1), "without work there is no Ray"
     assert (out / PAGE).read_bytes() == page
     assert again.tables == report.tables
     one = run(files, out, table="2")
@@ -440,6 +441,10 @@ def test_tables_share_models_and_count_their_cost_once(tmp_path: Path, here: Cou
     report = run(tmp_path, tmp_path / "out")
     assert here.units == 3
     assert report.tables[0].cpu_seconds > 0.0
+    models = changed("tables", "2", to=changed(*SWEEP, "models", "crf", "options", "passes", to=1)["tables"]["1"])
+    written(tmp_path, models)
+    run(tmp_path, tmp_path / "other")
+    assert (here.units, here.started) == (3 + 6, 2), "one Ray for all tables of a run"
     assert report.tables[1].cpu_seconds == 0.0
     assert report.tables[1].rows == report.tables[0].rows
 
