@@ -60,6 +60,12 @@ class SweptConstraints(Settings):
         (), description="More cells: `only` each constraint of the files, or all `without` it (ablation)."
     )
 
+    known_labels_only: bool = Field(
+        default=False,
+        description="Leave out constraints that name a label which the model has not learned, as from few documents? "
+        "Otherwise its cells fail.",
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _files_alone(cls, given: Any) -> Any:

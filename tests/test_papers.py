@@ -200,7 +200,9 @@ class Made:
             cell.name,
             tuple(f"d{i:03}" for i in range(len(table))),
             (Measured("spans", names, table),),
-            *(zeros + nats, zeros, zeros, zeros > 1, 0.0),
+            *(zeros + nats, zeros, zeros, zeros > 1),
+            left_out=(),
+            cpu_seconds=0.0,
         )
         self.store.write(result, {})
         self.cells.append((cell, CellRow(name=cell.name, key=key, state=CellState.DONE)))

@@ -14,6 +14,7 @@ import yaml
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.settings import Validation
 from concord.schemas.sweep import Cell, CellState
+from concord.workers.constraints.rows import ConstraintError
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.evaluation.bootstrap import bootstrap_interval
@@ -333,6 +334,25 @@ def test_label_consistency_is_learned_and_used_where_asked_for(corpora: Path, tm
     without = planned(corpora, constraints=entry, engines={"beam": {}}, seeds=[0])
     with pytest.raises(CorpusError, match="no label consistency was learned with this model"):
         work(without, Store(tmp_path / "other"))
+
+
+def test_constraints_on_labels_that_a_model_lacks_are_left_out_where_asked_for(corpora: Path, tmp_path: Path) -> None:
+    other = {"constraints": [*MORE["constraints"], {"template": "starts_with", "labels": ["NOWHERE"], "weight": "1"}]}
+    (corpora / "other.yaml").write_text(yaml.safe_dump(other))
+    one = {"engines": {"beam": {}}, "seeds": [0]}
+    made = planned(corpora, constraints={"some": {"files": ["other.yaml"], "known_labels_only": True}}, **one)
+    more = planned(corpora, constraints={"some": ["more.yaml"]}, **one)
+    store = Store(tmp_path / "sweep")
+    work(made, store)
+    work(more, store)
+    found, wanted = store.read(made.cells[0].key), store.read(more.cells[0].key)
+    assert found.left_out == ("starts_with(NOWHERE)",)
+    assert found.penalty.tolist() == wanted.penalty.tolist()
+    assert found.penalty.sum() > 0.0
+    table = long_table(told(made, store), store.markers()).to_pylist()
+    assert [row["value"] for row in table if row["measure"] == "constraints_left_out"] == [1.0]
+    with pytest.raises(ConstraintError, match="unknown label 'NOWHERE'"):
+        work(planned(corpora, constraints={"some": ["other.yaml"]}, **one), store)
 
 
 def test_a_plan_is_kept_and_read(corpora: Path, tmp_path: Path) -> None:

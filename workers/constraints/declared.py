@@ -116,6 +116,11 @@ class DeclaredConstraints:
             raise ConstraintError("\n".join(problems))
         return self
 
+    def fitting(self, labels: LabelSet) -> DeclaredConstraints:
+        """The entries of which every label is one of ``labels``."""
+        fits = [not any(template.check(labels)) for template in self.templates]
+        return self.only([title for title, fit in zip(self.titles, fits, strict=True) if fit])
+
     def without(self, title: str) -> DeclaredConstraints:
         """The set without one entry. Raises `KeyError` if no entry has that title."""
         if title not in self.titles:

@@ -83,7 +83,7 @@ def cell_content(sweep: Sweep, cell: Cell, digests: Mapping[str, str]) -> Conten
         {
             **model_content(sweep, cell, digests).parts,
             "judged documents": [digests[judged], *_fold(sweep, cell)],
-            "constraints": [rules_of(sweep, cell.constraints).digest, entry.consistency],
+            "constraints": [rules_of(sweep, cell.constraints).digest, entry.consistency, entry.known_labels_only],
             "engine": engine.model_dump(mode="json"),
             "measures": list(sweep.file.measures),
             "code": digest_of_code(JUDGING_CODE, (*LABELLING_PARTS, Group.MEASURES)),

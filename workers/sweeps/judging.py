@@ -35,6 +35,7 @@ class Judged(NamedTuple):
     ``documents``: the documents, with gold labels
     ``declared``: declared constraints
     ``consistency``: use the label consistency that was learned with the model?
+    ``known_only``: leave out constraints that name a label which the model has not learned?
     ``settings``: engine, options, seed and budget
     ``measures``: names of measures; none for those of the label scheme
     """
@@ -45,6 +46,7 @@ class Judged(NamedTuple):
     documents: Documents
     declared: DeclaredConstraints
     consistency: bool
+    known_only: bool
     settings: RunSettings
     measures: tuple[str, ...]
 
@@ -57,7 +59,9 @@ def judge(cell: Judged) -> CellResult:
     """
     batch = _batch(cell.documents)
     model = _loaded(cell.model)
-    labelled = label_batch(batch, model=model, constraints=_constraints(cell, model.labels), settings=cell.settings)
+    declared = cell.declared.fitting(model.labels) if cell.known_only else cell.declared
+    constraints = _constraints(cell, declared, model.labels)
+    labelled = label_batch(batch, model=model, constraints=constraints, settings=cell.settings)
     for place, reason in labelled.refused.items():
         raise DocumentError(reason, batch.doc_ids[place])
     pair = _pair(batch, labelled, model.labels)
@@ -71,6 +75,7 @@ def judge(cell: Judged) -> CellResult:
         penalty=np.array([decoded.score.penalty for decoded in labelled.decoded]),
         gap=np.array([decoded.gap for decoded in labelled.decoded]),
         certified=np.array([decoded.certified for decoded in labelled.decoded], np.bool_),
+        left_out=tuple(title for title in cell.declared.titles if title not in declared.titles),
         cpu_seconds=sum(labelled.cpu_seconds),
     )
 
@@ -96,14 +101,14 @@ def _batch(documents: Documents) -> Batch:
     return batch
 
 
-def _constraints(cell: Judged, labels: LabelSet) -> Separable:
+def _constraints(cell: Judged, declared: DeclaredConstraints, labels: LabelSet) -> Separable:
     """The cell's constraints, bound to the labels of its model. Raises `ConstraintError`."""
     trained = saved_consistency(cell.model) if cell.consistency else None
     if cell.consistency and trained is None:
         raise CorpusError(f"{cell.model}: no label consistency was learned with this model; set 'consistency' on it")
     parts: list[Separable] = [] if trained is None else [trained]
-    if cell.declared.templates:
-        parts.append(cell.declared.bind(labels))
+    if declared.templates:
+        parts.append(declared.bind(labels))
     if not parts:
         return Unconstrained()
     return parts[0] if len(parts) == 1 else JoinedConstraints(tuple(parts))

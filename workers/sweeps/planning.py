@@ -85,6 +85,7 @@ class Planned(NamedTuple):
             documents=Documents(place, self.digests[place], self._fold(cell)),
             declared=rules_of(self.sweep, cell.constraints),
             consistency=file.constraints[entry_of(self.sweep, cell.constraints)].consistency,
+            known_only=file.constraints[entry_of(self.sweep, cell.constraints)].known_labels_only,
             settings=self.sweep.engines[cell.engine].model_copy(update={"seed": cell.seed}),
             measures=file.measures,
         )

@@ -55,6 +55,7 @@ class CellResult:
 
     ``objective``, ``penalty``, ``gap`` (D,): nats
     ``certified`` (D,): marks answers whose gap is closed
+    ``left_out``: titles of constraints that name a label which the model has not learned
     ``cpu_seconds``: of the engine, on all documents
     """
 
@@ -66,6 +67,7 @@ class CellResult:
     penalty: Floats
     gap: Floats
     certified: Mask
+    left_out: tuple[str, ...]
     cpu_seconds: float
 
     def of(self, measure: str) -> Measured:
@@ -92,7 +94,7 @@ class Marker(Settings):
 
     ``content``: what decides the result, by part
     ``figures``: value and bounds of each figure
-    ``sums``: penalty and largest gap in nats, and the number of answers whose gap is closed
+    ``sums``: penalty and largest gap in nats, numbers of answers whose gap is closed and of constraints left out
     """
 
     key: str
@@ -101,6 +103,7 @@ class Marker(Settings):
     documents: int
     figures: Mapping[str, tuple[float, float, float]]
     sums: Mapping[str, float | None]
+    left_out: tuple[str, ...] = ()
     cpu_seconds: float
     bytes: int
 
@@ -164,6 +167,7 @@ class Store(NamedTuple):
             documents=len(result.doc_ids),
             figures={name: tuple(interval) for name, interval in result.figures().items()},
             sums=_sums(result),
+            left_out=result.left_out,
             cpu_seconds=result.cpu_seconds,
             bytes=len(data),
         )
@@ -225,6 +229,7 @@ def _sums(result: CellResult) -> dict[str, float | None]:
         "penalty": float(result.penalty.sum()),
         "certified": float(result.certified.sum()),
         "largest_gap": largest if np.isfinite(largest) else None,
+        "constraints_left_out": float(len(result.left_out)),
     }
 
 
@@ -260,5 +265,6 @@ def _result(table: pa.Table, marker: Marker) -> CellResult:
         penalty=table["penalty"].to_numpy(),
         gap=table["gap"].to_numpy(),
         certified=table["certified"].to_numpy(),
+        left_out=marker.left_out,
         cpu_seconds=marker.cpu_seconds,
     )
