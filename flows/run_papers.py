@@ -234,7 +234,7 @@ def _table(wanted: Wanted, rows: Sequence[MeasuredRow], cpu_seconds: float) -> M
 
 def _cpu_seconds(planned: Sequence[PlannedCell], store: Store, counted: set[str]) -> float:
     """CPU seconds of the engines of cells, and of training their models, each counted once."""
-    spent = {key: marker.cpu_seconds for key, marker in store.markers().items()}
+    spent = {key: marker.worker_cpu_seconds for key, marker in store.markers().items()}
     spent |= {key: made.cpu_seconds for key, made in store.models().items()}
     mine = {key for one in planned for key in (one.key, one.model.key)} & spent.keys() - counted
     counted |= mine

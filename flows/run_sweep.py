@@ -217,7 +217,7 @@ def _write_tables(cells: Sequence[PlannedCell], rows: Sequence[CellRow], store: 
 
 
 def _times(cells: Sequence[PlannedCell], markers: Mapping[str, Marker], store: Store) -> pa.Table:
-    """CPU seconds of each cell's engine, and of the training of its model (null for a model folder)."""
+    """CPU seconds of each cell's engine and of its worker, and of the training of its model (null for a folder)."""
     models = store.models()
     done = [cell for cell in cells if cell.key in markers]
     training = [models[c.model.key].cpu_seconds if c.model.key in models else None for c in done]
@@ -225,6 +225,7 @@ def _times(cells: Sequence[PlannedCell], markers: Mapping[str, Marker], store: S
         {
             "cell": pa.array([cell.cell.name for cell in done], pa.string()),
             "cpu_seconds": pa.array([markers[cell.key].cpu_seconds for cell in done], pa.float64()),
+            "worker_cpu_seconds": pa.array([markers[cell.key].worker_cpu_seconds for cell in done], pa.float64()),
             "training_cpu_seconds": pa.array(training, pa.float64()),
         }
     )

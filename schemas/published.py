@@ -126,7 +126,7 @@ class MeasuredRow(Figures):
 
 
 class MeasuredTable(Figures):
-    """A table with what was measured; ``cpu_seconds``: of its engines and of training its models."""
+    """A table with what was measured; ``cpu_seconds``: of workers, for its cells and models."""
 
     paper: str
     table: str

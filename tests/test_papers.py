@@ -203,6 +203,7 @@ class Made:
             *(zeros + nats, zeros, zeros, zeros > 1),
             left_out=(),
             cpu_seconds=0.0,
+            worker_cpu_seconds=0.0,
         )
         self.store.write(result, {})
         self.cells.append((cell, CellRow(name=cell.name, key=key, state=CellState.DONE)))

@@ -252,6 +252,7 @@ def test_results_are_the_same_bytes_in_any_order_and_equal_what_labelling_says(c
     result = stores[0].read(cell.key)
     assert result.penalty.tolist() == [decoded.penalty for decoded in labelled.decoded]
     assert result.gap.tolist() == [decoded.gap for decoded in labelled.decoded]
+    assert 0.0 < result.cpu_seconds < result.worker_cpu_seconds
     assert result.penalty.sum() > 0.0, "the rule has something to say"
     gold = batch.labels
     assert gold is not None

@@ -94,7 +94,7 @@ def _plain(text: str) -> str:
 
 
 def _cost(table: MeasuredTable) -> str:
-    return f"{table.cpu_seconds:,.1f} CPU seconds of training and engines; scoring by models is not counted."
+    return f"{table.cpu_seconds:,.1f} CPU seconds of workers: training, scoring, engines and counts."
 
 
 def _line(row: MeasuredRow) -> PageLine:

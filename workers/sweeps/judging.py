@@ -5,6 +5,7 @@ A process that judges many cells reads documents, loads a model and scores with 
 
 from __future__ import annotations
 
+import time
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -57,6 +58,7 @@ def judge(cell: Judged) -> CellResult:
     Raises `CorpusError` for documents without gold labels or that have changed, `DocumentError` for one that cannot
     be labelled, `ModelError` and `ConstraintError`.
     """
+    began = time.process_time()
     batch = _batch(cell.documents)
     model = _loaded(cell.model)
     declared = cell.declared.fitting(model.labels) if cell.known_only else cell.declared
@@ -66,17 +68,19 @@ def judge(cell: Judged) -> CellResult:
         raise DocumentError(reason, batch.doc_ids[place])
     pair = _pair(batch, labelled, model.labels)
     names = cell.measures or suggested(pair.labels, batch)
+    measured = tuple(Measured(name, *by_document(name, pair)) for name in names)
     return CellResult(
         key=cell.key,
         name=cell.name,
         doc_ids=tuple(batch.doc_ids),
-        measured=tuple(Measured(name, *by_document(name, pair)) for name in names),
+        measured=measured,
         objective=np.array([decoded.score.objective for decoded in labelled.decoded]),
         penalty=np.array([decoded.score.penalty for decoded in labelled.decoded]),
         gap=np.array([decoded.gap for decoded in labelled.decoded]),
         certified=np.array([decoded.certified for decoded in labelled.decoded], np.bool_),
         left_out=tuple(title for title in cell.declared.titles if title not in declared.titles),
         cpu_seconds=sum(labelled.cpu_seconds),
+        worker_cpu_seconds=time.process_time() - began,
     )
 
 

@@ -149,7 +149,7 @@ def estimated(cells: Sequence[PlannedCell], store: Store, rows: Sequence[CellRow
     markers, models = store.markers(), store.models()
     todo = [c for c, row in zip(cells, rows, strict=True) if row.state is not CellState.DONE]
     missing = {c.model.key for c in todo if c.is_trained} - models.keys()
-    seconds = _means({m.key: (_engine(m.name), m.cpu_seconds) for m in markers.values()})
+    seconds = _means({m.key: (_engine(m.name), m.worker_cpu_seconds) for m in markers.values()})
     sizes = [marker.bytes for marker in markers.values()]
     costs = [seconds.get(c.cell.engine) for c in todo]
     known = [cost for cost in costs if cost is not None]

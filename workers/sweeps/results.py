@@ -57,6 +57,7 @@ class CellResult:
     ``certified`` (D,): marks answers whose gap is closed
     ``left_out``: titles of constraints that name a label which the model has not learned
     ``cpu_seconds``: of the engine, on all documents
+    ``worker_cpu_seconds``: of the worker from documents to counts; a worker's first cell of a model has the scoring
     """
 
     key: str
@@ -69,6 +70,7 @@ class CellResult:
     certified: Mask
     left_out: tuple[str, ...]
     cpu_seconds: float
+    worker_cpu_seconds: float
 
     def of(self, measure: str) -> Measured:
         """Counts of a measure. Raises `ResultError`."""
@@ -105,6 +107,7 @@ class Marker(Settings):
     sums: Mapping[str, float | None]
     left_out: tuple[str, ...] = ()
     cpu_seconds: float
+    worker_cpu_seconds: float
     bytes: int
 
 
@@ -169,6 +172,7 @@ class Store(NamedTuple):
             sums=_sums(result),
             left_out=result.left_out,
             cpu_seconds=result.cpu_seconds,
+            worker_cpu_seconds=result.worker_cpu_seconds,
             bytes=len(data),
         )
         write_whole(self.table(result.key), data)
@@ -267,4 +271,5 @@ def _result(table: pa.Table, marker: Marker) -> CellResult:
         certified=table["certified"].to_numpy(),
         left_out=marker.left_out,
         cpu_seconds=marker.cpu_seconds,
+        worker_cpu_seconds=marker.worker_cpu_seconds,
     )
