@@ -97,19 +97,23 @@ class SweepResults:
         frame: pd.DataFrame = self.to_arrow().to_pandas()
         return frame
 
-    def compare(self, *, by: str = AXIS, against: str | None = None, measure: str | None = None) -> pa.Table:
+    def compare(
+        self, *, by: str = AXIS, against: str | None = None, measure: str | None = None, choose: str | None = None
+    ) -> pa.Table:
         """A figure by the values of one axis, with its 95 % interval.
 
         - ``by``: the axis: corpus, model, size, subset, constraints, engine or seed
         - ``against``: value of the axis that the others are compared with, on the same documents
         - ``measure``: MEASURE.FIGURE, such as spans.f1; the default is the first F1 or accuracy
 
+        - ``choose``: corpus that chooses the best value of the axis; figures are those of the other corpora
+
         P-values are adjusted for the number of differences in the table (Holm 1979). Raises `InputError`.
 
         >>> found.compare(by="engine", against="viterbi").column_names[-1]
         'p'
         """
-        shown = show_sweep(self._folder, by=by, against=against, measure=measure)
+        shown = show_sweep(self._folder, by=by, against=against, measure=measure, choose=choose)
         return comparison_table(shown.rows, by=by)
 
     def __repr__(self) -> str:

@@ -28,7 +28,7 @@ from concord.workers.sweeps.documents import digest_of, documents_of
 from concord.workers.sweeps.planning import Planned, PlannedCell, estimated, keep, kept, listed
 from concord.workers.sweeps.results import ResultError, Store
 from concord.workers.sweeps.sweep_file import SweepFileError, read_sweep_file
-from concord.workers.sweeps.tables import compared, holm, long_table
+from concord.workers.sweeps.tables import chosen_on, compared, holm, long_table
 from concord.workers.sweeps.training import chosen
 from concord.workers.synthesis.made_up import synthesize
 
@@ -63,7 +63,7 @@ def written(corpora: Path, content: Mapping[str, Any], name: str = "sweep.yaml")
 def planned(corpora: Path, /, **changes: Any) -> Planned:
     """The plan of `PLAIN` with other parts."""
     sweep = read_sweep_file(written(corpora, PLAIN | changes))
-    places = {str(corpora / name) for name in ("train", "test")}
+    places = {str(path) for path in (corpora / name for name in ("train", "test", "other")) if path.is_dir()}
     return Planned.of(sweep, {place: digest_of(plan(place)) for place in places})
 
 
@@ -409,6 +409,29 @@ def test_a_comparison_is_paired_and_adds_seeds_up(corpora: Path, tmp_path: Path)
             compared(told(made, store), store, figure=figure, by=by, against=against)
     with pytest.raises(ResultError, match="has no measure 'lines'"):
         compared(told(made, store), store, figure="lines.f1", by="engine", against=None)
+
+
+def test_the_best_of_many_is_chosen_on_other_documents_than_it_is_reported_on(corpora: Path, tmp_path: Path) -> None:
+    parts = {name: {"train": "train", "test": test} for name, test in (("dev", "test"), ("late", "other"))}
+    write_corpus(list(synthesize(9, seed=77, kind="news")), corpora / "other", source="made up")
+    sizes = {"sizes": [2, 6, 24], "engines": {"viterbi": {}}, "seeds": [0], "constraints": {"none": []}}
+    made, store = planned(corpora, corpora=parts, **sizes), Store(tmp_path / "sweep")
+    work(made, store)
+    given = {"figure": "spans.f1", "by": "size"}
+    on_dev = {cell.cell.size: store.read(cell.key).figures()["spans.f1"].value for cell in made.cells[:3]}
+    best = max(on_dev, key=lambda size: on_dev[size])
+    found = chosen_on(told(made, store), store, **given, corpus="dev", against="2")
+    assert [(cell.corpus, cell.size) for cell, _ in found] == [("late", size) for size in (2, best)]
+    (base, row) = compared(found, store, **given, against="2")
+    assert (base.value, row.value, row.documents) == (2, best, 9)
+    assert row.adjusted is not None
+    assert row.difference is not None
+    assert row.adjusted == row.difference.p_value, "one difference is looked at"
+    same = planned(corpora, corpora=parts | {"again": parts["dev"]}, **sizes)
+    with pytest.raises(ResultError, match="12 documents would choose and be reported on, the first '"):
+        chosen_on(told(same, store), store, **given, corpus="dev", against=None)
+    with pytest.raises(UsageError, match="no corpus with results is called 'test'"):
+        chosen_on(told(made, store), store, **given, corpus="test", against=None)
 
 
 def test_folds_are_other_documents_of_one_figure(corpora: Path, tmp_path: Path) -> None:

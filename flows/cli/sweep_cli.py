@@ -85,6 +85,10 @@ def show_results(
     measure: Annotated[
         str | None, typer.Option(help="MEASURE.FIGURE, such as spans.f1 (default: the first F1 or accuracy).")
     ] = None,
+    choose: Annotated[
+        str | None,
+        typer.Option(help="Corpus that chooses the best value of the axis; figures are those of the other corpora."),
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the figure to this file: .svg, .png or .pdf.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -96,7 +100,7 @@ def show_results(
         from concord.flows.cli.sweep_plot import check_plot, draw
 
         check_plot(plot, folder)
-    found = show_sweep(folder, by=by, against=against, measure=measure)
+    found = show_sweep(folder, by=by, against=against, measure=measure, choose=choose)
     if plot is not None and found.rows:
         draw(found, plot)
     if as_json:

@@ -59,6 +59,7 @@ PANELS = {
             "words",
             "by",
             "cell",
+            "choose",
             "retry_failed",
             "table",
             "quick",

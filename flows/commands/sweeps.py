@@ -12,7 +12,7 @@ from concord.schemas.names import unknown
 from concord.schemas.sweep import Cell, CellRow, CellState
 from concord.workers.sweeps.planning import kept, listed
 from concord.workers.sweeps.results import Failure, Store
-from concord.workers.sweeps.tables import Compared, compared
+from concord.workers.sweeps.tables import Compared, chosen_on, compared
 
 AXIS = "engine"
 """Axis by which figures are shown where none is named."""
@@ -32,18 +32,29 @@ class ShownSweep(NamedTuple):
         return sum(row.state is state for _, row in self.cells)
 
 
-def show_sweep(folder: str, *, by: str = AXIS, against: str | None = None, measure: str | None = None) -> ShownSweep:
+def show_sweep(
+    folder: str,
+    *,
+    by: str = AXIS,
+    against: str | None = None,
+    measure: str | None = None,
+    choose: str | None = None,
+) -> ShownSweep:
     """The states of a sweep's cells, and a figure by an axis; ``measure`` is MEASURE.FIGURE, such as spans.f1.
 
-    Without ``measure`` it is the first F1, or accuracy, that the results have. Raises `ResultError` for a folder
-    without a sweep, and `UsageError` for an axis, a value or a figure that is not there.
+    With ``choose``, a corpus, only the value that is best there is shown, on the other corpora. Without ``measure`` it
+    is the first F1, or accuracy, that the results have. Raises `ResultError` for a folder without a sweep and for
+    documents that would choose and be reported on, and `UsageError` for an axis, a value or a figure that is not there.
     """
     store = Store(Path(folder).expanduser())
     planned = kept(store)
     listing = listed(planned, store, live=is_at_work(store.folder))
     cells = [(one.cell, row) for one, row in zip(planned, listing, strict=True)]
     figure = measure or _figure(store, listing)
-    rows = [] if figure is None else compared(cells, store, figure=figure, by=by, against=against)
+    told = cells
+    if choose is not None and figure is not None:
+        told = chosen_on(cells, store, figure=figure, by=by, corpus=choose, against=against)
+    rows = [] if figure is None else compared(told, store, figure=figure, by=by, against=against)
     return ShownSweep(cells, figure or "", by, against, rows)
 
 

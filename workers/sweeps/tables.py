@@ -111,6 +111,48 @@ def compared(
     return _adjusted(rows)
 
 
+def chosen_on(
+    cells: Sequence[tuple[Cell, CellRow]], store: Store, *, figure: str, by: str, corpus: str, against: str | None
+) -> list[tuple[Cell, CellRow]]:
+    """Cells of other corpora that have the value of ``by`` which is best on ``corpus``, and those of ``against``.
+
+    So the figure of the best of many is that of documents which did not choose it. Raises `UsageError` for a corpus
+    without results, and `ResultError` where a document both chooses and is reported on.
+    """
+    done = [(cell, row) for cell, row in cells if row.state is CellState.DONE]
+    judges = [(cell, row) for cell, row in done if cell.corpus == corpus]
+    if not judges:
+        raise UsageError(unknown("corpus with results", corpus, dict.fromkeys(cell.corpus for cell, _ in done)))
+    others = [(cell, row) for cell, row in done if cell.corpus != corpus]
+    _check_apart(judges, others, store)
+    made, best = FIGURES[figure.partition(".")[2]], dict[tuple[Any, ...], tuple[float, Any]]()
+    for setting in dict.fromkeys((*_setting(cell, by), getattr(cell, by)) for cell, _ in judges):
+        own = [store.read(row.key) for cell, row in judges if (*_setting(cell, by), getattr(cell, by)) == setting]
+        value = float(made(pooled(own, figure).counts.table.sum(axis=0)))
+        best[setting[:-1]] = max(best.get(setting[:-1], (-1.0, None)), (value, setting[-1]), key=lambda found: found[0])
+    return [
+        (cell, row)
+        for cell, row in others
+        if getattr(cell, by) == best.get(_setting(cell, by), (0.0, None))[1] or str(getattr(cell, by)) == against
+    ]
+
+
+def _setting(cell: Cell, by: str) -> tuple[Any, ...]:
+    """The coordinates of a cell apart from the corpus, ``by`` and `TOGETHER`."""
+    return tuple(getattr(cell, name) for name in Cell._fields if name not in ("corpus", by, *TOGETHER))
+
+
+def _check_apart(judges: Sequence[tuple[Cell, CellRow]], others: Sequence[tuple[Cell, CellRow]], store: Store) -> None:
+    """Raises `ResultError` where a document is among those of both."""
+    here, there = ({i for _, row in own for i in store.read(row.key).doc_ids} for own in (judges, others))
+    both = sorted(here & there)
+    if both:
+        raise ResultError(
+            f"{len(both)} documents would choose and be reported on, the first {both[0]!r}; give corpora whose judged "
+            "documents differ"
+        )
+
+
 def comparison_table(rows: Sequence[Compared], *, by: str) -> pa.Table:
     """The rows of `compared` as a table; ``change`` and ``p`` are null where there is no base to compare with."""
     told = [
