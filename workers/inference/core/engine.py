@@ -43,7 +43,7 @@ class Solver(NamedTuple):
     - ``certifies``: its bounds come from relaxations that `workers.certificates.writer` can write down.
     - ``bounds``: its bound can be tighter than the local optimum, which bounds every labelling anyway.
     - ``asks_solver``: some of its answers rest on CP-SAT's word.
-    - ``own_aim``: it optimises something other than the score, so its answer may score less than the Viterbi labels.
+    - ``own_aim``: its answer may score less than the Viterbi labels: it optimises something else, or ignores them.
     """
 
     solve: Engine

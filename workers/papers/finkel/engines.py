@@ -22,4 +22,5 @@ ANNEALED = Solver(
     "one annealed chain from random labels; not helped by Viterbi",
     exact=False,
     bounds=False,
+    own_aim=True,
 )
