@@ -159,6 +159,7 @@ def test_the_same_run_again_changes_nothing_at_all(corpus: Path, tmp_path: Path)
     assert {path: path.lstat().st_ctime_ns for path in out.rglob("*") if path.name != ".lock"} == before
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_after_a_kill_at_any_step_readers_see_the_old_run_or_the_new_one_and_the_same_command_finishes(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -53,7 +53,7 @@ def cutting(name: str, **options: Any) -> TextCutter:
     return load_tokenizer(TextSettings(tokenizer=name, **options))
 
 
-@each
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "spacy")) for n in HERE])
 def test_it_keeps_its_promises(name: str) -> None:
     check_tokenizer(TOKENIZERS[name])
 

@@ -45,6 +45,7 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_failures_are_rows_and_nothing_is_done_twice(world: World) -> None:
     name = sweep_file(world, "some.yaml", sizes=[5, 10_000], seeds=[0], engines={"viterbi": {}})
     given = ["sweep", "run", name, "--out", "sweeps/some", "--json"]
