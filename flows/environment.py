@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from concord.schemas.secrets import place_of
+
 RAY = {
     # Nothing calls home.
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -91,6 +93,11 @@ def home() -> Path:
 def tracking_uri(given: str | None) -> str:
     """Where runs are tracked: as is ``given``, else by ``MLFLOW_TRACKING_URI``, else in SQLite in `home`."""
     return given or os.environ.get("MLFLOW_TRACKING_URI") or f"{SQLITE}{home() / 'mlflow.db'}"
+
+
+def page_of_run(uri: str, run: str) -> str | None:
+    """Address of a run's page, without secrets, where MLflow is a server; None where it is a file."""
+    return f"{place_of(uri).rstrip('/')}/#/runs/{run}" if uri.startswith("http") else None
 
 
 def command(name: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from concord.flows.environment import tracking_uri
+from concord.flows.environment import page_of_run, tracking_uri
 from concord.flows.errors import NothingLabelledError, ShardsFailedError, TrackingError, UntrackedError
 from concord.flows.jobs import corpus_name, run_tags
 from concord.flows.progress import meter, say
@@ -236,7 +236,7 @@ class _Work(NamedTuple):
     """What this call did.
 
     ``done``, ``skipped``: shards that were labelled now, and before
-    ``tokens``: tokens that were labelled now
+    ``documents``, ``tokens``: documents and tokens that were labelled now
     ``wall``: wall-clock seconds of the labelling
     ``seconds``: seconds of the workers, by step
     ``errors``: messages of the failed shards
@@ -244,6 +244,7 @@ class _Work(NamedTuple):
 
     done: int = 0
     skipped: int = 0
+    documents: int = 0
     tokens: int = 0
     wall: float = 0.0
     seconds: Seconds = Seconds()
@@ -281,7 +282,7 @@ def _label(job: _LabelJob, done: dict[str, ShardMarker]) -> _Work:
                 bar.advance(answer.shard.rows, note=f"documents, {_share(certified, documents):.1%} certified")
         wall = time.monotonic() - started
     total = Seconds(*(sum(column) for column in zip(*parts, strict=True))) if parts else Seconds()
-    return _Work(len(parts), skipped, tokens, wall, total, tuple(sorted(errors)))
+    return _Work(len(parts), skipped, documents, tokens, wall, total, tuple(sorted(errors)))
 
 
 # What is reported
@@ -348,6 +349,7 @@ def _report(request: LabelRequest, report: ShardReport, work: _Work, run: str, *
     figures = report.constraints.values()
     return RunReport(
         documents=report.documents,
+        labelled=work.documents,
         tokens=report.tokens,
         rejected=report.rejected,
         infeasible=report.infeasible,
@@ -369,6 +371,7 @@ def _report(request: LabelRequest, report: ShardReport, work: _Work, run: str, *
         search_documents=totals(report.search_documents),
         out=request.out,
         mlflow_run=run,
+        mlflow_page=page_of_run(tracking_uri(request.context.tracking), run),
         errors=work.errors,
     )
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
@@ -59,6 +59,32 @@ class Terminal(Console):
 console = Terminal(stderr=True)
 
 
+class Follower(Protocol):
+    """Whoever is told of what people see, such as Prefect's page of the run."""
+
+    def said(self, message: str) -> None:
+        """A notice in one line."""
+        ...
+
+    def advanced(self, title: str, done: int, total: int | None, note: str) -> None:
+        """A count went up to ``done``; see `Meter`."""
+        ...
+
+
+FOLLOWERS: list[Follower] = []
+"""Who is told in this process: the last one alone, which is the innermost of flows."""
+
+
+@contextmanager
+def followed(follower: Follower) -> Iterator[None]:
+    """Tells ``follower``, too, for the length of the block."""
+    FOLLOWERS.append(follower)
+    try:
+        yield
+    finally:
+        FOLLOWERS.remove(follower)
+
+
 class Meter:
     """A count that goes up to ``total`` (None: not known); ``note`` says how it is going."""
 
@@ -76,6 +102,8 @@ class Meter:
     def advance(self, steps: int = 1, *, note: str = "") -> None:
         """``steps`` more are done."""
         self._done += steps
+        for follower in FOLLOWERS[-1:]:
+            follower.advanced(self._title, self._done, self._total, note)
         if self._progress is not None and self._task is not None:
             # Training holds the interpreter, so the bar is drawn here and not by its own thread.
             self._progress.update(self._task, advance=steps, note=note, refresh=True)
@@ -109,6 +137,8 @@ def meter(title: str, total: int | None) -> Iterator[Meter]:
 def say(message: str, *, style: str | None = None) -> None:
     """Progress or a notice in one line, on standard error; what a command was asked for goes to `show`."""
     console.print(message, soft_wrap=True, style=style)
+    for follower in FOLLOWERS[-1:]:
+        follower.said(message)
 
 
 def show(*results: RenderableType, style: str | None = None) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
+from concord.flows.environment import page_of_run, tracking_uri
 from concord.flows.errors import TrackingError
 from concord.flows.jobs import check_model_place, corpus_name, corpus_place, run_tags
 from concord.flows.progress import meter
@@ -270,6 +271,7 @@ def _report(
         out=request.out,
         model_digest=manifest.digest,
         mlflow_run=run.id,
+        mlflow_page=page_of_run(tracking_uri(request.context.tracking), run.id),
         registered=None if registered is None else f"models:/{registered.name}@{registered.alias}",
     )
 

@@ -283,6 +283,60 @@ TELLING_SECONDS = 10.0
 """Least total time of workers, in seconds, for which their speed is reported; below it, loading dominates."""
 
 
+class Movement(Figures):
+    """A figure of documents tonight against the last night, see `flows.nights.drift`.
+
+    ``figure``: its name, such as ``unknown words``
+    ``of``: ``texts`` (documents that are new, against the others) or ``answers`` (other answers to the same documents)
+    ``before``, ``after``: what it was, and is
+    ``p_value``: how often chance alone would move some figure of the night as far as this one; adjusted for all figures
+    ``breach``: is it beyond the threshold?
+    """
+
+    figure: str
+    of: Literal["texts", "answers"]
+    before: float
+    after: float
+    p_value: float
+    breach: bool
+
+    @property
+    def told(self) -> str:
+        """In a few words."""
+        return f"{self.figure} ({self.of}) {self.before:.4g} → {self.after:.4g}"
+
+
+class ChangedDocument(Figures):
+    """A document with another answer than last night; ``spans`` that only one of the two answers has."""
+
+    doc_id: str
+    spans: int
+
+
+class Drift(Figures):
+    """What is different from the last night of an output folder, in documents.
+
+    ``against``: number of that night
+    ``new``, ``gone``: documents, by id and text, that only one of the two nights has
+    ``changed``: documents that both have, with another answer
+    ``most_changed``: the ones among these with the most changes
+    ``sampled``: were documents drawn by their ids, and the counts estimated from them?
+    """
+
+    against: int
+    new: int
+    gone: int
+    changed: int
+    sampled: bool = False
+    movements: tuple[Movement, ...] = ()
+    most_changed: tuple[ChangedDocument, ...] = ()
+
+    @property
+    def breaches(self) -> tuple[Movement, ...]:
+        """Movements beyond their threshold."""
+        return tuple(movement for movement in self.movements if movement.breach)
+
+
 class RunReport(Figures):
     """What ``concord reprocess --json`` prints. ``certified`` is a share; ``max_gap`` in nats, null without a bound.
 
@@ -294,9 +348,12 @@ class RunReport(Figures):
     ``seconds`` is wall-clock time from start to end; ``tokens_per_second`` counts the shards done
     now (0 where all were skipped) over the time the workers were there, their start included; ``worker_seconds`` are
     those that they were at their shards, all workers together, and ``worker_speed`` tokens of one of these.
+    ``labelled`` documents were labelled now. ``drift`` is null where no night came before, or nothing is published.
+    ``mlflow_page`` is the address of the run's page, where MLflow is a server.
     """
 
     documents: int
+    labelled: int
     tokens: int
     rejected: int
     infeasible: int
@@ -318,7 +375,14 @@ class RunReport(Figures):
     search_documents: dict[str, int]
     out: str
     mlflow_run: str
+    mlflow_page: str | None = None
+    drift: Drift | None = None
     errors: tuple[str, ...] = ()
+
+    @property
+    def skipped(self) -> int:
+        """Documents that were labelled before."""
+        return self.documents - self.labelled
 
     @property
     def pace(self) -> str:
@@ -395,4 +459,5 @@ class TrainReport(Figures):
     out: str
     model_digest: str
     mlflow_run: str
+    mlflow_page: str | None = None
     registered: str | None

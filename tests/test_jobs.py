@@ -12,6 +12,7 @@ from concord.flows.jobs import corpus_name, corpus_place, folder_place
 from concord.schemas.run import RunReport
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.settings import IngestSettings
+from tests.support.made_reports import run_report
 
 
 def test_paths_become_absolute_and_uris_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -30,9 +31,7 @@ def test_output_needs_a_folder(out: str) -> None:
 
 
 def report_of(errors: tuple[str, ...]) -> RunReport:
-    figures = {name: 0 for name, field in RunReport.model_fields.items() if field.is_required()}
-    given = figures | {"search_errors": {}, "search_documents": {}, "out": "out", "mlflow_run": "run"}
-    return RunReport.model_validate(given | {"shards_done": 2, "shards_failed": len(errors), "errors": errors})
+    return run_report(shards_done=2, shards_failed=len(errors), errors=errors)
 
 
 def test_failed_shards_are_counted_and_named_but_not_without_end() -> None:

@@ -9,24 +9,30 @@ import copy
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from inspect import signature
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
 
 import httpx
 import prefect.settings
 from prefect import Flow
-from prefect.exceptions import TerminationSignal
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
+from prefect.exceptions import PrefectHTTPStatusError, TerminationSignal
 from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.runtime import flow_run
 from prefect.settings import temporary_settings
+from prefect.states import Cancelled
 
 from concord.flows.environment import PREFECT
 from concord.flows.errors import PrefectError, UnwatchedError
+from concord.flows.patience import within
 from concord.flows.prefect.api import check_api, of_api
+from concord.flows.prefect.shown import shown
 from concord.flows.progress import say
 from concord.schemas.secrets import redact
 
@@ -39,11 +45,21 @@ OURS = ("PREFECT_API_REQUEST_TIMEOUT", "PREFECT_CLIENT_MAX_RETRIES")
 LOGGERS = ("", "prefect", "prefect.flow_runs", "prefect.task_runs")
 """Whose handlers write to a terminal or into a notebook."""
 
+CANCEL_SECONDS = 5.0
+"""How long Prefect may take to be told of an interruption: somebody waits for the end."""
+
+INTERRUPTED = "interrupted; the same command again does what is left"
+"""What Prefect shows of a run that a signal has ended."""
+
 
 @dataclass
 class _Ending:
-    """How a flow's function ended, if it did: with the one answer, or with an error and where it came from."""
+    """How a flow's function ended, if it did: with the one answer, or with an error and where it came from.
 
+    ``run``: Prefect's id of the flow run
+    """
+
+    run: str | None = None
     answers: list[Any] = field(default_factory=list)
     error: BaseException | None = None
     trace: TracebackType | None = None
@@ -78,6 +94,9 @@ class PrivateFlow(Flow[P, R]):
                     raise
                 # Without the sixty lines of Prefect's engine around it.
                 raise error.with_traceback(ending.trace) from error.__cause__
+            except BaseException:
+                _say_cancelled(ending)
+                raise
         return _unwatched(ending, reason)
 
     def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -99,6 +118,16 @@ def _unwatched(ending: _Ending, reason: str) -> Any:
     raise ending.error.with_traceback(ending.trace)
 
 
+def _say_cancelled(ending: _Ending) -> None:
+    """Ends a run that a signal has ended as cancelled; Prefect takes it for one that has crashed."""
+    if ending.run is None:
+        return
+    state: State[Any] = Cancelled(message=INTERRUPTED)
+    change = get_client(sync_client=True).set_flow_run_state
+    with suppress(TimeoutError, httpx.HTTPError, PrefectHTTPStatusError):
+        within(CANCEL_SECONDS, partial(change, UUID(ending.run), state, force=True))
+
+
 def private_flow(name: str, run_name: str, run: Callable[P, R]) -> PrivateFlow[P, R]:
     """A function as a `PrivateFlow`; ``run_name`` is a template over its parameters."""
 
@@ -107,7 +136,7 @@ def private_flow(name: str, run_name: str, run: Callable[P, R]) -> PrivateFlow[P
 
     # Prefect would look the names of annotations up where the wrapper around the function was written.
     vars(run)["__signature__"] = signature(run, eval_str=True)
-    return PrivateFlow(run, name=name, flow_run_name=called, persist_result=False)
+    return PrivateFlow(shown(run), name=name, flow_run_name=called, persist_result=False)
 
 
 @contextmanager
@@ -133,12 +162,13 @@ def _noting(run: Callable[P, R], ending: _Ending) -> Callable[P, R]:
 
     @wraps(run)
     def noted(*args: P.args, **kwargs: P.kwargs) -> R:
+        ending.run = flow_run.get_id()
         try:
             answer = run(*args, **kwargs)
         except BaseException as error:
             ending.error, ending.trace = error, error.__traceback__
             raise
-        ending.answers.append(answer)
+        ending.answers.append(answer.data if isinstance(answer, State) else answer)
         return answer
 
     return noted

@@ -42,6 +42,10 @@ def test_the_same_command_again_skips_everything(world: World, reference: Any) -
     assert again["documents"] == reference["documents"]
     assert again["violations"] == reference["violations"]
     assert world.content("reference") == before
+    (run,) = (
+        run for run in flow_runs(world) if "nothing new" in run["tags"] and run["parameters"]["out"] == "reference"
+    )
+    assert run["state"]["message"] == "nothing new: 0 of 48 documents"
 
 
 def test_a_run_that_cannot_reach_ray_takes_nothing_away(world: World, reference: Any) -> None:
@@ -55,6 +59,9 @@ def test_a_run_that_cannot_reach_ray_takes_nothing_away(world: World, reference:
 def test_kills_lose_nothing(world: World, reference: Any) -> None:
     """A worker killed, SIGTERM, the driver killed, the same command to the end: the same bytes."""
     labelled_through_kills(world, "killed", reference["shards_done"])
+    states = sorted(run["state_name"] for run in runs_into(world, "killed"))
+    # What SIGKILL ends tells nobody.
+    assert states == ["Cancelled", "Completed", "Running"]
     assert world.content("killed") == world.content("reference")
 
 
@@ -94,10 +101,37 @@ def flow_runs(world: World) -> list[Any]:
     return runs
 
 
+def runs_into(world: World, out: str) -> list[Any]:
+    """The runs of the flow into a folder."""
+    return [run for run in flow_runs(world) if run["parameters"]["out"] == out]
+
+
 def test_prefect_has_the_flow_run(world: World, reference: Any) -> None:
     assert reference["documents"] == 48
     names = {run["name"] for run in flow_runs(world) if run["state_type"] == "COMPLETED"}
     assert "test with model" in names
+
+
+def asked(world: World, kind: str, flow_run: str) -> list[Any]:
+    """Artifacts or logs of a flow run."""
+    query = json.dumps({kind: {"flow_run_id": {"any_": [flow_run]}}}).encode()
+    request = urllib.request.Request(f"{world.prefect}/{kind}/filter", query, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        found: list[Any] = json.load(answer)
+    return found
+
+
+def test_prefect_shows_what_a_night_came_to(world: World, reference: Any) -> None:
+    """Message of the state, tags, a page in Markdown, progress, and log lines with counts."""
+    (run,) = (run for run in runs_into(world, "reference") if "labelled" in run["tags"])
+    assert run["state"]["message"].startswith("labelled 48 of 48 documents; ")
+    assert run["tags"] == ["concord", "labelled"]
+    artifacts = {artifact["key"]: artifact for artifact in asked(world, "artifacts", run["id"]) if artifact["key"]}
+    assert "| done | labelled now | 48 |" in artifacts["reprocess-reference"]["data"]
+    assert reference["mlflow_run"] in artifacts["reprocess-reference"]["data"]
+    assert artifacts["reprocess-labelling"]["data"] == 100
+    said = [line["message"] for line in asked(world, "logs", run["id"])]
+    assert any(line.startswith("labelling: 48 of 48 documents") for line in said), said
 
 
 def test_evaluate_agrees_with_the_run(world: World, reference: Any) -> None:

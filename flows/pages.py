@@ -1,0 +1,180 @@
+"""What an operator is shown of a run that has ended: a line, tags, and a page in Markdown, all without secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import singledispatch
+from pathlib import Path
+from typing import NamedTuple
+
+from concord.schemas.codl import CodlReport
+from concord.schemas.run import Drift, RunReport, TrainReport
+from concord.schemas.secrets import redact
+from concord.schemas.visible import visible
+
+MOST_ERRORS = 20
+"""Reasons of failed shards on a page."""
+
+
+class Page(NamedTuple):
+    """The line and the page of a run that has ended.
+
+    ``name``: what the run is about, the same every night
+    ``headline``: one line
+    ``markdown``: the page
+    ``tags``: what runs are looked for by
+    """
+
+    name: str
+    headline: str
+    markdown: str
+    tags: tuple[str, ...] = ()
+
+
+@singledispatch
+def page_of(_report: object) -> Page | None:
+    """The page of a report; None for what has none."""
+    return None
+
+
+@page_of.register
+def _(report: RunReport) -> Page:
+    name = Path(report.out).name
+    return _page(
+        name,
+        headline(report),
+        [
+            table(("what", "", "documents"), _counts(report)),
+            *_drift_parts(report.drift),
+            *_listed("Failed", [cell(error) for error in report.errors[:MOST_ERRORS]]),
+            *_listed("Look at", _places(report.out, report.mlflow_run, report.mlflow_page)),
+        ],
+        tags=tuple(_tags(report)),
+    )
+
+
+@page_of.register
+def _(report: TrainReport) -> Page:
+    tuned = report.consistency
+    counted = ("documents", "tokens")
+    rows = [
+        ("documents learned from", f"{report.documents:,}"),
+        ("tokens", f"{report.tokens:,}"),
+        ("rejected documents", f"{report.rejected:,}"),
+        ("labels", f"{report.labels:,}"),
+        *((name, f"{value:,.6g}") for name, value in report.figures.items() if name not in counted),
+    ]
+    if tuned is not None:
+        rows.append(("F1 on documents held out", f"{tuned.f1_without:.2%} → {tuned.f1:.2%} with label consistency"))
+    registered = f", registered as {report.registered}" if report.registered else ""
+    return _page(
+        Path(report.out).name,
+        f"trained on {report.documents:,} documents by {report.trainer}{registered}",
+        [
+            table(("model", "value"), rows),
+            *_listed("Look at", _places(report.out, report.mlflow_run, report.mlflow_page)),
+        ],
+    )
+
+
+@page_of.register
+def _(report: CodlReport) -> Page:
+    told = f"{len(report.cycles)} cycles over {report.pool:,} documents{'' if report.settled else ', not settled'}"
+    return _page(Path(report.out).name, told, _listed("Look at", _places(report.out, report.mlflow_run, None)))
+
+
+def headline(report: RunReport) -> str:
+    """What a run came to, in a line."""
+    if report.shards_failed:
+        return f"{report.shards_failed:,} shards failed; {report.labelled:,} documents labelled, nothing published"
+    if not report.shards_done:
+        return f"nothing new: 0 of {report.documents:,} documents"
+    parts = [f"labelled {report.labelled:,} of {report.documents:,} documents"]
+    if report.drift is not None:
+        parts.append(f"{report.drift.new:,} new, {report.drift.changed:,} with another answer")
+    parts.append(f"{report.certified:.1%} certified")
+    if report.rejected:
+        parts.append(f"{report.rejected:,} rejected")
+    if report.drift is not None and report.drift.breaches:
+        parts.append(f"DRIFT: {', '.join(movement.told for movement in report.drift.breaches)}")
+    return "; ".join(parts)
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(map(cell, line))} |" for line in lines)
+
+
+def cell(text: str) -> str:
+    """A text without secrets that is no markup: it may come from a corpus or a file."""
+    plain = " ".join(visible(redact(text)).split())
+    return "".join(f"\\{letter}" if letter in "\\`*_[]<>|#" else letter for letter in plain)
+
+
+def _page(name: str, told: str, parts: Sequence[str], *, tags: tuple[str, ...] = ()) -> Page:
+    markdown = "\n\n".join([f"# {cell(name)}: {cell(told)}", *parts])
+    return Page(redact(name), redact(told), f"{markdown}\n", tags)
+
+
+def _counts(report: RunReport) -> list[tuple[str, str, str]]:
+    change = "by the model alone → now"
+    return [
+        *_against(report.drift, report.documents),
+        ("done", "labelled now", f"{report.labelled:,}"),
+        ("skipped", "labelled before, nothing has changed", f"{report.skipped:,}"),
+        ("rejected", "cannot be read or labelled; see _rejects", f"{report.rejected:,}"),
+        ("failed", "shards; tried again by the next run", f"{report.shards_failed:,}"),
+        ("certified", "nothing scores higher, by proof", f"{report.certified:.2%}"),
+        ("infeasible", "no answer keeps the hard constraints", f"{report.infeasible:,}"),
+        ("violations", change, f"{report.violations_before:,.0f} → {report.violations:,.0f}"),
+        ("penalty in nats", change, f"{report.penalty_before:,.1f} → {report.penalty:,.1f}"),
+    ]
+
+
+def _against(drift: Drift | None, documents: int) -> list[tuple[str, str, str]]:
+    if drift is None:
+        return [("documents", "in all; no other night to compare with", f"{documents:,}")]
+    return [
+        ("new", "in id or text, since the last night", f"{drift.new:,}"),
+        ("gone", "since the last night", f"{drift.gone:,}"),
+        ("changed", "have another answer than the last night", f"{drift.changed:,}"),
+    ]
+
+
+def _drift_parts(drift: Drift | None) -> list[str]:
+    if drift is None:
+        return []
+    parts = []
+    if drift.movements:
+        rows = [
+            (m.figure, m.of, f"{m.before:.4g}", f"{m.after:.4g}", f"{m.p_value:.2g}", "beyond" if m.breach else "")
+            for m in drift.movements
+        ]
+        parts += ["## Against the last night", table(("figure", "of", "last", "now", "p", "threshold"), rows)]
+    if drift.most_changed:
+        rows_changed = [(document.doc_id, f"{document.spans:,}") for document in drift.most_changed]
+        parts += ["## Answers that changed most", table(("document", "spans"), rows_changed)]
+    return parts
+
+
+def _listed(title: str, lines: Sequence[str]) -> list[str]:
+    return [f"## {title}", "\n".join(f"- {line}" for line in lines)] if lines else []
+
+
+def _places(out: str, run: str, page: str | None) -> list[str]:
+    mlflow = f"[MLflow run {run}]({page})" if page else f"MLflow run {cell(run)}"
+    return [f"output in {cell(out)}", mlflow]
+
+
+def _tags(report: RunReport) -> Iterable[str]:
+    if report.shards_failed:
+        yield "failed shards"
+    elif not report.shards_done:
+        yield "nothing new"
+    else:
+        yield "labelled"
+    if report.rejected:
+        yield "rejects"
+    if report.drift is not None and report.drift.breaches:
+        yield "drift"

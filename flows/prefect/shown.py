@@ -1,0 +1,141 @@
+"""What Prefect shows of a flow run of ours: log lines, progress, a page in Markdown, tags, the state's message."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import re
+import time
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, ParamSpec
+from uuid import UUID
+
+import httpx
+from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
+from prefect.client.orchestration import get_client
+from prefect.context import FlowRunContext
+from prefect.events import emit_event
+from prefect.exceptions import PrefectHTTPStatusError
+from prefect.logging import get_run_logger
+from prefect.states import Completed
+
+from concord.flows.errors import ReportingError
+from concord.flows.pages import Page, page_of
+from concord.flows.patience import within
+from concord.flows.progress import LINE_SECONDS, followed
+from concord.schemas.run import RunReport
+from concord.schemas.secrets import place_of, redact
+
+P = ParamSpec("P")
+
+SHOWN_SECONDS = 10.0
+"""How long Prefect may take for what it only shows."""
+
+DRIFT_EVENT = "concord.drift"
+"""Name of the event that a breach of a threshold emits."""
+
+
+def shown(run: Callable[P, Any]) -> Callable[P, Any]:
+    """The function; inside of a flow run of Prefect's its notices, its progress and its report are shown there.
+
+    What has a headline ends as a state with that for its message. Prefect that does not answer ends nothing.
+    """
+
+    @wraps(run)
+    def called(*args: P.args, **kwargs: P.kwargs) -> Any:
+        context = FlowRunContext.get()
+        if context is None or context.flow_run is None:
+            return run(*args, **kwargs)
+        pages = _Pages(context)
+        with followed(pages):
+            try:
+                answer = run(*args, **kwargs)
+            except ReportingError as error:
+                pages.ended(error.report)
+                raise
+        page = pages.ended(answer)
+        return answer if page is None else Completed(message=page.headline, data=answer)
+
+    return called
+
+
+class _Pages:
+    """The pages of the flow run that goes on. Once Prefect has not answered it is told no more."""
+
+    def __init__(self, context: FlowRunContext) -> None:
+        assert context.flow_run is not None
+        self._run, self._flow = context.flow_run, context.flow_run.name
+        self._key = _slug("" if context.flow is None else context.flow.name)
+        self._logger = get_run_logger()
+        self._lost = False
+        self._bars: dict[str, UUID] = {}
+        self._told: dict[str, float] = {}
+        # Of the flow, whatever is said of everything else: the lines are few.
+        logging.getLogger("prefect.flow_runs").setLevel(logging.INFO)
+
+    def said(self, message: str) -> None:
+        """See `concord.flows.progress.Follower`."""
+        self._logger.info(redact(message))
+
+    def advanced(self, title: str, done: int, total: int | None, note: str) -> None:
+        """See `concord.flows.progress.Follower`: a line, and a bar where the end is known, every `LINE_SECONDS`."""
+        now = time.monotonic()
+        last = self._told.get(title)
+        if done != total and last is not None and now - last < LINE_SECONDS:
+            return
+        self._told[title] = now
+        goal = "" if total is None else f" of {total:,}"
+        line = redact(f"{title}: {done:,}{goal} {note}".rstrip())
+        self._logger.info(line)
+        if not total:
+            return
+        share = min(100.0 * done / total, 100.0)
+        if title in self._bars:
+            self._ask(partial(update_progress_artifact, self._bars[title], share, line))
+            return
+        made = self._ask(partial(create_progress_artifact, share, f"{self._key}-{_slug(title)}", line))
+        if made is not None:
+            self._bars[title] = made
+
+    def ended(self, report: object) -> Page | None:
+        """Shows the page of a report, if it has one."""
+        page = page_of(report)
+        if page is None:
+            return None
+        self._logger.info(page.headline)
+        key = f"{self._key}-{_slug(page.name)}"
+        self._ask(partial(create_markdown_artifact, page.markdown, key, page.headline))
+        tags = sorted({*self._run.tags, "concord", *page.tags})
+        self._ask(partial(get_client(sync_client=True).update_flow_run, self._run.id, tags=tags))
+        if isinstance(report, RunReport) and report.drift is not None and report.drift.breaches:
+            self._ask(partial(_emit, report, page))
+        return page
+
+    def _ask(self, call: Callable[[], Any]) -> Any:
+        """What Prefect answers; None where it does not."""
+        if self._lost:
+            return None
+        try:
+            return within(SHOWN_SECONDS, partial(contextvars.copy_context().run, call))
+        except (TimeoutError, httpx.HTTPError, PrefectHTTPStatusError):
+            self._lost = True
+            return None
+
+
+def _emit(report: RunReport, page: Page) -> None:
+    assert report.drift is not None
+    emit_event(
+        DRIFT_EVENT,
+        resource={"prefect.resource.id": f"concord.output.{_slug(page.name)}", "prefect.resource.name": page.name},
+        payload={
+            "out": place_of(report.out),
+            "headline": page.headline,
+            "movements": [movement.model_dump(mode="json") for movement in report.drift.breaches],
+        },
+    )
+
+
+def _slug(text: str) -> str:
+    """The text as a key of Prefect's: lower case letters, digits and dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "concord"
