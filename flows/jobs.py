@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 import re
+import shutil
+import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -69,10 +74,36 @@ def check_model_place(out: Path) -> None:
 
 
 def run_tags(**tags: str) -> dict[str, str]:
-    """The tags of a tracked run, with Prefect's id of the flow run where there is one."""
+    """The tags of a tracked run: who asked, by which commit, and Prefect's id of the flow run where there is one."""
+    found = tags | {"mlflow.user": user(), "mlflow.source.name": f"concord {tags['job']}", "host": socket.gethostname()}
+    if head := commit():
+        found["mlflow.source.git.commit"] = head
+    if flow := flow_run_id():
+        found["prefect.flow_run"] = flow
+    return found
+
+
+def flow_run_id() -> str | None:
+    """Prefect's id of the flow run that this is, if it is one."""
     if "prefect" not in sys.modules:
-        return tags
+        return None
     from prefect.runtime import flow_run
 
     found = flow_run.get_id()
-    return tags | ({"prefect.flow_run": str(found)} if found else {})
+    return str(found) if found else None
+
+
+def user() -> str:
+    """Who runs this; the number where the system knows no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def commit() -> str | None:
+    """The commit of the current folder, where rules and settings are kept; None where git knows none."""
+    if shutil.which("git") is None:
+        return None
+    asked = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)  # noqa: S607
+    return asked.stdout.strip() or None if asked.returncode == 0 else None

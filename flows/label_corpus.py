@@ -57,6 +57,7 @@ from concord.workers.evaluation.measures import MEASURES
 from concord.workers.evaluation.measures import figures as measure_figures
 from concord.workers.evaluation.named_counts import MatchCounts
 from concord.workers.learning.weights.known_weights import known_weights
+from concord.workers.models.folder import file_digest
 from concord.workers.models.model import score_column
 
 if TYPE_CHECKING:
@@ -147,13 +148,14 @@ class _LabelJob(NamedTuple):
 
 def _label_tracked(job: _LabelJob, done: dict[str, ShardMarker], started: float) -> RunReport:
     """Labels what is not done, and tells MLflow."""
+    from concord.flows.nights.files import keep_files
     from concord.flows.tracking.tracking import Outcome, Tracking
     from concord.flows.tracking.untracked import catch_up
 
     request, out = job.request, Path(job.request.out)
     tracking = Tracking(request.context.tracking)
     catch_up(tracking, out)
-    with tracking.run(_run_name(request), tags=run_tags(job="reprocess", predictions=request.out)) as run:
+    with tracking.run(_run_name(job), tags=run_tags(job="reprocess", predictions=request.out)) as run:
         run.params(_params(job))
         run.dataset(name=request.corpus, digest=dataset_digest(job.shards), source=request.corpus, context="reprocess")
         work = _label(job, done)
@@ -162,6 +164,7 @@ def _label_tracked(job: _LabelJob, done: dict[str, ShardMarker], started: float)
         answer = _report(request, report, work, run.id, seconds=time.monotonic() - started)
         failure = _failure(answer, job.shards, done)
         failures = work.errors or ((str(failure),) if failure else ())
+        keep_files(run, answer, report)
         figures = metrics_of(report) | _speed(work) | weights_of(job.constraints)
         _conclude(answer, run, Outcome.now(figures, failures=failures), tracking, failure)
         keep_tracked(out, run.id, uri=tracking_uri(request.context.tracking), digest=job.digest)
@@ -381,8 +384,10 @@ def _params(job: _LabelJob) -> dict[str, object]:
     return {
         "corpus": request.corpus,
         "model": request.model,
+        "model_version": job.opened.version,
         "model_digest": job.opened.model.digest,
         "constraints": ", ".join(request.constraints) or None,
+        **{f"constraints.{corpus_name(name)}": file_digest(Path(name).expanduser()) for name in request.constraints},
         "constraints_digest": key.constraints,
         "code_digest": key.code,
         "engine": settings.engine,
@@ -394,8 +399,15 @@ def _params(job: _LabelJob) -> dict[str, object]:
     }
 
 
-def _run_name(request: LabelRequest) -> str:
-    return f"{corpus_name(request.corpus)} · {request.settings.engine}"
+def _run_name(job: _LabelJob) -> str:
+    """Corpus, engine, model with its version, and files of constraints with a digest: what tells runs apart."""
+    request = job.request
+    parts = [corpus_name(request.corpus), request.settings.engine, job.opened.version or corpus_name(request.model)]
+    if request.constraints:
+        parts.append(f"{', '.join(map(corpus_name, request.constraints))} {job.constraints.digest[:8]}")
+    if not request.consistency:
+        parts.append("no consistency")
+    return " · ".join(parts)
 
 
 def _share(part: int, whole: int) -> float:

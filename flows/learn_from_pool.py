@@ -27,7 +27,7 @@ from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.published import published
 from concord.flows.runfolder.runfolder import LOCK, dataset_digest, locked
 from concord.flows.sources import read_documents
-from concord.flows.tracking.tracking import MODEL_FOLDER, PARENT, Outcome, Run, Tracking
+from concord.flows.tracking.tracking import PARENT, Outcome, Run, Tracking
 from concord.schemas.codl import CodlReport, CodlSettings, Cycle, GammaTrial
 from concord.schemas.columns import DOC_ID, LABELS, N_BEST, PREDICTIONS
 from concord.schemas.document import Batch, Document
@@ -46,6 +46,7 @@ from concord.workers.labelling.output import remove
 from concord.workers.learning.little_gold.codl import Ranked, Weights, changed, ways_of
 from concord.workers.learning.little_gold.codl_learners import Learner, LearningWay, learner_of
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
+from concord.workers.models.loaders import load_model
 from concord.workers.storage.files import TEMPORARY, make_folder, staged, write_whole
 
 SCORE = "score"
@@ -109,7 +110,8 @@ def learn(request: LearnRequest) -> CodlReport:
             for done in job.cycles():
                 cycles.append(done)
                 say(_line(done))
-            run.folder(job.folder(cycles[-1].number) / MODEL, MODEL_FOLDER)
+            learned = job.folder(cycles[-1].number) / MODEL
+            run.model(learned, load_model(learned).columns)
             run.end(Outcome.now(_figures(cycles[-1]) | _tried(job.trials) | {"cycles": len(cycles) - 1}))
             return CodlReport(
                 documents=job.learner.seen.documents,

@@ -27,10 +27,11 @@ from concord.workers.models.saved_consistency import saved_consistency
 
 
 class OpenModel(NamedTuple):
-    """A model ready for use, and the folder it was read from."""
+    """A model ready for use, the folder it was read from, and its version, where it is one of the registry."""
 
     model: Model
     folder: Path
+    version: str | None = None
 
 
 def open_model(reference: str, context: RunContext = HERE) -> OpenModel:
@@ -40,11 +41,11 @@ def open_model(reference: str, context: RunContext = HERE) -> OpenModel:
     """
     if not reference.startswith(REGISTRY):
         folder = Path(reference).expanduser()
-    else:
-        from concord.flows.tracking.tracking import Tracking
+        return OpenModel(load_model(folder), folder)
+    from concord.flows.tracking.tracking import Tracking
 
-        folder = Tracking(context.tracking).fetch(reference)
-    return OpenModel(load_model(folder), folder)
+    found = Tracking(context.tracking).fetch(reference)
+    return OpenModel(load_model(found.folder), found.folder, f"{found.name} v{found.version}")
 
 
 def cutting(opened: OpenModel, text: TextSettings) -> TextSettings:

@@ -20,7 +20,6 @@ from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.runfolder import LOCK, dataset_digest, locked
 from concord.flows.sources import read_documents
 from concord.flows.tracking.tracking import (
-    MODEL_FOLDER,
     PARENT,
     PENALTIES_FILE,
     Outcome,
@@ -131,7 +130,8 @@ def _train(request: TrainRequest, out: Path) -> TrainReport:
         tuned = _tune(request, documents) if request.consistency else None
         figures = {} if tuned is None else tuned.figures
         with staged(out) as folder:
-            _fit(documents, request, folder, "training")
+            losses: dict[int, float] = {}
+            columns = _fit(documents, request, folder, "training", losses).columns
             manifest = parse_manifest(folder / MANIFEST)
             metrics = manifest.figures | {"rejected": rejected} | figures
             extras = {} if tuned is None else {EXTRA: consistency_extra(tuned.consistency)}
@@ -141,7 +141,9 @@ def _train(request: TrainRequest, out: Path) -> TrainReport:
         try:
             run.params({"model_kind": manifest.kind, "learning": request.settings.learning})
             _log_penalties(run, request, out, tuned)
-            registered = _register(tracking, run, out, request)
+            run.curve("training/loss", losses)
+            run.model(out, columns)
+            registered = _register(tracking, run, request)
             run.end(Outcome.now(metrics | {"seconds": time.monotonic() - started}))
         except TrackingError as error:
             raise TrackingError(f"the model is in {out}, but {error}") from None
@@ -196,13 +198,18 @@ def _tune(request: TrainRequest, documents: Sequence[Document]) -> Tuned:
             raise TrainingError(f"{request.corpus}: a label is too rare to hold documents out: {error}") from error
 
 
-def _fit(documents: Sequence[Document], request: TrainRequest, out: Path, title: str) -> Model:
+def _fit(
+    documents: Sequence[Document], request: TrainRequest, out: Path, title: str, losses: dict[int, float] | None = None
+) -> Model:
+    """Trains; the loss (nats) of each iteration, where there is one, is added to ``losses``."""
     with meter(title, None) as bar:
         done = 0
 
         def show(iteration: Iteration) -> None:
             nonlocal done
             bar.expect(iteration.total)
+            if losses is not None and iteration.loss is not None:
+                losses[iteration.number] = iteration.loss
             loss = "" if iteration.loss is None else f", loss {iteration.loss:,.0f}"
             bar.advance(iteration.number - done, note=f"iterations{loss}")
             done = iteration.number
@@ -239,8 +246,7 @@ def _log_penalties(run: Run, request: TrainRequest, out: Path, tuned: Tuned | No
         run.text(known_weights_text(sets), PENALTIES_FILE)
 
 
-def _register(tracking: Tracking, run: Run, out: Path, request: TrainRequest) -> Registered | None:
-    run.folder(out, MODEL_FOLDER)
+def _register(tracking: Tracking, run: Run, request: TrainRequest) -> Registered | None:
     if request.register_as is None:
         return None
     return tracking.register(run, request.register_as, alias=request.alias)

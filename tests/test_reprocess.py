@@ -59,7 +59,7 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
     """Has runs stay in this process; what MLflow would be told of their ends."""
     told: list[Outcome] = []
 
-    opened = SimpleNamespace(model=HashModel())
+    opened = SimpleNamespace(model=HashModel(), version=None)
     monkeypatch.setattr(concord.flows.tracking.tracking, "Tracking", untracked(told))
     monkeypatch.setattr(concord.flows.label_corpus, "open_model", lambda *_: opened)
     monkeypatch.setattr(concord.flows.label_corpus, "open_constraints", lambda *_, **__: CONSTRAINTS)

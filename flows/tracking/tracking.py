@@ -7,8 +7,9 @@ import json
 import logging
 import os
 import re
+import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -28,11 +29,14 @@ from concord.schemas.errors import InputError
 from concord.schemas.run import ALIAS, Figures
 from concord.schemas.secrets import place_of, redact
 from concord.workers.models.folder import ModelError
+from concord.workers.storage.scratch import scratch_folder
 
 T = TypeVar("T")
 
 EXPERIMENT = "concord"
 MODEL_FOLDER = "model"
+MLMODEL, PACKAGED = "MLmodel", "artifacts/model"
+"""File by which MLflow knows a model of its own kind, and where our folder is in it."""
 PENALTIES_FILE = "penalties.json"
 """Artifact: what each constraint costs, with the interval of what was counted."""
 PARENT = "mlflow.parentRunId"
@@ -40,8 +44,8 @@ PARENT = "mlflow.parentRunId"
 FAILURES = "failures"
 """Tag of a run that failed: its reasons, a line each."""
 
-PARAM_LETTERS, TAG_LETTERS = 6000, 5000
-"""What MLflow keeps of a text, less than it refuses."""
+PARAM_LETTERS, TAG_LETTERS, NAME_LETTERS = 6000, 5000, 250
+"""What MLflow keeps of a text, and of a name, less than it refuses."""
 
 UNKNOWN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 """How MLflow says that there is no such model, alias or version."""
@@ -49,8 +53,11 @@ UNKNOWN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 MOST_SHOWN = 20
 """Models that are named where another one is not there."""
 
-_BATCH = 100
-"""`log_batch` takes at most 100 parameters and 1,000 metrics a call."""
+KEPT_COPIES = 3
+"""Versions of a registered model whose copies a machine keeps; older ones are fetched again when they are needed."""
+
+_BATCH, _METRICS = 100, 1000
+"""`log_batch` takes at most so many parameters, and metrics, a call."""
 
 
 TRACKER_SECONDS = 30.0
@@ -94,6 +101,14 @@ class Registered(NamedTuple):
     alias: str
 
 
+class Fetched(NamedTuple):
+    """A version of a model in the registry, and our folder in its copy on this machine."""
+
+    name: str
+    version: str
+    folder: Path
+
+
 class Run:
     """An open MLflow run. Every method raises `TrackingError` where MLflow does not answer in `TRACKER_SECONDS`."""
 
@@ -119,9 +134,28 @@ class Run:
         inputs = [DatasetInput(entry, [InputTag("mlflow.data.context", context)])]
         self._tracking.ask(lambda client: client.log_inputs(self.id, datasets=inputs))
 
-    def folder(self, path: Path, name: str) -> None:
-        """Uploads a folder as artifacts."""
-        self._tracking.ask(lambda client: client.log_artifacts(self.id, str(path), name), seconds=COPY_SECONDS)
+    def folder(self, path: Path, name: str | None = None, *, seconds: float = COPY_SECONDS) -> None:
+        """Uploads a folder as artifacts, under that name, or the files in it by their own."""
+        self._tracking.ask(lambda client: client.log_artifacts(self.id, str(path), name), seconds=seconds)
+
+    def model(self, folder: Path, columns: Sequence[str]) -> None:
+        """Uploads a model folder, which reads these token columns, as MLflow's own kind of model."""
+        with scratch_folder() as scratch, applied(MLFLOW):
+            from concord.flows.tracking.packaging import package
+
+            package(folder, columns, scratch / MODEL_FOLDER)
+            self.folder(scratch / MODEL_FOLDER, MODEL_FOLDER)
+
+    def curve(self, name: str, values: Mapping[int, float]) -> None:
+        """Logs a figure by step, such as the loss of each iteration."""
+        now = int(time.time() * 1000)
+        items = [Metric(name, value, now, step) for step, value in sorted(values.items())]
+
+        def send(client: MlflowClient) -> None:
+            for start in range(0, len(items), _METRICS):
+                client.log_batch(self.id, metrics=items[start : start + _METRICS])
+
+        self._tracking.ask(send)
 
     def file(self, path: Path) -> None:
         """Uploads a file as an artifact."""
@@ -224,8 +258,8 @@ class Tracking:
 
         return self.ask(send)
 
-    def fetch(self, reference: str) -> Path:
-        """The folder of a model in the registry: ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``.
+    def fetch(self, reference: str) -> Fetched:
+        """A model of the registry by ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``.
 
         Downloaded once a version. Raises `ModelError` for one that is not there, and `TrackingError`.
         """
@@ -233,7 +267,7 @@ class Tracking:
         store = hashlib.sha256(place_of(self.uri).encode()).hexdigest()[:8]
         folder = home() / "models" / store / name / version
         if folder.exists():
-            return folder
+            return Fetched(name, version, model_in(folder))
         source = self.ask(lambda client: _source_of(client, name, version))
         if source is None:
             raise ModelError(f"{reference} is not in the registry at {self.uri}; {self.ask(_registered)}")
@@ -247,7 +281,8 @@ class Tracking:
         got.replace(folder)
         if partial.exists():
             partial.rmdir()
-        return folder
+        _forget_copies(folder.parent)
+        return Fetched(name, version, model_in(folder))
 
     def _resolve(self, reference: str) -> tuple[str, str]:
         match = re.fullmatch(r"models:/([^/@]+)(?:@([^/]+)|/([0-9]+))", reference)
@@ -263,6 +298,18 @@ class Tracking:
         if found is None:
             raise ModelError(f"{reference} is not in the registry at {self.uri}; {self.ask(_registered)}")
         return name, found
+
+
+def model_in(folder: Path) -> Path:
+    """Our folder in the artifacts of a model, which were just that before MLflow could load them."""
+    return folder / PACKAGED if (folder / MLMODEL).is_file() else folder
+
+
+def _forget_copies(folder: Path) -> None:
+    """Removes all but the `KEPT_COPIES` newest copies of a model's versions."""
+    copies = sorted((path for path in folder.iterdir() if path.name.isdecimal()), key=lambda path: path.stat().st_mtime)
+    for path in copies[:-KEPT_COPIES]:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def ui_command(uri: str) -> str:
@@ -342,9 +389,10 @@ def _version_of(client: MlflowClient, name: str, alias: str) -> str | None:
 
 
 def _send(client: MlflowClient, run_id: str, outcome: Outcome) -> None:
-    items = [Metric(_name(name), value, outcome.time_ms, 0) for name, value in outcome.metrics.items()]
-    for start in range(0, len(items), 1000):
-        client.log_batch(run_id, metrics=items[start : start + 1000])
+    names = _names(outcome.metrics)
+    items = [Metric(names[name], value, outcome.time_ms, 0) for name, value in outcome.metrics.items()]
+    for start in range(0, len(items), _METRICS):
+        client.log_batch(run_id, metrics=items[start : start + _METRICS])
     if outcome.tags:
         client.log_batch(run_id, tags=[RunTag(name, text) for name, text in _masked(outcome.tags).items()])
     client.set_terminated(run_id, outcome.status, outcome.time_ms)
@@ -370,5 +418,18 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(cause).partition("[SQL:")[0].split()) or type(error).__name__
 
 
+def _names(names: Iterable[str]) -> dict[str, str]:
+    """What MLflow calls each figure: `_name`, with a number where two would be called alike."""
+    found: dict[str, str] = {}
+    for name in names:
+        called, number = _name(name), 2
+        while called in found.values():
+            called, number = f"{_name(name)} {number}", number + 1
+        found[name] = called
+    return found
+
+
 def _name(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_\-./: ]", "_", name)
+    """The name with its letters, of any alphabet; what MLflow refuses becomes a low line. It refuses odd paths, too."""
+    parts = [part for part in re.sub(r"[^\w\-./: ]", "_", name).split("/") if part not in ("", ".", "..")]
+    return "/".join(parts)[:NAME_LETTERS] or "_"

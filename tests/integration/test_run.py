@@ -86,6 +86,10 @@ def test_mlflow_has_the_figures_by_name(world: World, reference: Any) -> None:
     assert params["engine"] == "gibbs"
     assert params["engine.sweeps"] == "2000"
     assert tags["predictions"] == str(world.folder / "reference")
+    assert tags["mlflow.user"]
+    (report,) = world.folder.glob(f"home/artifacts/**/{run}/artifacts/report.md")
+    kept = {path.relative_to(report.parent).as_posix() for path in report.parent.rglob("*") if path.is_file()}
+    assert kept >= {"manifest.json", "tables/constraints.csv", "plots/constraints.png"}
     assert status == ("FINISHED",)
     assert len(digests) >= 2
 

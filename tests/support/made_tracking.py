@@ -28,7 +28,9 @@ def untracked(
             id="run",
             params=told.update,
             dataset=dataset,
+            curve=nothing,
             folder=nothing,
+            model=nothing,
             text=lambda text, name: told.update({name: text}),
             end=ended.append,
         )

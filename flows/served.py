@@ -1,0 +1,52 @@
+"""A registered model as `mlflow.pyfunc.load_model` and ``mlflow models serve`` run it; MLflow keeps a copy of this.
+
+A request is a row a document: its ``text``, or, for a model that reads more than words, its sentences (``tokens`` and
+the other columns, each a list of lists). An answer is a row a document. Nothing is pickled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+from mlflow.exceptions import MlflowException
+from mlflow.models import set_model
+from mlflow.pyfunc.model import PythonModel
+
+from concord.flows.commands.label import TextLabeller, open_labeller
+from concord.schemas.document import TOKENS, Document
+from concord.schemas.errors import InputError
+
+ANSWERED = ("tokens", "labels", "score", "gap", "status")
+"""Fields of an answer, beside its entities."""
+ENTITY_FIELDS = ("type", "start", "end", "text")
+
+
+class ServedModel(PythonModel):
+    """The model of the folder that MLflow keeps as the artifact ``model``."""
+
+    def load_context(self, context: Any) -> None:
+        """Opens the model; MLflow calls this once."""
+        self._labeller: TextLabeller = open_labeller(context.artifacts["model"])
+
+    # MLflow would take type hints for a schema of its own.
+    def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]  # noqa: ARG002
+        """A row of answers for each row of a data frame. Raises `MlflowException`, which is 400 of a server."""
+        return pd.DataFrame([self._answer(row) for row in model_input.to_dict(orient="records")])
+
+    def _answer(self, row: dict[str, Any]) -> dict[str, Any]:
+        try:
+            if "text" in row:
+                found = self._labeller(row["text"])
+            else:
+                columns = {name: [list(part) for part in value] for name, value in row.items()}
+                found = self._labeller.document(Document.build("document", columns.pop(TOKENS), **columns))
+        except (InputError, ValueError) as error:
+            raise MlflowException.invalid_parameter_value(str(error)) from error
+        entities = [{name: getattr(entity, name) for name in ENTITY_FIELDS} for entity in found.entities]
+        fields = {name: getattr(found, name) for name in ANSWERED}
+        lists = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+        return {**lists, "entities": entities}
+
+
+set_model(ServedModel())
