@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -45,13 +46,16 @@ ANSWER = Schema(
 def package(folder: Path, columns: Sequence[str], to: Path) -> None:
     """Writes the model of ``folder``, which reads these token columns, as MLflow's kind of model to the new ``to``."""
     code = Path(concord.flows.__path__[0]) / CODE
-    with warnings.catch_warnings():
+    name = Path(PACKAGED).name
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as scratch:
+        # MLflow keeps a folder by its own name, and we look for it by one that does not change.
+        source = shutil.copytree(folder, Path(scratch) / name)
         # What it has to say of type hints and examples is for those who let it guess.
         warnings.simplefilter("ignore", UserWarning)
         save_model(
             str(to),
             python_model=str(code),
-            artifacts={Path(PACKAGED).name: str(folder)},
+            artifacts={name: str(source)},
             signature=ModelSignature(_asked(columns), ANSWER),
             input_example=_example(columns),
             pip_requirements=[f"concord=={version('concord')}"],
