@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from concord.flows.commands.sweeps import AXIS, ShownSweep, show_sweep
+from concord.flows.commands.sweeps import ShownSweep, show_sweep
 from concord.schemas.shown import fields_html, fields_text
 from concord.schemas.sweep import CellRow, CellState, SweepReport
 from concord.workers.sweeps.results import Store
@@ -98,11 +98,17 @@ class SweepResults:
         return frame
 
     def compare(
-        self, *, by: str = AXIS, against: str | None = None, measure: str | None = None, choose: str | None = None
+        self,
+        *,
+        by: str | None = None,
+        against: str | None = None,
+        measure: str | None = None,
+        choose: str | None = None,
     ) -> pa.Table:
         """A figure by the values of one axis, with its 95 % interval.
 
-        - ``by``: the axis: corpus, model, size, subset, constraints, engine or seed
+        - ``by``: the axis: corpus, model, size, subset, constraints, engine, seed, or setting (model, constraints and
+          engine together); the default is engine, and setting for a sweep that selects one
         - ``against``: value of the axis that the others are compared with, on the same documents
         - ``measure``: MEASURE.FIGURE, such as spans.f1; the default is the first F1 or accuracy
 
@@ -114,7 +120,7 @@ class SweepResults:
         'p'
         """
         shown = show_sweep(self._folder, by=by, against=against, measure=measure, choose=choose)
-        return comparison_table(shown.rows, by=by)
+        return comparison_table(shown.rows, by=shown.by)
 
     def __repr__(self) -> str:
         return fields_text("SweepResults", self._fields())

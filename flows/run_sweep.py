@@ -23,11 +23,12 @@ from concord.schemas.sweep import CellRow, CellState, SweepPlan, SweepReport
 from concord.workers.corpus.plan import plan
 from concord.workers.remote.sweep import SWEEP, CellUnit, SweepParts, SweepUnit, TrainingUnit, UnitsDone
 from concord.workers.storage.files import copy, make_folder, write_whole, writing
-from concord.workers.sweeps.documents import digest_of
+from concord.workers.sweeps.documents import Documents, digest_of, documents_of
 from concord.workers.sweeps.planning import PLAN, Planned, PlannedCell, estimated, keep, kept, listed
 from concord.workers.sweeps.results import RUNNING, Failure, Marker, Store
+from concord.workers.sweeps.searching import Choice, keep_choice, standing, without_dropped
 from concord.workers.sweeps.sweep_file import Sweep, read_sweep_file
-from concord.workers.sweeps.tables import long_table
+from concord.workers.sweeps.tables import check_documents_apart, long_table
 
 if TYPE_CHECKING:
     from concord.flows.cluster.cluster import Cluster
@@ -54,7 +55,8 @@ def plan_sweep(file: str, out: str) -> SweepPlan:
     """What a sweep would do; nothing is written. Raises `SweepFileError`, `CorpusError` and `ModelError`."""
     planned, store = _planned(file), Store(Path(out))
     check_apart(out, [file, *_inputs(planned.sweep)])
-    rows = listed(planned.cells, store, live=is_at_work(store.folder))
+    _check_choice(planned)
+    rows = _states(planned, store, live=is_at_work(store.folder))
     return estimated(planned.cells, store, rows)
 
 
@@ -66,14 +68,16 @@ def run_sweep(request: SweepRequest, *, running: Callable[[], Cluster] | None = 
     began = time.monotonic()
     planned, store = _planned(request.file), Store(Path(request.out))
     check_apart(request.out, [request.file, request.reuse, *_inputs(planned.sweep)])
+    _check_choice(planned)
     with _alone(store):
         keep(planned.cells, store)
+        keep_choice(Choice.of(planned.sweep.file), store)
         write_whole(store.folder / COPY, Path(request.file).read_bytes())
         reused = 0 if request.reuse is None else _reuse(planned.cells, store, Store(Path(request.reuse)))
         if request.retry_failed:
             _forget_failures(planned.cells, store)
         trained, made = _work(planned, store, request.context, running)
-        rows = listed(planned.cells, store, live=False)
+        rows = _states(planned, store, live=False)
         report = _report(rows, store, made=made, reused=reused, trained=trained)
         _write_tables(planned.cells, rows, store)
         if trained or made or reused or report.failed:
@@ -91,6 +95,28 @@ def _planned(file: str) -> Planned:
     check_sources(corpora)
     digests = {place: digest_of(plan(place)) for place in dict.fromkeys(corpora)}
     return Planned.of(sweep, digests)
+
+
+def _states(planned: Planned, store: Store, *, live: bool) -> list[CellRow]:
+    """The state of every cell, with those that the search has dropped."""
+    rows, cells = listed(planned.cells, store, live=live), [one.cell for one in planned.cells]
+    found = standing(list(zip(cells, rows, strict=True)), store, Choice.of(planned.sweep.file))
+    return without_dropped(rows, cells, found)
+
+
+def _check_choice(planned: Planned) -> None:
+    """Raises `ResultError` if a document would choose a setting and be reported on, unless the file says so."""
+    select = planned.sweep.file.select
+    if select is None or select.same_documents:
+        return
+    corpora, ids = planned.sweep.file.corpora, dict[str, set[str]]()
+    for name in (select.on, *Choice.of(planned.sweep.file).reported):
+        place = corpora[name].test or corpora[name].train
+        assert place is not None
+        read = documents_of(Documents(place, planned.digests[place]))
+        ids[name] = {document.doc_id for document in read}
+    for name in ids.keys() - {select.on}:
+        check_documents_apart(ids[select.on], ids[name])
 
 
 def _inputs(sweep: Sweep) -> list[str]:
@@ -145,28 +171,37 @@ def _work(
     planned: Planned, store: Store, context: RunContext, running: Callable[[], Cluster] | None
 ) -> tuple[int, int]:
     """Trains and judges what is left; returns the numbers of models and cells that were made."""
-    rows = listed(planned.cells, store, live=False)
-    left = {CellState.PLANNED, CellState.STALE}
-    todo = [cell for cell, row in zip(planned.cells, rows, strict=True) if row.state in left]
-    # Cells of one content have one result, whatever they are called.
-    todo = list({cell.key: cell for cell in todo}.values())
-    if not todo:
+    first = _left(planned, store)
+    if not first:
         return 0, 0
-    there = store.models().keys()
-    missing = {cell.model.key: cell for cell in todo if cell.is_trained and cell.model.key not in there}
     # Ray takes a second to import, and a sweep with nothing to do needs none.
     from concord.flows.cluster.cluster import cluster
 
-    learned = [one for one in map(planned.trained, missing.values()) if one is not None]
-    most = max(len(learned), len(todo))
+    trained = made = 0
     own = cluster(context.ray, workers=context.workers) if running is None else nullcontext(running())
-    with own as here, here.pool(SWEEP, SweepParts(store.folder), most=most) as work:
-        trained = _done(work([TrainingUnit(one) for one in learned]), store, len(learned), "training")
-        lost = missing.keys() - store.models().keys()
-        units: list[SweepUnit] = [
-            CellUnit(planned.judged(cell, store), cell.content.parts) for cell in todo if cell.model.key not in lost
-        ]
-        return trained, _done(work(units), store, len(units), "judging")
+    with own as here, here.pool(SWEEP, SweepParts(store.folder), most=len(planned.cells)) as work:
+        # What a search tries next depends on what it has found.
+        while todo := _left(planned, store):
+            there = store.models().keys()
+            missing = {cell.model.key: cell for cell in todo if cell.is_trained and cell.model.key not in there}
+            learned = [one for one in map(planned.trained, missing.values()) if one is not None]
+            trained += _done(work([TrainingUnit(one) for one in learned]), store, len(learned), "training")
+            lost = missing.keys() - store.models().keys()
+            units: list[SweepUnit] = [
+                CellUnit(planned.judged(cell, store), cell.content.parts) for cell in todo if cell.model.key not in lost
+            ]
+            made += _done(work(units), store, len(units), "judging")
+    return trained, made
+
+
+def _left(planned: Planned, store: Store) -> list[PlannedCell]:
+    """The cells to do now, one of each content: it has one result, whatever its cells are called."""
+    rows = listed(planned.cells, store, live=False)
+    told = [(cell.cell, row) for cell, row in zip(planned.cells, rows, strict=True)]
+    may = standing(told, store, Choice.of(planned.sweep.file)).open
+    left = {CellState.PLANNED, CellState.STALE}
+    todo = [cell for cell, row in zip(planned.cells, rows, strict=True) if row.state in left and cell.cell in may]
+    return list({cell.key: cell for cell in reversed(todo)}.values())[::-1]
 
 
 def _done(answers: Iterator[Done[SweepUnit, UnitsDone]], store: Store, total: int, title: str) -> int:

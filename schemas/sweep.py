@@ -40,14 +40,17 @@ class SweptModel(Settings):
     folder: str | None = Field(None, description="Folder of a trained model, in place of training one.")
     trainer: str | None = Field(None, description="Trainer; `concord list trainers` has them.")
     options: Mapping[str, Any] = Field(default_factory=dict, description="Options of the trainer.")
+    grid: Mapping[str, tuple[Any, ...]] = Field(
+        default_factory=dict, description="Options with several values: each combination is a model of its own."
+    )
     consistency: bool = Field(
         default=False, description="Learn label consistency with the model, on held-out documents."
     )
 
     @model_validator(mode="after")
     def _trained_or_there(self) -> Self:
-        if self.folder is not None and (self.trainer is not None or self.options or self.consistency):
-            raise ValueError("a model 'folder' is not trained: it has no 'trainer', 'options' or 'consistency'")
+        if self.folder is not None and (self.trainer is not None or self.options or self.grid or self.consistency):
+            raise ValueError("a model 'folder' is not trained: it has no 'trainer', 'options', 'grid' or 'consistency'")
         return self
 
 
@@ -77,6 +80,9 @@ class SweptEngine(Settings):
 
     engine: str | None = Field(None, description="Engine (default: the entry's own name); `concord list engines`.")
     options: Mapping[str, Any] = Field(default_factory=dict, description="Options of the engine.")
+    grid: Mapping[str, tuple[Any, ...]] = Field(
+        default_factory=dict, description="Options with several values: each combination is an engine entry of its own."
+    )
     work: int | None = Field(None, ge=1, description="Limit of deterministic work for a document.")
     seconds: float | None = Field(None, gt=0, description="Limit of wall-clock time for a document, in seconds.")
 
@@ -109,6 +115,47 @@ class Crossing(Settings):
         return self
 
 
+class Baseline(Settings):
+    """The setting that the chosen one is compared with."""
+
+    model: str
+    constraints: str
+    engine: str
+
+
+class SweepSearch(Settings):
+    """Which settings (a model, constraints and an engine) are tried."""
+
+    kind: Literal["grid", "random", "halving"] = Field(
+        "grid", description="All; some that are drawn; or all on few documents, and the better ones on more."
+    )
+    settings: int | None = Field(None, ge=1, description="Number of settings to draw (default: all).")
+    seed: int = Field(0, ge=0, description="Seed of the draw.")
+    kept: float = Field(0.5, gt=0, lt=1, description="Share of the settings that stay for the next size.")
+
+    @model_validator(mode="after")
+    def _some_drawn(self) -> Self:
+        if self.kind == "random" and self.settings is None:
+            raise ValueError("a random search wants 'settings', the number to draw")
+        if self.kind == "grid" and self.settings is not None:
+            raise ValueError("a grid has all settings; 'settings' is of a search that is random or halving")
+        return self
+
+
+class Selection(Settings):
+    """How the best setting is chosen, and where its figures come from."""
+
+    on: str = Field(description="Corpus on which the best setting is chosen.")
+    report: tuple[str, ...] = Field((), description="Corpora of the figures (default: all others).")
+    measure: str | None = Field(
+        None, description="Figure to choose by, such as spans.f1 (default: the first F1 or accuracy)."
+    )
+    baseline: Baseline | None = Field(None, description="Setting that is reported beside the chosen one.")
+    same_documents: bool = Field(
+        default=False, description="Report on the documents that choose, too? Such figures are too good."
+    )
+
+
 class SweepFile(Settings):
     """What a sweep file declares."""
 
@@ -127,6 +174,8 @@ class SweepFile(Settings):
     )
     measures: tuple[str, ...] = Field((), description="Measures (default: those of the label scheme).")
     cross: tuple[Crossing, ...] = Field((Crossing(),), min_length=1, description="Which cells there are.")
+    search: SweepSearch = Field(SweepSearch(), description="Which settings are tried (default: all).")
+    select: Selection | None = Field(None, description="Choice of the best setting on other documents.")
 
     @field_validator("corpora", "models", "constraints", "engines")
     @classmethod
@@ -171,6 +220,24 @@ class Cell(NamedTuple):
         return "/".join(parts)
 
 
+class Setting(NamedTuple):
+    """What a search chooses among: names of a model, constraints and an engine."""
+
+    model: str
+    constraints: str
+    engine: str
+
+    @classmethod
+    def of(cls, cell: Cell | Baseline) -> Setting:
+        """The setting of a cell."""
+        return cls(cell.model, cell.constraints, cell.engine)
+
+    @property
+    def name(self) -> str:
+        """Name of the setting in its sweep."""
+        return "/".join(self)
+
+
 class CellState(StrEnum):
     """Life of a cell."""
 
@@ -183,6 +250,8 @@ class CellState(StrEnum):
     """The last attempt ended with an error; `concord sweep log` has it."""
     STALE = "stale"
     """Done with another content: what has changed is said."""
+    DROPPED = "dropped"
+    """Left out by the search: other settings were better."""
 
 
 class CellRow(Figures):

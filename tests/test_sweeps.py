@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import yaml
 
+from concord.flows.commands.sweeps import show_sweep
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.settings import Validation
-from concord.schemas.sweep import Cell, CellState
+from concord.schemas.sweep import Cell, CellState, Setting
 from concord.workers.constraints.rows import ConstraintError
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
@@ -27,6 +28,7 @@ from concord.workers.sweeps.cells import cells_of, rules_of
 from concord.workers.sweeps.documents import digest_of, documents_of
 from concord.workers.sweeps.planning import Planned, PlannedCell, estimated, keep, kept, listed
 from concord.workers.sweeps.results import ResultError, Store
+from concord.workers.sweeps.searching import Choice, keep_choice, standing, without_dropped
 from concord.workers.sweeps.sweep_file import SweepFileError, read_sweep_file
 from concord.workers.sweeps.tables import chosen_on, compared, holm, long_table
 from concord.workers.sweeps.training import chosen
@@ -49,6 +51,7 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
     documents = list(synthesize(36, seed=5, kind="news"))
     write_corpus(documents[:24], folder / "train", source="made up")
     write_corpus(documents[24:], folder / "test", source="made up")
+    write_corpus(list(synthesize(9, seed=77, kind="news")), folder / "other", source="made up")
     (folder / "rules.yaml").write_text(yaml.safe_dump(RULES))
     (folder / "more.yaml").write_text(yaml.safe_dump(MORE))
     return folder
@@ -172,6 +175,14 @@ def test_sizes_are_the_first_documents_or_draws_of_them(corpora: Path) -> None:
         ({"cross": [{"engine": ["beam"], "seed": [0, 1], "zip": True}]}, 24, "different lengths: engine 1, seed 2"),
         ({"sizes": [0]}, 23, "a size is a number of documents"),
         ({"colour": "red"}, 23, "unknown key 'colour'"),
+        ({"engines": {"beam": {"grid": {"widht": [1]}}}}, 16, "widht"),
+        ({"models": {"crf": {"grid": {"passes": ["x"]}}}}, 8, "passes: "),
+        ({"search": {"kind": "random"}}, 23, "a random search wants 'settings', the number to draw"),
+        ({"search": {"kind": "halving"}}, 24, "halving wants 'select', the corpus that chooses"),
+        ({"search": {"kind": "halving"}, "sizes": [5, 3]}, 24, "halving wants 'sizes' from small to large"),
+        ({"select": {"on": "new"}}, 24, "no corpus is called 'new'; did you mean 'news'?"),
+        ({"select": {"on": "news"}}, 23, "corpus 'news' would choose and be reported on"),
+        ({"select": {"on": "news", "same_documents": True, "measure": "spans.f3"}}, 26, "want MEASURE.FIGURE"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(corpora: Path, changes: dict[str, Any], line: int, told: str) -> None:
@@ -413,7 +424,6 @@ def test_a_comparison_is_paired_and_adds_seeds_up(corpora: Path, tmp_path: Path)
 
 def test_the_best_of_many_is_chosen_on_other_documents_than_it_is_reported_on(corpora: Path, tmp_path: Path) -> None:
     parts = {name: {"train": "train", "test": test} for name, test in (("dev", "test"), ("late", "other"))}
-    write_corpus(list(synthesize(9, seed=77, kind="news")), corpora / "other", source="made up")
     sizes = {"sizes": [2, 6, 24], "engines": {"viterbi": {}}, "seeds": [0], "constraints": {"none": []}}
     made, store = planned(corpora, corpora=parts, **sizes), Store(tmp_path / "sweep")
     work(made, store)
@@ -432,6 +442,98 @@ def test_the_best_of_many_is_chosen_on_other_documents_than_it_is_reported_on(co
         chosen_on(told(same, store), store, **given, corpus="dev", against=None)
     with pytest.raises(UsageError, match="no corpus with results is called 'test'"):
         chosen_on(told(made, store), store, **given, corpus="test", against=None)
+
+
+def test_options_of_a_grid_are_entries_of_their_own(corpora: Path) -> None:
+    models = {"crf": {"trainer": "perceptron", "options": {"features": "core"}, "grid": {"passes": [1, 3]}}}
+    engines = {"viterbi": {}, "beam": {"grid": {"width": [2, 4]}}}
+    made = planned(corpora, models=models, engines=engines, cross=[{"model": ["crf"], "engine": ["beam"]}])
+    assert {cell.cell.model for cell in made.cells} == {"crf passes=1", "crf passes=3"}
+    assert {cell.cell.engine for cell in made.cells} == {"beam width=2", "beam width=4"}
+    assert len({cell.model.key for cell in made.cells}) == 2
+
+
+def test_a_random_search_draws_settings_and_keeps_the_baseline(corpora: Path) -> None:
+    baseline = {"model": "crf", "constraints": "none", "engine": "viterbi"}
+    given: dict[str, Any] = {"engines": {"viterbi": {}, "beam": {"grid": {"width": [1, 2, 3, 4, 5]}}}}
+    chosen = {"on": "news", "same_documents": True, "baseline": baseline}
+    first, same, other = (
+        {Setting.of(cell.cell) for cell in planned(corpora, **given, search=search, **more).cells}
+        for search, more in (
+            ({"kind": "random", "settings": 3}, {}),
+            (
+                {"kind": "random", "settings": 3},
+                {"select": chosen},
+            ),
+            ({"kind": "random", "settings": 3, "seed": 1}, {}),
+        )
+    )
+    assert len(first) == len(other) == 3
+    assert first != other
+    assert same == first | {Setting(**baseline)}
+
+
+def searched(made: Planned, store: Store) -> list[list[Cell]]:
+    """Does a search in this process; returns the cells of each stage."""
+    store.make()
+    stages, choice = list[list[Cell]](), Choice.of(made.sweep.file)
+    while True:
+        may = standing(told(made, store), store, choice).open
+        todo = [c for c in made.cells if c.cell in may and not store.marker(c.key).exists()]
+        if not todo:
+            return stages
+        work(Planned(made.sweep, made.digests, todo), store)
+        stages.append([cell.cell for cell in todo])
+
+
+def test_a_setting_is_chosen_on_one_corpus_and_only_it_is_done_on_the_others(corpora: Path, tmp_path: Path) -> None:
+    parts = {name: {"train": "train", "test": test} for name, test in (("dev", "test"), ("late", "other"))}
+    models = {"crf": {"trainer": "perceptron", "grid": {"passes": [1, 2]}, "options": {"features": "core"}}}
+    base = {"model": "crf passes=1", "constraints": "none", "engine": "viterbi"}
+    one: dict[str, Any] = {"corpora": parts, "models": models, "engines": {"viterbi": {}}, "seeds": [0]}
+    made = planned(corpora, **one, select={"on": "dev", "baseline": base, "measure": "spans.f1"})
+    store, choice = Store(tmp_path / "sweep"), Choice.of(made.sweep.file)
+    stages = searched(made, store)
+    found = standing(told(made, store), store, choice)
+    assert [{cell.corpus for cell in stage} for stage in stages] == [{"dev"}, {"late"}]
+    by_figure = {Setting.of(c.cell): value_on(made, store, c.cell) for c in made.cells if c.cell.corpus == "dev"}
+    assert found.chosen == max(by_figure, key=lambda setting: by_figure[setting])
+    assert dict(found.worth) == pytest.approx(by_figure)
+    assert {Setting.of(cell) for cell in stages[1]} == {found.chosen, Setting(**base)}
+    rows = without_dropped([row for _, row in told(made, store)], [c.cell for c in made.cells], found)
+    assert sum(row.state is CellState.DROPPED for row in rows) == 4 - len(stages[1])
+    keep(made.cells, store)
+    keep_choice(choice, store)
+    shown = show_sweep(str(store.folder))
+    assert {row.value for row in shown.rows} == {Setting.of(cell).name for cell in stages[1]}
+    assert all(row.documents == 9 for row in shown.rows)
+
+
+def test_halving_keeps_the_better_settings_for_more_documents(corpora: Path, tmp_path: Path) -> None:
+    parts = {name: {"train": "train", "test": test} for name, test in (("dev", "test"), ("late", "other"))}
+    models = {"crf": {"trainer": "perceptron", "grid": {"passes": [1, 2, 3, 4]}, "options": {"features": "core"}}}
+    made = planned(
+        corpora, corpora=parts, models=models, engines={"viterbi": {}}, constraints={"none": []}, seeds=[0],
+        sizes=[4, 12, "all"], search={"kind": "halving"}, select={"on": "dev"},
+    )  # fmt: skip
+    store = Store(tmp_path / "sweep")
+    stages = searched(made, store)
+    assert [(len(stage), {(cell.corpus, cell.size) for cell in stage}) for stage in stages] == [
+        (4, {("dev", 4)}),
+        (2, {("dev", 12)}),
+        (1, {("dev", None)}),
+        (1, {("late", None)}),
+    ]
+    few = {cell.model: value_on(made, store, cell) for cell in stages[0]}
+    assert {cell.model for cell in stages[1]} == set(sorted(few, key=lambda name: -few[name])[:2])
+    found = standing(told(made, store), store, Choice.of(made.sweep.file))
+    assert found.chosen == Setting.of(stages[3][0]) == Setting.of(stages[2][0])
+    assert (len(found.open), len(found.dropped)) == (8, 24 - 8)
+
+
+def value_on(made: Planned, store: Store, cell: Cell) -> float:
+    key = next(one.key for one in made.cells if one.cell == cell)
+    return store.read(key).figures()["spans.f1"].value
 
 
 def test_folds_are_other_documents_of_one_figure(corpora: Path, tmp_path: Path) -> None:

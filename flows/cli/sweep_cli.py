@@ -78,7 +78,13 @@ def plan(
 def show_results(
     *,
     folder: SweepFolder,
-    by: Annotated[str, typer.Option(help=f"Axis whose values are compared: one of {', '.join(AXES)}.")] = "engine",
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Axis whose values are compared: one of {', '.join(AXES)}, or setting (model, constraints and engine "
+            "together; default: engine, and setting where the file has `select`)."
+        ),
+    ] = None,
     against: Annotated[
         str | None, typer.Option(help="Value of the axis that the others are compared with, on the same documents.")
     ] = None,

@@ -61,12 +61,27 @@ def shown_lines(shown: ShownSweep) -> list[str]:
     """How many cells are in which state, what intervals and p-values are, and why cells failed."""
     counts = ", ".join(f"{shown.count(state):,} {state}" for state in CellState if shown.count(state))
     lines = [f"{len(shown.cells):,} cells: {counts}"]
+    lines += _chosen(shown)
     if shown.rows:
         lines.append(f"{shown.figure} in per cent; low and high: 95 % interval, bootstrap over documents")
     compared = sum(row.difference is not None for row in shown.rows)
     if compared:
         lines.append(f"change: on the same documents; p: adjusted for {compared} differences (Holm)")
     return lines + _failed([row for _, row in shown.cells])
+
+
+def _chosen(shown: ShownSweep) -> list[str]:
+    """Which setting was chosen, where, and on what documents its figures are."""
+    choice, found = shown.choice, shown.search
+    if choice is None or choice.select is None:
+        return []
+    if found.chosen is None:
+        return [f"no setting is chosen yet: cells of {choice.select.on!r} are still to do, or all have failed"]
+    value = f"{found.figure} {100 * found.worth[found.chosen]:.2f}, best of {len(found.worth)}"
+    lines = [f"chosen on {choice.select.on!r}: {found.chosen.name} ({value})"]
+    if choice.select.on in choice.reported:
+        lines.append("figures are those of the documents that chose, and too good")
+    return lines
 
 
 def _failed(rows: Sequence[CellRow]) -> list[str]:

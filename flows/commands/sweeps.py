@@ -12,7 +12,8 @@ from concord.schemas.names import unknown
 from concord.schemas.sweep import Cell, CellRow, CellState
 from concord.workers.sweeps.planning import kept, listed
 from concord.workers.sweeps.results import Failure, Store
-from concord.workers.sweeps.tables import Compared, chosen_on, compared
+from concord.workers.sweeps.searching import Choice, SearchStanding, kept_choice, reported, standing, without_dropped
+from concord.workers.sweeps.tables import SETTING, Compared, chosen_on, compared, first_figure
 
 AXIS = "engine"
 """Axis by which figures are shown where none is named."""
@@ -26,6 +27,8 @@ class ShownSweep(NamedTuple):
     by: str
     against: str | None
     rows: Sequence[Compared]
+    choice: Choice | None
+    search: SearchStanding
 
     def count(self, state: CellState) -> int:
         """Number of cells in a state."""
@@ -35,7 +38,7 @@ class ShownSweep(NamedTuple):
 def show_sweep(
     folder: str,
     *,
-    by: str = AXIS,
+    by: str | None = None,
     against: str | None = None,
     measure: str | None = None,
     choose: str | None = None,
@@ -47,15 +50,21 @@ def show_sweep(
     documents that would choose and be reported on, and `UsageError` for an axis, a value or a figure that is not there.
     """
     store = Store(Path(folder).expanduser())
-    planned = kept(store)
+    planned, choice = kept(store), kept_choice(store)
     listing = listed(planned, store, live=is_at_work(store.folder))
-    cells = [(one.cell, row) for one, row in zip(planned, listing, strict=True)]
-    figure = measure or _figure(store, listing)
-    told = cells
+    cells = [one.cell for one in planned]
+    search = standing(list(zip(cells, listing, strict=True)), store, choice)
+    listing = without_dropped(listing, cells, search)
+    told = every = list(zip(cells, listing, strict=True))
+    figure = measure or search.figure or _figure(store, listing)
     if choose is not None and figure is not None:
-        told = chosen_on(cells, store, figure=figure, by=by, corpus=choose, against=against)
+        told = chosen_on(every, store, figure=figure, by=by or AXIS, corpus=choose, against=against)
+    elif choice is not None and search.chosen is not None:
+        told, by = reported(every, choice, search), by or SETTING
+        against = against or choice.baseline
+    by = by or AXIS
     rows = [] if figure is None else compared(told, store, figure=figure, by=by, against=against)
-    return ShownSweep(cells, figure or "", by, against, rows)
+    return ShownSweep(every, figure or "", by, against, rows, choice, search)
 
 
 def log_of(folder: str, cell: str) -> Failure:
@@ -77,7 +86,4 @@ def log_of(folder: str, cell: str) -> Failure:
 def _figure(store: Store, listing: Sequence[CellRow]) -> str | None:
     """The first F1, or accuracy, of the first result; None where there is no result."""
     done = next((row for row in listing if row.state is CellState.DONE), None)
-    if done is None:
-        return None
-    figures = list(store.read_marker(done.key).figures)
-    return next((name for end in (".f1", ".accuracy", "") for name in figures if name.endswith(end)), None)
+    return None if done is None else first_figure(store.read(done.key))

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from concord.schemas.settings import Validation
-from concord.schemas.sweep import AXES, Cell, Crossing, SweepFile, SweptCorpus
+from concord.schemas.sweep import AXES, Cell, Crossing, Setting, SweepFile, SweptCorpus
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.learning.search.folds import first_judged
 from concord.workers.sweeps.sweep_file import Sweep
@@ -20,8 +22,20 @@ ALL = "all"
 
 def cells_of(sweep: Sweep) -> list[Cell]:
     """The cells, without repeats."""
-    found = (cell for crossing in sweep.file.cross for cell in _crossed(sweep, crossing))
-    return list(dict.fromkeys(found))
+    found = list(dict.fromkeys(cell for crossing in sweep.file.cross for cell in _crossed(sweep, crossing)))
+    return _drawn(found, sweep.file)
+
+
+def _drawn(cells: list[Cell], file: SweepFile) -> list[Cell]:
+    """The cells of the settings that the search draws; the baseline stays."""
+    search, every = file.search, list(dict.fromkeys(map(Setting.of, cells)))
+    if search.settings is None or search.settings >= len(every):
+        return cells
+    order = np.random.default_rng(search.seed).permutation(len(every))
+    drawn = {every[place] for place in order[: search.settings]}
+    if file.select is not None and file.select.baseline is not None:
+        drawn.add(Setting.of(file.select.baseline))
+    return [cell for cell in cells if Setting.of(cell) in drawn]
 
 
 def rules_of(sweep: Sweep, name: str) -> DeclaredConstraints:

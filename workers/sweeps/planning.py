@@ -147,7 +147,7 @@ def listed(cells: Sequence[PlannedCell], store: Store, *, live: bool) -> list[Ce
 def estimated(cells: Sequence[PlannedCell], store: Store, rows: Sequence[CellRow]) -> SweepPlan:
     """What is left to do, with its cost by results that are there."""
     markers, models = store.markers(), store.models()
-    todo = [c for c, row in zip(cells, rows, strict=True) if row.state is not CellState.DONE]
+    todo = [c for c, row in zip(cells, rows, strict=True) if row.state not in (CellState.DONE, CellState.DROPPED)]
     missing = {c.model.key for c in todo if c.is_trained} - models.keys()
     seconds = _means({m.key: (_engine(m.name), m.worker_cpu_seconds) for m in markers.values()})
     sizes = [marker.bytes for marker in markers.values()]

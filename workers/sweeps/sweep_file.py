@@ -17,24 +17,28 @@ Paths are relative to the folder of the file. Every combination is a cell, unles
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from pydantic import ValidationError
 
 from concord.schemas.errors import InputError, UsageError
-from concord.schemas.names import nearest
+from concord.schemas.names import nearest, unknown
 from concord.schemas.run import RunSettings
 from concord.schemas.settings import TrainerSettings
-from concord.schemas.sweep import AXES, SweepFile, SweptConstraints, SweptCorpus, SweptEngine, SweptModel
+from concord.schemas.sweep import AXES, Size, SweepFile, SweptConstraints, SweptCorpus, SweptEngine, SweptModel
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.rows import ConstraintError
-from concord.workers.evaluation.measures import check_measures
+from concord.workers.evaluation.figures import FIGURES
+from concord.workers.evaluation.measures import MEASURES, check_measures
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
 from concord.workers.storage.lined_yaml import Location, mistakes_told, problems, read_lined
+from concord.workers.sweeps.grids import spread
 
 
 class SweepFileError(InputError):
@@ -73,26 +77,42 @@ def looked_up(folder: Path, file: SweepFile) -> tuple[Sweep, list[tuple[Location
     return Sweep(found.placed(), found.trainers, found.declared, found.engines), found.mistakes
 
 
+def is_rising(sizes: Sequence[Size]) -> bool:
+    """Whether each size is larger than the one before it; all documents are the largest."""
+    numbers = [np.inf if size == "all" else size for size in sizes]
+    return all(one < other for one, other in pairwise(numbers))
+
+
+def is_figure(name: str) -> bool:
+    """Whether a measure has such a figure, as MEASURE.FIGURE."""
+    measure, _, figure = name.partition(".")
+    return measure in MEASURES and figure in FIGURES and figure in MEASURES[measure].figures
+
+
 class _Checked:
     """A sweep file whose parts are looked up; ``mistakes`` are the places and reasons of those that are not there."""
 
     def __init__(self, folder: Path, file: SweepFile) -> None:
-        self.folder, self.file = folder, file
+        self.folder = folder
+        self._given = file
+        self.file, self._origins = spread(file)
         self.mistakes: list[tuple[Location, str]] = []
         self.trainers: dict[str, TrainerSettings] = {}
         self.declared: dict[str, DeclaredConstraints] = {}
         self.engines: dict[str, RunSettings] = {}
-        for name, model in file.models.items():
+        for name, model in self.file.models.items():
             self._check_model(name, model)
-        for name, constraints in file.constraints.items():
+        for name, constraints in self.file.constraints.items():
             self._check_constraints(name, constraints)
-        for name, engine in file.engines.items():
+        for name, engine in self.file.engines.items():
             self._check_engine(name, engine)
         try:
             check_measures(file.measures)
         except UsageError as error:
             self.mistakes.append((("measures",), str(error)))
         self._check_cross()
+        self._check_search()
+        self._check_select()
 
     def placed(self) -> SweepFile:
         """The file with absolute paths."""
@@ -116,7 +136,7 @@ class _Checked:
         return given if "://" in given else str(self.folder / Path(given).expanduser())
 
     def _check_model(self, name: str, model: SweptModel) -> None:
-        place: Location = ("models", name)
+        place: Location = ("models", self._origins[name])
         if model.folder is not None:
             return
         untaught = [corpus for corpus, entry in self.file.corpora.items() if entry.train is None]
@@ -131,7 +151,11 @@ class _Checked:
         try:
             self.trainers[name] = self._with_places(settings.model_validate(model.options))
         except ValidationError as error:
-            self.mistakes += [((*place, "options", *at), what) for at, what in problems(error, settings)]
+            grid = self._given.models[self._origins[name]].grid
+            for at, what in problems(error, settings):
+                mistake = (*place, "grid" if at and at[0] in grid else "options", *at), what
+                if mistake not in self.mistakes:
+                    self.mistakes.append(mistake)
 
     def _with_places(self, settings: TrainerSettings) -> TrainerSettings:
         """The settings with absolute paths of corpora and files."""
@@ -169,7 +193,45 @@ class _Checked:
         try:
             self.engines[name] = check_settings(RunSettings.model_validate(given | budget))
         except UsageError as error:
-            self.mistakes.append((("engines", name), str(error)))
+            self.mistakes.append((("engines", self._origins[name]), str(error)))
+
+    def _check_search(self) -> None:
+        """Halving wants a choice, and models that are trained on more and more documents."""
+        if self.file.search.kind != "halving":
+            return
+        mistakes = {
+            "wants 'select', the corpus that chooses": self.file.select is None,
+            "wants two 'sizes' or more": len(self.file.sizes) < 2,
+            "wants 'sizes' from small to large": not is_rising(self.file.sizes),
+            "wants models that are trained": any(one.folder is not None for one in self.file.models.values()),
+        }
+        told = [f"halving {what}" for what, is_wrong in mistakes.items() if is_wrong]
+        self.mistakes += [(("search", "kind"), what) for what in told]
+
+    def _check_select(self) -> None:
+        """A choice has corpora that are there, other documents for its figures, and a baseline that is there."""
+        select = self.file.select
+        if select is None:
+            return
+        for key, names in (("on", (select.on,)), ("report", select.report)):
+            for name in names:
+                if name not in self.file.corpora:
+                    self.mistakes.append((("select", key), unknown("corpus", name, self.file.corpora)))
+        reported = select.report or tuple(name for name in self.file.corpora if name != select.on)
+        if not select.same_documents and (not reported or select.on in reported):
+            told = f"corpus {select.on!r} would choose and be reported on; give another to 'report'"
+            self.mistakes.append((("select",), f"{told}, or say `same_documents: true`"))
+        if select.baseline is not None:
+            for key, known in self._settings().items():
+                if (name := getattr(select.baseline, key)) not in known:
+                    self.mistakes.append((("select", "baseline", key), unknown(key, name, known)))
+        if select.measure is not None and not is_figure(select.measure):
+            told = f"want MEASURE.FIGURE, such as spans.f1 (given: {select.measure})"
+            self.mistakes.append((("select", "measure"), told))
+
+    def _settings(self) -> Mapping[str, Collection[str]]:
+        """The names that a setting is made of."""
+        return {"model": self.file.models, "constraints": self.file.constraints, "engine": self.file.engines}
 
     def _check_cross(self) -> None:
         known = {

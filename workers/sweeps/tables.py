@@ -15,10 +15,10 @@ import pyarrow as pa
 from concord.schemas.arrays import Floats
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
-from concord.schemas.sweep import AXES, Cell, CellRow, CellState
+from concord.schemas.sweep import AXES, Cell, CellRow, CellState, Setting
 from concord.workers.evaluation.bootstrap import Comparison, Interval, bootstrap_interval, paired_bootstraps
 from concord.workers.evaluation.figures import FIGURES
-from concord.workers.evaluation.measures import ByDocument
+from concord.workers.evaluation.measures import MEASURES, ByDocument
 from concord.workers.sweeps.results import BOOTSTRAP_DRAWS, CellResult, Marker, Measured, ResultError, Store
 
 LONG = pa.schema(
@@ -32,6 +32,9 @@ LONG = pa.schema(
     ]
 )
 """Columns of ``cells.parquet``: a row for each cell and measure, or one for a cell without a result."""
+
+SETTING = "setting"
+"""What stands in the place of an axis for model, constraints and engine together."""
 
 LEVEL = 0.05
 """Adjusted p-value below which a difference is called significant."""
@@ -81,17 +84,17 @@ def compared(
     Seeds, draws and folds are taken together: counts of a document add up over seeds and draws, and folds are
     different documents. Raises `UsageError` for an axis, a value or a figure that is not there, and `ResultError`.
     """
-    if by not in AXES:
-        raise UsageError(unknown("axis", by, AXES))
+    if by not in (*AXES, SETTING):
+        raise UsageError(unknown("axis", by, (*AXES, SETTING)))
     done = [cell for cell, row in cells if row.state is CellState.DONE]
     keys = {cell: row.key for cell, row in cells}
-    values = list(dict.fromkeys(getattr(cell, by) for cell in done))
+    values = list(dict.fromkeys(value_of(cell, by) for cell in done))
     base = next((value for value in values if str(value) == against), None)
     if against is not None and base is None:
         raise UsageError(unknown(by, against, map(str, values)))
     groups: dict[tuple[tuple[str, Any], ...], dict[Any, list[Cell]]] = {}
     for cell in done:
-        groups.setdefault(_others(cell, by, done), {}).setdefault(getattr(cell, by), []).append(cell)
+        groups.setdefault(_others(cell, by, done), {}).setdefault(value_of(cell, by), []).append(cell)
     rows = list[Compared]()
     for others, found in groups.items():
         pools = {value: pooled([store.read(keys[cell]) for cell in own], figure) for value, own in found.items()}
@@ -109,6 +112,11 @@ def compared(
                 difference = paired_bootstraps(*pair, {figure: made}, rng=rng, draws=BOOTSTRAP_DRAWS)[figure]
             rows.append(Compared(dict(others), value, len(own), len(mine.doc_ids), interval, difference, None))
     return _adjusted(rows)
+
+
+def value_of(cell: Cell, by: str) -> Any:
+    """The value of an axis, or the name of the whole setting."""
+    return Setting.of(cell).name if by == SETTING else getattr(cell, by)
 
 
 def chosen_on(
@@ -145,6 +153,11 @@ def _setting(cell: Cell, by: str) -> tuple[Any, ...]:
 def _check_apart(judges: Sequence[tuple[Cell, CellRow]], others: Sequence[tuple[Cell, CellRow]], store: Store) -> None:
     """Raises `ResultError` where a document is among those of both."""
     here, there = ({i for _, row in own for i in store.read(row.key).doc_ids} for own in (judges, others))
+    check_documents_apart(here, there)
+
+
+def check_documents_apart(here: set[str], there: set[str]) -> None:
+    """Raises `ResultError` where a document, by its id, is among those that choose and those that are reported on."""
     both = sorted(here & there)
     if both:
         raise ResultError(
@@ -194,8 +207,15 @@ TOGETHER = ("fold", "subset", "seed")
 
 def _others(cell: Cell, by: str, done: Sequence[Cell]) -> tuple[tuple[str, Any], ...]:
     """The coordinates of a cell apart from ``by`` and `TOGETHER`, of those that differ between cells."""
-    names = [name for name in Cell._fields if name != by and name not in TOGETHER]
+    own = Setting._fields if by == SETTING else (by,)
+    names = [name for name in Cell._fields if name not in (*own, *TOGETHER)]
     return tuple((n, getattr(cell, n)) for n in names if len({getattr(other, n) for other in done}) > 1)
+
+
+def first_figure(result: CellResult) -> str:
+    """The first F1 of a result, or else the first accuracy, or else its first figure."""
+    names = [f"{one.measure}.{figure}" for one in result.measured for figure in MEASURES[one.measure].figures]
+    return next(name for end in (".f1", ".accuracy", "") for name in names if name.endswith(end))
 
 
 class PooledCounts(NamedTuple):

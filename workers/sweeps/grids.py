@@ -1,0 +1,56 @@
+"""Grids of a sweep file: an entry with several values of an option becomes an entry for each combination."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import TypeVar
+
+from concord.schemas.sweep import Crossing, SweepFile, SweptEngine, SweptModel
+
+Entry = TypeVar("Entry", SweptModel, SweptEngine)
+
+
+def spread(file: SweepFile) -> tuple[SweepFile, Mapping[str, str]]:
+    """A file without grids, and the name of the entry that each new one comes from.
+
+    A crossing that names an entry with a grid takes all that it became, unless its lists are taken side by side.
+    """
+    models = {name: _combinations(name, entry) for name, entry in file.models.items()}
+    engines = {
+        name: _combinations(name, entry if entry.engine else entry.model_copy(update={"engine": name}))
+        for name, entry in file.engines.items()
+    }
+    became = {
+        "model": {name: list(found) for name, found in models.items()},
+        "engine": {name: list(found) for name, found in engines.items()},
+    }
+    update = {
+        "models": {name: entry for some in models.values() for name, entry in some.items()},
+        "engines": {name: entry for more in engines.values() for name, entry in more.items()},
+        "cross": tuple(_crossing(crossing, became) for crossing in file.cross),
+    }
+    origins = {name: source for every in became.values() for source, found in every.items() for name in found}
+    return file.model_copy(update=update), origins
+
+
+def _combinations(name: str, entry: Entry) -> dict[str, Entry]:
+    if not entry.grid:
+        return {name: entry}
+    found = {}
+    for values in product(*entry.grid.values()):
+        given = dict(zip(entry.grid, values, strict=True))
+        told = ", ".join(f"{option}={value}".replace("/", "|") for option, value in given.items())
+        found[f"{name} {told}"] = entry.model_copy(update={"options": {**entry.options, **given}, "grid": {}})
+    return found
+
+
+def _crossing(crossing: Crossing, became: Mapping[str, Mapping[str, Sequence[str]]]) -> Crossing:
+    if crossing.zip:
+        return crossing
+    update: dict[str, Sequence[str] | None] = {}
+    for axis, entries in became.items():
+        given = getattr(crossing, axis)
+        if given is not None:
+            update[axis] = tuple(name for source in given for name in entries.get(source, [source]))
+    return crossing.model_copy(update=update)
