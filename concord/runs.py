@@ -30,6 +30,7 @@ def reprocess(
     confidence: ConfidenceKind = "none",
     n_best: int = 0,
     certificates: bool = False,
+    settle: bool = False,
     ray: str | None = None,
     workers: int | None = None,
     tracking: str | None = None,
@@ -48,6 +49,8 @@ def reprocess(
     - ``confidence``: figure for each entity: "marginal", "margin" or "none"
     - ``n_best``: number of best labellings that are listed; 0 for none
     - ``certificates``: write proofs that `verify` can check?
+    - ``settle``: prove that no other labelling comes near an answer, so that later runs with other constraints or
+      another model keep it without a search?
     - ``ray``: address of a Ray cluster; the default is this machine
     - ``workers``: number of this machine's cores to use
     - ``tracking``: address of MLflow
@@ -71,6 +74,7 @@ def reprocess(
         confidence=confidence,
         n_best=n_best,
         certificates=certificates,
+        settle=settle,
     )
     return flow(
         fspath(corpus),

@@ -13,13 +13,12 @@ from matplotlib.patches import Rectangle
 
 from concord.flows.commands.evaluate import evaluate
 from concord.flows.commands.examples import mended_name
-from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS
+from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS, VITERBI_LABELS
 from concord.schemas.document import Document
 from concord.schemas.reports import MeasureReport
 from concord.workers.corpus.parquet import read_tables
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
-from concord.workers.labelling.shard import VITERBI_LABELS
 
 DEMO = Path("demo")
 COLOURS = {"PER": "#4477aa", "LOC": "#228833", "ORG": "#ee6677", "MISC": "#ccbb44", "O": "#dddddd"}

@@ -14,6 +14,7 @@ from concord.flows.errors import NothingLabelledError, ShardsFailedError, Tracki
 from concord.flows.jobs import corpus_name, run_tags
 from concord.flows.progress import meter, say
 from concord.flows.run_context import HERE, RunContext
+from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.runfolder import (
     STORE,
     Sources,
@@ -40,6 +41,7 @@ from concord.schemas.run import (
     REGISTRY,
     SHARD_BYTES,
     CountsByName,
+    Reuse,
     RunKey,
     RunReport,
     RunSettings,
@@ -175,7 +177,7 @@ def _published(job: _LabelJob, done: Mapping[str, ShardMarker]) -> ShardReport:
     """Counts of the run, which readers can see from now on."""
     out = Path(job.request.out)
     write_sources(out, _sources(job.request))
-    publish(out, job.key, job.shards, done)
+    publish(out, job.key, job.shards, done, rules=job.constraints.strengths)
     return _merged(job, done)
 
 
@@ -240,6 +242,7 @@ class _Work(NamedTuple):
 
     ``done``, ``skipped``: shards that were labelled now, and before
     ``documents``, ``tokens``: documents and tokens that were labelled now
+    ``reuse``: documents among these that took the answer of the last run
     ``wall``: wall-clock seconds of the labelling
     ``seconds``: seconds of the workers, by step
     ``errors``: messages of the failed shards
@@ -249,6 +252,7 @@ class _Work(NamedTuple):
     skipped: int = 0
     documents: int = 0
     tokens: int = 0
+    reuse: Reuse = Reuse()
     wall: float = 0.0
     seconds: Seconds = Seconds()
     errors: tuple[str, ...] = ()
@@ -265,10 +269,13 @@ def _label(job: _LabelJob, done: dict[str, ShardMarker]) -> _Work:
     from concord.workers.remote.label import LABEL, LabelParts
 
     store = Path(request.out).absolute() / STORE
-    given = LabelParts(model, job.constraints, key, store, first_document(todo, key.settings.text, model))
+    sample = first_document(todo, key.settings.text, model)
+    last = last_answers(Path(request.out), key, job.constraints.strengths)
+    given = LabelParts(model, job.constraints, key, store, sample, last)
     errors: list[str] = []
     parts: list[Seconds] = []
     tokens = certified = documents = 0
+    reuse = Reuse()
     with cluster(request.context.ray, workers=request.context.workers) as running:
         started = time.monotonic()
         with meter("labelling", sum(shard.rows for shard in todo)) as bar:
@@ -279,13 +286,14 @@ def _label(job: _LabelJob, done: dict[str, ShardMarker]) -> _Work:
                 marker = answer.result.marker
                 done[answer.shard.id] = marker
                 parts.append(answer.result.seconds)
+                reuse += answer.result.reuse
                 tokens += marker.report.tokens
                 documents += marker.report.documents
                 certified += marker.report.certified
                 bar.advance(answer.shard.rows, note=f"documents, {_share(certified, documents):.1%} certified")
         wall = time.monotonic() - started
     total = Seconds(*(sum(column) for column in zip(*parts, strict=True))) if parts else Seconds()
-    return _Work(len(parts), skipped, documents, tokens, wall, total, tuple(sorted(errors)))
+    return _Work(len(parts), skipped, documents, tokens, reuse, wall, total, tuple(sorted(errors)))
 
 
 # What is reported
@@ -353,6 +361,7 @@ def _report(request: LabelRequest, report: ShardReport, work: _Work, run: str, *
     return RunReport(
         documents=report.documents,
         labelled=work.documents,
+        reuse=work.reuse,
         tokens=report.tokens,
         rejected=report.rejected,
         infeasible=report.infeasible,

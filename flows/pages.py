@@ -122,6 +122,7 @@ def _counts(report: RunReport) -> list[tuple[str, str, str]]:
     return [
         *_against(report.drift, report.documents),
         ("done", "labelled now", f"{report.labelled:,}"),
+        ("taken", "of these, answers of the last run", f"{report.reuse.documents:,}"),
         ("skipped", "labelled before, nothing has changed", f"{report.skipped:,}"),
         ("rejected", "cannot be read or labelled; see _rejects", f"{report.rejected:,}"),
         ("failed", "shards; tried again by the next run", f"{report.shards_failed:,}"),

@@ -40,6 +40,13 @@ PROBABILITY, MARGIN, MARGIN_STATUS = "entity_probability", "entity_margin", "mar
 N_BEST, N_BEST_BOUND = "n_best", "n_best_bound"
 """Columns of predictions where several answers were asked for: the list, and an upper bound in nats for all others."""
 
+VITERBI_LABELS, VITERBI_LOCAL, VITERBI_PENALTY = "viterbi_labels", "viterbi_local", "viterbi_penalty"
+"""Extra columns of predictions: the chain's own answer, so that every change can be explained; its local score, and its
+penalty under the constraints, in nats."""
+VITERBI_CONSTRAINTS, DOCUMENT_DIGEST, SETTLED = "viterbi_constraints", "document_digest", "settled"
+"""Extra columns of predictions, for the next run: each constraint under the Viterbi labels, and whether it has rows or
+pairs in the document; the digest of the document's row; whether no other labelling comes near the answer."""
+
 STRINGS = pa.list_(pa.string())
 INTEGERS = pa.list_(pa.int32())
 ENTITY = pa.struct(
@@ -56,6 +63,8 @@ ENTITY = pa.struct(
 RANKED = pa.struct([("score", pa.float64()), ("gap", pa.float64()), ("proven", pa.bool_()), (LABELS, STRINGS)])
 """One of the best labellings of a document: nats, nats below the first, whether its rank is proven, and labels."""
 VIOLATION = pa.struct([("name", pa.string()), ("degree", pa.float64()), ("penalty", pa.float64())])
+CHARGE = pa.struct([*VIOLATION, ("grounded", pa.bool_())])
+"""What a constraint charges the Viterbi labels, and whether it has rows or pairs in the document."""
 
 
 MOST_DIGITS = 9

@@ -346,6 +346,8 @@ def _show_run(done: RunReport) -> None:
         f"{report['documents']:,} documents, {report['tokens']:,} tokens, {report['rejected']:,} rejected; "
         f"shards: {report['shards_done']} done, {report['shards_skipped']} skipped, {report['shards_failed']} failed"
     )
+    if done.reuse.documents:
+        show(done.reuse.told)
     show(f"{report['seconds']:.1f} s in all; {done.pace}")
     show(f"{report['certified']:.1%} of documents certified, {report['by_solver']:.1%} on a solver's word")
     show(

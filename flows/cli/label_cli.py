@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from concord.flows.commands.label import RawText
 
 UTF_8 = "utf-8"
-OF_CORPORA = ("options", "certificates", "certificate_nodes", "errors_of", "text.id_column", "text.text_column")
+OF_CORPORA = (
+    *("options", "certificates", "certificate_nodes", "errors_of", "settle"),
+    *("text.id_column", "text.text_column"),
+)
 """Settings of a run that a single text has no use for, and the engine's own, which come by --set."""
 
 

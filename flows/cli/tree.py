@@ -44,6 +44,7 @@ PANELS = {
     DECODING: (
         *("engine", "seed", "work", "seconds", "on_infeasible", "relaxed_weight", "confidence"),
         *("margin_work", "n_best", "n_best_work", "certificates", "certificate_nodes", "errors_of", "explain"),
+        "settle",
     ),
     CHOICES: (
         *("set", "consistency", "all", "c2", "chains", "column", "conflicts", "form", "group_documents"),

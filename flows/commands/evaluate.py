@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from concord.flows.progress import meter
 from concord.flows.runfolder.published import Published, published
-from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS
+from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS, VITERBI_LABELS
 from concord.schemas.decoded import Status
 from concord.schemas.document import Batch
 from concord.schemas.errors import InputError
@@ -26,7 +26,6 @@ from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import MEASURES, ByDocument, Pair, by_document, check_measures, suggested
 from concord.workers.evaluation.tally import Tally
 from concord.workers.labelling.output import PREDICTIONS as FOLDER
-from concord.workers.labelling.shard import VITERBI_LABELS
 
 
 class EvaluationError(InputError):

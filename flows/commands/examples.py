@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from concord.flows.runfolder.published import published
-from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS
+from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS, VITERBI_LABELS
 from concord.schemas.document import Document
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.labelling.output import PREDICTIONS as FOLDER
-from concord.workers.labelling.shard import VITERBI_LABELS
 
 AROUND = 4
 """Words shown on each side of a mention."""

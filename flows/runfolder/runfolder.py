@@ -25,9 +25,19 @@ from pydantic import ValidationError
 
 from concord.flows.errors import RunFolderError
 from concord.schemas.columns import rejects_table
-from concord.schemas.run import SHARD_BYTES, FileDigest, RunKey, RunManifest, ShardMarker, ShardPlace, ShardReport
+from concord.schemas.run import (
+    SHARD_BYTES,
+    FileDigest,
+    RuleStrengths,
+    RunKey,
+    RunManifest,
+    ShardMarker,
+    ShardPlace,
+    ShardReport,
+)
 from concord.schemas.secrets import place_of
 from concord.schemas.settings import Settings
+from concord.workers.constraints.constraint_set import NO_RULES
 from concord.workers.corpus.parquet import table_bytes
 from concord.workers.corpus.shards import Shard
 from concord.workers.labelling.output import (
@@ -212,13 +222,20 @@ def find_done(out: Path, shards: Sequence[Shard], key: RunKey) -> dict[str, Shar
 # Publishing
 
 
-def publish(out: Path, key: RunKey, shards: Sequence[Shard], markers: Mapping[str, ShardMarker]) -> None:
+def publish(
+    out: Path,
+    key: RunKey,
+    shards: Sequence[Shard],
+    markers: Mapping[str, ShardMarker],
+    *,
+    rules: RuleStrengths = NO_RULES,
+) -> None:
     """Shows the run to readers, in one step: all shards are done. Then removes what it no longer names.
 
     May be killed at any point: the same call again ends in the same state. Raises `OutputError`.
     """
     files = _files(out / STORE, shards, markers)
-    manifest = seal(_manifest(key, shards, markers, files))
+    manifest = seal(_manifest(key, rules, shards, markers, files))
     if not _is_seen(out, files, manifest):
         number = _number(out)
         _clear_published(out, but=number)
@@ -268,12 +285,17 @@ def _files(store: Path, shards: Sequence[Shard], markers: Mapping[str, ShardMark
 
 
 def _manifest(
-    key: RunKey, shards: Sequence[Shard], markers: Mapping[str, ShardMarker], files: Sequence[_File]
+    key: RunKey,
+    rules: RuleStrengths,
+    shards: Sequence[Shard],
+    markers: Mapping[str, ShardMarker],
+    files: Sequence[_File],
 ) -> dict[str, Any]:
     places = (ShardPlace(key=markers[s.id].key, file=s.file.name, first_row=s.first_row, rows=s.rows) for s in shards)
     manifest = RunManifest(
         dataset=dataset_digest(shards),
         run=key,
+        rules=rules,
         totals=ShardReport.merge(markers[shard.id].report for shard in shards),
         files={file.entry.path: file.entry.sha256 for file in files},
         shards=tuple(places),

@@ -29,6 +29,9 @@ from concord.schemas.columns import (
     N_BEST_BOUND,
     PROBABILITY,
     SENTENCE_STARTS,
+    VITERBI_LABELS,
+    VITERBI_LOCAL,
+    VITERBI_PENALTY,
 )
 from concord.schemas.decoded import Status
 from concord.schemas.document import TOKENS, Batch
@@ -42,7 +45,6 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS, shard_key
-from concord.workers.labelling.shard import VITERBI_LABELS, VITERBI_LOCAL, VITERBI_PENALTY
 from concord.workers.storage.sealed import seal, unseal
 from tests.support.made_folders import MadeRun
 

@@ -38,6 +38,7 @@ from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import NO_KEY, LinearRows, NamedSpans, Problem, Relation, SpanAgreement
+from concord.schemas.run import RuleStrengths, Strength
 from concord.workers.compiling.interpreted import runnable
 from concord.workers.compiling.kernel import kernel
 from concord.workers.constraints.constraint_set import GroundConstraints
@@ -226,6 +227,17 @@ class LabelConsistency:
         for counts in (self.counts.exact, self.counts.subsequence, self.counts.unlabelled):
             state.update(counts.tobytes())
         return state.hexdigest()
+
+    @property
+    def strengths(self) -> RuleStrengths:
+        """The costs of each family."""
+        form = hashlib.sha256(repr((self.counts.types, self.counts.fold_case, LONGEST_NAME)).encode()).hexdigest()
+        families = zip(self.names, self._costs, strict=True)
+        return RuleStrengths(
+            strengths=tuple(
+                Strength(name=name, form=form, weights=tuple(cost.ravel().tolist())) for name, cost in families
+            )
+        )
 
     @cached_property
     def _costs(self) -> tuple[Floats, ...]:

@@ -10,10 +10,12 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows, Problem, SpanAgreement
+from concord.schemas.run import RuleStrengths
 from concord.workers.constraints.rows import ConstraintError
 
 GROUND_TOKENS = 8_192
 """Tokens grounded at once: enough that the fixed cost of a constraint hardly counts, and few enough for memory."""
+NO_RULES = RuleStrengths()
 LOOSE_SPANS = (
     "constraints compare spans, which a model of loose labels can write in several ways; train it with "
     "--set legality=bio, or leave label consistency out"
@@ -68,6 +70,11 @@ class Separable(ConstraintSet, Protocol):
         """The entries that can be left out: the constraints of ``names``, and local features."""
         ...
 
+    @property
+    def strengths(self) -> RuleStrengths:
+        """Forms and weights, by which a later run compares its own constraints with these."""
+        ...
+
     def without(self, title: str) -> Separable:
         """The set without one entry. Raises `KeyError` if no entry has that title."""
         ...
@@ -109,6 +116,7 @@ class Unconstrained:
     digest: str = "none"
     columns: tuple[str, ...] = ()
     titles: tuple[str, ...] = ()
+    strengths: RuleStrengths = NO_RULES
 
     def without(self, title: str) -> Unconstrained:
         """Raises `KeyError`, as there is no entry to leave out."""
@@ -147,6 +155,11 @@ class PriorAlone:
     def columns(self) -> tuple[str, ...]:
         """The token columns of the prior."""
         return self.prior.columns
+
+    @property
+    def strengths(self) -> RuleStrengths:
+        """The prior, as a part of local scores."""
+        return RuleStrengths(local=self.digest)
 
     def without(self, title: str) -> Unconstrained:
         """The empty set. Raises `KeyError` for any title other than the prior's."""

@@ -18,6 +18,7 @@ from concord.schemas.errors import DocumentError
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows, SpanAgreement
+from concord.schemas.run import RuleStrengths, Strength
 from concord.workers.constraints.constraint_set import GroundConstraints, Separable
 from concord.workers.constraints.rows import ConstraintError, Draft, Weighed, laid_out
 from concord.workers.constraints.templates.registry import TEMPLATES
@@ -101,6 +102,21 @@ class DeclaredConstraints:
         """Hex digest of all entries and their names, in order."""
         content = [(title, content_digest(t)) for t, title in zip(self.templates, self.titles, strict=True)]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    @cached_property
+    def strengths(self) -> RuleStrengths:
+        """The weight of each constraint, and the local features."""
+        features = [template for template in self.templates if isinstance(template, FeatureTemplate)]
+        local = json.dumps([content_digest(template) for template in features]) if features else ""
+        strengths = (
+            Strength(
+                name=name,
+                form=content_digest(template, but="weight"),
+                weights=(float(template.model_dump()["weight"]),),
+            )
+            for name, (_, template) in zip(self.names, self._constraints, strict=True)
+        )
+        return RuleStrengths(strengths=tuple(strengths), local=local)
 
     def bind(self, labels: LabelSet) -> DeclaredConstraints:
         """This set, after a check that every label in it is one of ``labels``.
@@ -258,6 +274,15 @@ class JoinedConstraints:
         """Hex digest of the parts' digests."""
         return hashlib.sha256(json.dumps([part.digest for part in self.parts]).encode()).hexdigest()
 
+    @cached_property
+    def strengths(self) -> RuleStrengths:
+        """Those of all parts."""
+        parts = [part.strengths for part in self.parts]
+        local = [part.local for part in parts if part.local]
+        return RuleStrengths(
+            strengths=tuple(one for part in parts for one in part.strengths), local=json.dumps(local) if local else ""
+        )
+
     def ground(self, batch: Batch, labels: LabelSet) -> list[GroundConstraints]:
         """The rows and agreements of all parts, for each document."""
         shifts = itertools.accumulate((len(part.names) for part in self.parts), initial=0)
@@ -288,9 +313,9 @@ def _together(grounds: Sequence[GroundConstraints]) -> GroundConstraints:
     return GroundConstraints(rows, tuple(pair for ground in grounds for pair in ground.agreements))
 
 
-def content_digest(template: Template) -> str:
-    """Hex digest of an entry without its name: template, labels, weight, options."""
-    content = [TEMPLATES.name_of(type(template)), template.model_dump(mode="json", exclude={"name"})]
+def content_digest(template: Template, *, but: str = "name") -> str:
+    """Hex digest of an entry without its name, and without the field ``but``: template, labels, weight, options."""
+    content = [TEMPLATES.name_of(type(template)), template.model_dump(mode="json", exclude={"name", but})]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

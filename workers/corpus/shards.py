@@ -107,13 +107,19 @@ def read_shard(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> pa.Table:
     Raises `CorpusError` where the file or the row group is damaged, `ReplacedError` where other rows stand there
     now than when the shard was planned, `SchemaError` where its columns are wrong.
     """
+    return _read(shard, text)[0]
+
+
+def _read(shard: Shard, text: TextSettings) -> tuple[pa.Table, list[bytes]]:
+    """The shard's rows, and the digest of each. Raises as `read_shard`."""
     table = open_rows(shard.file, text=text, scores=shard.scores).read(shard.first_row, shard.rows)
-    if digest_of_rows(row_digests(table)) != shard.digest:
+    digests = row_digests(table)
+    if digest_of_rows(digests) != shard.digest:
         raise ReplacedError(
             f"{shard.place}: not what was there when the run began; the file was changed or replaced meanwhile. "
             "Run the same command again, and change a corpus between runs only"
         )
-    return table
+    return table, digests
 
 
 def split(shard: Shard, parts: int, *, text: TextSettings = DEFAULT_TEXT) -> list[Shard]:
@@ -121,7 +127,7 @@ def split(shard: Shard, parts: int, *, text: TextSettings = DEFAULT_TEXT) -> lis
 
     Raises as `read_shard`.
     """
-    digests = row_digests(read_shard(shard, text=text))
+    _, digests = _read(shard, text)
     each = -(-shard.rows // parts)
     return [_part(shard, first, digests[first : first + each]) for first in range(0, shard.rows, each)]
 
@@ -185,7 +191,31 @@ def read_batch(
 
     Together they are all rows of the shard. Raises as `read_shard`.
     """
-    table = read_shard(shard, text=text)
+    return read_documents(shard, text=text, tokenizer=tokenizer)[:2]
+
+
+class ShardDocuments(NamedTuple):
+    """What a shard holds: its good rows as a batch, its bad rows as rejects, and the digest of each good row."""
+
+    batch: Batch
+    rejects: list[Reject]
+    digests: list[bytes]
+
+
+def read_documents(
+    shard: Shard, *, text: TextSettings = DEFAULT_TEXT, tokenizer: OwnTokenizer | None = None
+) -> ShardDocuments:
+    """The shard's rows as `read_batch` has them, with their digests. Raises as `read_shard`."""
+    table, digests = _read(shard, text)
+    batch, rejects = _documents(table, shard, text, tokenizer)
+    bad = {reject.row for reject in rejects}
+    good = [digest for row, digest in enumerate(digests, shard.first_row) if row not in bad]
+    return ShardDocuments(batch, rejects, good)
+
+
+def _documents(
+    table: pa.Table, shard: Shard, text: TextSettings, tokenizer: OwnTokenizer | None
+) -> tuple[Batch, list[Reject]]:
     source, faults = shard.file.path, dict.fromkeys(shard.lethal, LETHAL)
     faults |= dict.fromkeys((row for row, _ in shard.repeats), REPEATED)
     if TOKENS not in table.column_names:

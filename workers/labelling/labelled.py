@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
 
 from concord.schemas.decoded import Budget, Confidence, Decoded, Ranking, Score, Status
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import DocumentError
 from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
-from concord.schemas.run import RunSettings
+from concord.schemas.run import Reuse, RunSettings
 from concord.workers.certificates.checker import check
 from concord.workers.certificates.writer import prove
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.nbest.settled import settled
 from concord.workers.inference.registry import SOLVERS, Decoder, EngineError
 from concord.workers.labelling.confidence import confidence
 from concord.workers.labelling.error_analysis import ErrorAnalysis
 from concord.workers.labelling.infeasible import breaks_something_hard, fallback, reason
+from concord.workers.labelling.kept import KeptAnswer, grounded_constraints
 from concord.workers.labelling.ranking import ranking
 from concord.workers.labelling.report import check_gold
 from concord.workers.models.model import Model, local_scores
+
+NONE_KEPT: Mapping[int, KeptAnswer] = MappingProxyType({})
+NO_GUESSES: Mapping[int, Labels] = MappingProxyType({})
 
 SCORE_TOKENS = 100_000
 """Largest number of tokens scored at once, which bounds the memory of the unary table."""
@@ -35,15 +44,20 @@ class Labelled:
     ``decoded``: the answer
     ``first``: its Viterbi labels
     ``before``: the score of these under the constraints
+    ``grounded``: mask of the constraints that have rows or pairs in the document
+    ``settled``: is the answer settled (where the run asks)?
     ``cpu_seconds``: CPU seconds of this process while the engine worked on the document
     ``refused``: reason by place in the batch, for documents that cannot be labelled
     ``infeasible``: number of documents without an answer that keeps the hard constraints
     ``infeasible_rejected``: number of these among ``refused``
+    ``reuse``: documents that took the answer of the last run
     """
 
     decoded: list[Decoded] = field(default_factory=list)
     first: list[Labels] = field(default_factory=list)
     before: list[Score] = field(default_factory=list)
+    grounded: list[NDArray[np.bool_]] = field(default_factory=list)
+    settled: list[bool] = field(default_factory=list)
     proofs: list[list[int] | None] = field(default_factory=list)
     confidence: list[Confidence] = field(default_factory=list)
     rankings: list[Ranking] = field(default_factory=list)
@@ -51,6 +65,7 @@ class Labelled:
     refused: dict[int, str] = field(default_factory=dict)
     infeasible: int = 0
     infeasible_rejected: int = 0
+    reuse: Reuse = field(default_factory=Reuse)
     errors: ErrorAnalysis = field(default_factory=ErrorAnalysis.nothing)
     score_seconds: float = 0.0
     decode_seconds: float = 0.0
@@ -67,6 +82,9 @@ def check_settings(settings: RunSettings) -> RunSettings:
     if settings.certificates and not solver.certifies:
         able = " or ".join(name for name, other in SOLVERS.items() if other.certifies)
         raise EngineError(f"engine {settings.engine} writes no certificates; use --engine {able}")
+    if settings.settle and not solver.exact:
+        able = ", ".join(name for name, other in SOLVERS.items() if other.exact)
+        raise EngineError(f"engine {settings.engine} proves nothing, so it settles no answer; use one of {able}")
     if settings.errors_of is not None:
         Decoder.of(settings.errors_of)
         if not solver.exact:
@@ -84,18 +102,31 @@ def run_decoder(settings: RunSettings) -> Decoder:
     return Decoder.of(settings.engine, settings.options, seed=settings.seed, budget=budget)
 
 
-def label_batch(batch: Batch, *, model: Model, constraints: ConstraintSet, settings: RunSettings) -> Labelled:
+def label_batch(
+    batch: Batch,
+    *,
+    model: Model,
+    constraints: ConstraintSet,
+    settings: RunSettings,
+    kept: Mapping[int, KeptAnswer] = NONE_KEPT,
+    guesses: Mapping[int, Labels] = NO_GUESSES,
+) -> Labelled:
     """Scores and decodes every document, in order; no answer depends on what else is in the batch.
 
-    A document that cannot be labelled is among `Labelled.refused`, and its neighbours are labelled.
+    ``kept``: answers that need no search, by place; these documents are not scored. ``guesses``: labels that may be
+    settled. A document that cannot be labelled is among `Labelled.refused`, and its neighbours are labelled.
     """
     started = time.perf_counter()
     decoder = run_decoder(settings)
     labelled = Labelled(errors=ErrorAnalysis.by(settings))
-    problems = (problem for part in _parts(batch) for problem in _problems(part, model, constraints, labelled))
-    for place, (document, problem) in enumerate(zip(batch, problems, strict=True)):
+    rest = Batch.of([batch.document(place) for place in range(len(batch)) if place not in kept]) if kept else batch
+    problems = (problem for part in _parts(rest) for problem in _problems(part, model, constraints, labelled))
+    for place, document in enumerate(batch):
+        if place in kept:
+            _add(labelled, kept[place])
+            continue
         try:
-            _label(labelled, document, problem, decoder, settings)
+            _label(labelled, document, next(problems), decoder, settings, guesses.get(place))
         except DocumentError as error:
             labelled.refused[place] = error.reason
     labelled.decode_seconds = time.perf_counter() - started - labelled.score_seconds
@@ -140,13 +171,20 @@ def _label(
     problem: Problem | DocumentError,
     decoder: Decoder,
     settings: RunSettings,
+    guess: Labels | None,
 ) -> None:
     """Adds the answer to a document's problem. Raises `DocumentError` where it has to be refused."""
     if isinstance(problem, DocumentError):
         raise problem
     prepared = judged = Prepared.of(problem)
     started = time.process_time()
-    decoded = decoder(prepared, document.doc_id)
+    confirmed = settled(prepared, guess) if guess is not None and len(guess) == len(problem) else None
+    decoded = confirmed or decoder(prepared, document.doc_id)
+    proven = confirmed
+    if settings.settle and confirmed is None and decoded.certified:
+        proven = settled(prepared, decoded.labels)
+        if proven is not None:
+            decoded = replace(decoded, bound=proven.bound, status=proven.status)
     cpu_seconds = time.process_time() - started
     if breaks_something_hard(decoded):
         decoded = _without_what_is_hard(labelled, document, prepared, decoded, decoder, settings)
@@ -164,10 +202,20 @@ def _label(
         labelled.confidence.append(confidence(judged, decoded, document.doc_id, settings))
     if settings.n_best:
         labelled.rankings.append(ranking(judged, decoded, document.doc_id, settings))
-    labelled.decoded.append(decoded)
+    grounded = grounded_constraints(prepared)
+    answer = KeptAnswer(decoded, prepared.viterbi, prepared.first, grounded, settled=proven is not None)
+    _add(labelled, answer, cpu_seconds)
+    if confirmed is not None:
+        labelled.reuse += Reuse(confirmed=1)
+
+
+def _add(labelled: Labelled, answer: KeptAnswer, cpu_seconds: float = 0.0) -> None:
+    labelled.decoded.append(answer.decoded)
+    labelled.first.append(answer.viterbi)
+    labelled.before.append(answer.before)
+    labelled.grounded.append(answer.grounded)
+    labelled.settled.append(answer.settled)
     labelled.cpu_seconds.append(cpu_seconds)
-    labelled.first.append(prepared.viterbi)
-    labelled.before.append(prepared.first)
 
 
 def _without_what_is_hard(

@@ -88,7 +88,6 @@ def report_of(
         certified=sum(d.certified for d in decoded),
         gap_sum=math.fsum(gaps),
         gap_max=max(gaps, default=0.0),
-        work=sum(d.work for d in decoded),
         statuses=dict(sorted(Counter(str(d.status) for d in decoded).items())),
         constraints=_constraint_figures(answers, names),
     )

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from concord.schemas.columns import (
+    CHARGE,
+    DOCUMENT_DIGEST,
+    SETTLED,
+    VITERBI_CONSTRAINTS,
+    VITERBI_LABELS,
+    VITERBI_LOCAL,
+    VITERBI_PENALTY,
+    Reject,
+    nest,
+    stamp,
+)
 from concord.schemas.columns import PREDICTIONS as PREDICTIONS_LAYOUT
-from concord.schemas.columns import Reject, nest, stamp
 from concord.schemas.document import Batch, Column
 from concord.schemas.predictions import (
     certificates_table,
@@ -19,9 +30,10 @@ from concord.schemas.predictions import (
     ranking_columns,
     times_table,
 )
-from concord.schemas.run import RunKey, RunSettings, Seconds, ShardMarker, ShardResult
+from concord.schemas.run import Reuse, RunKey, RunSettings, Seconds, ShardMarker, ShardResult
 from concord.workers.constraints.constraint_set import ConstraintSet
-from concord.workers.corpus.shards import Shard, read_batch
+from concord.workers.corpus.shards import Shard, ShardDocuments, read_documents
+from concord.workers.labelling.kept import Known, LastAnswers, as_it_was, standing
 from concord.workers.labelling.labelled import Labelled, label_batch
 from concord.workers.labelling.output import (
     CERTIFICATES,
@@ -36,31 +48,37 @@ from concord.workers.labelling.output import (
 from concord.workers.labelling.report import report_of
 from concord.workers.models.model import Model, text_tokenizer
 
-VITERBI_LABELS = "viterbi_labels"
-"""Extra column of the predictions: the chain's own answer, so that every change can be explained."""
-VITERBI_LOCAL, VITERBI_PENALTY = "viterbi_local", "viterbi_penalty"
-"""Extra columns of the Viterbi labels: their local score, and their penalty under the constraints, in nats."""
 
-
-def label_shard(shard: Shard, *, model: Model, constraints: ConstraintSet, key: RunKey, store: Path) -> ShardResult:
+def label_shard(
+    shard: Shard,
+    *,
+    model: Model,
+    constraints: ConstraintSet,
+    key: RunKey,
+    store: Path,
+    last: LastAnswers | None = None,
+) -> ShardResult:
     """Reads a shard, labels it, and writes its predictions, times and, last, its marker with the rejects.
 
-    Safe to run twice, even at the same time: the bytes are the same and every file is replaced as
-    a whole. Raises what reading raises and `OutputError`; a document that cannot be read or labelled is a
-    reject instead.
+    What it can take of the ``last`` run it does not look for again. Safe to run twice, even at the same time: the bytes
+    are the same and every file is replaced as a whole. Raises what reading raises and `OutputError`; a document that
+    cannot be read or labelled is a reject instead.
     """
     started = time.perf_counter()
     name = shard_name(shard, key)
-    batch, rejects = read_batch(shard, text=key.settings.text, tokenizer=text_tokenizer(model))
+    there = read_documents(shard, text=key.settings.text, tokenizer=text_tokenizer(model))
+    batch, rejects, digests = there
     read = time.perf_counter() - started
-    labelled = label_batch(batch, model=model, constraints=constraints, settings=key.settings)
+    labelled = _labelled(there, last or LastAnswers.none(), model, constraints, key.settings)
     if labelled.refused:
         rejects = _with_refused(rejects, shard, batch, labelled.refused)
-        batch = Batch.of([batch.document(i) for i in range(len(batch)) if i not in labelled.refused])
+        answered = [i for i in range(len(batch)) if i not in labelled.refused]
+        batch, digests = Batch.of([batch.document(i) for i in answered]), [digests[i] for i in answered]
     report = report_of(batch, labelled, labels=model.labels, names=constraints.names, rejected=len(rejects))
     decided = time.perf_counter()
     write_table(times_table(batch, labelled.decoded, labelled.cpu_seconds), store, TIMES, name)
     table = answers_table(batch, labelled, model=model, constraints=constraints, settings=key.settings)
+    table = stamp(table.append_column(DOCUMENT_DIGEST, pa.array(digests, pa.binary())), PREDICTIONS_LAYOUT)
     files = [write_table(table, store, PREDICTIONS, name)]
     if key.settings.certificates:
         files.append(write_table(certificates_table(batch, labelled.proofs), store, CERTIFICATES, name))
@@ -69,7 +87,26 @@ def label_shard(shard: Shard, *, model: Model, constraints: ConstraintSet, key: 
     )
     write_marker(marker, store)
     seconds = Seconds(read, labelled.score_seconds, labelled.decode_seconds, time.perf_counter() - decided)
-    return ShardResult(marker, seconds)
+    return ShardResult(marker, seconds, labelled.reuse)
+
+
+def _labelled(
+    there: ShardDocuments, last: LastAnswers, model: Model, constraints: ConstraintSet, settings: RunSettings
+) -> Labelled:
+    """The shard's documents, labelled or with the answers of the last run."""
+    batch = there.batch
+    found = last.find(there.digests, model.labels)
+    if last.known is Known.SAME:
+        kept = {place: as_it_was(answer, constraints.names) for place, answer in found.items()}
+        reuse = Reuse(kept=len(kept))
+    else:
+        answers = found if last.known is Known.RULES else {}
+        kept = standing(answers, batch, model.labels, constraints, last.cheaper)
+        reuse = Reuse(stood=len(kept))
+    guesses = {place: answer.labels for place, answer in found.items() if place not in kept}
+    labelled = label_batch(batch, model=model, constraints=constraints, settings=settings, kept=kept, guesses=guesses)
+    labelled.reuse += reuse
+    return labelled
 
 
 def _with_refused(unread: list[Reject], shard: Shard, batch: Batch, refused: Mapping[int, str]) -> list[Reject]:
@@ -99,7 +136,10 @@ def answers_table(
         VITERBI_LABELS: column,
         VITERBI_LOCAL: pa.array([score.local for score in labelled.before], pa.float64()),
         VITERBI_PENALTY: pa.array([score.penalty for score in labelled.before], pa.float64()),
+        VITERBI_CONSTRAINTS: _charges(labelled, constraints.names),
     }
+    if settings.settle:
+        columns[SETTLED] = pa.array(labelled.settled, pa.bool_())
     if settings.confidence != "none":
         columns |= confidence_columns(labelled.confidence)
     if settings.n_best:
@@ -107,3 +147,16 @@ def answers_table(
     for name, values in columns.items():
         table = table.append_column(name, values)
     return stamp(table, PREDICTIONS_LAYOUT)
+
+
+def _charges(labelled: Labelled, names: Sequence[str]) -> pa.Array:
+    """A list of `CHARGE` a document."""
+    none = [np.zeros(0)]
+    arrays = [
+        pa.array(list(names) * len(labelled.before), pa.string()),
+        pa.array(np.concatenate(none + [score.degree for score in labelled.before])),
+        pa.array(np.concatenate(none + [score.penalties for score in labelled.before])),
+        pa.array(np.concatenate([np.zeros(0, np.bool_), *labelled.grounded])),
+    ]
+    starts = np.arange(len(labelled.before) + 1, dtype=np.int32) * len(names)
+    return pa.ListArray.from_arrays(pa.array(starts), pa.StructArray.from_arrays(arrays, fields=list(CHARGE)))

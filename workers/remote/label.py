@@ -10,6 +10,7 @@ from concord.schemas.run import RunKey, ShardReport, ShardResult
 from concord.schemas.settings import TextSettings
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.corpus.shards import Shard, read_batch
+from concord.workers.labelling.kept import LastAnswers
 from concord.workers.labelling.labelled import label_batch
 from concord.workers.labelling.shard import label_shard
 from concord.workers.labelling.warming import warm
@@ -29,6 +30,8 @@ class LabelParts(NamedTuple):
     store: Path
     sample: Document | None = None
     """Any document of the corpus, to compile the numba kernels on; None where none can be read."""
+    last: LastAnswers | None = None
+    """Answers of the last run; None for none."""
 
     @property
     def text(self) -> TextSettings:
@@ -37,7 +40,9 @@ class LabelParts(NamedTuple):
 
 
 def _run(shard: Shard, parts: LabelParts) -> ShardResult:
-    return label_shard(shard, model=parts.model, constraints=parts.constraints, key=parts.key, store=parts.store)
+    return label_shard(
+        shard, model=parts.model, constraints=parts.constraints, key=parts.key, store=parts.store, last=parts.last
+    )
 
 
 def _rehearse(shard: Shard, parts: LabelParts) -> None:

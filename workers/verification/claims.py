@@ -25,6 +25,11 @@ from concord.schemas.columns import (
     N_BEST_BOUND,
     PROBABILITY,
     SENTENCE_STARTS,
+    SETTLED,
+    VITERBI_CONSTRAINTS,
+    VITERBI_LABELS,
+    VITERBI_LOCAL,
+    VITERBI_PENALTY,
 )
 from concord.schemas.decoded import MarginStatus, Score, Status
 from concord.schemas.document import TOKENS, Batch
@@ -34,7 +39,7 @@ from concord.schemas.problem import Problem
 from concord.schemas.run import RunSettings
 from concord.workers.certificates.checker import CertificateError, check
 from concord.workers.inference.numerics import TOLERANCE
-from concord.workers.labelling.shard import VITERBI_LABELS, VITERBI_LOCAL, VITERBI_PENALTY
+from concord.workers.labelling.kept import grounded_constraints
 from concord.workers.verification.plain_chain import best_labels, best_without, span_probabilities
 
 CLAIM_TOLERANCE = 1e-6
@@ -112,6 +117,7 @@ def confirm(claims: Claims, problem: Problem, promises: Promises, said: Row) -> 
     top = _check_viterbi(row, problem, declared, promises)
     _check_bound(row, promises, status, top)
     spans = problem.labels.spans(labels, problem.potentials.sentence_starts)
+    _check_settled(row, promises)
     _check_confidence(row, problem, promises, labels, spans)
     _check_ranking(row, problem, promises, labels)
     confirmed = not _above(top, row["bound"])
@@ -228,11 +234,35 @@ def _check_viterbi(row: Row, problem: Problem, declared: Problem, promises: Prom
     _require(not _above(top, reached), VITERBI_LABELS, f"score {reached!r} nats by the model alone, the best {top!r}")
     _nats(row, VITERBI_LOCAL, first.local, "the Viterbi labels score")
     _nats(row, VITERBI_PENALTY, first.penalty, "the Viterbi labels cost")
+    _check_charges(row[VITERBI_CONSTRAINTS], declared, first)
     refuted = _above(score.objective, row["bound"])
     _require(not refuted, "bound", f"{row['bound']!r} nats, and the Viterbi labels score {score.objective!r}")
     worse = _above(score.objective, row["objective"]) and not promises.own_aim
     _require(not worse, LABELS, f"score less than the Viterbi labels, {score.objective!r} nats, that the engine knows")
     return top
+
+
+def _check_charges(found: Any, declared: Problem, first: Score) -> None:
+    """Raises `ClaimError` if a constraint does not charge the Viterbi labels what the row says."""
+    names = [part and part["name"] for part in found or []]
+    _require(names == list(declared.constraint_names), VITERBI_CONSTRAINTS, f"are {_short(names)}, not the run's")
+    sums = zip(first.degree.tolist(), first.penalties.tolist(), grounded_constraints(declared).tolist(), strict=True)
+    for part, (degree, penalty, grounded) in zip(found or [], sums, strict=True):
+        for field, value in (("degree", degree), ("penalty", penalty)):
+            where = f"{VITERBI_CONSTRAINTS}, {field} of {part['name']}"
+            _require(_same(part[field], value), where, f"is {value!r}, not {part[field]!r}")
+        where = f"{VITERBI_CONSTRAINTS}, grounded of {part['name']}"
+        _require(part["grounded"] is grounded, where, f"is {grounded}, not {part['grounded']!r}")
+
+
+def _check_settled(row: Row, promises: Promises) -> None:
+    """Raises `ClaimError` if a settled answer is not claimed to be proven without a tolerance."""
+    if not promises.settings.settle:
+        return
+    found = row[SETTLED]
+    _require(isinstance(found, bool), SETTLED, f"is {found!r}")
+    whole = row["status"] == Status.OPTIMAL and row["gap"] == 0.0
+    _require(whole or not found, SETTLED, f"beside status {row['status']!r} and a gap of {row['gap']!r} nats")
 
 
 def _check_bound(row: Row, promises: Promises, status: Status, top: float) -> None:

@@ -61,7 +61,7 @@ def n_best(
     prepared, effort = Prepared.of(problem), Effort(budget)
     found, narrowing = BestFound(prepared, start, count), Narrowing(prepared, effort)
     for depth in _DEPTHS if found.answers else (math.inf,):
-        _look(found, narrowing, depth, effort)
+        look(found, narrowing, depth, effort)
         if found.complete(tolerance) or effort.spent:
             break
     return found.ranking(tolerance)
@@ -118,7 +118,7 @@ class BestFound:
         return Ranking(labels, score, score >= self.bound - tolerance, self.bound)
 
 
-def _look(found: BestFound, narrowing: Narrowing, depth: float, effort: Effort) -> None:
+def look(found: BestFound, narrowing: Narrowing, depth: float, effort: Effort) -> None:
     """One round: adds all labellings that score less than ``depth`` nats below the best known, or the best of them."""
     labels, score = found.best
     lowest = score - depth

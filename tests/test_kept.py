@@ -1,0 +1,245 @@
+"""Runs that take answers of the last one, against runs that decode everything."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from concord.flows.runfolder.last_run import last_answers
+from concord.flows.runfolder.runfolder import STORE, find_done, publish
+from concord.schemas.columns import table_from_documents
+from concord.schemas.document import Batch, Document
+from concord.schemas.labels import Scheme
+from concord.schemas.potentials import Potentials
+from concord.schemas.run import Reuse, RunKey, RunSettings
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
+from concord.workers.constraints.constraint_set import Separable
+from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
+from concord.workers.constraints.templates.features import TokenFeature
+from concord.workers.constraints.templates.runs import AtMostRuns
+from concord.workers.constraints.templates.template import Template, TokenTest
+from concord.workers.constraints.templates.words import Lexicon
+from concord.workers.corpus.plan import plan
+from concord.workers.labelling.labelled import check_settings
+from concord.workers.labelling.shard import label_shard
+from tests.support.made_folders import BIO, QUICK, SCHEMES, WordModel, documents
+
+COUNTS = PairCounts(BIO.types, np.array([[9, 1], [1, 7]]), np.array([[5, 1], [2, 4]]), np.array([2, 3]))
+COUNT = 24
+"""Documents of a corpus."""
+
+
+class Drifted(WordModel):
+    """The model after another day of training: all scores are a little different."""
+
+    def potentials(self, batch: Batch) -> Potentials:
+        before = super().potentials(batch)
+        shift = np.random.default_rng(1).normal(size=before.unary.shape[1]) * 0.05
+        return Potentials(before.unary + shift, before.transition, before.sentence_starts)
+
+
+class Flat(WordModel):
+    """A model that knows nothing: all labellings are equal."""
+
+    def potentials(self, batch: Batch) -> Potentials:
+        before = super().potentials(batch)
+        return Potentials(before.unary * 0.0, before.transition * 0.0, before.sentence_starts)
+
+
+def lexicon(weight: float, *words: str, name: str = "outside") -> Lexicon:
+    return Lexicon(words=TokenTest(words=words or ("1996",)), labels=("O",), weight=weight, name=name)
+
+
+def rules(*templates: Template, scales: Scales | None = None) -> Separable:
+    declared = DeclaredConstraints(templates).bind(BIO)
+    return declared if scales is None else JoinedConstraints((LabelConsistency(COUNTS, scales), declared))
+
+
+ONE_RUN = AtMostRuns(labels=("B-PER",), limit=1, weight=1.3, name="one run")
+ALL = Scales(1.0, 1.0, 1.0)
+
+
+def key_of(constraints: Separable, model: WordModel, **settings: object) -> RunKey:
+    wanted = RunSettings.model_validate({"engine": "certify", "options": QUICK["certify"], "settle": True} | settings)
+    return RunKey(settings=check_settings(wanted), model=model.digest, constraints=constraints.digest, code="code")
+
+
+class Night(NamedTuple):
+    """One run into a folder: its documents, constraints, model and settings."""
+
+    documents: Sequence[Document]
+    constraints: Separable
+    model: WordModel = WordModel(SCHEMES[Scheme.BIO])
+    settings: Mapping[str, object] = MappingProxyType({})
+
+    def into(self, out: Path) -> Reuse:
+        """Runs, publishes, and says what was taken of the last run in the folder."""
+        corpus = out.parent / "corpus.parquet"
+        pq.write_table(table_from_documents(self.documents), corpus)
+        key = key_of(self.constraints, self.model, **self.settings)
+        last = last_answers(out, key, self.constraints.strengths)
+        shards, reuse = plan(corpus, shard_bytes=100), Reuse()
+        for shard in shards:
+            reuse += label_shard(
+                shard, model=self.model, constraints=self.constraints, key=key, store=out / STORE, last=last
+            ).reuse
+        publish(out, key, shards, find_done(out, shards, key), rules=self.constraints.strengths)
+        return reuse
+
+
+def content(out: Path) -> dict[str, str]:
+    """SHA-256 of all that readers see, but the times."""
+    found = (path for path in sorted((out / ".current").resolve().rglob("*")) if path.is_file())
+    return {
+        str(path.relative_to((out / ".current").resolve())): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in found
+        if path.parent.name != "_times"
+    }
+
+
+def nights(tmp_path: Path, first: Night, second: Night) -> Reuse:
+    """What the second night takes of the first; its bytes are those of a run that decodes everything."""
+    for name in ("out", "fresh"):
+        (tmp_path / name).mkdir()
+    assert first.into(tmp_path / "out") == Reuse()
+    reuse = second.into(tmp_path / "out")
+    second.into(tmp_path / "fresh")
+    assert content(tmp_path / "out") == content(tmp_path / "fresh")
+    return reuse
+
+
+def test_of_other_documents_the_new_ones_are_decoded(tmp_path: Path) -> None:
+    made = documents(COUNT, 0)
+    changed = Document.build("d3", [["Ada", "said", "1996"]], labels=[["O"] * 3])
+    added = Document.build("new", [["Byron", "in", "Basel"]], labels=[["O"] * 3])
+    other = [*made[:3], changed, *made[4:10], *made[11:], added]
+    constraints = rules(lexicon(0.7), ONE_RUN, scales=ALL)
+    assert nights(tmp_path, Night(made, constraints), Night(other, constraints)).kept == COUNT - 2
+    rows = pq.read_table(tmp_path / "out" / "predictions").column("doc_id").to_pylist()
+    assert rows == [document.doc_id for document in other]
+
+
+@pytest.mark.parametrize("engine", ["gibbs", "viterbi", "window"])
+def test_rows_are_kept_by_any_engine(engine: str, tmp_path: Path) -> None:
+    made, constraints = documents(COUNT, 1), rules(ONE_RUN)
+    chosen = {"engine": engine, "options": QUICK.get(engine, {}), "settle": False}
+    night = Night(made, constraints, settings=chosen)
+    assert nights(tmp_path, night, night._replace(documents=made[:-1])).kept == COUNT - 1
+
+
+RULES: dict[str, tuple[Separable, Separable, Callable[[Reuse], bool]]] = {
+    "a soft constraint is added": (
+        rules(lexicon(0.7), scales=ALL),
+        rules(lexicon(0.7), ONE_RUN, scales=ALL),
+        lambda r: 0 < r.stood < COUNT,
+    ),
+    "a hard constraint is added": (
+        rules(lexicon(0.7)),
+        rules(lexicon(0.7), lexicon(math.inf, "Basel", name="no city")),
+        lambda r: 0 < r.stood < COUNT,
+    ),
+    "one is raised": (rules(lexicon(0.7), ONE_RUN), rules(lexicon(2.0), ONE_RUN), lambda r: r.stood > 0),
+    "one becomes hard": (rules(lexicon(0.7), ONE_RUN), rules(lexicon(math.inf), ONE_RUN), lambda r: r.stood > 0),
+    "one is lowered": (
+        rules(lexicon(2.0, "Basel"), ONE_RUN),
+        rules(lexicon(0.4, "Basel"), ONE_RUN),
+        lambda r: r.stood > 0 and r.confirmed > 0,
+    ),
+    "one becomes soft": (rules(lexicon(math.inf), ONE_RUN), rules(lexicon(0.5), ONE_RUN), lambda r: r.stood > 0),
+    "one is removed": (rules(lexicon(1.0), ONE_RUN), rules(ONE_RUN), lambda r: r.stood > 0),
+    "one has other words": (rules(lexicon(1.0, "1996")), rules(lexicon(1.0, "Ada")), lambda r: r.stood > 0),
+    "consistency costs more": (
+        rules(ONE_RUN, scales=Scales(0.5, 0.5, 0.5)),
+        rules(ONE_RUN, scales=ALL),
+        lambda r: r.stood > 0,
+    ),
+    "consistency costs less": (
+        rules(ONE_RUN, scales=ALL),
+        rules(ONE_RUN, scales=Scales(1.0, 0.5, 1.0)),
+        lambda r: r.confirmed > 0,
+    ),
+    "a local feature is added": (
+        rules(ONE_RUN),
+        rules(ONE_RUN, TokenFeature(tokens=TokenTest(words=("in",)), labels=("O",), weight=0.3)),
+        lambda r: r.stood == 0 and r.confirmed > 0,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RULES)
+def test_under_other_rules_the_answers_are_those_of_a_run_that_decodes_everything(case: str, tmp_path: Path) -> None:
+    before, after, expected = RULES[case]
+    total = Reuse()
+    for seed in range(3):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        made = documents(COUNT, seed)
+        total += nights(folder, Night(made, before), Night(made, after))
+    assert expected(total), total
+
+
+def test_of_equals_none_is_taken(tmp_path: Path) -> None:
+    made, model = documents(COUNT, 3), Flat(SCHEMES[Scheme.BIO], digest="flat")
+    first = Night(made, rules(ONE_RUN), model)
+    assert nights(tmp_path, first, first._replace(constraints=rules(lexicon(1.0), ONE_RUN))) == Reuse()
+
+
+def test_under_another_model_answers_are_proven_anew(tmp_path: Path) -> None:
+    made, constraints = documents(COUNT, 4), rules(ONE_RUN, scales=ALL)
+    after = Drifted(SCHEMES[Scheme.BIO], digest="drifted")
+    reuse = nights(tmp_path, Night(made, constraints), Night(made, constraints, after))
+    assert reuse.kept == reuse.stood == 0
+    assert reuse.confirmed > COUNT // 2
+
+
+@pytest.mark.parametrize(
+    "settings", [{"settle": False}, {"n_best": 2}, {"confidence": "margin"}, {"certificates": True}]
+)
+def test_what_is_not_kept_is_made_anew(settings: dict[str, object], tmp_path: Path) -> None:
+    made = documents(6, 5)
+    first = Night(made, rules(ONE_RUN), settings=settings)
+    assert nights(tmp_path, first, first._replace(constraints=rules(lexicon(1.0), ONE_RUN))) == Reuse()
+
+
+def test_a_damaged_file_of_the_last_run_is_not_taken(tmp_path: Path) -> None:
+    made, constraints = documents(COUNT, 6), rules(ONE_RUN)
+    out = tmp_path / "out"
+    out.mkdir()
+    Night(made, constraints).into(out)
+    for path in sorted((out / "predictions").resolve().glob("*.parquet"))[:1]:
+        path.write_bytes(path.read_bytes()[:-9] + b"\0" * 9)
+    reuse = Night(made[:-1], constraints).into(out)
+    assert reuse.documents == 0, "its digests cannot be read either"
+
+
+def test_a_row_whose_digest_is_another_documents_is_not_taken(tmp_path: Path) -> None:
+    """Two digests may begin alike: eight bytes find the row, and all sixteen have to agree."""
+    made, constraints = documents(4, 7), rules(ONE_RUN)
+    out = tmp_path / "out"
+    out.mkdir()
+    Night(made, constraints).into(out)
+    last = last_answers(out, key_of(constraints, Night(made, constraints).model), constraints.strengths)
+    table = pa.concat_tables(pq.read_table(out / path, columns=["document_digest"]) for path, _ in last.files)
+    whole: list[bytes] = table["document_digest"].to_pylist()
+    assert set(last.find(whole, BIO)) == set(range(4))
+    assert not last.find([digest[:8] + bytes(8) for digest in whole], BIO)
+
+
+def test_labels_that_the_model_no_longer_has_are_no_guess(tmp_path: Path) -> None:
+    made, constraints = documents(4, 8), rules(ONE_RUN)
+    out = tmp_path / "out"
+    out.mkdir()
+    Night(made, constraints).into(out)
+    last = last_answers(out, key_of(constraints, Night(made, constraints).model), constraints.strengths)
+    table = pa.concat_tables(pq.read_table(out / path, columns=["document_digest"]) for path, _ in last.files)
+    without = SCHEMES[Scheme.PLAIN]
+    assert not last.find(table["document_digest"].to_pylist(), without)

@@ -1,0 +1,67 @@
+"""Settled answers, against enumeration of all labellings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from concord.schemas.decoded import Status
+from concord.schemas.labels import Labels
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import Problem
+from concord.testing.problems import LABEL_SETS, all_labellings, impossible_rows, local_scores, random_problem
+from concord.workers.inference.nbest.settled import LEAD, settled
+from tests.support.oracle import naive_objective
+
+TOKENS = {2: 7, 3: 5, 5: 3}
+"""Number of tokens of a problem, by its number of labels."""
+
+
+def ranked(problem: Problem) -> list[tuple[float, Labels]]:
+    """Labellings that break nothing hard with their scores, the best first."""
+    found = all_labellings(len(problem), len(problem.labels))
+    found = found[np.isfinite(local_scores(problem.potentials, found))]
+    pairs = [(naive_objective(problem, own), own) for own in found]
+    return sorted((pair for pair in pairs if np.isfinite(pair[0])), key=lambda pair: -pair[0])
+
+
+def small(seed: int) -> Problem:
+    rng = np.random.default_rng(seed)
+    labels = LABEL_SETS[seed % 4]
+    return random_problem(rng, labels=labels, tokens=1 + seed % TOKENS[len(labels)])
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_an_answer_is_settled_exactly_if_all_others_score_less_by_the_lead(block: int) -> None:
+    settled_ones = 0
+    for seed in range(100 * block, 100 * block + 100):
+        problem = small(seed)
+        every = ranked(problem)
+        for place, (score, labels) in enumerate(every[:2]):
+            found = settled(problem, labels)
+            others = max((other for i, (other, _) in enumerate(every) if i != place), default=-np.inf)
+            if found is None:
+                assert others > score - LEAD, seed
+                continue
+            settled_ones += 1
+            assert others <= score - LEAD / 2, seed
+            assert found.status is Status.OPTIMAL
+            assert found.bound == found.objective == pytest.approx(score, abs=1e-9)
+    assert settled_ones > 50
+
+
+def test_of_equals_none_is_settled() -> None:
+    labels = LABEL_SETS[0]
+    equal = Potentials(np.zeros((3, len(labels))), np.zeros((len(labels), len(labels))), np.array([0]))
+    problem = Problem(equal.legal(labels), labels)
+    for _, own in ranked(problem):
+        assert settled(problem, own) is None
+
+
+def test_where_nothing_keeps_the_hard_constraints_nothing_is_settled() -> None:
+    problem = small(3)
+    rows = impossible_rows(problem.labels, len(problem), 0)
+    hopeless = replace(problem, constraint_names=("impossible",), rows=rows, agreements=())
+    assert settled(hopeless, np.zeros(len(problem), np.int32)) is None

@@ -1,0 +1,335 @@
+"""Answers of the last run that a new run need not look for again.
+
+Documents are known by the digest of their row in the corpus, id and text and all (`row_digests`). What a run may take
+of the last one depends on what has changed:
+
+| changed | taken | what is done |
+| --- | --- | --- |
+| nothing but other documents | every answer (`Known.SAME`) | nothing |
+| constraints | settled answers that stand (`Known.RULES`), see below | constraints are grounded, nothing is scored |
+| the same, and the answer does not stand | the labels, as a guess | scores, and a proof that they are settled |
+| the model, or the engine | the labels, as a guess (`Known.LABELS`) | scores, and a proof that they are settled |
+| how texts are cut | nothing (`Known.NOTHING`) | everything |
+
+A settled answer y (`workers.inference.nbest.settled`) scores at least LEAD nats more than every other labelling z under
+the old penalties p. It *stands* under the new penalties q if, for each constraint k of both runs,
+
+| constraint k | what is needed |
+| --- | --- |
+| is the same | nothing: q_k = p_k |
+| is new, became hard, or weighs no less: q_k(z) ≥ p_k(z) for all z | the answer costs no more: q_k(y) = p_k(y) |
+| is gone, became soft, weighs less or has another form | it has no rows or pairs in the document: q_k = p_k = 0 |
+
+Then score(y) is what it was and no score(z) is more, as local scores are the same: y is still settled. An answer with
+an open gap is not settled, whatever its constraints; nor is one that is proven but has an equal.
+
+So the output is that of a run that decodes everything: a settled answer is the only one that is proven under the
+present constraints, and its bound is its objective. The one difference: where that run cannot prove its answer within
+its limits, though the last one could, this run has the proof.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from concord.schemas.arrays import Floats
+from concord.schemas.columns import DOCUMENT_DIGEST, LABELS, SETTLED, VITERBI_CONSTRAINTS, VITERBI_LABELS, VITERBI_LOCAL
+from concord.schemas.decoded import Decoded, Score, Status
+from concord.schemas.document import Batch
+from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.potentials import Potentials
+from concord.schemas.problem import NO_KEY, Problem
+from concord.schemas.run import RuleStrengths, RunKey
+from concord.workers.constraints.constraint_set import ConstraintSet
+
+READ = (DOCUMENT_DIGEST, LABELS, VITERBI_LABELS, "local", VITERBI_LOCAL, "bound", "status", "constraints")
+ANSWERS = frozenset({Status.OPTIMAL, Status.BY_SOLVER, Status.FEASIBLE, Status.TIMEOUT})
+"""Status of rows that are answers to the document's own constraints."""
+
+
+class Known(StrEnum):
+    """What a run may take of the last one."""
+
+    SAME = "same"
+    """Every answer."""
+    RULES = "rules"
+    """Settled answers that stand under other constraints, and labels as guesses."""
+    LABELS = "labels"
+    """Labels as guesses."""
+    NOTHING = "nothing"
+    """No answer."""
+
+
+def known(before: RunKey, after: RunKey, old: RuleStrengths, new: RuleStrengths) -> Known:
+    """What a run with the key ``after`` may take of one with the key ``before``, with these constraints."""
+    settings = after.settings
+    if settings.errors_of is not None or settings.certificates or settings.confidence != "none" or settings.n_best:
+        return Known.NOTHING  # what these add to an answer is not kept
+    if before == after:
+        return Known.SAME
+    if not settings.settle or before.settings.text != settings.text:
+        return Known.NOTHING
+    same = before.model_copy(update={"constraints": after.constraints}) == after
+    return Known.RULES if same and old.local == new.local else Known.LABELS
+
+
+def cheaper(old: RuleStrengths, new: RuleStrengths) -> tuple[str, ...]:
+    """Names of the constraints of either run of which some labelling may cost less in the new run."""
+    now = {one.name: one for one in new.strengths}
+    return tuple(
+        one.name
+        for one in old.strengths
+        if one.name not in now
+        or now[one.name].form != one.form
+        or any(after < before for before, after in zip(one.weights, now[one.name].weights, strict=True))
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class LastAnswers:
+    """Where the answers of the last run are, by the digest of their documents.
+
+    ``folder``: the run's published folder
+    ``files``: its files of predictions, each with its SHA-256
+    ``digest`` (D,): first eight bytes of each document's digest, rising
+    ``file``, ``row`` (D,): file and row of each document
+    ``known``: what may be taken
+    ``cheaper``: constraints that may cost less now, see `cheaper`
+    """
+
+    folder: Path
+    files: tuple[tuple[str, str], ...]
+    digest: NDArray[np.uint64]
+    file: NDArray[np.int32]
+    row: NDArray[np.int32]
+    known: Known
+    cheaper: tuple[str, ...] = ()
+
+    @classmethod
+    def none(cls) -> LastAnswers:
+        """No answers: there was no run before, or nothing of it can be taken."""
+        ints = np.zeros(0, np.int32)
+        return cls(Path(), (), np.zeros(0, np.uint64), ints, ints, Known.NOTHING)
+
+    def find(self, digests: Sequence[bytes], labels: LabelSet) -> dict[int, LastAnswer]:
+        """The answers to those of the documents with these ``digests`` that were answered, by place.
+
+        A file that is damaged has none, and a document with labels that ``labels`` lacks has none.
+        """
+        if not len(self.digest) or not digests:
+            return {}
+        wanted = np.array([_number(digest) for digest in digests], np.uint64)
+        at = np.minimum(np.searchsorted(self.digest, wanted), len(self.digest) - 1)
+        there = np.flatnonzero(self.digest[at] == wanted)
+        found: dict[int, LastAnswer] = {}
+        for file in np.unique(self.file[at[there]]).tolist():
+            places = there[self.file[at[there]] == file]
+            table = self._table(*self.files[file])
+            if table is not None:
+                rows = _answers(table.take(pa.array(self.row[at[places]])), labels)
+                pairs = zip(places.tolist(), rows, strict=True)
+                found |= {place: row for place, row in pairs if row is not None and row.digest == digests[place]}
+        return found
+
+    def _table(self, path: str, sha256: str) -> pa.Table | None:
+        try:
+            data = (self.folder / path).read_bytes()
+        except OSError:
+            return None
+        if hashlib.sha256(data).hexdigest() != sha256:
+            return None
+        file = pq.ParquetFile(pa.BufferReader(data))
+        columns = [name for name in (*READ, VITERBI_CONSTRAINTS, SETTLED) if name in file.schema_arrow.names]
+        return file.read(columns=columns)
+
+
+def _number(digest: bytes) -> int:
+    return int.from_bytes(digest[:8], "big")
+
+
+def index(digests: Sequence[pa.ChunkedArray]) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int32]]:
+    """The fields ``digest``, ``file`` and ``row`` of `LastAnswers`, of the digests of each file's documents."""
+    numbers = [np.array([_number(digest) for digest in column.to_pylist()], np.uint64) for column in digests]
+    file = np.repeat(np.arange(len(numbers)), [len(own) for own in numbers]).astype(np.int32)
+    row = np.concatenate([np.zeros(0, np.int64), *(np.arange(len(own)) for own in numbers)]).astype(np.int32)
+    digest = np.concatenate([np.zeros(0, np.uint64), *numbers])
+    order = np.argsort(digest, kind="stable")
+    return digest[order], file[order], row[order]
+
+
+class Charged(NamedTuple):
+    """What one constraint charged the answer and the Viterbi labels: degrees, and penalties in nats.
+
+    ``grounded``: has it rows or pairs in the document?
+    """
+
+    degree: float
+    penalty: float
+    degree_before: float
+    penalty_before: float
+    grounded: bool
+
+
+class LastAnswer(NamedTuple):
+    """An answer of the last run.
+
+    ``digest``: digest of the document
+    ``labels``, ``viterbi`` (N,): the answer, and the Viterbi labels
+    ``local``, ``viterbi_local``: their local scores, in nats
+    ``charged``: by name of the constraint
+    ``settled``: is the answer settled?
+    """
+
+    digest: bytes
+    labels: Labels
+    viterbi: Labels
+    local: float
+    viterbi_local: float
+    bound: float
+    status: Status
+    charged: Mapping[str, Charged]
+    settled: bool
+
+
+class KeptAnswer(NamedTuple):
+    """An answer that needs no search, with the score of the Viterbi labels.
+
+    ``grounded`` (K,): mask of the constraints that have rows or pairs in the document
+    """
+
+    decoded: Decoded
+    viterbi: Labels
+    before: Score
+    grounded: NDArray[np.bool_]
+    settled: bool
+
+
+def as_it_was(answer: LastAnswer, names: Sequence[str]) -> KeptAnswer:
+    """An answer of the last run under the same constraints ``names`` (K,)."""
+    charged = [answer.charged[name] for name in names]
+    score = Score(answer.local, _floats(c.degree for c in charged), _floats(c.penalty for c in charged))
+    before = Score(
+        answer.viterbi_local, _floats(c.degree_before for c in charged), _floats(c.penalty_before for c in charged)
+    )
+    grounded = np.array([c.grounded for c in charged], np.bool_)
+    decoded = Decoded(answer.labels, score, answer.bound, answer.status)
+    return KeptAnswer(decoded, answer.viterbi, before, grounded, answer.settled)
+
+
+def standing(
+    answers: Mapping[int, LastAnswer],
+    batch: Batch,
+    labels: LabelSet,
+    constraints: ConstraintSet,
+    cheaper_now: Sequence[str],
+) -> dict[int, KeptAnswer]:
+    """The settled answers, by place in the batch, that stand under other constraints, see above."""
+    places = [place for place, answer in answers.items() if answer.settled]
+    if not places:
+        return {}
+    part = Batch.of([batch.document(place) for place in places])
+    starts, kept = part.doc_starts.tolist(), dict[int, KeptAnswer]()
+    for i, (place, ground) in enumerate(zip(places, constraints.ground(part, labels), strict=True)):
+        unscored = _unscored(part, i, starts, len(labels))
+        problem = Problem(unscored, labels, constraints.names, ground.rows, ground.agreements)
+        found = _standing(answers[place], problem, cheaper_now)
+        if found is not None:
+            kept[place] = found
+    return kept
+
+
+def _unscored(part: Batch, i: int, starts: Sequence[int], width: int) -> Potentials:
+    """Potentials of 0 nats for a document."""
+    sentences = part.document(i).sentence_starts
+    return Potentials(np.zeros((starts[i + 1] - starts[i], width)), np.zeros((width, width)), sentences)
+
+
+def _standing(answer: LastAnswer, problem: Problem, cheaper_now: Sequence[str]) -> KeptAnswer | None:
+    grounded = grounded_constraints(problem)
+    names = problem.constraint_names
+    touched = {name for name, there in zip(names, grounded.tolist(), strict=True) if there}
+    touched |= {name for name, charged in answer.charged.items() if charged.grounded}
+    score = problem.score(answer.labels)
+    old = _floats(answer.charged[name].penalty if name in answer.charged else 0.0 for name in names)
+    if touched.intersection(cheaper_now) or not np.array_equal(score.penalties, old):
+        return None
+    first = problem.score(answer.viterbi)
+    decoded = problem.decoded(
+        answer.labels,
+        bound=answer.local - score.penalty,
+        status=Status.OPTIMAL,
+        score=Score(answer.local, score.degree, score.penalties),
+    )
+    before = Score(answer.viterbi_local, first.degree, first.penalties)
+    return KeptAnswer(decoded, answer.viterbi, before, grounded, settled=True)
+
+
+def grounded_constraints(problem: Problem) -> NDArray[np.bool_]:
+    """(K,) mask of the constraints that have rows or pairs in the document; others cost nothing there."""
+    mask = np.zeros(len(problem.constraint_names) + 1, np.bool_)
+    mask[problem.rows.constraint] = True
+    for agreement in problem.agreements:
+        mask[agreement.constraint] |= bool((agreement.key != NO_KEY).any())
+    return mask[:-1]
+
+
+def _floats(values: Any) -> Floats:
+    return np.array(list(values), np.float64)
+
+
+# Rows of predictions
+
+
+def _answers(table: pa.Table, labels: LabelSet) -> list[LastAnswer | None]:
+    """The answer of each row; None where it is none, or has a label that ``labels`` lacks."""
+    chosen, first = (_label_ids(table[name], labels) for name in (LABELS, VITERBI_LABELS))
+    named = [name for name in READ if name not in (LABELS, VITERBI_LABELS)]
+    named += [name for name in (VITERBI_CONSTRAINTS, SETTLED) if name in table.column_names]
+    rows = table.select(named).to_pylist()
+    return [_answer(row, *ids) for row, *ids in zip(rows, chosen, first, strict=True)]
+
+
+def _answer(row: Mapping[str, Any], labels: Labels, viterbi: Labels) -> LastAnswer | None:
+    if row["status"] not in ANSWERS or row["bound"] == -np.inf or (np.append(labels, viterbi) < 0).any():
+        return None
+    pairs = zip(row["constraints"], row[VITERBI_CONSTRAINTS], strict=True)
+    charged = {
+        now["name"]: Charged(
+            now["degree"], now["penalty"], before["degree"], before["penalty"], grounded=before["grounded"]
+        )
+        for now, before in pairs
+    }
+    if any(np.isinf(c.penalty) for c in charged.values()):
+        return None
+    return LastAnswer(
+        row[DOCUMENT_DIGEST],
+        labels,
+        viterbi,
+        row["local"],
+        row[VITERBI_LOCAL],
+        row["bound"],
+        Status(row["status"]),
+        charged,
+        bool(row.get(SETTLED)),
+    )
+
+
+def _label_ids(column: pa.ChunkedArray, labels: LabelSet) -> list[Labels]:
+    """Labels of each row as ids; −1 for those that the label set lacks."""
+    lists = column.combine_chunks()
+    flat = lists.flatten().dictionary_encode()
+    id_of = {name: i for i, name in enumerate(labels.names)}
+    ids = np.array([id_of.get(name, -1) for name in flat.dictionary.to_pylist()], np.int32)
+    codes = ids[flat.indices.to_numpy()] if len(flat) else np.zeros(0, np.int32)
+    ends = np.cumsum(lists.value_lengths().to_numpy(zero_copy_only=False))
+    return [codes[start:end] for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)]
