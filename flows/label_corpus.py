@@ -94,7 +94,7 @@ def label_corpus(request: LabelRequest) -> RunReport:
     started = time.monotonic()
     out = Path(request.out)
     with exclusive(out):
-        job = _LabelJob.of(request)
+        job = LabelJob.of(request)
         claim(out, request.corpus)
         done = find_done(out, job.shards, job.key)
         told = None if job.damages else tracked_run(out, uri=tracking_uri(request.context.tracking), digest=job.digest)
@@ -108,7 +108,7 @@ def label_corpus(request: LabelRequest) -> RunReport:
         return answer
 
 
-class _LabelJob(NamedTuple):
+class LabelJob(NamedTuple):
     """A request, and all that is read before work begins.
 
     ``request``: the request, its text settings with the tokenizer that cuts
@@ -127,7 +127,7 @@ class _LabelJob(NamedTuple):
     damages: Sequence[CorpusError]
 
     @classmethod
-    def of(cls, request: LabelRequest) -> _LabelJob:
+    def of(cls, request: LabelRequest) -> LabelJob:
         """The job of a request. Raises the errors of reading model, constraints and corpus."""
         opened = open_model(request.model, request.context)
         constraints = open_constraints(opened, request.constraints, consistency=request.consistency)
@@ -148,7 +148,7 @@ class _LabelJob(NamedTuple):
         return hashlib.sha256("\0".join(told).encode()).hexdigest()
 
 
-def _label_tracked(job: _LabelJob, done: dict[str, ShardMarker], started: float) -> RunReport:
+def _label_tracked(job: LabelJob, done: dict[str, ShardMarker], started: float) -> RunReport:
     """Labels what is not done, and tells MLflow."""
     from concord.flows.nights.files import keep_files
     from concord.flows.tracking.tracking import Outcome, Tracking
@@ -173,7 +173,7 @@ def _label_tracked(job: _LabelJob, done: dict[str, ShardMarker], started: float)
         return answer
 
 
-def _published(job: _LabelJob, done: Mapping[str, ShardMarker]) -> ShardReport:
+def _published(job: LabelJob, done: Mapping[str, ShardMarker]) -> ShardReport:
     """Counts of the run, which readers can see from now on."""
     out = Path(job.request.out)
     write_sources(out, _sources(job.request))
@@ -181,7 +181,7 @@ def _published(job: _LabelJob, done: Mapping[str, ShardMarker]) -> ShardReport:
     return _merged(job, done)
 
 
-def _merged(job: _LabelJob, done: Mapping[str, ShardMarker]) -> ShardReport:
+def _merged(job: LabelJob, done: Mapping[str, ShardMarker]) -> ShardReport:
     return ShardReport.merge(done[shard.id].report for shard in job.shards if shard.id in done)
 
 
@@ -258,7 +258,7 @@ class _Work(NamedTuple):
     errors: tuple[str, ...] = ()
 
 
-def _label(job: _LabelJob, done: dict[str, ShardMarker]) -> _Work:
+def _label(job: LabelJob, done: dict[str, ShardMarker]) -> _Work:
     """Labels the shards that are not done and adds their markers to ``done``."""
     request, shards, key, model = job.request, job.shards, job.key, job.opened.model
     skipped = sum(shard.id in done for shard in shards)
@@ -388,7 +388,7 @@ def _report(request: LabelRequest, report: ShardReport, work: _Work, run: str, *
     )
 
 
-def _params(job: _LabelJob) -> dict[str, object]:
+def _params(job: LabelJob) -> dict[str, object]:
     request, key, settings = job.request, job.key, job.key.settings
     return {
         "corpus": request.corpus,
@@ -408,7 +408,7 @@ def _params(job: _LabelJob) -> dict[str, object]:
     }
 
 
-def _run_name(job: _LabelJob) -> str:
+def _run_name(job: LabelJob) -> str:
     """Corpus, engine, model with its version, and files of constraints with a digest: what tells runs apart."""
     request = job.request
     parts = [corpus_name(request.corpus), request.settings.engine, job.opened.version or corpus_name(request.model)]

@@ -330,6 +330,29 @@ class Reuse(Figures):
         return Reuse(**{name: getattr(self, name) + getattr(other, name) for name in Reuse.model_fields})
 
 
+class RunPlan(Figures):
+    """What ``concord reprocess --dry-run`` prints: documents by what a run would do with them.
+
+    ``documents``: rows of the corpus
+    ``skipped``: rows of shards that are done
+    ``kept``: with the answer of the last run, as it was
+    ``checked``: with a settled answer of the last run, kept if it stands under the new constraints
+    ``guessed``: scored, with the labels of the last run, kept if they are proven anew
+    ``decoded``: new, changed, or without an answer that can be taken
+    ``cpu_seconds``: estimate for these, from those that the last run decoded; null without one
+    ``shards``: shards to do
+    """
+
+    documents: int
+    skipped: int
+    kept: int
+    checked: int
+    guessed: int
+    decoded: int
+    cpu_seconds: float | None
+    shards: int
+
+
 class ShardResult(NamedTuple):
     """Result that a worker returns: the marker that it wrote, and what is not in the marker, times and reuse."""
 

@@ -16,16 +16,18 @@ import pytest
 import typer
 
 import concord.flows.cluster.cluster
+import concord.flows.commands.run_plan
 import concord.flows.label_corpus
 import concord.flows.tracking.tracking
 from concord.flows.cli.failures import Exit, reported
 from concord.flows.cluster.pool import Done
+from concord.flows.commands.run_plan import plan_run
 from concord.flows.errors import NothingLabelledError, ShardsFailedError
 from concord.flows.label_corpus import LabelRequest, label_corpus, weights_of
 from concord.flows.runfolder.published import published
 from concord.flows.tracking.tracking import Outcome
 from concord.schemas.columns import REJECTS as REJECTS_LAYOUT
-from concord.schemas.run import RunReport, RunSettings
+from concord.schemas.run import Reuse, RunReport, RunSettings
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
 from concord.workers.constraints.templates.presence import StartsWith
 from concord.workers.corpus.ingestion import write_corpus
@@ -196,3 +198,25 @@ def test_mlflow_is_told_what_each_constraint_costs() -> None:
     for name, weight in known.items():
         assert (told[f"weight/{name}"], told[f"weight/{name}/low"]) == (weight.weight, weight.low)
     assert len(told) == 1 + 3 * len(known) > 1
+
+
+def test_a_new_document_alone_is_labelled_and_a_dry_run_says_so(
+    corpus: Path, outcomes: list[Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(concord.flows.commands.run_plan, "check_sources", lambda *_, **__: None)
+    out = tmp_path / "out"
+    settings = RunSettings(engine="viterbi")
+    request = LabelRequest(corpus=str(corpus), model="made up", out=str(out), settings=settings)
+    first = plan_run(request)
+    assert (first.documents, first.decoded, first.cpu_seconds, first.shards) == (6, 6, None, 1)
+    assert not out.exists()
+    label_corpus(request)
+    assert (plan_run(request).skipped, plan_run(request).shards) == (6, 0)
+    shutil.rmtree(corpus)
+    write_corpus(synthesize(7, seed=1, kind="news"), corpus, source="test")
+    planned = plan_run(request)
+    assert (planned.documents, planned.skipped, planned.kept, planned.decoded) == (7, 0, 6, 1)
+    assert planned.cpu_seconds is not None
+    report = label_corpus(request)
+    assert (report.labelled, report.reuse) == (7, Reuse(kept=6))
+    assert len(outcomes) == 2

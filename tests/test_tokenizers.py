@@ -21,8 +21,8 @@ import concord
 import concord.flows.train_model
 from concord.flows.cli.failures import Exit
 from concord.flows.commands.label import open_labeller
+from concord.flows.label_corpus import LabelJob
 from concord.flows.label_corpus import LabelRequest as Labelling
-from concord.flows.label_corpus import _LabelJob
 from concord.flows.sources import cutting as cutting_of
 from concord.flows.sources import open_model
 from concord.flows.train_model import TrainRequest, train_model
@@ -278,7 +278,7 @@ def test_a_runs_key_names_the_tokenizer_and_its_version(trained: Path) -> None:
     for asked, wanted in ((None, "blanks==7"), ("words", f"words=={words.VERSION}")):
         settings = RunSettings(text=TextSettings(tokenizer=asked))
         run = Labelling(corpus=str(trained.parent / "corpus"), model=str(trained), out="out", settings=settings)
-        assert _LabelJob.of(run).key.settings.text.tokenizer == wanted
+        assert LabelJob.of(run).key.settings.text.tokenizer == wanted
 
 
 def test_a_model_of_a_corpus_of_tokens_states_the_default(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ from concord.flows.given import Flag, beside_flags
 from concord.flows.progress import say, show
 from concord.schemas.errors import InputError
 from concord.schemas.reports import CalibrationReport
-from concord.schemas.run import ConsistencyReport, RunReport, RunSettings, TrainReport
+from concord.schemas.run import ConsistencyReport, RunPlan, RunReport, RunSettings, TrainReport
 from concord.schemas.settings import Settings, Validation
 from concord.workers.corpus.settings import IngestSettings
 from concord.workers.models.settings import CalibrationSettings
@@ -340,7 +340,10 @@ def export_crfsuite(
     show(f"{out}: {attributes:,} attributes, {labels} labels")
 
 
-def _show_run(done: RunReport) -> None:
+def _show_run(done: RunReport | RunPlan) -> None:
+    if isinstance(done, RunPlan):
+        _show_run_plan(done)
+        return
     report = done.model_dump()
     show(
         f"{report['documents']:,} documents, {report['tokens']:,} tokens, {report['rejected']:,} rejected; "
@@ -367,6 +370,21 @@ def _show_run(done: RunReport) -> None:
     show(f"predictions in {report['out']}; MLflow run {report['mlflow_run']}")
 
 
+def _show_run_plan(plan: RunPlan) -> None:
+    show(f"{plan.documents:,} documents; {plan.skipped:,} in shards that are done, {plan.shards:,} shards to do")
+    rows = (
+        (plan.kept, "keep the answer of the last run"),
+        (plan.checked, "keep it if it stands under the new constraints"),
+        (plan.guessed, "are scored, and keep it if it is proven anew"),
+        (plan.decoded, "are new, changed or without such an answer, and are decoded"),
+    )
+    for count, told in rows:
+        if count:
+            show(f"{count:,} documents {told}")
+    if plan.decoded and plan.cpu_seconds is not None:
+        show(f"decoding them takes about {plan.cpu_seconds:,.1f} CPU s")
+
+
 @app.command(
     epilog="Example: concord reprocess --corpus corpora/testa/ --model models/news/ --out out/",
     tells=_show_run,
@@ -382,25 +400,37 @@ def reprocess(
     shard_kib: ShardKib = 256,
     context: ContextOptions,
     settings: Annotated[dict[str, Any], FieldOptions(RunSettings, apart=("options",))],
-) -> RunReport:
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say how many documents would be decoded, and why; write nothing.")
+    ] = False,
+) -> RunReport | RunPlan:
     """Label a corpus jointly on Ray. The same command again does only what is not done yet."""
     from concord.flows.jobs import check_sources
-    from concord.flows.reprocess import reprocess as run_reprocess
 
     check_sources([corpus], model=model, files=declared.files)
 
+    from concord.flows.label_corpus import LabelRequest
     from concord.flows.options import run_settings
 
-    return run_reprocess(
-        corpus,
-        model,
-        str(out),
+    request = LabelRequest(
+        corpus=corpus,
+        model=model,
+        out=str(out),
         settings=run_settings(settings, set_ or []),
-        constraints=[str(Path(file).absolute()) for file in declared.files],
+        constraints=tuple(str(Path(file).absolute()) for file in declared.files),
         consistency=declared.consistency,
         shard_bytes=shard_kib << 10,
-        **context.model_dump(),
+        context=context,
     )
+    if dry_run:
+        from concord.flows.commands.run_plan import plan_run
+
+        return plan_run(request)
+
+    from concord.flows.reprocess import reprocess as run_reprocess
+
+    given = {name: getattr(request, name) for name in ("settings", "constraints", "consistency", "shard_bytes")}
+    return run_reprocess(corpus, model, request.out, **given, **context.model_dump())
 
 
 @app.command(epilog="Example: concord verify --run out/")

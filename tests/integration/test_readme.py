@@ -80,8 +80,8 @@ class Newcomer:
         assert code == 0, f"$ {command}\n{text}"
         return text
 
-    def start(self, command: str) -> None:
-        """Starts a server that holds its terminal."""
+    def start(self, command: str) -> int:
+        """Starts a server that holds its terminal; returns the number of its process."""
         script = f"source {shlex.quote(str(self.folder / '.exports'))}\n{command}"
         with (self.folder / "servers.log").open("ab") as log:
             started = subprocess.Popen(
@@ -93,6 +93,7 @@ class Newcomer:
                 start_new_session=True,
             )
         self.servers.append(started)
+        return started.pid
 
     def end(self) -> None:
         """Ends the servers, the last one first."""
@@ -147,11 +148,14 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 def test_every_command_does_as_it_is_printed(newcomer: Newcomer) -> None:
     prefect, mlflow = (f"http://127.0.0.1:{newcomer.env[name]}" for name in ("PREFECT_SERVER_API_PORT", "MLFLOW_PORT"))
+    port = str(free_port())
     servers: dict[str, Callable[[], bool]] = {
         "prefect server start": lambda: answer_of(f"{prefect}/api/health") == "true",
         "prefect worker start": lambda: '"READY"' in answer_of(f"{prefect}/api/work_pools/concord"),
         "mlflow ui": lambda: answer_of(f"{mlflow}/health") == "OK",
+        "mlflow models serve": lambda: bool(answer_of(f"http://127.0.0.1:{port}/version")),
     }
+    started: dict[str, int] = {}
     printed: list[str] = []
     for language, text in blocks():
         if language == "yaml":
@@ -165,18 +169,19 @@ def test_every_command_does_as_it_is_printed(newcomer: Newcomer) -> None:
             assert printed[-1] == text, "what a block is said to print"
             continue
         assert language == "bash", f"a block of what? {text}"
-        # Another port, so that a server of the user's own is not in the way.
-        for command in statements(text.replace("http://127.0.0.1:4200", prefect)):
+        # Other ports, so that a server of the user's own is not in the way.
+        for command in statements(text.replace("http://127.0.0.1:4200", prefect).replace("5002", port)):
             if command.partition("#")[0].strip() in FOR_MAKE:
                 continue
             server = next((name for name in servers if name in command), None)
             if server is not None and "--background" not in command:
-                newcomer.start(command)
+                started[server] = newcomer.start(command)
             else:
                 printed.append(newcomer.run(command))
             if server is not None:
                 wait_for(servers[server], command)
-    assert len(descendants(newcomer.servers[-1].pid)) <= 5, "mlflow ui: a process for each of its jobs"
+    assert len(descendants(started["mlflow ui"])) <= 5, "mlflow ui: a process for each of its jobs"
+    assert any('"labels"' in text for text in printed), "what the served model answers"
     outputs = [newcomer.folder / name for name in ("out", "out-novels", "out-rules", "out-certify")]
     for out in outputs:
         counts = json.loads((out / "manifest.json").read_text())["totals"]

@@ -110,6 +110,11 @@ def read_shard(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> pa.Table:
     return _read(shard, text)[0]
 
 
+def read_digests(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> list[bytes]:
+    """The digest of each of the shard's rows, by which the next run knows it. Raises as `read_shard`."""
+    return _read(shard, text)[1]
+
+
 def _read(shard: Shard, text: TextSettings) -> tuple[pa.Table, list[bytes]]:
     """The shard's rows, and the digest of each. Raises as `read_shard`."""
     table = open_rows(shard.file, text=text, scores=shard.scores).read(shard.first_row, shard.rows)
@@ -127,7 +132,7 @@ def split(shard: Shard, parts: int, *, text: TextSettings = DEFAULT_TEXT) -> lis
 
     Raises as `read_shard`.
     """
-    _, digests = _read(shard, text)
+    digests = read_digests(shard, text=text)
     each = -(-shard.rows // parts)
     return [_part(shard, first, digests[first : first + each]) for first in range(0, shard.rows, each)]
 
