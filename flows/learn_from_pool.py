@@ -58,14 +58,14 @@ TUNED = "gamma.json"
 class LearnRequest(Settings):
     """One learning, as the command line and Prefect give it.
 
-    ``corpus``, ``pool``, ``out``: places of the labelled corpus, of the pool and of the cycles
-    ``constraints``: YAML file of declared constraints (None: semi-supervised learning)
-    ``held_out``: labelled corpus that every cycle is measured on
-    ``settings``: options of the learning
-    ``tune``, ``validation``: whether gamma is chosen by cross-validation, and which documents judge it
-    ``labelling``: how the pool is decoded
-    ``shard_bytes``: size of a shard, in bytes of text
-    ``context``: the Ray and the MLflow of the cycles
+    - ``corpus``, ``pool``, ``out``: places of the labelled corpus, of the pool and of the cycles.
+    - ``constraints``: YAML file of declared constraints (None: semi-supervised learning).
+    - ``held_out``: labelled corpus that every cycle is measured on.
+    - ``settings``: options of the learning.
+    - ``tune``, ``validation``: whether gamma is chosen by cross-validation, and which documents judge it.
+    - ``labelling``: how the pool is decoded.
+    - ``shard_bytes``: size of a shard, in bytes of text.
+    - ``context``: the Ray and the MLflow of the cycles.
     """
 
     corpus: str
@@ -131,15 +131,15 @@ def learn(request: LearnRequest) -> CodlReport:
 class _LearnJob(NamedTuple):
     """What all cycles share.
 
-    ``request``: the request
-    ``tracking``, ``run``: MLflow, and the run that the cycles' runs belong to
-    ``learner``: what learns a model from the labelled documents and the pool
-    ``weights``: weights of the constraints, if there are any
-    ``pool``: documents of the pool
-    ``rejected``: rejects of both corpora
-    ``trials``: trials of gamma, if it was tuned
-    ``tokenizer``: tokenizer of the labelled corpus
-    ``key``: digest of everything that decides a cycle
+    - ``request``: the request.
+    - ``tracking``, ``run``: MLflow, and the run that the cycles' runs belong to.
+    - ``learner``: what learns a model from the labelled documents and the pool.
+    - ``weights``: weights of the constraints, if there are any.
+    - ``pool``: documents of the pool.
+    - ``rejected``: rejects of both corpora.
+    - ``trials``: trials of gamma, if it was tuned.
+    - ``tokenizer``: tokenizer of the labelled corpus.
+    - ``key``: digest of everything that decides a cycle.
     """
 
     request: LearnRequest

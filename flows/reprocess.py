@@ -29,13 +29,13 @@ def reprocess(
 ) -> RunReport:
     """Labels every document of ``corpus`` with ``model`` into the folder ``out``.
 
-    ``model``: folder, or ``models:/NAME@ALIAS``
-    ``settings``: how each document is decoded; a mapping is validated
-    ``constraints``: YAML files, added to the label consistency trained with the model (``consistency``)
-    ``shard_bytes``: size of a shard, in bytes of text; another size cuts other shards, which are done anew
-    ``ray``: address of a cluster (None: this machine)
-    ``workers``: number of Ray actors (None: one for each CPU)
-    ``tracking``: MLflow tracking URI (None: as the environment says)
+    - ``model``: folder, or ``models:/NAME@ALIAS``.
+    - ``settings``: how each document is decoded; a mapping is validated.
+    - ``constraints``: YAML files, added to the label consistency trained with the model (``consistency``).
+    - ``shard_bytes``: size of a shard, in bytes of text; another size cuts other shards, which are done anew.
+    - ``ray``: address of a cluster (None: this machine).
+    - ``workers``: number of Ray actors (None: one for each CPU).
+    - ``tracking``: MLflow tracking URI (None: as the environment says).
 
     The same call again does only what is not done yet.
 

@@ -55,15 +55,15 @@ from concord.workers.storage.scratch import scratch_folder
 class TrainRequest(Settings):
     """One training, as the command line and Prefect give it.
 
-    ``corpus``, ``out``: places
-    ``trainer``, ``settings``: the trainer by its name, and its options
-    ``tune``: whether options that are not given are chosen by trials
-    ``consistency``: whether label consistency is learned
-    ``held_out_share``: fraction of the documents that tune it
-    ``validation``: which documents judge what is chosen
-    ``register_as``, ``alias``: name and alias in MLflow's registry; no name: not registered
-    ``largest_sample``: most tokens that a trial on Ray learns from (None: all)
-    ``context``: Ray for trials, and MLflow
+    - ``corpus``, ``out``: places.
+    - ``trainer``, ``settings``: the trainer by its name, and its options.
+    - ``tune``: whether options that are not given are chosen by trials.
+    - ``consistency``: whether label consistency is learned.
+    - ``held_out_share``: fraction of the documents that tune it.
+    - ``validation``: which documents judge what is chosen.
+    - ``register_as``, ``alias``: name and alias in MLflow's registry; no name: not registered.
+    - ``largest_sample``: most tokens that a trial on Ray learns from (None: all).
+    - ``context``: Ray for trials, and MLflow.
     """
 
     corpus: str
@@ -83,8 +83,8 @@ class TrainRequest(Settings):
 class _Choice(NamedTuple):
     """Settings to train with, and the trials they were chosen by, if any.
 
-    ``trials``: one for each setting, by cross-validation
-    ``samples``: one row a sample, by progressive sampling
+    - ``trials``: one for each setting, by cross-validation.
+    - ``samples``: one row a sample, by progressive sampling.
     """
 
     settings: TrainerSettings

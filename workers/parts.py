@@ -105,9 +105,9 @@ class Registry(Mapping[str, Part], Generic[Part]):
     Concord's own come first: those of ``own`` in their order, then those with an entry point, sorted by name. Others
     follow, sorted by name.
 
-    ``group``: the kind
-    ``own``: concord's own parts, but for those with an entry point
-    ``wrong``: check of a part
+    - ``group``: the kind.
+    - ``own``: concord's own parts, but for those with an entry point.
+    - ``wrong``: check of a part.
 
     Every access raises `PartError` where a package takes the name of one of concord's parts, or two packages claim the
     same name. A part that cannot be imported or fails the check raises it when it is asked for; the others stay usable.

@@ -40,8 +40,8 @@ def diagnose_chains(
 ) -> ChainsReport:
     """Report of `workers.inference.sampling.diagnostics.diagnose` on one document, or on the first ones of a corpus.
 
-    ``options``: options of the engine gibbs, as NAME=VALUE
-    ``constraints``: YAML files, added to the label consistency of the model (``consistency``)
+    - ``options``: options of the engine gibbs, as NAME=VALUE.
+    - ``constraints``: YAML files, added to the label consistency of the model (``consistency``).
 
     Raises `OptionError`, `CorpusError` where the document is not there, and the errors of reading corpus, model and
     constraints.

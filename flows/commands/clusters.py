@@ -56,9 +56,9 @@ def learn(
 class _Counted(NamedTuple):
     """Counts of corpora.
 
-    ``tokens``: tokens read
-    ``contexts``: the frequent words, and the contexts that are counted of them
-    ``pairs``: how often each word stands in each context
+    - ``tokens``: tokens read.
+    - ``contexts``: the frequent words, and the contexts that are counted of them.
+    - ``pairs``: how often each word stands in each context.
     """
 
     tokens: int

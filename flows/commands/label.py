@@ -55,10 +55,10 @@ class RawText(NamedTuple):
 class TextLabeller:
     """A model ready for use.
 
-    ``name``: the user's name of the model
-    ``model``: the model
-    ``constraints``: its constraints
-    ``settings``: how documents are decoded
+    - ``name``: the user's name of the model.
+    - ``model``: the model.
+    - ``constraints``: its constraints.
+    - ``settings``: how documents are decoded.
     """
 
     name: str
@@ -139,9 +139,9 @@ def open_labeller(
 ) -> TextLabeller:
     """A labeller with the model of a folder, or of ``models:/NAME@ALIAS`` (MLflow is imported then).
 
-    ``constraints``: YAML files, added to the label consistency trained with the model (``consistency``)
-    ``settings``: those of a run
-    ``context``: MLflow, whose registry may have the model
+    - ``constraints``: YAML files, added to the label consistency trained with the model (``consistency``).
+    - ``settings``: those of a run.
+    - ``context``: MLflow, whose registry may have the model.
 
     Raises `EngineError`, `ModelError`, `ConstraintError`, `TrackingError`, `OSError`.
     """

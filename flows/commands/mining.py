@@ -66,13 +66,13 @@ from concord.workers.storage.files import write_whole
 class GoldCorpus(NamedTuple):
     """A corpus with gold labels, on a cluster that counts it.
 
-    ``running``: the cluster
-    ``shards``: shards of the corpus
-    ``labels``: labels of the corpus
-    ``seed``: seed of the random numbers
-    ``text``: how raw text is read
-    ``documents``: number of documents of each shard
-    ``validation``: which documents are held out
+    - ``running``: the cluster.
+    - ``shards``: shards of the corpus.
+    - ``labels``: labels of the corpus.
+    - ``seed``: seed of the random numbers.
+    - ``text``: how raw text is read.
+    - ``documents``: number of documents of each shard.
+    - ``validation``: which documents are held out.
     """
 
     running: Cluster
@@ -95,15 +95,15 @@ class GoldCorpus(NamedTuple):
 class MinedRules(NamedTuple):
     """Result of a method of mining.
 
-    ``rules``: the rules that hold
-    ``constraints``: the constraints that say them
-    ``documents``, ``with_gold``: documents that were read, and those with gold labels
-    ``rejected``: rows that could not be read
-    ``candidates``, ``significant``: rules that were tried, and those beyond chance
-    ``held_out``: share of the documents that the rules were tried on
-    ``notes``: sentences about rules, by name
-    ``unsaid``: rules that no constraint says, with the reason
-    ``remarks``: sentences for the head of the file
+    - ``rules``: the rules that hold.
+    - ``constraints``: the constraints that say them.
+    - ``documents``, ``with_gold``: documents that were read, and those with gold labels.
+    - ``rejected``: rows that could not be read.
+    - ``candidates``, ``significant``: rules that were tried, and those beyond chance.
+    - ``held_out``: share of the documents that the rules were tried on.
+    - ``notes``: sentences about rules, by name.
+    - ``unsaid``: rules that no constraint says, with the reason.
+    - ``remarks``: sentences for the head of the file.
     """
 
     rules: Sequence[Tried]
@@ -171,9 +171,9 @@ def by_logic(gold: GoldCorpus, settings: LogicSettings) -> MinedRules:
 class Method(NamedTuple):
     """A way to mine.
 
-    ``find``: the way on a cluster
-    ``here``: the same in this process
-    ``settings``: class of its options
+    - ``find``: the way on a cluster.
+    - ``here``: the same in this process.
+    - ``settings``: class of its options.
     """
 
     find: Callable[[GoldCorpus, Any], MinedRules]

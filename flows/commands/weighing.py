@@ -170,8 +170,8 @@ def _tracked(
 class _Gold:
     """Batches of a corpus that have gold labels.
 
-    ``documents``, ``without``: documents read so far with gold, and without
-    ``rejected``: rows that are rejects
+    - ``documents``, ``without``: documents read so far with gold, and without.
+    - ``rejected``: rows that are rejects.
     """
 
     shards: Sequence[Shard]

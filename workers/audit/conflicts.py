@@ -33,12 +33,12 @@ class UndecidedError(RuntimeError):
 class Conflicts:
     """The conflicting sets found so far, over documents seen one after the other.
 
-    ``constraints``: the constraints
-    ``labels``: the label set
-    ``hard``: names of the hard constraints
-    ``found``: ids of the documents with each conflicting set, by the names in it
-    ``searched``: number of documents searched
-    ``undecided``: number of documents in which the limit of work was reached
+    - ``constraints``: the constraints.
+    - ``labels``: the label set.
+    - ``hard``: names of the hard constraints.
+    - ``found``: ids of the documents with each conflicting set, by the names in it.
+    - ``searched``: number of documents searched.
+    - ``undecided``: number of documents in which the limit of work was reached.
 
     Every constraint is taken as hard: two soft ones that can never both hold are worth knowing too.
     """

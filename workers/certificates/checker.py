@@ -45,17 +45,17 @@ from concord.schemas.problem import ANY, Problem, Relation
 BITS, LEAF, TOLERANCE, ROUNDING = 40, -1, 1e-6, 1e-14
 """Constants of a proof and its check.
 
-``BITS``: binary digits of a nat's fraction
-``LEAF``: number that ends a node or a box
-``TOLERANCE``: nats by which a bound may be exceeded
-``ROUNDING``: fraction of the scores by which it may be exceeded in addition
+- ``BITS``: binary digits of a nat's fraction.
+- ``LEAF``: number that ends a node or a box.
+- ``TOLERANCE``: nats by which a bound may be exceeded.
+- ``ROUNDING``: fraction of the scores by which it may be exceeded in addition.
 """
 MOST, MOST_ROLES, HARD = 1 << 60, 12, 256.0
 """Limits of the numbers.
 
-``MOST``: largest number of a proof
-``MOST_ROLES``: most roles of a group, with up to 2¹² corners of a box
-``HARD``: nats that stand for an infinite cost
+- ``MOST``: largest number of a proof.
+- ``MOST_ROLES``: most roles of a group, with up to 2¹² corners of a box.
+- ``HARD``: nats that stand for an infinite cost.
 """
 RELATIONS = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
 """Relations of an item to its group's words: it is a span of them, is a span around them, or leaves them outside."""
@@ -80,10 +80,10 @@ class CertificateError(InputError):
 class Member(NamedTuple):
     """An item of a group.
 
-    ``item``: the item
-    ``price``: units
-    ``slot``: a token
-    ``role``: index among the group's roles
+    - ``item``: the item.
+    - ``price``: units.
+    - ``slot``: a token.
+    - ``role``: index among the group's roles.
     """
 
     item: Item
@@ -95,9 +95,9 @@ class Member(NamedTuple):
 class RoleGroup(NamedTuple):
     """A group of items with R roles.
 
-    ``members``: its items
-    ``pairs`` (R, R): cost of a pair of roles, in units
-    ``boxes``: the least counts, the largest counts and the charges of each box
+    - ``members``: its items.
+    - ``pairs`` (R, R): cost of a pair of roles, in units.
+    - ``boxes``: the least counts, the largest counts and the charges of each box.
     """
 
     members: list[Member]

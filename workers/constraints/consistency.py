@@ -111,11 +111,11 @@ def _span_keys(tokens: Ints, room: Ints, width: int) -> NDArray[np.int32]:
 class PairCounts:
     """Pairs of labelled spans in documents, by type; the counts of parts of a corpus add up.
 
-    ``types``: the T span types
-    ``exact`` (T, T): pairs of the same words (table 3), symmetric: each unordered pair of a ≠ b is in both halves
-    ``subsequence`` (T, T): pairs of a span and a part of it, by the longer span's type, then the shorter's (table 4)
-    ``unlabelled`` (T,): pairs of a span and an unlabelled place of its words
-    ``fold_case``: are words compared without letter case?
+    - ``types``: the T span types.
+    - ``exact`` (T, T): pairs of the same words (table 3), symmetric: each unordered pair of a ≠ b is in both halves.
+    - ``subsequence`` (T, T): pairs of a span and a part of it, by the longer span's type, then the shorter's (table 4).
+    - ``unlabelled`` (T,): pairs of a span and an unlabelled place of its words.
+    - ``fold_case``: are words compared without letter case?
     """
 
     types: tuple[str, ...]

@@ -37,9 +37,9 @@ from concord.workers.storage.lined_yaml import Location
 class Origin:
     """The place where an entry was declared.
 
-    ``file``: the file
-    ``entry``: number of the entry in its list, from 1
-    ``lines``: line of each part of the entry
+    - ``file``: the file.
+    - ``entry``: number of the entry in its list, from 1.
+    - ``lines``: line of each part of the entry.
     """
 
     file: str
@@ -57,8 +57,8 @@ class Origin:
 class DeclaredConstraints:
     """Templates with their weights, as a `ConstraintSet`.
 
-    ``templates``: the entries
-    ``origins``: one for each template, or none; for messages only
+    - ``templates``: the entries.
+    - ``origins``: one for each template, or none; for messages only.
 
     Raises `ConstraintError` for two entries with one name or with the same content.
     """

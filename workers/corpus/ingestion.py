@@ -35,9 +35,9 @@ class IngestError(InputError):
 class Ceiling(NamedTuple):
     """Best score that token labels can reach on gold spans of characters, as counts of different spans.
 
-    ``source``: gold spans of the source
-    ``labels``: spans that the token labels stand for
-    ``both``: spans that are the same in both
+    - ``source``: gold spans of the source.
+    - ``labels``: spans that the token labels stand for.
+    - ``both``: spans that are the same in both.
     """
 
     source: int = 0
@@ -67,8 +67,8 @@ class Ceiling(NamedTuple):
 class IngestReport(NamedTuple):
     """Counts of an ingest: documents ``read`` = ``written`` + ``rejected``; tokens and sentences written.
 
-    ``misfits``: number of gold spans of written documents that token labels cannot express as they are, by reason
-    ``ceiling``: best score that labels can reach because of these; None where documents have no gold
+    - ``misfits``: number of gold spans of written documents that token labels cannot express as they are, by reason.
+    - ``ceiling``: best score that labels can reach because of these; None where documents have no gold.
     """
 
     read: int = 0

@@ -22,9 +22,9 @@ WRITE_OPTIONS: dict[str, Any] = {"compression": "zstd", "use_dictionary": True, 
 class ParquetLocation(NamedTuple):
     """Location of one Parquet file.
 
-    ``root``: URI under which it was found
-    ``path``: its path in that file system
-    ``name``: its name below the URI
+    - ``root``: URI under which it was found.
+    - ``path``: its path in that file system.
+    - ``name``: its name below the URI.
     """
 
     root: str

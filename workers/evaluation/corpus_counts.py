@@ -19,8 +19,8 @@ from concord.workers.evaluation.named_counts import Counts, NamedCounts
 class Lengths:
     """Exact histogram of lengths in tokens.
 
-    ``length`` (K,): different lengths, ascending
-    ``count`` (K,): number of things of each length, above 0
+    - ``length`` (K,): different lengths, ascending.
+    - ``count`` (K,): number of things of each length, above 0.
 
     No length is rounded: T tokens have at most √(2 T) different lengths.
     """
@@ -85,14 +85,14 @@ class LabelTotals(NamedCounts):
 class CorpusCounts:
     """Counts of documents that could be read; exact, so any shards merged in any order give the same.
 
-    ``documents``, ``with_gold``: readable documents, and those of them with gold labels
-    ``rejected``: rows that could not be read
-    ``repeated``: those of them whose document id an earlier row has
-    ``unknown``: tokens whose word the vocabulary lacks
-    ``labels``: tokens by gold label
-    ``runs``: spans as runs of one label
-    ``entities``: spans as BIO entities, where all labels seen here fit BIO
-    ``document_tokens``, ``sentence_tokens``: lengths in tokens
+    - ``documents``, ``with_gold``: readable documents, and those of them with gold labels.
+    - ``rejected``: rows that could not be read.
+    - ``repeated``: those of them whose document id an earlier row has.
+    - ``unknown``: tokens whose word the vocabulary lacks.
+    - ``labels``: tokens by gold label.
+    - ``runs``: spans as runs of one label.
+    - ``entities``: spans as BIO entities, where all labels seen here fit BIO.
+    - ``document_tokens``, ``sentence_tokens``: lengths in tokens.
 
     Spans are counted both ways, because a part of a corpus does not show the label scheme of the whole.
     """

@@ -48,9 +48,9 @@ class Pair(NamedTuple):
 class Places(NamedTuple):
     """Counted items at M places.
 
-    ``document`` (M,): document of each
-    ``name`` (M,): name (type or label) of each
-    ``weight`` (M,): how many items it stands for; None: 1 each
+    - ``document`` (M,): document of each.
+    - ``name`` (M,): name (type or label) of each.
+    - ``weight`` (M,): how many items it stands for; None: 1 each.
     """
 
     document: NDArray[np.int64]

@@ -40,9 +40,9 @@ class ClusterFileError(InputError):
 class Clusters:
     """Table of word clusters: V words in G clusterings.
 
-    ``words`` (V,): the words
-    ``names`` (G,): names of the clusterings
-    ``codes`` (V, G): cluster of each word in each clustering
+    - ``words`` (V,): the words.
+    - ``names`` (G,): names of the clusterings.
+    - ``codes`` (V, G): cluster of each word in each clustering.
 
 
     A word that is not among them is looked up with digits as 0, in lower case, and both, in this order.

@@ -55,9 +55,9 @@ GAZETTEER_COLUMNS = {name: reading for reading in READINGS for name in column_na
 class Gazetteer:
     """A gazetteer of P entries, each a phrase with a type; no entry occurs twice.
 
-    ``phrases`` (P,): lists of words
-    ``types`` (P,): type of each phrase
-    ``only_in`` (P,): id of the only document that has the entry; null where several have it or it is not known
+    - ``phrases`` (P,): lists of words.
+    - ``types`` (P,): type of each phrase.
+    - ``only_in`` (P,): id of the only document that has the entry; null where several have it or it is not known.
     """
 
     phrases: pa.ListArray
@@ -101,9 +101,9 @@ class Gazetteer:
 class _Trie(NamedTuple):
     """Trie of phrases over V words, with the root as node 0.
 
-    ``edges``: edge i leads from node edges[i] // V by word edges[i] % V to node i + 1. Edges are in ascending order,
-        because those of a level follow those of the level before it.
-    ``words``: V
+    - ``edges``: edge i leads from node edges[i] // V by word edges[i] % V to node i + 1. Edges are in ascending order,
+      because those of a level follow those of the level before it.
+    - ``words``: V.
     """
 
     edges: Ints
@@ -134,8 +134,8 @@ class _Trie(NamedTuple):
 class _Rows(NamedTuple):
     """Entries of a list as numbers: a key has a type.
 
-    ``key`` (n,), ``kind`` (n,): the key and its type
-    ``document`` (n,): the only document that has the entry, or `MANY`
+    - ``key`` (n,), ``kind`` (n,): the key and its type.
+    - ``document`` (n,): the only document that has the entry, or `MANY`.
     """
 
     key: Ints
@@ -170,10 +170,10 @@ class _Sets:
 class _TypesByKey(NamedTuple):
     """Set of types of each of K keys, with exceptions for documents that are the only source of a type.
 
-    ``value`` (K,): number of the key's set
-    ``exceptions``: ascending numbers k · ``documents`` + d, each of a key k and a document d
-    ``other``: for each exception, number of the set that document d sees instead
-    ``documents``: number of documents
+    - ``value`` (K,): number of the key's set.
+    - ``exceptions``: ascending numbers k · ``documents`` + d, each of a key k and a document d.
+    - ``other``: for each exception, number of the set that document d sees instead.
+    - ``documents``: number of documents.
     """
 
     value: Ints
@@ -211,13 +211,13 @@ class _TypesByKey(NamedTuple):
 class _Lookup:
     """Look-up structure of a list.
 
-    ``fold``: function that makes words comparable, such as lower case
-    ``words``: number of each word
-    ``documents``: number of each document that is the only source of an entry
-    ``trie``: the phrases
-    ``whole``: types by node of the trie
-    ``parts``: types by word, one for each of `ROLES`
-    ``texts``: sets of types as strings, by number
+    - ``fold``: function that makes words comparable, such as lower case.
+    - ``words``: number of each word.
+    - ``documents``: number of each document that is the only source of an entry.
+    - ``trie``: the phrases.
+    - ``whole``: types by node of the trie.
+    - ``parts``: types by word, one for each of `ROLES`.
+    - ``texts``: sets of types as strings, by number.
     """
 
     fold: Callable[[str], str]

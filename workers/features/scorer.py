@@ -67,10 +67,10 @@ class ReadOnlyArrays:
 class FeatureWeights(ReadOnlyArrays):
     """Weights of a feature set as flat read-only arrays, which processes share without a copy.
 
-    ``start``, ``label``, ``weight``: attribute r gives weight[i] nats to label[i] for start[r] ≤ i < start[r + 1]
-    ``attribute_keys``, ``attribute_rows``: hash table of single and window attributes, by their string
-    ``conjunction_keys``, ``conjunction_rows``: hash table of conjunctions, by their value ids
-    ``value_keys``, ``value_rows``: hash table of value ids, by the value
+    - ``start``, ``label``, ``weight``: attribute r gives weight[i] nats to label[i] for start[r] ≤ i < start[r + 1].
+    - ``attribute_keys``, ``attribute_rows``: hash table of single and window attributes, by their string.
+    - ``conjunction_keys``, ``conjunction_rows``: hash table of conjunctions, by their value ids.
+    - ``value_keys``, ``value_rows``: hash table of value ids, by the value.
 
     Hashes have 64 bits and do not collide within a model. An unknown string hits one of a million hashes with a chance
     of 5 in 10^14.
@@ -215,12 +215,12 @@ def hash_table(hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> tuple[NDA
 class WordRows:
     """Word tables of one column: rows for its V distinct words; they grow with new words and last across batches.
 
-    ``offsets`` (K,): offsets of single templates
-    ``singles`` (K, V, L): summed weights of the single features at each offset
-    ``found[w]`` (V,): attribute of each word in window w
-    ``windows[w]`` (V, L): weights of that attribute
-    ``conjoined`` (E,): sources of this column that conjunctions read
-    ``values`` (E, V): value ids of these sources
+    - ``offsets`` (K,): offsets of single templates.
+    - ``singles`` (K, V, L): summed weights of the single features at each offset.
+    - ``found[w]`` (V,): attribute of each word in window w.
+    - ``windows[w]`` (V, L): weights of that attribute.
+    - ``conjoined`` (E,): sources of this column that conjunctions read.
+    - ``values`` (E, V): value ids of these sources.
     """
 
     def __init__(self, features: FeatureSet, weights: FeatureWeights, column: str, width: int) -> None:

@@ -28,11 +28,12 @@ LONGEST_ENTITY = 6
 class Answered(NamedTuple):
     """A batch of N tokens with the M entities that the first model found in it.
 
-    ``word`` (N,): id of each token's word in lower case, numbered per document
-    ``keys`` (N, LONGEST_ENTITY): id of the word sequence of each length from this token on, if the document repeats it
-    ``spans``: the M entities
-    ``type`` (N,): type given to each token; T (the number of types) outside all entities
-    ``types``: names of the T types
+    - ``word`` (N,): id of each token's word in lower case, numbered per document.
+    - ``keys`` (N, LONGEST_ENTITY): id of the word sequence of each length from this token on, if the document repeats
+      it.
+    - ``spans``: the M entities.
+    - ``type`` (N,): type given to each token; T (the number of types) outside all entities.
+    - ``types``: names of the T types.
     """
 
     word: Ints

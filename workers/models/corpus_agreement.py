@@ -64,9 +64,9 @@ class About(BaseModel):
 class AnswerCounts:
     """Counts of words and the types that Viterbi gave them; counts of parts of a corpus add up (`merge`).
 
-    ``documents``, ``rejected``: numbers of documents that were counted, and of rejects
-    ``words`` (V,): the vocabulary, sorted
-    ``counts`` (V, T + 1): tokens of each word by type; column 0 counts tokens outside all spans
+    - ``documents``, ``rejected``: numbers of documents that were counted, and of rejects.
+    - ``words`` (V,): the vocabulary, sorted.
+    - ``counts`` (V, T + 1): tokens of each word by type; column 0 counts tokens outside all spans.
     """
 
     documents: int

@@ -33,10 +33,10 @@ class ModelFileError(InputError):
 class CrfsuiteWeights:
     """Content of a CRFsuite model file, weights exactly as trained.
 
-    ``labels`` (K,), ``attributes`` (A,): names by id
-    ``source``, ``target``, ``weight``: state feature i gives weight[i] nats to label target[i] where attribute
-        source[i] is active
-    ``transition`` (K, K): nats, row: the previous label; 0 where the model has no feature
+    - ``labels`` (K,), ``attributes`` (A,): names by id.
+    - ``source``, ``target``, ``weight``: state feature i gives weight[i] nats to label target[i] where attribute
+      source[i] is active.
+    - ``transition`` (K, K): nats, row: the previous label; 0 where the model has no feature.
     """
 
     labels: tuple[str, ...]

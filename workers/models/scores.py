@@ -47,8 +47,8 @@ class MissingScoresError(InputError):
 class ScoresModel:
     """Model of another tagger's scores.
 
-    ``source``: column, labels and kind of the scores
-    ``transition`` (L, L): nats, row: the previous label; without the label set's legality
+    - ``source``: column, labels and kind of the scores.
+    - ``transition`` (L, L): nats, row: the previous label; without the label set's legality.
     """
 
     labels: LabelSet
@@ -146,8 +146,8 @@ def save(
 ) -> ScoresModel:
     """Writes a model into an existing folder, the manifest last.
 
-    ``transition`` (L, L): nats
-    ``settings``, ``training``: of the trainer that learned the model, for the manifest
+    - ``transition`` (L, L): nats.
+    - ``settings``, ``training``: of the trainer that learned the model, for the manifest.
 
     Raises `LabelError`, `OSError` and `OutputError`.
     """

@@ -27,15 +27,15 @@ class SegmentScores(NamedTuple):
 
     The score of a segment of n tokens from token t on is the sum of
 
-    ``inside`` (N, K): for each of its tokens
-    ``first`` (N, K): for its first token
-    ``last`` (N, K): for its last token
-    ``length`` (M, K): row n − 1
-    ``transition`` (K, K): from the label of the segment before (row), if there is one
-    ``whole`` (R, K): row r for each r ≥ 0 in rows[:, t, n − 1]
+    - ``inside`` (N, K): for each of its tokens.
+    - ``first`` (N, K): for its first token.
+    - ``last`` (N, K): for its last token.
+    - ``length`` (M, K): row n − 1.
+    - ``transition`` (K, K): from the label of the segment before (row), if there is one.
+    - ``whole`` (R, K): row r for each r ≥ 0 in rows[:, t, n − 1].
 
-    ``rows`` (F, N, M): rows of ``whole`` by first token and length; negative for none
-    ``spanning``: labels from this one on have only segments of one token
+    - ``rows`` (F, N, M): rows of ``whole`` by first token and length; negative for none.
+    - ``spanning``: labels from this one on have only segments of one token.
     """
 
     inside: Floats
@@ -51,8 +51,8 @@ class SegmentScores(NamedTuple):
 class Segments(NamedTuple):
     """A segmentation of N tokens.
 
-    ``size`` (N,): length, in tokens, of the segment that begins at the token; 0 where none begins
-    ``kind`` (N,): label of the segment that the token is in
+    - ``size`` (N,): length, in tokens, of the segment that begins at the token; 0 where none begins.
+    - ``kind`` (N,): label of the segment that the token is in.
     """
 
     size: Whole
@@ -76,8 +76,8 @@ class SegmentCounts(NamedTuple):
 class Marked(NamedTuple):
     """A figure for each token and label, such as a marginal.
 
-    ``first`` (N, K): of segments that begin at the token
-    ``inside`` (N, K): of segments that contain the token and began before it
+    - ``first`` (N, K): of segments that begin at the token.
+    - ``inside`` (N, K): of segments that contain the token and began before it.
     """
 
     first: Floats
@@ -87,12 +87,12 @@ class Marked(NamedTuple):
 class SegmentRoom(NamedTuple):
     """Workspace of the recursions, for sentences of up to n tokens; the first four are best scores or log-sums.
 
-    ``ended`` (n + 1, K): everything before a place at which a segment of the label ends, with that segment
-    ``before`` (n, K): everything before a segment of the label that begins at the place, with the transition into it
-    ``opened`` (n, K): that segment and everything after it
-    ``after`` (n + 1, K): everything after a segment of the label that ends at the place
-    ``leaving`` (K, K): the scores' transitions, transposed
-    ``terms`` (K, M), ``run`` (K,), ``cell`` (K,): scratch for one place
+    - ``ended`` (n + 1, K): everything before a place at which a segment of the label ends, with that segment.
+    - ``before`` (n, K): everything before a segment of the label that begins at the place, with the transition into it.
+    - ``opened`` (n, K): that segment and everything after it.
+    - ``after`` (n + 1, K): everything after a segment of the label that ends at the place.
+    - ``leaving`` (K, K): the scores' transitions, transposed.
+    - ``terms`` (K, M), ``run`` (K,), ``cell`` (K,): scratch for one place.
     """
 
     ended: Floats

@@ -39,9 +39,9 @@ _NOTES = (
 class Citation:
     """A citation while its fields are written one after the other: tokens and labels.
 
-    ``style``: style of the citation, 0 to 3
-    ``end``: punctuation that closes most fields
-    ``dated``: has the date been written?
+    - ``style``: style of the citation, 0 to 3.
+    - ``end``: punctuation that closes most fields.
+    - ``dated``: has the date been written?
     """
 
     def __init__(self, draws: Draws) -> None:

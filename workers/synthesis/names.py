@@ -72,9 +72,9 @@ _HEAD = 50.0
 class Inventory:
     """Different names with numbers 0, 1, 2, ...; low numbers are drawn more often, in a long tail.
 
-    ``endings``: endings of this inventory, beside those of all; so a name's form only hints at its type
-    ``step``: spreads neighbouring numbers over the vocabulary; it shares no divisor with the number of names
-    ``share``: fraction of the vocabulary that is drawn from
+    - ``endings``: endings of this inventory, beside those of all; so a name's form only hints at its type.
+    - ``step``: spreads neighbouring numbers over the vocabulary; it shares no divisor with the number of names.
+    - ``share``: fraction of the vocabulary that is drawn from.
     """
 
     def __init__(self, endings: str, *, step: int, share: float = 1.0) -> None:

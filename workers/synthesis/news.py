@@ -40,10 +40,10 @@ _OPENING_PUNCTUATION = frozenset('"(')
 class Name(NamedTuple):
     """An entity of a story.
 
-    ``type``: its entity type
-    ``role``: key of the patterns that introduce it
-    ``full``: words of its first mention
-    ``short``: words of later mentions
+    - ``type``: its entity type.
+    - ``role``: key of the patterns that introduce it.
+    - ``full``: words of its first mention.
+    - ``short``: words of later mentions.
     """
 
     type: str

@@ -41,9 +41,9 @@ class LineFault(NamedTuple):
 class Block(NamedTuple):
     """Lines between two blank ones: a sentence, or a line that opens a document.
 
-    ``line``: number of the first line
-    ``rows``: columns of each line
-    ``fault``: first fault in the lines, if any
+    - ``line``: number of the first line.
+    - ``rows``: columns of each line.
+    - ``fault``: first fault in the lines, if any.
     """
 
     line: int
@@ -62,9 +62,9 @@ class DocumentDraft(NamedTuple):
 class LabelForm(NamedTuple):
     """How a file writes labels; the default takes any label as it is.
 
-    ``read``: function from the labels of a sentence in the file to those of the document
-    ``fault``: function that says why a label cannot be read; empty if it can
-    ``broken``: function that finds the first place where the labels of a sentence contradict each other, or None
+    - ``read``: function from the labels of a sentence in the file to those of the document.
+    - ``fault``: function that says why a label cannot be read; empty if it can.
+    - ``broken``: function that finds the first place where the labels of a sentence contradict each other, or None.
     """
 
     read: Callable[[Sequence[str]], list[str]] = list
@@ -75,11 +75,11 @@ class LabelForm(NamedTuple):
 class Form(NamedTuple):
     """Format of a column file.
 
-    ``columns``: names of the columns in order, `SKIP` for one that is not kept
-    ``separator``: what separates columns
-    ``labels``: how labels are written
-    ``boundary``: start of a line that opens a document; None: no line does
-    ``other_columns``: advice in the reject of a line with other columns, where ``columns`` cannot be changed
+    - ``columns``: names of the columns in order, `SKIP` for one that is not kept.
+    - ``separator``: what separates columns.
+    - ``labels``: how labels are written.
+    - ``boundary``: start of a line that opens a document; None: no line does.
+    - ``other_columns``: advice in the reject of a line with other columns, where ``columns`` cannot be changed.
     """
 
     columns: tuple[str, ...]

@@ -27,9 +27,9 @@ CODE = re.compile(r"[a-z]{2,3}")
 class Tokenized(NamedTuple):
     """D texts cut into N tokens and S sentences.
 
-    ``doc_starts`` (D + 1,): first token of each text, and N
-    ``sentence_starts`` (S,): first token of each sentence
-    ``start``, ``end`` (N,): characters in the token's own text; text[start:end] is the token
+    - ``doc_starts`` (D + 1,): first token of each text, and N.
+    - ``sentence_starts`` (S,): first token of each sentence.
+    - ``start``, ``end`` (N,): characters in the token's own text; text[start:end] is the token.
     """
 
     tokens: Column

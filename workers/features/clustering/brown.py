@@ -45,8 +45,8 @@ def ignored(_words: int) -> None:
 class Bigrams(NamedTuple):
     """Sparse bigram counts of V words.
 
-    ``start`` (V + 1,): the entries of word w are k in start[w]:start[w + 1]
-    ``word``, ``times``: word w stands times[k] times beside word[k]
+    - ``start`` (V + 1,): the entries of word w are k in start[w]:start[w + 1].
+    - ``word``, ``times``: word w stands times[k] times beside word[k].
     """
 
     start: Ints
@@ -57,10 +57,10 @@ class Bigrams(NamedTuple):
 class Classes(NamedTuple):
     """K slots for classes.
 
-    ``times`` (K, K): bigram counts of the classes
-    ``first``, ``second`` (K,): counts of a class as first and as second word of a bigram with any word
-    ``shared`` (K, K): cost of merging, see the module's docstring, in nats
-    ``used`` (K,): slots that hold a class
+    - ``times`` (K, K): bigram counts of the classes.
+    - ``first``, ``second`` (K,): counts of a class as first and as second word of a bigram with any word.
+    - ``shared`` (K, K): cost of merging, see the module's docstring, in nats.
+    - ``used`` (K,): slots that hold a class.
     """
 
     times: Floats

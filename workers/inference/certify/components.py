@@ -33,12 +33,12 @@ NOTE, JOIN = range(2)
 class Pruned:
     """Max-marginal losses of a document, computed once and compared with ever smaller D.
 
-    ``problem``: the problem
-    ``token_loss`` (N, L): max-marginal loss of each label, in nats
-    ``spans``: candidate spans within the first D, with their losses
-    ``sentence`` (N,): sentence of each token
-    ``span_sentence`` (M,): sentence of each span
-    ``state``: the agreements
+    - ``problem``: the problem.
+    - ``token_loss`` (N, L): max-marginal loss of each label, in nats.
+    - ``spans``: candidate spans within the first D, with their losses.
+    - ``sentence`` (N,): sentence of each token.
+    - ``span_sentence`` (M,): sentence of each span.
+    - ``state``: the agreements.
     """
 
     problem: Prepared
@@ -205,11 +205,11 @@ def _join_sentences(sentences: Ints, parent: Ints, involved: NDArray[np.bool_]) 
 class Sides(NamedTuple):
     """Items whose pairs can cost something, summarised by key and type; each item is on one of two sides, or on both.
 
-    ``number`` (K,): index of each key that spans have, out of Q; −1 for other keys
-    ``first_end`` (2, Q, T): least end of a side's items
-    ``last_start`` (2, Q, T): greatest start of a side's items
-    ``sentence`` (2, Q, T): sentence of one of these items; −1 if there is none
-    ``cost`` (T, T): nats for a type of side 0 with a type of side 1
+    - ``number`` (K,): index of each key that spans have, out of Q; −1 for other keys.
+    - ``first_end`` (2, Q, T): least end of a side's items.
+    - ``last_start`` (2, Q, T): greatest start of a side's items.
+    - ``sentence`` (2, Q, T): sentence of one of these items; −1 if there is none.
+    - ``cost`` (T, T): nats for a type of side 0 with a type of side 1.
 
     Two items cost something together only if they do not overlap. An item has such a partner if the least end of the
     other side is at most its start, or the greatest start at least its end. Items that overlap are in one sentence, so

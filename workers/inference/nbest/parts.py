@@ -32,10 +32,10 @@ STEPS_A_NODE = 200
 class RankedPart(NamedTuple):
     """The best labellings found of a part with n tokens.
 
-    ``tokens`` (n,): the part's tokens in the document
-    ``labels`` (M, n): the labellings
-    ``loss`` (M,): nats below the part's local optimum, rising
-    ``rest``: nats that all other labellings of the part lose at least
+    - ``tokens`` (n,): the part's tokens in the document.
+    - ``labels`` (M, n): the labellings.
+    - ``loss`` (M,): nats below the part's local optimum, rising.
+    - ``rest``: nats that all other labellings of the part lose at least.
     """
 
     tokens: Ints
@@ -52,9 +52,9 @@ class RankedPart(NamedTuple):
 class Together(NamedTuple):
     """The best combinations of labellings of P parts.
 
-    ``picks`` (M, P): index of each part's labelling
-    ``loss`` (M,): nats that each combination loses, rising
-    ``rest``: nats that all other combinations lose at least
+    - ``picks`` (M, P): index of each part's labelling.
+    - ``loss`` (M,): nats that each combination loses, rising.
+    - ``rest``: nats that all other combinations lose at least.
     """
 
     picks: NDArray[np.int64]

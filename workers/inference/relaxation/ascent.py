@@ -146,23 +146,23 @@ def left_out_costs(state: AgreementState, left_out: NDArray[np.bool_], start: In
 class Ascent(NamedTuple):
     """The state of an ascent over M spans, N tokens, K memberships, S sentences and Q groups.
 
-    ``chains``, ``groups``: the sentences and the groups
-    ``lattice``, ``workspace``: scratch of their kernels
-    ``sentence`` (K,): the sentence of each membership
-    ``now`` (K,): the prices θ, in nats
-    ``direction`` (K,): d
-    ``charge`` (M + N,): sum of the prices of each span and outside label, in nats
-    ``taken`` (M + N,): mask of the spans and outside labels that the sentences choose
-    ``known`` (K,): mask of the memberships that the groups choose
-    ``labels`` (N,): the labels that the sentences choose
-    ``scores`` (S,): best charged score of each sentence, in nats
-    ``costs`` (Q,): least cost of each group, in nats
-    ``moved`` (S,): mask of the sentences whose prices changed since they were solved
-    ``moved_groups`` (Q,): mask of the groups whose prices changed since they were solved
-    ``best_prices`` (K,): prices of the best bound, in nats
-    ``best_labels`` (N,): the labels that the sentences chose under these
-    ``numbers`` (2,): the best bound in nats of loss, and λ
-    ``counters`` (4,): steps, steps since the bound rose, things visited, and 1 if more steps are of no use
+    - ``chains``, ``groups``: the sentences and the groups.
+    - ``lattice``, ``workspace``: scratch of their kernels.
+    - ``sentence`` (K,): the sentence of each membership.
+    - ``now`` (K,): the prices θ, in nats.
+    - ``direction`` (K,): d.
+    - ``charge`` (M + N,): sum of the prices of each span and outside label, in nats.
+    - ``taken`` (M + N,): mask of the spans and outside labels that the sentences choose.
+    - ``known`` (K,): mask of the memberships that the groups choose.
+    - ``labels`` (N,): the labels that the sentences choose.
+    - ``scores`` (S,): best charged score of each sentence, in nats.
+    - ``costs`` (Q,): least cost of each group, in nats.
+    - ``moved`` (S,): mask of the sentences whose prices changed since they were solved.
+    - ``moved_groups`` (Q,): mask of the groups whose prices changed since they were solved.
+    - ``best_prices`` (K,): prices of the best bound, in nats.
+    - ``best_labels`` (N,): the labels that the sentences chose under these.
+    - ``numbers`` (2,): the best bound in nats of loss, and λ.
+    - ``counters`` (4,): steps, steps since the bound rose, things visited, and 1 if more steps are of no use.
 
     The things visited are labels, spans, memberships and slots.
     """

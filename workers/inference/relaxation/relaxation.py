@@ -97,9 +97,9 @@ UNLIMITED_WORK = 1 << 62
 class Prices(NamedTuple):
     """Prices of one round, by item and group.
 
-    ``items`` (K, 3): start, end and type of a span; type −1 for an outside label
-    ``names`` (K, 2): a key table's index among those of the agreements, and a key
-    ``prices`` (K,): prices in nats
+    - ``items`` (K, 3): start, end and type of a span; type −1 for an outside label.
+    - ``names`` (K, 2): a key table's index among those of the agreements, and a key.
+    - ``prices`` (K,): prices in nats.
     """
 
     items: Ints
@@ -110,11 +110,11 @@ class Prices(NamedTuple):
 class Relaxed(NamedTuple):
     """The proof of a relaxation: any labelling that is better than ``labels`` scores at most ``bound``.
 
-    ``problem``: the problem with −inf for each label that no better labelling has
-    ``bound``: nats
-    ``labels`` (N,): the best labelling known
-    ``score``: its score
-    ``rounds``: the prices that prove this, in order
+    - ``problem``: the problem with −inf for each label that no better labelling has.
+    - ``bound``: nats.
+    - ``labels`` (N,): the best labelling known.
+    - ``score``: its score.
+    - ``rounds``: the prices that prove this, in order.
     """
 
     problem: Prepared
@@ -185,15 +185,15 @@ class _Bound(NamedTuple):
 class _Relaxation:
     """The prices of one document as they are learned, and the best labelling met on the way.
 
-    ``best``: the local optimum V, in nats
-    ``labels`` (N,): the best labelling
-    ``score``: its score
-    ``effort``: counts the work
-    ``state``: the agreements
-    ``members`` (K, 6): the memberships with a price above 0, as `memberships` lists them, with a code in column SPAN
-    ``prices`` (K,): their prices in nats
-    ``codes`` (K,): a number for each membership, rising
-    ``rounds``: the prices of each round of the proof
+    - ``best``: the local optimum V, in nats.
+    - ``labels`` (N,): the best labelling.
+    - ``score``: its score.
+    - ``effort``: counts the work.
+    - ``state``: the agreements.
+    - ``members`` (K, 6): the memberships with a price above 0, as `memberships` lists them, with a code in column SPAN.
+    - ``prices`` (K,): their prices in nats.
+    - ``codes`` (K,): a number for each membership, rising.
+    - ``rounds``: the prices of each round of the proof.
 
     The code of a span (`_item_codes`) stays the same when the list of spans changes.
     """

@@ -52,10 +52,10 @@ STEPS_A_LOOK = 2_000_000
 class Trace(NamedTuple):
     """The course of one chain.
 
-    ``objective`` (sweeps,): objective after each sweep, in nats
-    ``flips``: number of labels that moves changed
-    ``best`` (N,): best labels seen
-    ``best_objective``: objective of the best labels, in nats
+    - ``objective`` (sweeps,): objective after each sweep, in nats.
+    - ``flips``: number of labels that moves changed.
+    - ``best`` (N,): best labels seen.
+    - ``best_objective``: objective of the best labels, in nats.
     """
 
     objective: Floats

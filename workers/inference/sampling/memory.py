@@ -29,14 +29,14 @@ LABELLED, AROUND = 0, 1
 class Readers(NamedTuple):
     """The places where the counts of each key were read, for G key tables, K keys of widths up to W and N tokens.
 
-    ``bounds`` (G, K + 1): start of each key's part of ``place``
-    ``place`` (2, G, P + N): the readers of each count, as token · (W + 1) + width − 1
-    ``sizes`` (2, G, K + 1): number of readers of each count
-    ``known`` (2, G, N · (W + 1)): mask of the places that are listed
-    ``parts`` (G,): mask of the tables for which parts of spans are compared
-    ``all`` (G,): mask of the tables for which spans with any key are compared
-    ``stale`` (N,): tokens with a stale cost, in the first ``stale_count`` (1,) places
-    ``is_stale`` (N,): mask of these tokens
+    - ``bounds`` (G, K + 1): start of each key's part of ``place``.
+    - ``place`` (2, G, P + N): the readers of each count, as token · (W + 1) + width − 1.
+    - ``sizes`` (2, G, K + 1): number of readers of each count.
+    - ``known`` (2, G, N · (W + 1)): mask of the places that are listed.
+    - ``parts`` (G,): mask of the tables for which parts of spans are compared.
+    - ``all`` (G,): mask of the tables for which spans with any key are compared.
+    - ``stale`` (N,): tokens with a stale cost, in the first ``stale_count`` (1,) places.
+    - ``is_stale`` (N,): mask of these tokens.
 
     The readers of count ``what`` of key k of table g are the first ``sizes[what, g, k]`` of ``place[what, g, bounds[g,
     k]:]``. Key K stands for all keys together, which `Relation.DIFFERENT` reads.

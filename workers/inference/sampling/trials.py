@@ -34,8 +34,8 @@ LOCAL, WORK = 0, 1
 class SentenceSet(NamedTuple):
     """A set of sentences, out of S.
 
-    ``items`` (S,): the sentences, in the first ``length`` (1,) places
-    ``held`` (S,): mask of the sentences in the set
+    - ``items`` (S,): the sentences, in the first ``length`` (1,) places.
+    - ``held`` (S,): mask of the sentences in the set.
     """
 
     items: Ints
@@ -46,18 +46,18 @@ class SentenceSet(NamedTuple):
 class DescentTrial(NamedTuple):
     """The record of a descent's changes, by which they can be taken back; N tokens, S sentences, M candidate spans.
 
-    ``readers``: the counts that each token's charges were read from
-    ``heap`` (S,): sentences to solve, as pass · S + sentence, in the first ``size`` (1,) places
-    ``waiting`` (S,): mask of the sentences in the heap
-    ``base`` (N,): the labels before the trial
-    ``changed``: the sentences that may differ from ``base``
-    ``looked``: the sentences whose charges were read or reset since the trial began
-    ``seen`` (M + N,): charges of the sentences in ``looked`` from before the trial, in nats
-    ``best`` (N,): the best labels tried, valid in the sentences of ``better``
-    ``better``: the sentences in which the best labels tried may differ from ``base``
-    ``old`` (N,): scratch for labels
-    ``sentence`` (N,): the sentence of each token
-    ``numbers`` (2,): local score of the present labels in nats, and work
+    - ``readers``: the counts that each token's charges were read from.
+    - ``heap`` (S,): sentences to solve, as pass · S + sentence, in the first ``size`` (1,) places.
+    - ``waiting`` (S,): mask of the sentences in the heap.
+    - ``base`` (N,): the labels before the trial.
+    - ``changed``: the sentences that may differ from ``base``.
+    - ``looked``: the sentences whose charges were read or reset since the trial began.
+    - ``seen`` (M + N,): charges of the sentences in ``looked`` from before the trial, in nats.
+    - ``best`` (N,): the best labels tried, valid in the sentences of ``better``.
+    - ``better``: the sentences in which the best labels tried may differ from ``base``.
+    - ``old`` (N,): scratch for labels.
+    - ``sentence`` (N,): the sentence of each token.
+    - ``numbers`` (2,): local score of the present labels in nats, and work.
     """
 
     readers: Readers

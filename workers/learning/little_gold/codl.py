@@ -34,8 +34,8 @@ from concord.workers.learning.weights.row_counts import count_rows
 class Ranked(NamedTuple):
     """The K best labellings of a document, best first.
 
-    ``labels`` (K, N): the labellings
-    ``score`` (K,): their scores in nats
+    - ``labels`` (K, N): the labellings.
+    - ``score`` (K,): their scores in nats.
     """
 
     labels: Labels
@@ -74,7 +74,7 @@ SHARE = {"hard": _alike, "soft": _by_probability}
 class Weights:
     """Penalties of declared constraints, which are mixed in the same way as the model.
 
-    ``first``: nats of each constraint, by name, from the labelled documents
+    - ``first``: nats of each constraint, by name, from the labelled documents.
     """
 
     constraints: DeclaredConstraints

@@ -101,8 +101,8 @@ class JudgedSettings(Settings):
 class RuleGain(NamedTuple):
     """Use of one rule beside the others that help.
 
-    ``documents``: number of documents whose answer it changes
-    ``gain``: figure with the rule minus figure without it, on documents that neither mining nor model saw
+    - ``documents``: number of documents whose answer it changes.
+    - ``gain``: figure with the rule minus figure without it, on documents that neither mining nor model saw.
     """
 
     documents: int
@@ -112,17 +112,17 @@ class RuleGain(NamedTuple):
 class Judgement(NamedTuple):
     """Result of the judgement; figures are fractions.
 
-    ``weights``: nats of the rules that help, by name; none if ``p`` is above the level
-    ``gains``: their gains, by name
-    ``source``: source of the best set's weights
-    ``passes``: passes after which they were learned; 0 if they were not learned
-    ``scale``: factor of the weights
-    ``tried``: number of sets tried
-    ``best``: number of rules in the best set
-    ``before``: figure without rules
-    ``after``: figure under the best set
-    ``gain``: their difference; it is optimistic, since the set was chosen by it
-    ``p``: probability that luck gives the best of all sets as much
+    - ``weights``: nats of the rules that help, by name; none if ``p`` is above the level.
+    - ``gains``: their gains, by name.
+    - ``source``: source of the best set's weights.
+    - ``passes``: passes after which they were learned; 0 if they were not learned.
+    - ``scale``: factor of the weights.
+    - ``tried``: number of sets tried.
+    - ``best``: number of rules in the best set.
+    - ``before``: figure without rules.
+    - ``after``: figure under the best set.
+    - ``gain``: their difference; it is optimistic, since the set was chosen by it.
+    - ``p``: probability that luck gives the best of all sets as much.
     """
 
     weights: dict[str, float]
@@ -141,10 +141,10 @@ class Judgement(NamedTuple):
 class _RuleSet(NamedTuple):
     """A set of weights and the answers under it.
 
-    ``source``, ``passes``, ``scale``: as in `Judgement`
-    ``weights`` (F, K): nats of each rule, by fold
-    ``rows`` (D,): rows of `Pools` chosen under these weights
-    ``counts`` (D, R, 3): the measure's counts of these rows
+    - ``source``, ``passes``, ``scale``: as in `Judgement`.
+    - ``weights`` (F, K): nats of each rule, by fold.
+    - ``rows`` (D,): rows of `Pools` chosen under these weights.
+    - ``counts`` (D, R, 3): the measure's counts of these rows.
     """
 
     source: WeightSource
@@ -171,10 +171,10 @@ def judged(
 ) -> Judgement:
     """The rules that help, with their weights.
 
-    ``unseen``: the D documents, each scored by a model that did not see its part
-    ``fold`` (D,): part of each document
-    ``whole``: weighed rules mined from all documents
-    ``parts`` (F,): weighed rules mined without each part
+    - ``unseen``: the D documents, each scored by a model that did not see its part.
+    - ``fold`` (D,): part of each document.
+    - ``whole``: weighed rules mined from all documents.
+    - ``parts`` (F,): weighed rules mined without each part.
 
     With `Validation.LATER`, each part from `first_judged` on is judged under weights of the documents before it. Raises
     `EngineError` and `LabelError`.
@@ -197,9 +197,10 @@ def judged(
 class _Judge:
     """The computation of a judgement.
 
-    ``pools``: answers of all documents
-    ``fold`` (D,): part of each document
-    ``counted`` (F + 1, K): nats of the rules mined for each part, 0 for rules not mined there; last, from all documents
+    - ``pools``: answers of all documents.
+    - ``fold`` (D,): part of each document.
+    - ``counted`` (F + 1, K): nats of the rules mined for each part, 0 for rules not mined there; last, from all
+      documents.
     """
 
     pools: Pools

@@ -35,11 +35,11 @@ from concord.workers.learning.weights.unseen import CHUNK
 class MiningWay(NamedTuple):
     """How rules are mined.
 
-    ``labels``: all labels
-    ``settings``: settings of the method
-    ``penalty``: counted penalty that gives the weights
-    ``seed``: seed of the shuffled orders and of CP-SAT
-    ``validation``: choice of the documents that are held out
+    - ``labels``: all labels.
+    - ``settings``: settings of the method.
+    - ``penalty``: counted penalty that gives the weights.
+    - ``seed``: seed of the shuffled orders and of CP-SAT.
+    - ``validation``: choice of the documents that are held out.
     """
 
     labels: LabelSet

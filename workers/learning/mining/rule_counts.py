@@ -95,13 +95,13 @@ RuleMasks = tuple[Mask, Mask]
 class RuleCounts:
     """Counts for all rules, which add up over shards, for T types and F fields.
 
-    ``documents``: documents read
-    ``rejected``: documents that could not be read
-    ``with_gold``: documents with gold labels
-    ``tables``: counts of each kind of rule, by kind
-    ``marks`` (3, 2, T + 1): counts of `RuleKind.STOPS` for each mark, by side and type, any type last
-    ``sizes`` (1 + F + T · T,): by number of labelled runs, the documents with so many; see below
-    ``runs`` (T,): number of runs of each type
+    - ``documents``: documents read.
+    - ``rejected``: documents that could not be read.
+    - ``with_gold``: documents with gold labels.
+    - ``tables``: counts of each kind of rule, by kind.
+    - ``marks`` (3, 2, T + 1): counts of `RuleKind.STOPS` for each mark, by side and type, any type last.
+    - ``sizes`` (1 + F + T · T,): by number of labelled runs, the documents with so many; see below.
+    - ``runs`` (T,): number of runs of each type.
 
     The first axis of a table has documents in which the rule binds, documents that break it, and billionths of those in
     which it would hold by chance (0 for rules about which runs there are). The other axes are:
@@ -331,9 +331,9 @@ def _mark_tables(site: Site, gold: Labels) -> dict[str, NDArray[np.int64]]:
 def _marked(site: Site, at: Ints, of: Ints, changes: Mask) -> Iterator[tuple[str, int, tuple[int, int, int]]]:
     """For each document and mark: the mark, the type it stands in, and counts (binds, breaks, billionths by chance).
 
-    ``at`` (E,): token at each edge
-    ``of`` (E,): its type
-    ``changes`` (E,): does the run end at the edge?
+    - ``at`` (E,): token at each edge.
+    - ``of`` (E,): its type.
+    - ``changes`` (E,): does the run end at the edge?
     """
     words = site.batch.columns[TOKENS]
     place = site.document_of[at] * (len(site.labels.types) + 1) + of
@@ -350,8 +350,8 @@ def _marked(site: Site, at: Ints, of: Ints, changes: Mask) -> Iterator[tuple[str
 def _presence_tables(there: NDArray[np.int64], has: Mask) -> dict[str, NDArray[np.int64]]:
     """Tables of rules about which runs there are, see `RuleCounts`.
 
-    ``there`` (D, T): number of runs of each type in each document
-    ``has`` (D, F): does the document have the field?
+    - ``there`` (D, T): number of runs of each type in each document.
+    - ``has`` (D, F): does the document have the field?
     """
     one, documents = has.astype(np.int64), has.sum(axis=0)
     both = one.T @ one

@@ -65,11 +65,11 @@ class MiningSettings(KeptSettings):
 class Tried(Protocol):
     """A tested rule.
 
-    ``name``: its name in files and reports
-    ``n``: number of documents in which it binds
-    ``broken``: number of these that break it
-    ``chance``: share of them in which it would hold by chance
-    ``p``: probability that chance lets at least as many hold
+    - ``name``: its name in files and reports.
+    - ``n``: number of documents in which it binds.
+    - ``broken``: number of these that break it.
+    - ``chance``: share of them in which it would hold by chance.
+    - ``p``: probability that chance lets at least as many hold.
     """
 
     @property
@@ -104,8 +104,8 @@ def held(rule: Tried) -> float:
 class Rule(NamedTuple):
     """A rule found by counting; see `Tried`.
 
-    ``kind``: kind of rule
-    ``first``, ``second``, ``third``: A, B and C of the kind; "" if it has none
+    - ``kind``: kind of rule.
+    - ``first``, ``second``, ``third``: A, B and C of the kind; "" if it has none.
     """
 
     kind: RuleKind

@@ -30,9 +30,9 @@ BINS = 10
 class TrialTally(NamedTuple):
     """Result of one setting.
 
-    ``right``: test instances with the right class
-    ``tested``: test instances
-    ``seconds``: CPU time
+    - ``right``: test instances with the right class.
+    - ``tested``: test instances.
+    - ``seconds``: CPU time.
     """
 
     right: int
@@ -63,14 +63,14 @@ class Sampled(Protocol):
 class Sampling(NamedTuple):
     """How a trainer's settings are tried. Its functions are pickled by name, as they go to workers.
 
-    ``settings``: class of the settings that they take
-    ``grid``: the settings to try where some are given, the default first; raises `TrainingError` where none are left
-    ``chosen_of``: values of the searched settings, by name
-    ``together``: groups of settings that are tried at once, as they share work
-    ``sample``: all tokens of documents; raises `TrainingError` where these cannot be used
-    ``tried``: tally of each setting of a group, by so many remembered tokens
-    ``warming``: settings that need all kernels of any others
-    ``token_bytes``: bytes for each remembered token, at the peak of a trial of settings
+    - ``settings``: class of the settings that they take.
+    - ``grid``: the settings to try where some are given, the default first; raises `TrainingError` where none are left.
+    - ``chosen_of``: values of the searched settings, by name.
+    - ``together``: groups of settings that are tried at once, as they share work.
+    - ``sample``: all tokens of documents; raises `TrainingError` where these cannot be used.
+    - ``tried``: tally of each setting of a group, by so many remembered tokens.
+    - ``warming``: settings that need all kernels of any others.
+    - ``token_bytes``: bytes for each remembered token, at the peak of a trial of settings.
     """
 
     settings: type[TrainerSettings]
@@ -86,9 +86,9 @@ class Sampling(NamedTuple):
 class SampleRound(NamedTuple):
     """One sample size.
 
-    ``size``: instances in the sample
-    ``tallies``: tally of each setting tried, by its number
-    ``left``: numbers of the settings that stay
+    - ``size``: instances in the sample.
+    - ``tallies``: tally of each setting tried, by its number.
+    - ``left``: numbers of the settings that stay.
     """
 
     size: int

@@ -38,12 +38,12 @@ LIMITS = Limits(500, gradient=1e-7, decrease=1e-10)
 class Calibrated(NamedTuple):
     """Result of calibration.
 
-    ``source``: settings of the scores, with the learned temperature
-    ``transition`` (L, L): learned transitions, in nats
-    ``sentences``: number of sentences learned from
-    ``tokens``: number of their tokens
-    ``left_out``: number of other sentences, whose gold labels are impossible under the scores
-    ``before``, ``after``: −log p(gold) per token, in nats, under the old and the new values
+    - ``source``: settings of the scores, with the learned temperature.
+    - ``transition`` (L, L): learned transitions, in nats.
+    - ``sentences``: number of sentences learned from.
+    - ``tokens``: number of their tokens.
+    - ``left_out``: number of other sentences, whose gold labels are impossible under the scores.
+    - ``before``, ``after``: −log p(gold) per token, in nats, under the old and the new values.
     """
 
     source: ScoresSettings
@@ -107,11 +107,11 @@ def _at(source: ScoresSettings, temperature: float) -> ScoresSettings:
 class _Chains:
     """S sentences of N tokens whose gold labels are possible.
 
-    ``scores`` (N, W): the tagger's scores
-    ``ids`` (W,): label id of each column of the scores
-    ``gold`` (N,): gold labels
-    ``bounds`` (S + 1,): first token of each sentence, and N
-    ``left_out``: number of other sentences
+    - ``scores`` (N, W): the tagger's scores.
+    - ``ids`` (W,): label id of each column of the scores.
+    - ``gold`` (N,): gold labels.
+    - ``bounds`` (S + 1,): first token of each sentence, and N.
+    - ``left_out``: number of other sentences.
     """
 
     labels: LabelSet

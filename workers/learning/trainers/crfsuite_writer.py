@@ -65,10 +65,10 @@ def write_crfsuite(path: Path, weights: CrfsuiteWeights) -> None:
 def _references(magic: bytes, place: int, sources: NDArray[np.uint32], count: int, first: int) -> bytes:
     """Chunk with the feature ids of each of ``count`` sources.
 
-    ``magic``: name of the chunk
-    ``place``: offset of the chunk in the file, in bytes
-    ``sources``: source of each feature, ascending
-    ``first``: id of the first feature; the others follow
+    - ``magic``: name of the chunk.
+    - ``place``: offset of the chunk in the file, in bytes.
+    - ``sources``: source of each feature, ascending.
+    - ``first``: id of the first feature; the others follow.
     """
     lengths = np.bincount(sources, minlength=count)
     starts = np.concatenate([[0], np.cumsum(lengths)])[:-1]

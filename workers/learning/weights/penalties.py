@@ -108,10 +108,10 @@ class By(Enum):
 class Penalty(NamedTuple):
     """A registry entry.
 
-    ``nats``: function of n, b and the settings that gives the cost of a broken row, in nats
-    ``settings``: class of its options; a `TunedSettings` for `By.FACTORS`, a `LearnedSettings` for `By.ERRORS`
-    ``summary``: one line of help
-    ``by``: how the weight is decided: by these nats alone, by factors of templates, or by learning from errors
+    - ``nats``: function of n, b and the settings that gives the cost of a broken row, in nats.
+    - ``settings``: class of its options; a `TunedSettings` for `By.FACTORS`, a `LearnedSettings` for `By.ERRORS`.
+    - ``summary``: one line of help.
+    - ``by``: how the weight is decided: by these nats alone, by factors of templates, or by learning from errors.
     """
 
     nats: Callable[[float, float, Any], float]

@@ -108,9 +108,9 @@ def _among(potentials: Potentials, own: LabelSet, labels: LabelSet) -> Potential
 class Answer(NamedTuple):
     """Answer to one document.
 
-    ``labels`` (n,): the labels
-    ``degrees`` (K,): degree of each constraint under them
-    ``active`` (K,): marks the weighed constraints that were part of the search
+    - ``labels`` (n,): the labels.
+    - ``degrees`` (K,): degree of each constraint under them.
+    - ``active`` (K,): marks the weighed constraints that were part of the search.
     """
 
     labels: Labels
@@ -121,9 +121,9 @@ class Answer(NamedTuple):
 class _Looked(NamedTuple):
     """Facts about a document that are computed once.
 
-    ``alone``: its answer without the weighed constraints
-    ``gold`` (n,): gold labels
-    ``gold_degrees`` (K,): degree of each constraint under gold
+    - ``alone``: its answer without the weighed constraints.
+    - ``gold`` (n,): gold labels.
+    - ``gold_degrees`` (K,): degree of each constraint under gold.
     """
 
     alone: Answer
@@ -135,10 +135,11 @@ class _Looked(NamedTuple):
 class UnseenAnswers:
     """Exact answers to unseen documents under given weights.
 
-    ``unseen``: the documents with their scores
-    ``constraints``: the K constraints
-    ``weighed`` (K,): marks the constraints whose weights are given with each question; others have their declared ones
-    ``decoder``: engine that answers
+    - ``unseen``: the documents with their scores.
+    - ``constraints``: the K constraints.
+    - ``weighed`` (K,): marks the constraints whose weights are given with each question; others have their declared
+      ones.
+    - ``decoder``: engine that answers.
 
     Raises `LabelError` for labels that no document has, and `EngineError`.
     """

@@ -40,9 +40,9 @@ ARRAYS = (ArrayKind("second", "<f8", 3),)
 class Hmm2Model:
     """A second-order hidden Markov model.
 
-    ``first``: first-order model, with the probabilities of words and of the first label of a sentence
-    ``second`` (L + 1, L, L): log probability in nats of a label (last axis) after the label two before (first axis;
-        index L: the start of the sentence) and the label before (second axis)
+    - ``first``: first-order model, with the probabilities of words and of the first label of a sentence.
+    - ``second`` (L + 1, L, L): log probability in nats of a label (last axis) after the label two before (first axis;
+      index L: the start of the sentence) and the label before (second axis).
     """
 
     first: HmmModel

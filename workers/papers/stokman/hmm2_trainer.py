@@ -44,7 +44,7 @@ def train(
 def after_two(gold: GoldChains, after_one: Floats) -> Floats:
     """(L + 1, L, L) log p of a label (last axis) after two others, the earlier first; L stands for a sentence's start.
 
-    ``after_one`` (L, L): p of a label after one other
+    - ``after_one`` (L, L): p of a label after one other.
     """
     size = gold.width
     before = earlier(gold.labels, gold.bounds, size)

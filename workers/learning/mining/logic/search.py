@@ -66,9 +66,9 @@ class LogicSettings(KeptSettings):
 class LearnedClause(NamedTuple):
     """A learned clause.
 
-    ``covered``: number of samples of its class that it is the first to cover
-    ``wrong``: number of covered samples of other classes
-    ``proven``: is its cost proven to be the least?
+    - ``covered``: number of samples of its class that it is the first to cover.
+    - ``wrong``: number of covered samples of other classes.
+    - ``proven``: is its cost proven to be the least?
     """
 
     clause: Clause
@@ -80,8 +80,8 @@ class LearnedClause(NamedTuple):
 class ChosenLiterals(NamedTuple):
     """Literals of a clause.
 
-    ``literals``: their numbers, below P
-    ``proven``: is it proven that no clause costs less?
+    - ``literals``: their numbers, below P.
+    - ``proven``: is it proven that no clause costs less?
     """
 
     literals: tuple[int, ...]
@@ -91,12 +91,12 @@ class ChosenLiterals(NamedTuple):
 class Samples(NamedTuple):
     """V distinct samples, and the prices of P literals in covered runs.
 
-    ``truth`` (V, P): which literals hold
-    ``right`` (V,): number of samples of the class
-    ``wrong`` (V,): number of samples of other classes
-    ``costs`` (P,): price of each literal
-    ``sides`` (P,): number of the `LiteralSide` of each literal
-    ``price``: price of a covered sample of another class
+    - ``truth`` (V, P): which literals hold.
+    - ``right`` (V,): number of samples of the class.
+    - ``wrong`` (V,): number of samples of other classes.
+    - ``costs`` (P,): price of each literal.
+    - ``sides`` (P,): number of the `LiteralSide` of each literal.
+    - ``price``: price of a covered sample of another class.
     """
 
     truth: Mask
