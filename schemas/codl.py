@@ -1,4 +1,4 @@
-"""Settings and figures of constraint-driven learning; apart, since kernels are named by the settings they import."""
+"""Settings and figures of constraint-driven learning."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OPTIONS_OF = {"hmm": ("mixing", "em"), "perceptron": ("features", "passes")}
 
 
 class CodlSettings(MixtureSettings):
-    """How a model learns on from a pool that it labels under constraints, and how its share gamma is chosen."""
+    """Settings of learning from a pool that the model labels under constraints, and of choosing its share gamma."""
 
     cycles: int = Field(10, ge=1, le=1000, description="Largest number of times that the pool is labelled.")
     change: float = Field(
@@ -71,9 +71,9 @@ class CodlSettings(MixtureSettings):
 class GammaTrial(Figures):
     """Cross-validation of a share gamma over labelled documents; all figures are fractions.
 
-    ``accuracy``: fraction of tokens with the right label
-    ``gain``: accuracy minus that of the largest share that was tried
-    ``low``, ``high``: 95 % interval of the gain, by a paired bootstrap over documents
+    - ``accuracy``: fraction of tokens with the right label.
+    - ``gain``: accuracy minus that of the largest share that was tried.
+    - ``low``, ``high``: 95 % interval of the gain, by a paired bootstrap over documents.
     """
 
     gamma: float
@@ -84,13 +84,13 @@ class GammaTrial(Figures):
 
 
 class Cycle(Figures):
-    """One cycle: the pool labelled, and the model learned from it. The first, 0, is of labelled documents alone.
+    """One cycle: the pool is labelled, and a model is learned from it. Cycle 0 learns from labelled documents alone.
 
-    ``changed``: fraction of the pool's tokens whose label differs from the cycle before (1 in the first)
-    ``penalty``: total penalty of the pool's labels, in nats
-    ``certified``: fraction of the pool's documents with a proof
-    ``accuracy``: fraction of tokens of the held-out corpus that the model labels right under its constraints; null
-        without such a corpus
+    - ``changed``: fraction of the pool's tokens whose label differs from the cycle before (1 in the first).
+    - ``penalty``: total penalty of the pool's labels, in nats.
+    - ``certified``: fraction of the pool's documents with a proof.
+    - ``accuracy``: fraction of tokens of the held-out corpus that the model labels right under its constraints; null
+      without such a corpus.
 
     The first three are null in cycle 0.
     """
@@ -103,9 +103,15 @@ class Cycle(Figures):
 
 
 class CodlReport(Figures):
-    """What ``concord codl --json`` prints; ``seconds`` by the clock.
+    """Report of ``concord codl --json``.
 
-    The last cycle has the model that was learned, with ``gamma``, which was ``tuned`` where there are trials.
+    - ``documents``: number of labelled documents.
+    - ``pool``, ``pool_tokens``: number of documents and of tokens in the pool.
+    - ``cycles``: the cycles; the model of the last one is the result.
+    - ``settled``: did so few labels change at the end that another cycle would not help?
+    - ``gamma``: share of the model of labelled documents.
+    - ``tuned``: trials that gamma was chosen from; empty if it was given.
+    - ``seconds``: wall-clock time.
     """
 
     documents: int

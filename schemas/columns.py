@@ -25,7 +25,7 @@ VERSION_KEY = b"concord.version"
 COLUMNS_KEY = b"concord.columns"
 """Token columns of a corpus beyond `tokens`, `pos` and `chunk`, separated by commas."""
 TOKENIZER_KEY = b"concord.tokenizer"
-"""What cut the texts of a corpus, NAME==VERSION, where its reader did."""
+"""Tokenizer of a corpus whose reader cut its texts, as NAME==VERSION."""
 
 DOC_ID, SENTENCE_STARTS, LABELS, TEXT = "doc_id", "sentence_starts", "labels", "text"
 TOKEN_START, TOKEN_END = "token_start", "token_end"
@@ -35,10 +35,11 @@ SOURCE_SPANS = (SPAN_TYPE, SPAN_START, SPAN_END)
 """Columns of the source's gold spans of characters: one value for each span."""
 
 PROBABILITY, MARGIN, MARGIN_STATUS = "entity_probability", "entity_margin", "margin_status"
-"""Columns of predictions where confidence was asked for: one value for each entity."""
+"""Columns of confidence in predictions, if it was asked for: one value for each entity."""
 
 N_BEST, N_BEST_BOUND = "n_best", "n_best_bound"
-"""Columns of predictions where several answers were asked for: the list, and an upper bound in nats for all others."""
+"""Columns of the best labellings in predictions, if they were asked for: the list, and an upper bound in nats for all
+other labellings."""
 
 STRINGS = pa.list_(pa.string())
 INTEGERS = pa.list_(pa.int32())
@@ -54,7 +55,7 @@ ENTITY = pa.struct(
 )
 """A span: tokens and, for raw text, characters (code points), end exclusive."""
 RANKED = pa.struct([("score", pa.float64()), ("gap", pa.float64()), ("proven", pa.bool_()), (LABELS, STRINGS)])
-"""One of the best labellings of a document: nats, nats below the first, whether its rank is proven, and labels."""
+"""One of the best labellings of a document: score in nats, nats below the first, is its rank proven?, and labels."""
 VIOLATION = pa.struct([("name", pa.string()), ("degree", pa.float64()), ("penalty", pa.float64())])
 
 
@@ -67,7 +68,12 @@ class SchemaError(InputError):
 
 
 class Reject(NamedTuple):
-    """A document that was not processed, and why. ``row`` is a Parquet row from 0, or a line from 1."""
+    """A document that was not processed.
+
+    - ``source``: file.
+    - ``row``: row of a Parquet file from 0, or line of a text from 1; None where it is not known.
+    - ``reason``: why not.
+    """
 
     source: str
     row: int | None
@@ -76,7 +82,7 @@ class Reject(NamedTuple):
 
     @property
     def told(self) -> str:
-        """Where it stands, and why it is one, for messages."""
+        """Place and reason, for messages."""
         return f"{self.source}, {'a row' if self.row is None else f'row {self.row}'}: {self.reason}"
 
 
@@ -94,7 +100,11 @@ class Misfit(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of one kind of file; ``remedy`` tells the user what makes such a file."""
+    """Columns of one kind of file.
+
+    - ``required``, ``optional``: columns that must be there, and that may be there.
+    - ``remedy``: what the user can do to get such a file.
+    """
 
     name: str
     version: int
@@ -220,7 +230,7 @@ def absent(schema: pa.Schema, name: str) -> str:
 
 
 def check_scores(schema: pa.Schema, scores: ScoreColumn, *, source: str) -> None:
-    """Raises `SchemaError` where a file has no such column of scores: lists of lists, of any floats and width."""
+    """Raises `SchemaError` if a file has no such column of scores: lists of lists of floats."""
     place = schema.get_field_index(scores.name)
     if place < 0:
         raise SchemaError(
@@ -247,13 +257,13 @@ def stamp(table: pa.Table, layout: Layout, *, source: str = "table to be written
 
 
 def token_columns(schema: pa.Schema) -> list[str]:
-    """Names of a corpus's token columns, `tokens` first, gold labels apart."""
+    """Names of a corpus's token columns, `tokens` first, without the gold labels."""
     names = ["pos", "chunk", *_extra_columns(schema)]
     return [TOKENS, *(n for n in dict.fromkeys(names) if schema.get_field_index(n) >= 0)]
 
 
 def corpus_columns(schema: pa.Schema) -> list[str]:
-    """The columns of a corpus file that make a batch, in the layout's order."""
+    """Names of the columns of a corpus file that a batch is made of, in the layout's order."""
     names = [DOC_ID, SENTENCE_STARTS, *token_columns(schema), LABELS]
     if all(schema.get_field_index(n) >= 0 for n in OFFSETS):
         names += OFFSETS
@@ -286,7 +296,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def table_from_batch(batch: Batch) -> pa.Table:
-    """A stamped corpus table (D rows) of a batch; the inverse of `batch_from_table`, but for scores."""
+    """A stamped corpus table (D rows) of a batch: the inverse of `batch_from_table`, without scores."""
     data: dict[str, pa.Array] = {
         DOC_ID: pa.array(batch.doc_ids, pa.string()),
         TOKENS: nest(batch.columns[TOKENS], batch.doc_starts),
@@ -309,7 +319,7 @@ def table_from_batch(batch: Batch) -> pa.Table:
 
 
 def sentence_lists(batch: Batch) -> pa.Array:
-    """(D,) the list of each document's sentence starts, counted from its first token."""
+    """(D,) lists of the sentence starts of each document, counted from its first token."""
     sentences = np.searchsorted(batch.sentence_starts, batch.doc_starts)
     return nest(batch.sentence_starts - np.repeat(batch.doc_starts[:-1], np.diff(sentences)), sentences)
 
@@ -344,9 +354,9 @@ def rejects_table(rejects: Sequence[Reject]) -> pa.Table:
 class _Lists(NamedTuple):
     """A list column.
 
-    ``present``: mask of the rows that are not null
-    ``starts``: where each row starts in ``values``
-    ``values``: the values of all rows
+    - ``present``: mask of the rows that are not null.
+    - ``starts``: where each row starts in ``values``.
+    - ``values``: the values of all rows.
     """
 
     present: NDArray[np.bool_]
@@ -369,12 +379,12 @@ class _Lists(NamedTuple):
         return np.unique(np.searchsorted(self.starts, _numbers(hits), side="right") - 1)
 
     def integers(self) -> NDArray[np.int64]:
-        """The values; −1 stands for null."""
+        """The values, with −1 for null."""
         numbers: NDArray[np.int64] = self.values.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         return numbers
 
     def floats(self) -> NDArray[np.float64]:
-        """The values; NaN stands for null."""
+        """The values, with NaN for null."""
         numbers: NDArray[np.float64] = self.values.cast(pa.float64()).to_numpy(zero_copy_only=False)
         return numbers
 
@@ -414,10 +424,12 @@ def batch_from_table(
 ) -> tuple[Batch, list[Reject]]:
     """The good rows of a corpus table as a batch, and a reject for every other row, in row order.
 
-    ``first_row`` is the table's first row in ``source``; ``known_faults`` are reasons by row of the table
-    for rows that look good by themselves; ``scores`` is a column that is read beside the layout's. Raises
-    `SchemaError` where a column is missing or of another type. Gold labels are all there or all null; a row
-    without labels among labelled rows is rejected.
+    - ``source``, ``first_row``: file, and the row in it at which the table begins.
+    - ``known_faults``: reason by row of the table, for faults that the row itself does not show.
+    - ``scores``: a column that is read beside those of the layout.
+
+    Gold labels are all there or all null: a row without labels among labelled rows is rejected. Raises `SchemaError`
+    if a column is missing or of another type.
     """
     check(table.schema, CORPUS, source=source)
     if scores is not None:
@@ -439,19 +451,19 @@ def batch_from_table(
 
 
 def raw_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A string column as bytes, so that what is not UTF-8 can be looked at."""
+    """A string column as bytes, so that strings that are not UTF-8 can be looked at."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.cast(pa.large_string()).cast(pa.large_binary())
 
 
 def decode(column: pa.ChunkedArray) -> list[str | None]:
-    """Strings of a column; null and what is not UTF-8 come back as None."""
+    """Strings of a column, with None for null and for strings that are not UTF-8."""
     return [_utf8(raw) for raw in raw_strings(column).to_pylist()]
 
 
 def string_faults(column: pa.ChunkedArray, name: str) -> dict[int, str]:
-    """Rows of a string column that are null, empty, not UTF-8 or hold a NUL character, with the reason."""
+    """Reason by row, for rows of a string column that are null, empty, not UTF-8 or have a NUL character."""
     faults = _Faults()
     raw = raw_strings(column)
     faults.add(_mask(raw.is_null()), f"{name} is null")
@@ -530,7 +542,7 @@ def _sentence_faults(faults: _Faults, starts: _Lists, tokens: NDArray[np.int64])
 
 
 def _offset_faults(faults: _Faults, table: pa.Table, tokens: NDArray[np.int64]) -> None:
-    """Offsets have to be one a token, in order, inside the text."""
+    """Adds faults of offsets: each token needs one, in order, inside the text."""
     left, right = _Lists.of(table[TOKEN_START]), _Lists.of(table[TOKEN_END])
     _length_faults(faults, TOKEN_START, left, tokens)
     _length_faults(faults, TOKEN_END, right, tokens)
@@ -545,7 +557,7 @@ def _offset_faults(faults: _Faults, table: pa.Table, tokens: NDArray[np.int64]) 
 
 
 def _source_span_faults(faults: _Faults, table: pa.Table) -> None:
-    """Spans of characters have to have all three values each, and to lie inside the text."""
+    """Adds faults of the source's spans: each needs all three values, and lies inside the text."""
     kinds, left, right = (_Lists.of(table[name]) for name in SOURCE_SPANS)
     faults.add(~kinds.present, f"{SPAN_TYPE} is null")
     _string_list_faults(faults, SPAN_TYPE, kinds)
@@ -562,7 +574,7 @@ def _source_span_faults(faults: _Faults, table: pa.Table) -> None:
 
 
 def _score_faults(faults: _Faults, scores: ScoreColumn, column: pa.ChunkedArray, wanted: NDArray[np.int64]) -> None:
-    """Scores have to be so many a token, and numbers that can be added up, or −inf where a label is forbidden."""
+    """Adds faults of scores: each token needs as many as the column is wide, finite or −inf (a forbidden label)."""
     name, width = scores
     rows, tokens = _scores(column)
     numbers, lengths = tokens.floats(), tokens.lengths

@@ -39,7 +39,7 @@ ConfidenceKind = Literal["none", "marginal", "margin"]
 
 
 class RunSettings(Settings):
-    """How every document of a run is decoded. All of it decides the output, so all of it is in the key."""
+    """Settings by which every document of a run is decoded. All of them decide the output, so all are in the key."""
 
     engine: str = Field(ENGINE, description="Engine that decodes each document; `concord list engines` has them.")
     options: Mapping[str, Any] = Field(default_factory=dict, description="Settings of the engine.")
@@ -85,7 +85,7 @@ class RunSettings(Settings):
 
 
 class RunKey(Settings):
-    """Key of a run: everything that decides its output, except the documents."""
+    """Key of a run: everything that decides its output, without the documents."""
 
     settings: RunSettings
     model: str
@@ -94,7 +94,7 @@ class RunKey(Settings):
 
     @property
     def digest(self) -> str:
-        """Hex digest: shards done under the same one need not be done again."""
+        """Hex digest. Shards that were done under the same digest need not be done again."""
         state = json.dumps([FORMAT, self.model_dump(mode="json")], sort_keys=True)
         return hashlib.sha256(state.encode()).hexdigest()
 
@@ -121,15 +121,15 @@ CountsByName = dict[str, dict[str, int]]
 class ShardReport(Figures):
     """Counts of one shard. Nothing in it depends on time, worker or order.
 
-    ``infeasible``: documents without an answer that keeps the hard constraints, including rejected ones
-    ``infeasible_rejected``: the rejected ones among these; part of ``rejected``, not of ``documents``
-    ``measures``, ``measures_before``: counts against gold by measure (`workers.evaluation.measures`), of the answers
-        and of the Viterbi labelling; empty without gold
-    ``changes``: entities that only one of these two has
-    ``search_errors``, ``search_documents``: see `workers.evaluation.search_errors`; where an engine with proofs ran on
-        gold
-    ``relabelled``: tokens whose label differs from Viterbi's
-    ``gap_sum``, ``gap_max``: nats; inf where a document has no bound
+    - ``infeasible``: documents without an answer that keeps the hard constraints, including rejected ones.
+    - ``infeasible_rejected``: the rejected ones among these; part of ``rejected``, not of ``documents``.
+    - ``measures``, ``measures_before``: counts against gold by measure (`workers.evaluation.measures`), of the answers
+      and of the Viterbi labelling; empty without gold.
+    - ``changes``: entities that only one of these two has.
+    - ``search_errors``, ``search_documents``: see `workers.evaluation.search_errors`; where an engine with proofs ran
+      on gold.
+    - ``relabelled``: tokens whose label differs from Viterbi's.
+    - ``gap_sum``, ``gap_max``: nats; inf where a document has no bound.
     """
 
     documents: int = 0
@@ -219,7 +219,7 @@ class FileDigest(Figures):
 
 
 class RowReject(Figures):
-    """A reject of a shard. ``row`` counts from the shard's first row; None where it is not known."""
+    """A reject of a shard; ``row`` counts from the shard's first row, and is None if it is not known."""
 
     row: int | None
     doc_id: str | None
@@ -236,7 +236,7 @@ class ShardMarker(Figures):
 
 
 class ShardPlace(Figures):
-    """A shard of a finished run: its key, and where its rows stood in the corpus."""
+    """A shard of a finished run: its key, and the place of its rows in the corpus."""
 
     key: str
     file: str
@@ -245,9 +245,11 @@ class ShardPlace(Figures):
 
 
 class RunManifest(Figures):
-    """What a finished run is: nothing in it depends on time, order or workers.
+    """Manifest of a finished run. Nothing in it depends on time, order or workers.
 
-    ``dataset`` is the digest of the corpus; ``files`` are those that readers see, each with its SHA-256.
+    - ``dataset``: digest of the corpus.
+    - ``totals``: counts of all shards.
+    - ``files``: SHA-256 by name, of the files that readers see.
     """
 
     format: Literal[2] = FORMAT
@@ -338,18 +340,25 @@ class Drift(Figures):
 
 
 class RunReport(Figures):
-    """What ``concord reprocess --json`` prints. ``certified`` is a share; ``max_gap`` in nats, null without a bound.
+    """Report of ``concord reprocess --json``.
 
-    ``by_solver`` is the share that is certified by the word of CP-SAT alone, a part of ``certified``.
-
-    ``infeasible`` documents have no answer that keeps the hard constraints; rejected ones are among
-    them. ``search_errors`` splits what engine gibbs gets wrong by kind, see
-    `workers.evaluation.search_errors`; empty without gold or proofs.
-    ``seconds`` is wall-clock time from start to end; ``tokens_per_second`` counts the shards done
-    now (0 where all were skipped) over the time the workers were there, their start included; ``worker_seconds`` are
-    those that they were at their shards, all workers together, and ``worker_speed`` tokens of one of these.
-    ``labelled`` documents were labelled now. ``drift`` is null where no night came before, or nothing is published.
-    ``mlflow_page`` is the address of the run's page, where MLflow is a server.
+    - ``labelled``: number of documents that were labelled now; the others were done before.
+    - ``infeasible``: number of documents without an answer that keeps the hard constraints, including rejected ones.
+    - ``shards_done``, ``shards_skipped``, ``shards_failed``: number of shards done now, done before, and failed.
+    - ``seconds``: wall-clock time from start to end.
+    - ``tokens_per_second``: tokens of the shards done now, per second from the start of the workers to their end; 0 if
+      all shards were skipped.
+    - ``worker_seconds``: time that workers spent on shards, summed over workers.
+    - ``worker_speed``: tokens per second of that time.
+    - ``certified``: share of documents whose gap is closed.
+    - ``by_solver``: share of documents whose gap is closed by CP-SAT's word alone; a part of ``certified``.
+    - ``max_gap``: largest gap of a document, in nats; null if a document has no bound.
+    - ``violations_before``, ``violations``: total degree under the Viterbi labels, and under the answers.
+    - ``penalty_before``, ``penalty``: total penalty under these, in nats.
+    - ``search_errors``, ``search_documents``: errors of the examined engine by kind, see
+      `workers.evaluation.search_errors`; empty without gold or proofs.
+    - ``mlflow_page``: address of the run's page, if MLflow is a server.
+    - ``drift``: differences to the last night; null if there was none, or if nothing is published.
     """
 
     documents: int
@@ -386,7 +395,8 @@ class RunReport(Figures):
 
     @property
     def pace(self) -> str:
-        """How long it took, without the start of the workers, and where that tells something, how fast they were."""
+        """Sentence about the time of the workers, without their start, and about their speed if the run was long
+        enough."""
         told = f"workers labelled for {self.worker_seconds:.1f} s"
         if self.worker_seconds < TELLING_SECONDS:
             return told
@@ -394,8 +404,13 @@ class RunReport(Figures):
 
 
 class SelectionRow(Figures):
-    """A trial of ``concord train --tune``: what was chosen between, entity F1 in cross-validation (fractions), and
-    the gain over the first trial with its interval of 95 %."""
+    """A trial of ``concord train --tune``; figures are fractions.
+
+    - ``chosen``: the settings.
+    - ``f1``: entity F1 in cross-validation.
+    - ``gain``: F1 minus that of the first trial.
+    - ``low``, ``high``: 95 % interval of the gain.
+    """
 
     chosen: dict[str, str | float]
     f1: float
@@ -407,12 +422,12 @@ class SelectionRow(Figures):
 class SampleRow(Figures):
     """A sample of wrapped progressive sampling.
 
-    ``tokens``, ``tested``: numbers of tokens to learn from, and to test on
-    ``tried``, ``left``: numbers of settings that were tried, and that remained
-    ``best``: the most accurate settings, which are chosen where no larger sample follows
-    ``accuracy``: fraction of the tested tokens with the right class
-    ``default``: accuracy of the settings that the search started from
-    ``seconds``: CPU time of all its trials
+    - ``tokens``, ``tested``: numbers of tokens to learn from, and to test on.
+    - ``tried``, ``left``: numbers of settings that were tried, and that remained.
+    - ``best``: the most accurate settings, which are chosen where no larger sample follows.
+    - ``accuracy``: fraction of the tested tokens with the right class.
+    - ``default``: accuracy of the settings that the search started from.
+    - ``seconds``: CPU time of all its trials.
     """
 
     tokens: int
@@ -428,8 +443,8 @@ class SampleRow(Figures):
 class ConsistencyReport(Figures):
     """Label consistency that was tuned on documents.
 
-    ``exact_scale``, ``subsequence_scale``, ``unlabelled_scale``: factors of the learned costs; 0 leaves a family out
-    ``f1_without``, ``f1``: entity F1 on those documents without label consistency and with it, as fractions
+    - ``exact_scale``, ``subsequence_scale``, ``unlabelled_scale``: factors of the learned costs; 0 leaves a family out.
+    - ``f1_without``, ``f1``: entity F1 on those documents without label consistency and with it, as fractions.
     """
 
     exact_scale: float
@@ -440,10 +455,14 @@ class ConsistencyReport(Figures):
 
 
 class TrainReport(Figures):
-    """What ``concord train --json`` prints.
+    """Report of ``concord train --json``.
 
-    ``figures`` are those of the trainer, such as its iterations and its last loss in nats.
-    ``consistency``: as tuned on the held-out part; null where it was not.
+    - ``labels``: number of labels.
+    - ``figures``: figures of the trainer, such as its iterations and its last loss in nats.
+    - ``selection``: trials of cross-validation.
+    - ``samples``: samples of wrapped progressive sampling.
+    - ``consistency``: label consistency, tuned on the held-out part; null if it was not.
+    - ``registered``: name and version in MLflow's registry; null if the model was not registered.
     """
 
     trainer: str
