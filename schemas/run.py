@@ -43,9 +43,7 @@ class RunSettings(Settings):
 
     engine: str = Field(ENGINE, description="Engine that decodes each document; `concord list engines` has them.")
     options: Mapping[str, Any] = Field(default_factory=dict, description="Settings of the engine.")
-    seed: int = Field(
-        0, ge=0, description="Seed of the random numbers; beside the document's id the only source of chance."
-    )
+    seed: int = Field(0, ge=0, description="Seed of the random numbers; the same seed gives the same result.")
     work: int | None = Field(
         None, ge=1, description="Limit of deterministic work for a document (default: the engine's own)."
     )
@@ -56,8 +54,8 @@ class RunSettings(Settings):
     )
     on_infeasible: OnInfeasible = Field(
         "viterbi",
-        description="What becomes of a document whose hard constraints no labelling keeps: a reject, an answer under "
-        "relaxed constraints, or its Viterbi labels.",
+        description="Answer to a document in which every labelling breaks a hard constraint: none (the document is "
+        "a reject), the best under relaxed constraints, or its Viterbi labels.",
     )
     relaxed_weight: float = Field(
         50.0, gt=0, allow_inf_nan=False, description="Price of a relaxed hard constraint, in nats a unit of degree."
@@ -66,18 +64,18 @@ class RunSettings(Settings):
     certificates: bool = Field(default=False, description="Write a certificate for each document (engine certify).")
     errors_of: str | None = Field(
         None,
-        description="Second engine, examined on documents with gold labels: the proofs of the first one tell its "
-        "search errors from errors of the model.",
+        description="Second engine, examined on documents with gold labels: proofs of the first engine show which "
+        "errors of the second are search errors, and which are errors of the model.",
     )
     confidence: ConfidenceKind = Field(
         "none",
-        description="Figures for each entity: its marginal probability under the local scores, and with margin also "
-        "the nats by which the best answer without it is worse.",
+        description="Confidence of each entity: its marginal probability under the local scores; with margin also "
+        "by how many nats the best answer without it is worse.",
     )
     margin_work: int = Field(
         50_000_000, ge=1, description="Work limit of each margin; a margin that reaches it is a lower bound."
     )
-    n_best: int = Field(0, ge=0, description="Number of labellings listed for each document, the best first.")
+    n_best: int = Field(0, ge=0, description="Number of best labellings of each document.")
     n_best_work: int = Field(
         100_000_000, ge=1, description="Work limit of the list; if it is reached, the end of the list is not proven."
     )

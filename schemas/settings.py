@@ -58,11 +58,11 @@ class TextSettings(ReaderSettings):
         None,
         pattern=TOKENIZER,
         description="Tokenizer that cuts raw text, as NAME or NAME==VERSION; `concord list tokenizers` has them "
-        "(default: the one that the model states, or words).",
+        "(default: that of the model, or else words).",
     )
     sentence_limit: int = Field(500, ge=1, description="Longest sentence, in tokens; longer ones are cut.")
     split_hyphens: bool = Field(
-        default=False, description="Cut words at hyphens too, for a model of a corpus that is cut so."
+        default=False, description="Cut words at hyphens too, for a model whose training corpus was cut like that."
     )
 
 

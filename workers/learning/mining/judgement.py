@@ -66,35 +66,28 @@ class WeightSource(StrEnum):
 class JudgedSettings(Settings):
     """Options of the judgement of rules."""
 
-    folds: int = Field(
-        5, ge=2, description="Number of parts of the documents, each answered by a model and rules of the others."
-    )
-    level: float = Field(
-        0.2, gt=0, le=1, description="Largest probability that luck alone gains as much as the best rules do."
-    )
+    folds: int = Field(5, ge=2, description="Number of folds; models and rules of the others answer each.")
+    level: float = Field(0.2, gt=0, le=1, description="Largest probability that the best rules' gain is luck.")
     measure: str = Field("spans", description="Measure by which rules are judged; `concord list measures` has them.")
     figure: str = Field("f1", description="Figure of that measure, such as f1 or macro_f1.")
     sources: tuple[WeightSource, ...] = Field(
-        (WeightSource.BEYOND, WeightSource.LEARNED), min_length=1, description="Weights that are tried."
+        (WeightSource.BEYOND, WeightSource.LEARNED), min_length=1, description="Sources of weights to try."
     )
-    scales: tuple[WeightScale, ...] = Field(
-        (0.5, 1.0, 2.0), min_length=1, description="Factors of weights that are tried."
-    )
+    scales: tuple[WeightScale, ...] = Field((0.5, 1.0, 2.0), min_length=1, description="Factors of weights to try.")
     rate: float = Field(
         0.1, gt=0.0, allow_inf_nan=False, description="Nats by which a unit of degree moves a learned weight."
     )
     passes: int = Field(30, ge=1, description="Largest number of passes over the documents to learn weights.")
     patience: int = Field(
-        3, ge=1, description="Number of passes in which the figure may fail to rise before learning ends."
+        3, ge=1, description="Number of passes without a rise of the figure after which learning ends."
     )
-    rounds: int = Field(
-        4, ge=1, description="Largest number of times that exact answers under the best weights are added."
-    )
-    engine: str = Field("certify", description="Engine that answers meanwhile.")
+    rounds: int = Field(4, ge=1, description="Largest number of rounds that add exact answers under the best weights.")
+    engine: str = Field("certify", description="Engine that decodes documents during the search.")
     work: int = Field(
         2_000_000,
         ge=1,
-        description="Limit of work for an answer, in the engine's unit; the best one found then counts.",
+        description="Limit of work for an answer, in the engine's unit; an answer that reaches it is the best one "
+        "found.",
     )
 
 

@@ -50,16 +50,21 @@ UNWEIGHED = 1.0
 class KeptSettings(JudgedSettings):
     """Options of every method: which rules are kept, and how it is judged which of them help."""
 
-    fdr: float = Field(0.05, gt=0, lt=1, description="Largest fraction of false rules among those that pass.")
-    support: int = Field(10, ge=1, description="Least number of documents in which a rule has to bind.")
-    held: float = Field(0.9, ge=0, le=1, description="Least fraction of these in which it has to hold.")
+    fdr: float = Field(
+        0.05,
+        gt=0,
+        lt=1,
+        description="False discovery rate: largest expected fraction of false rules among those that pass.",
+    )
+    support: int = Field(10, ge=1, description="Least number of documents in which a rule binds.")
+    held: float = Field(0.9, ge=0, le=1, description="Least fraction of these documents in which the rule holds.")
     orders: int = Field(32, ge=1, le=10_000, description="Number of shuffled orders of each document's runs.")
 
 
 class MiningSettings(KeptSettings):
     """Options of mining by counting all rules of some kinds."""
 
-    kinds: tuple[RuleKind, ...] = Field(tuple(RuleKind), description="Kinds of rules that are looked for.")
+    kinds: tuple[RuleKind, ...] = Field(tuple(RuleKind), description="Kinds of rules to look for.")
 
 
 class Tried(Protocol):

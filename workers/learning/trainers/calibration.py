@@ -63,8 +63,8 @@ def calibrate(documents: Sequence[Document], model: ScoresModel, settings: Calib
     """
     chains = _Chains.of(documents, model)
     start = np.append(1.0 / model.source.temperature, model.transition.ravel())
-    free = np.full(len(start), settings.transitions == "learned")
-    free[0] = settings.temperature == "learned"
+    free = np.full(len(start), settings.fit in ("both", "transitions"))
+    free[0] = settings.fit in ("both", "temperature")
     prior = np.full(len(start), settings.c2)
     prior[0] = 0.0
 
@@ -80,7 +80,7 @@ def calibrate(documents: Sequence[Document], model: ScoresModel, settings: Calib
     point = start
     for step in minimise(objective, start, LIMITS):
         point = step.point
-    source = model.source if settings.temperature == "kept" else _at(model.source, float(1.0 / point[0]))
+    source = _at(model.source, float(1.0 / point[0])) if free[0] else model.source
     tokens = len(chains.gold)
     return Calibrated(
         source,

@@ -36,7 +36,7 @@ class LogicSettings(KeptSettings):
     """Options of mining by logic: clauses are learned from one part of the documents and tested on held-out ones."""
 
     held_out_share: float = Field(
-        1 / 3, gt=0, lt=1, description="Fraction of the documents that are kept apart, by their ids."
+        1 / 3, gt=0, lt=1, description="Fraction of the documents kept apart to test clauses, by their ids."
     )
     literals: int = Field(3, ge=1, le=10, description="Largest number of literals of a clause.")
     literal: int = Field(
@@ -52,12 +52,10 @@ class LogicSettings(KeptSettings):
         description="Price of each further side (opening, closing, earlier, document) of a clause, in runs.",
     )
     wrong: int = Field(
-        10, ge=1, le=10_000, description="Price of a covered run of the other class, if both had as many runs."
+        10, ge=1, le=10_000, description="Price of a covered run of the other class, scaled to classes of equal size."
     )
     clauses: int = Field(8, ge=1, description="Largest number of clauses of a class.")
-    vectors: int = Field(
-        3_000, ge=1, description="Number of distinct samples that are looked at, the most frequent ones."
-    )
+    vectors: int = Field(3_000, ge=1, description="Number of most frequent distinct samples that are learned from.")
     deterministic_seconds: float = Field(
         2.0, gt=0, description="Limit of CP-SAT's deterministic time for a clause, in seconds."
     )
