@@ -30,13 +30,13 @@ def codl(
     workers: int | None = None,
     tracking: str | None = None,
 ) -> CodlReport:
-    """Learns a model from a labelled ``corpus``, and on from a ``pool``, whose labels are not read.
+    """Learns a model from a labelled ``corpus`` and a ``pool``, whose labels are not read.
 
     - ``constraints``: YAML file of declared constraints (None: semi-supervised learning).
     - ``held_out``: labelled corpus that every cycle is measured on.
-    - ``settings``: options of the learning (None: `CodlSettings` as it is).
-    - ``tune``: chooses `CodlSettings.gamma` by cross-validation over the labelled documents, see `flows.codl_tuning`.
-    - ``validation``: which of them judge (None: random ones).
+    - ``settings``: options of the learning (None: the defaults).
+    - ``tune``: choose `CodlSettings.gamma` by cross-validation over the labelled documents? See `flows.codl_tuning`.
+    - ``validation``: labelled documents that judge gamma (None: random ones).
     - ``labelling``: how the pool is decoded; all of its ``n_best`` labellings count.
     - ``shard_bytes``, ``ray``, ``workers``, ``tracking``: as in `flows.reprocess.reprocess`.
 

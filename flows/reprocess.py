@@ -1,4 +1,4 @@
-"""The main job: a corpus labelled jointly, shard by shard, resumed where it stopped, tracked in MLflow."""
+"""The main flow: labels a corpus shard by shard, resumes where it stopped, and tracks the run in MLflow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reprocess(
     """Labels every document of ``corpus`` with ``model`` into the folder ``out``.
 
     - ``model``: folder, or ``models:/NAME@ALIAS``.
-    - ``settings``: how each document is decoded; a mapping is validated.
+    - ``settings``: settings by which each document is decoded; a mapping is validated.
     - ``constraints``: YAML files, added to the label consistency trained with the model (``consistency``).
     - ``shard_bytes``: size of a shard, in bytes of text; another size cuts other shards, which are done anew.
     - ``ray``: address of a cluster (None: this machine).
@@ -39,9 +39,9 @@ def reprocess(
 
     The same call again does only what is not done yet.
 
-    Raises `ShardsFailedError` where shards failed, after the others are done, `NothingLabelledError` where
-    every document is a reject, and `UntrackedError` where MLflow was gone at the end; all have the report. Other errors
-    are those of `schemas.errors`.
+    Raises `ShardsFailedError` if shards failed, after the others are done, `NothingLabelledError` if every document is
+    a reject, and `UntrackedError` if MLflow was gone at the end; all have the report. Other errors are those of
+    `schemas.errors`.
     """
     place, folder = corpus_place(corpus), folder_place(out)
     check_sources([place], model=model, files=constraints)

@@ -1,4 +1,4 @@
-"""Texts labelled in this process, without Ray, Prefect or MLflow: `concord label`, and the same from Python.
+"""Labelling of texts in this process, without Ray, Prefect or MLflow: `concord label`, and the same in Python.
 
 label = open_labeller("models/news")
 print(label("Ada Lovelace wrote to Charles Babbage.").entities)
@@ -34,10 +34,10 @@ DEFAULT = RunSettings()
 TEXT_ID = "text"
 ENCODING_OPTION = "--encoding "
 MOST_TEXT_BYTES = 256 << 20
-"""Of one text: a hundred novels. What is larger is a corpus, or does not end."""
+"""Largest text: a hundred novels. A larger one is a corpus, or a stream without end."""
 
 CONFIDENCE = {"probability": PROBABILITY, "margin": MARGIN, "margin_status": MARGIN_STATUS}
-"""Fields of an entity, and the columns of predictions that they stand in."""
+"""Column of predictions, by field of an entity."""
 
 
 class TextError(InputError):
@@ -58,7 +58,7 @@ class TextLabeller:
     - ``name``: the user's name of the model.
     - ``model``: the model.
     - ``constraints``: its constraints.
-    - ``settings``: how documents are decoded.
+    - ``settings``: settings by which documents are decoded.
     """
 
     name: str
@@ -67,9 +67,9 @@ class TextLabeller:
     settings: RunSettings
 
     def __call__(self, text: str, *, doc_id: str = TEXT_ID) -> LabelledText:
-        """A text as one document, cut into sentences and tokens.
+        """Labels a text as one document, cut into sentences and tokens.
 
-        Raises `TextError` for a text of blanks, `CorpusError` where the model reads more than words, and
+        Raises `TextError` for a text of blanks, `CorpusError` if the model reads more than words, and
         `DocumentError` for a text that cannot be labelled.
         """
         return self.document(self.document_of(text, doc_id=doc_id))
@@ -80,9 +80,9 @@ class TextLabeller:
         return self.read(RawText(doc_id, text.encode()), settings)
 
     def read(self, raw: RawText, settings: TextReaderSettings) -> Document:
-        """A text as a document whose id is its source, cut by the model's own tokenizer where it has one.
+        """A text as a document whose id is its source, cut by the model's own function if it has one.
 
-        What ``settings`` say of a tokenizer is settled already. Raises `TextError`, `TokenizerError`, `LanguageError`.
+        ``settings`` name the tokenizer, see `cutting`. Raises `TextError`, `TokenizerError`, `LanguageError`.
         """
         found = document_from_bytes(
             raw.content,
@@ -97,7 +97,7 @@ class TextLabeller:
         return found
 
     def document(self, document: Document) -> LabelledText:
-        """A document that is cut into tokens already. Raises as a call does."""
+        """Labels a document of tokens. Raises the errors of a call."""
         self._check(document)
         batch = Batch.of([document])
         model, constraints, settings = self.model, self.constraints, self.settings
@@ -118,7 +118,7 @@ class TextLabeller:
         return LabelledText.model_validate(wanted | given)
 
     def explain(self, document: Document) -> Explanation:
-        """What each constraint changes in a document, and at what cost; a solve for each. Raises as a call does."""
+        """Changes and cost of each constraint in a document; each needs a run of the engine. Raises as a call does."""
         self._check(document)
         with compiling_told():
             scores, decoder = local_scores(self.model, Batch.of([document])), run_decoder(self.settings)
@@ -137,7 +137,7 @@ def open_labeller(
     settings: RunSettings = DEFAULT,
     context: RunContext = HERE,
 ) -> TextLabeller:
-    """A labeller with the model of a folder, or of ``models:/NAME@ALIAS`` (MLflow is imported then).
+    """A labeller with the model of a folder, or of ``models:/NAME@ALIAS`` (then MLflow is imported).
 
     - ``constraints``: YAML files, added to the label consistency trained with the model (``consistency``).
     - ``settings``: those of a run.
@@ -152,7 +152,7 @@ def open_labeller(
 
 
 def _entities(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Entities of a row of predictions, each with its values in the columns beside them."""
+    """Entities of a row of predictions, each with its confidence from other columns."""
     beside = {name: column for name, column in CONFIDENCE.items() if column in row}
     return [
         entity | {name: row[column][i] for name, column in beside.items()} for i, entity in enumerate(row["entities"])
@@ -160,13 +160,13 @@ def _entities(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def raw_file(path: Path) -> RawText:
-    """Content of a file. Raises `OSError`, which names it, and `TextError` where it does not end."""
+    """Content of a file. Raises `OSError`, which names the file, and `TextError` if it is larger than allowed."""
     with naming(path), path.expanduser().open("rb") as file:
         return raw_stream(file, str(path))
 
 
 def raw_stream(file: BinaryIO, source: str) -> RawText:
-    """Rest of a stream. Raises `TextError` where that is more than `MOST_TEXT_BYTES`."""
+    """Rest of a stream. Raises `TextError` if it has more than `MOST_TEXT_BYTES`."""
     content = file.read(MOST_TEXT_BYTES + 1)
     if len(content) > MOST_TEXT_BYTES:
         raise TextError(
