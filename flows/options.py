@@ -125,11 +125,14 @@ def parse_options(pairs: Sequence[str], kind: type[S], *, owner: str, defaults: 
 
 
 def validated(values: Mapping[str, Any], kind: type[S], *, owner: str) -> S:
-    """An instance of the settings class. Raises `OptionError`."""
+    """An instance of the settings class. Raises `OptionError`, which lists the options if a name is unknown."""
     try:
         return kind.model_validate(dict(values))
     except ValidationError as error:
-        raise OptionError(f"options of {owner}: {faults(error)}") from error
+        unknown = any(fault["type"] == "extra_forbidden" for fault in error.errors())
+        raise OptionError(
+            f"options of {owner}: {faults(error)}" + (f"; there are {_listed(kind)}" if unknown else "")
+        ) from error
 
 
 def run_settings(values: Mapping[str, Any], pairs: Sequence[str]) -> RunSettings:
