@@ -7,10 +7,8 @@ from concord.flows.jobs import check_sources, corpus_place, folder_place
 from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.codl import CodlReport, CodlSettings
-from concord.schemas.run import SHARD_BYTES, RunSettings
+from concord.schemas.run import DEFAULT_RUN, SHARD_BYTES, RunSettings
 from concord.schemas.settings import Validation
-
-DEFAULT = RunSettings()
 
 
 @watched("codl", run_name="{corpus} and {pool}")
@@ -24,7 +22,7 @@ def codl(
     settings: CodlSettings | None = None,
     tune: bool = False,
     validation: Validation | None = None,
-    labelling: RunSettings = DEFAULT,
+    labelling: RunSettings = DEFAULT_RUN,
     shard_bytes: int = SHARD_BYTES,
     ray: str | None = None,
     workers: int | None = None,

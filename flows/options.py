@@ -94,10 +94,10 @@ def _value(text: str, annotation: Any, pair: str) -> str | tuple[str, ...] | Non
         return _list(text, node, pair)
     if isinstance(node, yaml.ScalarNode) and node.style is not None:
         return str(node.value)  # as it stands between its quotes
-    return None if text.strip() in NOTHING and type(None) in typing.get_args(annotation) else text
+    return None if text.strip() in NULLS and type(None) in typing.get_args(annotation) else text
 
 
-NOTHING = ("null", "~")
+NULLS = ("null", "~")
 """Null in YAML."""
 
 

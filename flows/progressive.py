@@ -30,7 +30,7 @@ from concord.workers.learning.search.progressive import SampleRound, Sampling, T
 from concord.workers.remote.trials import TRIALS, TrialGroup, TrialParts, name_of
 from concord.workers.storage.files import write_whole, writing
 
-TABLE = "trials.json"
+TRIALS_TABLE = "trials.json"
 """Name of the artifact with every trial of a sample."""
 KEPT = ".trials"
 """Suffix of the name of the file of trials."""
@@ -175,6 +175,6 @@ def track(
     ]
     with tracking.run(f"{row.tokens:,} tokens", tags=tags) as run:
         run.params({"tokens": row.tokens, "tested": row.tested, **row.best})
-        run.text(json.dumps(table, indent=1), TABLE)
+        run.text(json.dumps(table, indent=1), TRIALS_TABLE)
         figures = row.model_dump(include={"tried", "left", "accuracy", "default", "seconds"})
         run.end(Outcome.now(figures))

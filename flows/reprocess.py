@@ -8,9 +8,7 @@ from concord.flows.apart import check_apart
 from concord.flows.jobs import check_sources, corpus_place, folder_place
 from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
-from concord.schemas.run import SHARD_BYTES, RunReport, RunSettings
-
-DEFAULT = RunSettings()
+from concord.schemas.run import DEFAULT_RUN, SHARD_BYTES, RunReport, RunSettings
 
 
 @watched("reprocess", run_name="{corpus} with {model}")
@@ -19,7 +17,7 @@ def reprocess(
     model: str,
     out: str,
     *,
-    settings: RunSettings = DEFAULT,
+    settings: RunSettings = DEFAULT_RUN,
     constraints: Sequence[str] = (),
     consistency: bool = True,
     shard_bytes: int = SHARD_BYTES,

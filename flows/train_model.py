@@ -39,7 +39,7 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import tokenizer_of
 from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.learning.search.folds import held_out
-from concord.workers.learning.search.progressive import LEAST, Sampling
+from concord.workers.learning.search.progressive import LEAST_SAMPLE, Sampling
 from concord.workers.learning.search.trials import Trial, best_of
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.trainers.selection import chosen_of, select
@@ -76,7 +76,7 @@ class TrainRequest(Settings):
     validation: Validation = Validation.RANDOM
     register_as: str | None = None
     alias: str = ALIAS
-    largest_sample: int | None = Field(None, ge=LEAST)
+    largest_sample: int | None = Field(None, ge=LEAST_SAMPLE)
     context: RunContext = HERE
 
 

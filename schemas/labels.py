@@ -17,6 +17,8 @@ Labels = NDArray[np.int32]
 OUTSIDE = "O"
 BIO_PREFIX = {"E-": "I-", "L-": "I-", "S-": "B-", "U-": "B-"}
 """Prefixes of BIOES and BILOU that BIO does not have, and BIO's prefix for each."""
+SPAN_PREFIXES = ("B-", "I-", *BIO_PREFIX)
+"""Prefixes of labels that are part of a span, in BIO, BIOES and BILOU."""
 
 
 class Scheme(StrEnum):

@@ -82,6 +82,9 @@ class RunSettings(Settings):
     certificate_nodes: int = Field(100, ge=1, description="Largest certificate, in branches.")
 
 
+DEFAULT_RUN = RunSettings()
+
+
 class RunKey(Settings):
     """Key of a run: everything that decides its output, without the documents."""
 

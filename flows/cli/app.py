@@ -28,7 +28,7 @@ from concord.flows.cli.arguments import (
     print_json,
 )
 from concord.flows.cli.clusters_cli import app as clusters_app
-from concord.flows.cli.codl_cli import EXAMPLE, codl, show_codl
+from concord.flows.cli.codl_cli import CODL_EXAMPLE, codl, show_codl
 from concord.flows.cli.constraints_cli import NO_RAY
 from concord.flows.cli.constraints_cli import app as constraints_app
 from concord.flows.cli.corpus_cli import app as corpus_app
@@ -36,8 +36,7 @@ from concord.flows.cli.failures import Exit, exit_codes
 from concord.flows.cli.import_cli import app as import_app
 from concord.flows.cli.label_cli import label
 from concord.flows.cli.list_cli import app as list_app
-from concord.flows.cli.papers_cli import EXAMPLE as PAPERS_EXAMPLE
-from concord.flows.cli.papers_cli import papers, show_papers
+from concord.flows.cli.papers_cli import PAPERS_EXAMPLE, papers, show_papers
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.sweep_cli import app as sweep_app
 from concord.flows.cli.tree import CommandTree
@@ -63,7 +62,7 @@ app = CommandTree(
     epilog=exit_codes(),
 )
 app.add_typer(clusters_app, name="clusters")
-app.command(epilog=EXAMPLE, tells=show_codl, resumes=True)(codl)
+app.command(epilog=CODL_EXAMPLE, tells=show_codl, resumes=True)(codl)
 app.add_typer(constraints_app, name="constraints")
 export = CommandTree(help="Write models for other programs.")
 app.add_typer(export, name="export")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.settings_options import FieldOptions
-from concord.flows.commands.requests import CORPUS, MODEL
+from concord.flows.commands.requests import CORPUS_HELP, MODEL_HELP
 from concord.flows.run_context import RunContext
 from concord.schemas.settings import Settings, TextSettings
 from concord.schemas.visible import visible_json
@@ -35,7 +35,7 @@ RayOptions = Annotated[RunContext, FieldOptions(RunContext, apart=("tracking",))
 TrackingOption = Annotated[RunContext, FieldOptions(RunContext, apart=("ray", "workers"))]
 TextOptions = Annotated[TextSettings, FieldOptions(TextSettings)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables and lines.")]
-Corpus = Annotated[str, typer.Option(help=CORPUS)]
+Corpus = Annotated[str, typer.Option(help=CORPUS_HELP)]
 Set = Annotated[
     list[str] | None,
     typer.Option(
@@ -45,7 +45,7 @@ Set = Annotated[
         "listed below. The value is as in YAML; may be given many times.",
     ),
 ]
-ModelName = Annotated[str, typer.Option("--model", help=MODEL)]
+ModelName = Annotated[str, typer.Option("--model", help=MODEL_HELP)]
 ModelOut = Annotated[Path, typer.Option(help="Folder for the model.")]
 RunFolder = Annotated[str, typer.Option("--run", help="Folder of a finished run of `concord reprocess`.")]
 ShardKib = Annotated[

@@ -153,11 +153,11 @@ def clusters() -> list[EntryReport]:
     """Every command that puts words into clusters."""
     return [
         EntryReport(name=name, summary=_first_line(kind.__doc__), options=options_of(kind))
-        for name, kind in CLUSTERS.items()
+        for name, kind in CLUSTER_COMMANDS.items()
     ]
 
 
-CLUSTERS: dict[str, type[Settings]] = {
+CLUSTER_COMMANDS: dict[str, type[Settings]] = {
     "learn": CoOccurrenceSettings,
     "brown": BrownSettings,
     "import": ClusterSettings,

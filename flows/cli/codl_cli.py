@@ -17,7 +17,7 @@ from concord.schemas.codl import CodlReport, CodlSettings
 from concord.schemas.run import ENGINE, RunSettings
 from concord.schemas.settings import Settings, Validation
 
-EXAMPLE = with_options(
+CODL_EXAMPLE = with_options(
     "Example: concord codl --corpus gold/ --pool pool/ --constraints rules.yaml --out learned/", CodlSettings
 )
 

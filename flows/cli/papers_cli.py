@@ -11,7 +11,7 @@ from concord.flows.cli.arguments import ContextOptions
 from concord.flows.progress import show
 from concord.schemas.published import Lies, PapersReport
 
-EXAMPLE = "Example: concord papers finkel --data ../shared/data --out papers/"
+PAPERS_EXAMPLE = "Example: concord papers finkel --data ../shared/data --out papers/"
 
 
 def show_papers(report: PapersReport) -> None:

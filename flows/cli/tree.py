@@ -31,15 +31,15 @@ ONE_GROUP = 8
 WIDE = 12
 """Largest number of characters of an option's choices in the column of types."""
 
-PLACES, TEXT, LEARNING = "Input and output", "Raw text", "Learning"
+FILES_PANEL, TEXT_PANEL, LEARNING = "Input and output", "Raw text", "Learning"
 DECODING, CLUSTER, FORM = "Decoding", "Cluster", "Tracking and output form"
 CHOICES = "Choices"
 PANELS = {
-    PLACES: (
+    FILES_PANEL: (
         *("corpus", "model", "run", "pool", "held_out", "constraints", "out", "file", "doc", "documents", "against"),
         *("start_from", "clusters", "gazetteer", "overwrite", "reuse", "sweep", "plot", "data", "config"),
     ),
-    TEXT: (
+    TEXT_PANEL: (
         "text_column",
         "id_column",
         "language",

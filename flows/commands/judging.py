@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
-from concord.flows.commands.learning import DIGITS, AsTrained
+from concord.flows.commands.learning import WEIGHT_DECIMALS, AsTrained
 from concord.flows.progress import meter
 from concord.schemas.audit import HelpfulRule, JudgementReport
 from concord.schemas.document import Document
@@ -71,14 +71,14 @@ def _report(found: Judgement, miner: Miner, made: AsTrained) -> JudgementReport:
     rules = [
         HelpfulRule(
             name=name,
-            weight=round(weight, DIGITS),
+            weight=round(weight, WEIGHT_DECIMALS),
             documents=found.gains[name].documents,
             gain=found.gains[name].gain.difference,
             low=found.gains[name].gain.low,
             high=found.gains[name].gain.high,
         )
         for name, weight in found.weights.items()
-        if round(weight, DIGITS) > 0.0
+        if round(weight, WEIGHT_DECIMALS) > 0.0
     ]
     return JudgementReport(
         trainer=made.name,

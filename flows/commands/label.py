@@ -20,7 +20,7 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.errors import DocumentError, InputError
 from concord.schemas.labelled import LabelledText
 from concord.schemas.predictions import entities_column
-from concord.schemas.run import RunSettings
+from concord.schemas.run import DEFAULT_RUN, RunSettings
 from concord.workers.audit.auditing import explain
 from concord.workers.constraints.constraint_set import Separable
 from concord.workers.corpus.readers.text import document_from_bytes
@@ -30,9 +30,8 @@ from concord.workers.labelling.shard import answers_table
 from concord.workers.models.model import Model, local_scores, text_tokenizer
 from concord.workers.storage.files import naming
 
-DEFAULT = RunSettings()
 TEXT_ID = "text"
-ENCODING_OPTION = "--encoding "
+ENCODING_FLAG = "--encoding "
 MOST_TEXT_BYTES = 256 << 20
 """Largest text: a hundred novels. A larger one is a corpus, or a stream without end."""
 
@@ -89,7 +88,7 @@ class TextLabeller:
             raw.source,
             raw.source,
             settings.model_copy(update={"tokenizer": self.settings.text.tokenizer}),
-            option=ENCODING_OPTION,
+            option=ENCODING_FLAG,
             tokenizer=text_tokenizer(self.model),
         )
         if isinstance(found, Reject):
@@ -134,7 +133,7 @@ def open_labeller(
     *,
     constraints: Sequence[str] = (),
     consistency: bool = True,
-    settings: RunSettings = DEFAULT,
+    settings: RunSettings = DEFAULT_RUN,
     context: RunContext = HERE,
 ) -> TextLabeller:
     """A labeller with the model of a folder, or of ``models:/NAME@ALIAS`` (then MLflow is imported).

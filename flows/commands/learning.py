@@ -24,7 +24,7 @@ from concord.workers.learning.weights.penalties import LearnedSettings, PenaltyE
 from concord.workers.learning.weights.unseen import Unseen
 from concord.workers.models.folder import MANIFEST, parse_manifest
 
-DIGITS = 3
+WEIGHT_DECIMALS = 3
 """Number of decimals of weights in a file, in nats: counts allow no more."""
 
 
@@ -61,7 +61,7 @@ def learned_on(request: WeighRequest, constraints: DeclaredConstraints, settings
 
         bound = constraints.bind(unseen.labels)
         found = learn_weights(unseen, bound, settings, validation=validation, seed=request.seed, progress=show)
-    weights = {name: round(nats, DIGITS) for name, nats in found.weights.items()}
+    weights = {name: round(nats, WEIGHT_DECIMALS) for name, nats in found.weights.items()}
     report = LearningReport(
         validation=validation,
         rate=found.rate,

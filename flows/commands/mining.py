@@ -9,7 +9,7 @@ from concord.flows.apart import check_file_place
 from concord.flows.cluster.cluster import Cluster, cluster
 from concord.flows.cluster.counting import M, P, count_all
 from concord.flows.commands.judging import Miner, judged_beside
-from concord.flows.commands.learning import DIGITS, as_trained, check_figure
+from concord.flows.commands.learning import WEIGHT_DECIMALS, as_trained, check_figure
 from concord.flows.commands.requests import MineRequest
 from concord.flows.jobs import corpus_place, folder_place
 from concord.flows.progress import meter
@@ -317,7 +317,7 @@ def _weighed(rule: Tried, found: MinedRules, degree: float, cost: Penalty) -> _W
         broken=rule.broken,
         chance=rule.chance,
         p=rule.p,
-        weight=round(rows.weight(cost, settings), DIGITS),
+        weight=round(rows.weight(cost, settings), WEIGHT_DECIMALS),
         low=low,
         high=high,
     )

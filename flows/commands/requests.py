@@ -13,8 +13,8 @@ from concord.flows.run_context import HERE, RunContext
 from concord.schemas.run import ENGINE
 from concord.schemas.settings import Settings, TextSettings, Validation
 
-CORPUS = "Parquet corpus: a file, a folder or a URI such as s3://bucket/corpus."
-MODEL = "Model: a folder, or models:/NAME@ALIAS in MLflow's registry."
+CORPUS_HELP = "Parquet corpus: a file, a folder or a URI such as s3://bucket/corpus."
+MODEL_HELP = "Model: a folder, or models:/NAME@ALIAS in MLflow's registry."
 SEED = "Seed of the random numbers; the same seed gives the same result."
 PENALTY = "Formula for the price of a broken row; `concord list penalties` has them."
 DOCUMENTS = "Largest number of documents to look at."
@@ -28,7 +28,7 @@ JUDGING = (
 class CheckRequest(Settings):
     """Request to check a file of constraints."""
 
-    corpus: str = Field(description=CORPUS)
+    corpus: str = Field(description=CORPUS_HELP)
     model: str | None = Field(
         None,
         description="Model (a folder or models:/NAME@ALIAS) whose answers are checked too; with --engine viterbi, "
@@ -46,8 +46,8 @@ class CheckRequest(Settings):
 class ExplainRequest(Settings):
     """Request to explain one document under a file of constraints."""
 
-    corpus: str = Field(description=CORPUS)
-    model: str = Field(description=MODEL)
+    corpus: str = Field(description=CORPUS_HELP)
+    model: str = Field(description=MODEL_HELP)
     doc: str = Field(description="Id of the document to look at.")
     engine: str = Field(ENGINE, description="Engine that decodes each document; `concord list engines` has them.")
     seed: int = Field(0, ge=0, description=SEED)
@@ -57,7 +57,7 @@ class ExplainRequest(Settings):
 class WeighRequest(Settings):
     """Request to weigh a file of constraints; a run of MLflow keeps the weights if its address is given."""
 
-    corpus: str = Field(description=CORPUS)
+    corpus: str = Field(description=CORPUS_HELP)
     out: Path | None = Field(None, description="New YAML file for the same constraints with these weights.")
     penalty: str = Field("odds", description=PENALTY)
     model: str | None = Field(
@@ -78,7 +78,7 @@ class WeighRequest(Settings):
 class MineRequest(Settings):
     """Request to mine a corpus."""
 
-    corpus: str = Field(description=CORPUS)
+    corpus: str = Field(description=CORPUS_HELP)
     out: Path = Field(description="YAML file for the rules that help a model; with --all, for all that hold.")
     model: str | None = Field(
         None,
@@ -100,8 +100,8 @@ class MineRequest(Settings):
 class ChainsRequest(Settings):
     """Request to diagnose the sampler's chains."""
 
-    corpus: str = Field(description=CORPUS)
-    model: str = Field(description=MODEL)
+    corpus: str = Field(description=CORPUS_HELP)
+    model: str = Field(description=MODEL_HELP)
     doc: str | None = Field(None, description="Id of the document to look at.")
     documents: int = Field(20, ge=1, description=DOCUMENTS)
     chains: int = Field(4, ge=2, description="Number of chains for each document, from random labellings.")

@@ -43,7 +43,7 @@ from concord.workers.verification.claims import Promises, Standing
 from concord.workers.verification.second_path import EVERYTHING, second_path
 from concord.workers.verification.shard import RunDefinition, WrittenShard, WrongField, verify_shard
 
-UNCOUNTED = {"work", "search_errors", "search_documents"}
+UNVERIFIED = {"work", "search_errors", "search_documents"}
 """Totals that only the engine knows, and that are not verified."""
 SUMS = 1e-9
 """Largest relative error of a total of floats."""
@@ -249,8 +249,8 @@ def _numbers(proof: pa.ListScalar) -> Ints | None:
 
 def _total_faults(counted: ShardReport, said: ShardReport) -> Iterator[VerifyFault]:
     """Totals of the manifest that differ from those of the documents."""
-    wanted = counted.model_dump(exclude=UNCOUNTED)
-    for name, value in said.model_dump(exclude=UNCOUNTED).items():
+    wanted = counted.model_dump(exclude=UNVERIFIED)
+    for name, value in said.model_dump(exclude=UNVERIFIED).items():
         if not _alike(value, wanted[name]):
             yield _of_manifest(f"totals.{name}", f"is not what the documents add up to, {str(wanted[name])[:80]}")
 

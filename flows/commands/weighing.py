@@ -10,7 +10,7 @@ from typing import cast
 
 from concord.flows.apart import check_file_place
 from concord.flows.commands.constraints import gold_labels
-from concord.flows.commands.learning import DIGITS, check_figure, learned_on
+from concord.flows.commands.learning import WEIGHT_DECIMALS, check_figure, learned_on
 from concord.flows.commands.requests import WeighRequest
 from concord.flows.jobs import run_tags
 from concord.flows.options import parse_options
@@ -196,7 +196,7 @@ def _counted(
     name: str, before: float, counts: RowCounts, penalty: tuple[Penalty, PenaltySettings], factor: float
 ) -> CountedWeight:
     low, high = counts.interval(*penalty)
-    weight = before if math.isinf(before) else round(factor * counts.weight(*penalty), DIGITS)
+    weight = before if math.isinf(before) else round(factor * counts.weight(*penalty), WEIGHT_DECIMALS)
     return CountedWeight(
         name=name,
         before=before,

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "concord"
 """What the internal packages are in."""
 
-COMPILED = ("schemas", "workers")
+COMPILED_FOLDERS = ("schemas", "workers")
 """Packages whose code kernels may hold."""
 
 LABELLING = (
@@ -71,7 +71,7 @@ def workers_digest() -> str:
 def sources_digest() -> str:
     """Hex digest of all files that kernels may be made from, as they stand, and of the Python that reads them."""
     state = hashlib.sha256(sys.version.encode())
-    for package in COMPILED:
+    for package in COMPILED_FOLDERS:
         for path in sorted((ROOT / package).rglob("*.py")):
             content = path.read_bytes()
             state.update(f"{path.relative_to(ROOT).as_posix()}\0{len(content)}\0".encode() + content)

@@ -48,7 +48,11 @@ LONGEST_NAME = 12
 MIX = np.uint64(0x9E3779B97F4A7C15)
 """Factor of Fibonacci hashing: it spreads consecutive ids over the table."""
 
-EXACT, SUBSEQUENCE, UNLABELLED = "consistent", "consistent_subsequence", "consistent_unlabelled"
+EXACT_TEMPLATE, SUBSEQUENCE_TEMPLATE, UNLABELLED_TEMPLATE = (
+    "consistent",
+    "consistent_subsequence",
+    "consistent_unlabelled",
+)
 RELATIONS = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
 
 
@@ -198,7 +202,7 @@ class LabelConsistency:
     @property
     def names(self) -> tuple[str, ...]:
         """The families' names, in the order of `Scales`."""
-        return (EXACT, SUBSEQUENCE, UNLABELLED)
+        return (EXACT_TEMPLATE, SUBSEQUENCE_TEMPLATE, UNLABELLED_TEMPLATE)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -22,16 +22,16 @@ from concord.schemas.arrays import Ints
 from concord.schemas.document import TOKENS, Batch, Column
 from concord.workers.features.extractors import same
 
-GAZETTEER, ENTITIES, SEEN = LISTS = ("gazetteer", "entities", "seen")
+GAZETTEER, ENTITIES, SEEN_WORDS = PHRASE_SETS = ("gazetteer", "entities", "seen")
 """Lists that features read: from the user's files, of the training corpus's entities, and of its words."""
 CASES: dict[str, Callable[[str], str]] = {"": str.lower, "-cased": same}
 """How words are compared: in lower case, or as they are written."""
 READINGS = {source + case: (source, case) for source in (GAZETTEER, ENTITIES) for case in CASES}
-READINGS[SEEN] = SEEN, "-cased"
+READINGS[SEEN_WORDS] = SEEN_WORDS, "-cased"
 """Ways to look a list up, by the names of their feature sets."""
 ROLES = ("-only", "-first", "-inside", "-last")
 """Roles of a word in a phrase, as suffixes of column names."""
-NOTHING = ""
+NO_PHRASE = ""
 """Value of a token that matches nothing in the list."""
 LONGEST = 64
 """Largest number of words of a phrase; nothing longer is a name."""
@@ -289,7 +289,7 @@ class _Lookup:
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         code[np.repeat(start, sizes) + within] = np.repeat(2 * value[start], sizes)
         code[start] -= 1
-        return Column(code, [NOTHING, *(prefix + text for text in self.texts[1:] for prefix in ("B-", "I-"))])
+        return Column(code, [NO_PHRASE, *(prefix + text for text in self.texts[1:] for prefix in ("B-", "I-"))])
 
 
 def _roles(starts: Ints) -> Ints:

@@ -22,7 +22,7 @@ from concord.workers.features.gazetteers import (
     GAZETTEER,
     GAZETTEER_COLUMNS,
     READINGS,
-    SEEN,
+    SEEN_WORDS,
     Gazetteer,
     column_names,
 )
@@ -241,7 +241,7 @@ ANSWER_COLUMNS = ("answer-word", "answer-type", "answer-entity", "answer-longer"
 
 _ANSWERS = tuple(map(Source, ANSWER_COLUMNS))
 
-ANSWERS: tuple[AttributeTemplate, ...] = (
+ANSWER_FEATURES: tuple[AttributeTemplate, ...] = (
     *(Single(source) for source in _ANSWERS),
     *(Single(_ANSWERS[0], offset) for offset in (-1, 1)),
     *(_pair(source, 0, SHAPE, 0) for source in _ANSWERS[:2]),
@@ -268,7 +268,7 @@ FIELDS: tuple[AttributeTemplate, ...] = (
 )
 """For citations and addresses: short documents of ordered fields, in which marks and numbers tell."""
 
-FERSINI: tuple[AttributeTemplate, ...] = (*map(Single, (WORD, KIND, Source(EDGE), Source(f"{SEEN}-only"))),)
+FERSINI: tuple[AttributeTemplate, ...] = (*map(Single, (WORD, KIND, Source(EDGE), Source(f"{SEEN_WORDS}-only"))),)
 """Fersini et al. (2014) §4: word, its class, whether it starts or ends the text, and its counts by label in the
 training documents, of which none is an unknown word. The paper's counts are values of features; here, where features
 are 0 or 1, they are once, twice, and three times or more. What they call edges are a CRF's transitions."""
@@ -280,7 +280,7 @@ OWN: dict[str, tuple[AttributeTemplate, ...]] = {
     "finkel-tf": FINKEL_TF,
     "finkel-tf-all": _finkel(_ALL_NGRAMS, 9),
     "fersini": FERSINI,
-    SEEN: (Single(Source(f"{SEEN}-only")),),
+    SEEN_WORDS: (Single(Source(f"{SEEN_WORDS}-only")),),
     "rich": RICH_WORDS + RICH_TAGS,
     "rich-nopos": RICH_WORDS,
     "fields": FIELDS,
@@ -288,7 +288,7 @@ OWN: dict[str, tuple[AttributeTemplate, ...]] = {
     "pos": RICH_TAGS,
     "sentence": SENTENCE,
     "mentions": MENTIONS,
-    "answers": ANSWERS,
+    "answers": ANSWER_FEATURES,
 }
 """Ours."""
 
@@ -328,7 +328,7 @@ SUMMARIES = {
     "finkel-tf": "the features of Finkel et al. (2005) for filling templates: no tags, nine words of either side",
     "finkel-tf-all": "the same with substrings of all lengths",
     "fersini": "the features of Fersini et al. (2014): the word, its class, its counts by label, the ends of sentences",
-    SEEN: "with which labels, and how often, the training documents have the word",
+    SEEN_WORDS: "with which labels, and how often, the training documents have the word",
     "fields": "for citations and addresses: short documents of ordered fields",
 }
 """For people, in the order in which they might try them."""

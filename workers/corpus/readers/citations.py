@@ -16,7 +16,7 @@ from concord.schemas.columns import LABELS, Reject
 from concord.schemas.document import TOKENS, Document
 from concord.workers.corpus.readers.fields import Field, document_of_fields
 from concord.workers.corpus.readers.lines import (
-    PLAIN,
+    PLAIN_FORM,
     SKIP,
     Form,
     blocks,
@@ -57,7 +57,7 @@ def _form_of(paths: Sequence[Path]) -> Literal["tags", "columns"]:
 
 def _columns(path: Path, prefix: str, settings: CitationSettings) -> Iterator[Document | Reject]:
     columns = (TOKENS, LABELS if settings.gold else SKIP, SKIP)
-    form = Form(columns, "tab", PLAIN, settings.encoding, other_columns=OTHER_COLUMNS)
+    form = Form(columns, "tab", PLAIN_FORM, settings.encoding, other_columns=OTHER_COLUMNS)
     return documents(split_by_count(blocks(path, form), 1), form, path=path, prefix=prefix)
 
 

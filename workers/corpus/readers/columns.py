@@ -9,8 +9,8 @@ from concord.schemas.columns import CORPUS, LABELS, Reject
 from concord.schemas.document import TOKENS, Document
 from concord.schemas.errors import CorpusError, UsageError
 from concord.workers.corpus.readers.lines import (
-    BIO,
-    PLAIN,
+    BIO_FORM,
+    PLAIN_FORM,
     DocumentDraft,
     Form,
     blocks,
@@ -49,7 +49,11 @@ def _form(settings: ColumnsSettings) -> Form:
         raise UsageError(f"columns: a corpus has a column {taken[0]!r} of its own; give this one another name")
     boundary = None if settings.boundary is None else settings.boundary.encode(settings.encoding)
     return Form(
-        settings.columns, settings.separator, BIO if settings.scheme == "bio" else PLAIN, settings.encoding, boundary
+        settings.columns,
+        settings.separator,
+        BIO_FORM if settings.scheme == "bio" else PLAIN_FORM,
+        settings.encoding,
+        boundary,
     )
 
 

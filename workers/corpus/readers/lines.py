@@ -10,15 +10,14 @@ from typing import Literal, NamedTuple
 
 from concord.schemas.columns import LABELS, Reject
 from concord.schemas.document import TOKENS, Document
-from concord.schemas.labels import BIO_PREFIX, OUTSIDE, broken_span, to_bio
+from concord.schemas.labels import OUTSIDE, SPAN_PREFIXES, broken_span, to_bio
 from concord.workers.corpus.readers.reader import BadLineError, decoded
 
 SKIP = "_"
 BLANKS = re.compile(r"[ \t]+")
 SUFFIXES = (".txt", ".conll", ".tsv", ".iob", ".iob2", ".bio", ".dat")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-PREFIXES = ("B-", "I-", *BIO_PREFIX)
-NESTED = re.compile(rf"/(?:{'|'.join(PREFIXES)}).")
+NESTED = re.compile(rf"/(?:{'|'.join(SPAN_PREFIXES)}).")
 SHOWN_COLUMNS, SHOWN_CHARACTERS = 6, 20
 """How much of a line with other columns its reject shows."""
 
@@ -209,7 +208,7 @@ def _advice(text: str, row: Sequence[str], form: Form) -> str:
 @lru_cache(maxsize=4096)
 def label_fault(label: str) -> str:
     """Reason why a label is not in BIO, IOB1, BIOES or BILOU; empty if it is."""
-    typed = label.startswith(PREFIXES) and len(label) > 2
+    typed = label.startswith(SPAN_PREFIXES) and len(label) > 2
     if typed and NESTED.search(label):
         return f"label {label!r} is nested, and only flat ones can be read; the reader 'umass' takes nested ones"
     if typed or label == OUTSIDE:
@@ -220,9 +219,9 @@ def label_fault(label: str) -> str:
     )
 
 
-BIO = LabelForm(to_bio, label_fault, broken_span)
+BIO_FORM = LabelForm(to_bio, label_fault, broken_span)
 """BIO, IOB1, BIOES and BILOU, which come out as BIO."""
-PLAIN = LabelForm()
+PLAIN_FORM = LabelForm()
 
 
 def has_boundary(path: Path, form: Form) -> bool:

@@ -14,7 +14,7 @@ from concord.schemas.errors import CorpusError, DocumentError
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.parquet import open_parquet, parquet_files, read_row_group
 from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
-from concord.workers.corpus.readers.reader import ENCODING_OPTION, NOTHING, UndecodableError, decoded, source_files
+from concord.workers.corpus.readers.reader import EMPTY_FILE, ENCODING_OPTION, UndecodableError, decoded, source_files
 from concord.workers.corpus.settings import TextReaderSettings
 from concord.workers.corpus.tokenizers.registry import load_tokenizer
 
@@ -92,7 +92,7 @@ def text_of_bytes(
     except UndecodableError as error:
         line = raw.count(b"\n", 0, error.at) + 1
         return Reject(source, line, doc_id, f"line {line}: {error}")
-    return text if text.strip() else Reject(source, None, doc_id, NOTHING)
+    return text if text.strip() else Reject(source, None, doc_id, EMPTY_FILE)
 
 
 def batch_from_texts(

@@ -38,15 +38,15 @@ SPACE = np.array([chr(point).isspace() for point in range(0x3001)])
 
 # The sketch: what a character stands for. ASCII stands for itself.
 
-UPPER, LOWER, MARK, JOINER = "À", "à", "\u0300", "\u200d"
+UPPERCASE, LOWERCASE, MARK, JOINER = "À", "à", "\u0300", "\u200d"
 HAN, HIRAGANA, KATAKANA, UNSPACED, PICTURE, FLAG, OTHER = "一", "あ", "ア", "ก", "☺", "🇦", "§"
 ITSELF = "°·…"
 APOSTROPHES, HYPHENS = "’ʼ＇", "‐‑−"
 ZERO_WIDTH_SPACE = "\u200b"
 
 CLASSES = {
-    **dict.fromkeys(("Lu", "Lt"), UPPER),
-    **dict.fromkeys(("Ll", "Lm", "Lo"), LOWER),
+    **dict.fromkeys(("Lu", "Lt"), UPPERCASE),
+    **dict.fromkeys(("Ll", "Lm", "Lo"), LOWERCASE),
     **dict.fromkeys(("Mn", "Mc", "Me", "Cf"), MARK),
     **dict.fromkeys(("Nd", "Nl", "No"), "0"),
     **dict.fromkeys(("Sm", "So"), PICTURE),
@@ -58,7 +58,7 @@ CLASSES = {
 
 SCRIPTS = (
     (0x0E00, 0x0EFF, UNSPACED),  # Thai, Lao
-    (0x0F00, 0x0FFF, LOWER),  # Tibetan: its marks between syllables are punctuation
+    (0x0F00, 0x0FFF, LOWERCASE),  # Tibetan: its marks between syllables are punctuation
     (0x1000, 0x109F, UNSPACED),  # Burmese
     (0x1780, 0x17FF, UNSPACED),  # Khmer
     (0x3005, 0x3007, HAN),
@@ -106,9 +106,9 @@ SKETCH = _Sketch()
 
 # The rules, on sketches.
 
-LETTER = f"A-Za-z{UPPER}{LOWER}"
-CAPITAL = f"A-Z{UPPER}"
-SMALL = f"a-z{LOWER}"
+LETTER = f"A-Za-z{UPPERCASE}{LOWERCASE}"
+CAPITAL = f"A-Z{UPPERCASE}"
+SMALL = f"a-z{LOWERCASE}"
 TAIL = f"{MARK}{JOINER}"
 INNER = f"{LETTER}0-9{KATAKANA}{TAIL}"
 """What words are made of."""

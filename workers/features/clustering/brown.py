@@ -30,7 +30,7 @@ from concord.workers.features.clustering.word_counts import ContextCounts, Conte
 from concord.workers.features.clusters import Clusters
 from concord.workers.features.settings import BrownSettings
 
-AFTER = (1,)
+NEXT_WORD = (1,)
 """Offset of the context words that are counted: the next word."""
 
 
@@ -72,7 +72,7 @@ class Classes(NamedTuple):
 
 def bigrams_of(words: Sequence[str]) -> Contexts:
     """Contexts to count for Brown clusters: for each of these words, most frequent first, which of them comes next."""
-    return Contexts(words, len(words), AFTER)
+    return Contexts(words, len(words), NEXT_WORD)
 
 
 def brown_clusters(

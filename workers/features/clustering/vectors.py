@@ -46,7 +46,7 @@ def read_vectors(path: Path, most: int, *, words: Path | None = None) -> Vectors
         return _checked(path, islice(_numpy(path, words or _beside(path)), most))
     if words is not None:
         raise VectorError(f"{path}: its words stand in it; a file of words goes with a {NUMPY} array alone")
-    return _checked(path, islice(READERS.get(path.suffix, _text)(path), most))
+    return _checked(path, islice(VECTOR_READERS.get(path.suffix, _text)(path), most))
 
 
 def _checked(path: Path, entries: Iterator[VectorEntry]) -> Vectors:
@@ -191,5 +191,5 @@ NUMPY, PARQUET = ".npy", ".parquet"
 WORD_LISTS = (".txt", PARQUET)
 """Forms of the words of an array, in the order in which they are looked for."""
 
-READERS: dict[str, Callable[[Path], Iterator[VectorEntry]]] = {PARQUET: _parquet, ".bin": _binary}
+VECTOR_READERS: dict[str, Callable[[Path], Iterator[VectorEntry]]] = {PARQUET: _parquet, ".bin": _binary}
 """By the end of the file's name; an array has words in a file of their own, others are text."""

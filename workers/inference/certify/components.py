@@ -22,7 +22,7 @@ from concord.workers.inference.core.agreement import CONTAINED, DIFFERENT, UNLAB
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.spans import CandidateSpans, candidate_spans
 
-FIRST = np.zeros(1, np.int64)
+FIRST_TOKEN = np.zeros(1, np.int64)
 """The sentence of rows without entries: their cost is a constant of the document."""
 
 NOTE, JOIN = range(2)
@@ -72,7 +72,7 @@ class Pruned:
             _join_all(self.state, arrays, np.flatnonzero(outside), self.sentence, parent, involved)
         for row in self._open_rows(most_loss).tolist():
             inside = self.problem.rows.position[self.problem.rows.pointer[row] : self.problem.rows.pointer[row + 1]]
-            _join_sentences(self.sentence[inside] if len(inside) else FIRST, parent, involved)
+            _join_sentences(self.sentence[inside] if len(inside) else FIRST_TOKEN, parent, involved)
         root = np.array([_root(parent, s) for s in range(len(parent))], np.int64)
         return _parted(np.flatnonzero(involved), root[involved])
 

@@ -36,7 +36,7 @@ ASCENT_PATIENCE = 4
 SHORTER = 0.5
 """Steps without a better bound after which the steps become shorter, and the factor by which they do."""
 
-BEST, LENGTH = 0, 1
+BEST_VALUE, LENGTH = 0, 1
 TAKEN, IDLE, LOOKED, ENDED = range(4)
 """Places in ``numbers`` and ``counters`` of an `Ascent`."""
 
@@ -255,12 +255,12 @@ def _ascent_step(ascent: Ascent, optimum: float, upper: float) -> bool:
             costs[q] = group_cost(groups, q, now, ascent.workspace, ascent.known)
     ascent.counters[LOOKED] += len(now) + ascent.workspace.looked[0] - before
     value = optimum - scores.sum() + costs.sum()
-    ascent.counters[IDLE] = 0 if value > ascent.numbers[BEST] + TOLERANCE else ascent.counters[IDLE] + 1
-    if value > ascent.numbers[BEST]:
-        ascent.numbers[BEST] = value
+    ascent.counters[IDLE] = 0 if value > ascent.numbers[BEST_VALUE] + TOLERANCE else ascent.counters[IDLE] + 1
+    if value > ascent.numbers[BEST_VALUE]:
+        ascent.numbers[BEST_VALUE] = value
         copy_to(ascent.best_prices, now)
         copy_to(ascent.best_labels, ascent.labels)
-    if ascent.numbers[BEST] >= upper:
+    if ascent.numbers[BEST_VALUE] >= upper:
         return False
     norm = 0.0
     for m in range(len(now)):

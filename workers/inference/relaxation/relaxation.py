@@ -46,7 +46,7 @@ from concord.workers.inference.core.recursion import sentence_bounds
 from concord.workers.inference.core.spans import CandidateSpans, candidate_spans
 from concord.workers.inference.numerics import NEGLIGIBLE_GAP, RELATIVE_ROUNDING, ROUNDING
 from concord.workers.inference.relaxation.ascent import (
-    BEST,
+    BEST_VALUE,
     GROUP,
     LOOKED,
     ROLE,
@@ -341,7 +341,7 @@ class _Relaxation:
         self._ascend(ascent, steps)
         learned = ascent.best_prices
         self._remember(named, learned)
-        return _Bound(ascent.numbers[BEST] - self._rounding(learned), priced, groups, learned), ascent.best_labels
+        return _Bound(ascent.numbers[BEST_VALUE] - self._rounding(learned), priced, groups, learned), ascent.best_labels
 
     def _ascend(self, ascent: Ascent, steps: int) -> None:
         """Takes at most ``steps`` steps of ascent: fewer if the effort is spent, but at least one."""

@@ -20,7 +20,7 @@ from concord.workers.compiling.kernel import inner_in_place
 from concord.workers.inference.core.agreement import CONTAINED, DIFFERENT, AgreementState, Codec, item_end, key_bounds
 from concord.workers.inference.sampling.labelling import Labelling, region
 
-UNKNOWN = np.inf
+UNKNOWN_COST = np.inf
 
 LABELLED, AROUND = 0, 1
 """The two counts of a key: spans that have it (LABELLED); longer spans around it, and occurrences left out (AROUND)."""
@@ -176,4 +176,4 @@ def forget_readers(
 def forget_around(at: Labelling, cost_bound: Floats, first: int, last: int) -> None:
     """Forgets ``cost_bound`` at ``first:last``, and at the tokens of spans that reach into it or stand beside it."""
     low, high = region(at, first, last)
-    cost_bound[max(0, low - 1) : high + 1] = UNKNOWN
+    cost_bound[max(0, low - 1) : high + 1] = UNKNOWN_COST

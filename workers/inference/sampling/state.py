@@ -13,13 +13,13 @@ from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
 from concord.workers.inference.core.agreement import AgreementState
 from concord.workers.inference.core.rows import RowState, set_label
 from concord.workers.inference.sampling.labelling import Labelling
-from concord.workers.inference.sampling.memory import UNKNOWN, Readers, forget_around
+from concord.workers.inference.sampling.memory import UNKNOWN_COST, Readers, forget_around
 from concord.workers.inference.sampling.names import Groups
 
 STATE, DIRTY, FLIPS, REWRITTEN, WORK, NEXT = range(6)
 """Places in ``counters``."""
 
-NOW, BEST, ROWS, SPANS, SUMMED = range(5)
+NOW, BEST_OBJECTIVE, ROW_PENALTY, SPAN_PENALTY, SUMMED = range(5)
 """Places in ``numbers``."""
 
 
@@ -28,7 +28,7 @@ class Slots(NamedTuple):
 
     - ``pointer`` (N + 1,): the slots that start at token t are ``pointer[t]:pointer[t + 1]``.
     - ``end``: exclusive end of each slot.
-    - ``gain``: best local gain of other labels in the slot, in nats, or `UNKNOWN`.
+    - ``gain``: best local gain of other labels in the slot, in nats, or `UNKNOWN_COST`.
     - ``reach`` (1,): length of the longest slot, in tokens.
     """
 
@@ -80,8 +80,9 @@ class Chain(NamedTuple):
       changed, work, next token of the sweep.
     - ``spans``, ``rows``: the counts of labelled spans, and the activities of rows.
 
-    ``cost_bound`` is the present cost of the token's label and of the spans next to it. `UNKNOWN` stands for a value
-    that has to be computed again. The sum of magnitudes is that of all terms that were added up, for `check_drift`.
+    ``cost_bound`` is the present cost of the token's label and of the spans next to it. `UNKNOWN_COST` stands for a
+    value that has to be computed again. The sum of magnitudes is that of all terms that were added up, for
+    `check_drift`.
     """
 
     at: Labelling
@@ -151,8 +152,8 @@ def touch(chain: Chain, first: int, last: int, changed: int) -> None:
     count_work(chain.counters, last - first + near[1] - near[0])
     for slot in range(near[0], near[1]):
         if slots.end[slot] >= first:
-            slots.gain[slot] = UNKNOWN
-    chain.pair_gain[max(0, first - 2) : last + 1] = UNKNOWN
+            slots.gain[slot] = UNKNOWN_COST
+    chain.pair_gain[max(0, first - 2) : last + 1] = UNKNOWN_COST
     for t in range(first, last):
         if not chain.is_dirty[t]:
             chain.is_dirty[t] = True
@@ -166,11 +167,11 @@ def advance(chain: Chain, gain: float, row_growth: float, span_growth: float) ->
     numbers = chain.numbers
     numbers[SUMMED] += abs(numbers[NOW]) + abs(gain) + abs(row_growth) + abs(span_growth)
     numbers[NOW] += gain
-    numbers[ROWS] = max(0.0, numbers[ROWS] + row_growth)
-    numbers[SPANS] = max(0.0, numbers[SPANS] + span_growth)
-    if numbers[NOW] <= numbers[BEST]:
+    numbers[ROW_PENALTY] = max(0.0, numbers[ROW_PENALTY] + row_growth)
+    numbers[SPAN_PENALTY] = max(0.0, numbers[SPAN_PENALTY] + span_growth)
+    if numbers[NOW] <= numbers[BEST_OBJECTIVE]:
         return
-    numbers[BEST] = numbers[NOW]
+    numbers[BEST_OBJECTIVE] = numbers[NOW]
     for i in range(chain.counters[DIRTY]):
         t = chain.dirty[i]
         chain.best[t] = chain.at.labels[t]

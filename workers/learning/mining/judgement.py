@@ -46,10 +46,10 @@ from concord.workers.learning.estimation.constrained import stepped
 from concord.workers.learning.mining.pools import Pools
 from concord.workers.learning.search.folds import first_judged
 from concord.workers.learning.weights.learned_weights import Patience
-from concord.workers.learning.weights.penalties import PRIOR
+from concord.workers.learning.weights.penalties import PRIOR_ROWS
 from concord.workers.learning.weights.unseen import Unseen, UnseenAnswers
 
-MACRO = "macro_"
+MACRO_PREFIX = "macro_"
 """Prefix of figures that are means over names."""
 
 WeightScale = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
@@ -406,7 +406,7 @@ class _Judge:
 
     def _narrow(self, counts: Counts) -> Counts:
         """Counts (D, R, 3); (D, 1, 3), summed over names, if the figure does not tell names apart."""
-        return counts if self.settings.figure.startswith(MACRO) else counts.sum(axis=1, keepdims=True)
+        return counts if self.settings.figure.startswith(MACRO_PREFIX) else counts.sum(axis=1, keepdims=True)
 
     def _say(self, what: str) -> None:
         if self.progress is not None:
@@ -420,5 +420,5 @@ def _ruling(one: _RuleSet) -> list[int]:
 
 
 def _log_odds(broken: NDArray[np.int64], documents: int) -> Floats:
-    found: Floats = np.log((broken + PRIOR) / (documents - broken + PRIOR))
+    found: Floats = np.log((broken + PRIOR_ROWS) / (documents - broken + PRIOR_ROWS))
     return found

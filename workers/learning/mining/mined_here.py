@@ -29,7 +29,7 @@ from concord.workers.learning.mining.rules import (
 from concord.workers.learning.search.folds import held_out
 from concord.workers.learning.weights.penalties import Penalty
 from concord.workers.learning.weights.row_counts import count_rows
-from concord.workers.learning.weights.unseen import CHUNK
+from concord.workers.learning.weights.unseen import BATCH_DOCUMENTS
 
 
 class MiningWay(NamedTuple):
@@ -102,5 +102,5 @@ def weighed(
 
 
 def _batches(documents: Sequence[Document]) -> Iterator[Batch]:
-    for first in range(0, len(documents), CHUNK):
-        yield Batch.of(documents[first : first + CHUNK])
+    for first in range(0, len(documents), BATCH_DOCUMENTS):
+        yield Batch.of(documents[first : first + BATCH_DOCUMENTS])

@@ -34,7 +34,7 @@ from concord.workers.learning.mining.run_order import Runs
 Key = TypeVar("Key")
 
 BILLION = 10**9
-SIDES = tuple(ChangeSide)
+CHANGE_SIDES = tuple(ChangeSide)
 MARK_SIDES = (ChangeSide.BEFORE, ChangeSide.AFTER)
 BLOCK = 8_000
 """Approximate number of tokens of the documents that are counted together."""
@@ -294,9 +294,9 @@ def _change_table(site: Site, gold: Labels) -> NDArray[np.int64]:
     before, after = passes[inner - 1], passes[inner]
     free = {ChangeSide.BEFORE: before, ChangeSide.AFTER: after, ChangeSide.EITHER: before | after}
     size = len(site.batch)
-    document, table = site.document_of[inner], np.zeros((3, len(SIDES)), np.int64)
+    document, table = site.document_of[inner], np.zeros((3, len(CHANGE_SIDES)), np.int64)
     edges, changed = (np.bincount(document, m, size).astype(int) for m in (np.ones(len(inner)), changes))
-    for i, side in enumerate(SIDES):
+    for i, side in enumerate(CHANGE_SIDES):
         there, kept = (np.bincount(document, m, size).astype(int) for m in (free[side], free[side] & changes))
         chances = [_all_free(*d) for d in zip(there.tolist(), edges.tolist(), changed.tolist(), strict=True) if d[2]]
         table[:, i] = len(chances), int((kept < changed).sum()), sum(chances)

@@ -40,7 +40,7 @@ from concord.workers.constraints.templates.template import BELOW, RowTemplate
 from concord.workers.constraints.templates.words import ShouldBeTagged
 from concord.workers.learning.mining.fields import Fields, fields_of
 from concord.workers.learning.mining.judgement import JudgedSettings
-from concord.workers.learning.mining.rule_counts import BILLION, MARK_SIDES, SIDES, RuleCounts, RuleKind
+from concord.workers.learning.mining.rule_counts import BILLION, CHANGE_SIDES, MARK_SIDES, RuleCounts, RuleKind
 from concord.workers.learning.weights.row_counts import RowCounts, wilson
 
 UNWEIGHED = 1.0
@@ -211,7 +211,7 @@ def _of_marks(counts: RuleCounts, types: Sequence[str]) -> Iterator[Rule]:
 
 def _named(kind: RuleKind, place: Sequence[int], names: Sequence[str]) -> tuple[str, str]:
     if kind is RuleKind.CHANGES:
-        return SIDES[place[0]].value, ""
+        return CHANGE_SIDES[place[0]].value, ""
     said = [names[i] if i < len(names) else OUTSIDE for i in place]
     return said[0], said[1] if len(said) > 1 else ""
 

@@ -20,7 +20,7 @@ from concord.schemas.settings import TrainerSettings
 
 SAMPLE_POWERS = 20
 """Sample sizes are the number of all instances to the power i/20."""
-LEAST = 500
+LEAST_SAMPLE = 500
 """Instances of the first sample; smaller sizes are left out."""
 TESTED = 0.2
 """Test instances for each training instance."""
@@ -117,9 +117,9 @@ def rounds(settings: int, sizes: Sequence[int], attempt: Attempt) -> Iterator[Sa
 
 
 def sizes_of(instances: int, largest: int | None = None) -> list[int]:
-    """Ascending sample sizes for so many ``instances``; none above ``largest``, which is at least `LEAST`."""
+    """Ascending sample sizes for so many ``instances``; none above ``largest``, which is at least `LEAST_SAMPLE`."""
     powers = [round(instances ** (i / SAMPLE_POWERS)) for i in range(1, SAMPLE_POWERS)]
-    found = [min(LEAST, instances), *(size for size in powers if LEAST < size < instances), instances]
+    found = [min(LEAST_SAMPLE, instances), *(size for size in powers if LEAST_SAMPLE < size < instances), instances]
     return [size for size in dict.fromkeys(found) if largest is None or size <= largest]
 
 

@@ -37,7 +37,7 @@ from concord.schemas.names import unknown
 from concord.schemas.settings import Settings
 from concord.workers.parts import Group, Registry, a_class, an_entry
 
-PRIOR = 0.5
+PRIOR_ROWS = 0.5
 """Pseudo-count that is added to the rows that hold, and to those that break."""
 
 Nats = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
@@ -67,13 +67,13 @@ class FixedSettings(PenaltySettings):
 
 def odds(rows: float, broken: float, settings: OddsSettings) -> float:
     """Log odds of a row that holds, Chang et al. (2008) §4; 0 where gold breaks more rows than it keeps."""
-    return max(0.0, math.log((rows - broken + PRIOR + settings.held) / (broken + PRIOR)))
+    return max(0.0, math.log((rows - broken + PRIOR_ROWS + settings.held) / (broken + PRIOR_ROWS)))
 
 
 def fersini(rows: float, broken: float, settings: PenaltySettings) -> float:
     """Surprise of a broken row, Fersini et al. (2014) eq. 30 as their text describes it."""
     del settings
-    return -math.log((broken + PRIOR) / (rows + 2.0 * PRIOR))
+    return -math.log((broken + PRIOR_ROWS) / (rows + 2.0 * PRIOR_ROWS))
 
 
 def bayes(rows: float, broken: float, settings: PenaltySettings) -> float:

@@ -34,7 +34,7 @@ from concord.workers.learning.trainers.trainer import Train, gold_of
 from concord.workers.models.model import BringsRows
 from concord.workers.storage.scratch import scratch_folder
 
-CHUNK = 50
+BATCH_DOCUMENTS = 50
 """Documents that are grounded together; the rows of all documents would not fit into memory."""
 
 RELAXED = 50.0
@@ -219,8 +219,8 @@ class UnseenAnswers:
     def _grounded(self, order: Sequence[int]) -> Iterator[Problem]:
         """The problem of each document, with its scores."""
         size = len(self.unseen.labels)
-        for first in range(0, len(order), CHUNK):
-            own = order[first : first + CHUNK]
+        for first in range(0, len(order), BATCH_DOCUMENTS):
+            own = order[first : first + BATCH_DOCUMENTS]
             batch = Batch.of([self.unseen.documents[i] for i in own])
             nothing = Potentials(np.zeros((batch.token_count, size)), np.zeros((size, size)), batch.sentence_starts)
             problems = build_problems(batch, nothing, self.unseen.labels, self.constraints)

@@ -24,10 +24,10 @@ BEYOND = ""
 POS, CHUNK = "pos", "chunk"
 CASED = f"{ENTITIES}-cased"
 NUMBER = re.compile(r"[+-]?\d[\d.,:/-]*")
-NEIGHBOURS, NEAREST = (-2, -1, 0, 1, 2), (-1, 0, 1)
+NEIGHBOURS, NEXT_OFFSETS = (-2, -1, 0, 1, 2), (-1, 0, 1)
 """Windows of five and three tokens."""
 
-COLUMNS = {
+WINDOW_COLUMNS = {
     TrigramWindow.WORDS: (TOKENS,),
     TrigramWindow.CHUNKS: (TOKENS, POS),
     TrigramWindow.NAMES: (TOKENS, POS, CHUNK),
@@ -45,7 +45,7 @@ class Windows:
     @property
     def columns(self) -> tuple[str, ...]:
         """The token columns that a batch must have."""
-        return COLUMNS[self.kind]
+        return WINDOW_COLUMNS[self.kind]
 
     def features(self, batch: Batch) -> list[Column]:
         """(F,) features of a batch, always in one order. Raises `ColumnError` where a column is missing."""
@@ -68,13 +68,13 @@ class Windows:
         for column in (words, *tags):
             yield from (_pairs(around.at(column, offset), around.at(column, offset + 1)) for offset in (-1, 0))
         for column in tags:
-            yield from (_pairs(around.at(words, offset), around.at(column, offset)) for offset in NEAREST)
+            yield from (_pairs(around.at(words, offset), around.at(column, offset)) for offset in NEXT_OFFSETS)
         if self.kind is TrigramWindow.NAMES:
             yield from (_mapped(words, part) for part in AFFIXES)
-            yield from (around.at(batch.columns[CHUNK], offset) for offset in NEAREST)
+            yield from (around.at(batch.columns[CHUNK], offset) for offset in NEXT_OFFSETS)
         if self.entities is not None:
             for column in _memberships(batch, self.entities):
-                yield from (around.at(column, offset) for offset in NEAREST)
+                yield from (around.at(column, offset) for offset in NEXT_OFFSETS)
 
 
 class _Around:

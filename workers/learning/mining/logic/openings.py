@@ -76,7 +76,7 @@ class LiteralSide(StrEnum):
     """All earlier runs."""
 
 
-SIDES = {
+SIDE_OF = {
     Place.BEFORE: LiteralSide.OPENING,
     Place.MARK_BEFORE: LiteralSide.OPENING,
     Place.MARK_FIRST: LiteralSide.OPENING,

@@ -28,7 +28,7 @@ from concord.schemas.arrays import Ints, Mask
 from concord.workers.inference.cpsat.draft import ModelDraft
 from concord.workers.inference.cpsat.engine import sound_solver
 from concord.workers.learning.mining.logic.clauses import Clause, OpeningCounts
-from concord.workers.learning.mining.logic.openings import SIDES, Literal, LiteralSide, Openings
+from concord.workers.learning.mining.logic.openings import SIDE_OF, Literal, LiteralSide, Openings
 from concord.workers.learning.mining.rules import KeptSettings
 
 
@@ -200,7 +200,7 @@ def clauses_of(
         return
     truth = np.stack([samples.truth(one) for one in literals], axis=1)
     costs = np.array([settings.literal + (not one.holds) for one in literals])
-    sides = np.array([list(LiteralSide).index(SIDES[one.place]) for one in literals])
+    sides = np.array([list(LiteralSide).index(SIDE_OF[one.place]) for one in literals])
     for name, own in zip(names, of_type, strict=True):
         for wanted, right in ((True, own), (False, every - own)):
             wrong = every - right
