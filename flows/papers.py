@@ -1,4 +1,4 @@
-"""Published tables of papers, measured again and compared on one page."""
+"""Papers: their published tables, measured again and compared on one page."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def papers(
     workers: int | None = None,
     tracking: str | None = None,
 ) -> PapersReport:
-    """Measures the published tables of a paper, or of all papers, and writes one page of both figures into ``out``.
+    """Measures the published tables of a paper, or of all, and writes one page of both figures into ``out``.
 
-    - ``data``: folder of the real corpora; the page names tables whose data are missing.
-    - ``quick``: use small made-up corpora instead?
+    Each table is a sweep: the same call again does only what is left. ``data`` is the folder of the real corpora; with
+    ``quick`` made-up ones stand in for them. Tables whose data are not there say so.
 
-    Each table is a sweep; the same call again does only the rest. Raises `UsageError` for an unknown paper or table,
-    `PaperFileError`, and `PapersFailedError`, with the report, if cells have failed.
+    Raises `UsageError` for a paper or table that is not there, `PaperFileError`, and `PapersFailedError`, with the
+    report, if cells have failed.
     """
     from concord.flows.run_papers import PapersRequest, run_papers
 
