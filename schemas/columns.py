@@ -379,12 +379,12 @@ class _Lists(NamedTuple):
         return np.unique(np.searchsorted(self.starts, _numbers(hits), side="right") - 1)
 
     def integers(self) -> NDArray[np.int64]:
-        """The values, with −1 for null."""
+        """The values; −1 stands for null."""
         numbers: NDArray[np.int64] = self.values.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         return numbers
 
     def floats(self) -> NDArray[np.float64]:
-        """The values, with NaN for null."""
+        """The values; NaN stands for null."""
         numbers: NDArray[np.float64] = self.values.cast(pa.float64()).to_numpy(zero_copy_only=False)
         return numbers
 
