@@ -542,7 +542,7 @@ def _sentence_faults(faults: _Faults, starts: _Lists, tokens: NDArray[np.int64])
 
 
 def _offset_faults(faults: _Faults, table: pa.Table, tokens: NDArray[np.int64]) -> None:
-    """Adds faults of offsets: each token needs one, in order, inside the text."""
+    """Offsets have to be one a token, in order, inside the text."""
     left, right = _Lists.of(table[TOKEN_START]), _Lists.of(table[TOKEN_END])
     _length_faults(faults, TOKEN_START, left, tokens)
     _length_faults(faults, TOKEN_END, right, tokens)
@@ -557,7 +557,7 @@ def _offset_faults(faults: _Faults, table: pa.Table, tokens: NDArray[np.int64]) 
 
 
 def _source_span_faults(faults: _Faults, table: pa.Table) -> None:
-    """Adds faults of the source's spans: each needs all three values, and lies inside the text."""
+    """Spans of characters have to have all three values each, and to lie inside the text."""
     kinds, left, right = (_Lists.of(table[name]) for name in SOURCE_SPANS)
     faults.add(~kinds.present, f"{SPAN_TYPE} is null")
     _string_list_faults(faults, SPAN_TYPE, kinds)
@@ -574,7 +574,7 @@ def _source_span_faults(faults: _Faults, table: pa.Table) -> None:
 
 
 def _score_faults(faults: _Faults, scores: ScoreColumn, column: pa.ChunkedArray, wanted: NDArray[np.int64]) -> None:
-    """Adds faults of scores: each token needs as many as the column is wide, finite or −inf (a forbidden label)."""
+    """Scores have to be so many a token, and numbers that can be added up, or −inf where a label is forbidden."""
     name, width = scores
     rows, tokens = _scores(column)
     numbers, lengths = tokens.floats(), tokens.lengths
