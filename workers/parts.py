@@ -195,7 +195,7 @@ def registered_entries() -> tuple[EntryPoint, ...]:
 
 
 def is_ours(entry: EntryPoint) -> bool:
-    """Whether an entry point leads to a part of concord itself. Raises `PartError` if it is of no installed package."""
+    """Does an entry point lead to a part of concord itself? Raises `PartError` if it is of no installed package."""
     return distribution_of(entry).name == CONCORD
 
 

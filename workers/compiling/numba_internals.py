@@ -13,7 +13,7 @@ from llvmlite.binding import get_host_cpu_name
 from numba.core import config, event
 
 NUMBA: Any = config
-"""Numba's settings, those of the environment among them."""
+"""Numba's settings, including those of the environment."""
 
 _EVENTS: Any = event
 

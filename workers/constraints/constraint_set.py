@@ -74,10 +74,10 @@ class Separable(ConstraintSet, Protocol):
 
 
 class LabelPrior(Protocol):
-    """What is known of labels beside the model: it adds to local scores and constrains nothing.
+    """Prior knowledge about labels, in addition to the model: it adds to local scores, and constrains nothing.
 
     - ``title``: its name in reports.
-    - ``digest``: hex digest of everything that decides what it adds.
+    - ``digest``: hex digest of everything that decides its scores.
     - ``columns``: the token columns that a batch must have.
     """
 

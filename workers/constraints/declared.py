@@ -117,7 +117,7 @@ class DeclaredConstraints:
         return self
 
     def fitting(self, labels: LabelSet) -> DeclaredConstraints:
-        """The entries of which every label is one of ``labels``."""
+        """The entries all of whose labels are among ``labels``."""
         fits = [not any(template.check(labels)) for template in self.templates]
         return self.only([title for title, fit in zip(self.titles, fits, strict=True) if fit])
 

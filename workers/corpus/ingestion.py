@@ -60,7 +60,7 @@ class Ceiling(NamedTuple):
 
     @property
     def f1(self) -> float:
-        """F1 of perfect token labels by the measure ``offsets``, a fraction; 1 where there is no span."""
+        """F1 of perfect token labels by the measure ``offsets``, a fraction; 1 if there is no span."""
         return 2 * self.both / (self.source + self.labels) if self.source + self.labels else 1.0
 
 
@@ -240,7 +240,7 @@ class _Parts:
             self._close()
 
     def report(self, rejected: int) -> IngestReport:
-        """What is written so far."""
+        """Report of everything written so far."""
         misfits = MappingProxyType(dict(sorted((+self.misfits).items())))
         read = self.documents + rejected
         return IngestReport(read, self.documents, rejected, self.tokens, self.sentences, misfits, self.ceiling)

@@ -119,9 +119,9 @@ def damaged(file: ParquetLocation, row_group: int, what: str) -> CorpusError:
 
 
 def codes_are_known(column: pa.Array) -> bool:
-    """Whether every dictionary code of a column, or of its lists, is in its dictionary.
+    """Is every dictionary code of a column, or of its lists, in its dictionary?
 
-    Damage of a file without checksums can make codes that are not.
+    In a damaged file without checksums some may be outside.
     """
     values = column.flatten() if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) else column
     if not pa.types.is_dictionary(values.type):

@@ -1,4 +1,4 @@
-"""Options of the readers of other formats, and of the Parquet corpus that is written of what they read."""
+"""Options of the readers of other formats, and of the Parquet corpus that is written from them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FileEncoding = Annotated[
 
 
 class ColumnsSettings(ReaderSettings):
-    """Column files: one token a line, a blank line after each sentence (CoNLL-2000, CoNLL-2002, WNUT)."""
+    """Column files: a token on each line, and a blank line after each sentence (CoNLL-2000, CoNLL-2002, WNUT)."""
 
     columns: tuple[str, ...] = Field(
         ("tokens", "labels"), description="Column names in order: tokens, and labels if there is gold; '_' skips one."
@@ -100,7 +100,7 @@ class ConllSettings(ColumnsSettings):
 
 
 class CitationSettings(ReaderSettings):
-    """Citations with fields: a token and its field a line, or a citation a line with inline tags."""
+    """Citations with fields: lines of a token and its field, or lines of a citation with inline tags."""
 
     form: Literal["auto", "columns", "tags"] = Field(
         "auto", description="Form of the file; 'auto' looks at the first line with text."
@@ -122,7 +122,7 @@ class UmassSettings(ReaderSettings):
 
 
 class AddressSettings(ReaderSettings):
-    """Addresses with fields: ``text |label`` a line, a blank line after each address."""
+    """Addresses with fields: lines of ``text |label``, and a blank line after each address."""
 
     split_marks: bool = Field(
         default=True, description="Make commas before and after words tokens, with the label of their field."
@@ -132,7 +132,7 @@ class AddressSettings(ReaderSettings):
 
 
 class TextReaderSettings(TextSettings):
-    """Options of the reader of raw text; those of a run, which reads only Parquet, and an encoding."""
+    """Options of the reader of raw text: those of a run (which reads Parquet only), and an encoding."""
 
     encoding: Encoding = Field("utf-8", description="Encoding of .txt files; Parquet is always UTF-8.")
 
@@ -174,7 +174,7 @@ class MailSettings(MarkedTextSettings):
 
 
 class PubtatorSettings(MarkedTextSettings):
-    """PubTator: title and abstract, then a span of characters a line."""
+    """PubTator: title and abstract, then a line for each span of characters."""
 
     sentence_limit: int = Field(500, ge=1, description="Longest sentence, in tokens; longer ones are cut.")
 
@@ -185,7 +185,7 @@ class PubtatorSettings(MarkedTextSettings):
 
 
 class IngestSettings(Settings):
-    """How a corpus is laid out in Parquet. A run's shards do not depend on it."""
+    """Layout of a corpus in Parquet. A run's shards do not depend on it."""
 
     group_documents: int = Field(64, ge=1, description="Largest row group, in documents.")
     group_tokens: int = Field(50_000, ge=1, description="Size at which a row group ends, in tokens.")

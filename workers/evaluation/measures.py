@@ -201,7 +201,7 @@ class ByDocument(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """A registry entry: what is counted, the figures of `FIGURES` that are made of it, and one line of help."""
+    """A registry entry: the function that counts, the names of its figures in `FIGURES`, and one line of help."""
 
     items: Callable[[Pair], Items]
     figures: tuple[str, ...]

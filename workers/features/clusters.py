@@ -1,9 +1,8 @@
 """Word clusters as features: the cluster of each word, from a table that was learned without labels.
 
-Miller, Guinness & Zamanian (2004) and Ratinov & Roth (2009) §6.1 are where the idea comes from. A cluster of a word
-is a function of that one word, so the scorer's word tables take it at no cost a token. The table is data: one Parquet
-file with the column ``word`` and a column of cluster numbers for each clustering, which a model's folder keeps a copy
-of.
+The idea is of Miller, Guinness & Zamanian (2004) and Ratinov & Roth (2009) §6.1. The cluster of a word is a function of
+that one word, so with the scorer's word tables it costs nothing per token. The table is data: one Parquet file with the
+column ``word`` and a column of cluster numbers for each clustering. A model's folder keeps a copy.
 """
 
 from __future__ import annotations

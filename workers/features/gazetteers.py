@@ -25,7 +25,7 @@ from concord.workers.features.extractors import same
 GAZETTEER, ENTITIES, SEEN_WORDS = PHRASE_SETS = ("gazetteer", "entities", "seen")
 """Lists that features read: from the user's files, of the training corpus's entities, and of its words."""
 CASES: dict[str, Callable[[str], str]] = {"": str.lower, "-cased": same}
-"""How words are compared: in lower case, or as they are written."""
+"""Ways to compare words: in lower case, or as they are written."""
 READINGS = {source + case: (source, case) for source in (GAZETTEER, ENTITIES) for case in CASES}
 READINGS[SEEN_WORDS] = SEEN_WORDS, "-cased"
 """Ways to look a list up, by the names of their feature sets."""

@@ -106,7 +106,7 @@ class Family(NamedTuple):
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Where the value of each place comes from."""
+        """Source of each place's value."""
         if isinstance(self.template, Conjunction):
             return tuple(source for source, _ in self.template.places)
         return (self.template.source,)
@@ -136,7 +136,7 @@ class Attributes:
         return sum(family.size for family in self.families)
 
     def only(self, kept: NDArray[np.bool_]) -> Attributes:
-        """Those that are kept, in order."""
+        """The incidences that are kept, in order."""
         ends = np.cumsum([family.size for family in self.families])
         parts = np.split(kept, ends[:-1])
         families = tuple(family.only(part) for family, part in zip(self.families, parts, strict=True))

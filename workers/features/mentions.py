@@ -185,10 +185,11 @@ def _spelled(word: str) -> int:
 
 
 def mention_case(mentions: Mentions) -> Column:
-    """How the token is written, and how others of its word are.
+    """Capitalisation of each token and of the other mentions of its word.
 
-    Its sentence (``capitals``, ``opens`` where it is the first token, else ``inside``), whether it is capitalised, and
-    whether another mention is in lower case, and capitalised inside a sentence that is not all capitals.
+    A value joins the token's sentence (``capitals``; ``opens`` for its first token; ``inside``), whether the token is
+    capitalised, whether another mention is in lower case, and whether another one is capitalised inside a sentence that
+    is not all capitals.
     """
     m = mentions
     where = np.where(m.in_capitals, 0, np.where(m.opens, 1, 2))
@@ -218,7 +219,7 @@ def mention_sequence(mentions: Mentions) -> Column:
 
 
 def mention_first(mentions: Mentions) -> Column:
-    """Whether a capitalised token is the first mention of its word, or a later one."""
+    """Is a capitalised token the first mention of its word, or a later one?"""
     code = np.where(mentions.first == np.arange(len(mentions.first)), 1, 2)
     return Column(np.where(mentions.capitalised, code, 0).astype(np.int32), (NO_VALUE, "first", "later"))
 
@@ -250,6 +251,6 @@ MENTION_COLUMNS: dict[str, Callable[[Mentions], Column]] = {
 
 
 def mention_columns(batch: Batch, names: Sequence[str]) -> dict[str, Column]:
-    """Some of `MENTION_COLUMNS`; what they share is computed once."""
+    """Some of `MENTION_COLUMNS`; their shared parts are computed once."""
     mentions = Mentions(batch)
     return {name: MENTION_COLUMNS[name](mentions) for name in names}

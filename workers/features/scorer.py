@@ -1,9 +1,9 @@
 """The vocabulary-factored scorer: unary scores of whole batches from tables, without attribute strings.
 
-Nearly every feature of a linear chain is a function of one word at one offset, so the weights of
-all features of a distinct word at an offset sum to one row of a table (word, L). A token's scores
-are a few such rows and hashed look-ups for conjunctions. The weights are those of
-`workers.features.attributes`, to the last bit but the order of the sums.
+Nearly every feature of a linear chain is a function of one word at one offset, so the weights of all features of a
+distinct word at an offset sum to one row of a table (word, L). The scores of a token are a few such rows, and hashed
+look-ups for conjunctions. They equal the sums of weights over `workers.features.attributes`, except for the order of
+adding.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAX_TABLE_BYTES = 128 << 20
 MAX_CHARACTERS = 32 << 20
 """Largest total length of a table's words, in characters, by the same rule: a token can be as long as a file."""
 OUTSIDE_IDS = 2
-"""Word ids 0 and 1 are the places before and after a sentence."""
+"""Number of word ids that stand for places outside a sentence: 0 before it, 1 after it."""
 
 
 LONGEST_PROBE = 4096
@@ -306,7 +306,7 @@ class WordRows:
         self._count += count
 
     def _reserve(self, count: int) -> None:
-        """Makes room for ``count`` words; what is there stays."""
+        """Makes room for ``count`` words, and keeps the present ones."""
         if count <= self.values.shape[1] and count <= self.singles.shape[1]:
             return
         capacity = max(count, min(self._limit, 2 * count + 1024))

@@ -12,7 +12,7 @@ from concord.schemas.settings import (
 
 
 class ClusterSettings(Settings):
-    """How words are put into clusters."""
+    """Clustering of words by their vectors."""
 
     clusters: tuple[int, ...] = Field(
         (50, 200, 1000), min_length=1, description="Numbers of clusters; each gives one clustering."
@@ -30,7 +30,7 @@ class ClusterSettings(Settings):
 
 
 class CoOccurrenceSettings(ClusterSettings):
-    """How words are put into clusters by the words that stand around them."""
+    """Clustering of words by the words around them."""
 
     least_count: int = Field(5, ge=1, description="Least count of a word; rarer ones have no cluster.")
     contexts: int = Field(
@@ -40,7 +40,7 @@ class CoOccurrenceSettings(ClusterSettings):
 
 
 class BrownSettings(Settings):
-    """How words are put into a tree by the words that stand before and after them."""
+    """Tree of words by the words before and after them (Brown clusters)."""
 
     clusters: int = Field(
         320, ge=2, le=2_000, description="Number of clusters that words are put into: the leaves of the tree."

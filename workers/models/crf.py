@@ -120,7 +120,7 @@ def save(
 ) -> CrfModel:
     """Writes the weights and, last, the manifest into a folder that `begin` has made.
 
-    - ``training``: what the manifest tells of the training.
+    - ``training``: figures of the training, for the manifest.
     - ``libraries``: names of libraries, besides numpy, whose versions the weights depend on.
     - ``beside``: names of files that the trainer has put into the folder.
 

@@ -68,8 +68,8 @@ class NamedFunction(BaseModel):
     """A function of another package, and the release that it came with.
 
     - ``name``: MODULE:FUNCTION.
-    - ``package``: the distribution; the module's name where there is none.
-    - ``release``: the distribution's version; the digest of the module's file where there is none.
+    - ``package``: its distribution, or the module's name without one.
+    - ``release``: version of the distribution, or the digest of the module's file without one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -274,7 +274,7 @@ def save(
     """Writes a model into an existing folder, from the bytes of a CRFsuite file and functions that the caller trusts.
 
     - ``features``, ``tokenizer``: functions as MODULE:FUNCTION.
-    - ``word_tables``: whether to try if word tables can replace the feature function; if not, it is called for each
+    - ``word_tables``: try whether word tables can replace the feature function? Otherwise it is called for each
       sentence.
 
     Raises `ModelError` where there is no such function, `ModelFileError` where the bytes are no model, and

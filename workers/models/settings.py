@@ -27,7 +27,7 @@ class FeatureSettings(TrainerSettings):
 
 
 class CrfSettings(FeatureSettings):
-    """How python-crfsuite trains a CRF: its features and the options of CRFsuite's L-BFGS."""
+    """Options of training a CRF by python-crfsuite: features, and options of CRFsuite's L-BFGS."""
 
     c1: float = Field(0.0, ge=0, description="Weight of the L1 prior; above 0 it drops features.")
     c2: float = Field(0.1, ge=0, description="Weight of the quadratic prior: c2 · Σ w².")
@@ -59,7 +59,7 @@ class FittingSettings(FeatureSettings):
 
 
 class PerceptronSettings(FittingSettings):
-    """How an averaged perceptron is trained, by itself or under constraints."""
+    """Options of training an averaged perceptron, by itself or under constraints."""
 
     files: ClassVar[tuple[str, ...]] = (*FittingSettings.files, "constraints")
 
@@ -121,11 +121,11 @@ class LimitSettings(TrainerSettings):
 
 
 class LbfgsSettings(LimitSettings, GradientSettings):
-    """How L-BFGS trains a CRF."""
+    """Options of training a CRF by L-BFGS."""
 
 
 class SemiCrfSettings(LimitSettings, PriorSettings):
-    """How L-BFGS trains a semi-Markov CRF, and which token scores it gives to engines."""
+    """Options of training a semi-Markov CRF by L-BFGS, and of its token scores for engines."""
 
     longest: int = Field(100, ge=1, description="Longest segment, in tokens; longer training segments are cut.")
     min_whole: int = Field(
@@ -141,7 +141,7 @@ class SemiCrfSettings(LimitSettings, PriorSettings):
 
 
 class SgdSettings(GradientSettings):
-    """How stochastic gradient descent trains a CRF: a step a sentence, on one core."""
+    """Options of training a CRF by stochastic gradient descent: one step for each sentence, on one core."""
 
     c2: float = Field(
         0.03, ge=0, description="Weight of the quadratic prior: c2 · Σ w². Dropout does most of its work."
@@ -169,7 +169,7 @@ class CountingSettings(TrainerSettings):
 
 
 class HmmSettings(CountingSettings):
-    """How a hidden Markov model is counted, and how it learns further from unlabelled documents."""
+    """Options of counting a hidden Markov model, and of learning further from unlabelled documents."""
 
     corpora: ClassVar[tuple[str, ...]] = ("pool",)
 
@@ -197,7 +197,7 @@ class HmmSettings(CountingSettings):
 
 
 class StackedSettings(SgdSettings):
-    """How the two CRFs of a two-stage model are trained: each as by `SgdSettings`."""
+    """Options of training the two CRFs of a two-stage model, each by stochastic gradient descent."""
 
     folds: int = Field(
         5,

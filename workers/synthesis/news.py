@@ -69,7 +69,7 @@ class Story:
         self.tags: list[list[str]] = []
 
     def say(self, pattern: str, *mentions: Mention) -> None:
-        """Adds a sentence; {X}, {Y} and {Z} of the pattern stand for the mentions in order."""
+        """Adds a sentence; {X}, {Y} and {Z} in the pattern stand for the mentions, in order."""
         words: list[str] = []
         labels: list[str] = []
         tags: list[str] = []

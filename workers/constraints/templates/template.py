@@ -64,7 +64,7 @@ class TooLarge(NamedTuple):
 
 
 def largest(parts: Iterable[Mapping[str, TooLarge]]) -> dict[str, TooLarge]:
-    """For each name the one with most entries, the first of equals."""
+    """For each name the one with the most entries; among equal ones the first."""
     found = dict[str, TooLarge]()
     for name, one in (named for part in parts for named in part.items()):
         if name not in found or one.entries > found[name].entries:

@@ -1,4 +1,4 @@
-"""Addresses with fields, one document each: ``text |label`` a line, a blank line after each address.
+"""Addresses with fields, one document each: lines of ``text |label``, and a blank line after each address.
 
 The form of S. Sarawagi's US addresses. Every token has a field, so the labels are plain and not BIO.
 """

@@ -1,8 +1,9 @@
-"""Citations with fields, one document each: a token and its field a line, or a citation a line with tags.
+"""Citations with fields, one document each, in both forms of McCallum, Freitag & Pereira (2000).
 
-Both forms of McCallum, Freitag & Pereira (2000). *Columns*: token, field and features, separated by
-tabs, a blank line after each citation. *Tags*: ``<author> A. Name. </author> <title> ...``, one
-citation a line. Every token has a field, so the labels are plain and not BIO.
+- *Columns*: each line has a token, its field and features, separated by tabs; a blank line follows each citation.
+- *Tags*: each line is a citation, ``<author> A. Name. </author> <title> ...``.
+
+Every token has a field, so the labels are plain and not BIO.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ SUFFIXES = (".txt", ".conll", ".tsv", ".iob", ".iob2", ".bio", ".dat")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 NESTED = re.compile(rf"/(?:{'|'.join(SPAN_PREFIXES)}).")
 SHOWN_COLUMNS, SHOWN_CHARACTERS = 6, 20
-"""How much of a line with other columns its reject shows."""
+"""Number of characters of a line with other columns that its reject shows."""
 
 
 class Line(NamedTuple):
@@ -59,10 +59,10 @@ class DocumentDraft(NamedTuple):
 
 
 class LabelForm(NamedTuple):
-    """How a file writes labels; the default takes any label as it is.
+    """Form of the labels in a file; the default takes any label unchanged.
 
-    - ``read``: function from the labels of a sentence in the file to those of the document.
-    - ``fault``: function that says why a label cannot be read; empty if it can.
+    - ``read``: function from a sentence's labels in the file to the document's labels.
+    - ``fault``: function from a label to the reason why it cannot be read; empty if it can.
     - ``broken``: function that finds the first place where the labels of a sentence contradict each other, or None.
     """
 
@@ -75,8 +75,8 @@ class Form(NamedTuple):
     """Format of a column file.
 
     - ``columns``: names of the columns in order, `SKIP` for one that is not kept.
-    - ``separator``: what separates columns.
-    - ``labels``: how labels are written.
+    - ``separator``: separator of columns.
+    - ``labels``: form of the labels.
     - ``boundary``: start of a line that opens a document; None: no line does.
     - ``other_columns``: advice in the reject of a line with other columns, where ``columns`` cannot be changed.
     """
@@ -120,7 +120,7 @@ def line_text(line: Line, encoding: str) -> str:
 
 
 def opens_document(line: Line, form: Form) -> bool:
-    """Whether the line starts with the form's boundary, followed by a blank or by nothing."""
+    """Does the line start with the form's boundary, followed by a blank or by nothing?"""
     if form.boundary is None or form.boundary not in line.content:
         return False
     content = line.content.lstrip(b" \t")
@@ -225,7 +225,7 @@ PLAIN_FORM = LabelForm()
 
 
 def has_boundary(path: Path, form: Form) -> bool:
-    """Whether a line of the file opens a document."""
+    """Does a line of the file open a document?"""
     if form.boundary is None:
         return False
     with path.open("rb") as file:

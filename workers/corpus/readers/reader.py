@@ -74,7 +74,7 @@ def decoded(content: bytes, encoding: str, *, offset: int = 0, option: str = ENC
 
 
 def or_nothing(path: Path, items: Iterator[Item]) -> Iterator[Item | Reject]:
-    """The items of a file; a single reject of the whole file where there are none."""
+    """The items of a file, or a single reject of the whole file if there are none."""
     first = next(items, None)
     if first is None:
         yield Reject(str(path), None, None, EMPTY_FILE)

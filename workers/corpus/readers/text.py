@@ -98,9 +98,10 @@ def text_of_bytes(
 def batch_from_texts(
     doc_ids: Sequence[str], texts: Sequence[str], settings: TextSettings, *, tokenizer: OwnTokenizer | None = None
 ) -> Batch:
-    """Tokenised texts as a batch with character offsets; every text has to have a token.
+    """Tokenised texts as a batch with character offsets; every text must have a token.
 
-    Raises `LanguageError` and `TokenizerError`, and `DocumentError` for a text that a tokenizer of others cannot cut.
+    Raises `LanguageError` and `TokenizerError`, and `DocumentError` for a text that another package's tokenizer cannot
+    cut.
     """
     cut = (tokenizer or load_tokenizer(settings))(texts)
     empty = np.flatnonzero(np.diff(cut.doc_starts) == 0)

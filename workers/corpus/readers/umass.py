@@ -1,4 +1,4 @@
-"""Citations with nested fields: a token, two unused columns, and the labels of all levels, joined by ``/``.
+"""Citations with nested fields: each line has a token, two unused columns, and labels of all levels joined by ``/``.
 
 The form of the UMass citations (Anzaroot & McCallum 2013): ``I-venue/U-year`` is a token inside a venue that is also a
 year of one token. Each level is in BIO, BIOES or BILOU.

@@ -78,7 +78,7 @@ def _loaded(tokenizer: str, language: str, sentence_limit: int, split_hyphens: b
 
 
 def _installed(name: str) -> str:
-    """Installed version of a tokenizer. Raises `TokenizerError` where there is none."""
+    """Installed version of a tokenizer. Raises `TokenizerError` if it is not installed."""
     if name not in TOKENIZERS:
         raise TokenizerError(f"{unknown('tokenizer', name, TOKENIZERS)}; install the package that has it")
     here = TOKENIZERS[name].installed()

@@ -174,7 +174,7 @@ def _enter(word: int, slot: int, member: Ints, after: Bigrams, before: Bigrams, 
 
 @kernel_in_place
 def _merge(kept: int, gone: int, member: Ints, classes: Classes) -> None:
-    """The class of one slot goes into that of another."""
+    """Merges the class of one slot into that of another."""
     times = classes.times
     for slot in (kept, gone):
         _share(slot, -1.0, classes)

@@ -67,7 +67,7 @@ def _by_probability(score: Floats, size: int) -> Floats:
 
 
 SHARE = {"hard": _alike, "soft": _by_probability}
-"""Share of each of the best labellings of a document: functions of their scores and of the largest number K."""
+"""Functions from the scores of a document's best labellings, and the largest number K, to the share of each."""
 
 
 @dataclass(frozen=True)

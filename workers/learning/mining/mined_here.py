@@ -33,7 +33,7 @@ from concord.workers.learning.weights.unseen import BATCH_DOCUMENTS
 
 
 class MiningWay(NamedTuple):
-    """How rules are mined.
+    """Settings of mining rules in one process.
 
     - ``labels``: all labels.
     - ``settings``: settings of the method.

@@ -61,10 +61,10 @@ class Sampled(Protocol):
 
 
 class Sampling(NamedTuple):
-    """How a trainer's settings are tried. Its functions are pickled by name, as they go to workers.
+    """Trials of a trainer's settings. Its functions are pickled by name, as they go to workers.
 
-    - ``settings``: class of the settings that they take.
-    - ``grid``: the settings to try where some are given, the default first; raises `TrainingError` where none are left.
+    - ``settings``: class of the settings.
+    - ``grid``: settings to try if some options are given, the default first; raises `TrainingError` if none is left.
     - ``chosen_of``: values of the searched settings, by name.
     - ``together``: groups of settings that are tried at once, as they share work.
     - ``sample``: all tokens of documents; raises `TrainingError` where these cannot be used.

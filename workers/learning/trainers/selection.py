@@ -40,7 +40,7 @@ from concord.workers.storage.scratch import scratch_folder
 FOLDS = 5
 
 FEATURES, PRIOR, CUT_OFF, PASSES, DROPOUT = CHOSEN = ("features", "c2", "min_freq", "passes", "dropout")
-"""Settings that are chosen, in this order, unless they are given; passes only where there is no prior."""
+"""Settings to choose, in this order, if they are not given; passes only for a trainer without a prior."""
 
 BASES = ("core", "fields")
 """Feature sets to start from; the better one is taken."""

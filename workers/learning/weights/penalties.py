@@ -95,7 +95,7 @@ def hard(rows: float, broken: float, settings: PenaltySettings) -> float:
 
 
 class By(Enum):
-    """How weights are decided after counting; the value names the further inputs: a model, held-out documents."""
+    """Way to decide weights after counting; the value names further inputs: a model, held-out documents."""
 
     COUNTS = ()
     FACTORS = ("model", "held_out")
@@ -103,7 +103,7 @@ class By(Enum):
 
     @property
     def needs(self) -> frozenset[str]:
-        """Those of ``model`` and ``held_out`` that must be given; the others must not be."""
+        """Inputs among ``model`` and ``held_out`` that must be given; the others must not be."""
         return frozenset(self.value)
 
 

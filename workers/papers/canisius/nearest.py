@@ -111,7 +111,7 @@ class ClassShares(NamedTuple):
 
 
 class Vote(NamedTuple):
-    """How neighbours vote: ``k``, the number of least distances, and the decay of a neighbour's weight by distance."""
+    """Voting of neighbours: ``k``, the number of smallest distances, and the decay of weight by distance."""
 
     k: int
     decay: Decay

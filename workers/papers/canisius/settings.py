@@ -17,9 +17,9 @@ class TrigramWindow(StrEnum):
     WORDS = "words"
     """Words and how they are written."""
     CHUNKS = "chunks"
-    """These with tags of the column ``pos``."""
+    """Words, and tags of the column ``pos``."""
     NAMES = "names"
-    """These with tags of the column ``chunk``, affixes, and the entities of the training documents."""
+    """The same, and tags of the column ``chunk``, affixes, and the entities of the training documents."""
 
 
 class Metric(StrEnum):

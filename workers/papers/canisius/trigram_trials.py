@@ -204,7 +204,7 @@ SAMPLING = Sampling(
     (TrigramSettings(), TrigramSettings(metric=Metric.MVDM)),
     token_bytes,
 )
-"""How settings of the trainer are tried. Jeffrey's divergence has MVDM's kernels."""
+"""Trials of the trainer's settings. Jeffrey's divergence has MVDM's kernels."""
 
 TRIGRAM = Trainer(train, TrigramSettings, SAMPLING)
 """The trainer as it is registered."""

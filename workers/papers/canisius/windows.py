@@ -78,7 +78,7 @@ class Windows:
 
 
 class _Around:
-    """What stands so many tokens away in the same sentence."""
+    """Values of tokens at a distance in the same sentence."""
 
     def __init__(self, batch: Batch) -> None:
         bounds, lengths = batch.sentence_bounds, np.diff(batch.sentence_bounds)
@@ -124,7 +124,7 @@ def _having(kind: str, sets: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def sign(word: str) -> str:
-    """The orthographic symbol of a word: what it is written like or, of a word in lower case, its last two letters."""
+    """The orthographic symbol of a word: its kind of spelling, or the last two letters of a word in lower case."""
     if NUMBER.fullmatch(word):
         return "NUMBER"
     if not any(map(str.isalnum, word)):
@@ -165,7 +165,7 @@ def values_of(column: Column) -> tuple[list[str], NDArray[np.int32]]:
 
 
 def gains(values: Ints, classes: Ints) -> tuple[float, float]:
-    """What a feature (M,) tells of the class (M,), in bits: the information gain, and the entropy of the feature."""
+    """Information gain of a feature (M,) about the class (M,), and entropy of the feature, in bits."""
     count = int(classes.max(initial=0)) + 1
     _, both = np.unique(values * count + classes, return_counts=True)
     _, feature = np.unique(values, return_counts=True)
