@@ -191,6 +191,15 @@ def _add_inside(scores: SegmentScores, token: int, run: Floats) -> None:
 
 
 @inner_in_place
+def _extend(scores: SegmentScores, first: int, n: int, room: SegmentRoom) -> None:
+    """Scores the segment of n + 1 tokens that begins at ``first``, as `_set_cell`; n goes up from 0."""
+    if n == 0:
+        room.run[:] = 0.0
+    _add_inside(scores, first + n, room.run)
+    _set_cell(scores, first, first + n, room.run, room.cell)
+
+
+@inner_in_place
 def pass_forward(scores: SegmentScores, start: int, end: int, way: int, room: SegmentRoom) -> float:
     """Fills ``before`` and ``ended`` for one sentence; returns its log-sum over segmentations, or best score."""
     most, width = scores.length.shape
@@ -219,14 +228,12 @@ def pass_forward(scores: SegmentScores, start: int, end: int, way: int, room: Se
 def pass_backward(scores: SegmentScores, start: int, end: int, way: int, room: SegmentRoom) -> None:
     """Fills ``opened`` and ``after`` for one sentence."""
     most, width = scores.length.shape
-    opened, after, terms, run, cell = room.opened, room.after, room.terms, room.run, room.cell
+    opened, after, terms, cell = room.opened, room.after, room.terms, room.cell
     after[end - start, :] = 0.0
     for s in range(end - start - 1, -1, -1):
         reach = min(most, end - start - s)
-        run[:] = 0.0
         for n in range(reach):
-            _add_inside(scores, start + s + n, run)
-            _set_cell(scores, start + s, start + s + n, run, cell)
+            _extend(scores, start + s, n, room)
             for y in range(width if n == 0 else scores.spanning):
                 terms[y, n] = cell[y] + after[s + n + 1, y]
         for y in range(width):
@@ -240,13 +247,11 @@ def add_expected(
 ) -> None:
     """Adds the expected counts of one sentence, whose ``total`` is finite, after both passes over sums."""
     most, width = scores.length.shape
-    terms, run, cell = room.terms, room.run, room.cell
+    terms, cell = room.terms, room.cell
     for s in range(end - start):
         reach = min(most, end - start - s)
-        run[:] = 0.0
         for n in range(reach):
-            _add_inside(scores, start + s + n, run)
-            _set_cell(scores, start + s, start + s + n, run, cell)
+            _extend(scores, start + s, n, room)
             for y in range(width if n == 0 else scores.spanning):
                 nats = room.before[s, y] + cell[y] + room.after[s + n + 1, y] - total
                 terms[y, n] = 0.0
@@ -364,13 +369,11 @@ def _mark_best(scores: SegmentScores, bounds: Ints, room: SegmentRoom, found: Ma
 @inner_in_place
 def _mark_sentence(scores: SegmentScores, start: int, end: int, room: SegmentRoom, found: Marked) -> None:
     most, width = scores.length.shape
-    terms, run, cell = room.terms, room.run, room.cell
+    terms, cell = room.terms, room.cell
     for s in range(end - start):
         reach = min(most, end - start - s)
-        run[:] = 0.0
         for n in range(reach):
-            _add_inside(scores, start + s + n, run)
-            _set_cell(scores, start + s, start + s + n, run, cell)
+            _extend(scores, start + s, n, room)
             for y in range(width if n == 0 else scores.spanning):
                 terms[y, n] = room.before[s, y] + cell[y] + room.after[s + n + 1, y]
         for y in range(width):
