@@ -199,7 +199,7 @@ def ingest(
     if not report.written:
         raise InputError(f"{source}: nothing in it could be read as {reader}; {first_reason(out.expanduser())}")
     if report.rejected and not as_json:
-        say(f"the first of the rejects: {first_reason(out.expanduser())}", style="yellow")
+        say(f"first reject: {first_reason(out.expanduser())}", style="yellow")
 
 
 def _show_training(report: TrainReport) -> None:
@@ -507,7 +507,7 @@ def _show_ingest(report: IngestReport, out: Path, *, as_json: bool) -> None:
         show(f"{spans:,} gold spans {reason}", style="yellow")
     if report.ceiling is not None:
         show(
-            f"ceiling: labels of these tokens that are all right have F1 {100 * report.ceiling.f1:.2f} against the "
+            f"ceiling: perfect labels of these tokens have F1 {100 * report.ceiling.f1:.2f} against the "
             "source's own gold"
         )
     show(f"corpus in {out}" + (f", rejects in {out / '_rejects.parquet'}" if report.rejected else ""))

@@ -82,5 +82,5 @@ def show_codl(report: CodlReport) -> None:
         + ("the labels have settled" if report.settled else "labels still change: give a larger --set cycles")
     )
     if report.tuned:
-        show(f"gamma {report.gamma:g} labels most tokens of held-out documents right; of equals the largest is taken")
+        show(f"gamma {report.gamma:g} has the most right tokens on held-out documents (the largest of equal ones)")
     show(f"model in {report.out}/cycle-{last:02d}/model, its constraints beside it")

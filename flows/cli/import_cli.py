@@ -23,7 +23,7 @@ def _show_scores(report: ScoresReport) -> None:
         f"{report.temperature:g}: {report.types} types of spans"
     )
     if report.joined:
-        show(f"{', '.join(report.joined)} count as what BIO writes for them", style="yellow")
+        show(f"{', '.join(report.joined)} are read as the labels of BIO that they stand for", style="yellow")
     show(f"model in {report.out}")
 
 
@@ -33,10 +33,10 @@ def _show_crfsuite(report: CrfsuiteReport) -> None:
     if report.tokenizer:
         show(f"text is cut by {report.tokenizer}")
     if report.word_tables:
-        show("each feature is of one word: scored by tables of words")
+        show("each feature depends on one word: scored from word tables")
     else:
         show(f"no word tables: {report.departure}", style="yellow")
-    show(f"model in {report.out}; who uses it sets CONCORD_TRUST={report.trust}")
+    show(f"model in {report.out}; set CONCORD_TRUST={report.trust} to use it")
 
 
 @app.command(

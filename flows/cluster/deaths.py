@@ -93,7 +93,7 @@ class Deaths:
         if case.deaths < ATTEMPTS:
             return [work._replace(suspect=True)]
         if case.searched:
-            raise GivenUpError(f"its worker died {ATTEMPTS} times, and of none of its documents alone")
+            raise GivenUpError(f"its worker died {ATTEMPTS} times, but no document alone killed one")
         case.searched = True
         if case.shard.rows > 1:
             return self._rehearse(case, case.shard)

@@ -208,7 +208,7 @@ class Pool:
         self.lost += 1
         if self.lost >= self.limit:
             raise ClusterError(
-                f"{self.lost} workers died one after another, and nothing was done meanwhile; see Ray's logs, and give "
+                f"{self.lost} workers died one after another without any result; see Ray's logs, and give "
                 "them more memory"
             )
         self._add()

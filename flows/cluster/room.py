@@ -26,7 +26,7 @@ def check_room(nodes: Sequence[Mapping[str, Any]], workers: int, memory: int) ->
     if fit < workers:
         say(
             f"Ray's nodes have room for {fit} of {workers} workers, at a CPU and {_shown(memory)} of memory each; "
-            "the work goes on with those, and with more where nodes come"
+            "the run uses these, and more if nodes are added"
         )
 
 

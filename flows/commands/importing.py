@@ -115,5 +115,5 @@ def _matrix(path: Path, size: int) -> Floats:
     if matrix.shape != (size, size):
         raise SourceError(f"{path}: is {matrix.shape}, want ({size}, {size}): a row and a column for each label")
     if not np.abs(matrix).max() <= LARGEST_WEIGHT:
-        raise SourceError(f"{path}: holds what is not a number of at most {LARGEST_WEIGHT:g} nats")
+        raise SourceError(f"{path}: has an entry that is no number of at most {LARGEST_WEIGHT:g} nats")
     return matrix

@@ -287,7 +287,7 @@ def _verdict(judgement: JudgementReport | None) -> Iterator[str]:
 
 def _labels(corpus: str, counts: CorpusCounts) -> LabelSet:
     if not counts.labels.names:
-        raise CorpusError(f"{corpus}: has no gold labels, of which rules are mined")
+        raise CorpusError(f"{corpus}: has no gold labels to mine rules from")
     return LabelSet.infer(counts.labels.names)
 
 
