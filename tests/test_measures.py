@@ -221,7 +221,7 @@ def test_spans_of_the_source_count_as_they_stand_there(data: st.DataObject) -> N
 
 def test_what_has_no_spans_of_the_source_is_told_so() -> None:
     text = [Token("a", 0, 0, "B-PER", "B-PER")]
-    assert suggested(MEASURED_BIO, pair_of(BIO, [text]).batch) == ("spans", "offsets")
+    assert suggested(MEASURED_BIO, pair_of(MEASURED_BIO, [text]).batch) == ("spans", "offsets")
     without = pair_of(MEASURED_BIO, [text], offsets=False)
     assert suggested(MEASURED_BIO, without.batch) == ("spans",)
     with pytest.raises(MeasureError, match=r"'d0' has no gold spans of characters .*another --measure"):
