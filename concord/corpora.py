@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from concord.flows.commands.corpora import ingest_corpus, synthesize_corpus
-from concord.flows.options import OptionError
-from concord.options import checked
+from concord.flows.options import OptionError, validated
 from concord.workers.corpus.ingestion import IngestReport
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.settings import IngestSettings
@@ -43,7 +42,7 @@ def ingest(
         reader,
         fspath(source),
         Path(out),
-        settings=checked(READERS[reader].settings, options, owner=f"reader {reader}"),
+        settings=validated(options, READERS[reader].settings, owner=f"reader {reader}"),
         layout=IngestSettings(),
         overwrite=overwrite,
     )

@@ -6,8 +6,8 @@ from os import PathLike, fspath
 from typing import Any
 
 from concord.flows.commands.calibrating import calibrate_model
+from concord.flows.options import validated
 from concord.flows.run_context import RunContext
-from concord.options import checked
 from concord.schemas.reports import CalibrationReport
 from concord.schemas.run import TrainReport
 from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
@@ -45,7 +45,7 @@ def train(
     from concord.flows.train import train as flow
 
     name = trainer or DEFAULT
-    checked(trainer_named(name).settings, options, owner=f"trainer {name}")
+    validated(options, trainer_named(name).settings, owner=f"trainer {name}")
     return flow(
         fspath(corpus),
         fspath(out),
@@ -86,7 +86,7 @@ def calibrate(
         fspath(model),
         fspath(corpus),
         fspath(out),
-        settings=checked(CalibrationSettings, options, owner="calibrate"),
+        settings=validated(options, CalibrationSettings, owner="calibrate"),
         consistency=consistency,
         context=RunContext(tracking=tracking),
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from concord.workers.constraints.constraint_file import ROOT, load_constraints, parse_constraints
+from concord.workers.constraints.constraint_file import ROOT_KEY, load_constraints, parse_constraints
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.storage.files import write_whole
@@ -28,7 +28,7 @@ class Constraints:
     """
 
     def __init__(self, entries: Sequence[Mapping[str, Any]]) -> None:
-        written = yaml.safe_dump({ROOT: [dict(entry) for entry in entries]}, sort_keys=False, allow_unicode=True)
+        written = yaml.safe_dump({ROOT_KEY: [dict(entry) for entry in entries]}, sort_keys=False, allow_unicode=True)
         self._declared = parse_constraints(written, file="constraints")
 
     @classmethod

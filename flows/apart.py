@@ -1,4 +1,4 @@
-"""Where commands may write: not onto what they read, not in it nor around it, and into no model's folder."""
+"""Checks of output places: apart from all inputs (not the same, inside or around), and not inside a model's folder."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from concord.workers.storage.files import OutputError, make_folder, writing
 
 
 def check_apart(out: str | Path, inputs: Iterable[str | Path | None], *, model: bool = False) -> None:
-    """Raises `OutputError` where ``out`` is one of the inputs, by another name too, or in one of them, or around it.
+    """Raises `OutputError` if ``out`` is one of the inputs (also by another name), or is inside or around one.
 
-    ``inputs`` are files, folders and URIs, those not given as None. In the folder of a model nothing may be written;
-    with ``model`` it may be replaced as a whole. Nothing is written here.
+    - ``inputs``: files, folders and URIs; None for one that is not given.
+    - ``model``: may a model's folder be replaced as a whole? Nothing may be written inside one.
+
+    Nothing is written here.
     """
     place = Path(os.path.realpath(Path(out).expanduser()))
     for folder in place.parents if model else (place, *place.parents):
@@ -29,7 +31,7 @@ def check_apart(out: str | Path, inputs: Iterable[str | Path | None], *, model: 
 
 
 def check_file_place(out: str | Path, inputs: Iterable[str | Path | None]) -> None:
-    """As `check_apart`, and looks before the work, not after it, whether a file can be put there."""
+    """Checks, before the work, as `check_apart` does, and that a file can be written there."""
     check_apart(out, inputs)
     path = Path(out).expanduser()
     if path.is_dir():
@@ -50,7 +52,7 @@ def _is_model(folder: Path) -> bool:
 
 
 def _local(given: str | Path | None) -> Path | None:
-    """Where an input is on this machine, its links followed; None for what is elsewhere, as in a registry."""
+    """Path of an input on this machine, with links resolved; None for an input elsewhere, such as in a registry."""
     if given is None:
         return None
     if isinstance(given, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", given):

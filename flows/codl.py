@@ -7,10 +7,8 @@ from concord.flows.jobs import check_sources, corpus_place, folder_place
 from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.codl import CodlReport, CodlSettings
-from concord.schemas.run import SHARD_BYTES, RunSettings
+from concord.schemas.run import DEFAULT_RUN, SHARD_BYTES, RunSettings
 from concord.schemas.settings import Validation
-
-DEFAULT = RunSettings()
 
 
 @watched("codl", run_name="{corpus} and {pool}")
@@ -24,21 +22,21 @@ def codl(
     settings: CodlSettings | None = None,
     tune: bool = False,
     validation: Validation | None = None,
-    labelling: RunSettings = DEFAULT,
+    labelling: RunSettings = DEFAULT_RUN,
     shard_bytes: int = SHARD_BYTES,
     ray: str | None = None,
     workers: int | None = None,
     tracking: str | None = None,
 ) -> CodlReport:
-    """Learns a model from a labelled ``corpus``, and on from a ``pool``, whose labels are not read.
+    """Learns a model from a labelled ``corpus`` and a ``pool``, whose labels are not read.
 
-    ``constraints``: YAML file of declared constraints (None: semi-supervised learning)
-    ``held_out``: labelled corpus that every cycle is measured on
-    ``settings``: options of the learning (None: `CodlSettings` as it is)
-    ``tune``: chooses `CodlSettings.gamma` by cross-validation over the labelled documents, see `flows.codl_tuning`
-    ``validation``: which of them judge (None: random ones)
-    ``labelling``: how the pool is decoded; all of its ``n_best`` labellings count
-    ``shard_bytes``, ``ray``, ``workers``, ``tracking``: as in `flows.reprocess.reprocess`
+    - ``constraints``: YAML file of declared constraints (None: semi-supervised learning).
+    - ``held_out``: labelled corpus that every cycle is measured on.
+    - ``settings``: options of the learning (None: the defaults).
+    - ``tune``: choose `CodlSettings.gamma` by cross-validation over the labelled documents? See `flows.codl_tuning`.
+    - ``validation``: labelled documents that judge gamma (None: random ones).
+    - ``labelling``: how the pool is decoded; all of its ``n_best`` labellings count.
+    - ``shard_bytes``, ``ray``, ``workers``, ``tracking``: as in `flows.reprocess.reprocess`.
 
     The same call again goes on where it stopped. Raises `TrainingError`, and the errors of `flows.reprocess.reprocess`.
     """

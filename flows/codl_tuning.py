@@ -1,9 +1,9 @@
-"""The share γ of the first model, chosen by cross-validation over the labelled documents, in front of a person.
+"""Choice of the share γ of the first model by cross-validation over the labelled documents, with progress shown.
 
-For each part of the documents a model is learned from the others (or those before it, see `Validation`) and from a
-sample of the pool, with every γ that is tried, and labels the part. All of that is done in this process: it costs folds
-· shares · cycles labellings of the sample. The share with the most tokens right is chosen, of equals the largest, which
-trusts the pool least.
+For each fold and each γ, a model is learned from the other folds (or the earlier ones, see `Validation`) and a sample
+of the pool; then it labels the fold. All of this happens in this process, and costs folds · shares · cycles labellings
+of the sample. The share with the most right tokens is chosen; among equal ones the largest, which trusts the pool
+least.
 """
 
 from __future__ import annotations
@@ -34,7 +34,12 @@ from concord.workers.storage.scratch import scratch_folder
 
 
 class CycleOutcome(NamedTuple):
-    """A model and its constraints after some cycles, and how much the pool's labels changed in the last one."""
+    """A model after some cycles.
+
+    - ``parts``: the model.
+    - ``constraints``: its constraints.
+    - ``changed``: fraction of the pool's labels that changed in the last cycle.
+    """
 
     parts: ModelParts
     constraints: DeclaredConstraints | None
@@ -49,7 +54,7 @@ def choose_gamma(
     labelling: RunSettings,
     validation: Validation = Validation.RANDOM,
 ) -> tuple[GammaTrial, ...]:
-    """A trial of each share. Raises `TrainingError` for fewer than two labelled documents."""
+    """One trial for each share. Raises `TrainingError` for fewer than two labelled documents."""
     if len(documents) < 2:
         raise TrainingError("one labelled document cannot be held out to choose gamma; give more, or gamma itself")
     goes = list(rounds(documents, min(settings.folds, len(documents)), validation))
@@ -75,14 +80,14 @@ def choose_gamma(
 
 
 def best_gamma(trials: Sequence[GammaTrial]) -> float:
-    """The share with the most tokens right, the largest of equals."""
+    """The share with the most right tokens; among equal ones the largest."""
     return max(trials, key=lambda trial: (trial.accuracy, trial.gamma)).gamma
 
 
 def learn_here(
     learner: Learner, weights: Weights | None, pool: Sequence[Document], labelling: RunSettings
 ) -> CycleOutcome:
-    """All cycles, at most `CodlSettings.cycles`, in this process. Raises `TrainingError` as `label_here` does."""
+    """Runs all cycles, at most `CodlSettings.cycles`, in this process. Raises `TrainingError` as `label_here` does."""
     batch, settings = Batch.of(pool), learner.settings
     found, before = CycleOutcome(learner.first, None if weights is None else weights.begun(), 1.0), None
     # With a share of 1 nothing that is learned of the pool is in the mixture.
@@ -98,7 +103,7 @@ def learn_here(
 
 
 def label_here(learner: Learner, found: CycleOutcome, batch: Batch, labelling: RunSettings) -> Labelled:
-    """The answers to a batch. Raises `TrainingError` where a document has none."""
+    """The answers to a batch. Raises `TrainingError` if a document has none."""
     with scratch_folder() as folder:
         model = learner.save(found.parts, folder / "model")
         answers = label_batch(batch, model=model, constraints=found.constraints or Unconstrained(), settings=labelling)
@@ -108,7 +113,7 @@ def label_here(learner: Learner, found: CycleOutcome, batch: Batch, labelling: R
 
 
 def _ways(labelled: Labelled, settings: CodlSettings) -> list[LearningWay]:
-    """All labellings that count; a document without ranks has the one."""
+    """All labellings to learn from: the ranked ones of each document, or its only one."""
     ranked = [Ranked(answer.labels[None], np.zeros(1)) for answer in labelled.decoded]
     for place, own in enumerate(labelled.rankings):
         if len(own.score):
@@ -123,7 +128,7 @@ def _right(
     outside: Sequence[Document],
     labelling: RunSettings,
 ) -> Counts:
-    """(D, 1, 3) tokens of documents that were not learned from: in gold, labelled, and right."""
+    """(D, 1, 3) numbers of tokens of the documents that were not learned from: in gold, labelled, and right."""
     found = learn_here(learner, weights, pool, labelling)
     decoded = label_here(learner, found, Batch.of(outside), labelling).decoded
     gold = [learner.labels.encode(gold_of(document)) for document in outside]

@@ -1,4 +1,4 @@
-"""The flows as Prefect deploys them, by ``flows.deployed.reprocess`` in `infra/prefect.yaml` and the like."""
+"""The flows as Prefect deploys them: `infra/prefect.yaml` names ``flows.deployed.reprocess``, for example."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ LOCAL_RAY = {
     # Workers get the share of the machine that the command has; Ray would start them at a niceness of 15 more.
     "RAY_worker_niceness": "0",
 }
-"""The same of a Ray that a run starts on this machine."""
+"""Variables of a Ray that a run starts on this machine."""
 
 PREFECT = {
     "DO_NOT_TRACK": "1",
@@ -59,16 +59,16 @@ MLFLOW = {
 }
 
 SQLITE = "sqlite:///"
-"""How the address of an SQLite file begins."""
+"""Prefix of the address of an SQLite file."""
 
 _CHANGING = threading.Lock()
 _HOLDERS: dict[str, int] = {}
-"""Variables that are set here, and by how many blocks that have not ended yet."""
+"""Number of open blocks that have set a variable, by variable."""
 
 
 @contextmanager
 def applied(settings: Mapping[str, str]) -> Iterator[None]:
-    """Sets what the user has not set, for the length of the block; blocks may overlap, in other threads too."""
+    """Sets variables that the user has not set, for the length of the block. Blocks of all threads may overlap."""
     with _CHANGING:
         ours = [name for name in settings if name in _HOLDERS or name not in os.environ]
         for name in ours:
@@ -86,22 +86,22 @@ def applied(settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def home() -> Path:
-    """Where runs are tracked by default: ``CONCORD_HOME``, or ``.concord`` in the current folder."""
+    """Folder of tracked runs by default: ``CONCORD_HOME``, or ``.concord`` in the current folder."""
     return Path(os.environ.get("CONCORD_HOME", ".concord")).absolute()
 
 
 def tracking_uri(given: str | None) -> str:
-    """Where runs are tracked: as is ``given``, else by ``MLFLOW_TRACKING_URI``, else in SQLite in `home`."""
+    """Tracking URI: the given one, or else ``MLFLOW_TRACKING_URI``, or else SQLite in `home`."""
     return given or os.environ.get("MLFLOW_TRACKING_URI") or f"{SQLITE}{home() / 'mlflow.db'}"
 
 
 def page_of_run(uri: str, run: str) -> str | None:
-    """Address of a run's page, without secrets, where MLflow is a server; None where it is a file."""
+    """Address of a run's page, without secrets, if MLflow is a server; None if it is a file."""
     return f"{place_of(uri).rstrip('/')}/#/runs/{run}" if uri.startswith("http") else None
 
 
 def command(name: str) -> str:
-    """The command beside this Python, as the user can type it."""
+    """Path of a command beside this Python, as the user can type it."""
     path = Path(sys.executable).parent / name
     if not path.exists():
         return name

@@ -1,4 +1,4 @@
-"""Errors of flows, beside those of their parts. Importing them imports nothing heavy."""
+"""Errors of flows; those of parts stand beside the parts. Importing them imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from concord.schemas.run import RunReport
 from concord.schemas.sweep import SweepReport
 
 NAMED = 8
-"""Failed shards that one message names; a report has them all."""
+"""Largest number of failed shards that a message names; a report has them all."""
 
 
 class RunFolderError(InputError):
-    """An output folder that cannot be used: a URI, one where another run writes, or one of another corpus."""
+    """An output folder that cannot be used: a URI, a folder where another run writes, or that of another corpus."""
 
 
 class ReportingError(Exception):
-    """Base of errors after work that was done, at least in part; ``report`` is what the call would have returned."""
+    """Base of errors after work that was done, at least in part; ``report`` is the result of the call."""
 
     def __init__(self, message: str, report: Any) -> None:
         super().__init__(message)
@@ -29,9 +29,9 @@ class ReportingError(Exception):
 
 
 class ShardsFailedError(ReportingError, ShardsError):
-    """Some shards failed; the others are done, and the same call tries the failed ones again.
+    """Some shards failed. The others are done, and the same call tries the failed ones again.
 
-    ``report`` is of the whole run; its ``errors`` name the rows of each failed shard and the reason.
+    ``report``: report of the whole run; its ``errors`` name the rows of each failed shard and the reason.
     """
 
     def __init__(self, report: RunReport) -> None:
@@ -56,18 +56,18 @@ class PapersFailedError(ReportingError, ShardsError):
 
 
 class NothingLabelledError(ReportingError, InputError):
-    """A corpus of rejects alone. They are published with their reasons; ``report`` is of the run."""
+    """All documents of a corpus are rejects. They are published with their reasons; ``report`` is the run's report."""
 
     def __init__(self, reason: str, report: RunReport) -> None:
         super().__init__(f"none of the {report.rejected} documents could be labelled: {reason}", report)
 
 
 class UntrackedError(ReportingError, ServiceError):
-    """MLflow went away during the run. The output is finished; the same call logs what MLflow has missed."""
+    """MLflow went away during the run. The output is finished; the same call logs the missing figures."""
 
 
 class TrackingError(ServiceError):
-    """MLflow could not be reached, or does not know what was asked for."""
+    """MLflow could not be reached, or does not know the run or model that was asked for."""
 
 
 class PrefectError(ServiceError):
@@ -79,10 +79,8 @@ class UnwatchedError(ReportingError, PrefectError):
 
 
 def reasons_told(failed: Mapping[str, str]) -> list[str]:
-    """The first line of each reason once, with the number of cells that failed by it and the first of these.
-
-    At most `NAMED` reasons.
-    """
+    """First lines of at most `NAMED` distinct reasons, each with the number of cells that failed by it and the first of
+    these."""
     cells: dict[str, list[str]] = {}
     for name, reason in failed.items():
         cells.setdefault(reason.partition("\n")[0], []).append(name)
@@ -91,7 +89,7 @@ def reasons_told(failed: Mapping[str, str]) -> list[str]:
 
 
 def failed_message(errors: Sequence[str], shards: int, *, of: str = "shards") -> str:
-    """Number of failed shards, or other units, of all, and the reasons of the first `NAMED`."""
+    """Message with the number of failed shards (or other units) out of all, and the reasons of the first `NAMED`."""
     more = [f"and {len(errors) - NAMED} more"] if len(errors) > NAMED else []
     return f"{len(errors)} of {shards} {of} failed: {'; '.join([*errors[:NAMED], *more])}"
 

@@ -1,4 +1,4 @@
-"""Settings as people give them: NAME=VALUE by ``--set``, or a mapping in a file."""
+"""Settings as users give them: NAME=VALUE by ``--set``, or a mapping in a file."""
 
 from __future__ import annotations
 
@@ -13,36 +13,40 @@ from concord.schemas.errors import UsageError
 
 
 class FromFile(str):
-    """NAME=VALUE as ``--set`` takes it, from the file ``place``."""
+    """NAME=VALUE in the form of ``--set``, from the file ``place``."""
 
     place: str
 
     def __new__(cls, pair: str, place: str) -> Self:
-        """Keeps the place beside the text."""
+        """The text, with the file that it comes from."""
         made = super().__new__(cls, pair)
         made.place = place
         return made
 
 
 class Flag(NamedTuple):
-    """An option of a command that stands for a setting: as it is typed, and what it was given, if it was."""
+    """An option of a command that is the same as a setting.
+
+    - ``name``: the option as it is typed.
+    - ``value``: its value; None if it was not given.
+    """
 
     name: str
     value: str | Sequence[str] | None
 
 
 def told(pair: str) -> str:
-    """How a message begins that is about a setting."""
+    """Start of a message about a setting: where it was given, and its text."""
     return f"{pair.place}: set: {pair}" if isinstance(pair, FromFile) else f"--set {pair}"
 
 
 def name_of(pair: str) -> str:
-    """The setting's name, with underscores."""
+    """Name of a setting, with underscores."""
     return pair.partition("=")[0].strip().replace("-", "_")
 
 
 def beside_flags(pairs: Sequence[str], flags: Mapping[str, Flag]) -> list[str]:
-    """The pairs, and those that flags of their own stand for. Raises `UsageError` where both say the same thing."""
+    """The pairs, and those of the given flags. Raises `UsageError` if a setting is given in both ways."""
     for pair in pairs:
         flag = flags.get(name_of(pair))
         if flag is not None and flag.value is not None:
@@ -52,7 +56,7 @@ def beside_flags(pairs: Sequence[str], flags: Mapping[str, Flag]) -> list[str]:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """What a file of options holds, each value as it is written there. Raises `UsageError` and `OSError`."""
+    """Content of a file of options, with each value as it is written. Raises `UsageError` and `OSError`."""
     try:
         # No guesses of types: a value in a file and on the command line is the same text.
         found = yaml.load(path.expanduser().read_bytes(), Loader=yaml.BaseLoader)  # noqa: S506
@@ -64,7 +68,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 
 def pairs_of(settings: Any, place: Path, above: str = "") -> Iterator[FromFile]:
-    """Each setting of a mapping in a file as ``--set`` takes it. Raises `UsageError` for another form."""
+    """The settings of a mapping in a file, each in the form of ``--set``. Raises `UsageError` for a wrong form."""
     if not isinstance(settings, Mapping):
         raise UsageError(f"{place}: set: want a mapping of names to values, such as `sweeps: 100`")
     for name, value in settings.items():

@@ -1,4 +1,4 @@
-"""What flows have in common: places that hold wherever a worker runs, looked at before anything heavy is imported."""
+"""Places of inputs and outputs, and tags of runs, for all flows. Places are checked before any heavy import."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from concord.workers.storage.files import naming
 
 
 def corpus_place(corpus: str) -> str:
-    """A URI as it is, a path as an absolute one."""
+    """Place of a corpus for workers anywhere: a URI unchanged, or an absolute path."""
     return corpus if "://" in corpus else str(Path(corpus).expanduser().absolute())
 
 
 def corpus_name(corpus: str) -> str:
-    """The last part of its place, for people."""
+    """Name of a corpus for people: the last part of its place."""
     return Path(place_of(corpus).partition("?")[0]).name
 
 
 def folder_place(out: str) -> str:
-    """An absolute path. Raises `RunFolderError` for a URI, also one that went through `Path`."""
+    """Absolute path of an output folder. Raises `RunFolderError` for a URI, also one that went through `Path`."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", out):
         raise RunFolderError(f"--out {out}: give a folder that driver and workers share, not a URI")
     return str(Path(out).expanduser().absolute())
 
 
 def _local(corpus: str) -> Path:
-    """The path of a corpus that is no more than one, or a ``file://`` URI."""
+    """Path of a corpus that is given as a path or a ``file://`` URI."""
     if "://" not in corpus:
         return Path(corpus).expanduser().absolute()
     from concord.workers.corpus.parquet import resolve
@@ -48,9 +48,9 @@ def _local(corpus: str) -> Path:
 
 
 def check_sources(corpora: Iterable[str], *, model: str | None = None, files: Iterable[str] = ()) -> None:
-    """Looks whether paths lead anywhere; what stands behind a URI or in a registry is for those to say.
+    """Checks that paths exist. URIs and registries are not asked.
 
-    Raises `CorpusError`, `ModelError` and `OSError`, as reading them would, but seconds earlier.
+    Raises `CorpusError`, `ModelError` and `OSError`, as reading would, but seconds earlier.
     """
     for corpus in corpora:
         if "://" not in corpus and not _local(corpus).exists():
@@ -63,7 +63,7 @@ def check_sources(corpora: Iterable[str], *, model: str | None = None, files: It
 
 
 def check_model_place(out: Path) -> None:
-    """Looks before the work, not after it, whether a model can be put there. Raises `ModelError` and `OSError`."""
+    """Checks, before the work, that a model can be written there. Raises `ModelError` and `OSError`."""
     if out.is_file() or (out.is_dir() and any(out.iterdir()) and not (out / MANIFEST).is_file()):
         raise ModelError(f"{out}: is there and is no model; give another --out")
     if out.is_symlink() and not out.exists():
@@ -74,7 +74,7 @@ def check_model_place(out: Path) -> None:
 
 
 def run_tags(**tags: str) -> dict[str, str]:
-    """The tags of a tracked run: who asked, by which commit, and Prefect's id of the flow run where there is one."""
+    """Tags of a tracked run: the given ones, user, host, commit, and Prefect's id of the flow run if there is one."""
     found = tags | {"mlflow.user": user(), "mlflow.source.name": f"concord {tags['job']}", "host": socket.gethostname()}
     if head := commit():
         found["mlflow.source.git.commit"] = head
@@ -84,7 +84,7 @@ def run_tags(**tags: str) -> dict[str, str]:
 
 
 def flow_run_id() -> str | None:
-    """Prefect's id of the flow run that this is, if it is one."""
+    """Prefect's id of the present flow run; None outside of one."""
     if "prefect" not in sys.modules:
         return None
     from prefect.runtime import flow_run
@@ -94,7 +94,7 @@ def flow_run_id() -> str | None:
 
 
 def user() -> str:
-    """Who runs this; the number where the system knows no name."""
+    """Name of the user, or the number if the system knows no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -102,7 +102,7 @@ def user() -> str:
 
 
 def commit() -> str | None:
-    """The commit of the current folder, where rules and settings are kept; None where git knows none."""
+    """Git commit of the current folder, where users keep rules and settings; None without one."""
     if shutil.which("git") is None:
         return None
     asked = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)  # noqa: S607

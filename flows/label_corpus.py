@@ -69,11 +69,11 @@ if TYPE_CHECKING:
 class LabelRequest(Settings):
     """One run, as the command line and Prefect give it.
 
-    ``corpus``, ``model``, ``out``: places, as `flows.reprocess` has them
-    ``settings``: how each document is decoded
-    ``constraints``: YAML files, added to the label consistency of the model (``consistency``)
-    ``shard_bytes``: size of a shard, in bytes of text
-    ``context``: the Ray and the MLflow of the run
+    - ``corpus``, ``model``, ``out``: places, as `flows.reprocess` has them
+    - ``settings``: how each document is decoded
+    - ``constraints``: YAML files, added to the label consistency of the model (``consistency``)
+    - ``shard_bytes``: size of a shard, in bytes of text
+    - ``context``: the Ray and the MLflow of the run
     """
 
     corpus: str
@@ -111,12 +111,12 @@ def label_corpus(request: LabelRequest) -> RunReport:
 class LabelJob(NamedTuple):
     """A request, and all that is read before work begins.
 
-    ``request``: the request, its text settings with the tokenizer that cuts
-    ``opened``: the model
-    ``constraints``: the constraints, bound to the model's labels
-    ``key``: what decides the output of a shard
-    ``shards``: the shards of the corpus
-    ``damages``: errors of the parts of the corpus that cannot be read
+    - ``request``: the request, its text settings with the tokenizer that cuts
+    - ``opened``: the model
+    - ``constraints``: the constraints, bound to the model's labels
+    - ``key``: what decides the output of a shard
+    - ``shards``: the shards of the corpus
+    - ``damages``: errors of the parts of the corpus that cannot be read
     """
 
     request: LabelRequest
@@ -240,12 +240,12 @@ def _conclude(report: RunReport, run: Run, outcome: Outcome, tracking: Tracking,
 class _Work(NamedTuple):
     """What this call did.
 
-    ``done``, ``skipped``: shards that were labelled now, and before
-    ``documents``, ``tokens``: documents and tokens that were labelled now
-    ``reuse``: documents among these that took the answer of the last run
-    ``wall``: wall-clock seconds of the labelling
-    ``seconds``: seconds of the workers, by step
-    ``errors``: messages of the failed shards
+    - ``done``, ``skipped``: shards that were labelled now, and before
+    - ``documents``, ``tokens``: documents and tokens that were labelled now
+    - ``reuse``: documents among these that took the answer of the last run
+    - ``wall``: wall-clock seconds of the labelling
+    - ``seconds``: seconds of the workers, by step
+    - ``errors``: messages of the failed shards
     """
 
     done: int = 0

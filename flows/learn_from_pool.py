@@ -52,20 +52,21 @@ from concord.workers.storage.files import TEMPORARY, make_folder, staged, write_
 SCORE = "score"
 MODEL, CONSTRAINTS, POOL, HELD_OUT, MARKER = "model", "constraints.yaml", "labels", "held-out", "cycle.json"
 TUNED = "gamma.json"
-"""The shares that were tried and how each did, beside the cycles."""
+"""Name of the file of trials of gamma, beside the cycles."""
 
 
 class LearnRequest(Settings):
-    """One learning, as the command line and Prefect give it.
+    """Request to learn from a pool, from the command line or Prefect.
 
-    ``corpus``, ``pool``, ``out``: places of the labelled corpus, of the pool and of the cycles
-    ``constraints``: YAML file of declared constraints (None: semi-supervised learning)
-    ``held_out``: labelled corpus that every cycle is measured on
-    ``settings``: options of the learning
-    ``tune``, ``validation``: whether gamma is chosen by cross-validation, and which documents judge it
-    ``labelling``: how the pool is decoded
-    ``shard_bytes``: size of a shard, in bytes of text
-    ``context``: the Ray and the MLflow of the cycles
+    - ``corpus``, ``pool``, ``out``: places of the labelled corpus, of the pool and of the cycles.
+    - ``constraints``: YAML file of declared constraints (None: semi-supervised learning).
+    - ``held_out``: labelled corpus that every cycle is measured on.
+    - ``settings``: options of the learning.
+    - ``tune``: choose gamma by cross-validation?
+    - ``validation``: labelled documents that judge gamma.
+    - ``labelling``: settings by which the pool is decoded.
+    - ``shard_bytes``: size of a shard, in bytes of text.
+    - ``context``: the Ray and the MLflow of the cycles.
     """
 
     corpus: str
@@ -96,7 +97,7 @@ class TrialsDone(Figures):
 
 
 def learn(request: LearnRequest) -> CodlReport:
-    """Reads both corpora and runs the cycles. Raises `RunFolderError` where another learning has the folder."""
+    """Reads both corpora and runs the cycles. Raises `RunFolderError` if another learning uses the folder."""
     out, started = Path(request.out), time.monotonic()
     make_folder(out)
     with locked(out / LOCK, out):
@@ -129,17 +130,17 @@ def learn(request: LearnRequest) -> CodlReport:
 
 
 class _LearnJob(NamedTuple):
-    """What all cycles share.
+    """The parts that all cycles share.
 
-    ``request``: the request
-    ``tracking``, ``run``: MLflow, and the run that the cycles' runs belong to
-    ``learner``: what learns a model from the labelled documents and the pool
-    ``weights``: weights of the constraints, if there are any
-    ``pool``: documents of the pool
-    ``rejected``: rejects of both corpora
-    ``trials``: trials of gamma, if it was tuned
-    ``tokenizer``: tokenizer of the labelled corpus
-    ``key``: digest of everything that decides a cycle
+    - ``request``: the request.
+    - ``tracking``, ``run``: MLflow, and the parent of the cycles' runs.
+    - ``learner``: learns a model from the labelled documents and the pool.
+    - ``weights``: weights of the constraints, if there are any.
+    - ``pool``: documents of the pool.
+    - ``rejected``: rejects of both corpora.
+    - ``trials``: trials of gamma, if it was tuned.
+    - ``tokenizer``: tokenizer of the labelled corpus.
+    - ``key``: digest of everything that decides a cycle.
     """
 
     request: LearnRequest
@@ -188,7 +189,7 @@ class _LearnJob(NamedTuple):
         return Path(self.request.out) / f"cycle-{number:02d}"
 
     def cycles(self) -> Iterator[Cycle]:
-        """Cycles, each when it is done; those of earlier calls at once."""
+        """The cycles, each when it is done. Cycles of earlier calls come at once."""
         for number in range(self.request.settings.cycles + 1):
             found = _read(self.folder(number) / MARKER, self.key)
             cycle = self._again(number) if found is None else found
@@ -197,7 +198,7 @@ class _LearnJob(NamedTuple):
                 return
 
     def _again(self, number: int) -> Cycle:
-        """One cycle, from its beginning."""
+        """Runs a cycle from its beginning."""
         folder = self.folder(number)
         make_folder(folder)
         name = f"cycle {number}"
@@ -213,7 +214,7 @@ class _LearnJob(NamedTuple):
         return cycle
 
     def _label(self, number: int, corpus: str, out: Path) -> RunReport:
-        """Run that labels a corpus with the model and constraints of the cycle before ``number``."""
+        """Labels a corpus with the model and constraints of the cycle before ``number``."""
         folder = self.folder(number - 1)
         return label_corpus(
             Labelling(
@@ -229,7 +230,7 @@ class _LearnJob(NamedTuple):
         )
 
     def _learn(self, number: int, labelled: RunReport | None) -> Cycle:
-        """The cycle; its model and constraints, learned from the ``labelled`` pool if there is one, are written."""
+        """Learns a cycle's model and constraints, from the labelled pool if there is one, and writes them."""
         folder, learner, weights = self.folder(number), self.learner, self.weights
         ways = [] if labelled is None else self._ways(number)
         parts = learner.learned(ways) if ways else learner.first
@@ -246,7 +247,7 @@ class _LearnJob(NamedTuple):
         return Cycle(number=number, changed=moved, penalty=labelled.penalty, certified=labelled.certified)
 
     def _ways(self, number: int) -> list[LearningWay]:
-        """Labellings of the pool by a cycle's run. Raises `RunFolderError` where a document is missing."""
+        """The pool's labellings in a cycle's run. Raises `RunFolderError` if a document is missing."""
         place, encode = self.folder(number) / POOL, self.learner.labels.encode
         found: dict[str, Ranked] = {}
         for table in published(str(place)).tables(FOLDER, PREDICTIONS):
@@ -270,7 +271,7 @@ def _trials(
     constraints: DeclaredConstraints | None,
     key: str,
 ) -> tuple[GammaTrial, ...]:
-    """Trials of gamma, those of an earlier call if it asked for the same; none without `tune`."""
+    """Trials of gamma: those of an earlier call with the same request, or new ones; none without ``tune``."""
     if not request.tune:
         return ()
     place = Path(request.out) / TUNED
@@ -284,14 +285,14 @@ def _trials(
 
 
 def _key(request: LearnRequest, digests: Mapping[str, str], constraints: str, settings: Settings) -> str:
-    """Hex digest of everything that decides a cycle's output; the number of cycles decides nothing there."""
+    """Hex digest of everything that decides a cycle's output; the number of cycles is no part of it."""
     given = [settings.model_dump_json(), request.labelling.model_dump_json()]
     parts = [str(sorted(digests.items())), constraints, *given, code_digest()]
     return hashlib.sha256("\x00".join(parts).encode()).hexdigest()
 
 
 def _read(path: Path, key: str) -> Cycle | None:
-    """A finished cycle of a call that asked for the same; None without one."""
+    """The finished cycle of an earlier call with the same key; None without one."""
     if not path.is_file():
         return None
     done = CycleDone.model_validate_json(path.read_bytes())
@@ -299,7 +300,7 @@ def _read(path: Path, key: str) -> Cycle | None:
 
 
 def _settled(cycle: Cycle, settings: CodlSettings) -> bool:
-    """Whether fewer of the pool's labels changed than was asked for."""
+    """Did fewer of the pool's labels change than the settings ask for?"""
     return cycle.changed is not None and cycle.changed < settings.change
 
 
@@ -309,7 +310,7 @@ def _figures(cycle: Cycle) -> dict[str, float]:
 
 
 def _tried(trials: Sequence[GammaTrial]) -> dict[str, float]:
-    """MLflow's figures of the shares that were tried."""
+    """Figures of the trials of gamma, for MLflow."""
     rows = [(f"gamma/{trial.gamma:g}/", trial.model_dump(exclude={"gamma"})) for trial in trials]
     return {start + name: value for start, row in rows for name, value in row.items()}
 

@@ -25,14 +25,14 @@ NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
 
 
 class OptionError(UsageError):
-    """An option that is not there, or a value that it does not take."""
+    """An unknown option, or a value that an option does not take."""
 
 
 def option_values(pairs: Sequence[str], kind: type[Settings], *, owner: str) -> dict[str, Any]:
-    """Values by name from ``NAME=VALUE`` strings, each value as YAML writes it; a list may be ``a,b`` too.
+    """Values by name from ``NAME=VALUE`` strings; values are written as in YAML, and a list also as ``a,b``.
 
-    A setting inside of another one is ``OUTER.INNER``, and comes back in a dict of its own. Raises `OptionError`, also
-    for a setting that is given twice.
+    A setting inside another one is given as ``OUTER.INNER``, and is returned in a dict of its own. Raises
+    `OptionError`, also for a setting that is given twice.
     """
     values: dict[str, Any] = {}
     for pair in pairs:
@@ -51,7 +51,7 @@ def option_values(pairs: Sequence[str], kind: type[Settings], *, owner: str) -> 
 
 
 def _inside(kind: type[Settings], name: str, pair: str, owner: str) -> type[Settings]:
-    """The settings that are the value of an option. Raises `OptionError` where it has another kind of value."""
+    """Settings class of an option's value. Raises `OptionError` if its value is no settings."""
     if name not in kind.model_fields:
         raise _unknown(kind, name, pair, owner)
     found = _settings_of(kind, name)
@@ -61,7 +61,7 @@ def _inside(kind: type[Settings], name: str, pair: str, owner: str) -> type[Sett
 
 
 def _check_name(kind: type[Settings], name: str, pair: str, owner: str) -> None:
-    """Raises `OptionError` for a name that is no option, or an option that has options in the place of a value."""
+    """Raises `OptionError` for an unknown option, and for one that has options of its own and so takes no value."""
     if name not in kind.model_fields:
         raise _unknown(kind, name, pair, owner)
     inner = _settings_of(kind, name)
@@ -88,21 +88,21 @@ def _listed(kind: type[Settings]) -> str:
 
 
 def _value(text: str, annotation: Any, pair: str) -> str | tuple[str, ...] | None:
-    """What pydantic is given of a field with this annotation. Raises `OptionError` for what is no list."""
+    """Value for pydantic, of a field with this annotation. Raises `OptionError` for a list in a wrong form."""
     node = _node(text)
     if typing.get_origin(annotation) is tuple:
         return _list(text, node, pair)
     if isinstance(node, yaml.ScalarNode) and node.style is not None:
         return str(node.value)  # as it stands between its quotes
-    return None if text.strip() in NOTHING and type(None) in typing.get_args(annotation) else text
+    return None if text.strip() in NULLS and type(None) in typing.get_args(annotation) else text
 
 
-NOTHING = ("null", "~")
-"""How YAML writes that there is nothing."""
+NULLS = ("null", "~")
+"""Null in YAML."""
 
 
 def _node(text: str) -> yaml.Node | None:
-    """The value as YAML reads it, its types not guessed; None for what is not YAML."""
+    """The value as a YAML node, without guessing of types; None if it is no YAML."""
     try:
         return yaml.compose(text, Loader=yaml.BaseLoader)
     except yaml.YAMLError:
@@ -110,7 +110,7 @@ def _node(text: str) -> yaml.Node | None:
 
 
 def _list(text: str, node: yaml.Node | None, pair: str) -> tuple[str, ...]:
-    """The plain values of a list."""
+    """Plain values of a list."""
     if isinstance(node, yaml.SequenceNode) and all(isinstance(part, yaml.ScalarNode) for part in node.value):
         return tuple(part.value for part in node.value)
     if text.lstrip().startswith("["):
@@ -125,17 +125,20 @@ def parse_options(pairs: Sequence[str], kind: type[S], *, owner: str, defaults: 
 
 
 def validated(values: Mapping[str, Any], kind: type[S], *, owner: str) -> S:
-    """An instance of the settings class. Raises `OptionError`."""
+    """An instance of the settings class. Raises `OptionError`, which lists the options if a name is unknown."""
     try:
         return kind.model_validate(dict(values))
     except ValidationError as error:
-        raise OptionError(f"options of {owner}: {faults(error)}") from error
+        unknown = any(fault["type"] == "extra_forbidden" for fault in error.errors())
+        raise OptionError(
+            f"options of {owner}: {faults(error)}" + (f"; there are {_listed(kind)}" if unknown else "")
+        ) from error
 
 
 def run_settings(values: Mapping[str, Any], pairs: Sequence[str]) -> RunSettings:
-    """A run's settings with the options of its engine from ``NAME=VALUE`` strings.
+    """Settings of a run, with the options of its engine from ``NAME=VALUE`` strings.
 
-    Raises `EngineError` for an unknown engine and `OptionError` for an option or a value that it does not take.
+    Raises `EngineError` for an unknown engine, and `OptionError`.
     """
     engine = str(values["engine"])
     options = option_values(pairs, solver_named(engine).settings, owner=f"engine {engine}")
@@ -146,7 +149,7 @@ def run_settings(values: Mapping[str, Any], pairs: Sequence[str]) -> RunSettings
 
 
 def with_engine(pairs: Sequence[str], kind: type[S], engine: str, *, owner: str) -> tuple[S, dict[str, Any]]:
-    """Settings, and beside them those of an engine, which are given as ``engine.NAME=VALUE``.
+    """Settings, and the options of an engine, which are given as ``engine.NAME=VALUE``.
 
     Raises `EngineError` and `OptionError`.
     """
@@ -157,7 +160,7 @@ def with_engine(pairs: Sequence[str], kind: type[S], engine: str, *, owner: str)
 
 
 def text_settings(text: TextSettings, encoding: str) -> TextReaderSettings:
-    """How raw text in that encoding is read. Raises `OptionError` for an encoding that is none."""
+    """Settings for reading raw text in an encoding. Raises `OptionError` for an unknown encoding."""
     try:
         return TextReaderSettings.model_validate({**text.model_dump(), "encoding": encoding})
     except ValidationError as error:

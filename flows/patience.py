@@ -1,4 +1,4 @@
-"""Calls into services that may never answer, waited for so long and no longer."""
+"""Calls into services that may never answer, with a limit of time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 def within(seconds: float, call: Callable[[], T]) -> T:
-    """What ``call`` returns or raises, if it does so within ``seconds``; otherwise raises `TimeoutError`.
+    """Result (or error) of ``call``, if it ends within ``seconds``. Raises `TimeoutError` otherwise.
 
-    It runs in a thread of its own that does not keep the process from ending, and goes on there when
-    it is late. Ctrl-C and SIGTERM end the wait.
+    The call runs in a thread of its own, which does not keep the process from ending; a late call goes on there. Ctrl-C
+    and SIGTERM end the wait.
     """
     answer: Future[T] = Future()
 
@@ -29,7 +29,7 @@ def within(seconds: float, call: Callable[[], T]) -> T:
 
 
 def _fail(answer: Future[T], error: BaseException | None) -> bool:
-    """Hands an error over to the one who waits; True keeps it out of the thread."""
+    """Passes an error on to the caller who waits; returns True, which keeps it out of the thread."""
     if error is not None:
         answer.set_exception(error)
     return True

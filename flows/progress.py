@@ -1,4 +1,4 @@
-"""What people see: tables, lines, and progress of long work, a bar on a terminal and a line now and then elsewhere."""
+"""Output for people: tables, lines, and progress of long work (a bar on a terminal, occasional lines elsewhere)."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from concord.schemas.visible import visible
 from concord.workers.compiling.told import LISTENERS, Compiling, listening
 
 LINE_SECONDS = 10.0
-"""Without a terminal (a scheduled run's log) a line every so many seconds."""
+"""Seconds between lines of progress without a terminal, such as in the log of a scheduled run."""
 
 SILENT_SECONDS = 4.0
-"""Seconds that pass in silence: a process starts in less."""
+"""Seconds that pass before a wait is explained: a process starts in less."""
 
 COMPILING = "compiling kernels, once a machine and version"
 
 
 class Terminal(Console):
-    """The one console of all tables and lines: what it is given neither steers the terminal nor is markup.
+    """The console of all tables and lines. Text in it neither steers the terminal nor counts as markup.
 
     Texts, words, labels and ids come from corpora, models and files that somebody else may have written.
     """
@@ -48,7 +48,7 @@ class Terminal(Console):
         return super().render_str(visible(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """See `rich.console.Console`; also what a table has in its cells comes by here."""
+        """See `rich.console.Console`; the cells of a table pass through here, too."""
         if isinstance(renderable, Text):
             shown = renderable.copy()
             shown.plain = visible(renderable.plain)
@@ -60,24 +60,24 @@ console = Terminal(stderr=True)
 
 
 class Follower(Protocol):
-    """Whoever is told of what people see, such as Prefect's page of the run."""
+    """Receiver of notices and progress, such as Prefect's page of the run."""
 
     def said(self, message: str) -> None:
         """A notice in one line."""
         ...
 
     def advanced(self, title: str, done: int, total: int | None, note: str) -> None:
-        """A count went up to ``done``; see `Meter`."""
+        """A count has reached ``done``; see `Meter`."""
         ...
 
 
 FOLLOWERS: list[Follower] = []
-"""Who is told in this process: the last one alone, which is the innermost of flows."""
+"""Followers in this process. Only the last one, that of the innermost flow, is told."""
 
 
 @contextmanager
 def followed(follower: Follower) -> Iterator[None]:
-    """Tells ``follower``, too, for the length of the block."""
+    """Adds a follower for the length of the block."""
     FOLLOWERS.append(follower)
     try:
         yield
@@ -86,7 +86,7 @@ def followed(follower: Follower) -> Iterator[None]:
 
 
 class Meter:
-    """A count that goes up to ``total`` (None: not known); ``note`` says how it is going."""
+    """A count that goes up to ``total`` (None: not known)."""
 
     def __init__(self, title: str, total: int | None, progress: Progress | None) -> None:
         self._title, self._total, self._progress = title, total, progress
@@ -94,13 +94,13 @@ class Meter:
         self._done, self._said = 0, time.monotonic()
 
     def expect(self, total: int) -> None:
-        """The count goes up to so many, as is known now."""
+        """Sets the total, once it is known."""
         self._total = total
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, total=total)
 
     def advance(self, steps: int = 1, *, note: str = "") -> None:
-        """``steps`` more are done."""
+        """Adds ``steps`` to the count; ``note``: text beside it, such as a speed."""
         self._done += steps
         for follower in FOLLOWERS[-1:]:
             follower.advanced(self._title, self._done, self._total, note)
@@ -135,14 +135,14 @@ def meter(title: str, total: int | None) -> Iterator[Meter]:
 
 
 def say(message: str, *, style: str | None = None) -> None:
-    """Progress or a notice in one line, on standard error; what a command was asked for goes to `show`."""
+    """Prints progress or a notice in one line, on standard error; results go to `show`."""
     console.print(message, soft_wrap=True, style=style)
     for follower in FOLLOWERS[-1:]:
         follower.said(message)
 
 
 def show(*results: RenderableType, style: str | None = None) -> None:
-    """What a command was asked for, on standard output: lines, whole however long they are, and tables."""
+    """Prints results on standard output: tables, and lines, which are not wrapped."""
     for result in results:
         # Asked anew each time: what stands for standard output may change.
         Terminal().print(result, soft_wrap=isinstance(result, str | Text), style=style)
@@ -150,7 +150,7 @@ def show(*results: RenderableType, style: str | None = None) -> None:
 
 @contextmanager
 def explained(message: str, *, after: float = SILENT_SECONDS) -> Iterator[None]:
-    """Says why the block takes long once it has taken ``after`` seconds."""
+    """Prints ``message`` if the block takes longer than ``after`` seconds."""
     timer = threading.Timer(after, say, [message])
     timer.daemon = True
     timer.start()
@@ -161,14 +161,17 @@ def explained(message: str, *, after: float = SILENT_SECONDS) -> Iterator[None]:
 
 
 class CompilingLines:
-    """Tells what is compiled ``where``: after `SILENT_SECONDS`, then every `LINE_SECONDS`."""
+    """Prints the kernels that are being compiled, first after `SILENT_SECONDS`, then every `LINE_SECONDS`.
+
+    ``where``: place of the compiler, which ends the line.
+    """
 
     def __init__(self, where: str = "") -> None:
         self._where = where
         self._said = -LINE_SECONDS
 
     def __call__(self, now: Compiling) -> None:
-        """Hears of a kernel."""
+        """Takes notice of a kernel."""
         if now.seconds >= SILENT_SECONDS and now.seconds - self._said >= LINE_SECONDS:
             self._said = now.seconds
             say(f"{COMPILING}{self._where}: {now.done} done in {now.seconds:.0f} s, now {now.kernel}")
@@ -176,7 +179,7 @@ class CompilingLines:
 
 @contextmanager
 def compiling_told() -> Iterator[None]:
-    """Says what is compiled in this process in the block, unless somebody says so already."""
+    """Prints the kernels that this process compiles in the block, unless an outer block does so already."""
     if LISTENERS:
         yield
         return

@@ -1,8 +1,9 @@
-"""Settings of a trainer chosen by wrapped progressive sampling: trials on Ray, kept as they end.
+"""Choice of a trainer's settings by wrapped progressive sampling, with trials on Ray.
 
-Trials go to one pool of workers, a sample at a time, those of the same distances together. The tally of each is a line
-of a file beside the model, so that a killed search goes on where it was, and ends with the same choice. A sample is a
-child run in MLflow with a table of its trials; a run for each trial would take MLflow longer than most trials take.
+Trials go to one pool of workers, one sample after the other; trials of the same distances go together. The tally of
+each is written to a file beside the model when it ends, so that a killed search goes on where it stopped, and ends with
+the same choice. Each sample is a child run in MLflow with a table of its trials; a run for each trial would take longer
+than most trials.
 """
 
 from __future__ import annotations
@@ -29,22 +30,21 @@ from concord.workers.learning.search.progressive import SampleRound, Sampling, T
 from concord.workers.remote.trials import TRIALS, TrialGroup, TrialParts, name_of
 from concord.workers.storage.files import write_whole, writing
 
-TABLE = "trials.json"
-"""Artifact: every trial of a sample."""
+TRIALS_TABLE = "trials.json"
+"""Name of the artifact with every trial of a sample."""
 KEPT = ".trials"
-"""How the name of the file of trials ends."""
+"""Suffix of the name of the file of trials."""
 
 TrialWork = Callable[[Sequence[TrialGroup]], Iterator[Done[TrialGroup, list[TrialTally]]]]
 
 
 class Kept:
-    """File of finished trials, a line each; its first line is the digest of their search."""
+    """File of finished trials. The first line is the digest of their search; each other line is a trial."""
 
     def __init__(self, out: Path, corpus: str, sampling: Sampling, settings: TrainerSettings) -> None:
         """Takes the trials of an earlier call beside the folder ``out``, if they are of the same search.
 
-        ``corpus`` is the digest of the documents. Raises `TrainingError` where there is nothing to search, and
-        `OutputError`.
+        ``corpus``: digest of the documents. Raises `TrainingError` if there is nothing to search, and `OutputError`.
         """
         self._path = _file_of(out)
         every = [one.model_dump_json() for one in sampling.grid(settings)]
@@ -63,7 +63,7 @@ class Kept:
 
 
 def forget(out: Path) -> None:
-    """Removes the file of trials, which a finished model needs no more. Raises `OutputError`."""
+    """Removes the file of trials, which a finished model no longer needs. Raises `OutputError`."""
     path = _file_of(out)
     with writing(path):
         path.unlink(missing_ok=True)
@@ -93,8 +93,8 @@ def choose(
 ) -> tuple[TrainerSettings, list[SampleRow]]:
     """The best settings, and a row for each sample; ``told`` gets each sample.
 
-    A trial remembers at most ``largest`` tokens, None for all. Raises `TrainingError`, `ShardsError` where a trial
-    failed, `ClusterError` and `OutputError`.
+    ``largest``: largest training sample of a trial, in tokens (None: the whole corpus). Raises `TrainingError`,
+    `ShardsError` if a trial failed, `ClusterError` and `OutputError`.
     """
     every, sample = sampling.grid(settings), sampling.sample(documents, settings)
     rows, best = list[SampleRow](), settings
@@ -120,7 +120,7 @@ def _tallies(
     tokens: int,
     numbers: Sequence[int],
 ) -> Mapping[int, TrialTally]:
-    """Tallies by number: those of an earlier call, and the others made on Ray. Raises `ShardsError`."""
+    """Tallies by number of the setting, from an earlier call or from Ray. Raises `ShardsError`."""
     names = {number: name_of(sampling, every[number], tokens) for number in numbers}
     todo = [every[number] for number, name in names.items() if name not in kept.tallies]
     groups = [TrialGroup(sampling, tuple(group), tokens) for group in sampling.together(todo)]
@@ -175,6 +175,6 @@ def track(
     ]
     with tracking.run(f"{row.tokens:,} tokens", tags=tags) as run:
         run.params({"tokens": row.tokens, "tested": row.tested, **row.best})
-        run.text(json.dumps(table, indent=1), TABLE)
+        run.text(json.dumps(table, indent=1), TRIALS_TABLE)
         figures = row.model_dump(include={"tried", "left", "accuracy", "default", "seconds"})
         run.end(Outcome.now(figures))

@@ -1,4 +1,4 @@
-"""The main job: a corpus labelled jointly, shard by shard, resumed where it stopped, tracked in MLflow."""
+"""The main flow: labels a corpus shard by shard, resumes where it stopped, and tracks the run in MLflow."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from concord.flows.apart import check_apart
 from concord.flows.jobs import check_sources, corpus_place, folder_place
 from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
-from concord.schemas.run import SHARD_BYTES, RunReport, RunSettings
-
-DEFAULT = RunSettings()
+from concord.schemas.run import DEFAULT_RUN, SHARD_BYTES, RunReport, RunSettings
 
 
 @watched("reprocess", run_name="{corpus} with {model}")
@@ -19,7 +17,7 @@ def reprocess(
     model: str,
     out: str,
     *,
-    settings: RunSettings = DEFAULT,
+    settings: RunSettings = DEFAULT_RUN,
     constraints: Sequence[str] = (),
     consistency: bool = True,
     shard_bytes: int = SHARD_BYTES,
@@ -29,19 +27,19 @@ def reprocess(
 ) -> RunReport:
     """Labels every document of ``corpus`` with ``model`` into the folder ``out``.
 
-    ``model``: folder, or ``models:/NAME@ALIAS``
-    ``settings``: how each document is decoded; a mapping is validated
-    ``constraints``: YAML files, added to the label consistency trained with the model (``consistency``)
-    ``shard_bytes``: size of a shard, in bytes of text; another size cuts other shards, which are done anew
-    ``ray``: address of a cluster (None: this machine)
-    ``workers``: number of Ray actors (None: one for each CPU)
-    ``tracking``: MLflow tracking URI (None: as the environment says)
+    - ``model``: folder, or ``models:/NAME@ALIAS``.
+    - ``settings``: settings by which each document is decoded; a mapping is validated.
+    - ``constraints``: YAML files, added to the label consistency trained with the model (``consistency``).
+    - ``shard_bytes``: size of a shard, in bytes of text; another size cuts other shards, which are done anew.
+    - ``ray``: address of a cluster (None: this machine).
+    - ``workers``: number of Ray actors (None: one for each CPU).
+    - ``tracking``: MLflow tracking URI (None: as the environment says).
 
     The same call again does only what is not done yet.
 
-    Raises `ShardsFailedError` where shards failed, after the others are done, `NothingLabelledError` where
-    every document is a reject, and `UntrackedError` where MLflow was gone at the end; all have the report. Other errors
-    are those of `schemas.errors`.
+    Raises `ShardsFailedError` if shards failed, after the others are done, `NothingLabelledError` if every document is
+    a reject, and `UntrackedError` if MLflow was gone at the end; all have the report. Other errors are those of
+    `schemas.errors`.
     """
     place, folder = corpus_place(corpus), folder_place(out)
     check_sources([place], model=model, files=constraints)

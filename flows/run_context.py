@@ -1,4 +1,4 @@
-"""Services of a run in one object, which commands and flows hand on."""
+"""Services of a run in one object, which commands and flows pass on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concord.schemas.settings import Settings
 
 
 class RunContext(Settings):
-    """Services of a run: Ray, which works, and MLflow, which keeps runs and models; each field is an option."""
+    """Services of a run: Ray for the work, and MLflow for records and models. Each field is an option of commands."""
 
     ray: str | None = Field(None, description="Address of a Ray cluster (default: this machine).")
     workers: int | None = Field(None, ge=1, description="Number of Ray actors (default: one for each CPU).")

@@ -1,7 +1,7 @@
-"""A registered model as `mlflow.pyfunc.load_model` and ``mlflow models serve`` run it; MLflow keeps a copy of this.
+"""A registered model for `mlflow.pyfunc.load_model` and ``mlflow models serve``; MLflow keeps a copy of this module.
 
-A request is a row a document: its ``text``, or, for a model that reads more than words, its sentences (``tokens`` and
-the other columns, each a list of lists). An answer is a row a document. Nothing is pickled.
+A request has a row for each document: its ``text``, or, for a model that reads more than words, its sentences
+(``tokens`` and the other columns, each a list of lists). An answer has a row for each document. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from concord.schemas.document import TOKENS, Document
 from concord.schemas.errors import InputError
 
 ANSWERED = ("tokens", "labels", "score", "gap", "status")
-"""Fields of an answer, beside its entities."""
+"""Fields of an answer, in addition to its entities."""
 ENTITY_FIELDS = ("type", "start", "end", "text")
 
 
@@ -31,7 +31,7 @@ class ServedModel(PythonModel):
 
     # MLflow would take type hints for a schema of its own.
     def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]  # noqa: ARG002
-        """A row of answers for each row of a data frame. Raises `MlflowException`, which is 400 of a server."""
+        """An answer for each row of a data frame. Raises `MlflowException`, which a server sends as status 400."""
         return pd.DataFrame([self._answer(row) for row in model_input.to_dict(orient="records")])
 
     def _answer(self, row: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,11 @@ from concord.workers.models.saved_consistency import saved_consistency
 
 
 class OpenModel(NamedTuple):
-    """A model ready for use, the folder it was read from, and its version, where it is one of the registry."""
+    """A model ready for use.
+
+    - ``folder``: the folder it was read from.
+    - ``version``: its version in MLflow's registry; None for a model outside of it.
+    """
 
     model: Model
     folder: Path
@@ -49,10 +53,9 @@ def open_model(reference: str, context: RunContext = HERE) -> OpenModel:
 
 
 def cutting(opened: OpenModel, text: TextSettings) -> TextSettings:
-    """Settings of raw text with the tokenizer that cuts it: the one asked for, or else the one that the model states.
+    """Settings of raw text with its tokenizer and the version of that: the one asked for, or else the model's.
 
-    Either way its version is named. Raises `TokenizerError`, and `UsageError` where one is asked for and the model
-    has a function of its own.
+    Raises `TokenizerError`, and `UsageError` if a tokenizer is asked for and the model has a function of its own.
     """
     own = text_tokenizer(opened.model)
     if own is None:
@@ -64,7 +67,7 @@ def cutting(opened: OpenModel, text: TextSettings) -> TextSettings:
 
 
 def open_constraints(opened: OpenModel, files: Sequence[str], *, consistency: bool) -> Separable:
-    """Constraints of a model: its label consistency (unless switched off), and those of files, declared or counted.
+    """Constraints of a model: its label consistency (unless switched off), and those of files (declared or counted).
 
     Raises `ConstraintError`, `AgreementFileError` and `OSError`.
     """
@@ -86,14 +89,14 @@ def check_columns(
 ) -> None:
     """Raises `CorpusError` for the first file without a token column that the model or the constraints read.
 
-    ``source`` is the user's name of the model.
+    ``source``: the user's name of the model.
     """
     for file in dict.fromkeys(shard.file for shard in shards):
         check_there(file_columns(file, text), file.path, model=model, constraints=constraints, source=source)
 
 
 def check_there(there: Sequence[str], place: str, *, model: Model, constraints: ConstraintSet, source: str) -> None:
-    """Raises `CorpusError` where a column that is read is not among the token columns ``there`` of a place."""
+    """Raises `CorpusError` if a column that is read is not among the token columns ``there`` of a place."""
     needs = [
         (
             f"the model {source}",
@@ -114,10 +117,10 @@ def check_there(there: Sequence[str], place: str, *, model: Model, constraints: 
 def read_documents(
     shards: Sequence[Shard], *, text: TextSettings = DEFAULT_TEXT, gold: bool = False
 ) -> tuple[list[Document], int]:
-    """Documents that can be read, and the number of those that cannot; the first of these is shown.
+    """Documents of shards, and the number of rejects, of which the first is printed.
 
-    Raises `CorpusError` where there are only rejects, or, where ``gold`` labels are needed, no file has the column of
-    labels, and the errors of reading.
+    ``gold``: are gold labels needed? Raises `CorpusError` if all documents are rejects, or if gold labels are needed
+    and no file has the column of labels; and the errors of reading.
     """
     if gold:
         _check_gold(shards, text)
@@ -137,7 +140,7 @@ def read_documents(
 
 
 def _check_gold(shards: Sequence[Shard], text: TextSettings) -> None:
-    """Raises `CorpusError` where no file has a column of gold labels, naming the first."""
+    """Raises `CorpusError` if no file has a column of gold labels; it names the first file."""
     schemas = {shard.file: open_rows(shard.file, text=text, scores=shard.scores).schema for shard in shards}
     if schemas and not any(LABELS in schema.names for schema in schemas.values()):
         file, schema = next(iter(schemas.items()))
@@ -148,7 +151,7 @@ def _check_gold(shards: Sequence[Shard], text: TextSettings) -> None:
 
 
 def find_document(corpus: str, doc_id: str, *, scores: ScoreColumn | None = None) -> Document:
-    """Document of that id. Raises `CorpusError` where it is not there, and the errors of reading."""
+    """Document with an id. Raises `CorpusError` if there is none, and the errors of reading."""
     ids: list[str] = []
     for shard in plan(corpus, scores=scores):
         batch, _ = read_batch(shard)
@@ -159,7 +162,7 @@ def find_document(corpus: str, doc_id: str, *, scores: ScoreColumn | None = None
 
 
 def first_documents(shards: Sequence[Shard], documents: int) -> Iterator[Batch]:
-    """Batches of the first ``documents`` of a corpus. Raises the errors of reading."""
+    """Batches of the first ``documents`` documents of a corpus. Raises the errors of reading."""
     left = documents
     for shard in shards:
         batch, _ = read_batch(shard)
@@ -170,7 +173,7 @@ def first_documents(shards: Sequence[Shard], documents: int) -> Iterator[Batch]:
 
 
 def first_document(shards: Sequence[Shard], text: TextSettings, model: Model) -> Document | None:
-    """First document that the model can read, to compile kernels on; None where no shard can be read."""
+    """First document that the model can read, for compiling kernels; None if no shard can be read."""
     for shard in shards:
         try:
             batch, _ = read_batch(shard, text=text, tokenizer=text_tokenizer(model))

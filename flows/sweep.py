@@ -1,4 +1,4 @@
-"""Sweeps: the cells of a file, each trained, labelled and measured once."""
+"""Sweeps: each cell of a file is trained, labelled and measured once."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ def sweep(
     workers: int | None = None,
     tracking: str | None = None,
 ) -> SweepReport:
-    """Does every cell of a sweep file that the folder ``out`` has no result of, on Ray.
+    """Does every cell of a sweep file without a result in the folder ``out``, on Ray.
 
-    Cells of one model train it once. A cell that fails is a row with its reason, and the others go on; with
-    ``retry_failed`` cells that failed before are tried again. ``reuse`` is the folder of another sweep: results and
-    models of equal content are taken from there. The same call again does only what is left.
+    - ``reuse``: folder of another sweep; results and models of equal content are taken from there.
+    - ``retry_failed``: try cells again that failed before?
+
+    Cells of one model train it once. A cell that fails is a row with its reason, and the others go on. The same call
+    again does only the rest.
 
     Raises `SweepFileError` with every mistake in the file before anything runs, and `SweepFailedError`, with the
     report, if a cell has failed.

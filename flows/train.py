@@ -1,4 +1,4 @@
-"""Training: a model, and the label consistency that is tuned on documents it has not seen."""
+"""Training of a model, and of its label consistency on documents that it has not seen."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def train(
 ) -> TrainReport:
     """Trains a model on a labelled corpus and saves it as the folder ``out``.
 
-    ``trainer``: one of `workers.learning.trainers.registry.TRAINERS` (None: `DEFAULT` there)
-    ``options``: options of the trainer, by name
-    ``tune``: chooses options that are not given. Features, prior, cut-off and dropout: by cross-validation over
-        documents, see `workers.learning.trainers.selection`. Memory-based n-grams: by wrapped progressive sampling on
-        Ray, see `workers.learning.search.progressive`; the same call again goes on where that stopped
-    ``consistency``: tunes the scales of label consistency on documents that a second model is trained without
-    ``held_out_share``: fraction of the documents kept apart for that
-    ``validation``: which documents judge either: random ones, or the last ones of the corpus
-    ``register_as``, ``alias``: name and alias in MLflow's registry (no name: not registered)
-    ``tracking``: MLflow tracking URI (None: as the environment says)
-    ``ray``, ``workers``: cluster's address and number of actors for trials, as in `flows.reprocess.reprocess`
-    ``largest_sample``: most tokens that a trial learns from (None: all)
+    - ``trainer``: one of `workers.learning.trainers.registry.TRAINERS` (None: `DEFAULT` there).
+    - ``options``: options of the trainer, by name.
+    - ``tune``: choose options that are not given? Features, prior, cut-off and dropout: by cross-validation over
+      documents, see `workers.learning.trainers.selection`. Memory-based n-grams: by wrapped progressive sampling on
+      Ray, see `workers.learning.search.progressive`; the same call again goes on where that stopped.
+    - ``consistency``: tune the scales of label consistency on documents that a second model is trained without?
+    - ``held_out_share``: fraction of the documents kept apart to tune label consistency.
+    - ``validation``: documents that judge options and consistency: random ones, or the last ones of the corpus.
+    - ``register_as``, ``alias``: name and alias in MLflow's registry (no name: not registered).
+    - ``tracking``: MLflow tracking URI (None: as the environment says).
+    - ``ray``, ``workers``: cluster's address and number of actors for trials, as in `flows.reprocess.reprocess`.
+    - ``largest_sample``: largest training sample of a trial, in tokens (None: the whole corpus).
     """
     place, folder = corpus_place(corpus), folder_place(out)
     check_sources([place])

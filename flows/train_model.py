@@ -1,4 +1,4 @@
-"""Training, the work of `flows.train`: a model, and the label consistency tuned on documents it has not seen."""
+"""The work of `flows.train`: training of a model, and of its label consistency on documents that it has not seen."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import tokenizer_of
 from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.learning.search.folds import held_out
-from concord.workers.learning.search.progressive import LEAST, Sampling
+from concord.workers.learning.search.progressive import LEAST_SAMPLE, Sampling
 from concord.workers.learning.search.trials import Trial, best_of
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.trainers.selection import chosen_of, select
@@ -53,17 +53,17 @@ from concord.workers.storage.scratch import scratch_folder
 
 
 class TrainRequest(Settings):
-    """One training, as the command line and Prefect give it.
+    """Request to train a model, from the command line or Prefect.
 
-    ``corpus``, ``out``: places
-    ``trainer``, ``settings``: the trainer by its name, and its options
-    ``tune``: whether options that are not given are chosen by trials
-    ``consistency``: whether label consistency is learned
-    ``held_out_share``: fraction of the documents that tune it
-    ``validation``: which documents judge what is chosen
-    ``register_as``, ``alias``: name and alias in MLflow's registry; no name: not registered
-    ``largest_sample``: most tokens that a trial on Ray learns from (None: all)
-    ``context``: Ray for trials, and MLflow
+    - ``corpus``, ``out``: places of the corpus and of the model.
+    - ``trainer``, ``settings``: name of the trainer, and its options.
+    - ``tune``: choose options that are not given by trials?
+    - ``consistency``: learn label consistency?
+    - ``held_out_share``: fraction of the documents that tune label consistency.
+    - ``validation``: documents that judge what is chosen.
+    - ``register_as``, ``alias``: name and alias in MLflow's registry; no name: not registered.
+    - ``largest_sample``: largest training sample of a trial on Ray, in tokens (None: the whole corpus).
+    - ``context``: Ray for trials, and MLflow.
     """
 
     corpus: str
@@ -76,15 +76,16 @@ class TrainRequest(Settings):
     validation: Validation = Validation.RANDOM
     register_as: str | None = None
     alias: str = ALIAS
-    largest_sample: int | None = Field(None, ge=LEAST)
+    largest_sample: int | None = Field(None, ge=LEAST_SAMPLE)
     context: RunContext = HERE
 
 
 class _Choice(NamedTuple):
-    """Settings to train with, and the trials they were chosen by, if any.
+    """Chosen settings.
 
-    ``trials``: one for each setting, by cross-validation
-    ``samples``: one row a sample, by progressive sampling
+    - ``settings``: settings to train with.
+    - ``trials``: trials of cross-validation, one for each setting.
+    - ``samples``: rows of progressive sampling, one for each sample.
     """
 
     settings: TrainerSettings
@@ -93,7 +94,7 @@ class _Choice(NamedTuple):
 
 
 def check_search(request: TrainRequest) -> None:
-    """Raises `TrainingError` where Ray or a sample is asked for and no trial runs on Ray."""
+    """Raises `TrainingError` if Ray or a sample is asked for, but no trial runs on Ray."""
     asked = (request.context.ray, request.context.workers, request.largest_sample)
     if asked != (None, None, None) and not (request.tune and _sampling(request) is not None):
         able = " or ".join(name for name, trainer in TRAINERS.items() if trainer.sampling is not None)
@@ -101,12 +102,12 @@ def check_search(request: TrainRequest) -> None:
 
 
 def _sampling(request: TrainRequest) -> Sampling | None:
-    """Trials of missing options on a cluster; None where these are chosen by cross-validation."""
+    """Trials of missing options on a cluster; None if these are chosen by cross-validation."""
     return trainer_named(request.trainer).sampling
 
 
 def train_model(request: TrainRequest) -> TrainReport:
-    """Reads, tunes, trains, saves, tracks and registers. Raises `RunFolderError` where another one has the folder."""
+    """Reads, tunes, trains, saves, tracks, registers. Raises `RunFolderError` if another training uses the folder."""
     out = Path(request.out)
     check_model_place(out)
     target = Path(os.path.realpath(out))
@@ -152,7 +153,10 @@ def _train(request: TrainRequest, out: Path) -> TrainReport:
 
 
 def _choose(request: TrainRequest, documents: Sequence[Document], corpus: str, tracking: Tracking, run: Run) -> _Choice:
-    """Settings with what was not given chosen, if that is asked for; ``corpus`` is the digest of the documents."""
+    """Settings to train with; options that were not given are chosen if that is asked for.
+
+    ``corpus``: digest of the documents.
+    """
     settings = request.settings
     if not request.tune:
         return _Choice(settings)
@@ -169,7 +173,7 @@ def _choose(request: TrainRequest, documents: Sequence[Document], corpus: str, t
 
 
 def _select(request: TrainRequest, documents: Sequence[Document]) -> list[Trial[TrainerSettings]]:
-    """Trials of the settings that were not given, by cross-validation."""
+    """Trials of options that were not given, by cross-validation."""
     with meter("cross-validation", None) as bar:
 
         def show(trial: Trial[TrainerSettings]) -> None:
@@ -181,7 +185,7 @@ def _select(request: TrainRequest, documents: Sequence[Document]) -> list[Trial[
 
 
 def _tune(request: TrainRequest, documents: Sequence[Document]) -> Tuned:
-    """Label consistency: costs from all documents, scales from those that the model for tuning has not seen."""
+    """Label consistency: costs from all documents, scales from documents that the model for tuning has not seen."""
     held = held_out(documents, request.held_out_share, request.validation)
     inside = [d for d, out in zip(documents, held, strict=True) if not out]
     outside = [d for d, out in zip(documents, held, strict=True) if out]
@@ -201,7 +205,7 @@ def _tune(request: TrainRequest, documents: Sequence[Document]) -> Tuned:
 def _fit(
     documents: Sequence[Document], request: TrainRequest, out: Path, title: str, losses: dict[int, float] | None = None
 ) -> Model:
-    """Trains; the loss (nats) of each iteration, where there is one, is added to ``losses``."""
+    """Trains a model, and adds the loss (nats) of each iteration, if the trainer has one, to ``losses``."""
     with meter(title, None) as bar:
         done = 0
 
@@ -218,7 +222,7 @@ def _fit(
 
 
 def corpora_of(request: TrainRequest) -> dict[str, str]:
-    """Places of the corpora that a training reads, by their purpose."""
+    """Places of the corpora that a training reads, by purpose."""
     settings = request.settings
     given = {name: getattr(settings, name) for name in settings.corpora}
     return {"training": request.corpus} | {n: corpus_place(place) for n, place in given.items() if place is not None}

@@ -1,4 +1,4 @@
-"""Label consistency tuned on documents, in front of a person."""
+"""Tuning of label consistency on documents, with progress shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from concord.workers.models.model import Model
 
 
 class Tuned(NamedTuple):
-    """The label consistency, and the entity F1 on the documents it was tuned on without it and with it."""
+    """Tuned label consistency.
+
+    - ``consistency``: the label consistency.
+    - ``f1_without``, ``f1_with``: entity F1 on the documents that tuned it, without it and with it.
+    """
 
     consistency: LabelConsistency
     f1_without: float
@@ -23,7 +27,7 @@ class Tuned(NamedTuple):
 
     @property
     def figures(self) -> dict[str, float]:
-        """MLflow's and the manifest's figures of it."""
+        """Figures for MLflow and the manifest."""
         return {
             "consistency/fold_case": float(self.consistency.counts.fold_case),
             "consistency/exact_scale": self.consistency.scales.exact,
@@ -35,7 +39,7 @@ class Tuned(NamedTuple):
 
     @property
     def report(self) -> ConsistencyReport:
-        """What a report says of it."""
+        """Figures for a report."""
         return ConsistencyReport(
             exact_scale=self.consistency.scales.exact,
             subsequence_scale=self.consistency.scales.subsequence,
@@ -46,12 +50,12 @@ class Tuned(NamedTuple):
 
 
 def pair_counts(documents: Sequence[Document], labels: LabelSet) -> list[PairCounts]:
-    """Counts of words as written and of words folded, to choose from. Raises as `PairCounts.of` does."""
+    """Counts of words as written and of words folded, to choose from. Raises the errors of `PairCounts.of`."""
     return [PairCounts.of(documents, labels, fold_case=fold) for fold in (False, True)]
 
 
 def tune_consistency(documents: Sequence[Document], model: Model, counted: Sequence[PairCounts]) -> Tuned:
-    """The best scales on documents that the model has not seen, and what they gain; see `tune_scales`."""
+    """Label consistency with the best scales on documents that the model has not seen; see `tune_scales`."""
     with meter("tuning label consistency", None) as bar:
 
         def show(trial: ScaleTrial) -> None:

@@ -1,4 +1,4 @@
-"""Flows as functions: Prefect watches a call where an API of its is configured, and is not imported where none is."""
+"""Flows as functions. Prefect watches a call if an API of it is configured; otherwise it is not imported."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _FILES = (".env", "prefect.toml", "pyproject.toml")
-"""Where Prefect looks in the current folder."""
+"""Files in the current folder that can configure Prefect."""
 
 _MARKS = ("prefect_api_url", "[api]", "[tool.prefect.api]", "api.url")
-"""One of these is in a file that configures an API."""
+"""Texts of which a file that configures an API has one."""
 
 
 class FlowError(UsageError):
@@ -34,7 +34,12 @@ class FlowError(UsageError):
 
 
 class Watched(NamedTuple):
-    """What Prefect is told of a flow: its name, a template over parameters for the names of runs, and the function."""
+    """A flow for Prefect.
+
+    - ``name``: its name.
+    - ``run_name``: template over its parameters, for the names of its runs.
+    - ``run``: the function.
+    """
 
     name: str
     run_name: str
@@ -42,14 +47,15 @@ class Watched(NamedTuple):
 
 
 WATCHED: dict[Any, Watched] = {}
-"""By the function that people call."""
+"""Flows, by the function that users call."""
 
 
 def watched(name: str, *, run_name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Makes a function a flow of that name; ``run_name`` is a template over its parameters.
 
-    Parameters are validated, so that a mapping will do for settings, and errors hold no secrets. Raises `FlowError`
-    for what a parameter does not take, and what `flows.prefect.private_flow.PrivateFlow` does where that is called.
+    Parameters are validated, so that a mapping is allowed in place of settings, and errors hold no secrets. A call
+    raises `FlowError` for a value that a parameter does not take, and the errors of
+    `flows.prefect.private_flow.PrivateFlow`.
     """
 
     def decorate(run: Callable[P, R]) -> Callable[P, R]:
@@ -76,14 +82,14 @@ def watched(name: str, *, run_name: str) -> Callable[[Callable[P, R]], Callable[
 
 
 def flow_of(called: Callable[P, R]) -> Flow[P, R]:
-    """Prefect's own object for a function that `watched` has made a flow, such as a deployment needs."""
+    """Prefect's object for a function that `watched` made a flow; a deployment needs it."""
     from concord.flows.prefect.private_flow import private_flow
 
     return private_flow(*WATCHED[called])
 
 
 def is_watched() -> bool:
-    """Is there somebody to look: an API that Prefect is configured with, or a flow that calls this one?"""
+    """Is Prefect to watch: is an API configured, or is this called by a flow?"""
     if "prefect" not in sys.modules and not os.environ.get("PREFECT_API_URL") and not any(map(_mentions_api, _files())):
         return False
     from concord.flows.prefect.api import api_url, in_a_flow
@@ -98,7 +104,7 @@ def _files() -> Iterator[Path]:
 
 
 def _mentions_api(path: Path) -> bool:
-    """Might that file configure an API? Prefect itself is asked then, which takes seconds to import."""
+    """Might a file configure an API? If so Prefect itself is asked, which takes seconds to import."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace").lower()
     except OSError:

@@ -1,4 +1,4 @@
-"""Names of array types: what the entries are; each docstring that uses one says the shape."""
+"""Names of array types, by their entries; the docstring of each array gives its shape."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
-"""Numbers of things that stand in a list: words, features, classes."""
+"""Indices into a list, such as words, features or classes."""
 Mask = NDArray[np.bool_]

@@ -9,11 +9,11 @@ from concord.schemas.settings import Validation
 class Breaches(Figures):
     """Violations of one constraint under one labelling of the corpus.
 
-    ``bearing``: rows whose antecedent the labelling has, and all span agreements; the other rows are vacuous
-    ``documents``: documents that break the constraint
-    ``places``: broken rows or span agreements
-    ``degree``: their total degree
-    ``penalty``: nats; inf where the constraint is hard and broken
+    - ``bearing``: rows whose antecedent the labelling has, and all span agreements; the other rows are vacuous.
+    - ``documents``: documents that break the constraint.
+    - ``places``: broken rows or span agreements.
+    - ``degree``: their total degree.
+    - ``penalty``: nats; inf where the constraint is hard and broken.
     """
 
     bearing: int = 0
@@ -24,10 +24,14 @@ class Breaches(Figures):
 
 
 class ConstraintCheck(Figures):
-    """One constraint on a corpus: it applies in ``documents``, at ``places`` rows or span agreements.
+    """One constraint on a corpus.
 
-    ``gold`` and ``model`` are its breaches there, None where there is no gold or no model was given.
-    ``weight`` is in nats, inf: hard.
+    - ``weight``: nats; inf: hard.
+    - ``documents``: number of documents in which it applies.
+    - ``places``: number of rows and span agreements in these.
+    - ``gold``: breaches in the gold labels; None without gold.
+    - ``model``: breaches in the model's answers; None without a model.
+    - ``warnings``: sentences about a constraint that is probably not meant like this.
     """
 
     name: str
@@ -42,9 +46,9 @@ class ConstraintCheck(Figures):
 class Conflict(Figures):
     """A minimal set of constraints that cannot all hold; without any one of them the others can.
 
-    ``hard``: whether all are hard, so that the documents have no labelling at all
-    ``documents``: number of searched documents with this conflict
-    ``doc_id``: the first of them
+    - ``hard``: whether all are hard, so that the documents have no labelling at all.
+    - ``documents``: number of searched documents with this conflict.
+    - ``doc_id``: the first of them.
     """
 
     constraints: tuple[str, ...]
@@ -56,8 +60,8 @@ class Conflict(Figures):
 class CheckReport(Figures):
     """Report of a constraint file on a corpus.
 
-    ``searched``: documents that were searched for conflicts
-    ``undecided``: documents among these that reached the limit of work or of conflicts, and show nothing
+    - ``searched``: documents that were searched for conflicts.
+    - ``undecided``: documents among these that reached the limit of work or of conflicts, and show nothing.
     """
 
     documents: int
@@ -72,12 +76,12 @@ class CheckReport(Figures):
 class CountedWeight(Figures):
     """A constraint's weight from gold; weights are in nats per unit of degree.
 
-    ``before``: declared weight, inf: hard; a hard one is not changed
-    ``weight``, ``low``, ``high``: new weight and its 95 % interval; those of the counts times ``factor``
-    ``rows``: rows (of an agreement: pairs of spans) whose antecedent gold has
-    ``vacuous``: rows without their antecedent, which are no evidence
-    ``broken``, ``degree``: rows that gold breaks, and their total degree
-    ``factor``: taken as known, so the interval does not include its uncertainty
+    - ``before``: declared weight, inf: hard; a hard one is not changed.
+    - ``weight``, ``low``, ``high``: new weight and its 95 % interval; those of the counts times ``factor``.
+    - ``rows``: rows (of an agreement: pairs of spans) whose antecedent gold has.
+    - ``vacuous``: rows without their antecedent, which are no evidence.
+    - ``broken``, ``degree``: rows that gold breaks, and their total degree.
+    - ``factor``: taken as known, so the interval does not include its uncertainty.
 
     A learned weight may lie outside the interval.
     """
@@ -95,7 +99,11 @@ class CountedWeight(Figures):
 
 
 class KnownWeight(Figures):
-    """A constraint's weight in nats (inf: hard), and the 95 % interval of what was counted, where that is known."""
+    """A constraint's weight.
+
+    - ``weight``: nats; inf: hard.
+    - ``low``, ``high``: 95 % interval of the counted weight; None where nothing was counted.
+    """
 
     name: str
     weight: float
@@ -106,11 +114,11 @@ class KnownWeight(Figures):
 class TuningReport(Figures):
     """Factors of weights, tuned on documents held out from counts and model.
 
-    ``documents``, ``trials``: numbers of held-out documents and of trials
-    ``measure``, ``figure``: what was maximised, a fraction
-    ``factors``: chosen factor by template
-    ``before``, ``after``: the figure under the counted weights, and under these times the factors
-    ``low``, ``high``: 95 % interval of the gain; too favourable, as the factors were chosen by this gain
+    - ``documents``, ``trials``: numbers of held-out documents and of trials.
+    - ``measure``, ``figure``: what was maximised, a fraction.
+    - ``factors``: chosen factor by template.
+    - ``before``, ``after``: the figure under the counted weights, and under these times the factors.
+    - ``low``, ``high``: 95 % interval of the gain; too favourable, as the factors were chosen by this gain.
     """
 
     base: str
@@ -126,13 +134,18 @@ class TuningReport(Figures):
 
 
 class LearningReport(Figures):
-    """Weights learned from the errors of models on documents they have not seen; ``dropped`` constraints got none.
+    """Weights learned from the errors of models on documents that these have not seen.
 
-    ``rate`` (nats a unit of degree), ``passes`` and ``scale``, which multiplies weights in the end, were chosen by the
-    ``figure`` of a ``measure`` (a fraction) on either half of the documents under weights of the other: ``before``
-    without them and ``after`` with them; the gain lies between ``low`` and ``high`` with 95 %, but they were chosen by
-    it. By later documents, as ``validation`` says, it is the later half under weights of the earlier. ``stopped``: the
-    figure no longer rose when learning ended, rather than that no more passes were allowed.
+    Rate, passes and scale are chosen by a figure on either half of the documents, under weights learned from the other
+    half. With later documents (``validation``) it is the later half alone, under weights of the earlier one.
+
+    - ``rate``: nats per unit of degree.
+    - ``scale``: factor of all weights at the end.
+    - ``stopped``: did learning end because the figure no longer rose, rather than at the limit of passes?
+    - ``measure``, ``figure``: the figure that chooses, a fraction.
+    - ``dropped``: number of constraints without a weight.
+    - ``before``, ``after``: the figure without the weights and with them.
+    - ``low``, ``high``: 95 % interval of the gain; too favourable, as the weights were chosen by this gain.
     """
 
     validation: Validation
@@ -150,10 +163,15 @@ class LearningReport(Figures):
 
 
 class WeighReport(Figures):
-    """The weights of a constraint file by ``penalty``, from ``documents`` with gold labels; ``out`` has them, and so
-    many entries are ``written``: local features, too, and none that got no weight where weights are learned.
+    """Weights of a constraint file, from documents with gold labels.
 
-    Documents ``without_gold`` labels, and ``rejected`` rows, which cannot be read, had no part in them.
+    - ``documents``: number of documents that the weights come from.
+    - ``without_gold``: number of documents left out for want of gold labels.
+    - ``rejected``: number of rows that cannot be read.
+    - ``penalty``: name of the formula.
+    - ``written``: number of entries in the new file, local features included. Learned weights leave out constraints
+      that got none.
+    - ``out``: the new file; None if nothing was written.
     """
 
     documents: int
@@ -169,7 +187,11 @@ class WeighReport(Figures):
 
 
 class LabelChange(Figures):
-    """A token whose label a constraint changes: its label without the constraint, and with all constraints."""
+    """A token whose label a constraint changes.
+
+    - ``without``: label without the constraint.
+    - ``label``: label under all constraints.
+    """
 
     position: int
     token: str
@@ -180,10 +202,10 @@ class LabelChange(Figures):
 class ConstraintEffect(Figures):
     """Effect of one entry of a constraint file in one document.
 
-    ``degree_before``: degree under the labelling of the local scores alone
-    ``degree``, ``penalty``: degree and penalty (nats) of the answer
-    ``cost``: local score, in nats, that the answer gives up compared with the answer without the entry
-    ``changes``: tokens that differ from the answer without the entry
+    - ``degree_before``: degree under the labelling of the local scores alone.
+    - ``degree``, ``penalty``: degree and penalty (nats) of the answer.
+    - ``cost``: local score, in nats, that the answer gives up compared with the answer without the entry.
+    - ``changes``: tokens that differ from the answer without the entry.
 
     Degrees and penalty are None for a local feature, which has none.
     """
@@ -214,11 +236,11 @@ class Explanation(Figures):
 class MinedRule(Figures):
     """A mined rule that was kept.
 
-    ``n``: documents where it binds (of a clause: held-out ones)
-    ``broken``: documents among these that break it
-    ``chance``: fraction of these that would hold by chance
-    ``p``: probability that so many hold by chance
-    ``weight``, ``low``, ``high``: weight in nats per unit of degree, and its 95 % interval
+    - ``n``: documents where it binds (of a clause: held-out ones).
+    - ``broken``: documents among these that break it.
+    - ``chance``: fraction of these that would hold by chance.
+    - ``p``: probability that so many hold by chance.
+    - ``weight``, ``low``, ``high``: weight in nats per unit of degree, and its 95 % interval.
     """
 
     name: str
@@ -233,7 +255,11 @@ class MinedRule(Figures):
 
 
 class UnsaidClause(Figures):
-    """A clause or rule that was kept but that no constraint can express, with the ``reason``."""
+    """A clause or rule that was kept, though no constraint can express it.
+
+    - ``reason``: why none can; it continues a sentence.
+    - ``n``, ``broken``, ``chance``, ``p``: as in `MinedRule`.
+    """
 
     name: str
     reason: str
@@ -251,10 +277,12 @@ class UnsaidClause(Figures):
 
 
 class HelpfulRule(Figures):
-    """A rule that helps a model: its ``weight`` (nats a unit of degree) beyond what the model knows.
+    """A rule that helps a model.
 
-    It changes ``documents`` that neither counting nor model saw, and the judgement's figure by ``gain`` (a fraction)
-    beside the other rules that help, which lies between ``low`` and ``high`` with 95 %.
+    - ``weight``: nats per unit of degree, beyond what the model knows.
+    - ``documents``: number of documents it changes, of those that neither the counting nor the model saw.
+    - ``gain``: what the judgement's figure (a fraction) gains by it, beside the other rules that help.
+    - ``low``, ``high``: 95 % interval of the gain.
     """
 
     name: str
@@ -266,13 +294,18 @@ class HelpfulRule(Figures):
 
 
 class JudgementReport(Figures):
-    """Which mined rules help models of a ``trainer`` on documents that neither these nor the counting saw.
+    """The mined rules that help models on documents that neither the models nor the counting saw.
 
-    Weights are of a ``source``, after ``passes`` where they are learned, times ``scale``. ``before`` and ``after`` are
-    the ``figure`` of a ``measure`` (a fraction) of ``folds``, which ``validation`` says how to cut, or of the later
-    half of them, without rules and under the best set; the gain lies between ``low`` and ``high`` with 95 %, but the
-    set was chosen by it. ``p``: how likely luck gives the best of all ``tried`` sets as much; above ``level`` no rule
-    helps, and ``rules`` are none.
+    - ``trainer``, ``features``: how the models are trained.
+    - ``folds``, ``validation``: number of parts of the corpus, and how they are cut.
+    - ``measure``, ``figure``: the figure that judges, a fraction.
+    - ``source``: where the weights come from; ``passes``: passes of learning them; ``scale``: their factor.
+    - ``tried``: number of sets of rules that were compared.
+    - ``before``, ``after``: the figure without rules and under the best set. With later documents: of the later half.
+    - ``low``, ``high``: 95 % interval of the gain; too favourable, as the set was chosen by this gain.
+    - ``p``: probability that the best of as many sets gains as much by luck.
+    - ``level``: largest ``p`` at which rules count as helpful.
+    - ``rules``: the rules of the best set; none if ``p`` is above the level.
     """
 
     trainer: str
@@ -312,12 +345,16 @@ class JudgementReport(Figures):
 
 
 class MineReport(Figures):
-    """What `concord constraints mine` found in ``with_gold`` of so many documents, and wrote to ``out``.
+    """Report of `concord constraints mine`.
 
-    ``candidates`` rules bind anywhere, ``significant`` hold more often than chance lets them, and ``rules`` are those
-    of them that are kept; the ``judgement`` says which of these help a model, where one was asked for. ``written`` of
-    them are in the file. ``unsaid`` rules, which are kept, too, are not among the rules, and ``remarks`` say what was
-    looked at, how far, and what is proven.
+    - ``documents``, ``with_gold``: number of documents, and of those with gold labels, which the rules come from.
+    - ``candidates``: number of rules that bind in some document.
+    - ``significant``: number of these that hold more often than chance explains.
+    - ``rules``: the significant rules that are kept.
+    - ``judgement``: the rules among these that help a model; None if that was not asked for.
+    - ``written``: number of rules in the file ``out``.
+    - ``unsaid``: other kept rules, which no constraint can express.
+    - ``remarks``: sentences about how far the search went, and what it proves.
     """
 
     documents: int

@@ -1,4 +1,4 @@
-"""Settings and figures of constraint-driven learning; apart, since kernels are named by the settings they import."""
+"""Settings and figures of constraint-driven learning."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ class MixtureSettings(Settings):
     """Settings of a cycle of learning from a pool of unlabelled documents."""
 
     trainer: Literal["hmm", "perceptron"] = Field("hmm", description="Model that is learned.")
-    labels: tuple[str, ...] = Field((), description="Labels that labelled documents may lack.")
+    labels: tuple[str, ...] = Field((), description="Further labels, which the labelled documents may lack.")
     gamma: float = Field(0.9, ge=0, le=1, description="Share of the model of labelled documents in every mixture.")
     mixing: Literal["probabilities", "logarithms"] = Field(
         "probabilities",
-        description="With trainer=hmm, what is mixed: probabilities, or logarithms, as Chang et al. print it.",
+        description="With trainer=hmm: mix probabilities, or their logarithms, as Chang et al. print it.",
     )
     penalties: Literal["learned", "first", "hard"] = Field(
-        "learned", description="Weights of constraints: mixed like the model, as labelled documents say, or all hard."
+        "learned",
+        description="Weights of constraints: mixed like the model, those of the labelled documents alone, or all hard.",
     )
     held: float = Field(
-        0.0, ge=0, description="Number of rows of each constraint that are taken to have held before any is counted."
+        0.0, ge=0, description="Smoothing: number of rows of each constraint that are counted as kept in advance."
     )
     em: Literal["hard", "soft"] = Field(
-        "hard", description="With trainer=hmm: the best labellings count alike, or each by its probability among them."
+        "hard", description="With trainer=hmm: count the best labellings alike, or each by its probability among them."
     )
     features: str = Field("fields", description="With trainer=perceptron: feature sets, joined by +.")
     passes: int = Field(10, ge=1, description="With trainer=perceptron: number of passes over all sentences.")
@@ -46,19 +47,19 @@ OPTIONS_OF = {"hmm": ("mixing", "em"), "perceptron": ("features", "passes")}
 
 
 class CodlSettings(MixtureSettings):
-    """How a model learns on from a pool that it labels under constraints, and how its share gamma is chosen."""
+    """Settings of learning from a pool that the model labels under constraints, and of choosing its share gamma."""
 
-    cycles: int = Field(10, ge=1, le=1000, description="Largest number of times that the pool is labelled.")
+    cycles: int = Field(10, ge=1, le=1000, description="Largest number of cycles, each of which labels the pool.")
     change: float = Field(
-        1e-3, ge=0, le=1, description="Fraction of the pool's labels; learning ends where fewer change."
+        1e-3, ge=0, le=1, description="Fraction of the pool's labels; learning ends when fewer change."
     )
     shares: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(
-        (0.5, 0.7, 0.9, 0.95, 1.0), min_length=1, description="With --tune: shares gamma that are tried."
+        (0.5, 0.7, 0.9, 0.95, 1.0), min_length=1, description="With --tune: values of gamma to try."
     )
     folds: int = Field(
         5,
         ge=2,
-        description="With --tune: number of parts of the labelled documents, or one a document where these are fewer.",
+        description="With --tune: number of folds of the labelled documents, at most one for each document.",
     )
     sample: int = Field(200, ge=1, description="With --tune: largest number of the pool's documents to learn from.")
 
@@ -71,9 +72,9 @@ class CodlSettings(MixtureSettings):
 class GammaTrial(Figures):
     """Cross-validation of a share gamma over labelled documents; all figures are fractions.
 
-    ``accuracy``: fraction of tokens with the right label
-    ``gain``: accuracy minus that of the largest share that was tried
-    ``low``, ``high``: 95 % interval of the gain, by a paired bootstrap over documents
+    - ``accuracy``: fraction of tokens with the right label.
+    - ``gain``: accuracy minus that of the largest share that was tried.
+    - ``low``, ``high``: 95 % interval of the gain, by a paired bootstrap over documents.
     """
 
     gamma: float
@@ -84,13 +85,13 @@ class GammaTrial(Figures):
 
 
 class Cycle(Figures):
-    """One cycle: the pool labelled, and the model learned from it. The first, 0, is of labelled documents alone.
+    """One cycle: the pool is labelled, and a model is learned from it. Cycle 0 learns from labelled documents alone.
 
-    ``changed``: fraction of the pool's tokens whose label differs from the cycle before (1 in the first)
-    ``penalty``: total penalty of the pool's labels, in nats
-    ``certified``: fraction of the pool's documents with a proof
-    ``accuracy``: fraction of tokens of the held-out corpus that the model labels right under its constraints; null
-        without such a corpus
+    - ``changed``: fraction of the pool's tokens whose label differs from the cycle before (1 in the first).
+    - ``penalty``: total penalty of the pool's labels, in nats.
+    - ``certified``: fraction of the pool's documents with a proof.
+    - ``accuracy``: fraction of tokens of the held-out corpus that the model labels right under its constraints; null
+      without such a corpus.
 
     The first three are null in cycle 0.
     """
@@ -103,9 +104,15 @@ class Cycle(Figures):
 
 
 class CodlReport(Figures):
-    """What ``concord codl --json`` prints; ``seconds`` by the clock.
+    """Report of ``concord codl --json``.
 
-    The last cycle has the model that was learned, with ``gamma``, which was ``tuned`` where there are trials.
+    - ``documents``: number of labelled documents.
+    - ``pool``, ``pool_tokens``: number of documents and of tokens in the pool.
+    - ``cycles``: the cycles; the model of the last one is the result.
+    - ``settled``: did so few labels change at the end that another cycle would not help?
+    - ``gamma``: share of the model of labelled documents.
+    - ``tuned``: trials that gamma was chosen from; empty if it was given.
+    - ``seconds``: wall-clock time.
     """
 
     documents: int

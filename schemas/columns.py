@@ -25,7 +25,7 @@ VERSION_KEY = b"concord.version"
 COLUMNS_KEY = b"concord.columns"
 """Token columns of a corpus beyond `tokens`, `pos` and `chunk`, separated by commas."""
 TOKENIZER_KEY = b"concord.tokenizer"
-"""What cut the texts of a corpus, NAME==VERSION, where its reader did."""
+"""Tokenizer of a corpus whose reader cut its texts, as NAME==VERSION."""
 
 DOC_ID, SENTENCE_STARTS, LABELS, TEXT = "doc_id", "sentence_starts", "labels", "text"
 TOKEN_START, TOKEN_END = "token_start", "token_end"
@@ -35,10 +35,11 @@ SOURCE_SPANS = (SPAN_TYPE, SPAN_START, SPAN_END)
 """Columns of the source's gold spans of characters: one value for each span."""
 
 PROBABILITY, MARGIN, MARGIN_STATUS = "entity_probability", "entity_margin", "margin_status"
-"""Columns of predictions where confidence was asked for: one value for each entity."""
+"""Columns of confidence in predictions, if it was asked for: one value for each entity."""
 
 N_BEST, N_BEST_BOUND = "n_best", "n_best_bound"
-"""Columns of predictions where several answers were asked for: the list, and an upper bound in nats for all others."""
+"""Columns of the best labellings in predictions, if they were asked for: the list, and an upper bound in nats for all
+other labellings."""
 
 VITERBI_LABELS, VITERBI_LOCAL, VITERBI_PENALTY = "viterbi_labels", "viterbi_local", "viterbi_penalty"
 """Extra columns of predictions: the chain's own answer, so that every change can be explained; its local score, and its
@@ -61,7 +62,7 @@ ENTITY = pa.struct(
 )
 """A span: tokens and, for raw text, characters (code points), end exclusive."""
 RANKED = pa.struct([("score", pa.float64()), ("gap", pa.float64()), ("proven", pa.bool_()), (LABELS, STRINGS)])
-"""One of the best labellings of a document: nats, nats below the first, whether its rank is proven, and labels."""
+"""One of the best labellings of a document: score in nats, nats below the first, is its rank proven?, and labels."""
 VIOLATION = pa.struct([("name", pa.string()), ("degree", pa.float64()), ("penalty", pa.float64())])
 CHARGE = pa.struct([*VIOLATION, ("grounded", pa.bool_())])
 """What a constraint charges the Viterbi labels, and whether it has rows or pairs in the document."""
@@ -76,7 +77,12 @@ class SchemaError(InputError):
 
 
 class Reject(NamedTuple):
-    """A document that was not processed, and why. ``row`` is a Parquet row from 0, or a line from 1."""
+    """A document that was not processed.
+
+    - ``source``: file.
+    - ``row``: row of a Parquet file from 0, or line of a text from 1; None where it is not known.
+    - ``reason``: why not.
+    """
 
     source: str
     row: int | None
@@ -85,7 +91,7 @@ class Reject(NamedTuple):
 
     @property
     def told(self) -> str:
-        """Where it stands, and why it is one, for messages."""
+        """Place and reason, for messages."""
         return f"{self.source}, {'a row' if self.row is None else f'row {self.row}'}: {self.reason}"
 
 
@@ -103,7 +109,11 @@ class Misfit(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of one kind of file; ``remedy`` tells the user what makes such a file."""
+    """Columns of one kind of file.
+
+    - ``required``, ``optional``: columns that must be there, and that may be there.
+    - ``remedy``: what the user can do to get such a file.
+    """
 
     name: str
     version: int
@@ -229,7 +239,7 @@ def absent(schema: pa.Schema, name: str) -> str:
 
 
 def check_scores(schema: pa.Schema, scores: ScoreColumn, *, source: str) -> None:
-    """Raises `SchemaError` where a file has no such column of scores: lists of lists, of any floats and width."""
+    """Raises `SchemaError` if a file has no such column of scores: lists of lists of floats."""
     place = schema.get_field_index(scores.name)
     if place < 0:
         raise SchemaError(
@@ -256,13 +266,13 @@ def stamp(table: pa.Table, layout: Layout, *, source: str = "table to be written
 
 
 def token_columns(schema: pa.Schema) -> list[str]:
-    """Names of a corpus's token columns, `tokens` first, gold labels apart."""
+    """Names of a corpus's token columns, `tokens` first, without the gold labels."""
     names = ["pos", "chunk", *_extra_columns(schema)]
     return [TOKENS, *(n for n in dict.fromkeys(names) if schema.get_field_index(n) >= 0)]
 
 
 def corpus_columns(schema: pa.Schema) -> list[str]:
-    """The columns of a corpus file that make a batch, in the layout's order."""
+    """Names of the columns of a corpus file that a batch is made of, in the layout's order."""
     names = [DOC_ID, SENTENCE_STARTS, *token_columns(schema), LABELS]
     if all(schema.get_field_index(n) >= 0 for n in OFFSETS):
         names += OFFSETS
@@ -295,7 +305,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def table_from_batch(batch: Batch) -> pa.Table:
-    """A stamped corpus table (D rows) of a batch; the inverse of `batch_from_table`, but for scores."""
+    """A stamped corpus table (D rows) of a batch: the inverse of `batch_from_table`, without scores."""
     data: dict[str, pa.Array] = {
         DOC_ID: pa.array(batch.doc_ids, pa.string()),
         TOKENS: nest(batch.columns[TOKENS], batch.doc_starts),
@@ -318,7 +328,7 @@ def table_from_batch(batch: Batch) -> pa.Table:
 
 
 def sentence_lists(batch: Batch) -> pa.Array:
-    """(D,) the list of each document's sentence starts, counted from its first token."""
+    """(D,) lists of the sentence starts of each document, counted from its first token."""
     sentences = np.searchsorted(batch.sentence_starts, batch.doc_starts)
     return nest(batch.sentence_starts - np.repeat(batch.doc_starts[:-1], np.diff(sentences)), sentences)
 
@@ -423,10 +433,12 @@ def batch_from_table(
 ) -> tuple[Batch, list[Reject]]:
     """The good rows of a corpus table as a batch, and a reject for every other row, in row order.
 
-    ``first_row`` is the table's first row in ``source``; ``known_faults`` are reasons by row of the table
-    for rows that look good by themselves; ``scores`` is a column that is read beside the layout's. Raises
-    `SchemaError` where a column is missing or of another type. Gold labels are all there or all null; a row
-    without labels among labelled rows is rejected.
+    - ``source``, ``first_row``: file, and the row in it at which the table begins.
+    - ``known_faults``: reason by row of the table, for faults that the row itself does not show.
+    - ``scores``: a column that is read beside those of the layout.
+
+    Gold labels are all there or all null: a row without labels among labelled rows is rejected. Raises `SchemaError`
+    if a column is missing or of another type.
     """
     check(table.schema, CORPUS, source=source)
     if scores is not None:
@@ -448,19 +460,19 @@ def batch_from_table(
 
 
 def raw_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A string column as bytes, so that what is not UTF-8 can be looked at."""
+    """A string column as bytes, so that strings that are not UTF-8 can be looked at."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     return column.cast(pa.large_string()).cast(pa.large_binary())
 
 
 def decode(column: pa.ChunkedArray) -> list[str | None]:
-    """Strings of a column; null and what is not UTF-8 come back as None."""
+    """Strings of a column, with None for null and for strings that are not UTF-8."""
     return [_utf8(raw) for raw in raw_strings(column).to_pylist()]
 
 
 def string_faults(column: pa.ChunkedArray, name: str) -> dict[int, str]:
-    """Rows of a string column that are null, empty, not UTF-8 or hold a NUL character, with the reason."""
+    """Reason by row, for rows of a string column that are null, empty, not UTF-8 or have a NUL character."""
     faults = _Faults()
     raw = raw_strings(column)
     faults.add(_mask(raw.is_null()), f"{name} is null")

@@ -14,7 +14,7 @@ from concord.schemas.labels import Labels
 
 
 class Status(StrEnum):
-    """How much is proven of an answer."""
+    """What is proven about an answer."""
 
     OPTIMAL = "optimal"
     """Proven: no labelling scores higher, within the tolerance the engine states."""
@@ -31,7 +31,7 @@ class Status(StrEnum):
 
 
 class MarginStatus(StrEnum):
-    """How much is proven of an entity's margin."""
+    """What is proven about an entity's margin."""
 
     EXACT = "exact"
     """Proven, within the tolerance the engine states."""
@@ -45,11 +45,11 @@ class MarginStatus(StrEnum):
 class Confidence:
     """Confidence of the M entities of an answer, in their order.
 
-    ``probability`` (M,): marginal probability of exactly this span under the local scores; NaN where these allow no
-        labelling
-    ``margin`` (M,): nats by which the best labelling without exactly this span is worse than the answer; inf where
-        there is no such labelling
-    ``status`` (M,): whether the margin is exact or a lower bound
+    - ``probability`` (M,): marginal probability of exactly this span under the local scores; NaN where these allow no
+      labelling.
+    - ``margin`` (M,): nats by which the best labelling without exactly this span is worse than the answer; inf where
+      there is no such labelling.
+    - ``status`` (M,): whether the margin is exact or a lower bound.
 
     Margin and status are NaN and None where the answer breaks a hard constraint.
     """
@@ -63,10 +63,10 @@ class Confidence:
 class Ranking:
     """The K best known labellings of a document, best first; all are different, and none breaks a hard constraint.
 
-    ``labels`` (K, N): the labellings
-    ``score`` (K,): their scores in nats, descending
-    ``proven`` (K,): whether the rank is proven: the score is at least the bound, within the stated tolerance
-    ``bound``: upper bound, in nats, for every labelling that is not listed; −inf where all are listed
+    - ``labels`` (K, N): the labellings.
+    - ``score`` (K,): their scores in nats, descending.
+    - ``proven`` (K,): whether the rank is proven: the score is at least the bound, within the stated tolerance.
+    - ``bound``: upper bound, in nats, for every labelling that is not listed; −inf where all are listed.
     """
 
     labels: Labels
@@ -107,9 +107,9 @@ class Improvement(NamedTuple):
 class Score:
     """The objective of one labelling, split up, in nats.
 
-    ``local``: the potentials' share, less the penalties of the model's own rows
-    ``degree`` (K,): how far each constraint is broken, in its own units
-    ``penalties`` (K,): penalty of each constraint
+    - ``local``: the potentials' share, less the penalties of the model's own rows.
+    - ``degree`` (K,): how far each constraint is broken, in its own units.
+    - ``penalties`` (K,): penalty of each constraint.
     """
 
     local: float
@@ -131,13 +131,13 @@ class Score:
 class Decoded:
     """A labelling of one document, and what is proven of it.
 
-    ``labels`` (N,): label ids
-    ``score``: score of the labelling
-    ``bound``: nats; no labelling has a higher objective
-    ``status``: how much is proven
-    ``work``: effort in the engine's own unit (such as expanded nodes), the same on every machine
-    ``seconds``: wall-clock time
-    ``improvements``: the anytime curve, of engines that keep one
+    - ``labels`` (N,): label ids.
+    - ``score``: score of the labelling.
+    - ``bound``: nats; no labelling has a higher objective.
+    - ``status``: how much is proven.
+    - ``work``: effort in the engine's own unit (such as expanded nodes), the same on every machine.
+    - ``seconds``: wall-clock time.
+    - ``improvements``: the anytime curve, of engines that keep one.
     """
 
     labels: Labels

@@ -53,9 +53,9 @@ class ScoreColumn(NamedTuple):
 class SourceSpans:
     """The source's M gold spans of characters in D documents, including those that token labels cannot express.
 
-    ``starts`` (D + 1,): document i has the spans starts[i]:starts[i + 1]
-    ``start``, ``end`` (M,): first character in the document's text, and the one after the last
-    ``type`` (M,): type of each span
+    - ``starts`` (D + 1,): document i has the spans starts[i]:starts[i + 1].
+    - ``start``, ``end`` (M,): first character in the document's text, and the one after the last.
+    - ``type`` (M,): type of each span.
     """
 
     starts: NDArray[np.int64]
@@ -79,16 +79,16 @@ class SourceSpans:
         return cls(np.cumsum(counts), start, end, _join([part.type for part in parts]))
 
     def part(self, first: int, last: int) -> SourceSpans:
-        """Spans of documents first to last (exclusive), sharing the arrays."""
+        """Spans of documents first to last (exclusive); they share the arrays."""
         bounds = self.starts[first : last + 1]
         these = slice(int(bounds[0]), int(bounds[-1]))
         return SourceSpans(bounds - bounds[0], self.start[these], self.end[these], self.type[these])
 
     @classmethod
     def said(cls, batch: Batch, spans: Spans, types: Sequence[str]) -> Self:
-        """Spans of characters for spans of tokens, such as those of labels; the batch must have texts.
+        """The characters of spans of tokens, such as those of labels; the batch must have texts.
 
-        ``types`` are the names that the types of ``spans`` index.
+        ``types``: names that the types of ``spans`` index.
         """
         assert batch.raw is not None
         left, right = batch.raw.start[spans.start], batch.raw.end[spans.end - 1]
@@ -101,11 +101,11 @@ class SourceSpans:
 
 
 class TokenizedText(NamedTuple):
-    """The text of a document, and where its tokens stand in it.
+    """The text of a document, and the places of its tokens in it.
 
-    content: the text.
-    start (N,): the first character of each token.
-    end (N,): the character after the last one of each token.
+    - ``content``: the text.
+    - ``start`` (N,): the first character of each token.
+    - ``end`` (N,): the character after the last one of each token.
     """
 
     content: str
@@ -116,8 +116,8 @@ class TokenizedText(NamedTuple):
 class TokenizedTexts(NamedTuple):
     """The texts of the documents of a batch; characters are counted in each document by itself.
 
-    contents: a text a document.
-    start (N,), end (N,): as in `TokenizedText`, for the tokens of all documents.
+    - ``contents``: a text a document.
+    - ``start`` (N,), ``end`` (N,): as in `TokenizedText`, for the tokens of all documents.
     """
 
     contents: Sequence[str]
@@ -126,16 +126,16 @@ class TokenizedTexts(NamedTuple):
 
     @classmethod
     def join(cls, parts: Sequence[TokenizedText]) -> Self:
-        """Those of all documents, in their order."""
+        """The texts of all documents, in their order."""
         contents, start, end = zip(*parts, strict=True)
         return cls(contents, np.concatenate(start), np.concatenate(end))
 
     def one(self, i: int, tokens: slice) -> TokenizedText:
-        """That of document i, which has these tokens."""
+        """The text of document i, which has these tokens."""
         return TokenizedText(self.contents[i], self.start[tokens], self.end[tokens])
 
     def part(self, first: int, last: int, tokens: slice) -> TokenizedTexts:
-        """Those of documents first to last (exclusive), which have these tokens."""
+        """The texts of documents first to last (exclusive), which have these tokens."""
         return TokenizedTexts(self.contents[first:last], self.start[tokens], self.end[tokens])
 
 
@@ -143,12 +143,12 @@ class TokenizedTexts(NamedTuple):
 class Document:
     """One document of N tokens in S sentences.
 
-    ``sentence_starts`` (S,): first token of each sentence; the first is 0
-    ``columns``: token columns by name: ``tokens``, and others of the corpus (``pos``, ``chunk``)
-    ``labels`` (N,): gold label names, where known
-    ``raw``: the text with the places of its tokens, where there is one
-    ``scores`` (N, W): scores of a `ScoreColumn`, where a model reads one
-    ``source_spans``: gold spans of the text, where the source has gold by characters
+    - ``sentence_starts`` (S,): first token of each sentence; the first is 0.
+    - ``columns``: token columns by name: ``tokens``, and others of the corpus (``pos``, ``chunk``).
+    - ``labels`` (N,): gold label names, where known.
+    - ``raw``: the text with the places of its tokens, where there is one.
+    - ``scores`` (N, W): scores of a `ScoreColumn`, where a model reads one.
+    - ``source_spans``: gold spans of the text, where the source has gold by characters.
     """
 
     doc_id: str
@@ -203,11 +203,11 @@ class Document:
 class Batch:
     """D concatenated documents of a shard, with N tokens in S sentences: the form in which they are read and scored.
 
-    ``doc_ids`` (D,): ids
-    ``doc_starts`` (D + 1,): first token of each document, and N
-    ``sentence_starts`` (S,): first token of each sentence in the batch, among them every document's first
-    ``columns``: token columns by name, with one dictionary for the whole batch
-    ``scores`` (N, W): see `Document`, as for the other fields
+    - ``doc_ids`` (D,): ids.
+    - ``doc_starts`` (D + 1,): first token of each document, and N.
+    - ``sentence_starts`` (S,): first token of each sentence in the batch, among them every document's first.
+    - ``columns``: token columns by name, with one dictionary for the whole batch.
+    - ``scores`` (N, W): see `Document`, as for the other fields.
     """
 
     doc_ids: tuple[str, ...]
@@ -261,7 +261,7 @@ class Batch:
         return np.append(self.sentence_starts, self.doc_starts[-1])
 
     def document(self, i: int) -> Document:
-        """Document i, sharing the batch's arrays and dictionaries."""
+        """Document i, which shares arrays and dictionaries with the batch."""
         part = slice(int(self.doc_starts[i]), int(self.doc_starts[i + 1]))
         sentences = self.sentence_starts[self._sentence_of_doc[i] : self._sentence_of_doc[i + 1]] - part.start
         return Document(
@@ -275,7 +275,7 @@ class Batch:
         )
 
     def part(self, first: int, last: int) -> Batch:
-        """Documents first to last (exclusive), sharing the batch's arrays and dictionaries."""
+        """The batch of documents first to last (exclusive), which shares arrays and dictionaries with this one."""
         start, end = int(self.doc_starts[first]), int(self.doc_starts[last])
         tokens = slice(start, end)
         return Batch(
@@ -290,7 +290,8 @@ class Batch:
         )
 
     def runs(self, tokens: int) -> Iterator[tuple[int, int]]:
-        """(first, last): documents first to last (exclusive) with at most ``tokens`` tokens, or one longer one."""
+        """(first, last) of each run of documents: first to last (exclusive) have at most ``tokens`` tokens together, or
+        are one longer document."""
         first = 0
         while first < len(self):
             limit = self.doc_starts[first] + tokens
@@ -303,7 +304,7 @@ class Batch:
 
 
 def _join(columns: Sequence[Column]) -> Column:
-    """One column out of many, with one dictionary."""
+    """The columns one after the other, with one dictionary."""
     codes: dict[str, int] = {}
     parts = [np.zeros(0, np.int32)]
     for column in columns:

@@ -28,7 +28,7 @@ class CorpusError(InputError):
 
     @classmethod
     def missing(cls, place: object) -> CorpusError:
-        """Of a path or URI that leads nowhere."""
+        """The error for a path or URI with nothing there."""
         return cls(f"{place}: no such file or folder; check the path, or make the corpus with `concord ingest`")
 
 
@@ -41,7 +41,7 @@ USERS_CODE_RAISES = (
     TypeError,
     ValueError,
 )
-"""What a function of the user's may raise at what it cannot take; anything else is no fault of a document."""
+"""Errors by which a user's function may refuse a document; any other error is no fault of the document."""
 
 
 class DocumentError(InputError):

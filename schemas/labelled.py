@@ -10,11 +10,12 @@ from concord.schemas.shown import marked_html, marked_text, marked_tokens, prove
 
 
 class LabelledEntity(Figures):
-    """A span of one type: tokens from ``start``, and characters of the text from ``char_start``; ends are exclusive.
+    """A span of one type.
 
-    A document that was given in tokens has no characters, and its ``text`` is the tokens with blanks between them.
-    ``probability``, ``margin`` (nats) and its status are there where they were asked for, see
-    `schemas.decoded.Confidence`.
+    - ``start``, ``end``: its tokens, end exclusive.
+    - ``char_start``, ``char_end``: its characters in the text, end exclusive; None for a document given in tokens.
+    - ``text``: its text; of a document given in tokens, these with blanks between them.
+    - ``probability``, ``margin``, ``margin_status``: see `schemas.decoded.Confidence`; None if not asked for.
     """
 
     type: str
@@ -29,8 +30,13 @@ class LabelledEntity(Figures):
 
 
 class RankedLabels(Figures):
-    """One of the best labellings of a text, see `schemas.decoded.Ranking`: its score, and ``gap`` below the first, in
-    nats; whether it is ``proven`` to have its rank; its labels, one a token."""
+    """One of the best labellings of a text, see `schemas.decoded.Ranking`.
+
+    - ``score``: nats.
+    - ``gap``: nats below the first.
+    - ``proven``: is its rank proven?
+    - ``labels``: one for each token.
+    """
 
     score: float
     gap: float
@@ -47,17 +53,17 @@ class ConstraintPenalty(Figures):
 
 
 class LabelledText(Figures):
-    """A text with its labels: the object a document that ``concord label --json`` prints. Scores in nats.
+    """A text with its labels: ``concord label --json`` prints one such object for each document. Scores are in nats.
 
     There are two labellings: the answer under the constraints, and that of the model alone (fields ``viterbi_``).
 
-    ``sentence_starts``: first token of each sentence
-    ``labels``, ``viterbi_labels``: one for each token
-    ``viterbi_local``, ``viterbi_penalty``: local score of the model's own labelling, and its penalty
-    ``local``, ``penalty``, ``score``: local score and penalty of the answer, and their difference
-    ``bound``, ``gap``: upper bound of the score of any labelling, and its distance from ``score``
-    ``n_best``, ``n_best_bound``: the best labellings, best first, and an upper bound for all others, if asked for
-    ``explanation``: effects of the constraints, if asked for
+    - ``sentence_starts``: first token of each sentence.
+    - ``labels``, ``viterbi_labels``: one for each token.
+    - ``viterbi_local``, ``viterbi_penalty``: local score of the model's own labelling, and its penalty.
+    - ``local``, ``penalty``, ``score``: local score and penalty of the answer, and their difference.
+    - ``bound``, ``gap``: upper bound of the score of any labelling, and its distance from ``score``.
+    - ``n_best``, ``n_best_bound``: the best labellings, best first, and an upper bound for all others, if asked for.
+    - ``explanation``: effects of the constraints, if asked for.
     """
 
     doc_id: str
@@ -88,6 +94,6 @@ class LabelledText(Figures):
         return f"{marked_html(*self._marked())}<p><small>{proven(self.status, self.gap)}</small></p>"
 
     def _marked(self) -> tuple[str, list[dict[str, Any]]]:
-        """The text and its entities by characters; tokens without a text stand with blanks between them."""
+        """The text and its entities by characters. Without a text: the tokens with blanks between them."""
         entities = [entity.model_dump() for entity in self.entities]
         return marked_tokens(self.tokens, entities) if self.text is None else (self.text, entities)

@@ -17,6 +17,8 @@ Labels = NDArray[np.int32]
 OUTSIDE = "O"
 BIO_PREFIX = {"E-": "I-", "L-": "I-", "S-": "B-", "U-": "B-"}
 """Prefixes of BIOES and BILOU that BIO does not have, and BIO's prefix for each."""
+SPAN_PREFIXES = ("B-", "I-", *BIO_PREFIX)
+"""Prefixes of labels that are part of a span, in BIO, BIOES and BILOU."""
 
 
 class Scheme(StrEnum):
@@ -208,11 +210,10 @@ def to_bio(names: Sequence[str]) -> list[str]:
 
 
 def broken_span(names: Sequence[str]) -> int | None:
-    """Where one sentence's BIOES or BILOU tags contradict themselves: the first tag that its neighbours forbid.
+    """The first BIOES or BILOU tag of a sentence that its neighbours forbid; None if there is none.
 
-    ``B-T`` and ``I-T`` have to be followed by a tag that goes on or ends (``I-T``, ``E-T``, ``L-T``),
-    and such a tag has to follow them. None where all is well, and for a sentence without the tags that
-    BIO does not have: nothing in it says where its spans end.
+    ``B-T`` and ``I-T`` need a next tag that continues or ends the span (``I-T``, ``E-T``, ``L-T``), and such a tag
+    needs one of them before it. A sentence with tags of BIO alone is never at fault: these do not mark ends of spans.
     """
     if BIO_PREFIX.keys().isdisjoint([name[:2] for name in names]):
         return None

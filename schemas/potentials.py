@@ -24,9 +24,11 @@ class ScoreError(DocumentError):
 class Potentials:
     """Log potentials of chains, in nats; −inf forbids.
 
-    ``unary`` (N, L) and ``transition`` (L, L; row: previous label), both float64;
-    ``sentence_starts`` (S,): transitions act inside a sentence only. Raises `ScoreError` where a
-    score is NaN or +inf, `ValueError` for arrays of another shape or type.
+    - ``unary`` (N, L): score of each label at each token, float64.
+    - ``transition`` (L, L): score of two neighbouring labels, float64; row: the previous label.
+    - ``sentence_starts`` (S,): first token of each sentence. Transitions act inside a sentence only.
+
+    Raises `ScoreError` where a score is NaN or +inf, `ValueError` for arrays of another shape or type.
     """
 
     unary: Floats
@@ -72,7 +74,7 @@ class Potentials:
 
 
 def _fault(name: str, table: Floats) -> str:
-    """Message about the first score of a table that is NaN or +inf."""
+    """Message that names the first score of a table that is NaN or +inf."""
     row, label = np.argwhere(~(table < np.inf))[0].tolist()
     value, place = table[row, label], "token" if name == "unary" else "previous label"
     return f"{name} score of {place} {row}, label {label} is {value}; want nats, or −inf for what is forbidden"

@@ -37,14 +37,14 @@ EXACT_UNIT, EXACT_SUM = 2.0**-20, 2.0**32
 class LinearRows:
     """R rows Σ coefficient · 1[y_{t−1} = previous ∧ y_t = label] ≤ bound, in sparse form.
 
-    ``pointer`` (R + 1,): the entries of row r are pointer[r]:pointer[r + 1]
-    ``position`` (E,): token of each entry
-    ``previous`` (E,): previous label; `ANY` for a token label, and always at the first token of a sentence
-    ``label`` (E,): label at the token
-    ``coefficient`` (E,): coefficient of the entry
-    ``bound`` (R,): bound of each row
-    ``weight`` (R,): nats per unit of degree; inf: hard
-    ``constraint`` (R,): index in `Problem.constraint_names`; K for a row of the model's own, part of the local score
+    - ``pointer`` (R + 1,): the entries of row r are pointer[r]:pointer[r + 1].
+    - ``position`` (E,): token of each entry.
+    - ``previous`` (E,): previous label; `ANY` for a token label, and always at the first token of a sentence.
+    - ``label`` (E,): label at the token.
+    - ``coefficient`` (E,): coefficient of the entry.
+    - ``bound`` (R,): bound of each row.
+    - ``weight`` (R,): nats per unit of degree; inf: hard.
+    - ``constraint`` (R,): index in `Problem.constraint_names`; K for a row of the model's own, part of the local score.
 
     The degree of a row is max(0, Σ − bound), Stokman (2011) eq. 56, and 0 within its `slack`; its penalty is weight ·
     degree. Rows with ≥ are negated, equalities are two rows.
@@ -88,12 +88,12 @@ class LinearRows:
 
     @cached_property
     def row_of_entry(self) -> NDArray[np.int64]:
-        """(E,) the row each entry belongs to."""
+        """(E,) row of each entry."""
         return np.repeat(np.arange(len(self)), np.diff(self.pointer))
 
     @cached_property
     def by_position(self) -> NDArray[np.int64]:
-        """(E,) the entries row by row, those of a row by position."""
+        """(E,) indices of the entries, row by row, and in each row by position."""
         return np.lexsort((self.position, self.row_of_entry))
 
     @cached_property
@@ -153,24 +153,24 @@ class Relation(StrEnum):
 class SpanAgreement:
     """A cost in nats for every pair of labelled spans of one document that stand in ``relation``.
 
-    ``key`` (N, W): ``key[t, w − 1]`` names the content of the span of w tokens that starts at t,
-    `NO_KEY` where nothing can stand in the relation with it: that content occurs once in the document,
-    or the span leaves its sentence. An agreement compares spans by its own table alone, and only those
-    of at most W tokens: for each of the two spans of a pair
+    - ``constraint``: index in `Problem.constraint_names`.
+    - ``key`` (N, W): ``key[t, w − 1]`` names the content of the span of w tokens that starts at t. It is `NO_KEY` if
+      nothing can stand in the relation with the span: its content occurs once in the document, or it leaves its
+      sentence.
+    - ``cost`` (T, T), or (T, 1) for `Relation.UNLABELLED`: nats, never negative.
+    - ``per_token``: is the cost multiplied by the length, in tokens, of the second (shorter) span? Finkel et al. (2005)
+      §5.1. Spans that differ have no common length, so `Relation.DIFFERENT` goes without.
 
-    - a span of more than W tokens is in no pair, neither as the longer span of `Relation.CONTAINED` nor as
-      one that differs, whatever a wider table of another agreement says of it;
-    - a span whose key is `NO_KEY` is in no pair either, but for the longer one of `Relation.CONTAINED`, of
+    An agreement compares spans by its own table alone, and only spans of at most W tokens:
+
+    - A span of more than W tokens is in no pair, neither as the longer span of `Relation.CONTAINED` nor as
+      one that differs, even if another agreement has a wider table with it.
+    - A span whose key is `NO_KEY` is in no pair either. Exception: the longer span of `Relation.CONTAINED`, of
       which only the parts are looked up.
 
-    Tables that are equal mean the same whether or not they are one object; shared ones cost less time.
-    A key names spans of one length; only tables of `Relation.DIFFERENT` may give one key to several lengths.
-
-    ``cost`` (T, T), or (T, 1) for `Relation.UNLABELLED`, is never negative. It is multiplied by the
-    length in tokens of the second (shorter) span when ``per_token``, Finkel et al. (2005) §5.1; spans
-    that differ have no common length, so `Relation.DIFFERENT` goes without.
-    ``constraint`` indexes `Problem.constraint_names`. All agreements of a problem that compare
-    by words share one ``key`` table.
+    Equal tables mean the same whether or not they are one object; a shared one costs less time. All agreements of a
+    problem that compare by words share one. A key names spans of one length; only tables of `Relation.DIFFERENT` may
+    give one key to several lengths.
     """
 
     constraint: int
@@ -186,7 +186,7 @@ class SpanAgreement:
             raise ValueError("unlabelled places have no type: cost is (T, 1)")
 
     def degree_and_penalty(self, spans: NamedSpans) -> tuple[float, float]:
-        """Pairs that cost something (times length when ``per_token``), and their cost in nats."""
+        """Number of pairs that cost something (times length if ``per_token``), and their cost in nats."""
         pairs = self.pair_counts(spans)
         if self.relation in (Relation.EXACT, Relation.DIFFERENT):
             pairs = np.triu(pairs)
@@ -194,11 +194,11 @@ class SpanAgreement:
         return float(pairs[self.cost > 0].sum()), float((pairs[held] * self.cost[held]).sum())
 
     def pair_counts(self, spans: NamedSpans) -> Floats:
-        """(T, T) pairs that stand in the relation, by type, times length when ``per_token``.
+        """(T, T) number of pairs that stand in the relation, by type, times length if ``per_token``.
 
-        ``spans`` are named by this agreement's ``key``. `Relation.CONTAINED`: row the longer span's
-        type. `Relation.UNLABELLED`: (T, 1). Otherwise symmetric: the unordered pairs of types a ≠ b
-        stand in both halves, those of one type on the diagonal.
+        ``spans`` are named by this agreement's ``key``. For `Relation.CONTAINED` the row is the longer span's type;
+        `Relation.UNLABELLED` gives (T, 1). Otherwise the counts are symmetric: unordered pairs of types a ≠ b
+        stand in both halves, pairs of one type on the diagonal.
         """
         types = len(self.cost)
         weighted = spans.by_type(types, per_token=self.per_token)
@@ -220,12 +220,12 @@ class SpanAgreement:
 class NamedSpans:
     """Spans of one labelling with their names in a key table; only spans of at most W tokens.
 
-    ``key`` (N, W): the key table
-    ``start``, ``length``, ``type`` (S,): the spans
-    ``known``: indices of the spans that have a key
-    ``names`` (K,): keys that occur, sorted
-    ``name``: for each of the ``known`` spans, index of its key in ``names``
-    ``outside`` (N,): mask of the tokens that are in no span of any length
+    - ``key`` (N, W): the key table.
+    - ``start``, ``length``, ``type`` (S,): the spans.
+    - ``known``: indices of the spans that have a key.
+    - ``names`` (K,): keys that occur, sorted.
+    - ``name``: for each of the ``known`` spans, index of its key in ``names``.
+    - ``outside`` (N,): mask of the tokens that are in no span of any length.
     """
 
     key: NDArray[np.int32]
@@ -252,20 +252,21 @@ class NamedSpans:
         return cls(key, start, length, spans.type[short], known, names, name, np.cumsum(depth)[:-1] == 0)
 
     def by_type(self, types: int, *, per_token: bool) -> Floats:
-        """(K, T) spans by name and type, each as often as it has tokens when ``per_token``."""
+        """(K, T) number of spans by name and type; each counts as often as it has tokens if ``per_token``."""
         weight = self.length[self.known] if per_token else None
         cells = self.name * types + self.type[self.known]
         counts = np.bincount(cells, weight, len(self.names) * types)
         return counts.astype(np.float64).reshape(-1, types)
 
     def left_out(self) -> Floats:
-        """(K,) places with each of the names that begin outside all spans."""
+        """(K,) number of places with each name that begin outside all spans."""
         keys = self.key[self.outside]
         size = int(self.names.max(initial=0)) + 1
         return np.bincount(keys[keys != NO_KEY], minlength=size)[self.names].astype(np.float64)
 
     def parts(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Pairs (type of a span, name of a proper part of it), once for each of a span's names that is labelled too."""
+        """Pairs (type of a span, name of a proper part of it), for parts whose name is labelled elsewhere; each name of
+        a span once."""
         outer, inner = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
         for length in np.unique(self.length[self.length > 1]).tolist():
             these = np.flatnonzero(self.length == length)
@@ -283,13 +284,13 @@ class NamedSpans:
 
 @cache
 def _proper_parts(length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Offset and width of every proper part of a span of ``length`` tokens."""
+    """Offset and width, in tokens, of every proper part of a span of ``length`` tokens."""
     pairs = [(offset, width) for width in range(1, length) for offset in range(length - width + 1)]
     return tuple(np.array(pairs, np.int64).T)
 
 
 def _halve_diagonal(ordered: Floats) -> Floats:
-    """Ordered pairs → unordered pairs, which only the diagonal counts twice."""
+    """Counts of unordered pairs from those of ordered pairs, which have pairs of one type twice."""
     ordered[np.diag_indices_from(ordered)] /= 2.0
     return ordered
 
@@ -320,7 +321,7 @@ class Problem:
 
     @cached_property
     def key_tables(self) -> KeyTables:
-        """The key tables, each once however many agreements share it."""
+        """The distinct key tables; agreements may share one."""
         tables: list[NDArray[np.int32]] = []
         used: list[int] = []
         for agreement in self.agreements:

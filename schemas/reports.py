@@ -1,4 +1,4 @@
-"""Reports that commands print with ``--json``. Shares and scores are fractions from 0 to 1, not per cent."""
+"""Reports that commands print with ``--json``. Shares and figures are fractions from 0 to 1, not per cent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ class Report(Shown, BaseModel):
 
 
 class NameFigures(Report):
-    """Figures of one label, field or type; ``gold``, ``predicted`` and ``correct`` are counts."""
+    """Figures of one label, field or type.
+
+    - ``gold``, ``predicted``, ``correct``: numbers of items.
+    """
 
     precision: float
     recall: float
@@ -30,9 +33,9 @@ class NameFigures(Report):
 class MeasureReport(Report):
     """Figures of one measure of `workers.evaluation.measures`.
 
-    ``figures``: over all names; those with ``macro_`` are means over the names that gold has
-    ``viterbi``: the same for the labelling of the model alone
-    ``names``: figures of each name
+    - ``figures``: over all names; those with ``macro_`` are means over the names that gold has.
+    - ``viterbi``: the same for the labelling of the model alone.
+    - ``names``: figures of each name.
     """
 
     figures: dict[str, float]
@@ -43,10 +46,10 @@ class MeasureReport(Report):
 class Difference(Report):
     """Difference of a figure to another run's.
 
-    ``other``: the other run's figure
-    ``difference``: this run's figure minus that
-    ``low``, ``high``: 95 % interval of the difference
-    ``p_value``: two-sided
+    - ``other``: the other run's figure.
+    - ``difference``: this run's figure minus that.
+    - ``low``, ``high``: 95 % interval of the difference.
+    - ``p_value``: two-sided.
     """
 
     other: float
@@ -57,9 +60,11 @@ class Difference(Report):
 
 
 class AgainstReport(Report):
-    """A comparison with another run by the paired bootstrap over documents: by measure, then by figure.
+    """A comparison with another run, by the paired bootstrap over documents.
 
-    ``only_here`` and ``only_there`` are gold documents that one of the runs does not have; they are left out.
+    - ``run``: the other run.
+    - ``only_here``, ``only_there``: gold documents that only this or only the other run has; they are left out.
+    - ``measures``: differences by measure and figure.
     """
 
     run: str
@@ -69,11 +74,13 @@ class AgainstReport(Report):
 
 
 class EvaluationReport(Report):
-    """The object that ``concord evaluate --json`` prints.
+    """Report of ``concord evaluate --json``.
 
-    ``certified`` is the share of documents whose gap is closed, ``by_solver`` the part of it that rests on a
-    solver's word alone. ``max_gap`` is the largest gap of any
-    document in nats, null where some document has no bound. ``against`` is null where no other run was given.
+    - ``certified``: share of documents whose gap is closed.
+    - ``by_solver``: share of documents whose gap is closed by CP-SAT's word alone; a part of ``certified``.
+    - ``max_gap``: largest gap of a document, in nats; null if a document has no bound.
+    - ``measures``: figures of each measure.
+    - ``against``: comparison with another run; null if none was given.
     """
 
     documents: int
@@ -87,9 +94,12 @@ class EvaluationReport(Report):
 
 
 class ClusterReport(Report):
-    """What ``concord clusters`` made: ``examples`` has some words of one cluster of each clustering.
+    """Report of ``concord clusters``.
 
-    ``tokens`` were counted, 0 where the words came with vectors.
+    - ``tokens``: number of tokens that were counted; 0 for words that came with vectors.
+    - ``words``: number of words with a cluster.
+    - ``clusterings``: names of the clusterings.
+    - ``examples``: some words of one cluster of each clustering.
     """
 
     tokens: int
@@ -100,7 +110,11 @@ class ClusterReport(Report):
 
 
 class AgreementReport(Report):
-    """What ``concord corpus agreement`` counted: words of documents, and how many of them are in a span somewhere."""
+    """Report of ``concord corpus agreement``.
+
+    - ``words``: number of distinct words.
+    - ``words_in_spans``: number of these that the model has in a span somewhere.
+    """
 
     documents: int
     rejected: int
@@ -112,10 +126,13 @@ class AgreementReport(Report):
 
 
 class ScoresReport(Report):
-    """What ``concord import scores --json`` prints: what is read of a corpus, and what it becomes.
+    """Report of ``concord import scores --json``: the column that the model reads, and its labels.
 
-    ``source`` are the column's labels and ``labels`` the model's; ``joined`` are those of the first that BIO writes
-    in another way; ``types`` counts types of spans.
+    - ``column``, ``form``: name of the column, and the form of its scores.
+    - ``source``: labels of the column.
+    - ``labels``: labels of the model.
+    - ``joined``: labels of the column that BIO writes in another way.
+    - ``types``: number of types of spans.
     """
 
     column: str
@@ -130,9 +147,13 @@ class ScoresReport(Report):
 
 
 class CrfsuiteReport(Report):
-    """What ``concord import crfsuite --json`` prints; ``release`` is of the package that the feature function is from.
+    """Report of ``concord import crfsuite --json``.
 
-    ``departure`` says why there are no ``word_tables``; ``trust`` is what the environment has to name.
+    - ``features``, ``tokenizer``: functions, as MODULE:FUNCTION.
+    - ``package``, ``release``: package of the feature function, and its version.
+    - ``word_tables``: is the model scored from tables of words?
+    - ``departure``: why it is not.
+    - ``trust``: value that the environment needs before the model's code may run.
     """
 
     labels: tuple[str, ...]
@@ -149,10 +170,11 @@ class CrfsuiteReport(Report):
 
 
 class CalibrationReport(Report):
-    """What ``concord calibrate --json`` prints; null is what was not learned.
+    """Report of ``concord calibrate --json``; a figure is null if it was not learned.
 
-    ``loss_before`` and ``loss`` are −log p(gold) a token in nats: they and ``consistency`` are of the documents that
-    were learned from. ``sentences_left_out`` have gold labels that the scores forbid.
+    - ``sentences_left_out``: number of sentences whose gold labels the scores forbid.
+    - ``loss_before``, ``loss``: −log p(gold) in nats per token, on the documents that were learned from.
+    - ``consistency``: label consistency, tuned on the same documents.
     """
 
     documents: int
@@ -168,7 +190,7 @@ class CalibrationReport(Report):
 
 
 class LengthFigures(Report):
-    """Lengths in tokens; ``p25`` is the shortest that a quarter of all does not exceed, and so on."""
+    """Lengths in tokens; a quarter of all is at most ``p25`` long, and so on."""
 
     mean: float
     shortest: int
@@ -188,12 +210,16 @@ class SpanFigures(Report):
 
 
 class CorpusReport(Report):
-    """What ``concord corpus stats --json`` prints. Nothing in it depends on the number of workers.
+    """Report of ``concord corpus stats --json``. Nothing in it depends on the number of workers.
 
-    ``rejected`` rows could not be read, ``repeated`` of them have the id of an earlier row. ``unknown`` is the share
-    of tokens that a model does not know as words, null without one. ``scheme`` is that of all gold labels together,
-    null without any; ``labels`` has the tokens of each, ``spans`` what they encode by type. ``errors`` say which
-    parts of the corpus are not counted, and why.
+    - ``rejected``: number of rows that could not be read.
+    - ``repeated``: number of these that have the id of an earlier row.
+    - ``unknown_tokens``, ``unknown``: number and share of tokens whose word a model does not know; null without one.
+    - ``scheme``: label scheme of all gold labels; null without gold.
+    - ``labels``: number of tokens by label.
+    - ``spans``: number of spans and of their tokens, by type.
+    - ``document_tokens``, ``sentence_tokens``: lengths of documents and of sentences.
+    - ``errors``: parts of the corpus that are not counted, and why.
     """
 
     corpus: str
@@ -216,7 +242,10 @@ class CorpusReport(Report):
 class OptionReport(Report):
     """An option of an engine, trainer or reader, or a key of a constraint template.
 
-    ``values`` is the JSON schema of what it takes; ``default`` is null where it is ``needed``.
+    - ``needed``: must it be given?
+    - ``default``: its default; null if it is needed.
+    - ``values``: JSON schema of its values.
+    - ``meaning``: its help text.
     """
 
     name: str
@@ -227,7 +256,7 @@ class OptionReport(Report):
 
 
 class EntryReport(Report):
-    """What ``--json`` prints of one entry of ``concord list``."""
+    """One entry of ``concord list --json``."""
 
     name: str
     summary: str
@@ -235,17 +264,19 @@ class EntryReport(Report):
 
 
 class EngineReport(EntryReport):
-    """What ``concord list engines --json`` prints of one; ``exact``: it proves its answers where it ends."""
+    """One engine of ``concord list engines --json``; ``exact``: without a limit, it proves its answer optimal."""
 
     exact: bool
 
 
 class DocumentChains(Figures):
-    """How several Gibbs chains did on one document; objectives in nats.
+    """Several Gibbs chains on one document; objectives in nats.
 
-    ``split_rhat``, ``effective_samples``, ``flips`` (a sweep) and ``best`` as in
-    `workers.inference.sampling.diagnostics.Diagnostic`; ``viterbi`` is the objective of the Viterbi labelling.
-    ``objective`` has a row a chain: what it was at after each sweep.
+    - ``split_rhat``, ``effective_samples``, ``flips`` (per sweep), ``best``: see
+      `workers.inference.sampling.diagnostics.Diagnostic`.
+    - ``viterbi``: objective of the Viterbi labelling.
+    - ``mixed``: is split R̂ below the limit?
+    - ``objective``: objective of each chain after each of its sweeps.
     """
 
     doc_id: str
@@ -260,9 +291,12 @@ class DocumentChains(Figures):
 
 
 class ChainsReport(Figures):
-    """What ``concord chains --json`` prints: ``chains`` chains of ``sweeps`` sweeps a document.
+    """Report of ``concord chains --json``.
 
-    ``mixed`` counts the documents whose split R̂ is below ``rhat_limit``.
+    - ``chains``: number of chains for each document.
+    - ``sweeps``: number of sweeps of each chain.
+    - ``rhat_limit``: limit of split R̂.
+    - ``mixed``: number of documents whose split R̂ is below it.
     """
 
     chains: int
@@ -273,7 +307,7 @@ class ChainsReport(Figures):
 
 
 class VerifyFault(Report):
-    """The first wrong ``field`` of a document in a run's folder, or of a file, where ``doc_id`` is null."""
+    """The first wrong field of a document in a run's folder; of a whole file if ``doc_id`` is null."""
 
     file: str
     doc_id: str | None
@@ -290,17 +324,17 @@ class VerifyReport(Report):
 
     Every document of the corpus is either counted in one of ``optimal`` to ``rejected``, or named in ``failed``.
 
-    ``tolerance``: nats
-    ``optimal``: proven optimal, by a certificate or the local optimum
-    ``bounded``: with a proven bound that leaves a gap
-    ``by_engine``: optimal, or without any possible labelling, by the engine's word
-    ``by_solver``: optimal by CP-SAT's word
-    ``open``: neither optimal nor with a proven bound
-    ``rejected``: rejects, each with a reason that was confirmed
-    ``lethal``: rejects among these that are said to have killed their workers, which cannot be recomputed
-    ``failed``: faults
-    ``trusted``: what the verification rests on
-    ``cpu_seconds``: CPU seconds of reading, rebuilding and checking
+    - ``tolerance``: nats.
+    - ``optimal``: proven optimal, by a certificate or the local optimum.
+    - ``bounded``: with a proven bound that leaves a gap.
+    - ``by_engine``: optimal, or without any possible labelling, by the engine's word.
+    - ``by_solver``: optimal by CP-SAT's word.
+    - ``open``: neither optimal nor with a proven bound.
+    - ``rejected``: rejects, each with a reason that was confirmed.
+    - ``lethal``: rejects among these that are said to have killed their workers, which cannot be recomputed.
+    - ``failed``: faults.
+    - ``trusted``: what the verification rests on.
+    - ``cpu_seconds``: CPU seconds of reading, rebuilding and checking.
     """
 
     tolerance: float

@@ -39,13 +39,11 @@ ConfidenceKind = Literal["none", "marginal", "margin"]
 
 
 class RunSettings(Settings):
-    """How every document of a run is decoded. All of it decides the output, so all of it is in the key."""
+    """Settings by which every document of a run is decoded. All of them decide the output, so all are in the key."""
 
     engine: str = Field(ENGINE, description="Engine that decodes each document; `concord list engines` has them.")
     options: Mapping[str, Any] = Field(default_factory=dict, description="Settings of the engine.")
-    seed: int = Field(
-        0, ge=0, description="Seed of the random numbers; beside the document's id the only source of chance."
-    )
+    seed: int = Field(0, ge=0, description="Seed of the random numbers; the same seed gives the same result.")
     work: int | None = Field(
         None, ge=1, description="Limit of deterministic work for a document (default: the engine's own)."
     )
@@ -56,8 +54,8 @@ class RunSettings(Settings):
     )
     on_infeasible: OnInfeasible = Field(
         "viterbi",
-        description="What becomes of a document whose hard constraints no labelling keeps: a reject, an answer under "
-        "relaxed constraints, or its Viterbi labels.",
+        description="Answer to a document in which every labelling breaks a hard constraint: none (the document is "
+        "a reject), the best under relaxed constraints, or its Viterbi labels.",
     )
     relaxed_weight: float = Field(
         50.0, gt=0, allow_inf_nan=False, description="Price of a relaxed hard constraint, in nats a unit of degree."
@@ -66,18 +64,18 @@ class RunSettings(Settings):
     certificates: bool = Field(default=False, description="Write a certificate for each document (engine certify).")
     errors_of: str | None = Field(
         None,
-        description="Second engine, examined on documents with gold labels: the proofs of the first one tell its "
-        "search errors from errors of the model.",
+        description="Second engine, examined on documents with gold labels: proofs of the first engine show which "
+        "errors of the second are search errors, and which are errors of the model.",
     )
     confidence: ConfidenceKind = Field(
         "none",
-        description="Figures for each entity: its marginal probability under the local scores, and with margin also "
-        "the nats by which the best answer without it is worse.",
+        description="Confidence of each entity: its marginal probability under the local scores; with margin also "
+        "by how many nats the best answer without it is worse.",
     )
     margin_work: int = Field(
         50_000_000, ge=1, description="Work limit of each margin; a margin that reaches it is a lower bound."
     )
-    n_best: int = Field(0, ge=0, description="Number of labellings listed for each document, the best first.")
+    n_best: int = Field(0, ge=0, description="Number of best labellings of each document.")
     n_best_work: int = Field(
         100_000_000, ge=1, description="Work limit of the list; if it is reached, the end of the list is not proven."
     )
@@ -89,8 +87,11 @@ class RunSettings(Settings):
     )
 
 
+DEFAULT_RUN = RunSettings()
+
+
 class RunKey(Settings):
-    """Key of a run: everything that decides its output, except the documents."""
+    """Key of a run: everything that decides its output, without the documents."""
 
     settings: RunSettings
     model: str
@@ -99,7 +100,7 @@ class RunKey(Settings):
 
     @property
     def digest(self) -> str:
-        """Hex digest: shards done under the same one need not be done again."""
+        """Hex digest. Shards that were done under the same digest need not be done again."""
         state = json.dumps([FORMAT, self.model_dump(mode="json")], sort_keys=True)
         return hashlib.sha256(state.encode()).hexdigest()
 
@@ -122,9 +123,9 @@ class ConstraintFigures(Figures):
 class Strength(Figures):
     """Form and weights of a constraint: what of its penalty two runs can compare.
 
-    ``name``: of the constraint
-    ``form``: digest of the constraint without its weights
-    ``weights``: nats; where one of two constraints of the same form has no smaller weight, it never costs less
+    - ``name``: of the constraint
+    - ``form``: digest of the constraint without its weights
+    - ``weights``: nats; where one of two constraints of the same form has no smaller weight, it never costs less
     """
 
     name: str
@@ -135,8 +136,8 @@ class Strength(Figures):
 class RuleStrengths(Figures):
     """The constraints of a run, as far as a later run compares them with its own.
 
-    ``strengths`` (K,): the constraints
-    ``local``: digest of what they add to local scores
+    - ``strengths`` (K,): the constraints
+    - ``local``: digest of what they add to local scores
     """
 
     strengths: tuple[Strength, ...] = ()
@@ -150,15 +151,15 @@ CountsByName = dict[str, dict[str, int]]
 class ShardReport(Figures):
     """Counts of one shard. Nothing in it depends on time, worker or order.
 
-    ``infeasible``: documents without an answer that keeps the hard constraints, including rejected ones
-    ``infeasible_rejected``: the rejected ones among these; part of ``rejected``, not of ``documents``
-    ``measures``, ``measures_before``: counts against gold by measure (`workers.evaluation.measures`), of the answers
-        and of the Viterbi labelling; empty without gold
-    ``changes``: entities that only one of these two has
-    ``search_errors``, ``search_documents``: see `workers.evaluation.search_errors`; where an engine with proofs ran on
-        gold
-    ``relabelled``: tokens whose label differs from Viterbi's
-    ``gap_sum``, ``gap_max``: nats; inf where a document has no bound
+    - ``infeasible``: documents without an answer that keeps the hard constraints, including rejected ones.
+    - ``infeasible_rejected``: the rejected ones among these; part of ``rejected``, not of ``documents``.
+    - ``measures``, ``measures_before``: counts against gold by measure (`workers.evaluation.measures`), of the answers
+      and of the Viterbi labelling; empty without gold.
+    - ``changes``: entities that only one of these two has.
+    - ``search_errors``, ``search_documents``: see `workers.evaluation.search_errors`; where an engine with proofs ran
+      on gold.
+    - ``relabelled``: tokens whose label differs from Viterbi's.
+    - ``gap_sum``, ``gap_max``: nats; inf where a document has no bound.
     """
 
     documents: int = 0
@@ -246,7 +247,7 @@ class FileDigest(Figures):
 
 
 class RowReject(Figures):
-    """A reject of a shard. ``row`` counts from the shard's first row; None where it is not known."""
+    """A reject of a shard; ``row`` counts from the shard's first row, and is None if it is not known."""
 
     row: int | None
     doc_id: str | None
@@ -263,7 +264,7 @@ class ShardMarker(Figures):
 
 
 class ShardPlace(Figures):
-    """A shard of a finished run: its key, and where its rows stood in the corpus."""
+    """A shard of a finished run: its key, and the place of its rows in the corpus."""
 
     key: str
     file: str
@@ -272,10 +273,12 @@ class ShardPlace(Figures):
 
 
 class RunManifest(Figures):
-    """What a finished run is: nothing in it depends on time, order or workers.
+    """Manifest of a finished run. Nothing in it depends on time, order or workers.
 
-    ``dataset`` is the digest of the corpus; ``files`` are those that readers see, each with its SHA-256; ``rules`` are
-    the constraints, which the next run compares with its own.
+    - ``dataset``: digest of the corpus.
+    - ``totals``: counts of all shards.
+    - ``files``: SHA-256 by name, of the files that readers see.
+    - ``rules``: the constraints, which the next run compares with its own.
     """
 
     format: Literal[2] = FORMAT
@@ -304,9 +307,9 @@ class Seconds(NamedTuple):
 class Reuse(Figures):
     """Documents of a run that were not decoded again, see `workers.labelling.kept`.
 
-    ``kept``: document, model and constraints are those of the last run
-    ``stood``: other constraints, under which a settled answer stands
-    ``confirmed``: another model or other constraints, under which the last answer was proven anew
+    - ``kept``: document, model and constraints are those of the last run
+    - ``stood``: other constraints, under which a settled answer stands
+    - ``confirmed``: another model or other constraints, under which the last answer was proven anew
     """
 
     kept: int = 0
@@ -333,14 +336,14 @@ class Reuse(Figures):
 class RunPlan(Figures):
     """What ``concord reprocess --dry-run`` prints: documents by what a run would do with them.
 
-    ``documents``: rows of the corpus
-    ``skipped``: rows of shards that are done
-    ``kept``: with the answer of the last run, as it was
-    ``checked``: with a settled answer of the last run, kept if it stands under the new constraints
-    ``guessed``: scored, with the labels of the last run, kept if they are proven anew
-    ``decoded``: new, changed, or without an answer that can be taken
-    ``cpu_seconds``: estimate for these, from those that the last run decoded; null without one
-    ``shards``: shards to do
+    - ``documents``: rows of the corpus
+    - ``skipped``: rows of shards that are done
+    - ``kept``: with the answer of the last run, as it was
+    - ``checked``: with a settled answer of the last run, kept if it stands under the new constraints
+    - ``guessed``: scored, with the labels of the last run, kept if they are proven anew
+    - ``decoded``: new, changed, or without an answer that can be taken
+    - ``cpu_seconds``: estimate for these, from those that the last run decoded; null without one
+    - ``shards``: shards to do
     """
 
     documents: int
@@ -368,11 +371,11 @@ TELLING_SECONDS = 10.0
 class Movement(Figures):
     """A figure of documents tonight against the last night, see `flows.nights.drift`.
 
-    ``figure``: its name, such as ``unknown words``
-    ``of``: ``texts`` (documents that are new, against the others) or ``answers`` (other answers to the same documents)
-    ``before``, ``after``: what it was, and is
-    ``p_value``: how often chance alone would move some figure of the night as far as this one; adjusted for all figures
-    ``breach``: is it beyond the threshold?
+    - ``figure``: its name, such as ``unknown words``
+    - ``of``: ``texts`` (new documents against the others) or ``answers`` (other answers to the same documents)
+    - ``before``, ``after``: what it was, and is
+    - ``p_value``: how often chance alone would move some figure of the night as far; adjusted for all figures
+    - ``breach``: is it beyond the threshold?
     """
 
     figure: str
@@ -398,11 +401,11 @@ class ChangedDocument(Figures):
 class Drift(Figures):
     """What is different from the last night of an output folder, in documents.
 
-    ``against``: number of that night
-    ``new``, ``gone``: documents, by id and text, that only one of the two nights has
-    ``changed``: documents that both have, with another answer
-    ``most_changed``: the ones among these with the most changes
-    ``sampled``: were documents drawn by their ids, and the counts estimated from them?
+    - ``against``: number of that night
+    - ``new``, ``gone``: documents, by id and text, that only one of the two nights has
+    - ``changed``: documents that both have, with another answer
+    - ``most_changed``: the ones among these with the most changes
+    - ``sampled``: were documents drawn by their ids, and the counts estimated from them?
     """
 
     against: int
@@ -420,19 +423,26 @@ class Drift(Figures):
 
 
 class RunReport(Figures):
-    """What ``concord reprocess --json`` prints. ``certified`` is a share; ``max_gap`` in nats, null without a bound.
+    """Report of ``concord reprocess --json``.
 
-    ``by_solver`` is the share that is certified by the word of CP-SAT alone, a part of ``certified``.
-
-    ``infeasible`` documents have no answer that keeps the hard constraints; rejected ones are among
-    them. ``search_errors`` splits what engine gibbs gets wrong by kind, see
-    `workers.evaluation.search_errors`; empty without gold or proofs.
-    ``seconds`` is wall-clock time from start to end; ``tokens_per_second`` counts the shards done
-    now (0 where all were skipped) over the time the workers were there, their start included; ``worker_seconds`` are
-    those that they were at their shards, all workers together, and ``worker_speed`` tokens of one of these.
-    ``labelled`` documents were labelled now, of which ``reuse`` took the answer of the last run.
-    ``drift`` is null where no night came before, or nothing is published.
-    ``mlflow_page`` is the address of the run's page, where MLflow is a server.
+    - ``labelled``: number of documents that were labelled now; the others were done before.
+    - ``reuse``: number of these that took the answer of the last run.
+    - ``infeasible``: number of documents without an answer that keeps the hard constraints, including rejected ones.
+    - ``shards_done``, ``shards_skipped``, ``shards_failed``: number of shards done now, done before, and failed.
+    - ``seconds``: wall-clock time from start to end.
+    - ``tokens_per_second``: tokens of the shards done now, per second from the start of the workers to their end; 0 if
+      all shards were skipped.
+    - ``worker_seconds``: time that workers spent on shards, summed over workers.
+    - ``worker_speed``: tokens per second of that time.
+    - ``certified``: share of documents whose gap is closed.
+    - ``by_solver``: share of documents whose gap is closed by CP-SAT's word alone; a part of ``certified``.
+    - ``max_gap``: largest gap of a document, in nats; null if a document has no bound.
+    - ``violations_before``, ``violations``: total degree under the Viterbi labels, and under the answers.
+    - ``penalty_before``, ``penalty``: total penalty under these, in nats.
+    - ``search_errors``, ``search_documents``: errors of the examined engine by kind, see
+      `workers.evaluation.search_errors`; empty without gold or proofs.
+    - ``mlflow_page``: address of the run's page, if MLflow is a server.
+    - ``drift``: differences to the last night; null if there was none, or if nothing is published.
     """
 
     documents: int
@@ -470,7 +480,8 @@ class RunReport(Figures):
 
     @property
     def pace(self) -> str:
-        """How long it took, without the start of the workers, and where that tells something, how fast they were."""
+        """Sentence about the time of the workers, without their start, and about their speed if the run was long
+        enough."""
         told = f"workers labelled for {self.worker_seconds:.1f} s"
         if self.worker_seconds < TELLING_SECONDS:
             return told
@@ -478,8 +489,13 @@ class RunReport(Figures):
 
 
 class SelectionRow(Figures):
-    """A trial of ``concord train --tune``: what was chosen between, entity F1 in cross-validation (fractions), and
-    the gain over the first trial with its interval of 95 %."""
+    """A trial of ``concord train --tune``; figures are fractions.
+
+    - ``chosen``: the settings.
+    - ``f1``: entity F1 in cross-validation.
+    - ``gain``: F1 minus that of the first trial.
+    - ``low``, ``high``: 95 % interval of the gain.
+    """
 
     chosen: dict[str, str | float]
     f1: float
@@ -491,12 +507,12 @@ class SelectionRow(Figures):
 class SampleRow(Figures):
     """A sample of wrapped progressive sampling.
 
-    ``tokens``, ``tested``: numbers of tokens to learn from, and to test on
-    ``tried``, ``left``: numbers of settings that were tried, and that remained
-    ``best``: the most accurate settings, which are chosen where no larger sample follows
-    ``accuracy``: fraction of the tested tokens with the right class
-    ``default``: accuracy of the settings that the search started from
-    ``seconds``: CPU time of all its trials
+    - ``tokens``, ``tested``: numbers of tokens to learn from, and to test on.
+    - ``tried``, ``left``: numbers of settings that were tried, and that remained.
+    - ``best``: the most accurate settings, which are chosen where no larger sample follows.
+    - ``accuracy``: fraction of the tested tokens with the right class.
+    - ``default``: accuracy of the settings that the search started from.
+    - ``seconds``: CPU time of all its trials.
     """
 
     tokens: int
@@ -512,8 +528,8 @@ class SampleRow(Figures):
 class ConsistencyReport(Figures):
     """Label consistency that was tuned on documents.
 
-    ``exact_scale``, ``subsequence_scale``, ``unlabelled_scale``: factors of the learned costs; 0 leaves a family out
-    ``f1_without``, ``f1``: entity F1 on those documents without label consistency and with it, as fractions
+    - ``exact_scale``, ``subsequence_scale``, ``unlabelled_scale``: factors of the learned costs; 0 leaves a family out.
+    - ``f1_without``, ``f1``: entity F1 on those documents without label consistency and with it, as fractions.
     """
 
     exact_scale: float
@@ -524,10 +540,14 @@ class ConsistencyReport(Figures):
 
 
 class TrainReport(Figures):
-    """What ``concord train --json`` prints.
+    """Report of ``concord train --json``.
 
-    ``figures`` are those of the trainer, such as its iterations and its last loss in nats.
-    ``consistency``: as tuned on the held-out part; null where it was not.
+    - ``labels``: number of labels.
+    - ``figures``: figures of the trainer, such as its iterations and its last loss in nats.
+    - ``selection``: trials of cross-validation.
+    - ``samples``: samples of wrapped progressive sampling.
+    - ``consistency``: label consistency, tuned on the held-out part; null if it was not.
+    - ``registered``: name and version in MLflow's registry; null if the model was not registered.
     """
 
     trainer: str

@@ -28,16 +28,16 @@ _CONTAINER = ("abfs", "abfss")
 
 
 def redact(text: str) -> str:
-    """The text with `MASK` in place of what addresses in it hold in confidence.
+    """The text with `MASK` in place of the secrets of its addresses.
 
-    That is the part before the ``@`` of a host, and the values of query parameters whose names speak of
-    keys, tokens, passwords or signatures. Text without an address, and text that is masked already, stays.
+    Secrets are the part before the ``@`` of a host, and the values of query parameters whose names contain
+    key, token, password, signature and the like. Text without an address, or with masked ones, is unchanged.
     """
     return _QUERY.sub(rf"\g<name>={MASK}", _AUTHORITY.sub(_masked, text))
 
 
 def place_of(uri: str) -> str:
-    """The address without its secrets: the same one whatever key it is read with, or none."""
+    """The address without its secrets: the same for every key that it is read with."""
     masked = redact(uri).replace(f":{MASK}@", "@").replace(f"/{MASK}@", "/")
     base, question, query = masked.partition("?")
     kept = [part for part in query.split("&") if not part.endswith(f"={MASK}")]
@@ -46,10 +46,8 @@ def place_of(uri: str) -> str:
 
 @contextmanager
 def masked_errors() -> Iterator[None]:
-    """Lets errors out of the block without secrets in them or in what led to them, since all of that is logged.
-
-    A decorator as well.
-    """
+    """Context manager and decorator: masks the secrets in errors that leave the block, and in their causes, since all
+    of them are logged."""
     try:
         yield
     except Exception as error:
@@ -60,7 +58,7 @@ def masked_errors() -> Iterator[None]:
 
 
 def _masked_error(error: BaseException) -> BaseException:
-    """The error itself, or another that says the same where its text has to be masked; with masked causes."""
+    """The error itself if it needs no mask, or else another one with the masked text; causes are masked too."""
     said = redact(str(error))
     shown = error if said == str(error) else _copy(error, said).with_traceback(error.__traceback__)
     if error.__context__ is not None:

@@ -1,6 +1,6 @@
-"""What all options have in common; each kind of them stands beside what it sets.
+"""Base classes of all settings; each settings class itself stands beside the code that it sets.
 
-YAML files and the command line parse into such classes, each option with its default, range and meaning once.
+YAML files and the command line are parsed into these classes, which name default, range and meaning of each option.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Settings(BaseModel):
 
 
 class EngineSettings(Settings):
-    """Base of every engine's options; also the options of an engine that has none.
+    """Base of every engine's options; also the options of an engine without any.
 
-    Of options that hold options of their own (`CertifySettings.sampler`) some may be given: the others stay
-    what they are there, not what they are by themselves.
+    An option may have options of its own (`CertifySettings.sampler`). If some of these are given, the others keep the
+    defaults of the outer option, not those of their own class.
     """
 
     @model_validator(mode="before")
@@ -41,7 +41,7 @@ class EngineSettings(Settings):
 
 
 TOKENIZER = r"^[^\s=]+(==[^\s=]+)?$"
-"""How tokenizers are named: NAME, or NAME==VERSION."""
+"""Pattern of a tokenizer's name: NAME, or NAME==VERSION."""
 
 
 class ReaderSettings(Settings):
@@ -58,28 +58,28 @@ class TextSettings(ReaderSettings):
         None,
         pattern=TOKENIZER,
         description="Tokenizer that cuts raw text, as NAME or NAME==VERSION; `concord list tokenizers` has them "
-        "(default: the one that the model states, or words).",
+        "(default: that of the model, or else words).",
     )
     sentence_limit: int = Field(500, ge=1, description="Longest sentence, in tokens; longer ones are cut.")
     split_hyphens: bool = Field(
-        default=False, description="Cut words at hyphens too, for a model of a corpus that is cut so."
+        default=False, description="Cut words at hyphens too, for a model whose training corpus was cut like that."
     )
 
 
 class Validation(StrEnum):
-    """Which documents judge what is chosen while a model is trained: they are not learned from meanwhile."""
+    """Documents that judge choices during training; meanwhile the model does not learn from them."""
 
     RANDOM = "random"
-    """Those that a hash of their ids names: of the same time as the others."""
+    """Random documents, by a hash of their ids: of the same time as the others."""
     LATER = "later"
-    """The last ones in the order of the corpus, judged by a model of those before: of another time, if it has dates."""
+    """The last documents of the corpus, judged by a model of the earlier ones: later texts, if files are in order."""
 
 
 class TrainerSettings(Settings):
     """Base of every trainer's options.
 
-    ``corpora`` names the options that are a corpus which is read beside the labelled one, ``files`` those that are
-    other places that are read: files, or folders.
+    - ``corpora``: names of the options that are a second corpus, read beside the labelled one.
+    - ``files``: names of the options that are other files or folders to read.
     """
 
     corpora: ClassVar[tuple[str, ...]] = ()
@@ -87,5 +87,5 @@ class TrainerSettings(Settings):
 
     @property
     def learning(self) -> str:
-        """Whether the model is learned under constraints, and how: Chang et al.'s names, l without."""
+        """Name that Chang et al. (2008) give to this way of learning under constraints; ``l`` for learning without."""
         return "l"

@@ -1,4 +1,4 @@
-"""Results that show themselves: plain text at a prompt, HTML in a notebook."""
+"""Results that display themselves: plain text at a prompt, HTML in a notebook."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from itertools import accumulate
 from typing import Any
 
 COLOURS = ("#b3e2cd", "#fdcdac", "#cbd5e8", "#f4cae4", "#e6f5c9", "#fff2ae")
-"""Of the types that a text has, by name; the type beside each entity tells them apart without colours."""
+"""Colours of the types in a text, in order of their names. The type also stands beside each entity."""
 
 NO_GAP = 1e-6
-"""Nats: engines prove what is optimal to within this."""
+"""Largest gap, in nats, that is shown as none: engines prove optimality to within this."""
 
 MOST_PARTS = 20
-"""Of a list or a mapping that are shown."""
+"""Largest number of entries of a list or mapping that are shown."""
 
 
 class Shown:
-    """A result of pydantic fields that shows itself: a line, or a row of a table, a field."""
+    """A result that displays its pydantic fields: one line each, or one row of a table each."""
 
     def __repr__(self) -> str:
         return fields_text(type(self).__name__, dict(self))  # type: ignore[call-overload]
@@ -31,13 +31,13 @@ class Shown:
 
 
 def fields_text(title: str, fields: Mapping[str, Any]) -> str:
-    """A title, and a line a field."""
+    """A title, and a line for each field."""
     width = max(map(len, fields), default=0)
     return "\n".join([title, *(f"  {name:<{width}}  {_value(value)}" for name, value in fields.items())])
 
 
 def fields_html(title: str, fields: Mapping[str, Any]) -> str:
-    """A table of a row a field."""
+    """A table with a row for each field."""
     rows = "".join(
         f"<tr><th>{escape(name)}</th><td>{escape(_value(value))}</td></tr>" for name, value in fields.items()
     )
@@ -45,14 +45,14 @@ def fields_html(title: str, fields: Mapping[str, Any]) -> str:
 
 
 def proven(status: str, gap: float) -> str:
-    """What an answer's status says, and how much more any other labelling could score; ``gap`` in nats."""
+    """Sentence about an answer's status, and about how much more another labelling could score; ``gap`` in nats."""
     if gap <= NO_GAP:
         return f"{status}: no labelling scores higher"
     return f"{status}: no labelling scores more than {gap:.3g} nats higher"
 
 
 def marked_tokens(tokens: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
-    """Tokens with blanks between them, and where in that text the entities stand."""
+    """Tokens with blanks between them, and the entities with their places in that text."""
     ends = list(accumulate(len(token) + 1 for token in tokens))
     starts = [0, *ends]
     spans = [{"char_start": starts[one["start"]], "char_end": ends[one["end"] - 1] - 1} for one in entities]
@@ -68,7 +68,7 @@ def marked_text(text: str, entities: Iterable[Mapping[str, Any]]) -> str:
 
 
 def marked_html(text: str, entities: Sequence[Mapping[str, Any]]) -> str:
-    """The same as HTML, a colour a type."""
+    """A text with its entities as HTML, with a colour for each type."""
     kinds = sorted({entity["type"] for entity in entities})
     colour = {kind: COLOURS[i % len(COLOURS)] for i, kind in enumerate(kinds)}
     parts = [
@@ -81,7 +81,7 @@ def marked_html(text: str, entities: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _parts(text: str, entities: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, str]]:
-    """Parts of a text in order, each with the type of the entity that it is, or with an empty one."""
+    """Parts of a text in order, each with the type of its entity, or an empty string for text outside entities."""
     end = 0
     for entity in entities:
         yield text[end : entity["char_start"]], ""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.labels import OUTSIDE, LabelSet
-from concord.workers.features.mentions import NOTHING
+from concord.workers.features.mentions import NO_VALUE
 from concord.workers.features.templates import ANSWER_COLUMNS
 from concord.workers.learning.trainers import sgd, stacked
 from concord.workers.learning.trainers.stacked import train
@@ -22,7 +22,7 @@ from concord.workers.models.folder import MANIFEST, ModelError
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import viterbi_labels
 from concord.workers.models.settings import StackedSettings
-from concord.workers.models.two_stage_crf import SECOND, TwoStageModel
+from concord.workers.models.two_stage_crf import SECOND_STAGE, TwoStageModel
 from tests.support.made_corpora import corpus
 
 BIO = LabelSet.bio(["LOC", "PER"])
@@ -74,15 +74,15 @@ def _values(
     return (
         _most(others, (*types, OUTSIDE)),
         _most([kind for kind in others if kind >= 0], types),
-        NOTHING if long else _most(same, types),
-        NOTHING if long else _most(around, types),
+        NO_VALUE if long else _most(same, types),
+        NO_VALUE if long else _most(around, types),
     )
 
 
 def _most(kinds: list[int], names: tuple[str, ...]) -> str:
     """The most frequent one, the first by number of equals, outside last."""
     counts = Counter(kind % len(names) if kind < 0 else kind for kind in kinds)
-    return NOTHING if not counts else names[min(counts, key=lambda kind: (-counts[kind], kind))]
+    return NO_VALUE if not counts else names[min(counts, key=lambda kind: (-counts[kind], kind))]
 
 
 @pytest.mark.parametrize("labels", [BIO, PLAIN], ids=["bio", "plain"])
@@ -163,9 +163,9 @@ def test_a_damaged_stage_is_named(folder: Path, tmp_path: Path, file: str) -> No
         copy = tmp_path / path.relative_to(folder)
         copy.parent.mkdir(exist_ok=True)
         copy.write_bytes(path.read_bytes())
-    damaged = tmp_path / SECOND / file
+    damaged = tmp_path / SECOND_STAGE / file
     damaged.write_bytes(damaged.read_bytes()[:-1] + b" ")
-    with pytest.raises(ModelError, match=f"{SECOND}/{file}: SHA-256 differs"):
+    with pytest.raises(ModelError, match=f"{SECOND_STAGE}/{file}: SHA-256 differs"):
         load_model(tmp_path)
 
 

@@ -110,7 +110,7 @@ def test_the_loss_is_that_of_all_labellings_and_nothing_beside_its_minimum_is_be
 def test_what_is_kept_stays_and_the_temperature_alone_is_that_of_a_search(tmp_path: Path) -> None:
     documents = made(BIO, 3, steepness=5.0)
     model = model_of(BIO, tmp_path)
-    alone = calibrate(documents, model, CalibrationSettings(transitions="kept"))
+    alone = calibrate(documents, model, CalibrationSettings(fit="temperature"))
     np.testing.assert_array_equal(alone.transition, model.transition)
 
     def loss(logarithm: Table) -> float:
@@ -119,11 +119,11 @@ def test_what_is_kept_stays_and_the_temperature_alone_is_that_of_a_search(tmp_pa
 
     assert alone.source.temperature == pytest.approx(math.exp(minimize(loss, [0.0]).x[0]), rel=1e-3)
     assert alone.source.temperature > 2.0
-    chain = calibrate(documents, model, CalibrationSettings(temperature="kept"))
+    chain = calibrate(documents, model, CalibrationSettings(fit="transitions"))
     assert chain.source.temperature == 1.0
     assert chain.transition[model.labels.legal_transition].any()
     assert not chain.transition[~model.labels.legal_transition].any()
-    nothing = calibrate(documents, model, CalibrationSettings(temperature="kept", transitions="kept"))
+    nothing = calibrate(documents, model, CalibrationSettings(fit="neither"))
     assert nothing.before == nothing.after
 
 
@@ -145,7 +145,7 @@ def test_scores_that_say_nothing_and_documents_that_do_not_fit_are_one_line(tmp_
     documents = made(BIO, 5)
     turned = [replace(d, scores=-3.0 * d.scores) for d in documents if d.scores is not None]
     with pytest.raises(TrainingError, match="the scores say nothing of the gold labels"):
-        calibrate(turned, model, CalibrationSettings(transitions="kept"))
+        calibrate(turned, model, CalibrationSettings(fit="temperature"))
     with pytest.raises(TrainingError, match="no labelled documents"):
         calibrate([replace(documents[0], labels=None)], model, CalibrationSettings())
     other = Document.build("d", [["a"]], labels=[["B-Y"]])
@@ -187,7 +187,7 @@ def test_a_model_of_scores_is_fitted_into_a_new_folder(tmp_path: Path) -> None:
     assert load_model(tmp_path / "model").digest == model.digest
     assert saved_consistency(tmp_path / "fitted") is not None
     assert parse_manifest(tmp_path / "fitted" / MANIFEST).metrics["held_out/f1"] == tuned["f1"]
-    again = json.loads(call(*words, "--no-consistency", "--temperature", "kept", "--json").stdout)
+    again = json.loads(call(*words, "--no-consistency", "--fit", "transitions", "--json").stdout)
     assert (again["temperature"], again["consistency"]) == (1.0, None)
     assert saved_consistency(tmp_path / "fitted") is None
     told = " ".join(call(*words).stdout.split())

@@ -9,7 +9,7 @@ import numpy as np
 import pycrfsuite
 import pytest
 
-from concord.workers.models.crfsuite_file import HEADER, ModelFileError, read_crfsuite
+from concord.workers.models.crfsuite_file import FILE_HEAD, ModelFileError, read_crfsuite
 
 LABELS = ("O", "B-X", "I-X", "ß")
 
@@ -70,7 +70,7 @@ def _damaged(data: bytes, at: int, patch: bytes) -> bytes:
 
 def test_damage_is_named(model: Path, tmp_path: Path) -> None:
     data, bad = model.read_bytes(), tmp_path / "bad.crfsuite"
-    offsets = HEADER.unpack_from(data)[7:]
+    offsets = FILE_HEAD.unpack_from(data)[7:]
     huge = struct.pack("<I", 2**31)
     cases = {
         "too few": data[:20],

@@ -46,7 +46,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def folder(file: Path) -> Path:
     out = file.parent / "model"
-    call("import", "crfsuite", str(file), "--features", FEATURES, "--out", str(out))
+    call("import", "crfsuite", str(file), "--feature-function", FEATURES, "--out", str(out))
     return out
 
 
@@ -195,7 +195,7 @@ def test_what_cannot_be_imported_is_one_line(
 ) -> None:
     source = tmp_path / "a.crfsuite"
     source.write_bytes(file.read_bytes() if content is None else content)
-    words = ("import", "crfsuite", str(source), "--features", name, "--out", str(tmp_path / "out"))
+    words = ("import", "crfsuite", str(source), "--feature-function", name, "--out", str(tmp_path / "out"))
     said = call(*words, code=Exit.INPUT).stderr
     assert message in said
     assert said.count("\n") == 1

@@ -66,7 +66,7 @@ def test_a_worker_that_was_killed_by_others_blames_no_document() -> None:
     again = [work for part in parts for work in deaths.survived(part)]
     assert again == [alone]
     assert deaths.lost(alone) == [alone]
-    with pytest.raises(GivenUpError, match="of none of its documents alone"):
+    with pytest.raises(GivenUpError, match="no document alone killed one"):
         deaths.lost(whole)
 
 

@@ -23,7 +23,7 @@ from concord.workers.features.gazetteers import (
     ENTITIES,
     GAZETTEER,
     LONGEST,
-    SEEN,
+    SEEN_WORDS,
     Gazetteer,
     PhraseEntry,
     column_names,
@@ -270,7 +270,7 @@ def test_words_are_told_with_their_labels_and_not_what_a_document_alone_has_said
     features = features_of(FeatureSettings(features="fersini"), corpus)
     told = [[a.partition("=")[2] for row in AttributeMaker(features)(d) for a in row if "seen" in a] for d in corpus]
     assert told == [["A:3+", "A:1", "A:3+", ""], ["A:3+", "B:1", ""]]
-    finished = feature_set("fersini", lists={SEEN: features.lists[SEEN].for_all})
+    finished = feature_set("fersini", lists={SEEN_WORDS: features.lists[SEEN_WORDS].for_all})
     plain = Document.build("c", [["y", "u", "X"]])
     assert [row[-1] for row in AttributeMaker(finished)(plain)] == [
         "seen-only[0]=A:1,B:1",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -111,6 +112,25 @@ def test_a_second_corpus_and_a_share_have_names_of_their_own() -> None:
         "constraints weigh",
     ]
     assert [name for name, leaf in LEAVES.items() if "pool" in leaf.command.options] == ["codl", "train"]
+
+
+SAID_BY_EACH = {
+    **dict.fromkeys(("corpus", "model", "out", "constraints", "held_out"), "a place, and what is there or comes there"),
+    "consistency": "label consistency is learned with a model, and used with one",
+    "documents": "some are made up, some are looked at",
+    "tune": "what is chosen by trials",
+    "measure": "a measure, or one of its figures",
+    "against": "a run, or a value of an axis of a sweep",
+}
+"""Options whose help differs from command to command, and what it says there."""
+
+
+def test_an_option_means_the_same_in_every_command() -> None:
+    helps: dict[str, set[str]] = defaultdict(set)
+    for leaf in LEAVES.values():
+        for name, option in leaf.command.options.items():
+            helps[name].add(option.help or "")
+    assert {name for name, texts in helps.items() if len(texts) > 1} == SAID_BY_EACH.keys()
 
 
 # Files of options

@@ -290,7 +290,7 @@ def test_the_ceiling_is_what_perfect_labels_score(tmp_path: Path, split: bool, r
     place = tmp_path / "out"
     arguments = ["ingest", "pubtator", str(written(tmp_path, ABSTRACT)), "--out", str(place)]
     said = CliRunner().invoke(app, [*arguments, "--set", f"split_hyphens={split}"]).stdout
-    assert f"ceiling: labels of these tokens that are all right have F1 {100 * 2 * right / 5:.2f}" in said
+    assert f"ceiling: perfect labels of these tokens have F1 {100 * 2 * right / 5:.2f}" in said
     again = CliRunner().invoke(app, [*arguments, "--set", f"split_hyphens={split}", "--overwrite", "--json"])
     assert json.loads(again.stdout)["ceiling"] == 2 * right / 5
     (table,) = read_tables(place / "part-00000.parquet", CORPUS)
@@ -307,7 +307,7 @@ def test_labels_that_are_the_sources_own_have_no_ceiling(tmp_path: Path) -> None
     path = tmp_path / "a.txt"
     path.write_text("Ann B-PER\nran O\n")
     said = CliRunner().invoke(app, ["ingest", "columns", str(path), "--out", str(tmp_path / "c")]).stdout
-    assert "ceiling: labels of these tokens that are all right have F1 100.00" in said
+    assert "ceiling: perfect labels of these tokens have F1 100.00" in said
     path.write_text("Ann ran.\n")
     said = CliRunner().invoke(app, ["ingest", "text", str(path), "--out", str(tmp_path / "t")]).stdout
     assert "ceiling" not in said

@@ -13,8 +13,8 @@ from concord.schemas.document import Batch
 from concord.schemas.errors import UsageError
 from concord.schemas.labels import LabelSet
 from concord.testing.measures import (
-    BIO,
-    PLAIN,
+    MEASURED_BIO,
+    MEASURED_PLAIN,
     Plain,
     Text,
     Things,
@@ -107,7 +107,7 @@ PLAINLY: dict[str, Plain] = {
 few = settings(max_examples=25)
 """Each for every measure and scheme."""
 every = pytest.mark.parametrize("measure", MEASURES)
-either = pytest.mark.parametrize("labels", [BIO, PLAIN], ids=["bio", "plain"])
+either = pytest.mark.parametrize("labels", [MEASURED_BIO, MEASURED_PLAIN], ids=["bio", "plain"])
 
 
 def test_every_measure_is_counted_plainly_too() -> None:
@@ -157,7 +157,7 @@ def test_perfect_labels_give_one(measure: str, labels: LabelSet, data: st.DataOb
 
 @every
 @few
-@given(documents=texts(PLAIN))
+@given(documents=texts(MEASURED_PLAIN))
 def test_figures_are_shares_and_agree_with_their_definitions(measure: str, documents: list[Text]) -> None:
     rows = plainly(PLAINLY[measure], documents)
     names = sorted({name for row in rows for name in row})
@@ -182,25 +182,25 @@ def test_figures_are_shares_and_agree_with_their_definitions(measure: str, docum
         "macro_recall": share(sum(share(row[2], row[0]) for row in in_gold), len(in_gold)),
         "macro_f1": share(sum(map(f1, in_gold)), len(in_gold)),
     }
-    found = figures(measure, measured(pair_of(PLAIN, documents), [measure])[measure])
+    found = figures(measure, measured(pair_of(MEASURED_PLAIN, documents), [measure])[measure])
     assert found == {name: pytest.approx(wanted[name]) for name in MEASURES[measure].figures}
     assert all(0.0 <= value <= 1.0 for value in found.values())
 
 
 @few
-@given(documents=texts(BIO))
+@given(documents=texts(MEASURED_BIO))
 def test_lines_of_documents_without_a_text_are_sentences(documents: list[Text]) -> None:
     lines = [[token._replace(line=token.sentence) for token in text] for text in documents]
-    found = by_document("lines", pair_of(BIO, documents, offsets=False))
-    wanted = by_document("lines", pair_of(BIO, lines))
+    found = by_document("lines", pair_of(MEASURED_BIO, documents, offsets=False))
+    wanted = by_document("lines", pair_of(MEASURED_BIO, lines))
     assert (found.names, found.table.tolist()) == (wanted.names, wanted.table.tolist())
 
 
 @few
 @given(data=st.data())
 def test_spans_of_the_source_count_as_they_stand_there(data: st.DataObject) -> None:
-    documents = data.draw(texts(BIO))
-    names = st.sampled_from([*BIO.types, "LOST"])
+    documents = data.draw(texts(MEASURED_BIO))
+    names = st.sampled_from([*MEASURED_BIO.types, "LOST"])
     source = []
     for text in documents:
         bounds = st.integers(0, len(written(text)[0]))
@@ -208,9 +208,9 @@ def test_spans_of_the_source_count_as_they_stand_there(data: st.DataObject) -> N
         others = data.draw(st.lists(st.tuples(bounds, bounds, names).map(lambda s: (min(s[:2]), max(s[:2]), s[2]))))
         kept = data.draw(st.lists(st.sampled_from(own))) if own else []
         source.append(kept + others)
-    pair = pair_of(BIO, documents, source=source)
+    pair = pair_of(MEASURED_BIO, documents, source=source)
     counts = measured(pair, ["offsets"])["offsets"]
-    rows = {name: [0, 0, 0] for name in {*BIO.types, *(span[2] for spans in source for span in spans)}}
+    rows = {name: [0, 0, 0] for name in {*MEASURED_BIO.types, *(span[2] for spans in source for span in spans)}}
     for text, spans in zip(documents, source, strict=True):
         wanted, given_ = set(spans), set(character_spans(text, "predicted"))
         for column, things in enumerate((wanted, given_, wanted & given_)):
@@ -221,9 +221,9 @@ def test_spans_of_the_source_count_as_they_stand_there(data: st.DataObject) -> N
 
 def test_what_has_no_spans_of_the_source_is_told_so() -> None:
     text = [Token("a", 0, 0, "B-PER", "B-PER")]
-    assert suggested(BIO, pair_of(BIO, [text]).batch) == ("spans", "offsets")
-    without = pair_of(BIO, [text], offsets=False)
-    assert suggested(BIO, without.batch) == ("spans",)
+    assert suggested(MEASURED_BIO, pair_of(MEASURED_BIO, [text]).batch) == ("spans", "offsets")
+    without = pair_of(MEASURED_BIO, [text], offsets=False)
+    assert suggested(MEASURED_BIO, without.batch) == ("spans",)
     with pytest.raises(MeasureError, match=r"'d0' has no gold spans of characters .*another --measure"):
         measured(without, ["offsets"])
 
@@ -253,6 +253,6 @@ def test_nothing_is_counted_in_nothing() -> None:
     batch = Batch.of([])
     none = np.zeros(0, np.int32)
     for name, entry in MEASURES.items():
-        items: Items = entry.items(Pair(batch, BIO, none, none))
+        items: Items = entry.items(Pair(batch, MEASURED_BIO, none, none))
         assert not items.total().table.any()
         assert set(figures(name, items.total()).values()) == {0.0}

@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for words, labels in zip(SENTENCES, LABELS, strict=True):
         trainer.append(features(words), labels)
     trainer.train(str(path / "a.crfsuite"))
-    given = ("--features", FEATURES, "--tokenizer", TOKENIZER, "--out", str(path / "model"))
+    given = ("--feature-function", FEATURES, "--tokenizer-function", TOKENIZER, "--out", str(path / "model"))
     done = call("import", "crfsuite", str(path / "a.crfsuite"), *given)
     assert f"text is cut by {TOKENIZER}" in done.stdout
     assert f"CONCORD_TRUST={FEATURES},{TOKENIZER}" in done.stdout.replace("\n", "")

@@ -19,7 +19,7 @@ from concord.schemas.errors import TrainingError
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.learning.search.folds import fold_of
 from concord.workers.learning.search.progressive import (
-    LEAST,
+    LEAST_SAMPLE,
     SampleRound,
     TrialTally,
     asked_of,
@@ -83,10 +83,10 @@ def test_who_stays_by_hand() -> None:
     assert survivors([7, 7, 7]) == [0, 1, 2]
 
 
-@given(st.integers(1, 10**6), st.integers(LEAST, 10**6))
+@given(st.integers(1, 10**6), st.integers(LEAST_SAMPLE, 10**6))
 def test_sizes_rise_from_five_hundred_to_all_there_is(instances: int, largest: int) -> None:
     every = sizes_of(instances)
-    assert every[0] == min(LEAST, instances)
+    assert every[0] == min(LEAST_SAMPLE, instances)
     assert every[-1] == instances
     assert sorted(set(every)) == every
     for size in every[1:-1]:

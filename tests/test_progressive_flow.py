@@ -17,14 +17,14 @@ from rich.console import Console
 import concord.flows.progressive
 import concord.flows.train_model
 from concord.flows.cli.tables import samples_table
-from concord.flows.progressive import KEPT, TABLE, Kept, choose
+from concord.flows.progressive import KEPT, TRIALS_TABLE, Kept, choose
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.tracking.tracking import Outcome
 from concord.flows.train_model import TrainRequest, check_search, train_model
 from concord.schemas.errors import ShardsError, TrainingError
 from concord.schemas.run import SampleRow, TrainReport
 from concord.workers.corpus.ingestion import write_corpus
-from concord.workers.learning.search.progressive import LEAST, TrialTally, rounds, sizes_of
+from concord.workers.learning.search.progressive import LEAST_SAMPLE, TrialTally, rounds, sizes_of
 from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.models.settings import SgdSettings
 from concord.workers.papers.canisius.settings import TrigramSettings
@@ -90,9 +90,9 @@ def test_the_choice_is_that_of_plain_trials(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_trials_of_another_search_are_not_taken(tmp_path: Path) -> None:
-    trial, tally = TrialGroup(SAMPLING, (SETTINGS,), LEAST), TrialTally(1, 2, 0.5)
+    trial, tally = TrialGroup(SAMPLING, (SETTINGS,), LEAST_SAMPLE), TrialTally(1, 2, 0.5)
     kept(tmp_path).add(trial, [tally])
-    assert kept(tmp_path).tallies == {name_of(SAMPLING, SETTINGS, LEAST): tally}
+    assert kept(tmp_path).tallies == {name_of(SAMPLING, SETTINGS, LEAST_SAMPLE): tally}
     given = SETTINGS.model_copy(update={"n": 2})
     assert kept(tmp_path, settings=given).tallies == {}
     kept(tmp_path).add(trial, [tally])
@@ -100,20 +100,20 @@ def test_trials_of_another_search_are_not_taken(tmp_path: Path) -> None:
 
 
 def test_code_that_has_changed_makes_trials_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept(tmp_path).add(TrialGroup(SAMPLING, (SETTINGS,), LEAST), [TrialTally(1, 2)])
+    kept(tmp_path).add(TrialGroup(SAMPLING, (SETTINGS,), LEAST_SAMPLE), [TrialTally(1, 2)])
     monkeypatch.setattr(concord.flows.progressive, "workers_digest", lambda: "other code")
     assert kept(tmp_path).tallies == {}
 
 
 def test_a_line_that_was_cut_off_is_done_again(tmp_path: Path) -> None:
     both = SETTINGS, SETTINGS.model_copy(update={"k": 3})
-    first, second = (name_of(SAMPLING, one, LEAST) for one in both)
-    kept(tmp_path).add(TrialGroup(SAMPLING, both, LEAST), [TrialTally(1, 2), TrialTally(2, 2)])
+    first, second = (name_of(SAMPLING, one, LEAST_SAMPLE) for one in both)
+    kept(tmp_path).add(TrialGroup(SAMPLING, both, LEAST_SAMPLE), [TrialTally(1, 2), TrialTally(2, 2)])
     path = tmp_path / f".model{KEPT}"
     path.write_bytes(path.read_bytes()[:-5])
     again = kept(tmp_path)
     assert list(again.tallies) == [first]
-    again.add(TrialGroup(SAMPLING, both[1:], LEAST), [TrialTally(2, 2)])
+    again.add(TrialGroup(SAMPLING, both[1:], LEAST_SAMPLE), [TrialTally(2, 2)])
     assert kept(tmp_path).tallies == {first: TrialTally(1, 2), second: TrialTally(2, 2)}
 
 
@@ -125,7 +125,7 @@ def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Path, "open", full)
     with pytest.raises(OutputError, match=rf"\.model{KEPT}: cannot be written \(No space left on device\)"):
-        file.add(TrialGroup(SAMPLING, (SETTINGS,), LEAST), [TrialTally(1, 2)])
+        file.add(TrialGroup(SAMPLING, (SETTINGS,), LEAST_SAMPLE), [TrialTally(1, 2)])
 
 
 def test_a_training_that_searches_keeps_the_choice_and_no_trials(
@@ -148,7 +148,7 @@ def test_a_training_that_searches_keeps_the_choice_and_no_trials(
     assert TrigramSettings.model_validate(manifest.settings) == expected.settings
     assert sum(row.tried for row in report.samples) == count
     assert [outcome.metrics["left"] for outcome in ended[:-1]] == [row.left for row in report.samples]
-    table = json.loads(str(told[TABLE]))
+    table = json.loads(str(told[TRIALS_TABLE]))
     assert len(table) == report.samples[-1].tried
     assert set(table[0]) == {"k", "metric", "weighting", "decay", "right", "seconds"}
     assert not list(tmp_path.glob(f".m{KEPT}"))

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from concord.schemas.columns import Reject, SchemaError
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, UsageError
-from concord.workers.corpus.readers.reader import NOTHING
+from concord.workers.corpus.readers.reader import EMPTY_FILE
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.settings import ColumnsSettings
 
@@ -112,7 +112,7 @@ def test_a_line_at_the_end_opens_no_document(tmp_path: Path) -> None:
     ended = read("conll", write(tmp_path / "f", CONLL + b"\n-DOCSTART- -X- O O\n\n"))
     assert ([d.doc_id for d in ended[0]], ended[1]) == ([d.doc_id for d in documents], rejects)
     _, (nothing,) = read("conll", write(tmp_path / "f", b"-DOCSTART- -X- O O\n"))
-    assert (nothing.doc_id, nothing.reason) == (None, NOTHING)
+    assert (nothing.doc_id, nothing.reason) == (None, EMPTY_FILE)
 
 
 def test_conll_without_document_lines_needs_a_count(tmp_path: Path) -> None:

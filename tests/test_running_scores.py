@@ -28,7 +28,7 @@ from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.sampling import gibbs, names
 from concord.workers.inference.sampling.drift import DriftError
 from concord.workers.inference.sampling.names import Groups, sites_of
-from concord.workers.inference.sampling.state import NOW, ROWS, SPANS
+from concord.workers.inference.sampling.state import NOW, ROW_PENALTY, SPAN_PENALTY
 from concord.workers.inference.sampling.sweep import anneal
 from concord.workers.inference.settings import GibbsSettings
 from tests.support.made_templates import template
@@ -67,7 +67,9 @@ def check_sums(problem: Problem, seed: int, config: GibbsSettings = STEADY) -> i
         changed += int((before != chain.at.labels).sum())
     score = problem.relaxed(HARD).score(chain.at.labels)
     assert chain.numbers[NOW] == pytest.approx(score.objective, abs=1e-9), "the score"
-    assert chain.numbers[ROWS] + chain.numbers[SPANS] == pytest.approx(score.penalty, abs=1e-9), "the penalty"
+    assert chain.numbers[ROW_PENALTY] + chain.numbers[SPAN_PENALTY] == pytest.approx(score.penalty, abs=1e-9), (
+        "the penalty"
+    )
     counted = prepared.empty_state(HARD)
     count_labels(counted, prepared.codec, chain.at.labels, 0, len(problem), 1)
     for kept, fresh in zip(

@@ -452,7 +452,7 @@ def test_joined_labels_are_said(tmp_path: Path) -> None:
     (tmp_path / "labels.txt").write_text("O\nB-X\nI-X\nE-X\nS-X")
     said = call("import", "scores", str(tmp_path / "labels.txt"), "--out", str(tmp_path / "model")).stdout
     assert "5 labels in column 'scores', as log-probabilities at temperature 1: 1 types of spans" in said
-    assert "E-X, S-X count as what BIO writes for them" in said
+    assert "E-X, S-X are read as the labels of BIO that they stand for" in said
 
 
 @pytest.mark.parametrize(
@@ -466,7 +466,12 @@ def test_joined_labels_are_said(tmp_path: Path) -> None:
         (b"O", ("--transitions", "labels.txt"), Exit.INPUT, "labels.txt: is no matrix of numbers"),
         (b"O", ("--transitions", "nowhere.npy"), Exit.INPUT, "nowhere.npy: No such file"),
         (b"O\nA", ("--transitions", "small.npy"), Exit.INPUT, "small.npy: is (1, 1), want (2, 2)"),
-        (b"O", ("--transitions", "small.npy"), Exit.INPUT, "small.npy: holds what is not a number of at most 1e+06"),
+        (
+            b"O",
+            ("--transitions", "small.npy"),
+            Exit.INPUT,
+            "small.npy: has an entry that is no number of at most 1e+06",
+        ),
         (b"O", ("--out", "labels.txt"), Exit.INPUT, "labels.txt: would overwrite what is read, labels.txt"),
     ],
 )

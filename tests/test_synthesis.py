@@ -19,7 +19,7 @@ from concord.workers.synthesis.names import (
     COUNTRIES,
     FIRMS,
     GIVEN,
-    PLACES,
+    PLACE_NAMES,
     SURNAMES,
     Draws,
     Inventory,
@@ -161,7 +161,7 @@ def test_citations_are_well_formed() -> None:
     assert min(labels.values()) >= 5
 
 
-@pytest.mark.parametrize("inventory", [PLACES, COUNTRIES, SURNAMES, GIVEN, FIRMS])
+@pytest.mark.parametrize("inventory", [PLACE_NAMES, COUNTRIES, SURNAMES, GIVEN, FIRMS])
 def test_names_of_an_inventory_differ(inventory: Inventory) -> None:
     names = [inventory.name(number) for number in range(20_000)]
     # Different syllables can spell the same word, so a few coincide.

@@ -172,9 +172,9 @@ def test_what_departs_in_use_ends_in_an_error_at_the_same_sentences(
 def test_the_import_says_what_it_found(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.crfsuite").write_bytes(data)
     given = ("import", "crfsuite", str(tmp_path / "a.crfsuite"), "--out")
-    said = call(*given, str(tmp_path / "one"), "--features", f"{HERE}:many").stdout
-    assert "each feature is of one word: scored by tables of words" in said
-    said = call(*given, str(tmp_path / "two"), "--features", f"{HERE}:length").stdout
+    said = call(*given, str(tmp_path / "one"), "--feature-function", f"{HERE}:many").stdout
+    assert "each feature depends on one word: scored from word tables" in said
+    said = call(*given, str(tmp_path / "two"), "--feature-function", f"{HERE}:length").stdout
     assert "no word tables: features of a word depend on more than its neighbours" in " ".join(said.split())
-    said = call(*given, str(tmp_path / "three"), "--features", f"{HERE}:many", "--no-word-tables").stdout
+    said = call(*given, str(tmp_path / "three"), "--feature-function", f"{HERE}:many", "--no-word-tables").stdout
     assert "no word tables: it was not tried" in said

@@ -22,10 +22,10 @@ from concord.schemas.errors import USERS_CODE_RAISES, InputError
 
 Part = TypeVar("Part")
 
-OURS = "concord"
+CONCORD = "concord"
 """Distribution of concord's own parts."""
 
-COMPILED = "__pycache__"
+CACHE_FOLDER = "__pycache__"
 """Folder of files that Python and numba compile; it may change although no source file has."""
 
 
@@ -105,9 +105,9 @@ class Registry(Mapping[str, Part], Generic[Part]):
     Concord's own come first: those of ``own`` in their order, then those with an entry point, sorted by name. Others
     follow, sorted by name.
 
-    ``group``: the kind
-    ``own``: concord's own parts, but for those with an entry point
-    ``wrong``: check of a part
+    - ``group``: the kind.
+    - ``own``: concord's own parts, but for those with an entry point.
+    - ``wrong``: check of a part.
 
     Every access raises `PartError` where a package takes the name of one of concord's parts, or two packages claim the
     same name. A part that cannot be imported or fails the check raises it when it is asked for; the others stay usable.
@@ -144,7 +144,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
         if name in self._registered:
             return distribution_of(self._registered[name]).name
         if name in self._own:
-            return OURS
+            return CONCORD
         raise KeyError(name)
 
     def name_of(self, part: Part) -> str:
@@ -168,7 +168,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
             if entry.group != self.group:
                 continue
             other = distribution_of(found[entry.name]) if entry.name in found else None
-            if entry.name in self._own or (other is not None and other.name == OURS):
+            if entry.name in self._own or (other is not None and other.name == CONCORD):
                 raise PartError(f"{said(entry)}: concord has a part of that name itself; give yours another one")
             if other is not None:
                 raise PartError(f"{said(entry)}: {other} claims the name, too; take one of both packages out")
@@ -195,8 +195,8 @@ def registered_entries() -> tuple[EntryPoint, ...]:
 
 
 def is_ours(entry: EntryPoint) -> bool:
-    """Whether an entry point leads to a part of concord itself. Raises `PartError` if it is of no installed package."""
-    return distribution_of(entry).name == OURS
+    """Does an entry point lead to a part of concord itself? Raises `PartError` if it is of no installed package."""
+    return distribution_of(entry).name == CONCORD
 
 
 def distribution_of(entry: EntryPoint) -> Distribution:
@@ -280,4 +280,4 @@ def _files(package: str) -> list[tuple[str, Path]]:
         return [] if spec.origin is None else [(Path(spec.origin).name, Path(spec.origin))]
     folders = [Path(folder) for folder in spec.submodule_search_locations]
     files = ((path.relative_to(folder), path) for folder in folders for path in folder.rglob("*") if path.is_file())
-    return sorted((name.as_posix(), path) for name, path in files if COMPILED not in name.parts)
+    return sorted((name.as_posix(), path) for name, path in files if CACHE_FOLDER not in name.parts)

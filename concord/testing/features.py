@@ -15,8 +15,8 @@ from concord.workers.features.gazetteers import Gazetteer
 from concord.workers.features.scorer import Scorer, compile_weights
 from concord.workers.features.templates import AttributeTemplate, FeatureSet
 
-WORDS = ("a", "Ada", "ADA", "b2", "3.50", "-", "=", "|", "<s>", "é", "東京", "👩\u200d🚀", "\u0301", "x" * 300)
-LABELS = 3
+FEATURE_WORDS = ("a", "Ada", "ADA", "b2", "3.50", "-", "=", "|", "<s>", "é", "東京", "👩\u200d🚀", "\u0301", "x" * 300)
+LABEL_COUNT = 3
 NONE: Mapping[str, Gazetteer] = {}
 
 
@@ -37,7 +37,7 @@ def made_up(features: FeatureSet, *, seed: int = 0, number: int = 12) -> list[Do
     for i in range(number):
         sizes = rng.integers(1, 7, size=rng.integers(1, 5)).tolist()
         drawn = {
-            name: [[WORDS[k] for k in rng.integers(len(WORDS), size=size)] for size in sizes]
+            name: [[FEATURE_WORDS[k] for k in rng.integers(len(FEATURE_WORDS), size=size)] for size in sizes]
             for name in (TOKENS, *columns)
         }
         sentences = drawn.pop(TOKENS)
@@ -80,12 +80,12 @@ def tables_score_as_attributes_say(features: FeatureSet) -> None:
     maker = AttributeMaker(features)
     rows = [row for document in documents for row in maker(document)]
     names = sorted({attribute for row in rows for attribute in row})
-    table = {name: rng.normal(size=LABELS) for name in names}
-    source, target = (axis.ravel().astype(np.int32) for axis in np.indices((len(names), LABELS)))
+    table = {name: rng.normal(size=LABEL_COUNT) for name in names}
+    source, target = (axis.ravel().astype(np.int32) for axis in np.indices((len(names), LABEL_COUNT)))
     weight = np.array([table[name] for name in names]).reshape(-1)
     weights = compile_weights(features, names, source, target, weight)
-    found = Scorer(features, weights, LABELS).unary(Batch.of(documents))
-    wanted = np.array([sum((table[attribute] for attribute in row), np.zeros(LABELS)) for row in rows])
+    found = Scorer(features, weights, LABEL_COUNT).unary(Batch.of(documents))
+    wanted = np.array([sum((table[attribute] for attribute in row), np.zeros(LABEL_COUNT)) for row in rows])
     worst = float(np.abs(found - wanted).max(initial=0.0))
     expect(worst < 1e-9, f"scores that are the sums of attributes' weights; they differ by up to {worst:.3g} nats")
 

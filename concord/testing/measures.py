@@ -14,8 +14,8 @@ from concord.testing.expect import expect, expect_same
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import Measure, Pair
 
-BIO = LabelSet.bio(["PER", "LOC"])
-PLAIN = LabelSet(("O", "author", "date"), Scheme.PLAIN)
+MEASURED_BIO = LabelSet.bio(["PER", "LOC"])
+MEASURED_PLAIN = LabelSet(("O", "author", "date"), Scheme.PLAIN)
 
 
 class Token(NamedTuple):
@@ -39,7 +39,7 @@ Things: TypeAlias = "Counter[tuple[str, object]]"
 Plain: TypeAlias = Callable[[Text, str], Things]
 """Function of a document and of "gold" or "predicted": the items of that labelling."""
 
-WORDS = ("a", "b2", "--", "é-7")
+MEASURED_WORDS = ("a", "b2", "--", "é-7")
 
 
 def check_measure(measure: Measure, plain: Plain, *, draws: int = 50) -> None:
@@ -48,7 +48,7 @@ def check_measure(measure: Measure, plain: Plain, *, draws: int = 50) -> None:
     Raises `AssertionError` at a broken promise.
     """
     rng = np.random.default_rng(0)
-    for labels in (BIO, PLAIN):
+    for labels in (MEASURED_BIO, MEASURED_PLAIN):
         nothing_is_counted_in_nothing(measure, labels)
         for _ in range(draws):
             documents = [random_text(rng, labels) for _ in range(int(rng.integers(1, 5)))]
@@ -65,7 +65,7 @@ def random_text(rng: np.random.Generator, labels: LabelSet) -> Text:
         sentence += int(position > 0 and rng.random() < 0.25)
         line += int(position > 0 and rng.random() < 0.25)
         gold, predicted = (labels.names[rng.integers(len(labels))] for _ in range(2))
-        text.append(Token(WORDS[rng.integers(len(WORDS))], sentence, line, gold, predicted))
+        text.append(Token(MEASURED_WORDS[rng.integers(len(MEASURED_WORDS))], sentence, line, gold, predicted))
     return text
 
 

@@ -9,7 +9,7 @@ from concord.testing.expect import expect, expect_same
 from concord.workers.learning.weights.penalties import Penalty, PenaltySettings
 from concord.workers.learning.weights.row_counts import RowCounts
 
-ROWS = (0, 1, 2, 3, 10, 97, 10_000)
+ROW_COUNTS = (0, 1, 2, 3, 10, 97, 10_000)
 
 
 def check_penalty(penalty: Penalty) -> None:
@@ -26,7 +26,7 @@ def broken_of(rows: int) -> list[float]:
 
 def it_costs_nothing_or_something(penalty: Penalty, settings: PenaltySettings) -> None:
     """The cost is a number of nats ≥ 0, or infinity; a reward would break the bounds of engines."""
-    for rows in ROWS:
+    for rows in ROW_COUNTS:
         for broken in broken_of(rows):
             nats = penalty.nats(rows, broken, settings)
             expect(isinstance(nats, float | int) and nats >= 0.0, f"nats ≥ 0 of {broken} in {rows}, not {nats!r}")
@@ -34,14 +34,14 @@ def it_costs_nothing_or_something(penalty: Penalty, settings: PenaltySettings) -
 
 def what_breaks_more_costs_no_more(penalty: Penalty, settings: PenaltySettings) -> None:
     """Among equally many rows, the cost does not rise with the number that gold breaks."""
-    for rows in ROWS:
+    for rows in ROW_COUNTS:
         nats = [penalty.nats(rows, broken, settings) for broken in broken_of(rows)]
         expect_same(nats, sorted(nats, reverse=True), f"nats of {broken_of(rows)} broken rows in {rows}")
 
 
 def the_same_counts_cost_the_same(penalty: Penalty, settings: PenaltySettings) -> None:
     """The cost depends only on the counts and the settings, not on earlier calls."""
-    counts = [(rows, broken) for rows in ROWS for broken in broken_of(rows)]
+    counts = [(rows, broken) for rows in ROW_COUNTS for broken in broken_of(rows)]
     wanted = [penalty.nats(*pair, settings) for pair in counts]
     again = [penalty.nats(*pair, penalty.settings()) for pair in reversed(counts)]
     expect_same(again[::-1], wanted, "nats of the same counts, a second time")
@@ -49,7 +49,7 @@ def the_same_counts_cost_the_same(penalty: Penalty, settings: PenaltySettings) -
 
 def the_interval_is_around_the_weight(penalty: Penalty, settings: PenaltySettings) -> None:
     """The 95 % interval of a weight contains the weight, also if a broken row has several units of degree."""
-    for rows in ROWS[1:]:
+    for rows in ROW_COUNTS[1:]:
         for broken in {0, rows // 2, rows}:
             counts = RowCounts(rows, 0, broken, 1.5 * broken)
             weight, (low, high) = counts.weight(penalty, settings), counts.interval(penalty, settings)

@@ -20,7 +20,7 @@ from concord.workers.constraints.templates.template import RowTemplate, Template
 
 BIO = LabelSet.bio(["PER", "ORG"])
 PLAIN = LabelSet(("O", "author", "title", "date"), Scheme.PLAIN)
-WORDS = ("Smith", "smith", "Jones", ",", ".", "3:30", "PM", "3.30", "p.m.", "of")
+TEMPLATE_WORDS = ("Smith", "smith", "Jones", ",", ".", "3:30", "PM", "3.30", "p.m.", "of")
 """Words of made-up documents."""
 
 Sentences = list[list[tuple[str, str]]]
@@ -60,7 +60,7 @@ def check_template(template: type[Template], cases: Sequence[Case]) -> None:
 
 def random_text(rng: np.random.Generator, labels: LabelSet, lengths: Sequence[int]) -> Sentences:
     """Random words and labels, legal or not; labels often repeat the one before."""
-    vocabulary = WORDS[: int(rng.integers(2, len(WORDS) + 1))]
+    vocabulary = TEMPLATE_WORDS[: int(rng.integers(2, len(TEMPLATE_WORDS) + 1))]
     text: Sentences = []
     for length in lengths:
         names: list[str] = []

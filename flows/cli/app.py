@@ -28,7 +28,7 @@ from concord.flows.cli.arguments import (
     print_json,
 )
 from concord.flows.cli.clusters_cli import app as clusters_app
-from concord.flows.cli.codl_cli import EXAMPLE, codl, show_codl
+from concord.flows.cli.codl_cli import CODL_EXAMPLE, codl, show_codl
 from concord.flows.cli.constraints_cli import NO_RAY
 from concord.flows.cli.constraints_cli import app as constraints_app
 from concord.flows.cli.corpus_cli import app as corpus_app
@@ -36,8 +36,7 @@ from concord.flows.cli.failures import Exit, exit_codes
 from concord.flows.cli.import_cli import app as import_app
 from concord.flows.cli.label_cli import label
 from concord.flows.cli.list_cli import app as list_app
-from concord.flows.cli.papers_cli import EXAMPLE as PAPERS_EXAMPLE
-from concord.flows.cli.papers_cli import papers, show_papers
+from concord.flows.cli.papers_cli import PAPERS_EXAMPLE, papers, show_papers
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.sweep_cli import app as sweep_app
 from concord.flows.cli.tree import CommandTree
@@ -63,7 +62,7 @@ app = CommandTree(
     epilog=exit_codes(),
 )
 app.add_typer(clusters_app, name="clusters")
-app.command(epilog=EXAMPLE, tells=show_codl, resumes=True)(codl)
+app.command(epilog=CODL_EXAMPLE, tells=show_codl, resumes=True)(codl)
 app.add_typer(constraints_app, name="constraints")
 export = CommandTree(help="Write models for other programs.")
 app.add_typer(export, name="export")
@@ -82,48 +81,50 @@ def _show_version(*, wanted: bool) -> None:
 
 
 Version = Annotated[
-    bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which version this is, and leave.")
+    bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version, and exit.")
 ]
 
 
 @app.callback()
 def main(*, _version: Version = False) -> None:
-    """Sets up what every command shares."""
+    """Prepares the process, for every command."""
     for name, value in PREFECT.items():  # its threads speak, and live, longer than a flow's call
         os.environ.setdefault(name, value)
     logging.raiseExceptions = False  # what cannot be logged to a server that is gone would stand between our lines
 
 
 class TrainerFlags(Settings):
-    """Options of `train` that stand for settings of the trainer."""
+    """Options of `train` that are settings of the trainer."""
 
     features: str | None = Field(
         None, description="Feature sets, joined by +; `concord list features` has them. Same as --set features=."
     )
     clusters: Path | None = Field(
-        None, description="Cluster file, see `concord clusters`, for the feature set clusters. Same as --set clusters=."
+        None, description="Cluster file of `concord clusters`, for the feature set clusters. Same as --set clusters=."
     )
     gazetteer: list[str] | None = Field(
         None,
-        description="File of phrases and their types (tab-separated or Parquet) for the feature set gazetteer; may be "
-        "given many times.",
+        description="File of phrases and their types (tab-separated or Parquet), for the feature set gazetteer; may "
+        "be given many times.",
     )
     start_from: Path | None = Field(
-        None, description="Model folder whose weights, by name, are the start. Same as --set start_from=."
+        None,
+        description="Folder of a model whose weights training starts from, matched by the names of features. Same "
+        "as --set start_from=.",
     )
-    pool: str | None = Field(None, description="Corpus to learn from without its labels. Same as --set pool=.")
+    pool: str | None = Field(None, description="Second corpus to learn from; its labels, if it has any, are not read.")
 
 
 class TrainChoices(Settings):
-    """Options of `train` that its flow takes by the same names."""
+    """Options of `train` that are parameters of its flow, by the same names."""
 
     tune: Annotated[
         bool,
         typer.Option(
             "--tune",
-            help="Choose the settings that are not given: features, c2 (of a perceptron: passes), min_freq and "
-            "dropout by cross-validation; of trainer trigram k, metric, weighting and decay by wrapped progressive "
-            "sampling on Ray.",
+            help="Choose settings that are not given: features, c2 (perceptron: passes), min_freq and dropout by "
+            "cross-validation; with trainer trigram k, metric, weighting and decay, by wrapped progressive sampling "
+            "on Ray.",
         ),
     ] = False
     largest_sample: Annotated[
@@ -133,7 +134,7 @@ class TrainChoices(Settings):
         ),
     ] = None
     consistency: Annotated[
-        bool, typer.Option(help="Learn label consistency, and tune it on documents kept apart (trains twice).")
+        bool, typer.Option(help="Learn label consistency, tuned on documents that the model has not learned from.")
     ] = True
     held_out_share: Annotated[
         float, typer.Option(min=0.01, max=0.9, help="Fraction of the documents kept apart to tune label consistency.")
@@ -149,10 +150,10 @@ class TrainChoices(Settings):
 def synthesize(
     *,
     out: Annotated[Path, typer.Option(help="Folder for the corpus.")],
-    documents: Annotated[int, typer.Option(min=1, help="Number of documents.")] = 2000,
+    documents: Annotated[int, typer.Option(min=1, help="Number of documents to make up.")] = 2000,
     kind: Annotated[Literal["news", "citations"], typer.Option(help="Kind of text to make up.")] = "news",
     seed: Annotated[
-        int, typer.Option(min=0, help="Seed of the random numbers; the same seed gives the same corpus.")
+        int, typer.Option(min=0, help="Seed of the random numbers; the same seed gives the same result.")
     ] = 0,
     overwrite: Overwrite = False,
     as_json: Json = False,
@@ -178,7 +179,7 @@ def ingest(
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Turn files of other formats into a Parquet corpus; what cannot be read becomes a counted reject."""
+    """Turn files of other formats into a Parquet corpus; documents that cannot be read become counted rejects."""
     from concord.flows.commands.corpora import first_reason, ingest_corpus
     from concord.flows.options import OptionError, parse_options
     from concord.schemas.names import unknown
@@ -198,7 +199,7 @@ def ingest(
     if not report.written:
         raise InputError(f"{source}: nothing in it could be read as {reader}; {first_reason(out.expanduser())}")
     if report.rejected and not as_json:
-        say(f"the first of the rejects: {first_reason(out.expanduser())}", style="yellow")
+        say(f"first reject: {first_reason(out.expanduser())}", style="yellow")
 
 
 def _show_training(report: TrainReport) -> None:
@@ -234,7 +235,7 @@ def train(
     corpus: Corpus,
     out: ModelOut,
     trainer: Annotated[
-        str, typer.Option(help="Trainer, by which the model learns; `concord list trainers` has them.")
+        str, typer.Option(help="Trainer that learns the model; `concord list trainers` has them.")
     ] = "sgd",
     flags: Annotated[TrainerFlags, FieldOptions(TrainerFlags)],
     set_: Set = None,
@@ -271,7 +272,7 @@ def train(
 
 
 def _check_flags(trainer: str, flags: Mapping[str, Flag]) -> None:
-    """Raises `OptionError` for a flag of `train` that stands for an option which this trainer does not have."""
+    """Raises `OptionError` for a flag of `train` that is an option which this trainer does not have."""
     from concord.flows.options import OptionError
     from concord.workers.learning.trainers.registry import TRAINERS
 
@@ -296,7 +297,7 @@ def _show_calibration(report: CalibrationReport) -> None:
 
 
 def _consistency_line(tuned: ConsistencyReport, f1: str) -> str:
-    """The scales, and the F1 without label consistency and with it; ``f1`` says what F1 that is."""
+    """Sentence about the scales, and about F1 without label consistency and with it; ``f1`` names this F1."""
     return (
         f"label consistency: scales {tuned.exact_scale:g} (exact), {tuned.subsequence_scale:g} (subsequence) "
         f"and {tuned.unlabelled_scale:g} (unlabelled); {f1} {tuned.f1_without:.2%} → {tuned.f1:.2%}"
@@ -312,11 +313,13 @@ def calibrate(
     model: ModelName,
     corpus: Annotated[str, typer.Option(help="Parquet corpus with gold labels that the model has not learned from.")],
     out: Annotated[Path, typer.Option(help="Folder for the fitted model.")],
-    consistency: Annotated[bool, typer.Option(help="Tune label consistency.")] = True,
+    consistency: Annotated[
+        bool, typer.Option(help="Learn label consistency, tuned on documents that the model has not learned from.")
+    ] = True,
     context: TrackingOption,
     settings: Annotated[CalibrationSettings, FieldOptions(CalibrationSettings)],
 ) -> CalibrationReport:
-    """Fit a model to labelled documents: label consistency, and temperature and transitions where it is of scores."""
+    """Fit a model to labelled documents: label consistency; for scores of another tagger also their temperature."""
     from concord.flows.commands.calibrating import calibrate_model
 
     return calibrate_model(model, corpus, str(out), settings=settings, consistency=consistency, context=context)
@@ -329,7 +332,7 @@ def export_crfsuite(
     out: Annotated[Path, typer.Option(help="File to write.")],
     as_json: Json = False,
 ) -> None:
-    """Write a CRF as a file of CRFsuite's, which its tagger opens; attributes are the strings of the features."""
+    """Write a CRF as a model file of CRFsuite; its attributes are the names of the features."""
     from concord.flows.commands.exporting import export_model
 
     written = export_model(model, out)
@@ -404,7 +407,7 @@ def reprocess(
         bool, typer.Option("--dry-run", help="Say how many documents would be decoded, and why; write nothing.")
     ] = False,
 ) -> RunReport | RunPlan:
-    """Label a corpus jointly on Ray. The same command again does only what is not done yet."""
+    """Label a corpus on Ray, each document as a whole. The same command again does only the rest."""
     from concord.flows.jobs import check_sources
 
     check_sources([corpus], model=model, files=declared.files)
@@ -440,7 +443,7 @@ def verify(
     context: TrackingOption,
     as_json: Json = False,
 ) -> None:
-    """Check a run: recompute every number, look for every document, and confirm every bound that has a certificate."""
+    """Check a finished run: recompute all numbers, find all documents, and confirm all bounds with a certificate."""
     from concord.flows.commands.verify import verify as run_verify
 
     report = run_verify(run, context)
@@ -469,13 +472,12 @@ def evaluate(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Score predictions against gold, show what changed against Viterbi, and compare with another run.
+    """Score predictions against gold, show the changes against Viterbi, and compare with another run.
 
-    Measures count labels of tokens (labels), tokens by field or type (tokens), entities or fields as conlleval does
-    (spans), entities of the source by characters (offsets: what tokens cannot say is missed), whole documents
-    (documents), and the overlap of fields in lines and in characters. What is measured if nothing is said depends on
-    the labels: spans for BIO, otherwise labels, spans and documents; beside them offsets, where the corpus has the
-    source's spans.
+    Measures: labels of tokens (labels), tokens by field or type (tokens), entities or fields as conlleval counts them
+    (spans), entities of the source by characters (offsets; those that tokens cannot express are missed), whole
+    documents (documents), and the overlap of fields in lines (lines) and in characters (characters). The default is
+    spans for BIO, and labels, spans and documents for other labels; and offsets, if the corpus has spans of its source.
     """
     from concord.flows.cli.tables import against_lines, against_table, evaluation_lines, measure_table
     from concord.flows.commands.evaluate import evaluate as run_evaluate
@@ -507,9 +509,10 @@ def chains(
     declared: DeclaredOptions,
     as_json: Json = False,
 ) -> None:
-    """Tell whether Gibbs chains mix: split R̂, effective samples and, of one document, a picture.
+    """Diagnose the sampler: whether Gibbs chains mix, by split R̂, effective samples and (with --doc) a picture.
 
-    R̂ near 1 means that chains from different starts agree. Chains run at a constant temperature.
+    R̂ near 1 means that chains from different starts agree. Chains run at a constant temperature, on one document
+    (--doc) or on the first documents of the corpus.
     """
     from concord.flows.cli.chains import chains_line, chains_table, diagnose_chains, picture
 
@@ -536,7 +539,7 @@ def _show_ingest(report: IngestReport, out: Path, *, as_json: bool) -> None:
         show(f"{spans:,} gold spans {reason}", style="yellow")
     if report.ceiling is not None:
         show(
-            f"ceiling: labels of these tokens that are all right have F1 {100 * report.ceiling.f1:.2f} against the "
+            f"ceiling: perfect labels of these tokens have F1 {100 * report.ceiling.f1:.2f} against the "
             "source's own gold"
         )
     show(f"corpus in {out}" + (f", rejects in {out / '_rejects.parquet'}" if report.rejected else ""))

@@ -1,4 +1,4 @@
-"""Options that several commands take, and the one way to answer with JSON."""
+"""Options of several commands, and the printing of JSON."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.settings_options import FieldOptions
-from concord.flows.commands.requests import CORPUS, MODEL
+from concord.flows.commands.requests import CORPUS_HELP, MODEL_HELP
 from concord.flows.run_context import RunContext
 from concord.schemas.settings import Settings, TextSettings
 from concord.schemas.visible import visible_json
 
 
 class Declared(Settings):
-    """Constraints beside the model: files of declared ones, and its label consistency."""
+    """Constraints: files of declared ones, and the label consistency of the model."""
 
     constraints: Annotated[
         list[Path] | None, typer.Option(help="YAML file of constraints; may be given many times.")
@@ -34,21 +34,30 @@ ContextOptions = Annotated[RunContext, FieldOptions(RunContext)]
 RayOptions = Annotated[RunContext, FieldOptions(RunContext, apart=("tracking",))]
 TrackingOption = Annotated[RunContext, FieldOptions(RunContext, apart=("ray", "workers"))]
 TextOptions = Annotated[TextSettings, FieldOptions(TextSettings)]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output instead of tables and lines.")]
-Corpus = Annotated[str, typer.Option(help=CORPUS)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables and lines.")]
+Corpus = Annotated[str, typer.Option(help=CORPUS_HELP)]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting, its value as in YAML; may be given many times."),
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Further option: of the engine, trainer, reader or method in use (see `concord list`), or one that is "
+        "listed below. The value is as in YAML; may be given many times.",
+    ),
 ]
-ModelName = Annotated[str, typer.Option("--model", help=MODEL)]
+ModelName = Annotated[str, typer.Option("--model", help=MODEL_HELP)]
 ModelOut = Annotated[Path, typer.Option(help="Folder for the model.")]
 RunFolder = Annotated[str, typer.Option("--run", help="Folder of a finished run of `concord reprocess`.")]
 ShardKib = Annotated[
-    int, typer.Option(min=1, help="Rough size of a shard, in KiB of text. Give less for few documents that take long.")
+    int,
+    typer.Option(
+        min=1,
+        help="Approximate size of a shard, in KiB of text; smaller ones spread a few slow documents over more workers.",
+    ),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a corpus that is there already.")]
 
 
 def print_json(text: str) -> None:
-    """A JSON text on standard output, in one line and with its letters as they are."""
+    """Prints a JSON text in one line; letters are not escaped."""
     typer.echo(visible_json(json.dumps(json.loads(text), ensure_ascii=False)))

@@ -1,4 +1,4 @@
-"""What there is to choose from, with its options: what `concord list` shows."""
+"""Entries of `concord list`: all parts that a user can choose, with their options."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def engines() -> list[EngineReport]:
 
 
 def trainers() -> list[EntryReport]:
-    """Every trainer; its summary is what its module says of itself."""
+    """Every trainer; its summary is the first line of its module."""
     return [
         EntryReport(
             name=name,
@@ -61,7 +61,7 @@ def readers() -> list[EntryReport]:
 
 
 def tokenizers() -> list[EntryReport]:
-    """Every tokenizer, with the version that is here."""
+    """Every tokenizer, with the version that is installed."""
     return [
         EntryReport(name=name, summary=f"{_sentence(entry.summary)} {_version(entry.installed())}", options=())
         for name, entry in TOKENIZERS.items()
@@ -73,7 +73,7 @@ def _version(installed: str | None) -> str:
 
 
 def features() -> list[EntryReport]:
-    """Every feature set; what it needs is part of its summary."""
+    """Every feature set; its summary names the options or columns that it needs."""
     others = {
         name: f"of the package {FEATURE_SETS.distribution(name)}" for name in FEATURE_SETS if name not in SUMMARIES
     }
@@ -117,7 +117,7 @@ KEYS = {
     "value": "How the words of a span become a value.",
     "per_token": "Charge a pair for each token of the shorter span.",
 }
-"""What the keys of templates mean; the summary of a template says of what it uses them for."""
+"""Meaning of the keys of templates; the summary of a template says how it uses them."""
 
 
 def _keys(template: type[Settings]) -> Iterator[OptionReport]:
@@ -140,7 +140,7 @@ def penalties() -> list[EntryReport]:
 
 
 def methods() -> list[EntryReport]:
-    """Every way to mine constraints; its summary is what its function says of itself."""
+    """Every method of mining constraints; its summary is the first line of its function."""
     from concord.flows.commands.mining import METHODS  # with Ray and all that mines, which no other list needs
 
     return [
@@ -153,11 +153,11 @@ def clusters() -> list[EntryReport]:
     """Every command that puts words into clusters."""
     return [
         EntryReport(name=name, summary=_first_line(kind.__doc__), options=options_of(kind))
-        for name, kind in CLUSTERS.items()
+        for name, kind in CLUSTER_COMMANDS.items()
     ]
 
 
-CLUSTERS: dict[str, type[Settings]] = {
+CLUSTER_COMMANDS: dict[str, type[Settings]] = {
     "learn": CoOccurrenceSettings,
     "brown": BrownSettings,
     "import": ClusterSettings,
@@ -177,7 +177,7 @@ LISTS: dict[str, Callable[[], Sequence[EntryReport]]] = {
 
 
 def show_entries(kind: str, *, as_json: bool) -> None:
-    """Entries on standard output: one object with them under the name of their kind, or a table for each."""
+    """Prints entries: a table for each, or one JSON object with all of them under the name of their kind."""
     entries = LISTS[kind]()
     if as_json:
         print_json(json.dumps({kind: [entry.model_dump() for entry in entries]}))
@@ -197,7 +197,7 @@ def _sentence(text: str) -> str:
 
 
 def listing(entries: Sequence[EntryReport]) -> Group:
-    """A heading and a table of options an entry."""
+    """A heading and a table of options for each entry."""
     return Group(*(part for entry in entries for part in _shown(entry)))
 
 

@@ -1,4 +1,4 @@
-"""Diagnosis of the sampler's chains: several on each document, from random labellings, compared."""
+"""Diagnosis of the sampler: several chains on each document, from random labellings, are compared."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from concord.workers.inference.settings import GibbsSettings
 from concord.workers.models.model import local_scores, score_column
 
 PLAIN_SWEEPS = 1000
-"""Without another number: a diagnostic needs more sweeps than a good labelling does."""
+"""Default number of sweeps: a diagnosis needs more of them than a good labelling."""
 
 RHAT_LIMIT = 1.05
-"""Split R̂ above which chains count as not mixed."""
+"""Largest split R̂ of chains that count as mixed."""
 
 PICTURE_WIDTH = 60
 LEVELS = "▁▂▃▄▅▆▇█"
@@ -40,8 +40,8 @@ def diagnose_chains(
 ) -> ChainsReport:
     """Report of `workers.inference.sampling.diagnostics.diagnose` on one document, or on the first ones of a corpus.
 
-    ``options``: options of the engine gibbs, as NAME=VALUE
-    ``constraints``: YAML files, added to the label consistency of the model (``consistency``)
+    - ``options``: options of the engine gibbs, as NAME=VALUE.
+    - ``constraints``: YAML files, added to the label consistency of the model (``consistency``).
 
     Raises `OptionError`, `CorpusError` where the document is not there, and the errors of reading corpus, model and
     constraints.
@@ -92,7 +92,7 @@ def _diagnosed(document: Document, problem: Problem, config: GibbsSettings, chai
 
 
 def chains_table(report: ChainsReport) -> Table:
-    """Table of documents, the worst mixed first: split R̂, effective samples, flips a sweep, objectives in nats."""
+    """A line for each document, the worst mixed first: split R̂, effective samples, flips a sweep, objectives (nats)."""
     table = figures_table("document", "tokens", "R̂", "samples", "flips", "best", "Viterbi")
     for row in sorted(report.documents, key=lambda row: -row.split_rhat):
         figures = (f"{row.effective_samples:,.0f}", f"{row.flips:.2f}", f"{row.best:,.3f}", f"{row.viterbi:,.3f}")
@@ -102,7 +102,7 @@ def chains_table(report: ChainsReport) -> Table:
 
 
 def chains_line(report: ChainsReport) -> str:
-    """Number of documents that mixed, and the measure."""
+    """Line with the number of documents that mixed, and the limit."""
     kept = report.chains * (report.sweeps - report.sweeps // 2)
     return (
         f"{report.mixed} of {len(report.documents)} documents mixed (split R̂ below {report.rhat_limit:g}); "
@@ -111,7 +111,7 @@ def chains_line(report: ChainsReport) -> str:
 
 
 def picture(row: DocumentChains) -> list[str]:
-    """Objectives of the chains over their sweeps, a line a chain, on one scale (nats)."""
+    """Objectives of the chains over their sweeps, a line for each chain, on one scale (nats)."""
     traces = [_means(np.array(chain)) for chain in row.objective]
     low, high = min(float(t.min()) for t in traces), max(float(t.max()) for t in traces)
     steps = max(high - low, 1e-12) / (len(LEVELS) - 1)

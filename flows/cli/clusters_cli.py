@@ -16,7 +16,7 @@ from concord.flows.progress import show
 from concord.schemas.reports import ClusterReport
 from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
 
-app = CommandTree(help="Put words into clusters, which features can look at.")
+app = CommandTree(help="Group words into clusters, for the feature set clusters.")
 
 Corpora = Annotated[list[str], typer.Option(help="Corpus of any text, labelled or not; may be given many times.")]
 ClustersOut = Annotated[Path, typer.Option(help="Parquet file for the clusters.")]
@@ -41,16 +41,17 @@ class Way(NamedTuple):
 WAYS = {
     "learn": Way(
         CoOccurrenceSettings,
-        "Learn clusters of words from text: words of one cluster occur in similar contexts. Counts on Ray.",
+        "Learn word clusters from text: words of one cluster occur in similar contexts. Counts on Ray.",
         "Example: concord clusters learn --corpus novels/ --corpus corpora/train/ --out words.parquet",
     ),
     "brown": Way(
         BrownSettings,
-        "Learn a tree of Brown clusters from text, counted on Ray; its first bits are clusters of several sizes.",
+        "Learn Brown clusters from text: a tree of words, whose first bits give clusters of several sizes. Counts"
+        " on Ray.",
         "Example: concord clusters brown --corpus novels/ --corpus corpora/train/ --out words.parquet",
     ),
 }
-"""By the name of the command."""
+"""Ways to cluster words, by the name of the command."""
 
 
 def _learner(name: str, way: Way) -> Callable[..., ClusterReport]:
@@ -84,13 +85,13 @@ def import_vectors(
     words: Annotated[
         Path | None,
         typer.Option(
-            help="Words of an .npy array: a .txt file, one a line, or .parquet with a column of strings (default: the "
-            "array's name with that ending)."
+            help="Words of an .npy array: a .txt file with one word on each line, or a .parquet file with a column of "
+            "strings (default: the array's name with one of these endings)."
         ),
     ] = None,
     set_: Set = None,
 ) -> ClusterReport:
-    """Make clusters of word vectors that others have learned."""
+    """Make word clusters from word vectors of other programs."""
     from concord.flows.commands.clusters import imported
     from concord.flows.options import parse_options
 

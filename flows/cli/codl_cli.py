@@ -1,4 +1,4 @@
-"""`concord codl`: learning on from what has no labels. Heavy imports stay inside the command."""
+"""`concord codl`: learning from few labelled documents and a pool. Heavy imports stay inside the command."""
 
 from __future__ import annotations
 
@@ -11,43 +11,44 @@ from pydantic import Field
 from concord.flows.cli.arguments import ContextOptions, Corpus, Set, ShardKib
 from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.settings_options import FieldOptions
-from concord.flows.commands.requests import JUDGING_IF_ANY
+from concord.flows.commands.requests import JUDGING
 from concord.flows.progress import show
 from concord.schemas.codl import CodlReport, CodlSettings
 from concord.schemas.run import ENGINE, RunSettings
 from concord.schemas.settings import Settings, Validation
 
-EXAMPLE = with_options(
+CODL_EXAMPLE = with_options(
     "Example: concord codl --corpus gold/ --pool pool/ --constraints rules.yaml --out learned/", CodlSettings
 )
 
 
 class PoolChoices(Settings):
-    """Options of `codl` that its flow takes by the same names, but for the constraints."""
+    """Options of `codl` that are parameters of its flow, by the same names, and its constraints."""
 
-    constraints: Path | None = Field(None, description="YAML file of constraints that the pool should keep.")
-    held_out: str | None = Field(None, description="Labelled corpus that every cycle is measured on.")
+    constraints: Path | None = Field(None, description="YAML file of constraints for the answers on the pool.")
+    held_out: str | None = Field(None, description="Labelled corpus on which every cycle is measured.")
     tune: bool = Field(default=False, description="Choose gamma by cross-validation over the labelled documents.")
-    validation: Validation | None = Field(None, description=JUDGING_IF_ANY)
+    validation: Validation | None = Field(None, description=JUDGING)
 
 
 def codl(
     *,
     corpus: Corpus,
-    pool: Annotated[str, typer.Option(help="Corpus to learn on from. Its labels, if it has any, are not read.")],
+    pool: Annotated[str, typer.Option(help="Second corpus to learn from; its labels, if it has any, are not read.")],
     out: Annotated[Path, typer.Option(help="Folder for the cycles, on a disk that all workers see.")],
     choices: Annotated[PoolChoices, FieldOptions(PoolChoices)],
     engine: Annotated[
-        str, typer.Option(help="Engine that decodes the pool; `concord list engines` has them.")
+        str, typer.Option(help="Engine that decodes each document; `concord list engines` has them.")
     ] = ENGINE,
     set_: Set = None,
-    n_best: Annotated[int, typer.Option(min=1, help="Number of labellings of each document to learn from.")] = 1,
+    n_best: Annotated[int, typer.Option(min=1, help="Number of best labellings of each document.")] = 1,
     shard_kib: ShardKib = 256,
     context: ContextOptions,
 ) -> CodlReport:
-    """Learn a model from few labels, and on from a pool labelled under constraints, again and again.
+    """Learn a model from few labelled documents and a pool without labels (constraint-driven learning).
 
-    The same command again goes on where it stopped.
+    In each cycle the model labels the pool under constraints, and learns from its answers. The same command again goes
+    on where it stopped.
     """
     from concord.flows.codl import codl as run_codl
     from concord.flows.options import with_engine
@@ -68,7 +69,7 @@ def codl(
 
 
 def show_codl(report: CodlReport) -> None:
-    """Prints the cycles, and how it ended."""
+    """Prints the cycles, and why the last one was the last."""
     from concord.flows.cli.codl_tables import cycles_table, trials_table
 
     if report.tuned:
@@ -81,5 +82,5 @@ def show_codl(report: CodlReport) -> None:
         + ("the labels have settled" if report.settled else "labels still change: give a larger --set cycles")
     )
     if report.tuned:
-        show(f"gamma {report.gamma:g} labels most tokens of held-out documents right; of equals the largest is taken")
+        show(f"gamma {report.gamma:g} has the most right tokens on held-out documents (the largest of equal ones)")
     show(f"model in {report.out}/cycle-{last:02d}/model, its constraints beside it")

@@ -11,7 +11,7 @@ from concord.schemas.codl import Cycle, GammaTrial
 
 
 def cycles_table(cycles: Sequence[Cycle]) -> Table:
-    """A row a cycle; blank where there is nothing to say."""
+    """A row for each cycle; figures that a cycle does not have are blank."""
     table = figures_table("cycle", "labels changed %", "penalty", "certified %", "held-out tokens right %")
     for cycle in cycles:
         shares = (cycle.changed, cycle.certified, cycle.accuracy)
@@ -22,7 +22,7 @@ def cycles_table(cycles: Sequence[Cycle]) -> Table:
 
 
 def trials_table(trials: Sequence[GammaTrial]) -> Table:
-    """A row a share of the first model that was tried."""
+    """A row for each gamma (share of the first model) that was tried."""
     table = figures_table("gamma", "held-out tokens right %", "gain over the largest %", "interval of 95 %")
     for trial in trials:
         interval = f"{100 * trial.low:+.2f} to {100 * trial.high:+.2f}"

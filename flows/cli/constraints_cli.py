@@ -1,4 +1,4 @@
-"""`concord constraints`: what a constraint file does, before it is used. Heavy imports stay inside the commands."""
+"""`concord constraints`: checking, weighing and mining constraints. Heavy imports stay inside the commands."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from concord.flows.commands.requests import CheckRequest, ExplainRequest, MineRe
 from concord.flows.progress import show
 from concord.schemas.audit import CheckReport, Explanation, MineReport, WeighReport
 
-app = CommandTree(help="Find constraints in a corpus, check a file of them, or explain it.")
+app = CommandTree(help="Check, weigh and explain a file of constraints, or mine constraints from a corpus.")
 
 File = Annotated[Path, typer.Argument(help="YAML file of constraints.")]
 NO_RAY = ("context.ray", "context.workers")
-"""Options that a command in this process does not have."""
+"""Options that commands without Ray do not have."""
 
 
 def _show_checked(report: CheckReport) -> None:
@@ -58,7 +58,7 @@ def check(
     set_: Set = None,
     request: Annotated[CheckRequest, FieldOptions(CheckRequest, apart=NO_RAY)],
 ) -> CheckReport:
-    """Count how often each constraint applies, holds and is broken in gold and in a model's output."""
+    """Count how often each constraint applies, holds and is broken, in gold labels and in a model's answers."""
     from concord.flows.commands.constraints import check_file
 
     return check_file(file, request, set_ or [])
@@ -74,11 +74,13 @@ def weigh(
     request: Annotated[WeighRequest, FieldOptions(WeighRequest, apart=NO_RAY)],
     set_: Set = None,
 ) -> WeighReport:
-    """Count what each constraint should cost, on documents with gold labels; tuned: times what helps on others.
+    """Compute a weight for each constraint of a file, from documents with gold labels.
 
-    Learned: what corrects the errors of models that are trained as --model was, each on a part of the corpus.
+    Weights are counted (the default); counted, times factors that help the answers of --model on other documents
+    (--penalty tuned); or learned from the errors of models that are trained like --model, each on a part of the corpus
+    (--penalty learned).
 
-    With --tracking the weights and their intervals are kept in a run of MLflow.
+    With --tracking a run of MLflow keeps the weights and their intervals.
     """
     from concord.flows.commands.weighing import weigh_file
 
@@ -90,10 +92,11 @@ def weigh(
     tells=_show_mined,
 )
 def mine(*, request: Annotated[MineRequest, FieldOptions(MineRequest)], set_: Set = None) -> MineReport:
-    """Find rules about runs of labels that hold more often than chance lets them, and those of them that help a model.
+    """Find rules about runs of labels that hold more often than by chance, and the rules among them that help a model.
 
-    Rules are counted on Ray. By logic, clauses of several conditions are learned from one part of the documents and
-    tried on the others. Which help is judged by cross-validation: models and rules of some folds answer another one.
+    --method counting counts rules of known kinds, on Ray; --method logic learns clauses of several conditions from one
+    part of the documents and tests them on the others. Cross-validation shows which rules help: models and rules of
+    some folds answer another fold.
     """
     from concord.flows.commands.mining import method_named
     from concord.flows.commands.mining import mine as mine_corpus
@@ -113,7 +116,7 @@ def explain(
     request: Annotated[ExplainRequest, FieldOptions(ExplainRequest, apart=NO_RAY)],
     set_: Set = None,
 ) -> Explanation:
-    """Show one document's labels with and without each constraint: what each changes and costs."""
+    """Show one document's labels with and without each constraint, and the changes and cost of each."""
     from concord.flows.commands.constraints import explain_document
 
     return explain_document(file, request, set_ or [])

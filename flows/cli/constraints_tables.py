@@ -23,11 +23,12 @@ from concord.schemas.audit import (
 from concord.schemas.settings import Validation
 
 SHOWN = 12
-"""Changes of one constraint that are written out."""
+"""Largest number of changes by one constraint that are shown."""
 
 
 def check_table(report: CheckReport) -> Table:
-    """A line a constraint: where it applies, and where gold and the model's output break it, of the bearing rows."""
+    """A line for each constraint: number of places where it applies, and how many of the bearing rows gold and the
+    model's answers break."""
     gold = ("gold\nbreaks", "of", "in\ndocs") if any(row.gold for row in report.constraints) else ()
     model = (
         ("model\nbreaks", "of", "in\ndocs", "penalty,\nnats") if any(row.model for row in report.constraints) else ()
@@ -55,7 +56,7 @@ def check_lines(report: CheckReport) -> Iterator[str]:
 
 
 def weigh_table(report: WeighReport) -> Table:
-    """A line a constraint: its rows in gold, and its weight before and now, with the interval."""
+    """A line for each constraint: its rows in gold, its old weight, and its new one with the interval."""
     table = figures_table("constraint", "rows", "vacuous", "broken", "weight\nbefore", "weight", "95 %")
     for row in report.constraints:
         counts = [f"{count:,}" for count in (row.rows, row.vacuous, row.broken)]
@@ -65,7 +66,7 @@ def weigh_table(report: WeighReport) -> Table:
 
 
 def weigh_lines(report: WeighReport) -> Iterator[str]:
-    """What was counted on, what rests on little, and where the weights are."""
+    """Lines about the documents counted, constraints with little evidence, and the place of the weights."""
     yield f"penalty {report.penalty}, counted on {report.documents:,} documents with gold labels"
     if report.without_gold or report.rejected:
         yield f"left out: {report.without_gold:,} documents without gold labels, {report.rejected:,} rejected rows"
@@ -114,7 +115,8 @@ def _learning_lines(learning: LearningReport) -> Iterator[str]:
 
 
 def mine_table(report: MineReport) -> Table:
-    """A line a rule: where it binds, how often it breaks, what chance gives, and its weight with the interval."""
+    """A line for each rule: documents where it binds, how many break it, how many would by chance, and its weight with
+    the interval."""
     table = figures_table("rule", "documents", "broken", "by chance\nhold, %", "p", "weight", "95 %")
     for rule in report.rules:
         figures = [f"{rule.n:,}", f"{rule.broken:,}", f"{100 * rule.chance:.1f}", f"{rule.p:.1e}", _nats(rule.weight)]
@@ -123,7 +125,7 @@ def mine_table(report: MineReport) -> Table:
 
 
 def helps_table(judgement: JudgementReport) -> Table:
-    """A line a rule that helps: documents that it changes, what it gains with the interval, and its weight."""
+    """A line for each rule that helps: documents that it changes, its gain with the interval, and its weight."""
     table = figures_table("rule that helps", "documents\nchanged", "gain,\npoints", "95 %", "weight")
     for rule in judgement.rules:
         interval = f"{100 * rule.low:+.2f} to {100 * rule.high:+.2f}"
@@ -132,7 +134,7 @@ def helps_table(judgement: JudgementReport) -> Table:
 
 
 def mine_lines(report: MineReport) -> Iterator[str]:
-    """What was counted on, how many rules hold and help, and what is written."""
+    """Lines about the documents counted, the number of rules that hold and that help, and the file."""
     yield f"counted on {report.with_gold:,} of {report.documents:,} documents, {report.rejected:,} rejected rows"
     yield from report.remarks
     yield f"{report.candidates:,} rules bind somewhere, {report.significant:,} hold more often than chance lets them"
@@ -157,7 +159,7 @@ def labels_table(found: Explanation) -> Table:
 
 
 def effects_table(found: Explanation) -> Table:
-    """A line an entry that is broken or changes anything: degree, penalty, changes and what they cost."""
+    """A line for each entry that is broken or changes a label: degree, penalty, changes and their cost."""
     table = figures_table("constraint", "degree\nbefore", "after", "penalty", "local\nscore\ngiven up")
     table.add_column("changes (without → with)", overflow="fold")
     for effect in filter(_does_something, found.effects):
@@ -168,7 +170,7 @@ def effects_table(found: Explanation) -> Table:
 
 
 def summary_line(found: Explanation) -> str:
-    """How many entries the table leaves out; status and scores of the constrained answer."""
+    """Line about the number of entries that the table leaves out, and about status and scores of the answer."""
     idle = sum(not _does_something(effect) for effect in found.effects)
     return (
         f"{idle} of {len(found.effects)} constraints hold and change nothing here\n"
@@ -178,7 +180,7 @@ def summary_line(found: Explanation) -> str:
 
 
 def changes_line(found: Explanation) -> str:
-    """Where the constraints changed the labels of the local scores alone."""
+    """Line about the labels of the local scores that the constraints changed."""
     triples = zip(found.tokens, found.unconstrained, found.labels, strict=True)
     changes = [f"{token} {before} → {after}" for token, before, after in triples if before != after]
     return f"labels that the constraints changed: {_first(changes) or 'none'}"

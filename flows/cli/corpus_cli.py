@@ -1,4 +1,4 @@
-"""`concord corpus`: what is counted over a corpus. Heavy imports stay inside the commands."""
+"""`concord corpus`: counts of a corpus. Heavy imports stay inside the commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from concord.flows.progress import show
 from concord.schemas.reports import CorpusReport
 from concord.workers.models.settings import AgreementSettings
 
-app = CommandTree(help="Count over a corpus: what it holds, and what a model says of its words.")
+app = CommandTree(help="Count a corpus: its contents, or a model's labels for its words.")
 
 
 def _show(report: CorpusReport) -> None:
@@ -29,12 +29,12 @@ def stats(
     *,
     corpus: Corpus,
     model: Annotated[
-        str | None, typer.Option(help="Model, a folder or models:/NAME@ALIAS, whose unknown words are counted.")
+        str | None, typer.Option(help="Model (a folder or models:/NAME@ALIAS) whose unknown words are counted.")
     ] = None,
     context: ContextOptions,
     text: TextOptions,
 ) -> CorpusReport:
-    """Count documents, words, labels, spans and lengths of a corpus on Ray; any number of workers counts the same."""
+    """Count documents, words, labels, spans and lengths of a corpus, on Ray."""
     from concord.flows.commands.corpus_stats import corpus_stats
 
     return corpus_stats(corpus, model=model, text=text, context=context)
@@ -56,7 +56,7 @@ def agreement(
     text: TextOptions,
     as_json: Json = False,
 ) -> None:
-    """Count what a model says of each word over a whole corpus: a prior for each of its documents."""
+    """Count a model's labels for each word over a whole corpus: a prior for the word in each document."""
     from concord.flows.commands.agreement import agreement as counted
     from concord.flows.options import parse_options
 

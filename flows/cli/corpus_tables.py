@@ -10,7 +10,7 @@ from concord.schemas.reports import CorpusReport, LengthFigures
 
 
 def corpus_tables(report: CorpusReport) -> list[Table]:
-    """Lengths; spans by type and labels by name where there is gold."""
+    """Table of lengths; with gold labels also tables of spans by type, and of labels."""
     tables = [_lengths(report)]
     if report.spans:
         tables.append(_spans(report))
@@ -18,7 +18,7 @@ def corpus_tables(report: CorpusReport) -> list[Table]:
 
 
 def corpus_lines(report: CorpusReport) -> list[str]:
-    """What is counted once a corpus, one line each."""
+    """Lines of the counts that a corpus has once."""
     lines = [
         f"{report.documents:,} documents ({report.with_gold:,} with gold labels), {report.sentences:,} sentences, "
         f"{report.tokens:,} tokens; {report.rejected:,} rows rejected, {report.repeated:,} of them with an earlier "

@@ -19,7 +19,7 @@ from concord.flows.progress import Terminal
 FOLDER = Path("demo")
 TRAINING, TEST = 300, 150
 ENGINES = ("viterbi", "gibbs", "certify")
-"""Compared where they are there."""
+"""Engines that are compared."""
 
 out = Terminal(markup=True)
 
@@ -33,7 +33,7 @@ class Result(NamedTuple):
 
 
 def main() -> None:
-    """Runs the demonstration in the folder `FOLDER`; earlier output there is replaced, tracked runs are kept."""
+    """Runs the demonstration in the folder `FOLDER`; replaces earlier output there, and keeps tracked runs."""
     started = time.monotonic()
     # Before the first import of Prefect and MLflow: the demonstration keeps to its own folder.
     os.environ.setdefault("CONCORD_HOME", str(FOLDER / ".concord"))
@@ -64,7 +64,7 @@ def _engines() -> list[str]:
 
 
 def typed_here(arguments: str) -> str:
-    """A command on the demonstration's runs, as it works from the folder in which that was started."""
+    """A command on the demonstration's runs, which works in the folder where the demonstration was started."""
     return f"CONCORD_HOME={shlex.quote(os.path.relpath(home()))} {command('concord')} {arguments}"
 
 
@@ -147,7 +147,7 @@ def _compare(results: list[Result]) -> None:
 
 
 def _example(engine: str) -> None:
-    """The name whose mentions agreement mended most, with three of its mentions."""
+    """Shows the name with the most mentions that agreement corrected, and three of these mentions."""
     from concord.flows.commands.examples import mended_name
 
     found = mended_name(FOLDER / f"out-{engine}", FOLDER / "test")

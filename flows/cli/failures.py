@@ -1,4 +1,4 @@
-"""Errors that a user can mend: one message, no traceback, and an exit code that says what kind it is."""
+"""Errors that a user can correct: one message without a traceback, and an exit code for each kind."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MEANINGS = {
     Exit.INTERRUPTED: "Ctrl-C",
     Exit.TERMINATED: "SIGTERM",
 }
-"""What people are told of each, in the help and on the page on operations."""
+"""Meaning of each exit code, for the help and the page on operations."""
 
 
 def exit_codes() -> str:
@@ -74,22 +74,22 @@ PATH_ERRORS = {
     errno.ELOOP: "its links lead in a circle; give another path",
     errno.EIO: "the disk may be failing; copy what is there, or give another path",
 }
-"""What the system says of a path that the user gave, by number, and what to do."""
+"""What to do about a path that the system refuses, by the number of its error."""
 
 
 class Terminated(BaseException):
-    """SIGTERM came."""
+    """The process got SIGTERM."""
 
 
 class HungUp(BaseException):
-    """SIGHUP came: the terminal is closed."""
+    """The process got SIGHUP: its terminal is closed."""
 
 
 @contextmanager
 def reported(*, resumes: bool = False) -> Iterator[None]:
     """Turns known errors into a message on standard error and an exit code, for the length of the block.
 
-    ``resumes`` tells whether the same command, after an interruption, goes on with what is done, or begins anew.
+    ``resumes``: does the same command, after an interruption, go on where it stopped, or begin anew?
     """
     _raise_at_first_signal()
     try:
@@ -119,7 +119,7 @@ RAISED = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Terminated, signal.S
 
 
 def _raise_at_first_signal() -> None:
-    """The first signal ends the command; a second one would only break off the clean-up, which takes seconds."""
+    """Lets the first signal end the command. Later ones are ignored: they would only cut the clean-up short."""
     came: list[int] = []
 
     def handle(number: int, _frame: FrameType | None) -> None:
@@ -134,7 +134,7 @@ def _raise_at_first_signal() -> None:
 
 
 def _forget_lost_terminal() -> None:
-    """What is said to a terminal that is gone would be an error; it goes nowhere instead."""
+    """Sends output nowhere if its terminal is gone, since writing to that would be an error."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         if stat.S_ISCHR(os.fstat(stream).st_mode) and not os.isatty(stream):

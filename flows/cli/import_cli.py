@@ -1,4 +1,4 @@
-"""`concord import`: models that other programs have made. Heavy imports stay inside the commands."""
+"""`concord import`: models of other programs. Heavy imports stay inside the commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from concord.flows.progress import show
 from concord.schemas.reports import CrfsuiteReport, ScoresReport
 from concord.workers.models.settings import ScoresSettings
 
-app = CommandTree(help="Bring a model of your own, of another program's making.")
+app = CommandTree(help="Make a model from the model or the scores of another program.")
 
 
 def _show_scores(report: ScoresReport) -> None:
@@ -23,7 +23,7 @@ def _show_scores(report: ScoresReport) -> None:
         f"{report.temperature:g}: {report.types} types of spans"
     )
     if report.joined:
-        show(f"{', '.join(report.joined)} count as what BIO writes for them", style="yellow")
+        show(f"{', '.join(report.joined)} are read as the labels of BIO that they stand for", style="yellow")
     show(f"model in {report.out}")
 
 
@@ -33,10 +33,10 @@ def _show_crfsuite(report: CrfsuiteReport) -> None:
     if report.tokenizer:
         show(f"text is cut by {report.tokenizer}")
     if report.word_tables:
-        show("each feature is of one word: scored by tables of words")
+        show("each feature depends on one word: scored from word tables")
     else:
         show(f"no word tables: {report.departure}", style="yellow")
-    show(f"model in {report.out}; who uses it sets CONCORD_TRUST={report.trust}")
+    show(f"model in {report.out}; set CONCORD_TRUST={report.trust} to use it")
 
 
 @app.command(
@@ -44,44 +44,52 @@ def _show_crfsuite(report: CrfsuiteReport) -> None:
     tells=_show_scores,
 )
 def scores(
-    labels: Annotated[Path, typer.Argument(help="Text file of the labels, one a line, in the order of the scores.")],
+    labels: Annotated[
+        Path, typer.Argument(help="Text file of the labels, one on each line, in the order of the scores.")
+    ],
     *,
     out: ModelOut,
     transitions: Annotated[
         Path | None,
-        typer.Option(help="Matrix of transition scores in nats (.npy), a row for the label before (default: zeros)."),
+        typer.Option(
+            help="Matrix of transition scores in nats (.npy), one row for each previous label (default: zeros)."
+        ),
     ] = None,
     settings: Annotated[dict[str, Any], FieldOptions(ScoresSettings, apart=("labels",))],
 ) -> ScoresReport:
-    """Make a model of scores that any tagger has written into the corpus; `concord calibrate` fits it."""
+    """Make a model that reads another tagger's scores from a column of the corpus; `concord calibrate` fits it."""
     from concord.flows.commands.importing import import_scores
 
     return import_scores(labels, out, settings, transitions=transitions)
 
 
 @app.command(
-    epilog="Example: concord import crfsuite us.crfsuite --features usaddress:tokens2features --out models/addresses/",
+    epilog="Example: concord import crfsuite us.crfsuite --feature-function usaddress:tokens2features --out models/us/",
     tells=_show_crfsuite,
 )
 def crfsuite(
     file: Annotated[Path, typer.Argument(help="Model file that CRFsuite or python-crfsuite has written.")],
     *,
-    features: Annotated[
+    feature_function: Annotated[
         str,
         typer.Option(
-            help="MODULE:FUNCTION that makes features of the words of a sentence. Its code is run, so trust it."
+            help="Function that makes the features of a sentence's words, as MODULE:FUNCTION. Its code is run, so "
+            "it must be trusted."
         ),
     ],
-    tokenizer: Annotated[
+    tokenizer_function: Annotated[
         str | None,
-        typer.Option(help="MODULE:FUNCTION that cuts raw text into words. Its code is run, so trust it."),
+        typer.Option(
+            help="Function that cuts raw text into words, as MODULE:FUNCTION. Its code is run, so it must be trusted."
+        ),
     ] = None,
     word_tables: Annotated[
-        bool, typer.Option(help="Score from tables of words, where each feature turns out to be of one word.")
+        bool,
+        typer.Option(help="Score from tables of words, which is faster, if each feature depends on one word only."),
     ] = True,
     out: ModelOut,
 ) -> CrfsuiteReport:
-    """Take a model of python-crfsuite's as it is, with the feature function of the package that it came with."""
+    """Make a model from a model file of CRFsuite, with the feature function of the package that it came with."""
     from concord.flows.commands.importing import import_crfsuite
 
-    return import_crfsuite(file, out, features, tokenizer=tokenizer, word_tables=word_tables)
+    return import_crfsuite(file, out, feature_function, tokenizer=tokenizer_function, word_tables=word_tables)

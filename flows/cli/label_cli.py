@@ -1,4 +1,4 @@
-"""`concord label`: what people try first. Heavy imports stay inside the command."""
+"""`concord label`: the command that people try first. Heavy imports stay inside the command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OF_CORPORA = (
     *("options", "certificates", "certificate_nodes", "errors_of", "settle"),
     *("text.id_column", "text.text_column"),
 )
-"""Settings of a run that a single text has no use for, and the engine's own, which come by --set."""
+"""Settings of a run that are no options here: a single text has no use for them, or --set gives them (the engine's)."""
 
 
 def label(
@@ -38,14 +38,16 @@ def label(
     encoding: Annotated[str, typer.Option(help="Encoding of files and standard input, such as latin-1.")] = UTF_8,
     set_: Set = None,
     declared: DeclaredOptions,
-    explain: Annotated[bool, typer.Option("--explain", help="Show what each constraint changes and costs.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the changes and the cost of each constraint.")
+    ] = False,
     context: TrackingOption,
     as_json: Json = False,
     settings: Annotated[dict[str, Any], FieldOptions(RunSettings, apart=OF_CORPORA)],
 ) -> None:
-    """Label a text, a file or standard input in this process: no corpus, no cluster. With --json an object a text.
+    """Label a text, files or standard input, without a corpus or a cluster; --json prints one object per text.
 
-    At a terminal every line is a text and is answered at once, with the model loaded.
+    At a terminal each line is a text of its own, and is answered at once.
     """
     from concord.flows.commands.label import open_labeller
     from concord.flows.options import run_settings, text_settings
@@ -71,7 +73,7 @@ def label(
 
 
 def _texts(text: str | None, files: list[Path]) -> Iterator[RawText]:
-    """What is to be labelled; what stands on a command line are bytes that need not be UTF-8."""
+    """The texts to label. A text on the command line is given as bytes, which need not be UTF-8."""
     from concord.flows.commands.label import RawText, raw_file, raw_stream
 
     if text is not None and files:

@@ -14,16 +14,16 @@ from concord.schemas.decoded import MarginStatus
 from concord.schemas.labelled import LabelledEntity, LabelledText
 
 STYLES = ("cyan", "green", "magenta", "yellow", "blue", "red")
-"""Of the types that a text has, by name; the brackets tell them apart without colours."""
+"""Styles of the types in a text, in order of their names. The type also stands in the brackets."""
 
 
 def marked_text(found: LabelledText) -> Text:
-    """The text with each entity in brackets, its type after it."""
+    """The text with each entity in brackets, and its type after it."""
     return _marked(found.text or "", found.entities)
 
 
 def model_alone(found: LabelledText) -> Text:
-    """The reading of the model alone, marked like the other one, and the nats between them."""
+    """The text as the model alone labels it, marked in the same way, and the nats between the two labellings."""
     reading = _marked(found.text or "", found.viterbi_entities)
     return Text("the model alone: ").append(reading).append(f"\n{_apart(found)}", style="dim")
 
@@ -50,7 +50,7 @@ def _marked(text: str, entities: Sequence[LabelledEntity]) -> Text:
 
 
 def entities_table(found: LabelledText) -> Table:
-    """A line an entity: how sure it is."""
+    """A line for each entity: its confidence."""
     table = figures_table("entity", "type", "probability", "margin,\nnats")
     for entity in found.entities:
         table.add_row(Text(entity.text), entity.type, _probability(entity), _margin(entity))
@@ -69,7 +69,7 @@ def _margin(entity: LabelledEntity) -> str:
 
 
 def ranking_table(found: LabelledText) -> Table:
-    """A line for each of the best labellings: how far below the first, whether its rank is proven, what differs."""
+    """A line for each of the best labellings: nats below the first, is its rank proven?, and tokens that differ."""
     table = text_table("rank", "nats below", "proven", "what differs from the first")
     for rank, one in enumerate(found.n_best, start=1):
         differs = Text("; ".join(_differences(found.tokens, found.n_best[0].labels, one.labels)))
@@ -89,7 +89,7 @@ def _differences(tokens: Sequence[str], first: Sequence[str], other: Sequence[st
 
 
 def ranking_line(found: LabelledText) -> str:
-    """What is said of all other labellings."""
+    """Line about all labellings that are not listed."""
     proven = sum(one.proven for one in found.n_best)
     if found.n_best_bound == -math.inf:
         return f"{proven:,} labellings listed, which are all that break nothing hard"
@@ -100,7 +100,7 @@ def ranking_line(found: LabelledText) -> str:
 
 
 def answer_line(found: LabelledText) -> str:
-    """What was found, and what is proven of it."""
+    """Line about the answer: number of entities, and what is proven."""
     return (
         f"{found.doc_id}: {len(found.entities):,} entities in {len(found.tokens):,} tokens; {found.status}, "
         f"score {found.score:,.4f} nats, bound {found.bound:,.4f}, gap {found.gap:.2g}"

@@ -1,4 +1,4 @@
-"""`concord list`: what there is to choose from. Heavy imports stay inside the commands."""
+"""`concord list`: all parts that a user can choose. Heavy imports stay inside the commands."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ KINDS = {
     "measures": "Measures of runs against gold: `evaluate --measure`.",
     "penalties": "Penalties, by which constraints get weights: `--penalty`.",
     "methods": "Methods by which constraints are mined: `--method`.",
-    "clusters": "Ways to put words into clusters: `concord clusters`.",
+    "clusters": "Commands that group words into clusters: `concord clusters`.",
 }
-"""What is listed, and where a name from the list is given."""
+"""Help of each list: the kind of part, and the option that takes its name."""
 
-app = CommandTree(help="List what there is to choose from, with its options, their defaults, ranges and meanings.")
+app = CommandTree(
+    help="List engines, trainers, readers and all other parts, with options, defaults, ranges and meanings."
+)
 
 
 def _lister(kind: str) -> Callable[..., None]:

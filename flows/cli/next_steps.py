@@ -1,4 +1,4 @@
-"""Commands that a command proposes at its end, in one place: tests parse each by the real tree, and run it."""
+"""Commands that a command proposes at its end. Tests parse each of them with the real command line, and run it."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from concord.flows.progress import say
 
 
 def say_next(words: Sequence[str]) -> None:
-    """The next command, as it can be typed."""
+    """Prints the next command as it can be typed."""
     say("next:")
     say(shlex.join(["concord", *words]))
 
 
 def after_agreement(corpus: str, model: str, counts: str) -> list[str]:
-    """Counts of a corpus are a prior for its documents; the output stands beside them."""
+    """Labelling the corpus again with its counts as a prior; the output folder stands beside the counts."""
     out = f"{Path(counts).with_suffix('')}-out"
     return ["reprocess", "--corpus", corpus, "--model", model, "--constraints", counts, "--out", out]
 
 
 def after_sweep(out: str) -> list[str]:
-    """Results of a sweep are compared along one of its axes."""
+    """Comparing the results of a sweep along one of its axes."""
     return ["sweep", "show", "--sweep", out, "--by", "engine"]
 
 
 def after_clusters(clusters: str) -> list[str]:
-    """Clusters are looked at by a model; corpus and model stand in capitals, for names of one's own."""
+    """Training a model with the clusters; corpus and model are names in capitals, to be replaced."""
     features = "core+mentions+clusters+entities"
     return ["train", "--corpus", "CORPUS", "--features", features, "--clusters", clusters, "--out", "MODEL"]
 
 
 def after_demo() -> list[list[str]]:
-    """The same with a corpus of one's own; its files stand in capitals, for names of one's own."""
+    """The steps of the demonstration on the user's own corpus; its files are names in capitals, to be replaced."""
     return [
         ["ingest", "conll", "LABELLED", "--out", "corpora/train"],
         ["train", "--corpus", "corpora/train", "--out", "models/mine", "--register", "mine"],

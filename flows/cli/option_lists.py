@@ -1,4 +1,4 @@
-"""The options that ``--set NAME=VALUE`` takes, with defaults and ranges: for machines, and below the help."""
+"""The options that ``--set NAME=VALUE`` takes, with defaults and ranges: for ``--json``, and at the end of a help."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from concord.schemas.settings import Settings
 
 
 def with_options(example: str, kind: type[Settings]) -> str:
-    """What stands below the help of a command: the example, and a paragraph for each of its options."""
+    """End of a command's help: the example, and a paragraph for each option of ``--set``."""
     lines = [f"{option.name}: {_words(option)}" for option in options_of(kind)]
     return "\n\n".join([example, "What --set takes:", *map(escape, lines)])
 
 
 def told_meaning(option: OptionReport) -> str:
-    """What it is, and what it may be."""
+    """Meaning of an option, and its range."""
     allowed = value_range(option.values)
     return option.meaning + (f" ({allowed})" if allowed else "")
 
@@ -47,7 +47,7 @@ def _option(name: str, schema: dict[str, Any], kind: type[Settings]) -> OptionRe
 
 
 def _resolved(schema: Any, parts: dict[str, Any]) -> Any:
-    """The schema with the parts that it refers to in their places."""
+    """The schema with each reference replaced by the part that it refers to."""
     if isinstance(schema, list):
         return [_resolved(item, parts) for item in schema]
     if not isinstance(schema, dict):
@@ -57,7 +57,7 @@ def _resolved(schema: Any, parts: dict[str, Any]) -> Any:
 
 
 def plain_value(default: Any) -> str:
-    """A default as ``--set`` takes it."""
+    """A default in the form that ``--set`` takes."""
     if isinstance(default, dict):
         return ", ".join(f"{name} {plain_value(value)}" for name, value in default.items())
     if isinstance(default, list):
@@ -66,7 +66,7 @@ def plain_value(default: Any) -> str:
 
 
 def value_range(values: dict[str, Any]) -> str:
-    """What a schema allows, in words; empty where its type says it all."""
+    """Allowed values of a schema in words; empty if the type alone says it."""
     if "anyOf" in values:
         return ", or ".join(filter(None, map(value_range, values["anyOf"])))
     if values.get("type") == "null":

@@ -11,11 +11,11 @@ from concord.flows.cli.arguments import ContextOptions
 from concord.flows.progress import show
 from concord.schemas.published import Lies, PapersReport
 
-EXAMPLE = "Example: concord papers finkel --data ../shared/data --out papers/"
+PAPERS_EXAMPLE = "Example: concord papers finkel --data ../shared/data --out papers/"
 
 
 def show_papers(report: PapersReport) -> None:
-    """Where published figures lie, and where the page is."""
+    """Prints the number of published figures below, inside and above the measured intervals, and the page's path."""
     counts = ", ".join(f"{report.count(lies):,} {lies.value}" for lies in Lies)
     told = f"published figures beside our intervals: {counts}; {report.count(None):,} without"
     if report.made_up:
@@ -29,18 +29,19 @@ def papers(
     *,
     out: Annotated[Path, typer.Option(help="Folder for corpora, sweeps and the page, on a disk that all workers see.")],
     data: Annotated[
-        Path | None, typer.Option(help="Folder of the real corpora; tables whose data are not in it say so.")
+        Path | None, typer.Option(help="Folder of the real corpora; the page names the tables whose data are missing.")
     ] = None,
     table: Annotated[str | None, typer.Option(help="Number of one table (default: all).")] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Use small made-up corpora in place of the real ones, in two minutes.")
+        bool,
+        typer.Option("--quick", help="Use small made-up corpora instead of the real ones; takes about two minutes."),
     ] = False,
     context: ContextOptions,
 ) -> PapersReport:
-    """Measure the published tables of a paper, and write one page with both figures (Markdown and HTML).
+    """Measure the published tables of a paper again, and write a page of published and measured figures.
 
-    Each figure has its interval, and the page says where the published one lies beside it. The same command again does
-    only what is left.
+    The page (Markdown and HTML) gives the interval of each measured figure, and says whether the published one lies
+    inside. The same command again does only the rest.
     """
     from concord.flows.papers import papers as flow
 

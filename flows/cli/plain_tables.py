@@ -1,4 +1,4 @@
-"""How every table for people looks: no lines, and nothing cut off on a narrow terminal."""
+"""The look of all tables: no lines, and nothing cut off on a narrow terminal."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from rich.text import Text
 def figures_table(name: str, *figures: str) -> Table:
     """An empty table: names, and figures to their right.
 
-    Columns are as narrow as their words, and what is too wide for the terminal goes on in the next line: nothing
-    is ever cut off.
+    Columns are as narrow as their words. Text that is too wide for the terminal goes on in the next line.
     """
     table = text_table(name)
     for figure in figures:
@@ -19,7 +18,7 @@ def figures_table(name: str, *figures: str) -> Table:
 
 
 def text_table(*columns: str | Text) -> Table:
-    """An empty table of texts that go on in the next line where they are too wide."""
+    """An empty table of texts; a text that is too wide goes on in the next line."""
     table = Table(box=None, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
         table.add_column(column, overflow="fold")

@@ -1,4 +1,4 @@
-"""Options of a command that are the fields of a settings class: named, bounded and described there alone."""
+"""Options of a command that are the fields of a settings class, which names, bounds and describes them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from concord.schemas.settings import Settings
 
 
 class FieldOptions(NamedTuple):
-    """Mark of a command's parameter: an option for each field of ``kind``, but for those ``apart``, in its place.
+    """Mark of a command's parameter, in whose place the command has an option for each field of a settings class.
 
-    Fields of settings within the settings are options too, and apart as ``OUTER.INNER``. A parameter of the type
-    ``kind`` gets the validated settings; one of a mapping gets what was given, for settings that want more than that.
+    - ``kind``: the settings class. Fields of settings within settings are options too.
+    - ``apart``: fields that are no options; an inner one as ``OUTER.INNER``.
+
+    A parameter of the type ``kind`` gets the validated settings. A parameter that is a mapping gets the given values,
+    for settings that need more than these.
     """
 
     kind: type[Settings]
@@ -29,14 +32,22 @@ class FieldOptions(NamedTuple):
 
 
 class _Option(NamedTuple):
-    """One field of the settings, or of settings in them: its path, and its parameter."""
+    """A field of the settings, or of settings within them.
+
+    - ``path``: names of the fields that lead to it, itself last.
+    - ``parameter``: the command's parameter.
+    """
 
     path: tuple[str, ...]
     parameter: inspect.Parameter
 
 
 class _Marked(NamedTuple):
-    """A parameter under `FieldOptions`: its options, and what makes its value of theirs."""
+    """A parameter with the mark `FieldOptions`.
+
+    - ``options``: its options.
+    - ``made``: makes its value from the values of the options.
+    """
 
     options: tuple[_Option, ...]
     made: Callable[[dict[str, Any]], Any]
@@ -53,7 +64,7 @@ class _Marked(NamedTuple):
 
 
 def with_fields(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with options in the place of each parameter that is marked by `FieldOptions`."""
+    """The command with options in place of each parameter that has the mark `FieldOptions`."""
     signature = inspect.signature(command, eval_str=True)
     found = {name: _Marked.of(parameter) for name, parameter in signature.parameters.items()}
     marked = {name: parameter for name, parameter in found.items() if parameter is not None}
@@ -77,13 +88,13 @@ def with_fields(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _told(fault: Mapping[str, Any]) -> str:
-    """A value that an option does not take, by the option's name."""
+    """Message about a value that an option does not take."""
     name = str(fault["loc"][-1]) if fault["loc"] else "options"
     return f"--{name.replace('_', '-')} {fault['input']}: {fault['msg'].removeprefix('Value error, ')}"
 
 
 def with_signature(called: Callable[..., Any], parameters: Sequence[inspect.Parameter]) -> Callable[..., Any]:
-    """The function, which Typer takes for one of these parameters."""
+    """The function with these parameters, as Typer sees it."""
     vars(called)["__signature__"] = inspect.Signature(parameters)
     called.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
     return called
@@ -99,7 +110,7 @@ def _options(kind: type[Settings], above: tuple[str, ...] = ()) -> Iterator[_Opt
 
 
 def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
-    """The option of a field: as the field's own `OptionInfo` says, if it has one, or else by its description."""
+    """The option of a field: by the field's own `OptionInfo` if it has one, or else by its description."""
     option = next((given for given in field.metadata if isinstance(given, OptionInfo)), None)
     return inspect.Parameter(
         name,

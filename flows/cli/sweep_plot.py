@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 KINDS = (".svg", ".png", ".pdf")
-"""Ends of the names of pictures."""
+"""File extensions of pictures."""
 
 INCHES = 7.0, 4.2
 SPREAD = 0.3
-"""Width over which the marks of one value stand beside each other, where values are names."""
+"""Width over which the marks of one value are spread, if the values are names."""
 
 
 def check_plot(path: Path, folder: str) -> None:
-    """Looks before the work whether a picture can be drawn. Raises `UsageError` and `OutputError`."""
+    """Checks, before the work, that a picture can be drawn. Raises `UsageError` and `OutputError`."""
     if path.suffix not in KINDS:
         raise UsageError(f"--plot {path}: want a name that ends in one of {', '.join(KINDS)}")
     if find_spec("matplotlib") is None:
@@ -57,7 +57,7 @@ def draw(shown: ShownSweep, path: Path) -> None:
 
 
 def _places(values: Sequence[Any]) -> Mapping[Any, float]:
-    """Place of each value on the horizontal axis: its number, or its rank where some value is none."""
+    """Place of each value on the horizontal axis: the value itself, or its rank if some value is no number."""
     different = list(dict.fromkeys(values))
     if all(isinstance(value, int) for value in different):
         return {value: float(value) for value in different}

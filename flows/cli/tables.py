@@ -14,9 +14,9 @@ from concord.workers.evaluation.measures import MACRO
 
 
 def measure_table(measure: str, evaluation: Evaluation) -> Table:
-    """Precision, recall and F1 (per cent) of each name and over all, beside Viterbi's F1; the mean, and the overlap.
+    """Precision, recall and F1 (per cent) of each name and over all names, beside Viterbi's F1; mean and overlap.
 
-    Where every item has one gold and one predicted name, all three over all names are the accuracy.
+    If every item has one gold and one predicted name, all three over all names are the accuracy.
     """
     after, before = evaluation.tally.after[measure], evaluation.tally.before[measure]
     report = evaluation.report.measures[measure]
@@ -52,7 +52,7 @@ def against_table(against: AgainstReport) -> Table:
 
 
 def evaluation_lines(evaluation: Evaluation) -> list[str]:
-    """Counts, token accuracy, and what changed against Viterbi, one line each."""
+    """Lines about counts, token accuracy, and changes against Viterbi."""
     report, changes, tokens = evaluation.report, evaluation.tally.changes, evaluation.tally.token_changes
     bound = "none" if report.max_gap is None else f"{report.max_gap:.6g} nats"
     return [
@@ -66,7 +66,7 @@ def evaluation_lines(evaluation: Evaluation) -> list[str]:
 
 
 def against_lines(against: AgainstReport, documents: int) -> list[str]:
-    """What was compared, and what one run alone has."""
+    """Lines about the documents compared, and those that only one run has."""
     found = [f"against {against.run}: paired bootstrap over {documents:,} documents, intervals of 95 %"]
     for where, ids in (("not in that run", against.only_here), ("in that run alone", against.only_there)):
         if ids:
@@ -75,10 +75,8 @@ def against_lines(against: AgainstReport, documents: int) -> list[str]:
 
 
 def selection_table(rows: Sequence[SelectionRow]) -> Table:
-    """What a training chose from: F1 in cross-validation, and the gain over the first row (points, interval of 95 %).
-
-    The chosen row is bold.
-    """
+    """Settings that a training chose from: F1 in cross-validation, and the gain over the first row (points, interval of
+    95 %). The chosen row is bold."""
     names = list(rows[0].chosen)
     table = figures_table(names[0], *names[1:], "F1", "gain", "from", "to")
     best = max(rows, key=lambda row: row.f1)
@@ -90,9 +88,9 @@ def selection_table(rows: Sequence[SelectionRow]) -> Table:
 
 
 def samples_table(rows: Sequence[SampleRow]) -> Table:
-    """The samples of wrapped progressive sampling: how many settings were tried and left, and the best of these.
+    """A line for each sample of wrapped progressive sampling: number of settings tried and left, and the best setting.
 
-    The last row's are chosen; shares of classes that were right, in per cent.
+    Accuracy is the share of right classes, in per cent. The best setting of the last line is chosen.
     """
     names = list(rows[0].best)
     table = figures_table("tokens", "tested", "tried", "left", *names, "right", "default", "CPU s")
@@ -109,7 +107,7 @@ def _words(figure: str) -> str:
 
 
 def _cells(counts: tuple[int, ...], figures: tuple[float, ...], before: float) -> list[str]:
-    """Six figures of a row, blank before the last where there are fewer, then Viterbi's and the change."""
+    """Cells of a row: counts and figures, padded with blanks to six, then Viterbi's figure and the change."""
     change = 100 * (figures[-1] - before)
     shown = [
         *(f"{n:,}" for n in counts),

@@ -1,4 +1,4 @@
-"""What all commands share: errors told in a line, reports as JSON, options in a file (``--config``) and in groups."""
+"""Behaviour of all commands: errors in one line, reports as JSON, options in a file (``--config``) and in groups."""
 
 from __future__ import annotations
 
@@ -21,26 +21,35 @@ from concord.schemas.names import nearest
 
 F = TypeVar("F", bound=Callable[..., Any])
 Tells = Callable[[Any], None]
-"""What prints a report for people."""
+"""A function that prints a report for people."""
 Resumes = Callable[[Mapping[str, Any]], bool]
-"""Whether a command goes on with what is done, by what it was given."""
+"""A function that decides, by a command's options, whether the same command again goes on where it stopped."""
 
 ONE_GROUP = 8
-"""Options that are shown in one group; more are shown by what they are about."""
+"""Largest number of options that are shown in one group; more are shown in groups by subject."""
 
 WIDE = 12
-"""Characters of choices that may stand in a column."""
+"""Largest number of characters of an option's choices in the column of types."""
 
-PLACES, TEXT, LEARNING = "Input and output", "Raw text", "Learning"
+FILES_PANEL, TEXT_PANEL, LEARNING = "Input and output", "Raw text", "Learning"
 DECODING, CLUSTER, FORM = "Decoding", "Cluster", "Tracking and output form"
 CHOICES = "Choices"
 PANELS = {
-    PLACES: (
+    FILES_PANEL: (
         *("corpus", "model", "run", "pool", "held_out", "constraints", "out", "file", "doc", "documents", "against"),
         *("start_from", "clusters", "gazetteer", "overwrite", "reuse", "dry_run", "sweep", "plot", "data", "config"),
     ),
-    TEXT: ("text_column", "id_column", "language", "tokenizer", "sentence_limit", "split_hyphens", "encoding"),
-    LEARNING: ("trainer", "features", "tune", "largest_sample", "held_out_share", "validation"),
+    TEXT_PANEL: (
+        "text_column",
+        "id_column",
+        "language",
+        "tokenizer",
+        "tokenizer_function",
+        "sentence_limit",
+        "split_hyphens",
+        "encoding",
+    ),
+    LEARNING: ("trainer", "features", "feature_function", "tune", "largest_sample", "held_out_share", "validation"),
     DECODING: (
         *("engine", "seed", "work", "seconds", "on_infeasible", "relaxed_weight", "confidence"),
         *("margin_work", "n_best", "n_best_work", "certificates", "certificate_nodes", "errors_of", "explain"),
@@ -50,6 +59,7 @@ PANELS = {
         *("set", "consistency", "all", "c2", "chains", "column", "conflicts", "form", "group_documents"),
         *(
             "group_tokens",
+            "fit",
             "kind",
             "measure",
             "method",
@@ -74,7 +84,7 @@ HEADINGS = {name: heading for heading, names in PANELS.items() for name in names
 
 SET, CONFIG = "set", "config"
 FROM_FILE = "concord.settings"
-"""Where a context keeps the settings of its file until those of the command line are known."""
+"""Key under which a context keeps the settings of its file until those of the command line are known."""
 
 
 def spelled(option: TyperOption) -> str:
@@ -102,7 +112,7 @@ class Command(TyperCommand):
         return {spelled(option): option for option in self.params if isinstance(option, TyperOption)}
 
     def get_help_option(self, ctx: Any) -> TyperOption | None:
-        """As Typer's, in the group of its kind."""
+        """Typer's help option, in the group of its kind."""
         option = super().get_help_option(ctx)
         if option is not None:
             option.metavar = ""
@@ -111,9 +121,9 @@ class Command(TyperCommand):
         return option
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As Typer's; of settings those of the file are taken that the command line does not have.
+        """Parses as Typer does, and adds those settings of the file that the command line does not give.
 
-        Some settings have an option of their own, such as ``--features``: it counts like ``--set features=`` there.
+        A setting may have an option of its own: ``--features`` is the same as ``--set features=``.
         """
         rest: list[str] = super().parse_args(ctx, args)
         parameter = self.options.get(SET)
@@ -141,7 +151,7 @@ def _place(parameter: Any) -> int:
 
 
 def _paragraphs(text: str) -> str:
-    """Text of a docstring without its line breaks, but for those between paragraphs."""
+    """Text of a docstring with line breaks between paragraphs only."""
     return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n"))
 
 
@@ -158,7 +168,7 @@ def _value_word(option: TyperOption) -> str | None:
 
 
 def _narrow(option: TyperOption) -> None:
-    """Moves many choices into the text of the help: the column of types has no room for them."""
+    """Moves many choices into the help text, as the column of types has no room for them."""
     choices = [str(getattr(choice, "value", choice)) for choice in option.type_descriptor.choices or ()]
     if len("|".join(choices)) > WIDE:
         option.show_choices = False
@@ -176,10 +186,10 @@ class CommandTree(typer.Typer):
     def command(
         self, name: str | None = None, *, tells: Tells | None = None, resumes: bool | Resumes = False, **given: Any
     ) -> Callable[[F], F]:
-        """See `typer.Typer.command`; for its options see `with_fields`, for its errors and ``resumes`` `reported`.
+        """`typer.Typer.command` with options by `with_fields` and errors by `reported`, which gets ``resumes``.
 
-        Where ``tells`` is given the command returns a report: that prints it for people, and ``--json`` as JSON. The
-        report of a `ReportingError` is printed as well.
+        With ``tells`` the command returns a report: ``tells`` prints it for people, and ``--json`` as JSON. The
+        report of a `ReportingError` is printed in the same way.
         """
         register = super().command(name, cls=Command, **given)
 
@@ -215,7 +225,7 @@ def _told(command: Callable[..., Any], tells: Tells) -> Callable[..., Any]:
 
 
 def _with_config(command: Callable[..., Any], *, resumes: bool | Resumes) -> Callable[..., Any]:
-    """The command with the option ``--config``, of which it need not know, and with its errors told."""
+    """The command with the option ``--config``, which is not passed on to it, and with errors as messages."""
     parameters = inspect.signature(command).parameters.values()
     kind = Annotated[
         Path | None,
@@ -223,7 +233,7 @@ def _with_config(command: Callable[..., Any], *, resumes: bool | Resumes) -> Cal
             "--config",
             callback=_take_file,
             is_eager=True,
-            help="YAML file of these options, such as `workers: 2`. The command line comes before it.",
+            help="YAML file of these options, such as `workers: 2`. The command line overrides it.",
         ),
     ]
     added = inspect.Parameter(CONFIG, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
@@ -242,7 +252,7 @@ def _with_config(command: Callable[..., Any], *, resumes: bool | Resumes) -> Cal
 
 
 def _take_file(ctx: typer.Context, value: Path | None) -> Path | None:
-    """Puts the values of a file where the command line looks for defaults."""
+    """Makes the values of a file the defaults of the command line."""
     if value is None or ctx.resilient_parsing:
         return value
     assert isinstance(ctx.command, Command)
@@ -264,7 +274,7 @@ def _take_file(ctx: typer.Context, value: Path | None) -> Path | None:
 
 
 def _value(option: TyperOption, given: Any, place: str) -> Any:
-    """Value of an option. Raises `UsageError` for another form."""
+    """Value of an option in a file. Raises `UsageError` if it has the wrong form."""
     values = given if isinstance(given, list) else [given]
     if not all(isinstance(value, str) for value in values) or (isinstance(given, list) and not option.multiple):
         raise UsageError(f"{place}: want {'a list' if option.multiple else 'one value'}")

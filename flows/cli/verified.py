@@ -1,4 +1,4 @@
-"""What `concord verify` tells people: tolerance, counts and shares first, then faults, and what it rests on."""
+"""Output of `concord verify`: tolerance, counts and shares, then faults, and what the verification rests on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from concord.schemas.reports import VerifyReport
 
 
 def show_verified(report: VerifyReport) -> None:
-    """Prints it all."""
+    """Prints a report."""
     show(counts_line(report))
     for fault in report.failed:
         show(f"failed: {fault}", style="red")
@@ -15,7 +15,7 @@ def show_verified(report: VerifyReport) -> None:
 
 
 def counts_line(report: VerifyReport) -> str:
-    """Tolerance, and how many documents are what, with their share of all answers."""
+    """Line with the tolerance, and the number of documents in each state with their share of all answers."""
     kinds = (
         ("proven optimal", report.optimal),
         ("with a proven bound and a gap", report.bounded),

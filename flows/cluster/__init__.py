@@ -1,4 +1,4 @@
-"""Ray: a cluster of our own or of others, its pool of workers, and their deaths. To import from here imports Ray."""
+"""Ray: a cluster (our own or another), its pool of workers, and their deaths. Imports from here import Ray."""
 
 from concord.flows.environment import RAY, applied
 

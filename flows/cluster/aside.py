@@ -1,7 +1,7 @@
-"""A thread for all calls into Ray, so that signals meet the main thread in our own code, under its own handlers.
+"""A thread for all calls into Ray, so that signals reach the main thread in our own code.
 
-An exception that a handler raises while Ray's compiled code runs comes out of it as a `SystemError`; handlers run in
-the main thread alone. They stay as they are: Prefect's own is how it knows that a flow can be cancelled.
+Handlers of signals run in the main thread only. An exception that a handler raises while Ray's compiled code runs there
+comes out as a `SystemError`. The handlers themselves are not changed: Prefect cancels a flow by its own.
 """
 
 from __future__ import annotations
@@ -18,16 +18,22 @@ T = TypeVar("T")
 
 
 WAIT_SECONDS = 0.2
-"""How long a signal may be kept waiting."""
+"""Longest time for which a signal waits."""
 
 
 class StoppedError(Exception):
-    """Raised in the thread, where the one who waits for it has been interrupted."""
+    """Raised in the thread if the caller who waits for it was interrupted."""
 
 
 @dataclass(eq=False)
 class _Call:
-    """A call, what came of it, and whether nobody waits for it any more; ``ended`` gets an item when it has ended."""
+    """A call in the thread.
+
+    - ``do``: the call.
+    - ``result``, ``error``: its outcome.
+    - ``stopped``: has its caller stopped waiting?
+    - ``ended``: gets an item when the call has ended.
+    """
 
     do: Callable[[], Any]
     result: Any = None
@@ -36,14 +42,14 @@ class _Call:
     ended: SimpleQueue[None] = field(default_factory=SimpleQueue)
 
     def run(self) -> None:
-        """Makes the call, unless it has been stopped before."""
+        """Makes the call, unless it was stopped before."""
         with ExitStack() as stack:
             stack.push(self._failed)
             if not self.stopped:
                 self.result = self.do()
 
     def wait(self) -> None:
-        """Returns when the call has ended. A signal that comes just before a wait does not end it, so each is short."""
+        """Waits for the end of the call, in short steps: a signal just before a step does not end that step."""
         while True:
             with suppress(Empty):
                 return self.ended.get(timeout=WAIT_SECONDS)
@@ -54,10 +60,10 @@ class _Call:
 
 
 class Aside:
-    """Does one call after the other in its thread, and gives their results to whoever waits.
+    """Makes calls one after the other in its thread, and returns their results to the callers.
 
-    A handler may raise between any two steps of the one who waits. So it waits in a `SimpleQueue` alone, which is
-    compiled and whole at each step; the locks of a `Future` are not.
+    A handler may raise between any two steps of a waiting caller. So it waits in a `SimpleQueue` only, which is
+    compiled and consistent at each step; the locks of a `Future` are not.
     """
 
     def __init__(self) -> None:
@@ -68,7 +74,7 @@ class Aside:
         self._thread.start()
 
     def do(self, call: Callable[[], T]) -> T:
-        """What ``call`` returns or raises. An interrupted wait ends the call at its next `check`, and then goes on."""
+        """Result (or error) of ``call``. An interrupted wait stops the call at its next `check`, and then continues."""
         given = _Call(call)
         try:
             self._calls.put(given)
@@ -84,12 +90,12 @@ class Aside:
         return result
 
     def check(self) -> None:
-        """Between two calls into Ray, in the thread: raises `StoppedError` where nobody waits for them any more."""
+        """Called in the thread between two calls into Ray; raises `StoppedError` if no caller waits any more."""
         if self._now is not None and self._now.stopped:
             raise StoppedError
 
     def end(self) -> None:
-        """No more calls."""
+        """Ends the thread."""
         self._calls.put(None)
 
     def _run(self) -> None:
@@ -111,10 +117,10 @@ def aside() -> Iterator[Aside]:
 
 
 def python_takes_signals() -> None:
-    """Puts Python's own handlers back in the place of those that Ray sets as it starts, in the main thread.
+    """Restores Python's own signal handlers, which Ray replaces when it starts in the main thread.
 
-    Ray's prints a trace, hands the signal on, and aborts the process three seconds later, however it is ending. What
-    Python calls stays what it was.
+    Ray's handler prints a trace, passes the signal on, and aborts the process three seconds later, even if it is
+    ending. The functions that Python's handlers call do not change.
     """
     if threading.current_thread() is not threading.main_thread():
         return

@@ -1,4 +1,4 @@
-"""Ray, started or reached in the one place, and left in good order."""
+"""The only place where Ray is started or reached, and where it is left in good order."""
 
 from __future__ import annotations
 
@@ -33,26 +33,31 @@ from concord.workers.remote.memory import memory_of
 from concord.workers.remote.task import Parts, Task
 
 STARTING = "starting workers"
-"""What is said where that takes long."""
+"""Notice if the start takes long."""
 
 P = TypeVar("P", bound=Parts)
 R = TypeVar("R")
 
 
 class Cluster(NamedTuple):
-    """A running Ray: how many actors fit, the thread that talks to it, and who sees that it lives."""
+    """A running Ray.
+
+    - ``workers``: number of actors.
+    - ``aside``: the thread that calls Ray.
+    - ``watch``: checks that Ray is alive.
+    """
 
     workers: int
     aside: Aside
     watch: Watch
 
     def run(self, task: Task[U, P, R], shards: Sequence[U], parts: P) -> Iterator[Done[U, R]]:
-        """Does a task of `TASKS` on shards, on a pool of actors, largest first; gives each as it ends, in any order.
+        """Does a task of `TASKS` on shards, on a pool of actors, the largest first. Yields each when it ends.
 
-        A shard that fails is given with its error and the rest goes on. A document that ends whoever works on it is
-        a reject of its shard, see `flows.cluster.deaths`. Raises `ClusterError` where no node has the memory that a
-        worker needs, where the workers run other code than the driver or die one after another, and where Ray dies;
-        and what Ctrl-C and SIGTERM raise.
+        A shard that fails is yielded with its error, and the others go on. A document that kills its workers is a
+        reject of its shard, see `flows.cluster.deaths`. Raises `ClusterError` if no node has the memory that a worker
+        needs, if workers run other code than the driver or die one after another, and if Ray dies; and the exceptions
+        of Ctrl-C and SIGTERM.
         """
         with self.pool(task, parts, most=len(shards)) as work:
             yield from work(shards)
@@ -61,7 +66,7 @@ class Cluster(NamedTuple):
     def pool(
         self, task: Task[U, P, R], parts: P, *, most: int
     ) -> Iterator[Callable[[Sequence[U]], Iterator[Done[U, R]]]]:
-        """`run` for shards that come in several goes, of at most so many each, to one pool of actors."""
+        """`run` for several groups of shards (of at most ``most`` each) on one pool of actors."""
         do = self.aside.do
 
         def work(shards: Sequence[U]) -> Iterator[Done[U, R]]:
@@ -74,7 +79,7 @@ class Cluster(NamedTuple):
             yield work
 
     def _opened(self, task: Task[U, P, R], parts: P, most: int, stack: ExitStack) -> Pool:
-        """A pool whose nodes are warm, and which ends with the ``stack``."""
+        """A pool on nodes with compiled kernels; it ends with the ``stack``."""
         count, memory = min(self.workers, most), memory_of(task, parts)
         check_room(ray.nodes(), count, memory)
         order = Order(task.name, [ray.put(parts)], workers_digest(), parts.text, memory)
@@ -86,7 +91,7 @@ class Cluster(NamedTuple):
         return pool
 
     def wait(self, calls: list[Any]) -> list[Any]:
-        """The first of the calls that end; an interruption ends the wait, and Ray's death is seen."""
+        """The calls that end first. Interruptions and Ray's death end the wait."""
         while True:
             ready, _ = ray.wait(calls, num_returns=1, timeout=0.5)
             self.aside.check()
@@ -95,15 +100,15 @@ class Cluster(NamedTuple):
                 return list(ready)
 
     def insist(self) -> None:
-        """Waits until all of Ray answers. Raises `ClusterError` where it has died."""
+        """Waits until all of Ray answers. Raises `ClusterError` if it has died."""
         while not self.watch.answers():
             time.sleep(EVERY_SECONDS)
             self.aside.check()
 
     def _warm_nodes(self, order: Order) -> None:
-        """One process a node compiles first: numba's caches race when many processes start cold.
+        """Compiles kernels in one process on each node first: numba's caches race when many processes start cold.
 
-        One that dies of it is not the end: its shard is what meets the document again.
+        The death of such a process is no failure: the shard with its document is worked on later.
         """
         warm: Any = ray.remote(num_cpus=0, max_retries=0)(warm_node)
         nodes = working(ray.nodes())
@@ -122,7 +127,7 @@ class Cluster(NamedTuple):
                 raise ClusterError(reason(error)) from error
 
     def _given(self, answers: Any) -> Iterator[Any]:
-        """What a task gives that gives many things, as each comes."""
+        """Results of a call that yields several, each when it comes."""
         while True:
             self.wait([answers])
             try:
@@ -136,7 +141,7 @@ class Cluster(NamedTuple):
 def cluster(address: str | None, *, workers: int | None) -> Iterator[Cluster]:
     """Ray for the length of the block: on this machine, or at ``address``.
 
-    Leaving the block, however it is left, ends this run's actors within seconds. Raises `ClusterError`.
+    At the end of the block, also by an error, this run's actors end within seconds. Raises `ClusterError`.
     """
     if ray.is_initialized():
         raise ClusterError("this process is connected to Ray already; end that with ray.shutdown() before a run")
@@ -162,9 +167,9 @@ def cluster(address: str | None, *, workers: int | None) -> Iterator[Cluster]:
 
 @contextmanager
 def _authentication(mode: Mode | None, token: Path | None) -> Iterator[None]:
-    """How this process shows itself to Ray in the block; with a file of a ``token``, by that one alone.
+    """Sets the authentication with Ray for the length of the block; with a file of a ``token``, by that token only.
 
-    Ray's ports take code to execute from everybody who is let in, other users of this machine included.
+    Ray's ports execute code of everybody who is let in, other users of this machine included.
     """
     told = {} if mode is None else {"RAY_AUTH_MODE": str(mode)}
     if token is not None:
@@ -206,7 +211,7 @@ def _start(address: str | None, workers: int | None, folder: RayFolder) -> None:
 
 
 def _watch(address: str | None) -> Watch:
-    """Of the Ray that has been started: the head, and this machine's node, which is one of its own or the head's."""
+    """Watch of a Ray that has been started: its head, and this machine's node (its own, or that of the head)."""
     if address is not None and address.startswith("ray://"):
         head, node = address, None  # all else is behind that door
     else:

@@ -1,4 +1,4 @@
-"""A task on all shards, for its counts alone."""
+"""A task on all shards, for its counts."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ M = TypeVar("M", bound=Mergeable)
 def count(
     running: Cluster, task: Task[Shard, P, M], shards: Sequence[Shard], parts: P, *, title: str
 ) -> tuple[list[M], list[str]]:
-    """Results of the shards that did not fail, in the shards' order, and why the others failed.
+    """Results of the shards that did not fail, in order, and reasons of the other ones.
 
-    Shards of equal rows are done once and count as often as they are there. Raises what `Cluster.run` raises.
+    Shards of equal rows are done once, and count as often as they occur. Raises the errors of `Cluster.run`.
     """
     todo, errors = distinct(shards), list[str]()
     done: dict[str, M] = {}
@@ -37,7 +37,7 @@ def count(
 
 
 def count_all(running: Cluster, task: Task[Shard, P, M], shards: Sequence[Shard], parts: P, *, title: str) -> list[M]:
-    """The results of every shard. Raises `ShardsError` where one failed, and as `count`."""
+    """Results of all shards. Raises `ShardsError` if one failed, and the errors of `count`."""
     found, errors = count(running, task, shards, parts, title=title)
     if errors:
         raise ShardsError(failed_message(errors, len(shards)))

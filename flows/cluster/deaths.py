@@ -1,7 +1,7 @@
-"""Workers that die: which document is to blame, and what is to be done next. No Ray here.
+"""Workers that die: search for the document to blame, and the next work. No Ray here.
 
-A shard that has lost its worker twice is rehearsed in parts, worked on without a trace, smaller and smaller ones
-where workers go on dying. A row that kills twice by itself is taken out, and the rest is done as one shard.
+A shard that has lost its worker twice is rehearsed in parts: the same work without output, on smaller and smaller parts
+while workers go on dying. A row that kills a worker twice by itself is taken out, and the rest is done as one shard.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ from concord.workers.corpus.plan import Unit
 from concord.workers.corpus.shards import Shard
 
 ATTEMPTS = 2
-"""How often a shard, or a row by itself, may lose its worker."""
+"""Number of workers that a shard, or a row by itself, may lose."""
 
 SHARD_PARTS = 256
-"""Into how many parts a shard is cut at once. A call costs milliseconds, a death the seconds of a worker's start."""
+"""Number of parts that a shard is cut into. A call costs milliseconds; a death costs the seconds of a new start."""
 
 LETHAL_DOCUMENTS = 20
-"""How many documents of a run may be lethal: more are no matter of single documents."""
+"""Largest number of lethal documents of a run: if there are more, the documents are not to blame."""
 
 
 class ClusterError(ServiceError):
-    """Ray could not be started or reached, is gone, or its workers cannot run this code or do not live."""
+    """Ray could not be started or reached, or is gone, or its workers die or cannot run this code."""
 
 
 class Work(NamedTuple):
-    """What a worker is given: a shard or another unit, or a part of a shard to rehearse.
+    """Work for a worker: a shard (or another unit), or a part of a shard to rehearse.
 
-    A ``suspect`` may have ended a worker. It is given to one that has nothing else to do: of two calls it would be
-    blamed for the death in the other, where its answer was on its way and got lost.
+    - ``rehearsal``: work without output?
+    - ``suspect``: may this have killed a worker? It is given to an idle worker: with two calls, this one would be
+      blamed for a death in the other if its answer was lost on the way.
     """
 
     shard: Unit
@@ -43,12 +44,19 @@ class Work(NamedTuple):
 
 
 class GivenUpError(Exception):
-    """A unit that no worker lives through; of a shard, though workers do through every document of it."""
+    """A unit that kills every worker; in the case of a shard, although none of its documents does by itself."""
 
 
 @dataclass
 class _Case:
-    """A shard that has lost workers. Rows count from the start of the file; ``rehearsals`` are still to come back."""
+    """A shard that has lost workers.
+
+    - ``deaths``: number of workers lost by the whole shard.
+    - ``by_row``: number of workers lost by each row alone; rows count from the start of the file.
+    - ``lethal``: rows that are taken out.
+    - ``rehearsals``: number of rehearsals that have not come back.
+    - ``searched``: has the search for lethal rows begun?
+    """
 
     shard: Shard
     deaths: int = 0
@@ -60,17 +68,20 @@ class _Case:
 
 @dataclass
 class Deaths:
-    """The units that have lost workers. ``split`` cuts a shard into at most so many parts, with its id."""
+    """The units that have lost workers.
+
+    ``split``: cuts a shard into parts with its id, at most as many as the number.
+    """
 
     split: Callable[[Shard, int], Sequence[Shard]]
     _cases: dict[str, _Case] = field(default_factory=dict)
     _others: Counter[str] = field(default_factory=Counter)
 
     def lost(self, work: Work) -> list[Work]:
-        """What is to be done now that a worker died of this.
+        """The next work after a worker died of this.
 
-        Raises `GivenUpError` where the unit has to be given up, `ClusterError` where too many documents are lethal,
-        and what splitting raises.
+        Raises `GivenUpError` if the unit is given up, `ClusterError` if too many documents are lethal, and the errors
+        of splitting.
         """
         shard = work.shard
         if not isinstance(shard, Shard):
@@ -82,7 +93,7 @@ class Deaths:
         if case.deaths < ATTEMPTS:
             return [work._replace(suspect=True)]
         if case.searched:
-            raise GivenUpError(f"its worker died {ATTEMPTS} times, and of none of its documents alone")
+            raise GivenUpError(f"its worker died {ATTEMPTS} times, but no document alone killed one")
         case.searched = True
         if case.shard.rows > 1:
             return self._rehearse(case, case.shard)
@@ -90,14 +101,14 @@ class Deaths:
         return [_rest(case)]
 
     def _lost_whole(self, work: Work) -> list[Work]:
-        """What is no shard has no rows of which one may be to blame."""
+        """The next work for a unit that is no shard: it has no rows to search."""
         self._others[work.shard.id] += 1
         if self._others[work.shard.id] < ATTEMPTS:
             return [work._replace(suspect=True)]
         raise GivenUpError(f"its worker died {ATTEMPTS} times")
 
     def survived(self, rehearsal: Work) -> list[Work]:
-        """What is to be done now that a worker has lived through this part."""
+        """The next work after a worker survived this part."""
         return self._rehearsed(self._cases[rehearsal.shard.id])
 
     def _lost_rehearsal(self, case: _Case, shard: Shard) -> list[Work]:
@@ -125,7 +136,7 @@ class Deaths:
         return [_rehearsal(part) for part in parts]
 
     def _rehearsed(self, case: _Case) -> list[Work]:
-        """One rehearsal is over; after the last one the shard is done without its lethal rows."""
+        """The next work after a rehearsal: after the last one, the shard without its lethal rows."""
         case.rehearsals -= 1
         return [] if case.rehearsals else [_rest(case)]
 

@@ -1,6 +1,6 @@
-"""Ends what a run's own Ray leaves behind when its driver or its head is killed.
+"""Ends the processes that a run's own Ray leaves behind when its driver or its head is killed.
 
-Ray's agents outlive their node by a minute or more where nobody takes their last message.
+Ray's agents outlive their node by a minute or more if nothing receives their last message.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ went. Then ends Ray's agents and workers that have files of the folder ``$0`` op
 
 @contextmanager
 def guarded(folder: Path) -> Iterator[None]:
-    """Some seconds after the block, or after the death of this process, the agents and workers end that have files in
-    ``folder`` open.
+    """Ends agents and workers that have files in ``folder`` open, some seconds after the block or after the death of
+    this process.
 
-    Where the system has no ``/proc`` Ray is left to itself.
+    Without ``/proc`` (on other systems than Linux) nothing is done.
     """
     guard = subprocess.Popen(  # noqa: S603 — the command is the constant above and a path
         ("/bin/sh", "-c", _SWEEP, str(folder)),

@@ -1,4 +1,4 @@
-"""The pool of Ray actors that do a task on shards: feeds them, replaces those that die."""
+"""The pool of Ray actors that do a task on shards. It feeds the actors, and replaces those that die."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from concord.workers.corpus.shards import split
 from concord.workers.remote.actor import actor_class
 
 IN_FLIGHT = 2
-"""Calls an actor has at once, but for the last ones: the next one is there when the last one ends."""
+"""Number of calls of an actor at once, so that the next one is there when one ends; near the end there are fewer."""
 
 LOST_WORKERS = 8
-"""How many workers more than a run has may die in a row, with nothing done meanwhile, before it gives up."""
+"""Number of deaths in a row, beyond the number of workers and without any result, after which a run gives up."""
 
 END_SECONDS = 10.0
-"""How long the other calls of an actor that has died may take to end as well."""
+"""Longest time in which the other calls of a dead actor end as well."""
 
 DEATHS = (ray.exceptions.RayActorError, ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)
 UNANSWERED = (*DEATHS, ray.exceptions.GetTimeoutError)
@@ -35,7 +35,11 @@ R = TypeVar("R")
 
 
 class Done(NamedTuple, Generic[U, R]):
-    """A shard, or another unit, came back: with a result, or with the reason why it failed."""
+    """A shard (or another unit) that came back.
+
+    - ``result``: its result; None if it failed.
+    - ``error``: reason of the failure.
+    """
 
     shard: U
     result: R | None
@@ -43,12 +47,18 @@ class Done(NamedTuple, Generic[U, R]):
 
     @property
     def failure(self) -> str:
-        """What failed and why, for people."""
+        """Name of the unit and reason of its failure, for people."""
         return redact(f"{self.shard.place}: {self.error}")
 
 
 class Order(NamedTuple):
-    """What each actor is started with and asked to do: a task by name, its parts in Ray's store, the driver's code."""
+    """Arguments of each actor.
+
+    - ``task``: name of the task.
+    - ``shared``: its parts in Ray's store.
+    - ``code``: digest of the driver's code.
+    - ``text``: settings of raw text.
+    """
 
     task: str
     shared: list[Any]
@@ -60,9 +70,18 @@ class Order(NamedTuple):
 
 @dataclass
 class Pool:
-    """Actors, the queue that feeds them, and the calls in flight: of some work, or (None) an actor's start.
+    """A pool of actors.
 
-    An actor gets to its calls in the order in which they were made, which is that of ``flying``.
+    - ``queue``: work that no actor has yet.
+    - ``order``: arguments of an actor.
+    - ``insist``: raises if Ray has died.
+    - ``deaths``: units that have lost workers.
+    - ``actors``: the actors by number.
+    - ``started``: numbers of the actors that have started.
+    - ``flying``: number of the actor, and its work, by call; None for the call of an actor's start. An actor does its
+      calls in this order.
+    - ``made``: number of actors made so far.
+    - ``lost``, ``limit``: deaths in a row without a result, and their limit.
     """
 
     queue: deque[Work]
@@ -78,16 +97,16 @@ class Pool:
 
     @classmethod
     def of(cls, order: Order, *, insist: Callable[[], None]) -> Pool:
-        """A pool without actors and without work; ``insist`` raises where Ray has died."""
+        """A pool without actors and without work."""
         return cls(deque(), order, insist, Deaths(partial(split, text=order.text)))
 
     @property
     def busy(self) -> bool:
-        """Is there work that has not come back? An actor that Ray has no place for yet is not waited for."""
+        """Is there work that has not come back? Actors for which Ray has no place yet do not count."""
         return bool(self.queue) or any(work is not None for _, work in self.flying.values())
 
     def add(self, units: Sequence[Unit]) -> None:
-        """Work that is to be done after what is there, largest first."""
+        """Adds units to the end of the queue, the largest first."""
         self.queue.extend(Work(unit) for unit in largest_first(units))
         self._feed_idle()
 
@@ -113,14 +132,14 @@ class Pool:
             given.append(work)
 
     def _most(self, works: Sequence[Work | None]) -> int:
-        """How many calls an actor may have at once, these among them."""
+        """Largest number of calls of an actor at once, if ``works`` are among them."""
         if any(work is not None and work.suspect for work in works):
             return 1
         # Near the end a shard that waits behind another would be begun sooner by an actor that is idle.
         return IN_FLIGHT if len(self.queue) >= IN_FLIGHT * len(self.actors) else 1
 
     def answers(self, calls: list[Any]) -> Iterator[Done[Any, Any]]:
-        """What calls that have ended brought, and new calls in their place."""
+        """Units that came back with calls that have ended; new calls take their place."""
         for call in calls:
             if call not in self.flying:
                 continue  # its actor has died, as another call of it has told
@@ -136,7 +155,7 @@ class Pool:
             self._feed(number)
 
     def _answered(self, number: int, work: Work | None, answer: Any) -> Iterator[Done[Any, Any]]:
-        """A call has come back, with a result or with an error of its own."""
+        """Units that came back with the answer of a call: a result, or an error of its own."""
         failed = isinstance(answer, ray.exceptions.RayError)
         if work is None:
             if failed:
@@ -152,10 +171,10 @@ class Pool:
             yield Done(work.shard, answer)
 
     def _actor_lost(self, number: int, error: Exception) -> Iterator[Done[Any, Any]]:
-        """An actor has died: of the first of its calls that has no answer. Another takes its place.
+        """Units that came back with the death of an actor, for which the first call without an answer is blamed.
 
-        Or of the second one, where the answer to the first was lost with it: then the first one lives when it is given
-        to an actor again, alone.
+        The second call may have killed it, and the answer to the first one been lost; then the first one survives when
+        it is given to an actor again, alone. Another actor takes the place.
         """
         if "creation task" in str(error):
             raise ClusterError(reason(error)) from error
@@ -189,13 +208,13 @@ class Pool:
         self.lost += 1
         if self.lost >= self.limit:
             raise ClusterError(
-                f"{self.lost} workers died one after another, and nothing was done meanwhile; see Ray's logs, and give "
+                f"{self.lost} workers died one after another without any result; see Ray's logs, and give "
                 "them more memory"
             )
         self._add()
 
     def _put_back(self, works: Sequence[Work]) -> None:
-        """To the front of the queue, and to actors that have nothing to do."""
+        """Puts work at the front of the queue, and gives it to idle actors."""
         self.queue.extendleft(reversed(works))
         self._feed_idle()
 
@@ -204,14 +223,14 @@ class Pool:
             self._feed(number)
 
     def close(self) -> None:
-        """Ends the actors. Those that are at work end with Ray itself, without talk of retries."""
+        """Ends the actors. Busy ones end with Ray itself, so that it prints nothing about retries."""
         if not self.busy:
             for actor in self.actors.values():
                 ray.kill(actor)
 
 
 def _answer(call: Any, *, seconds: float | None = None) -> Any:
-    """The result of a call, or the error that came in its place; waits for so many seconds, or for its end."""
+    """Result of a call, or its error; waits for ``seconds`` (None: until it ends)."""
     try:
         return ray.get(call, timeout=seconds)
     except ray.exceptions.RayError as error:
@@ -219,7 +238,7 @@ def _answer(call: Any, *, seconds: float | None = None) -> Any:
 
 
 def reason(error: BaseException) -> str:
-    """The worker's own error in one line, without Ray's wrapping and traceback."""
+    """Error of a worker in one line, without Ray's wrapping and traceback."""
     cause = getattr(error, "cause", None)
     if cause is not None:
         return f"{type(cause).__name__}: {' '.join(str(cause).split())}"

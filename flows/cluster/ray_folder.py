@@ -1,4 +1,4 @@
-"""A folder that nobody but this user can enter, for the Ray of one run: its sessions, its sockets, its token."""
+"""A folder that only this user can enter, for the Ray of one run: its sessions, sockets and token."""
 
 from __future__ import annotations
 
@@ -17,11 +17,16 @@ SOCKET_BYTES = 103
 """Longest path of a Unix socket: 107 bytes on Linux, 103 on macOS."""
 
 _BELOW = f"/{PREFIX}12345678/r/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
-"""The longest path of a socket that Ray makes below the folder for temporary files."""
+"""Longest path of a socket that Ray makes below the folder for temporary files."""
 
 
 class RayFolder(NamedTuple):
-    """``sessions`` is for Ray, which lets everybody into what it makes; ``token`` is a file, ``empty`` a folder."""
+    """Places in a private folder.
+
+    - ``sessions``: folder for Ray, whose own folders are open to everybody.
+    - ``token``: file of the token.
+    - ``empty``: empty folder.
+    """
 
     sessions: Path
     token: Path
@@ -30,7 +35,8 @@ class RayFolder(NamedTuple):
 
 @contextmanager
 def ray_folder() -> Iterator[RayFolder]:
-    """A private folder with a new random token, removed at the end. Takes away what killed runs left."""
+    """A private folder with a new random token, removed at the end of the block; folders of killed runs are removed
+    too."""
     with scratch_folder(prefix=PREFIX, place=temporary_place()) as made:
         folder = RayFolder(made / "r", made / "token", made / "empty")
         folder.token.touch(mode=0o600)
@@ -40,6 +46,6 @@ def ray_folder() -> Iterator[RayFolder]:
 
 
 def temporary_place() -> Path:
-    """The folder for temporary files, or the system's own where sockets in that one would have too long a path."""
+    """The folder for temporary files, or the system's default if paths of sockets in it would be too long."""
     place = Path(tempfile.gettempdir())
     return place if len(os.fsencode(place)) + len(_BELOW) <= SOCKET_BYTES else Path("/tmp")  # noqa: S108

@@ -1,6 +1,6 @@
-"""What Ray has no public way for: the only module of the project that touches Ray's private names.
+"""Private names of Ray, for things that have no public way. No other module of the project uses any.
 
-Ray may move them in any release. So its version is pinned to one minor release, and `tests/test_internals.py` tells
+Ray may move them in any release. So its version is pinned to one minor release, and `tests/test_internals.py` fails
 when one has moved.
 """
 
@@ -24,12 +24,13 @@ from ray._raylet import (  # type: ignore[attr-defined]  # not in its stubs
 from concord.flows.cluster.reaching import NO_CLUSTER, NO_TOKEN
 
 ANSWER_SECONDS = 10
-"""How long a cluster may take to list its nodes."""
+"""Longest time for a cluster to list its nodes."""
 
 
 @contextmanager
 def constants_of(address: str | None) -> Iterator[None]:
-    """What Ray has read of the environment when it was imported, which somebody else may have done; see `RAY`."""
+    """Sets, for the length of the block, the constants that Ray read from the environment when it was imported, maybe
+    by other code; see `RAY`."""
     former = constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV, constants.ENABLE_RAY_CLUSTER
     constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV = False
     constants.ENABLE_RAY_CLUSTER = former[1] and address is not None
@@ -40,23 +41,23 @@ def constants_of(address: str | None) -> Iterator[None]:
 
 
 def read_environment() -> None:
-    """Ray reads its variables once a process; this makes it read them again."""
+    """Makes Ray read its environment variables again; it does so once in a process."""
     Config.initialize("")
     AuthenticationTokenLoader.instance().reset_cache()
 
 
 def head_and_node() -> tuple[str, str]:
-    """Address of the head, and socket of this machine's node, of the Ray that this process has started or joined."""
+    """Address of the head and socket of this machine's node, of the Ray that this process has started or joined."""
     started = ray._private.worker.global_worker.node
     assert started is not None
     return started.gcs_address, started.raylet_socket_name
 
 
 def ask(address: str) -> None:
-    """Asks the cluster at ``address`` for its nodes, as a driver would; ends the process with what is wrong.
+    """Asks the cluster at ``address`` for its nodes, as a driver does; exits with a message if it cannot.
 
-    An address with a port is asked as it is: Ray would turn one of the loopback interface into the outside one, where
-    a cluster on loopback does not listen. Only for a process of its own, as Ray's client may abort it.
+    An address with a port is used unchanged: Ray would turn a loopback address into that of an outside interface, where
+    a cluster on loopback does not listen. Only for a process of its own, since Ray's client may abort it.
     """
     wanted = get_authentication_mode() == AuthenticationMode.TOKEN
     if wanted and not AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True):

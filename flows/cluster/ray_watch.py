@@ -1,4 +1,4 @@
-"""Does Ray still answer? Ray's own library ends the driver without a word, a minute after Ray has died."""
+"""Watch of Ray: does it still answer? Ray's own library ends the driver silently, a minute after Ray has died."""
 
 from __future__ import annotations
 
@@ -10,24 +10,30 @@ from dataclasses import dataclass
 from concord.flows.cluster.deaths import ClusterError
 
 EVERY_SECONDS = 2.0
-"""From knock to knock, and how long an answer may take."""
+"""Seconds from one knock to the next, and longest time for an answer."""
 
 HEAD_KNOCKS = 10
-"""How often in a row a head may not answer: about 20 seconds. One that is started anew in time may go on."""
+"""Number of knocks in a row without an answer after which a head counts as dead: 20 s. It may be restarted in time."""
 
 NODE_KNOCKS = 3
-"""The same of this machine's own node, which nobody starts anew; Ray ends its drivers 15 seconds after its death."""
+"""The same for this machine's own node, which is never restarted; Ray ends its drivers 15 s after its death."""
 
 
 def host_and_port(address: str) -> tuple[str, int] | None:
-    """The parts of ``HOST:PORT``, ``[IPV6]:PORT`` or the same after ``ray://``; None where it is something else."""
+    """Host and port of ``HOST:PORT``, ``[IPV6]:PORT``, or these after ``ray://``; None for another form."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     return (host.strip("[]"), int(port)) if colon and port.isdecimal() else None
 
 
 @dataclass
 class Door:
-    """Where a part of Ray listens: host and port, or the path of a Unix socket. ``missed`` knocks in a row so far."""
+    """A place where a part of Ray listens.
+
+    - ``name``: name of the part.
+    - ``place``: host and port, or path of a Unix socket.
+    - ``knocks``: number of knocks in a row without an answer after which the part counts as dead.
+    - ``missed``: number of these so far.
+    """
 
     name: str
     place: tuple[str, int] | str
@@ -35,7 +41,7 @@ class Door:
     missed: int = 0
 
     def knock(self) -> bool:
-        """Has somebody answered, at the latest after `knocks` tries?"""
+        """Knocks once. Has the part answered one of the last ``knocks`` times?"""
         self.missed = 0 if _opens(self.place) else self.missed + 1
         return self.missed < self.knocks
 
@@ -61,18 +67,18 @@ class Watch:
     """Knocks at Ray's doors while a run waits for its workers."""
 
     def __init__(self, shown: str, doors: Sequence[Door]) -> None:
-        """``shown`` is what people know this Ray by."""
+        """``shown``: name of this Ray for people."""
         self._shown = shown
         self._doors = doors
         self._next = time.monotonic() + EVERY_SECONDS
 
     def check(self) -> None:
-        """Knocks where that is due. Raises `ClusterError` where a part of Ray has died or cannot be reached."""
+        """Knocks if it is time. Raises `ClusterError` if a part of Ray has died or cannot be reached."""
         if time.monotonic() >= self._next:
             self.answers()
 
     def answers(self) -> bool:
-        """Knocks; do all doors answer this time? Raises `ClusterError` as `check` does."""
+        """Knocks. Do all doors answer this time? Raises `ClusterError` as `check` does."""
         self._next = time.monotonic() + EVERY_SECONDS
         for door in self._doors:
             if not door.knock():

@@ -1,7 +1,7 @@
-"""Is there a Ray cluster at an address, and does it want a token? Asked before Ray itself is, which may take minutes.
+"""Check of an address: is there a Ray cluster, and does it want a token? Ray itself may take minutes to find out.
 
-A client that shows a token where none is wanted is let in, and one without where one is wanted may abort its process.
-So another process asks, first without a token: what is nobody's business is not sent.
+A client that shows a token where none is wanted is let in; one without a token where one is wanted may abort its
+process. So another process asks, first without a token, which is secret and not sent needlessly.
 """
 
 from __future__ import annotations
@@ -16,33 +16,32 @@ from concord.flows.cluster.deaths import ClusterError
 from concord.flows.cluster.ray_watch import host_and_port
 
 Mode = Literal["disabled", "token"]
-"""What `RAY_AUTH_MODE` may be."""
+"""Values of `RAY_AUTH_MODE`."""
 
 KNOCK_SECONDS = 5.0
-"""How long a cluster may take to open a connection, and then to greet."""
+"""Longest time for a cluster to open a connection, and then to greet."""
 
 ASK_SECONDS = 30.0
-"""How long it may take to answer, the start of Python on this machine included."""
+"""Longest time for its answer, including the start of Python on this machine."""
 
 GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-"""How a client of HTTP/2, as gRPC is, begins (RFC 9113, section 3.4): a preface and a frame of settings."""
+"""First bytes of a client of HTTP/2, such as gRPC (RFC 9113, section 3.4): a preface and a frame of settings."""
 
 FRAME_HEAD, SETTINGS = 9, 4
 """Bytes before the content of a frame, and the type of the frame that a server begins with."""
 
 ASK = "import sys; from concord.flows.cluster.ray_internals import ask; ask(sys.argv[1])"
 NO_TOKEN, NO_CLUSTER = "NoToken", "NoCluster"
-"""What that process says on standard error where it has no token to show, and where no cluster is on this machine."""
+"""Messages of the other process on standard error: it has no token to show; there is no cluster on this machine."""
 
 _REFUSED = (b"InvalidAuthToken", b"AuthenticationError", b"Unauthenticated")
 _HOW = "give it in RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"
 
 
 def reach(address: str) -> Mode | None:
-    """Whether the cluster at ``address`` wants a token, None where Ray is to find out; within seconds.
+    """Authentication that the cluster at ``address`` wants, within seconds; None if Ray is to find out.
 
-    ``RAY_AUTH_MODE`` decides it where that is set. Raises `ClusterError` where no Ray cluster answers that lets this
-    process in.
+    ``RAY_AUTH_MODE`` decides if it is set. Raises `ClusterError` if no Ray cluster answers or lets this process in.
     """
     _knock(address)
     if "://" in address:
@@ -54,7 +53,7 @@ def reach(address: str) -> Mode | None:
 
 
 def _asked(address: str, mode: Mode, *, given: bool) -> Mode:
-    """The mode in which the cluster answers: this one, or where it is not ``given``, that with a token."""
+    """Mode in which the cluster answers: the first one, or, if that was not ``given``, the one with a token."""
     said = _ask(address, mode)
     if said is None:
         return mode
@@ -72,7 +71,7 @@ def _asked(address: str, mode: Mode, *, given: bool) -> Mode:
 
 
 def _ask(address: str, mode: Mode) -> bytes | None:
-    """What another process complains of that asks in this mode; None where it gets an answer."""
+    """Complaint of another process that asks in this mode; None if it gets an answer."""
     command = (sys.executable, "-c", ASK, address)
     env = os.environ | {"RAY_AUTH_MODE": mode}
     try:
@@ -83,7 +82,7 @@ def _ask(address: str, mode: Mode) -> bytes | None:
 
 
 def _knock(address: str) -> None:
-    """Raises `ClusterError` where nobody answers at HOST:PORT, or nobody who speaks as Ray does."""
+    """Raises `ClusterError` if nothing answers at HOST:PORT, or something that is not Ray."""
     place = host_and_port(address)
     if place is None:
         return  # "auto": the cluster of this node
@@ -97,7 +96,7 @@ def _knock(address: str) -> None:
 
 
 def _greets(connection: socket.socket) -> bool:
-    """Does the other side begin as a server of HTTP/2 does?"""
+    """Does the other side begin like a server of HTTP/2?"""
     said = b""
     try:
         connection.sendall(GREETING)

@@ -1,4 +1,4 @@
-"""Do Ray's nodes have room for the workers? Ray itself would let them wait for ever, without a word."""
+"""Check that Ray's nodes have room for the workers. Ray itself would let them wait for ever, silently."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from concord.flows.progress import say
 
 
 def check_room(nodes: Sequence[Mapping[str, Any]], workers: int, memory: int) -> None:
-    """Says where fewer ``workers`` fit than are asked for, of one CPU and ``memory`` bytes each.
+    """Prints a notice if fewer ``workers`` fit than are asked for, of one CPU and ``memory`` bytes each.
 
-    ``nodes`` are what `ray.nodes` tells, by all that they have, whoever uses it now: workers wait for what others give
-    back, and for nodes that a cluster starts on demand. Raises `ClusterError` where there are nodes, and none has the
-    memory.
+    ``nodes``: result of `ray.nodes`. All CPUs and memory count, even if others use them now: workers wait for these,
+    and for nodes that a cluster starts on demand. Raises `ClusterError` if there are nodes, but none has the memory.
     """
     rooms = [_room(node["Resources"]) for node in working(nodes)]
     largest = max((has for _, has in rooms), default=memory)
@@ -27,12 +26,12 @@ def check_room(nodes: Sequence[Mapping[str, Any]], workers: int, memory: int) ->
     if fit < workers:
         say(
             f"Ray's nodes have room for {fit} of {workers} workers, at a CPU and {_shown(memory)} of memory each; "
-            "the work goes on with those, and with more where nodes come"
+            "the run uses these, and more if nodes are added"
         )
 
 
 def working(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Those of `ray.nodes` that live and have a CPU for workers."""
+    """Nodes of `ray.nodes` that are alive and have a CPU for workers."""
     return [node for node in nodes if node["Alive"] and node["Resources"].get("CPU")]
 
 

@@ -1,1 +1,1 @@
-"""What commands do that are no Prefect flow."""
+"""The work of commands that are no Prefect flow."""

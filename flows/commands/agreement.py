@@ -31,10 +31,10 @@ def agreement(
     text: TextSettings = DEFAULT_TEXT,
     context: RunContext = HERE,
 ) -> AgreementReport:
-    """Counts the labels that a model gives to each word, the same for any number of workers, into the file ``out``.
+    """Counts the labels that a model gives to each word, and writes the counts to the file ``out``.
 
-    Raises `ShardsError` where a shard failed, `ClusterError`, and the errors of reading corpus and model and of
-    writing.
+    The counts do not depend on the number of workers. Raises `ShardsError` if a shard failed, `ClusterError`, and the
+    errors of reading corpus and model and of writing.
     """
     folder_place(str(out))
     check_file_place(out, [corpus, model])

@@ -28,7 +28,11 @@ from concord.workers.storage.files import copy, staged
 
 
 class _Made(NamedTuple):
-    """The new model, and its learned temperature and transitions; None for a model that is no `ScoresModel`."""
+    """A calibrated model.
+
+    - ``model``: the new model.
+    - ``learned``: its learned temperature and transitions; None for a model that is no `ScoresModel`.
+    """
 
     model: Model
     learned: Calibrated | None
@@ -43,11 +47,11 @@ def calibrate_model(
     consistency: bool,
     context: RunContext = HERE,
 ) -> CalibrationReport:
-    """Writes the model, fitted to the labelled documents of a corpus, into the folder ``out``.
+    """Fits a model to the labelled documents of a corpus, and writes it into the folder ``out``.
 
-    A `ScoresModel` gets temperature and transitions, every model the scales of its label consistency, unless
-    ``consistency`` is off. The counts of that are the saved ones, or those of these documents where none are saved.
-    Raises `TrainingError`, and the errors of reading model and corpus and of writing.
+    A `ScoresModel` gets a temperature and transitions; every model gets scales of its label consistency, unless
+    ``consistency`` is off. The counts of the label consistency are those saved with the model, or else those of these
+    documents. Raises `TrainingError`, and the errors of reading model and corpus and of writing.
     """
     place = Path(folder_place(out))
     check_apart(place, [corpus, model], model=True)
@@ -66,7 +70,7 @@ def calibrate_model(
 
 
 def _seen(documents: Sequence[Document], corpus: str) -> Seen:
-    """Counts of the documents. Raises `TrainingError` for a document without labels, and for no document at all."""
+    """Counts of the documents. Raises `TrainingError` for a document without labels, and if there are no documents."""
     seen = Seen(())
     for document in documents:
         seen.gold(document)

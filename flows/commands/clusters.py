@@ -33,11 +33,11 @@ def learn(
     text: TextSettings = DEFAULT_TEXT,
     context: RunContext = HERE,
 ) -> ClusterReport:
-    """Clusters of the words of corpora, labelled or not, by their neighbours; the same for any number of workers.
+    """Clusters of the words of corpora (labelled or not) by their neighbours, written to the file ``out``.
 
-    Every shard is read twice: for its words, then for the neighbours of the frequent ones. Raises `ShardsError` where a
-    shard failed, `FewWordsError` where there are too few words, `ClusterError`, and the errors of reading a corpus and
-    writing a file.
+    They do not depend on the number of workers. Every shard is read twice: for its words, then for the neighbours of
+    the frequent ones. Raises `ShardsError` if a shard failed, `FewWordsError` if there are too few words,
+    `ClusterError`, and the errors of reading a corpus and writing a file.
     """
     folder_place(str(out))
     check_file_place(out, corpora)
@@ -56,9 +56,9 @@ def learn(
 class _Counted(NamedTuple):
     """Counts of corpora.
 
-    ``tokens``: tokens read
-    ``contexts``: the frequent words, and the contexts that are counted of them
-    ``pairs``: how often each word stands in each context
+    - ``tokens``: number of tokens read.
+    - ``contexts``: the frequent words, and the contexts that are counted.
+    - ``pairs``: number of occurrences of each word in each context.
     """
 
     tokens: int
@@ -80,7 +80,7 @@ def _counted(
 
 
 def imported(source: Path, out: Path, settings: ClusterSettings, *, words: Path | None = None) -> ClusterReport:
-    """Clusters of the words of a file of vectors; the words of an array may be in a file of ``words``.
+    """Clusters of the words of a file of vectors; ``words``: file of the words of an array.
 
     Raises `VectorError`, `FewWordsError`, and the errors of writing.
     """
@@ -103,7 +103,7 @@ def _written(found: Clusters, out: Path, *, tokens: int) -> ClusterReport:
 
 
 def _together(found: Clusters, clustering: int) -> list[str]:
-    """Most frequent words of a telling cluster: the one whose tenth word is the most frequent."""
+    """Most frequent words of an example cluster: the one whose tenth word is the most frequent."""
     codes = found.codes[:, clustering].tolist()
     seen: dict[int, list[str]] = {}
     for code, word in zip(codes, found.words.to_pylist(), strict=True):

@@ -27,7 +27,7 @@ from concord.workers.models.model import local_scores, score_column
 def check_file(file: Path, request: CheckRequest, options: Sequence[str]) -> CheckReport:
     """Report of `workers.audit.auditing.check` on the first documents of a corpus.
 
-    ``options`` of the engine are NAME=VALUE. Without a model the labels are those of the corpus's gold. Raises
+    ``options``: options of the engine, as NAME=VALUE. Without a model the label set is that of the gold labels. Raises
     `OptionError`, `EngineError`, and the errors of reading corpus, model and file.
     """
     model, documents = request.model, request.documents
@@ -52,7 +52,7 @@ def check_file(file: Path, request: CheckRequest, options: Sequence[str]) -> Che
 def explain_document(file: Path, request: ExplainRequest, options: Sequence[str]) -> Explanation:
     """Report of `workers.audit.auditing.explain` on one document of a corpus; ``options`` as in `check_file`.
 
-    Raises `CorpusError` where the document is not there, `OptionError`, `EngineError`, and the errors of reading.
+    Raises `CorpusError` if the document is not there, `OptionError`, `EngineError`, and the errors of reading.
     """
     decoder = _decoder(request, options)
     opened = open_model(request.model, request.context).model
@@ -67,7 +67,7 @@ def _decoder(request: CheckRequest | ExplainRequest, options: Sequence[str]) -> 
 
 
 def gold_labels(corpus: str, shards: Sequence[Shard]) -> LabelSet:
-    """Labels of the whole corpus, since the first documents may lack a rare one. Raises `CorpusError` without gold."""
+    """Gold labels of the whole corpus: the first documents may lack a rare one. Raises `CorpusError` without gold."""
     names: set[str] = set()
     rejected: list[Reject] = []
     for shard in shards:

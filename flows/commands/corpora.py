@@ -1,4 +1,4 @@
-"""Making corpora: from other formats, or made up."""
+"""Corpora made from other formats, and made-up corpora."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from concord.workers.synthesis.made_up import Kind, synthesize
 def synthesize_corpus(
     out: Path, *, documents: int, seed: int, kind: Kind, layout: IngestSettings, overwrite: bool
 ) -> IngestReport:
-    """Writes a made-up corpus with gold labels; streams, so any number of documents will do.
+    """Writes a made-up corpus with gold labels. Documents are streamed, so that any number of them is possible.
 
     Raises `RunFolderError` for a URI.
     """
@@ -34,7 +34,7 @@ def synthesize_corpus(
 def ingest_corpus(
     reader: str, source: str, out: Path, *, settings: ReaderSettings, layout: IngestSettings, overwrite: bool
 ) -> IngestReport:
-    """Reads a source into a corpus. Its length is not known beforehand, so progress only counts.
+    """Reads a source into a corpus. The length of the source is not known beforehand, so progress is a count.
 
     Raises `RunFolderError` for a URI.
     """
@@ -45,7 +45,7 @@ def ingest_corpus(
 
 
 def first_reason(out: Path) -> str:
-    """Why the first rejected document of a corpus was rejected. Raises what reading raises."""
+    """Reason of the first reject of a corpus. Raises the errors of reading."""
     for table in read_tables(out / REJECTS_NAME, REJECTS):
         for row in table.slice(0, 1).to_pylist():
             return f"{row['source']}: {row['reason']}"
@@ -54,7 +54,7 @@ def first_reason(out: Path) -> str:
 
 @contextmanager
 def _shown(title: str, total: int | None) -> Iterator[Callable[[IngestReport], None]]:
-    """A bar for the length of the block, and what moves it to where a report says."""
+    """Shows progress for the length of the block; yields a function that moves it to the state of a report."""
     with meter(title, total) as bar:
         read = 0
 

@@ -36,10 +36,10 @@ def corpus_stats(
     text: TextSettings = DEFAULT_TEXT,
     context: RunContext = HERE,
 ) -> CorpusReport:
-    """Counts of a corpus, the same for any number of workers; unknown words are those that ``model`` does not know.
+    """Counts of a corpus; unknown words are those that ``model`` does not know.
 
-    Raises `ShardsUncountedError` where parts of the corpus failed, `VocabularyError`, `ClusterError`, and the errors of
-    reading corpus and model.
+    The counts do not depend on the number of workers. Raises `ShardsUncountedError` if parts of the corpus failed,
+    `VocabularyError`, `ClusterError`, and the errors of reading corpus and model.
     """
     vocabulary = None if model is None else _vocabulary(model, context)
     shards, damages = survey(corpus_place(corpus), text=text)

@@ -1,4 +1,4 @@
-"""Predictions against gold: what `concord evaluate` prints."""
+"""Predictions against gold: `concord evaluate`."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ from concord.workers.labelling.output import PREDICTIONS as FOLDER
 
 
 class EvaluationError(InputError):
-    """Predictions and gold that do not belong together; says which document."""
+    """Predictions and gold that do not belong together; the message names a document."""
 
 
 class Evaluation(NamedTuple):
-    """The report, and the counts that it is made of.
+    """An evaluation.
 
-    ``unfinished`` has the folders, by what they were called, in which so many shards of a later run are done; those are
-    not part of the report.
+    - ``report``: the report.
+    - ``tally``: the counts that it is made of.
+    - ``unfinished``: number of finished shards of a later, unfinished run, by the name of the folder; they are not part
+      of the report.
     """
 
     report: EvaluationReport
@@ -49,10 +51,12 @@ def evaluate(
 ) -> Evaluation:
     """Scores the whole run in an output folder against a corpus with gold labels.
 
-    ``measures`` are names of `MEASURES`, or what `suggested` says. Every gold document needs a prediction;
-    predictions without gold are left out. With ``against``, another run's folder, the documents that both runs have
-    are scored, and the two are compared. Raises `PublishedError` where a folder holds no whole run, `UsageError` for
-    an unknown measure, `MeasureError`, `EvaluationError`, `CorpusError` and `SchemaError`.
+    - ``measures``: names of `MEASURES` (None: those of `suggested`).
+    - ``against``: folder of another run. If it is given, the documents of both runs are scored and compared.
+
+    Every gold document needs a prediction; predictions without gold are left out. Raises `PublishedError` if a folder
+    has no whole run, `UsageError` for an unknown measure, `MeasureError`, `EvaluationError`, `CorpusError` and
+    `SchemaError`.
     """
     check_measures(measures or ())
     run = published(predictions)
@@ -94,7 +98,15 @@ def _gold_batches(gold: str) -> Iterator[Batch]:
 
 @dataclass(frozen=True, eq=False)
 class _GivenLabels:
-    """All predictions: document i has label codes ``starts[i]:starts[i + 1]`` of ``given`` and ``first``."""
+    """All predictions of a run; document i has the tokens ``starts[i]:starts[i + 1]``.
+
+    - ``row``: number of each document, by id.
+    - ``given``, ``first``: labels of the engine and of Viterbi, as indices of ``names``.
+    - ``uri``: the run.
+    - ``names``: names of the labels.
+    - ``certified``, ``by_solver``: masks of the documents whose gap is closed, and by CP-SAT's word alone.
+    - ``gaps``: gap of each document, in nats.
+    """
 
     row: dict[str, int]
     starts: NDArray[np.int64]
@@ -108,7 +120,7 @@ class _GivenLabels:
 
     @classmethod
     def read(cls, run: Published) -> _GivenLabels:
-        """All prediction files of a run. Raises `PublishedError`, and `EvaluationError` where there are none."""
+        """Reads all prediction files of a run. Raises `PublishedError`, and `EvaluationError` if there are none."""
         columns = [DOC_ID, LABELS, VITERBI_LABELS, "certified", "status", "gap"]
         tables = []
         for table in run.tables(FOLDER, PREDICTIONS):
@@ -138,7 +150,7 @@ class _GivenLabels:
         )
 
     def rows_of(self, batch: Batch, *, gold: str) -> NDArray[np.int64]:
-        """(D,) the prediction of each document. Raises `EvaluationError` naming the first that has none."""
+        """(D,) number of each document's prediction. Raises `EvaluationError` that names the first without one."""
         missing = [doc_id for doc_id in batch.doc_ids if doc_id not in self.row]
         if missing:
             raise EvaluationError(
@@ -165,7 +177,7 @@ class _GivenLabels:
 
 
 class _Rival:
-    """Another run beside the one that is scored: the documents of both, and their counts for the bootstrap."""
+    """Another run, which the scored one is compared with: documents of both, and their counts for the bootstrap."""
 
     def __init__(self, answers: _GivenLabels, measures: Sequence[str]) -> None:
         self.answers = answers
@@ -175,7 +187,7 @@ class _Rival:
         self.counts: dict[str, list[tuple[ByDocument, ByDocument]]] = {name: [] for name in measures}
 
     def shared(self, batch: Batch, mine: _GivenLabels) -> Batch:
-        """The documents of a batch that both runs have, or that neither has; the others are noted."""
+        """The documents of a batch that both runs have, or neither has; those of one run alone are noted."""
         here, there = ([doc_id in known for doc_id in batch.doc_ids] for known in (mine.row, self.answers.row))
         self.only_here += [d for d, a, b in zip(batch.doc_ids, here, there, strict=True) if a and not b]
         self.only_there += [d for d, a, b in zip(batch.doc_ids, here, there, strict=True) if b and not a]
@@ -184,14 +196,14 @@ class _Rival:
         return Batch.of([batch.document(i) for i in np.flatnonzero(np.equal(here, there)).tolist()])
 
     def add(self, pair: Pair, mine: _GivenLabels, *, gold: str) -> None:
-        """Counts a batch that the first run has answered as ``pair`` says. Raises `EvaluationError`."""
+        """Counts a batch; ``pair`` has the first run's answers. Raises `EvaluationError`."""
         theirs, _ = self.answers.pair(pair.batch, self.answers.rows_of(pair.batch, gold=gold), more=mine.names)
         self.ids += pair.batch.doc_ids
         for name, parts in self.counts.items():
             parts.append((by_document(name, theirs), by_document(name, pair)))
 
     def report(self, predictions: str) -> AgainstReport:
-        """Raises `EvaluationError` where there is nothing to compare."""
+        """Report of the comparison. Raises `EvaluationError` if there is nothing to compare."""
         if not self.ids:
             raise EvaluationError(
                 f"{predictions} and {self.answers.uri} have no gold document in common; give runs of one corpus"
@@ -208,7 +220,7 @@ class _Rival:
 def _differences(
     measure: str, parts: Sequence[tuple[ByDocument, ByDocument]], order: Sequence[int]
 ) -> dict[str, Difference]:
-    """Figures of a measure compared; documents in ``order``, so that the draws do not depend on the corpus's."""
+    """Differences of a measure's figures; ``order`` of the documents makes draws independent of the corpus's order."""
     names = sorted({name for pair in parts for side in pair for name in side.names})
     base, other = (np.concatenate([pair[side].table_of(names) for pair in parts])[order] for side in (0, 1))
     figures = {name: FIGURES[name] for name in MEASURES[measure].figures}
@@ -218,7 +230,7 @@ def _differences(
 
 
 def _pair(encoded: pa.ChunkedArray) -> list[pa.DictionaryArray]:
-    """The two chunks of labels; an empty array where there is nothing at all."""
+    """The chunks of labels; one empty array if there are none."""
     if encoded.num_chunks == 2:
         return list(encoded.chunks)
     empty = pa.array([], pa.string()).dictionary_encode()

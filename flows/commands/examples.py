@@ -1,4 +1,4 @@
-"""A telling example out of a run: a name that agreement across the document has mended."""
+"""An example from a run: a name that agreement across the document has corrected."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ from concord.workers.corpus.shards import read_batch
 from concord.workers.labelling.output import PREDICTIONS as FOLDER
 
 AROUND = 4
-"""Words shown on each side of a mention."""
+"""Number of words shown on each side of a mention."""
 
 
 class MendedMention(NamedTuple):
-    """A mention of the name: the words around it, and its type before and after."""
+    """A mention of the name.
+
+    - ``left``, ``right``: the words around it.
+    - ``before``, ``after``: its type under Viterbi and under the engine.
+    """
 
     left: str
     right: str
@@ -27,7 +31,7 @@ class MendedMention(NamedTuple):
 
 
 class Mended(NamedTuple):
-    """The name, its document and up to three mentions, a mended one among them."""
+    """A corrected name, its document, and up to three mentions, of which at least one is corrected."""
 
     name: str
     doc_id: str
@@ -35,7 +39,7 @@ class Mended(NamedTuple):
 
 
 def mended_name(predictions: Path, corpus: Path) -> Mended | None:
-    """The name with the most mentions that Viterbi had wrong and the engine has right; None without any."""
+    """The name with the most mentions that are wrong under Viterbi and right under the engine; None without any."""
     rows = {
         row[DOC_ID]: (row[VITERBI_LABELS], row[LABELS])
         for table in published(str(predictions)).tables(FOLDER, PREDICTIONS)

@@ -1,4 +1,4 @@
-"""Models as files of other programs: what `concord export` writes."""
+"""Models as files of other programs: `concord export`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from concord.workers.models.crf import CrfModel
 
 
 def export_model(folder: Path, out: Path) -> CrfModel:
-    """The CRF in a folder as CRFsuite's file ``out``. Raises as `export_crfsuite`, and `OutputError`."""
+    """Writes the CRF of a folder as CRFsuite's file ``out``. Raises the errors of `export_crfsuite`, `OutputError`."""
     check_file_place(out, [folder])
     return export_crfsuite(folder, out)

@@ -1,4 +1,4 @@
-"""Models that other programs have made, as model folders."""
+"""Models of other programs as model folders: `concord import`."""
 
 from __future__ import annotations
 
@@ -25,16 +25,19 @@ from concord.workers.storage.files import staged
 
 
 class SourceError(InputError):
-    """A file that a model cannot be made of."""
+    """A file from which no model can be made."""
 
 
 def import_scores(
     labels: Path, out: Path, settings: Mapping[str, Any], *, transitions: Path | None = None
 ) -> ScoresReport:
-    """Makes a model folder of scores in a column of the corpus.
+    """Makes a model folder for scores in a column of the corpus.
 
-    ``labels`` is a text file, ``settings`` are the other fields of `ScoresSettings`, ``transitions`` is an ``.npy``
-    file (W, W). Raises `SourceError`, `OptionError`, `LabelError`, `ModelError`, `OutputError` and `OSError`.
+    - ``labels``: text file with a label on each line.
+    - ``settings``: the other fields of `ScoresSettings`.
+    - ``transitions``: ``.npy`` file (W, W) of transition scores, in nats (None: zeros).
+
+    Raises `SourceError`, `OptionError`, `LabelError`, `ModelError`, `OutputError` and `OSError`.
     """
     place = Path(folder_place(str(out)))
     check_apart(place, [labels, transitions], model=True)
@@ -63,7 +66,7 @@ def import_scores(
 def import_crfsuite(
     file: Path, out: Path, features: str, *, tokenizer: str | None = None, word_tables: bool = True
 ) -> CrfsuiteReport:
-    """Makes a model folder of CRFsuite's file and functions MODULE:FUNCTION, whose modules are imported for it.
+    """Makes a model folder from a model file of CRFsuite, and functions MODULE:FUNCTION, whose modules are imported.
 
     Raises `ModelError`, `ModelFileError`, `OutputError` and `OSError`.
     """
@@ -112,5 +115,5 @@ def _matrix(path: Path, size: int) -> Floats:
     if matrix.shape != (size, size):
         raise SourceError(f"{path}: is {matrix.shape}, want ({size}, {size}): a row and a column for each label")
     if not np.abs(matrix).max() <= LARGEST_WEIGHT:
-        raise SourceError(f"{path}: holds what is not a number of at most {LARGEST_WEIGHT:g} nats")
+        raise SourceError(f"{path}: has an entry that is no number of at most {LARGEST_WEIGHT:g} nats")
     return matrix

@@ -1,11 +1,11 @@
-"""Which mined rules help a model: what `concord constraints mine` does before it writes a file."""
+"""Judgement of mined rules, which ones help a model: the step of `concord constraints mine` before its file."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
-from concord.flows.commands.learning import DIGITS, AsTrained
+from concord.flows.commands.learning import WEIGHT_DECIMALS, AsTrained
 from concord.flows.progress import meter
 from concord.schemas.audit import HelpfulRule, JudgementReport
 from concord.schemas.document import Document
@@ -18,27 +18,31 @@ from concord.workers.learning.weights.unseen import Unseen
 
 
 class Miner(NamedTuple):
-    """A method of mining, and the way."""
+    """A method of mining.
+
+    - ``here``: the method.
+    - ``way``: its settings.
+    """
 
     here: MineHere
     way: MiningWay
 
     @property
     def settings(self) -> KeptSettings:
-        """Of the method."""
+        """Settings of the method."""
         return cast("KeptSettings", self.way.settings)
 
     def rules(self, documents: Sequence[Document], holding: Sequence[Document]) -> DeclaredConstraints:
-        """The weighed rules of some documents; of those too large for any of the ``holding`` ones there is none."""
+        """Weighed rules from some documents, without rules that are too large for one of the ``holding`` documents."""
         return self.here(documents, holding, self.way)
 
 
 def judged_beside(
     made: AsTrained, documents: Sequence[Document], whole: DeclaredConstraints, miner: Miner
 ) -> JudgementReport:
-    """Which rules of the ``whole`` help models that are trained as one was ``made``, by cross-validation.
+    """Report on the rules of ``whole`` that help models which are trained as one was ``made``, by cross-validation.
 
-    Raises what training raises, `TrainingError` for fewer documents than folds, and `EngineError`.
+    Raises the errors of training, `TrainingError` for fewer documents than folds, and `EngineError`.
     """
     settings, validation = miner.settings, miner.way.validation
     part = parts_of(documents, settings.folds, validation)
@@ -67,14 +71,14 @@ def _report(found: Judgement, miner: Miner, made: AsTrained) -> JudgementReport:
     rules = [
         HelpfulRule(
             name=name,
-            weight=round(weight, DIGITS),
+            weight=round(weight, WEIGHT_DECIMALS),
             documents=found.gains[name].documents,
             gain=found.gains[name].gain.difference,
             low=found.gains[name].gain.low,
             high=found.gains[name].gain.high,
         )
         for name, weight in found.weights.items()
-        if round(weight, DIGITS) > 0.0
+        if round(weight, WEIGHT_DECIMALS) > 0.0
     ]
     return JudgementReport(
         trainer=made.name,

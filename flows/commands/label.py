@@ -1,4 +1,4 @@
-"""Texts labelled in this process, without Ray, Prefect or MLflow: `concord label`, and the same from Python.
+"""Labelling of texts in this process, without Ray, Prefect or MLflow: `concord label`, and the same in Python.
 
 label = open_labeller("models/news")
 print(label("Ada Lovelace wrote to Charles Babbage.").entities)
@@ -20,7 +20,7 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.errors import DocumentError, InputError
 from concord.schemas.labelled import LabelledText
 from concord.schemas.predictions import entities_column
-from concord.schemas.run import RunSettings
+from concord.schemas.run import DEFAULT_RUN, RunSettings
 from concord.workers.audit.auditing import explain
 from concord.workers.constraints.constraint_set import Separable
 from concord.workers.corpus.readers.text import document_from_bytes
@@ -30,14 +30,13 @@ from concord.workers.labelling.shard import answers_table
 from concord.workers.models.model import Model, local_scores, text_tokenizer
 from concord.workers.storage.files import naming
 
-DEFAULT = RunSettings()
 TEXT_ID = "text"
-ENCODING_OPTION = "--encoding "
+ENCODING_FLAG = "--encoding "
 MOST_TEXT_BYTES = 256 << 20
-"""Of one text: a hundred novels. What is larger is a corpus, or does not end."""
+"""Largest text: a hundred novels. A larger one is a corpus, or a stream without end."""
 
 CONFIDENCE = {"probability": PROBABILITY, "margin": MARGIN, "margin_status": MARGIN_STATUS}
-"""Fields of an entity, and the columns of predictions that they stand in."""
+"""Column of predictions, by field of an entity."""
 
 
 class TextError(InputError):
@@ -55,10 +54,10 @@ class RawText(NamedTuple):
 class TextLabeller:
     """A model ready for use.
 
-    ``name``: the user's name of the model
-    ``model``: the model
-    ``constraints``: its constraints
-    ``settings``: how documents are decoded
+    - ``name``: the user's name of the model.
+    - ``model``: the model.
+    - ``constraints``: its constraints.
+    - ``settings``: settings by which documents are decoded.
     """
 
     name: str
@@ -67,9 +66,9 @@ class TextLabeller:
     settings: RunSettings
 
     def __call__(self, text: str, *, doc_id: str = TEXT_ID) -> LabelledText:
-        """A text as one document, cut into sentences and tokens.
+        """Labels a text as one document, cut into sentences and tokens.
 
-        Raises `TextError` for a text of blanks, `CorpusError` where the model reads more than words, and
+        Raises `TextError` for a text of blanks, `CorpusError` if the model reads more than words, and
         `DocumentError` for a text that cannot be labelled.
         """
         return self.document(self.document_of(text, doc_id=doc_id))
@@ -80,16 +79,16 @@ class TextLabeller:
         return self.read(RawText(doc_id, text.encode()), settings)
 
     def read(self, raw: RawText, settings: TextReaderSettings) -> Document:
-        """A text as a document whose id is its source, cut by the model's own tokenizer where it has one.
+        """A text as a document whose id is its source, cut by the model's own function if it has one.
 
-        What ``settings`` say of a tokenizer is settled already. Raises `TextError`, `TokenizerError`, `LanguageError`.
+        ``settings`` name the tokenizer, see `cutting`. Raises `TextError`, `TokenizerError`, `LanguageError`.
         """
         found = document_from_bytes(
             raw.content,
             raw.source,
             raw.source,
             settings.model_copy(update={"tokenizer": self.settings.text.tokenizer}),
-            option=ENCODING_OPTION,
+            option=ENCODING_FLAG,
             tokenizer=text_tokenizer(self.model),
         )
         if isinstance(found, Reject):
@@ -97,7 +96,7 @@ class TextLabeller:
         return found
 
     def document(self, document: Document) -> LabelledText:
-        """A document that is cut into tokens already. Raises as a call does."""
+        """Labels a document of tokens. Raises the errors of a call."""
         self._check(document)
         batch = Batch.of([document])
         model, constraints, settings = self.model, self.constraints, self.settings
@@ -118,7 +117,7 @@ class TextLabeller:
         return LabelledText.model_validate(wanted | given)
 
     def explain(self, document: Document) -> Explanation:
-        """What each constraint changes in a document, and at what cost; a solve for each. Raises as a call does."""
+        """Changes and cost of each constraint in a document; each needs a run of the engine. Raises as a call does."""
         self._check(document)
         with compiling_told():
             scores, decoder = local_scores(self.model, Batch.of([document])), run_decoder(self.settings)
@@ -134,14 +133,14 @@ def open_labeller(
     *,
     constraints: Sequence[str] = (),
     consistency: bool = True,
-    settings: RunSettings = DEFAULT,
+    settings: RunSettings = DEFAULT_RUN,
     context: RunContext = HERE,
 ) -> TextLabeller:
-    """A labeller with the model of a folder, or of ``models:/NAME@ALIAS`` (MLflow is imported then).
+    """A labeller with the model of a folder, or of ``models:/NAME@ALIAS`` (then MLflow is imported).
 
-    ``constraints``: YAML files, added to the label consistency trained with the model (``consistency``)
-    ``settings``: those of a run
-    ``context``: MLflow, whose registry may have the model
+    - ``constraints``: YAML files, added to the label consistency trained with the model (``consistency``).
+    - ``settings``: those of a run.
+    - ``context``: MLflow, whose registry may have the model.
 
     Raises `EngineError`, `ModelError`, `ConstraintError`, `TrackingError`, `OSError`.
     """
@@ -152,7 +151,7 @@ def open_labeller(
 
 
 def _entities(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Entities of a row of predictions, each with its values in the columns beside them."""
+    """Entities of a row of predictions, each with its confidence from other columns."""
     beside = {name: column for name, column in CONFIDENCE.items() if column in row}
     return [
         entity | {name: row[column][i] for name, column in beside.items()} for i, entity in enumerate(row["entities"])
@@ -160,13 +159,13 @@ def _entities(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def raw_file(path: Path) -> RawText:
-    """Content of a file. Raises `OSError`, which names it, and `TextError` where it does not end."""
+    """Content of a file. Raises `OSError`, which names the file, and `TextError` if it is larger than allowed."""
     with naming(path), path.expanduser().open("rb") as file:
         return raw_stream(file, str(path))
 
 
 def raw_stream(file: BinaryIO, source: str) -> RawText:
-    """Rest of a stream. Raises `TextError` where that is more than `MOST_TEXT_BYTES`."""
+    """Rest of a stream. Raises `TextError` if it has more than `MOST_TEXT_BYTES`."""
     content = file.read(MOST_TEXT_BYTES + 1)
     if len(content) > MOST_TEXT_BYTES:
         raise TextError(

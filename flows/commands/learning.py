@@ -24,19 +24,23 @@ from concord.workers.learning.weights.penalties import LearnedSettings, PenaltyE
 from concord.workers.learning.weights.unseen import Unseen
 from concord.workers.models.folder import MANIFEST, parse_manifest
 
-DIGITS = 3
-"""Decimals of nats that a file shows: counts say no more."""
+WEIGHT_DECIMALS = 3
+"""Number of decimals of weights in a file, in nats: counts allow no more."""
 
 
 class WeightsReport(NamedTuple):
-    """Weights of soft rows by name, 0 for those that got none, and the report of their learning."""
+    """Learned weights.
+
+    - ``weights``: weight of each soft row by name; 0 for one that got none.
+    - ``report``: report of the learning.
+    """
 
     weights: Mapping[str, float]
     report: LearningReport
 
 
 def learned_on(request: WeighRequest, constraints: DeclaredConstraints, settings: LearnedSettings) -> WeightsReport:
-    """Weights learned from models that are trained as the request's model was, each on a part of the corpus.
+    """Weights learned from the errors of models that are trained like the request's model, on parts of the corpus.
 
     Raises `PenaltyError` for a model that no trainer here made and an unknown figure, and the errors of reading and
     training.
@@ -57,7 +61,7 @@ def learned_on(request: WeighRequest, constraints: DeclaredConstraints, settings
 
         bound = constraints.bind(unseen.labels)
         found = learn_weights(unseen, bound, settings, validation=validation, seed=request.seed, progress=show)
-    weights = {name: round(nats, DIGITS) for name, nats in found.weights.items()}
+    weights = {name: round(nats, WEIGHT_DECIMALS) for name, nats in found.weights.items()}
     report = LearningReport(
         validation=validation,
         rate=found.rate,
@@ -91,7 +95,7 @@ class AsTrained(NamedTuple):
 
 
 def as_trained(model: str, context: RunContext, *, why: str) -> AsTrained:
-    """Training of an existing model; ``why``, for messages, is what trains models of its kind.
+    """Training of an existing model; ``why``: what needs more models like it, the subject of a message.
 
     Raises `PenaltyError` for a model that no trainer here made, and the errors of opening.
     """

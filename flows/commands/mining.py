@@ -9,7 +9,7 @@ from concord.flows.apart import check_file_place
 from concord.flows.cluster.cluster import Cluster, cluster
 from concord.flows.cluster.counting import M, P, count_all
 from concord.flows.commands.judging import Miner, judged_beside
-from concord.flows.commands.learning import DIGITS, as_trained, check_figure
+from concord.flows.commands.learning import WEIGHT_DECIMALS, as_trained, check_figure
 from concord.flows.commands.requests import MineRequest
 from concord.flows.jobs import corpus_place, folder_place
 from concord.flows.progress import meter
@@ -66,13 +66,13 @@ from concord.workers.storage.files import write_whole
 class GoldCorpus(NamedTuple):
     """A corpus with gold labels, on a cluster that counts it.
 
-    ``running``: the cluster
-    ``shards``: shards of the corpus
-    ``labels``: labels of the corpus
-    ``seed``: seed of the random numbers
-    ``text``: how raw text is read
-    ``documents``: number of documents of each shard
-    ``validation``: which documents are held out
+    - ``running``: the cluster.
+    - ``shards``: shards of the corpus.
+    - ``labels``: labels of the corpus.
+    - ``seed``: seed of the random numbers.
+    - ``text``: settings of raw text.
+    - ``documents``: number of documents of each shard.
+    - ``validation``: how held-out documents are chosen.
     """
 
     running: Cluster
@@ -84,26 +84,26 @@ class GoldCorpus(NamedTuple):
     validation: Validation = Validation.RANDOM
 
     def held_out(self, share: float) -> HeldOut:
-        """The held-out documents, such a share of all."""
+        """The held-out documents: a share of all."""
         return HeldOut.of(self.shards, self.documents, share, self.validation)
 
     def counted(self, task: Task[Shard, P, M], parts: P, *, title: str) -> list[M]:
-        """Results of `count_all`. Raises its errors."""
+        """Results of `count_all` on the corpus. Raises its errors."""
         return count_all(self.running, task, self.shards, parts, title=title)
 
 
 class MinedRules(NamedTuple):
     """Result of a method of mining.
 
-    ``rules``: the rules that hold
-    ``constraints``: the constraints that say them
-    ``documents``, ``with_gold``: documents that were read, and those with gold labels
-    ``rejected``: rows that could not be read
-    ``candidates``, ``significant``: rules that were tried, and those beyond chance
-    ``held_out``: share of the documents that the rules were tried on
-    ``notes``: sentences about rules, by name
-    ``unsaid``: rules that no constraint says, with the reason
-    ``remarks``: sentences for the head of the file
+    - ``rules``: the rules that hold.
+    - ``constraints``: constraints that express them.
+    - ``documents``, ``with_gold``: number of documents read, and of those with gold labels.
+    - ``rejected``: number of rows that could not be read.
+    - ``candidates``, ``significant``: number of rules tested, and of those that hold more often than by chance.
+    - ``held_out``: share of the documents on which the rules were tested.
+    - ``notes``: sentences about rules, by name.
+    - ``unsaid``: rules that no constraint can express, with the reason.
+    - ``remarks``: sentences for the head of the file.
     """
 
     rules: Sequence[Tried]
@@ -119,7 +119,7 @@ class MinedRules(NamedTuple):
     remarks: tuple[str, ...] = ()
 
     def held(self, too_large: Mapping[str, TooLarge]) -> MinedRules:
-        """The same without the rules whose constraints are too large for a document; these are unsaid."""
+        """The result without rules whose constraints are too large for a document; these move to ``unsaid``."""
         left = tuple(unsaid_report(one, too_large[one.name].reason) for one in self.rules if one.name in too_large)
         rules = [one for one in self.rules if one.name not in too_large]
         constraints = self.constraints.only(one.name for one in rules)
@@ -169,18 +169,18 @@ def by_logic(gold: GoldCorpus, settings: LogicSettings) -> MinedRules:
 
 
 class Method(NamedTuple):
-    """A way to mine.
+    """A method of mining.
 
-    ``find``: the way on a cluster
-    ``here``: the same in this process
-    ``settings``: class of its options
+    - ``find``: mines on a cluster.
+    - ``here``: mines in this process.
+    - ``settings``: class of its options.
     """
 
     find: Callable[[GoldCorpus, Any], MinedRules]
     here: MineHere
     settings: type[KeptSettings]
     holds_out: bool = False
-    """Does it hold documents out, whatever is judged?"""
+    """Does it hold documents out, even if no rules are judged?"""
 
 
 METHODS: dict[str, Method] = {
@@ -206,11 +206,11 @@ UNHELD = "--validation says which documents judge rules, and none do: give --mod
 
 
 def mine(request: MineRequest, settings: KeptSettings) -> MineReport:
-    """Mines the rules of a corpus with gold labels into a file, the same for any number of workers.
+    """Mines rules from a corpus with gold labels, and writes them to a file. Any number of workers gives the same.
 
-    ``settings`` are those of the method. Raises `UsageError` for a method that is not there, where neither a model nor
-    ``all`` is given and where nothing is judged, `PenaltyError`, `CorpusError` where no document has gold labels,
-    `ShardsError` where a shard failed, `ClusterError`, and the errors of reading corpus and model, training and
+    ``settings``: settings of the method. Raises `UsageError` for an unknown method, if neither a model nor ``all`` is
+    given, and for an option of judging if nothing is judged; `PenaltyError`; `CorpusError` if no document has gold
+    labels; `ShardsError` if a shard failed; `ClusterError`; and the errors of reading corpus and model, training and
     writing.
     """
     out, model, text = request.out, request.model, request.text
@@ -262,7 +262,7 @@ def mine(request: MineRequest, settings: KeptSettings) -> MineReport:
 def _written(
     holding: DeclaredConstraints, rules: Sequence[_Weighed], judgement: JudgementReport | None, *, write_all: bool
 ) -> tuple[DeclaredConstraints, dict[str, str]]:
-    """Constraints of the file, and the comment above each."""
+    """Constraints for the file, and the comment above each."""
     comments = {rule.report.name: rule.comment for rule in rules}
     helping = {} if judgement is None else {rule.name: rule for rule in judgement.rules}
     comments |= {name: f"{comments[name]}; {_help(rule)}" for name, rule in helping.items()}
@@ -287,7 +287,7 @@ def _verdict(judgement: JudgementReport | None) -> Iterator[str]:
 
 def _labels(corpus: str, counts: CorpusCounts) -> LabelSet:
     if not counts.labels.names:
-        raise CorpusError(f"{corpus}: has no gold labels, of which rules are mined")
+        raise CorpusError(f"{corpus}: has no gold labels to mine rules from")
     return LabelSet.infer(counts.labels.names)
 
 
@@ -299,7 +299,7 @@ class _Weighed(NamedTuple):
 
 
 def _counted(penalty: str) -> Penalty:
-    """The penalty of that name, which counts alone decide. Raises `PenaltyError` for any other."""
+    """Penalty with a name that is decided by counts alone. Raises `PenaltyError` for any other."""
     cost = penalty_named(penalty)
     if cost.by is not By.COUNTS:
         raise PenaltyError(f"{penalty} needs a model: mine without it, then weigh the file that is mined")
@@ -317,7 +317,7 @@ def _weighed(rule: Tried, found: MinedRules, degree: float, cost: Penalty) -> _W
         broken=rule.broken,
         chance=rule.chance,
         p=rule.p,
-        weight=round(rows.weight(cost, settings), DIGITS),
+        weight=round(rows.weight(cost, settings), WEIGHT_DECIMALS),
         low=low,
         high=high,
     )

@@ -1,6 +1,6 @@
 """Requests of commands: each field is an option of the command, named, bounded and described here alone.
 
-Nothing heavy is imported for them.
+No heavy import is needed for them.
 """
 
 from __future__ import annotations
@@ -13,49 +13,52 @@ from concord.flows.run_context import HERE, RunContext
 from concord.schemas.run import ENGINE
 from concord.schemas.settings import Settings, TextSettings, Validation
 
-CORPUS = "Parquet corpus: a file, a folder or a URI such as s3://bucket/corpus."
-MODEL = "Model: a folder, or models:/NAME@ALIAS in MLflow's registry."
-SEED = "Seed of the random numbers; beside the document's id the only source of chance."
+CORPUS_HELP = "Parquet corpus: a file, a folder or a URI such as s3://bucket/corpus."
+MODEL_HELP = "Model: a folder, or models:/NAME@ALIAS in MLflow's registry."
+SEED = "Seed of the random numbers; the same seed gives the same result."
 PENALTY = "Formula for the price of a broken row; `concord list penalties` has them."
 DOCUMENTS = "Largest number of documents to look at."
 JUDGING = (
-    "Documents that judge what is chosen: random ones, by their ids, or the last ones of the corpus, in the order of "
-    "files and rows."
+    "Documents that judge what is chosen: random ones (the default), by their ids, or the last ones of the "
+    "corpus, in the order of files and rows."
 )
-JUDGING_IF_ANY = f"{JUDGING} Default: random ones."
 """Texts that several options share."""
 
 
 class CheckRequest(Settings):
-    """One check of a file of constraints."""
+    """Request to check a file of constraints."""
 
-    corpus: str = Field(description=CORPUS)
-    model: str | None = Field(None, description="Model, a folder or models:/NAME@ALIAS, whose answers are checked too.")
-    engine: str = Field(
-        ENGINE, description="Engine that decodes the model's answers; viterbi shows them without constraints."
+    corpus: str = Field(description=CORPUS_HELP)
+    model: str | None = Field(
+        None,
+        description="Model (a folder or models:/NAME@ALIAS) whose answers are checked too; with --engine viterbi, "
+        "without constraints.",
     )
+    engine: str = Field(ENGINE, description="Engine that decodes each document; `concord list engines` has them.")
     documents: int = Field(1000, ge=1, description=DOCUMENTS)
-    conflicts: int = Field(50, ge=0, description="Number of documents that are searched for contradictions.")
+    conflicts: int = Field(
+        50, ge=0, description="Number of documents that are searched for constraints that contradict each other."
+    )
     seed: int = Field(0, ge=0, description=SEED)
     context: RunContext = HERE
 
 
 class ExplainRequest(Settings):
-    """One document under a file of constraints."""
+    """Request to explain one document under a file of constraints."""
 
-    corpus: str = Field(description=CORPUS)
-    model: str = Field(description=MODEL)
-    doc: str = Field(description="Id of the document.")
-    engine: str = Field(ENGINE, description="Engine that decodes the documents; `concord list engines` has them.")
+    corpus: str = Field(description=CORPUS_HELP)
+    model: str = Field(description=MODEL_HELP)
+    doc: str = Field(description="Id of the document to look at.")
+    engine: str = Field(ENGINE, description="Engine that decodes each document; `concord list engines` has them.")
     seed: int = Field(0, ge=0, description=SEED)
     context: RunContext = HERE
 
 
 class WeighRequest(Settings):
-    """One weighing of a file of constraints; a run of MLflow keeps the weights where its address is given."""
+    """Request to weigh a file of constraints; a run of MLflow keeps the weights if its address is given."""
 
-    corpus: str = Field(description=CORPUS)
-    out: Path | None = Field(None, description="New YAML file: the same constraints with these weights.")
+    corpus: str = Field(description=CORPUS_HELP)
+    out: Path | None = Field(None, description="New YAML file for the same constraints with these weights.")
     penalty: str = Field("odds", description=PENALTY)
     model: str | None = Field(
         None,
@@ -64,40 +67,42 @@ class WeighRequest(Settings):
     )
     held_out: str | None = Field(
         None,
-        description="With `--penalty tuned`: the labelled corpus that factors are chosen on, which neither the counts "
-        "nor the model have seen.",
+        description="With `--penalty tuned`: labelled corpus on which the factors are chosen; neither counts nor "
+        "model have seen it.",
     )
-    validation: Validation | None = Field(None, description=JUDGING_IF_ANY)
+    validation: Validation | None = Field(None, description=JUDGING)
     seed: int = Field(0, ge=0, description=SEED)
     context: RunContext = HERE
 
 
 class MineRequest(Settings):
-    """One mining of a corpus."""
+    """Request to mine a corpus."""
 
-    corpus: str = Field(description=CORPUS)
-    out: Path = Field(description="YAML file for the rules that help; with --all, for all that hold.")
+    corpus: str = Field(description=CORPUS_HELP)
+    out: Path = Field(description="YAML file for the rules that help a model; with --all, for all that hold.")
     model: str | None = Field(
         None,
-        description="Model, a folder or models:/NAME@ALIAS. Rules are judged beside models that are trained as it was.",
+        description="Model (a folder or models:/NAME@ALIAS) whose training settings are reused: rules are judged on "
+        "models trained with them.",
     )
-    all: bool = Field(default=False, description="Write all rules that hold. Without --model none is judged.")
+    all: bool = Field(
+        default=False,
+        description="Write all rules that hold, not only those that help a model; without --model none is judged.",
+    )
     method: str = Field("counting", description="Method by which rules are found; `concord list methods` has them.")
     penalty: str = Field("odds", description=PENALTY)
-    validation: Validation | None = Field(None, description=JUDGING_IF_ANY)
+    validation: Validation | None = Field(None, description=JUDGING)
     seed: int = Field(0, ge=0, description=SEED)
     context: RunContext = HERE
     text: TextSettings = TextSettings()
 
 
 class ChainsRequest(Settings):
-    """One diagnosis of the sampler's chains."""
+    """Request to diagnose the sampler's chains."""
 
-    corpus: str = Field(description=CORPUS)
-    model: str = Field(description=MODEL)
-    doc: str | None = Field(
-        None, description="Id of the one document to look at (default: the first documents of the corpus)."
-    )
+    corpus: str = Field(description=CORPUS_HELP)
+    model: str = Field(description=MODEL_HELP)
+    doc: str | None = Field(None, description="Id of the document to look at.")
     documents: int = Field(20, ge=1, description=DOCUMENTS)
     chains: int = Field(4, ge=2, description="Number of chains for each document, from random labellings.")
     seed: int = Field(0, ge=0, description=SEED)

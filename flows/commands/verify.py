@@ -1,6 +1,6 @@
-"""A finished run, checked: `concord verify`. Every number is recomputed, every document is looked for.
+"""Verification of a finished run: `concord verify`. Every number is recomputed, and every document is looked for.
 
-It rests on what `workers.verification` says: no engine, and for most models no compiled kernel.
+It rests on `workers.verification`: on no engine, and for most models on no compiled kernel.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ from concord.workers.verification.claims import Promises, Standing
 from concord.workers.verification.second_path import EVERYTHING, second_path
 from concord.workers.verification.shard import RunDefinition, WrittenShard, WrongField, verify_shard
 
-UNCOUNTED = {"work", "search_errors", "search_documents"}
-"""Totals that only the engine knows."""
+UNVERIFIED = {"work", "search_errors", "search_documents"}
+"""Totals that only the engine knows, and that are not verified."""
 SUMS = 1e-9
-"""Share that a total of floats may be off."""
+"""Largest relative error of a total of floats."""
 NOTE = "documents"
 OTHER_CODE = "that this version of concord defines the problem as the one that made the run"
 
 
 class VerifyError(InputError):
-    """A run that cannot be verified, since a source of it has changed."""
+    """A run that cannot be verified, because a source of it has changed."""
 
 
 def verify(out: str, context: RunContext = HERE) -> VerifyReport:
-    """Checks the run in the folder ``out``, of any engine.
+    """Checks the run of any engine in the folder ``out``.
 
     Each document's problem is rebuilt from the corpus, model and constraints of the run, and every column, reject and
-    total is compared with it. Raises `VerifyError` where these have changed, `PublishedError` where there is no whole
-    run, and the errors of reading.
+    total is compared with it. Raises `VerifyError` if these have changed, `PublishedError` if there is no whole run,
+    and the errors of reading.
     """
     started = time.process_time()
     run, sources = published(out), read_sources(Path(out))
@@ -91,7 +91,7 @@ def verify(out: str, context: RunContext = HERE) -> VerifyReport:
 def _check_sources(
     out: str, run: Published, sources: Sources, model: Model, constraints: ConstraintSet, shards: Sequence[Shard]
 ) -> None:
-    """Raises `VerifyError` where a source of the run has changed."""
+    """Raises `VerifyError` if a source of the run has changed."""
     key = run.manifest.run
     named = ", ".join(sources.constraints) or "trained with the model"
     for what, name, now, then in (
@@ -113,7 +113,7 @@ def _definition(key: RunKey, model: Model, constraints: ConstraintSet) -> RunDef
 
 
 def _settings_faults(key: RunKey) -> Iterator[VerifyFault]:
-    """What no run can have been asked for: an unknown engine, an option out of its range, such as the tolerance."""
+    """Settings that no run can have: an unknown engine, or an option out of its range, such as the tolerance."""
     try:
         if check_settings(key.settings) != key.settings:
             yield _of_manifest("run.settings", "has not every option of the engine written out, as runs have")
@@ -126,7 +126,7 @@ def _of_manifest(field: str, reason: str) -> VerifyFault:
 
 
 def _listed_faults(job: _Verification, out: Path) -> Iterator[VerifyFault]:
-    """Shards and files that the run must have and does not list, and those that it must not have."""
+    """Shards and files that the run lacks in its list, and those that must not be there."""
     manifest, shards = job.run.manifest, job.shards
     wanted = tuple(
         ShardPlace(key=shard_key(s, manifest.run), file=s.file.name, first_row=s.first_row, rows=s.rows) for s in shards
@@ -154,14 +154,18 @@ def _listed_faults(job: _Verification, out: Path) -> Iterator[VerifyFault]:
 
 
 class _Read(NamedTuple):
-    """The proofs of a shard by document, and what is wrong with their file."""
+    """Proofs of a shard.
+
+    - ``proofs``: proof of each document.
+    - ``fault``: fault of their file; None if there is none.
+    """
 
     proofs: Mapping[str, Ints | None]
     fault: VerifyFault | None = None
 
 
 class _Verification:
-    """A run that is being verified, and what is known so far."""
+    """A verification in progress."""
 
     def __init__(self, run: Published, shards: Sequence[Shard], definition: RunDefinition, model: Model) -> None:
         self.run, self.shards, self.definition, self.model = run, shards, definition, model
@@ -169,13 +173,13 @@ class _Verification:
         self.rejected = self.lethal = 0
 
     def tables(self, number: int) -> list[str]:
-        """The files that a shard always has: predictions, and certificates where there are such."""
+        """Files that a shard always has: predictions, and certificates if the run writes them."""
         name = f"{number:08d}-{self.run.manifest.shards[number].key[:16]}.parquet"
         folders = [FOLDER, CERTIFICATES] if self.run.manifest.run.settings.certificates else [FOLDER]
         return [f"{folder}/{name}" for folder in folders]
 
     def verified(self) -> list[VerifyFault]:
-        """Looks at every shard, and at the totals. Raises what reading raises."""
+        """Faults of all shards and of the totals. Raises the errors of reading."""
         faults: list[VerifyFault] = []
         reports: list[ShardReport] = []
         with meter("verifying", sum(shard.rows for shard in self.shards)) as bar:
@@ -203,7 +207,7 @@ class _Verification:
         return faults or list(_total_faults(ShardReport.merge(reports), self.run.manifest.totals))
 
     def _rejects(self, number: int) -> tuple[list[Reject], str]:
-        """The rejects of a shard, and the file that they are in."""
+        """Rejects of a shard, and their file."""
         start = f"{REJECTS_FOLDER}/{number:08d}-"
         path = next((path for path in self.run.manifest.files if path.startswith(start)), None)
         if path is None:
@@ -211,7 +215,7 @@ class _Verification:
         return [Reject(**row) for row in self.run.table(path, REJECTS).select(Reject._fields).to_pylist()], path
 
     def _proofs(self, path: str) -> _Read:
-        """The proofs of a shard; a file that cannot be read is a fault, and leaves its documents without."""
+        """Proofs of a shard. A file that cannot be read is a fault, and its documents have no proofs."""
         try:
             table = self.run.table(path, CERTIFICATES_LAYOUT)
         except (PublishedError, SchemaError) as error:
@@ -222,7 +226,7 @@ class _Verification:
 
 
 def _misplaced(rows: Sequence[Mapping[str, Any]], proofs: _Read, *certificates: str) -> Iterator[VerifyFault]:
-    """A file of certificates that is not of the documents that were answered."""
+    """Fault of a file of certificates for other documents than the answered ones."""
     if certificates and proofs.fault is None and list(proofs.proofs) != [row[DOC_ID] for row in rows]:
         (path,) = certificates
         reason = f"are {len(proofs.proofs)} documents, not the {len(rows)} that the predictions have, in their order"
@@ -244,9 +248,9 @@ def _numbers(proof: pa.ListScalar) -> Ints | None:
 
 
 def _total_faults(counted: ShardReport, said: ShardReport) -> Iterator[VerifyFault]:
-    """Totals of the manifest that are not those of the documents."""
-    wanted = counted.model_dump(exclude=UNCOUNTED)
-    for name, value in said.model_dump(exclude=UNCOUNTED).items():
+    """Totals of the manifest that differ from those of the documents."""
+    wanted = counted.model_dump(exclude=UNVERIFIED)
+    for name, value in said.model_dump(exclude=UNVERIFIED).items():
         if not _alike(value, wanted[name]):
             yield _of_manifest(f"totals.{name}", f"is not what the documents add up to, {str(wanted[name])[:80]}")
 

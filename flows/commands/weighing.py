@@ -1,4 +1,4 @@
-"""Weights of a file's constraints, counted on a corpus and tuned on held-out documents: `concord constraints weigh`."""
+"""Weights of a file's constraints, counted, tuned or learned on a corpus: `concord constraints weigh`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import cast
 
 from concord.flows.apart import check_file_place
 from concord.flows.commands.constraints import gold_labels
-from concord.flows.commands.learning import DIGITS, check_figure, learned_on
+from concord.flows.commands.learning import WEIGHT_DECIMALS, check_figure, learned_on
 from concord.flows.commands.requests import WeighRequest
 from concord.flows.jobs import run_tags
 from concord.flows.options import parse_options
@@ -42,9 +42,9 @@ from concord.workers.storage.files import write_whole
 
 
 def weigh_file(file: Path, request: WeighRequest, options: Sequence[str]) -> WeighReport:
-    """Report of the weights of a file's constraints, counted on a corpus; the penalty's ``options`` are NAME=VALUE.
+    """Weights of a file's constraints, from a corpus; ``options``: options of the penalty, as NAME=VALUE.
 
-    Raises `PenaltyError`, `OptionError`, `OutputError`, `CorpusError` where no document has gold labels, and the errors
+    Raises `PenaltyError`, `OptionError`, `OutputError`, `CorpusError` if no document has gold labels, and the errors
     of reading corpora, model and file and of tracking.
     """
     corpus, out = request.corpus, request.out
@@ -95,7 +95,7 @@ def weigh_file(file: Path, request: WeighRequest, options: Sequence[str]) -> Wei
 
 
 def _check_given(cost: Penalty, request: WeighRequest) -> None:
-    """Raises `PenaltyError` where a penalty gets what it does not take, or lacks what it needs."""
+    """Raises `PenaltyError` if a request has something that the penalty does not take, or lacks something it needs."""
     if request.validation is not None and cost.by is not By.ERRORS:
         learned = " or ".join(name for name, penalty in PENALTIES.items() if penalty.by is By.ERRORS)
         raise PenaltyError(f"--validation is for --penalty {learned}; no other one is judged by parts of the corpus")
@@ -112,7 +112,7 @@ def _check_given(cost: Penalty, request: WeighRequest) -> None:
 
 
 def _tuned(request: WeighRequest, constraints: DeclaredConstraints, settings: TunedSettings) -> TuningReport:
-    """Factors of the families, on documents that neither the counts nor the model have seen.
+    """Factors of the templates, chosen on documents that neither the counts nor the model have seen.
 
     Raises `CorpusError` without gold labels, and the errors of reading.
     """
@@ -170,8 +170,8 @@ def _tracked(
 class _Gold:
     """Batches of a corpus that have gold labels.
 
-    ``documents``, ``without``: documents read so far with gold, and without
-    ``rejected``: rows that are rejects
+    - ``documents``, ``without``: number of documents read so far with gold labels, and without.
+    - ``rejected``: number of rejects.
     """
 
     shards: Sequence[Shard]
@@ -196,7 +196,7 @@ def _counted(
     name: str, before: float, counts: RowCounts, penalty: tuple[Penalty, PenaltySettings], factor: float
 ) -> CountedWeight:
     low, high = counts.interval(*penalty)
-    weight = before if math.isinf(before) else round(factor * counts.weight(*penalty), DIGITS)
+    weight = before if math.isinf(before) else round(factor * counts.weight(*penalty), WEIGHT_DECIMALS)
     return CountedWeight(
         name=name,
         before=before,

@@ -13,10 +13,10 @@ import concord.flows.cluster.cluster
 import concord.flows.label_corpus
 import concord.flows.learn_from_pool
 import concord.flows.tracking.tracking
-from concord.flows.codl import DEFAULT
 from concord.flows.label_corpus import label_corpus
 from concord.flows.learn_from_pool import LearnRequest, learn
 from concord.schemas.codl import CodlReport, CodlSettings
+from concord.schemas.run import DEFAULT_RUN
 from concord.workers.labelling.labelled import check_settings
 from tests.integration.citations import labelled, write_citations
 from tests.integration.conftest import World
@@ -43,7 +43,7 @@ def undisturbed(world: World, out: str, cycles: int, monkeypatch: pytest.MonkeyP
         constraints=str(world.folder / "rules.yaml"),
         held_out=None,
         settings=CodlSettings(cycles=cycles, gamma=0.5),
-        labelling=check_settings(DEFAULT),
+        labelling=check_settings(DEFAULT_RUN),
         shard_bytes=1 << 10,
     )
     report: CodlReport = learn(request)

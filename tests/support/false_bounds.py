@@ -26,7 +26,7 @@ from concord.workers.certificates.writer import prove
 from concord.workers.constraints.declared import DeclaredConstraints
 from tests.support.made_templates import template
 from tests.support.made_up_proofs import accepts, damaged, made_up_node
-from tests.support.naive_templates import BIO, CASES, PLAIN, WORDS
+from tests.support.naive_templates import BIO, CASES, PLAIN, TEMPLATE_WORDS
 
 SCHEMES = {
     Scheme.BIO: LABEL_SETS[:2],
@@ -113,7 +113,7 @@ def of_relation(rng: np.random.Generator, labels: LabelSet, relation: Relation |
 
 def of_template(rng: np.random.Generator, labels: LabelSet, declared: DeclaredConstraints) -> Problem:
     """What a template grounds to on few words, scored at random; of loose labels agreements, too."""
-    vocabulary = rng.choice(WORDS, int(rng.integers(2, 4)), replace=False).tolist()
+    vocabulary = rng.choice(TEMPLATE_WORDS, int(rng.integers(2, 4)), replace=False).tolist()
     n = TOKENS[len(labels)]
     cut = int(rng.integers(1, n))
     words = [vocabulary[i] for i in rng.integers(0, len(vocabulary), n).tolist()]

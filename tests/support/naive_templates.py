@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from itertools import combinations, pairwise
 from typing import Any
 
-from concord.testing.templates import BIO, PLAIN, WORDS, Sentences
+from concord.testing.templates import BIO, PLAIN, TEMPLATE_WORDS, Sentences
 
-__all__ = ["BIO", "CASES", "PLAIN", "WORDS", "Sentences"]
+__all__ = ["BIO", "CASES", "PLAIN", "TEMPLATE_WORDS", "Sentences"]
 
 
 def inside(name: str, wanted: Sequence[str]) -> bool:
@@ -75,7 +75,7 @@ def adjacency(text: Sentences, c: dict[str, Any]) -> float:
 
 
 def should_not_precede(text: Sentences, c: dict[str, Any]) -> float:
-    edges = [(a, b) for s in text for (_, a), (w, b) in pairwise(s) if listed(w, c.get("tokens", WORDS))]
+    edges = [(a, b) for s in text for (_, a), (w, b) in pairwise(s) if listed(w, c.get("tokens", TEMPLATE_WORDS))]
     return sum(inside(a, c["first"]) and inside(b, c["second"]) for a, b in edges)
 
 
@@ -144,7 +144,7 @@ def appears_once_a_side(text: Sentences, c: dict[str, Any]) -> float:
             [(i, start) for i, sentence in enumerate(part) for start, _ in runs(sentence, wanted)]
             for wanted in (c["separators"], *([name] for name in names))
         ]
-        opened = [(i, t) for i, t in places[0] if listed(part[i][t][0], c.get("tokens", WORDS))]
+        opened = [(i, t) for i, t in places[0] if listed(part[i][t][0], c.get("tokens", TEMPLATE_WORDS))]
         for of_name in places[1:]:
             first = min(opened, default=(len(part), 0))
             left = sum(place < first for place in of_name)
@@ -236,7 +236,9 @@ def linear(text: Sentences, c: dict[str, Any]) -> float:
         for sentence in text:
             for t, (word, _) in enumerate(sentence):
                 spots = [(t + term.get("offset", 0), "previous" in term) for term in c["terms"]]
-                if listed(word, c.get("tokens", WORDS)) and all(int(edge) <= at < len(sentence) for at, edge in spots):
+                if listed(word, c.get("tokens", TEMPLATE_WORDS)) and all(
+                    int(edge) <= at < len(sentence) for at, edge in spots
+                ):
                     total += beyond(sum(value(sentence, t + term.get("offset", 0), term) for term in c["terms"]))
         return total
     for part in scoped(text, c.get("each", "document")):
@@ -246,7 +248,7 @@ def linear(text: Sentences, c: dict[str, Any]) -> float:
                 for sentence in part
                 for t, (word, _) in enumerate(sentence)
                 for term in c["terms"]
-                if listed(word, term.get("tokens", WORDS))
+                if listed(word, term.get("tokens", TEMPLATE_WORDS))
             )
         )
     return total
@@ -429,7 +431,7 @@ CASES: dict[str, tuple[Naive, list[dict[str, Any]], list[dict[str, Any]]]] = {
     ),
     "consistent_last_word": (
         consistent_last_word,
-        [{"labels": ["PER"], "words": list(WORDS)}],
+        [{"labels": ["PER"], "words": list(TEMPLATE_WORDS)}],
         [{"labels": ["author"], "words": ["Smith", "Jones"]}, {"labels": ["O"], "words": ["smith"]}],
     ),
 }

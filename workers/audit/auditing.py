@@ -37,10 +37,10 @@ CONFLICT_DOCUMENTS = 50
 class _Tally:
     """Counts of one constraint.
 
-    ``documents``: number of documents with a place for it
-    ``places``: number of its places
-    ``gold``: bearing rows, documents, places, degree and penalty of its breaches in gold labels
-    ``model``: the same in the model's output
+    - ``documents``: number of documents with a place for it.
+    - ``places``: number of its places.
+    - ``gold``: bearing rows, documents, places, degree and penalty of its breaches in gold labels.
+    - ``model``: the same in the model's output.
     """
 
     documents: int = 0

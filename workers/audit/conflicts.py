@@ -18,7 +18,7 @@ from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.rows import selected
 from concord.workers.inference.registry import Decoder
 
-ENGINE = "cpsat"
+CONFLICT_ENGINE = "cpsat"
 CONFLICT_WORK = 2_000
 """Largest work of one question of feasibility, in milliseconds of CP-SAT's deterministic time."""
 MOST_CONFLICTS = 20
@@ -33,12 +33,12 @@ class UndecidedError(RuntimeError):
 class Conflicts:
     """The conflicting sets found so far, over documents seen one after the other.
 
-    ``constraints``: the constraints
-    ``labels``: the label set
-    ``hard``: names of the hard constraints
-    ``found``: ids of the documents with each conflicting set, by the names in it
-    ``searched``: number of documents searched
-    ``undecided``: number of documents in which the limit of work was reached
+    - ``constraints``: the constraints.
+    - ``labels``: the label set.
+    - ``hard``: names of the hard constraints.
+    - ``found``: ids of the documents with each conflicting set, by the names in it.
+    - ``searched``: number of documents searched.
+    - ``undecided``: number of documents in which the limit of work was reached.
 
     Every constraint is taken as hard: two soft ones that can never both hold are worth knowing too.
     """
@@ -109,7 +109,7 @@ def feasible(problem: Problem, group: Iterable[int], doc_id: str) -> bool:
         rows=selected(problem.rows, chosen[problem.rows.constraint]),
         agreements=tuple(a for a in problem.agreements if chosen[a.constraint]),
     )
-    decoded = Decoder.of(ENGINE, budget=Budget(work=CONFLICT_WORK))(part, doc_id)
+    decoded = Decoder.of(CONFLICT_ENGINE, budget=Budget(work=CONFLICT_WORK))(part, doc_id)
     if decoded.status is Status.INFEASIBLE:
         return False
     if decoded.penalty > 0:

@@ -30,12 +30,12 @@ BEYOND = 1 << 50
 class Boxes:
     """The boxes of one group with P slots and R roles, all numbers in units of 2⁻⁴⁰ nats.
 
-    ``prices`` (P, R): price of each slot by role, −inf if the slot has no such item
-    ``pairs`` (R, R): cost of a pair of roles, symmetric, 0 on the diagonal
-    ``effort``: counts the slots and corners of boxes
-    ``gained``: greatest gain of an assignment met so far
-    ``found``: the boxes as a proof has them
-    ``tried``: number of boxes so far
+    - ``prices`` (P, R): price of each slot by role, −inf if the slot has no such item.
+    - ``pairs`` (R, R): cost of a pair of roles, symmetric, 0 on the diagonal.
+    - ``effort``: counts the slots and corners of boxes.
+    - ``gained``: greatest gain of an assignment met so far.
+    - ``found``: the boxes as a proof has them.
+    - ``tried``: number of boxes so far.
     """
 
     prices: Floats

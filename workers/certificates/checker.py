@@ -42,20 +42,20 @@ from concord.schemas.arrays import Floats
 from concord.schemas.errors import InputError
 from concord.schemas.problem import ANY, Problem, Relation
 
-BITS, LEAF, TOLERANCE, ROUNDING = 40, -1, 1e-6, 1e-14
+BITS, LEAF, TOLERANCE, ROUNDED = 40, -1, 1e-6, 1e-14
 """Constants of a proof and its check.
 
-``BITS``: binary digits of a nat's fraction
-``LEAF``: number that ends a node or a box
-``TOLERANCE``: nats by which a bound may be exceeded
-``ROUNDING``: fraction of the scores by which it may be exceeded in addition
+- ``BITS``: binary digits of a nat's fraction.
+- ``LEAF``: number that ends a node or a box.
+- ``TOLERANCE``: nats by which a bound may be exceeded.
+- ``ROUNDED``: fraction of the scores by which it may be exceeded in addition.
 """
 MOST, MOST_ROLES, HARD = 1 << 60, 12, 256.0
 """Limits of the numbers.
 
-``MOST``: largest number of a proof
-``MOST_ROLES``: most roles of a group, with up to 2¹² corners of a box
-``HARD``: nats that stand for an infinite cost
+- ``MOST``: largest number of a proof.
+- ``MOST_ROLES``: most roles of a group, with up to 2¹² corners of a box.
+- ``HARD``: nats that stand for an infinite cost.
 """
 RELATIONS = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
 """Relations of an item to its group's words: it is a span of them, is a span around them, or leaves them outside."""
@@ -80,10 +80,10 @@ class CertificateError(InputError):
 class Member(NamedTuple):
     """An item of a group.
 
-    ``item``: the item
-    ``price``: units
-    ``slot``: a token
-    ``role``: index among the group's roles
+    - ``item``: the item.
+    - ``price``: units.
+    - ``slot``: a token.
+    - ``role``: index among the group's roles.
     """
 
     item: Item
@@ -95,9 +95,9 @@ class Member(NamedTuple):
 class RoleGroup(NamedTuple):
     """A group of items with R roles.
 
-    ``members``: its items
-    ``pairs`` (R, R): cost of a pair of roles, in units
-    ``boxes``: the least counts, the largest counts and the charges of each box
+    - ``members``: its items.
+    - ``pairs`` (R, R): cost of a pair of roles, in units.
+    - ``boxes``: the least counts, the largest counts and the charges of each box.
     """
 
     members: list[Member]
@@ -173,14 +173,14 @@ class IntegerProblem:
     def limit(self, bound: float) -> int:
         """Units that no labelling may exceed: ``bound`` nats and a tolerance.
 
-        The tolerance is `TOLERANCE`, and for the rounding errors of bound and score as sums of floats `ROUNDING` of
+        The tolerance is `TOLERANCE`, and for the rounding errors of bound and score as sums of floats `ROUNDED` of
         their magnitude, which is 1e-8 nats of a million. Raises `CertificateError` if the bound is no number of nats.
         """
         require(abs(bound) <= MOST, f"a bound of {bound} nats")
         scores = [np.where(scores == -math.inf, 0, np.abs(scores)) for scores in (self.unary, self.transition)]
         largest: int = scores[0].max(axis=1, initial=0).sum() + len(self.unary) * scores[1].max(initial=0)
         stated = Fraction(bound) * (1 << BITS)
-        return math.floor(stated + Fraction(TOLERANCE) * (1 << BITS) + Fraction(ROUNDING) * (abs(stated) + largest))
+        return math.floor(stated + Fraction(TOLERANCE) * (1 << BITS) + Fraction(ROUNDED) * (abs(stated) + largest))
 
     def branched(self, alive: Alive, token: int, label: int, *, has: bool) -> Alive:
         """The items that are left if the token has the label or, without ``has``, if it has another one."""

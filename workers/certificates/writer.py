@@ -81,11 +81,11 @@ def prove(problem: Problem, labels: Labels, bound: float, *, nodes: int) -> list
 class _ProofDraft:
     """A proof in the making.
 
-    ``ground``: the problem in integers
-    ``labels`` (N,): the best labelling known
-    ``bound``: nats
-    ``nodes``: number of nodes that may still be written
-    ``numbers``: the nodes that are done
+    - ``ground``: the problem in integers.
+    - ``labels`` (N,): the best labelling known.
+    - ``bound``: nats.
+    - ``nodes``: number of nodes that may still be written.
+    - ``numbers``: the nodes that are done.
     """
 
     ground: IntegerProblem

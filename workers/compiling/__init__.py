@@ -1,1 +1,1 @@
-"""How kernels are compiled, where they are kept, and the digest of the code that labels."""
+"""Compiling of kernels, their cache on disk, and the digest of the code that labels."""

@@ -1,4 +1,4 @@
-"""Which code is running: digests that output keys hold and remote workers are compared by, and what files import."""
+"""Digests of the running code, for keys of output and for comparison with remote workers, and imports of files."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from concord.workers.parts import LABELLING as LABELLING_PARTS
 from concord.workers.parts import Group, foreign_code, own_entries
 
 ROOT = Path(__file__).resolve().parents[2]
-"""Where the folders of the internal packages lie: the checkout, or the installed package."""
+"""Parent of the folders of the internal packages: the checkout, or the installed package."""
 
 PACKAGE = "concord"
-"""What the internal packages are in."""
+"""Package of the internal packages."""
 
-COMPILED = ("schemas", "workers")
+COMPILED_FOLDERS = ("schemas", "workers")
 """Packages whose code kernels may hold."""
 
 LABELLING = (
@@ -32,7 +32,7 @@ LABELLING = (
 """Labels documents; makes the constraints and the models that are handed to it. Flows only move data about."""
 
 WORKERS = ("concord.workers.remote.actor",)
-"""What runs in Ray's workers."""
+"""Modules that run in Ray's workers."""
 
 KERNELS = "concord.workers.compiling.kernel"
 """Every file that names this one compiles kernels."""
@@ -71,7 +71,7 @@ def workers_digest() -> str:
 def sources_digest() -> str:
     """Hex digest of all files that kernels may be made from, as they stand, and of the Python that reads them."""
     state = hashlib.sha256(sys.version.encode())
-    for package in COMPILED:
+    for package in COMPILED_FOLDERS:
         for path in sorted((ROOT / package).rglob("*.py")):
             content = path.read_bytes()
             state.update(f"{path.relative_to(ROOT).as_posix()}\0{len(content)}\0".encode() + content)
@@ -84,7 +84,7 @@ def digest_of_libraries(libraries: Iterable[str]) -> str:
 
 
 def with_registered(modules: Iterable[str], groups: Iterable[Group]) -> list[str]:
-    """These modules, and those to which entry points of concord's own lead: no import statement names them."""
+    """The modules, and those that concord's own entry points lead to, since no import statement names these."""
     return [*modules, *(entry.module for entry in own_entries(groups))]
 
 
@@ -129,7 +129,7 @@ class Parsed:
 
 @cache
 def parsed(module: str) -> Parsed:
-    """What the project's file of a module says. Raises `ModuleNotFoundError` for a module of a library."""
+    """Syntax tree of a module of the project. Raises `ModuleNotFoundError` for a module of a library."""
     path = file_of(module)
     if path is None:
         raise ModuleNotFoundError(module)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from numba import njit
 
 from concord.workers.compiling.kernel_folder import KernelFiles
-from concord.workers.compiling.numba_internals import COMPILED, UNCOUNTED, WITHOUT_ENTRY_POINTS, kept_by, tell
+from concord.workers.compiling.numba_internals import COMPILE_OPTIONS, UNCOUNTED, WITHOUT_ENTRY_POINTS, kept_by, tell
 from concord.workers.compiling.told import Compilations
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -25,19 +25,19 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 FILES = f"{KernelFiles.__module__}.{KernelFiles.__name__}"
 """Dotted name of the class that tells numba where a kernel is cached."""
 
-OURS = "concord.workers."
+WORKERS_PREFIX = "concord.workers."
 """Start of the names of this project's modules with kernels."""
 
 _COMPILATIONS = Compilations()
 
 
 def _began(function: Any) -> None:
-    if function.__module__.startswith(OURS):
+    if function.__module__.startswith(WORKERS_PREFIX):
         _COMPILATIONS.began(f"{function.__module__}.{function.__name__}")
 
 
 def _ended(function: Any) -> None:
-    if function.__module__.startswith(OURS):
+    if function.__module__.startswith(WORKERS_PREFIX):
         _COMPILATIONS.ended()
 
 
@@ -58,11 +58,11 @@ def _kept(**options: Any) -> Callable[[Function], Function]:
     return compiled
 
 
-kernel = _kept(**COMPILED)
-kernel_in_place = _kept(**COMPILED | UNCOUNTED)
+kernel = _kept(**COMPILE_OPTIONS)
+kernel_in_place = _kept(**COMPILE_OPTIONS | UNCOUNTED)
 inner = _kept(**WITHOUT_ENTRY_POINTS)
 inner_in_place = _kept(**WITHOUT_ENTRY_POINTS | UNCOUNTED)
-inlined = _kept(**COMPILED, inline="always")
+inlined = _kept(**COMPILE_OPTIONS, inline="always")
 
 
 @inner_in_place

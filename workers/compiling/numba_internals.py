@@ -13,12 +13,12 @@ from llvmlite.binding import get_host_cpu_name
 from numba.core import config, event
 
 NUMBA: Any = config
-"""Numba's settings, those of the environment among them."""
+"""Numba's settings, including those of the environment."""
 
 _EVENTS: Any = event
 
-COMPILED: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": True}
-WITHOUT_ENTRY_POINTS: dict[str, Any] = COMPILED | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+COMPILE_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": True}
+WITHOUT_ENTRY_POINTS: dict[str, Any] = COMPILE_OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 UNCOUNTED: dict[str, Any] = {"_nrt": False}
 """Without numba's runtime, which counts references; to make an array does not compile then."""
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 class Compiling(NamedTuple):
     """Progress of compiling.
 
-    ``kernel``: the kernel that has just begun
-    ``done``: number of kernels that are compiled
-    ``seconds``: seconds spent on compiling so far
+    - ``kernel``: the kernel that has just begun.
+    - ``done``: number of kernels that are compiled.
+    - ``seconds``: seconds spent on compiling so far.
     """
 
     kernel: str

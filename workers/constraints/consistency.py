@@ -49,7 +49,11 @@ LONGEST_NAME = 12
 MIX = np.uint64(0x9E3779B97F4A7C15)
 """Factor of Fibonacci hashing: it spreads consecutive ids over the table."""
 
-EXACT, SUBSEQUENCE, UNLABELLED = "consistent", "consistent_subsequence", "consistent_unlabelled"
+EXACT_TEMPLATE, SUBSEQUENCE_TEMPLATE, UNLABELLED_TEMPLATE = (
+    "consistent",
+    "consistent_subsequence",
+    "consistent_unlabelled",
+)
 RELATIONS = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
 
 
@@ -112,11 +116,11 @@ def _span_keys(tokens: Ints, room: Ints, width: int) -> NDArray[np.int32]:
 class PairCounts:
     """Pairs of labelled spans in documents, by type; the counts of parts of a corpus add up.
 
-    ``types``: the T span types
-    ``exact`` (T, T): pairs of the same words (table 3), symmetric: each unordered pair of a ≠ b is in both halves
-    ``subsequence`` (T, T): pairs of a span and a part of it, by the longer span's type, then the shorter's (table 4)
-    ``unlabelled`` (T,): pairs of a span and an unlabelled place of its words
-    ``fold_case``: are words compared without letter case?
+    - ``types``: the T span types.
+    - ``exact`` (T, T): pairs of the same words (table 3), symmetric: each unordered pair of a ≠ b is in both halves.
+    - ``subsequence`` (T, T): pairs of a span and a part of it, by the longer span's type, then the shorter's (table 4).
+    - ``unlabelled`` (T,): pairs of a span and an unlabelled place of its words.
+    - ``fold_case``: are words compared without letter case?
     """
 
     types: tuple[str, ...]
@@ -199,7 +203,7 @@ class LabelConsistency:
     @property
     def names(self) -> tuple[str, ...]:
         """The families' names, in the order of `Scales`."""
-        return (EXACT, SUBSEQUENCE, UNLABELLED)
+        return (EXACT_TEMPLATE, SUBSEQUENCE_TEMPLATE, UNLABELLED_TEMPLATE)
 
     @property
     def columns(self) -> tuple[str, ...]:

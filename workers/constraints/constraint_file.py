@@ -30,7 +30,7 @@ from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.constraints.templates.template import Template
 from concord.workers.storage.lined_yaml import LinedYaml, Location, problems, read_text, shown
 
-ROOT = "constraints"
+ROOT_KEY = "constraints"
 
 
 class ConstraintFileError(ConstraintError):
@@ -69,18 +69,18 @@ def parse_constraints(text: str, *, file: str) -> DeclaredConstraints:
 def _entries(text: str, reader: LinedYaml) -> Sequence[yaml.Node]:
     root = reader.composed(text)
     if root is None:
-        raise ConstraintFileError(f"{reader.file}:1: empty; want a list under {ROOT!r}")
+        raise ConstraintFileError(f"{reader.file}:1: empty; want a list under {ROOT_KEY!r}")
     if not isinstance(root, yaml.MappingNode):
-        raise reader.error(root, f"want a list under {ROOT!r}: write '{ROOT}:' above the entries")
+        raise reader.error(root, f"want a list under {ROOT_KEY!r}: write '{ROOT_KEY}:' above the entries")
     found: Sequence[yaml.Node] | None = None
     for key, value in root.value:
         name = reader.key(key)
-        if name != ROOT:
-            raise reader.error(key, f"unknown key {shown(name)}{nearest(name, [ROOT])}")
+        if name != ROOT_KEY:
+            raise reader.error(key, f"unknown key {shown(name)}{nearest(name, [ROOT_KEY])}")
         if found is not None:
-            raise reader.error(key, f"key {ROOT!r} is there twice; put all entries under one")
+            raise reader.error(key, f"key {ROOT_KEY!r} is there twice; put all entries under one")
         if not isinstance(value, yaml.SequenceNode):
-            raise reader.error(value, f"{ROOT!r} is no list; start each entry with '- '")
+            raise reader.error(value, f"{ROOT_KEY!r} is no list; start each entry with '- '")
         found = value.value
     return found or ()
 

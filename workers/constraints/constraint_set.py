@@ -32,8 +32,8 @@ class GroundConstraints(NamedTuple):
 class ConstraintSet(Protocol):
     """A set of constraints that can be grounded on documents.
 
-    ``names`` (K,): the constraints, in the order of every report
-    ``digest``: hex digest of everything that decides the grounding
+    - ``names`` (K,): the constraints, in the order of every report.
+    - ``digest``: hex digest of everything that decides the grounding.
 
     The rows and agreements of a document do not depend on its batch.
     """
@@ -81,11 +81,11 @@ class Separable(ConstraintSet, Protocol):
 
 
 class LabelPrior(Protocol):
-    """What is known of labels beside the model: it adds to local scores and constrains nothing.
+    """Prior knowledge about labels, in addition to the model: it adds to local scores, and constrains nothing.
 
-    ``title``: its name in reports
-    ``digest``: hex digest of everything that decides what it adds
-    ``columns``: the token columns that a batch must have
+    - ``title``: its name in reports.
+    - ``digest``: hex digest of everything that decides its scores.
+    - ``columns``: the token columns that a batch must have.
     """
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from concord.workers.constraints.constraint_file import ROOT
+from concord.workers.constraints.constraint_file import ROOT_KEY
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.constraints.templates.template import HARD_NAMES, Template
@@ -22,7 +22,7 @@ def constraints_text(constraints: DeclaredConstraints, comments: Mapping[str, st
     entries = zip(constraints.titles, constraints.templates, strict=True)
     above = "".join(f"{_commented(remark)}\n" for remark in remarks)
     written = "\n".join(_entry(title, template, comments.get(title)) for title, template in entries)
-    return f"{above}{ROOT}:\n{written}" if written else f"{above}{ROOT}: []\n"
+    return f"{above}{ROOT_KEY}:\n{written}" if written else f"{above}{ROOT_KEY}: []\n"
 
 
 def _entry(title: str, template: Template, comment: str | None) -> str:

@@ -38,9 +38,9 @@ from concord.workers.storage.lined_yaml import Location
 class Origin:
     """The place where an entry was declared.
 
-    ``file``: the file
-    ``entry``: number of the entry in its list, from 1
-    ``lines``: line of each part of the entry
+    - ``file``: the file.
+    - ``entry``: number of the entry in its list, from 1.
+    - ``lines``: line of each part of the entry.
     """
 
     file: str
@@ -58,8 +58,8 @@ class Origin:
 class DeclaredConstraints:
     """Templates with their weights, as a `ConstraintSet`.
 
-    ``templates``: the entries
-    ``origins``: one for each template, or none; for messages only
+    - ``templates``: the entries.
+    - ``origins``: one for each template, or none; for messages only.
 
     Raises `ConstraintError` for two entries with one name or with the same content.
     """
@@ -133,7 +133,7 @@ class DeclaredConstraints:
         return self
 
     def fitting(self, labels: LabelSet) -> DeclaredConstraints:
-        """The entries of which every label is one of ``labels``."""
+        """The entries all of whose labels are among ``labels``."""
         fits = [not any(template.check(labels)) for template in self.templates]
         return self.only([title for title, fit in zip(self.titles, fits, strict=True) if fit])
 

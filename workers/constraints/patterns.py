@@ -48,8 +48,8 @@ class PatternError(ValueError):
 class Pattern(NamedTuple):
     """A pattern for whole strings in RE2's notation.
 
-    ``ascii``: for strings of ASCII alone
-    ``full``: for all strings
+    - ``ascii``: for strings of ASCII alone.
+    - ``full``: for all strings.
 
     RE2 compiles a pattern whenever it is used, and Unicode's classes take it milliseconds.
     """
@@ -61,9 +61,9 @@ class Pattern(NamedTuple):
 class Strings(NamedTuple):
     """Strings (V,) as `matches` takes them.
 
-    ``is_ascii`` (V,): mask of the strings of ASCII alone
-    ``ascii``: these strings
-    ``others``: the other strings
+    - ``is_ascii`` (V,): mask of the strings of ASCII alone.
+    - ``ascii``: these strings.
+    - ``others``: the other strings.
     """
 
     is_ascii: NDArray[np.bool_]

@@ -33,12 +33,12 @@ NO_ROWS = LinearRows.none()
 class Part(NamedTuple):
     """Entries of some rows: the same P edges at each of M places, with the place's own coefficient.
 
-    ``row`` (M,): row of each place
-    ``position`` (M,): token in the batch
-    ``coefficient`` (M,): coefficient of the place
-    ``before`` (P,): label before each edge, or `ANY` for a token label
-    ``after`` (P,): label after each edge
-    ``sign`` (P,): factor of each edge; the coefficient of an entry is the place's times this
+    - ``row`` (M,): row of each place.
+    - ``position`` (M,): token in the batch.
+    - ``coefficient`` (M,): coefficient of the place.
+    - ``before`` (P,): label before each edge, or `ANY` for a token label.
+    - ``after`` (P,): label after each edge.
+    - ``sign`` (P,): factor of each edge; the coefficient of an entry is the place's times this.
     """
 
     row: Ints
@@ -52,9 +52,9 @@ class Part(NamedTuple):
 class Draft(NamedTuple):
     """R rows Σ ≤ bound of a batch.
 
-    ``home`` (R,): a token of each row's document
-    ``bound`` (R,): bound of each row
-    ``parts``: the entries
+    - ``home`` (R,): a token of each row's document.
+    - ``bound`` (R,): bound of each row.
+    - ``parts``: the entries.
 
     The entries of one row keep the order of the parts. No edge may occur twice in a row.
     """
@@ -67,9 +67,9 @@ class Draft(NamedTuple):
 class Weighed(NamedTuple):
     """A draft with its weight.
 
-    ``draft``: the rows
-    ``weight``: nats for each unit of degree; inf: hard
-    ``constraint``: index of the constraint
+    - ``draft``: the rows.
+    - ``weight``: nats for each unit of degree; inf: hard.
+    - ``constraint``: index of the constraint.
     """
 
     draft: Draft
@@ -212,11 +212,11 @@ def _end_to_end(arrays: Sequence[NDArray[Number]], kind: type[Number]) -> NDArra
 class PartPlaces(NamedTuple):
     """Places of K parts, end to end: those of part k end at end[k].
 
-    ``end`` (K,): exclusive
-    ``shift`` (K,): number of the part's first row among all rows
-    ``row`` (M,): row of each place, counted from that
-    ``position`` (M,): token
-    ``times`` (M,): coefficient
+    - ``end`` (K,): exclusive.
+    - ``shift`` (K,): number of the part's first row among all rows.
+    - ``row`` (M,): row of each place, counted from that.
+    - ``position`` (M,): token.
+    - ``times`` (M,): coefficient.
     """
 
     end: Ints
@@ -229,10 +229,10 @@ class PartPlaces(NamedTuple):
 class PartEdges(NamedTuple):
     """Edges that K parts count at each of their places, end to end: those of part k end at end[k].
 
-    ``end`` (K,): exclusive
-    ``before`` (E,): label before the token, or `ANY`
-    ``after`` (E,): label of the token
-    ``sign`` (E,): 1, or −1 where the edge counts against
+    - ``end`` (K,): exclusive.
+    - ``before`` (E,): label before the token, or `ANY`.
+    - ``after`` (E,): label of the token.
+    - ``sign`` (E,): 1, or −1 where the edge counts against.
     """
 
     end: Ints

@@ -35,9 +35,9 @@ class IngestError(InputError):
 class Ceiling(NamedTuple):
     """Best score that token labels can reach on gold spans of characters, as counts of different spans.
 
-    ``source``: gold spans of the source
-    ``labels``: spans that the token labels stand for
-    ``both``: spans that are the same in both
+    - ``source``: gold spans of the source.
+    - ``labels``: spans that the token labels stand for.
+    - ``both``: spans that are the same in both.
     """
 
     source: int = 0
@@ -60,15 +60,15 @@ class Ceiling(NamedTuple):
 
     @property
     def f1(self) -> float:
-        """F1 of perfect token labels by the measure ``offsets``, a fraction; 1 where there is no span."""
+        """F1 of perfect token labels by the measure ``offsets``, a fraction; 1 if there is no span."""
         return 2 * self.both / (self.source + self.labels) if self.source + self.labels else 1.0
 
 
 class IngestReport(NamedTuple):
     """Counts of an ingest: documents ``read`` = ``written`` + ``rejected``; tokens and sentences written.
 
-    ``misfits``: number of gold spans of written documents that token labels cannot express as they are, by reason
-    ``ceiling``: best score that labels can reach because of these; None where documents have no gold
+    - ``misfits``: number of gold spans of written documents that token labels cannot express as they are, by reason.
+    - ``ceiling``: best score that labels can reach because of these; None where documents have no gold.
     """
 
     read: int = 0
@@ -240,7 +240,7 @@ class _Parts:
             self._close()
 
     def report(self, rejected: int) -> IngestReport:
-        """What is written so far."""
+        """Report of everything written so far."""
         misfits = MappingProxyType(dict(sorted((+self.misfits).items())))
         read = self.documents + rejected
         return IngestReport(read, self.documents, rejected, self.tokens, self.sentences, misfits, self.ceiling)

@@ -22,9 +22,9 @@ WRITE_OPTIONS: dict[str, Any] = {"compression": "zstd", "use_dictionary": True, 
 class ParquetLocation(NamedTuple):
     """Location of one Parquet file.
 
-    ``root``: URI under which it was found
-    ``path``: its path in that file system
-    ``name``: its name below the URI
+    - ``root``: URI under which it was found.
+    - ``path``: its path in that file system.
+    - ``name``: its name below the URI.
     """
 
     root: str
@@ -119,9 +119,9 @@ def damaged(file: ParquetLocation, row_group: int, what: str) -> CorpusError:
 
 
 def codes_are_known(column: pa.Array) -> bool:
-    """Whether every dictionary code of a column, or of its lists, is in its dictionary.
+    """Is every dictionary code of a column, or of its lists, in its dictionary?
 
-    Damage of a file without checksums can make codes that are not.
+    In a damaged file without checksums some may be outside.
     """
     values = column.flatten() if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) else column
     if not pa.types.is_dictionary(values.type):

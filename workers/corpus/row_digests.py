@@ -75,7 +75,7 @@ class _Stored(NamedTuple):
         return cls(memoryview(counts.tobytes()), memoryview(lengths.tobytes()), data, bounds)
 
     def row(self, row: int) -> tuple[memoryview, memoryview, memoryview]:
-        """The bytes that stand for a row."""
+        """Bytes that represent a row in its digest."""
         first, last, start, end = self.bounds[row]
         counts = self.counts[COUNT_BYTES * row : COUNT_BYTES * (row + 1)]
         return counts, self.lengths[COUNT_BYTES * first : COUNT_BYTES * last], self.data[start:end]
@@ -92,7 +92,7 @@ def _bytes_of(values: pa.Array) -> _Values:
 
 
 def _floats(values: pa.Array) -> _Values:
-    """Of lists of floats."""
+    """Digest input of a column of lists of floats."""
     counts = pc.list_value_length(values).fill_null(NULL).to_numpy(zero_copy_only=False).astype(np.int64)
     numbers = values.flatten()
     null = numbers.is_null().to_numpy(zero_copy_only=False)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from concord.workers.corpus.parquet import ParquetLocation, codes_are_known, damaged
 
-NOTHING = pa.record_batch({})
+NO_ROWS = pa.record_batch({})
 
 BATCH_BYTES = 256 << 10
 """Uncompressed size, in bytes, of the part of a row group that is decoded at once."""
@@ -39,7 +39,7 @@ class RowRanges:
         """The first row of each row group, and behind the last one the number of rows."""
         self._group = -1
         self._batches: Iterator[pa.RecordBatch] = iter(())
-        self._left = NOTHING
+        self._left = NO_ROWS
         self._row = self.starts[-1]
         """The row that comes next."""
 
@@ -75,7 +75,7 @@ class RowRanges:
             raise damaged(self._file, group, f"it ends {left} rows too early")
 
     def _begin(self, group: int) -> None:
-        self._group, self._row, self._left = group, self.starts[group], NOTHING
+        self._group, self._row, self._left = group, self.starts[group], NO_ROWS
         self._batches = self.batches(group)
 
     def _take(self, rows: int) -> Iterator[pa.RecordBatch]:

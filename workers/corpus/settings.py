@@ -1,4 +1,4 @@
-"""Options of the readers of other formats, and of the Parquet corpus that is written of what they read."""
+"""Options of the readers of other formats, and of the Parquet corpus that is written from them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _encoding(name: str) -> str:
 Encoding = Annotated[str, AfterValidator(_encoding)]
 
 
-Prefix = Annotated[str | None, Field(description="Start of document ids (default: the file's name).")]
+Prefix = Annotated[str | None, Field(description="Prefix of document ids (default: the file's name).")]
 
 
 FileEncoding = Annotated[
@@ -44,22 +44,21 @@ FileEncoding = Annotated[
 
 
 class ColumnsSettings(ReaderSettings):
-    """Column files: one token a line, a blank line after each sentence (CoNLL-2000, CoNLL-2002, WNUT)."""
+    """Column files: a token on each line, and a blank line after each sentence (CoNLL-2000, CoNLL-2002, WNUT)."""
 
     columns: tuple[str, ...] = Field(
-        ("tokens", "labels"), description="Column names in order: tokens, labels where there is gold; '_' skips one."
+        ("tokens", "labels"), description="Column names in order: tokens, and labels if there is gold; '_' skips one."
     )
-    separator: Literal["whitespace", "tab"] = Field("whitespace", description="What stands between columns.")
+    separator: Literal["whitespace", "tab"] = Field("whitespace", description="Separator of columns.")
     scheme: Literal["bio", "plain"] = Field(
         "bio",
-        description="Label scheme: 'bio' takes BIO, IOB1, BIOES and BILOU, which all come out as BIO; 'plain' any "
-        "label.",
+        description="Label scheme: 'bio' reads BIO, IOB1, BIOES and BILOU, and writes BIO; 'plain' takes any label.",
     )
     boundary: str | None = Field(
-        "-DOCSTART-", pattern=r"^\S([^\r\n]*\S)?$", description="Word with which a line starts that opens a document."
+        "-DOCSTART-", pattern=r"^\S([^\r\n]*\S)?$", description="First word of a line that opens a document."
     )
     sentences_per_document: int | None = Field(
-        1, ge=1, description="Number of sentences of a document in a file without such lines; null refuses the file."
+        1, ge=1, description="Number of sentences in a document, for a file without such lines; null refuses the file."
     )
     encoding: FileEncoding = "utf-8"
     prefix: Prefix = None
@@ -94,19 +93,19 @@ class ConllSettings(ColumnsSettings):
         ("tokens", "pos", "chunk", "labels"), description="Column names in order; '_' skips one."
     )
     sentences_per_document: int | None = Field(
-        None, ge=1, description="Number of sentences of a document in a file without such lines; null refuses the file."
+        None,
+        ge=1,
+        description="Number of sentences in a document, for a file without such lines; null refuses the file.",
     )
 
 
 class CitationSettings(ReaderSettings):
-    """Citations with fields: a token and its field a line, or a citation a line with inline tags."""
+    """Citations with fields: lines of a token and its field, or lines of a citation with inline tags."""
 
     form: Literal["auto", "columns", "tags"] = Field(
         "auto", description="Form of the file; 'auto' looks at the first line with text."
     )
-    gold: bool = Field(
-        default=True, description="Whether the fields are gold labels; false for a file with a dummy column."
-    )
+    gold: bool = Field(default=True, description="Are the fields gold labels? Not in a file with a dummy column.")
     encoding: FileEncoding = "utf-8"
     prefix: Prefix = None
 
@@ -123,7 +122,7 @@ class UmassSettings(ReaderSettings):
 
 
 class AddressSettings(ReaderSettings):
-    """Addresses with fields: ``text |label`` a line, a blank line after each address."""
+    """Addresses with fields: lines of ``text |label``, and a blank line after each address."""
 
     split_marks: bool = Field(
         default=True, description="Make commas before and after words tokens, with the label of their field."
@@ -133,7 +132,7 @@ class AddressSettings(ReaderSettings):
 
 
 class TextReaderSettings(TextSettings):
-    """Options of the reader of raw text; those of a run, which reads only Parquet, and an encoding."""
+    """Options of the reader of raw text: those of a run (which reads Parquet only), and an encoding."""
 
     encoding: Encoding = Field("utf-8", description="Encoding of .txt files; Parquet is always UTF-8.")
 
@@ -150,11 +149,12 @@ class MarkedTextSettings(ReaderSettings):
     )
     split_hyphens: bool = Field(
         default=True,
-        description="Cut words at hyphens too, as spans do (lithium-induced, 3:30-5:00); raw text is labelled so by "
-        "--split-hyphens.",
+        description="Cut words at hyphens too, where spans end (lithium-induced, 3:30-5:00); for raw text give "
+        "--split-hyphens to label.",
     )
     unfit: Literal["widen", "drop"] = Field(
-        "widen", description="What becomes of a span that starts or ends inside a token: all of the token, or nothing."
+        "widen",
+        description="Treatment of a span that starts or ends inside a token: widen it to the whole token, or drop it.",
     )
     encoding: FileEncoding = "utf-8"
 
@@ -168,13 +168,13 @@ class MailSettings(MarkedTextSettings):
     """Mails with inline tags, one document a file (Freitag's seminar announcements)."""
 
     sentences: Literal["mail", "lines", "tagged"] = Field(
-        "mail", description="What counts as a sentence: the whole mail, a line, or what the tags of sentences mark."
+        "mail", description="Sentences: the whole mail, its lines, or the parts that sentence tags mark."
     )
     prefix: Prefix = None
 
 
 class PubtatorSettings(MarkedTextSettings):
-    """PubTator: title and abstract, then a span of characters a line."""
+    """PubTator: title and abstract, then a line for each span of characters."""
 
     sentence_limit: int = Field(500, ge=1, description="Longest sentence, in tokens; longer ones are cut.")
 
@@ -185,7 +185,7 @@ class PubtatorSettings(MarkedTextSettings):
 
 
 class IngestSettings(Settings):
-    """How a corpus is laid out in Parquet. A run's shards do not depend on it."""
+    """Layout of a corpus in Parquet. A run's shards do not depend on it."""
 
     group_documents: int = Field(64, ge=1, description="Largest row group, in documents.")
     group_tokens: int = Field(50_000, ge=1, description="Size at which a row group ends, in tokens.")

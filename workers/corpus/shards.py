@@ -51,14 +51,14 @@ class ReplacedError(CorpusError):
 class Shard(NamedTuple):
     """A run of consecutive rows of one file.
 
-    ``id``: hex digest of everything in the corpus that decides the output, wherever the rows stand
-    ``first_row``: number of the first row in the file
-    ``rows``: number of rows
-    ``size``: approximate bytes of text, see `workers.corpus.row_digests.row_sizes`
-    ``digest``: hex digest of the rows
-    ``repeats``: rows of the shard whose document id an earlier row of the corpus has, with the reason for the reject
-    ``lethal``: rows of the shard that killed their worker; known only from working on them, so not part of the id
-    ``scores``: column of scores that is read with the rows; it counts as part of them
+    - ``id``: hex digest of everything in the corpus that decides the output, wherever the rows stand.
+    - ``first_row``: number of the first row in the file.
+    - ``rows``: number of rows.
+    - ``size``: approximate bytes of text, see `workers.corpus.row_digests.row_sizes`.
+    - ``digest``: hex digest of the rows.
+    - ``repeats``: rows of the shard whose document id an earlier row of the corpus has, with the reason for the reject.
+    - ``lethal``: rows of the shard that killed their worker; known only from working on them, so not part of the id.
+    - ``scores``: column of scores that is read with the rows; it counts as part of them.
     """
 
     id: str

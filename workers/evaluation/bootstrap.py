@@ -17,9 +17,9 @@ _CELLS_AT_ONCE = 4_000_000
 class Comparison(NamedTuple):
     """Difference of a figure between two labellings.
 
-    ``difference``: other − base, a fraction
-    ``low``, ``high``: bounds of its confidence interval
-    ``p_value``: two-sided; how often chance alone would show a difference at least this large
+    - ``difference``: other − base, a fraction.
+    - ``low``, ``high``: bounds of its confidence interval.
+    - ``p_value``: two-sided; how often chance alone would show a difference at least this large.
     """
 
     difference: float

@@ -17,8 +17,8 @@ from concord.workers.evaluation.named_counts import NamedCounts
 class TokenChanges(NamedCounts):
     """Tokens whose label differs between two labellings, by the type gold gives them (or ``O``).
 
-    ``fixed``: wrong before, right after; ``broken``: right before, wrong after;
-    ``both_wrong``: changed, but right in neither.
+    - ``fixed``: wrong before, right after; ``broken``: right before, wrong after;
+    - ``both_wrong``: changed, but right in neither.
     """
 
     kinds: ClassVar[tuple[str, ...]] = ("fixed", "broken", "both_wrong")

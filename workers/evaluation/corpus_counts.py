@@ -19,8 +19,8 @@ from concord.workers.evaluation.named_counts import Counts, NamedCounts
 class Lengths:
     """Exact histogram of lengths in tokens.
 
-    ``length`` (K,): different lengths, ascending
-    ``count`` (K,): number of things of each length, above 0
+    - ``length`` (K,): different lengths, ascending.
+    - ``count`` (K,): number of things of each length, above 0.
 
     No length is rounded: T tokens have at most √(2 T) different lengths.
     """
@@ -45,18 +45,18 @@ class Lengths:
 
     @property
     def total(self) -> int:
-        """How many things there are."""
+        """Number of things."""
         return int(self.count.sum())
 
     def percentile(self, percent: int) -> int:
-        """The shortest length that so many per cent of the things do not exceed; 0 where there are none."""
+        """The shortest length that is not exceeded by that percentage of the things; 0 if there are none."""
         if not self.total:
             return 0
         rank = max(1, -(-percent * self.total // 100))
         return int(self.length[np.searchsorted(np.cumsum(self.count), rank)])
 
     def mean(self) -> float:
-        """The mean length; 0 where there is nothing."""
+        """The mean length; 0 if there is nothing."""
         return int(self.length @ self.count) / self.total if self.total else 0.0
 
 
@@ -85,14 +85,14 @@ class LabelTotals(NamedCounts):
 class CorpusCounts:
     """Counts of documents that could be read; exact, so any shards merged in any order give the same.
 
-    ``documents``, ``with_gold``: readable documents, and those of them with gold labels
-    ``rejected``: rows that could not be read
-    ``repeated``: those of them whose document id an earlier row has
-    ``unknown``: tokens whose word the vocabulary lacks
-    ``labels``: tokens by gold label
-    ``runs``: spans as runs of one label
-    ``entities``: spans as BIO entities, where all labels seen here fit BIO
-    ``document_tokens``, ``sentence_tokens``: lengths in tokens
+    - ``documents``, ``with_gold``: number of readable documents, and of those with gold labels.
+    - ``rejected``: number of rows that could not be read.
+    - ``repeated``: number of these with the document id of an earlier row.
+    - ``unknown``: number of tokens whose word is not in the vocabulary.
+    - ``labels``: number of tokens by gold label.
+    - ``runs``: spans as runs of one label.
+    - ``entities``: spans as BIO entities, if all labels seen here fit BIO.
+    - ``document_tokens``, ``sentence_tokens``: lengths in tokens.
 
     Spans are counted both ways, because a part of a corpus does not show the label scheme of the whole.
     """
@@ -149,7 +149,7 @@ class CorpusCounts:
 
     @property
     def scheme(self) -> Scheme | None:
-        """Label scheme of all labels together; None where there is no gold."""
+        """Label scheme of all labels together; None without gold."""
         return LabelSet.infer(self.labels.names).scheme if self.labels.names else None
 
     @property

@@ -48,9 +48,9 @@ class Pair(NamedTuple):
 class Places(NamedTuple):
     """Counted items at M places.
 
-    ``document`` (M,): document of each
-    ``name`` (M,): name (type or label) of each
-    ``weight`` (M,): how many items it stands for; None: 1 each
+    - ``document`` (M,): document of each.
+    - ``name`` (M,): name (type or label) of each.
+    - ``weight`` (M,): how many items it stands for; None: 1 each.
     """
 
     document: NDArray[np.int64]
@@ -201,7 +201,7 @@ class ByDocument(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """A registry entry: what is counted, the figures of `FIGURES` that are made of it, and one line of help."""
+    """A registry entry: the function that counts, the names of its figures in `FIGURES`, and one line of help."""
 
     items: Callable[[Pair], Items]
     figures: tuple[str, ...]

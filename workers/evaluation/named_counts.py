@@ -24,9 +24,9 @@ def ratio(part: int, whole: int) -> float:
 class NamedCounts:
     """Integer counts of C kinds for R names.
 
-    ``names`` (R,): sorted
-    ``table`` (R, C): counts
-    ``kinds`` (C,): names of the columns, given by each subclass
+    - ``names`` (R,): sorted.
+    - ``table`` (R, C): counts.
+    - ``kinds`` (C,): names of the columns, given by each subclass.
 
     Addition is exact, commutative and associative, so shards merge in any order; the names of both sides may differ.
     """

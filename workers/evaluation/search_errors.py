@@ -21,10 +21,10 @@ from concord.workers.evaluation.named_counts import NamedCounts
 class Objectives(NamedTuple):
     """Objectives of three labellings of a document, in nats.
 
-    ``gold``: of gold; −inf where the model lacks one of its labels
-    ``heuristic``: of the heuristic's answer
-    ``best``: of the best known labelling
-    ``proven``: whether no labelling is better than that
+    - ``gold``: of gold; −inf where the model lacks one of its labels.
+    - ``heuristic``: of the heuristic's answer.
+    - ``best``: of the best known labelling.
+    - ``proven``: whether no labelling is better than that.
     """
 
     gold: float
@@ -37,10 +37,10 @@ class Objectives(NamedTuple):
 class EntityErrors(NamedCounts):
     """Errors of a heuristic by entity type: entities that it made up, and gold entities that it missed.
 
-    ``search``: right in the best labelling, which the objective ranks higher
-    ``model``: wrong in the best labelling as well, which is proven to be the best
-    ``open``: wrong in both, and nothing is proven
-    ``lucky``: no errors; the heuristic was right only because it missed the best labelling
+    - ``search``: right in the best labelling, which the objective ranks higher.
+    - ``model``: wrong in the best labelling as well, which is proven to be the best.
+    - ``open``: wrong in both, and nothing is proven.
+    - ``lucky``: no errors; the heuristic was right only because it missed the best labelling.
     """
 
     kinds: ClassVar[tuple[str, ...]] = ("search", "model", "open", "lucky")
@@ -74,14 +74,14 @@ class EntityErrors(NamedCounts):
 class DocumentErrors(NamedCounts):
     """Documents by the kind of error that their objectives show.
 
-    ``right``: no error; the heuristic's labelling is gold
-    ``model``: the objective ranks the heuristic's labelling at least as high as gold
+    - ``right``: no error; the heuristic's labelling is gold.
+    - ``model``: the objective ranks the heuristic's labelling at least as high as gold.
 
     In the others gold ranks higher, so the search failed:
 
-    ``search``: no labelling beats gold
-    ``both``: some other labelling beats gold as well
-    ``open``: whether one does is not proven
+    - ``search``: no labelling beats gold.
+    - ``both``: some other labelling beats gold as well.
+    - ``open``: whether one does is not proven.
     """
 
     kinds: ClassVar[tuple[str, ...]] = ("right", "search", "model", "both", "open")

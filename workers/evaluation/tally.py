@@ -23,8 +23,8 @@ Counted = Mapping[str, MatchCounts]
 class Tally:
     """Counts of any number of documents; ``max_gap`` in nats. Tallies of shards add up in any order.
 
-    ``after``, ``before``: counts against gold by measure, of the answers and of the Viterbi labelling
-    ``changes``, ``token_changes``: changes of entities and tokens between the two
+    - ``after``, ``before``: counts against gold by measure, of the answers and of the Viterbi labelling.
+    - ``changes``, ``token_changes``: changes of entities and tokens between the two.
     """
 
     documents: int

@@ -14,10 +14,10 @@ MAX_CACHED = 200_000
 
 
 class AttributeMaker:
-    """Makes the attributes of documents; remembers those of words that recur.
+    """Makes the attributes of documents; caches those of words.
 
-    Calling it gives one list of attribute strings a token. The order follows the templates, so
-    that equal documents give equal lists.
+    A call gives a list of attribute strings for each token. Their order follows the templates, so that equal documents
+    give equal lists.
     """
 
     def __init__(self, features: FeatureSet) -> None:
@@ -60,7 +60,7 @@ class AttributeMaker:
                 row.append(prefix + (BEFORE if place < 0 else AFTER))
 
     def _strings(self, sentence: dict[str, list[str]], source: Source) -> list[str]:
-        """The values of a source that has one value a word."""
+        """Values of a source with one value for each word."""
         known, text = self._values.setdefault(source, {}), source.extract.text
         if len(known) >= MAX_CACHED:
             known.clear()

@@ -1,9 +1,8 @@
 """Word clusters as features: the cluster of each word, from a table that was learned without labels.
 
-Miller, Guinness & Zamanian (2004) and Ratinov & Roth (2009) §6.1 are where the idea comes from. A cluster of a word
-is a function of that one word, so the scorer's word tables take it at no cost a token. The table is data: one Parquet
-file with the column ``word`` and a column of cluster numbers for each clustering, which a model's folder keeps a copy
-of.
+The idea is of Miller, Guinness & Zamanian (2004) and Ratinov & Roth (2009) §6.1. The cluster of a word is a function of
+that one word, so with the scorer's word tables it costs nothing per token. The table is data: one Parquet file with the
+column ``word`` and a column of cluster numbers for each clustering. A model's folder keeps a copy.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from concord.workers.features.extractors import Extractor, same
 from concord.workers.storage.files import write_whole
 from concord.workers.storage.tables import TableFileError, read_table
 
-WORD = "word"
+WORD_FIELD = "word"
 UNKNOWN = "?"
 """The value of a word that is in no cluster; numbers are the values of the others."""
 MOST_CLUSTERINGS = 32
@@ -40,9 +39,9 @@ class ClusterFileError(InputError):
 class Clusters:
     """Table of word clusters: V words in G clusterings.
 
-    ``words`` (V,): the words
-    ``names`` (G,): names of the clusterings
-    ``codes`` (V, G): cluster of each word in each clustering
+    - ``words`` (V,): the words.
+    - ``names`` (G,): names of the clusterings.
+    - ``codes`` (V, G): cluster of each word in each clustering.
 
 
     A word that is not among them is looked up with digits as 0, in lower case, and both, in this order.
@@ -86,7 +85,7 @@ def lower_zeros(word: str) -> str:
 
 def write_clusters(path: Path, clusters: Clusters) -> None:
     """Writes the table in one step; equal tables give equal bytes. Raises `OutputError`."""
-    columns = {WORD: clusters.words} | {name: clusters.codes[:, g] for g, name in enumerate(clusters.names)}
+    columns = {WORD_FIELD: clusters.words} | {name: clusters.codes[:, g] for g, name in enumerate(clusters.names)}
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), sink, compression="zstd")
     write_whole(path, sink.getvalue().to_pybytes())
@@ -100,14 +99,16 @@ def read_clusters(path: Path) -> Clusters:
         table = read_table(path)
     except TableFileError as error:
         raise ClusterFileError(f"{path}: {error}") from error
-    names = [name for name in table.column_names if name != WORD]
-    if table.column_names[:1] != [WORD] or table.schema.field(WORD).type != pa.string():
-        raise ClusterFileError(f"{path}: its first column is not {WORD!r} of type string; is this a cluster file?")
+    names = [name for name in table.column_names if name != WORD_FIELD]
+    if table.column_names[:1] != [WORD_FIELD] or table.schema.field(WORD_FIELD).type != pa.string():
+        raise ClusterFileError(
+            f"{path}: its first column is not {WORD_FIELD!r} of type string; is this a cluster file?"
+        )
     if not 1 <= len(names) <= MOST_CLUSTERINGS or any(table.schema.field(n).type != pa.int32() for n in names):
-        raise ClusterFileError(f"{path}: it wants 1 to {MOST_CLUSTERINGS} columns of type int32 after {WORD!r}")
+        raise ClusterFileError(f"{path}: it wants 1 to {MOST_CLUSTERINGS} columns of type int32 after {WORD_FIELD!r}")
     if any(column.null_count for column in table.columns) or table.num_rows == 0:
         raise ClusterFileError(f"{path}: it has no words, or words without a cluster")
-    words = table[WORD].combine_chunks()
+    words = table[WORD_FIELD].combine_chunks()
     if len(words.unique()) != len(words):
         raise ClusterFileError(f"{path}: a word is there twice")
     return Clusters(words, tuple(names), np.stack([table[name].to_numpy() for name in names], axis=1))

@@ -20,10 +20,11 @@ SIZES = tuple(str(i) for i in range(13))
 
 
 def sentence_case(batch: Batch) -> Column:
-    """How each token's sentence is capitalised.
+    """Capitalisation of each token's sentence.
 
-    ``upper`` has no lower-case letter (headlines, sports tables), ``title`` has fewer than a
-    third of its tokens start in lower case, anything else is ``mixed``.
+    - ``upper``: no lower-case letter (headlines, sports tables).
+    - ``title``: less than a third of the tokens start in lower case.
+    - ``mixed``: all others.
     """
     words = batch.columns[TOKENS]
     count = len(words)
@@ -51,7 +52,7 @@ def sentence_opening(batch: Batch) -> Column:
 
 
 def sentence_edge(batch: Batch) -> Column:
-    """Whether each token is the first one of its sentence, the last one, both or neither."""
+    """Place of each token in its sentence: first, last, both or neither."""
     code = np.zeros(batch.token_count, np.int32)
     code[batch.sentence_starts] += 1
     code[batch.sentence_bounds[1:] - 1] += 2

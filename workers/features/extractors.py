@@ -20,7 +20,7 @@ _UNSAFE = re.compile("[\x00\x1f\ud800-\udfff]")
 
 
 class Pieces(IntEnum):
-    """Which parts of an extractor's text are its values."""
+    """Parts of an extractor's text that are its values."""
 
     WHOLE = 0
     SUBSTRINGS = 1

@@ -22,11 +22,11 @@ class GazetteerFileError(InputError):
 
 
 def read_entries(path: Path) -> Iterator[PhraseEntry]:
-    """The phrases of a file and their types, in its order.
+    """Phrases of a file and their types, in order.
 
-    ``.parquet`` has the columns ``phrase``, a text or a list of words, and ``type``; any other file is text in UTF-8
-    with a phrase, a tab and its type in a line. Words of a text are what stands between spaces. Raises
-    `GazetteerFileError`, and `OSError`.
+    A ``.parquet`` file has the columns ``phrase`` (a text or a list of words) and ``type``. Any other file is text in
+    UTF-8; each line has a phrase, a tab and a type. Spaces separate the words of a text. Raises `GazetteerFileError`,
+    and `OSError`.
     """
     if not path.is_file():
         raise GazetteerFileError(f"{path}: there is no such file of phrases")

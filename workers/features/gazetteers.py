@@ -22,16 +22,16 @@ from concord.schemas.arrays import Ints
 from concord.schemas.document import TOKENS, Batch, Column
 from concord.workers.features.extractors import same
 
-GAZETTEER, ENTITIES, SEEN = LISTS = ("gazetteer", "entities", "seen")
+GAZETTEER, ENTITIES, SEEN_WORDS = PHRASE_SETS = ("gazetteer", "entities", "seen")
 """Lists that features read: from the user's files, of the training corpus's entities, and of its words."""
 CASES: dict[str, Callable[[str], str]] = {"": str.lower, "-cased": same}
-"""How words are compared: in lower case, or as they are written."""
+"""Ways to compare words: in lower case, or as they are written."""
 READINGS = {source + case: (source, case) for source in (GAZETTEER, ENTITIES) for case in CASES}
-READINGS[SEEN] = SEEN, "-cased"
+READINGS[SEEN_WORDS] = SEEN_WORDS, "-cased"
 """Ways to look a list up, by the names of their feature sets."""
 ROLES = ("-only", "-first", "-inside", "-last")
 """Roles of a word in a phrase, as suffixes of column names."""
-NOTHING = ""
+NO_PHRASE = ""
 """Value of a token that matches nothing in the list."""
 LONGEST = 64
 """Largest number of words of a phrase; nothing longer is a name."""
@@ -55,9 +55,9 @@ GAZETTEER_COLUMNS = {name: reading for reading in READINGS for name in column_na
 class Gazetteer:
     """A gazetteer of P entries, each a phrase with a type; no entry occurs twice.
 
-    ``phrases`` (P,): lists of words
-    ``types`` (P,): type of each phrase
-    ``only_in`` (P,): id of the only document that has the entry; null where several have it or it is not known
+    - ``phrases`` (P,): lists of words.
+    - ``types`` (P,): type of each phrase.
+    - ``only_in`` (P,): id of the only document that has the entry; null where several have it or it is not known.
     """
 
     phrases: pa.ListArray
@@ -101,9 +101,9 @@ class Gazetteer:
 class _Trie(NamedTuple):
     """Trie of phrases over V words, with the root as node 0.
 
-    ``edges``: edge i leads from node edges[i] // V by word edges[i] % V to node i + 1. Edges are in ascending order,
-        because those of a level follow those of the level before it.
-    ``words``: V
+    - ``edges``: edge i leads from node edges[i] // V by word edges[i] % V to node i + 1. Edges are in ascending order,
+      because those of a level follow those of the level before it.
+    - ``words``: V.
     """
 
     edges: Ints
@@ -134,8 +134,8 @@ class _Trie(NamedTuple):
 class _Rows(NamedTuple):
     """Entries of a list as numbers: a key has a type.
 
-    ``key`` (n,), ``kind`` (n,): the key and its type
-    ``document`` (n,): the only document that has the entry, or `MANY`
+    - ``key`` (n,), ``kind`` (n,): the key and its type.
+    - ``document`` (n,): the only document that has the entry, or `MANY`.
     """
 
     key: Ints
@@ -170,10 +170,10 @@ class _Sets:
 class _TypesByKey(NamedTuple):
     """Set of types of each of K keys, with exceptions for documents that are the only source of a type.
 
-    ``value`` (K,): number of the key's set
-    ``exceptions``: ascending numbers k · ``documents`` + d, each of a key k and a document d
-    ``other``: for each exception, number of the set that document d sees instead
-    ``documents``: number of documents
+    - ``value`` (K,): number of the key's set.
+    - ``exceptions``: ascending numbers k · ``documents`` + d, each of a key k and a document d.
+    - ``other``: for each exception, number of the set that document d sees instead.
+    - ``documents``: number of documents.
     """
 
     value: Ints
@@ -211,13 +211,13 @@ class _TypesByKey(NamedTuple):
 class _Lookup:
     """Look-up structure of a list.
 
-    ``fold``: function that makes words comparable, such as lower case
-    ``words``: number of each word
-    ``documents``: number of each document that is the only source of an entry
-    ``trie``: the phrases
-    ``whole``: types by node of the trie
-    ``parts``: types by word, one for each of `ROLES`
-    ``texts``: sets of types as strings, by number
+    - ``fold``: function that makes words comparable, such as lower case.
+    - ``words``: number of each word.
+    - ``documents``: number of each document that is the only source of an entry.
+    - ``trie``: the phrases.
+    - ``whole``: types by node of the trie.
+    - ``parts``: types by word, one for each of `ROLES`.
+    - ``texts``: sets of types as strings, by number.
     """
 
     fold: Callable[[str], str]
@@ -289,7 +289,7 @@ class _Lookup:
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         code[np.repeat(start, sizes) + within] = np.repeat(2 * value[start], sizes)
         code[start] -= 1
-        return Column(code, [NOTHING, *(prefix + text for text in self.texts[1:] for prefix in ("B-", "I-"))])
+        return Column(code, [NO_PHRASE, *(prefix + text for text in self.texts[1:] for prefix in ("B-", "I-"))])
 
 
 def _roles(starts: Ints) -> Ints:

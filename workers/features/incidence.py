@@ -106,7 +106,7 @@ class Family(NamedTuple):
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Where the value of each place comes from."""
+        """Source of each place's value."""
         if isinstance(self.template, Conjunction):
             return tuple(source for source, _ in self.template.places)
         return (self.template.source,)
@@ -125,8 +125,8 @@ class Family(NamedTuple):
 class Attributes:
     """All attributes, numbered through the families.
 
-    ``families``: the attributes of each template
-    ``values``: strings of each source by value id
+    - ``families``: the attributes of each template.
+    - ``values``: strings of each source by value id.
     """
 
     families: tuple[Family, ...]
@@ -136,7 +136,7 @@ class Attributes:
         return sum(family.size for family in self.families)
 
     def only(self, kept: NDArray[np.bool_]) -> Attributes:
-        """Those that are kept, in order."""
+        """The incidences that are kept, in order."""
         ends = np.cumsum([family.size for family in self.families])
         parts = np.split(kept, ends[:-1])
         families = tuple(family.only(part) for family, part in zip(self.families, parts, strict=True))
@@ -204,9 +204,9 @@ class _Hashes(NamedTuple):
 class Incidence:
     """Attributes of N tokens, by groups of attributes that tokens share.
 
-    ``groups``: groups of each token
-    ``members``: attributes of each group
-    ``attributes``: the attributes
+    - ``groups``: groups of each token.
+    - ``members``: attributes of each group.
+    - ``attributes``: the attributes.
 
     No token has an attribute twice. All attributes of a word at one offset are a group, as they always occur together.
     """
@@ -316,8 +316,8 @@ class _Words(NamedTuple):
 class _SourceValues(NamedTuple):
     """Values of a source.
 
-    ``values``: its distinct values
-    ``lists``: value ids of each word; the two places outside a sentence come last
+    - ``values``: its distinct values.
+    - ``lists``: value ids of each word; the two places outside a sentence come last.
     """
 
     values: list[str]

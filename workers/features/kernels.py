@@ -44,8 +44,8 @@ class SparseWeights(NamedTuple):
 class PieceLengths(NamedTuple):
     """Pieces of a string that are attributes.
 
-    ``pieces``: the number of a `Pieces`
-    ``shortest``, ``longest``: lengths, in code points
+    - ``pieces``: the number of a `Pieces`.
+    - ``shortest``, ``longest``: lengths, in code points.
     """
 
     pieces: int
@@ -56,10 +56,10 @@ class PieceLengths(NamedTuple):
 class Conjunctions(NamedTuple):
     """Places that C conjunctions read: conjunction c those from place_start[c] to place_start[c + 1].
 
-    ``seeds`` (C,): start of each conjunction's hash
-    ``place_start`` (C + 1,): first place of each
-    ``source`` (P,): row of values that a place reads
-    ``offset`` (P,): tokens from the labelled token to the place
+    - ``seeds`` (C,): start of each conjunction's hash.
+    - ``place_start`` (C + 1,): first place of each.
+    - ``source`` (P,): row of values that a place reads.
+    - ``offset`` (P,): tokens from the labelled token to the place.
     """
 
     seeds: NDArray[np.uint64]
@@ -221,8 +221,8 @@ def add_conjunctions(
 ) -> None:
     """Adds the weights of all conjunctions to unary (N, L).
 
-    ``values`` (E, N): value ids by source and token, −1 where no conjunction of the model has the value
-    ``outside`` (E, 2): value ids before and after a sentence
+    - ``values`` (E, N): value ids by source and token, −1 where no conjunction of the model has the value.
+    - ``outside`` (E, 2): value ids before and after a sentence.
     """
     seeds, place_start, place_source, place_offset = conjunctions
     start, label, weight = weights

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from concord.schemas.arrays import Mask
 from concord.schemas.document import TOKENS, Batch, Column
 
-NOTHING = ""
+NO_VALUE = ""
 """Value of a token that is not capitalised, or whose word has no mention of the kind looked for."""
 LEFT_EDGE, RIGHT_EDGE = "<s>", "</s>"
 MOST_WORDS, MOST_PLACE = 4, 2
@@ -107,9 +107,9 @@ class Mentions:
         return counts[self.word] - flags > 0
 
     def beside(self, mention: MentionPlaces, step: int) -> Column:
-        """The folded word left (−1) or right (1) of a mention of each capitalised token, `NOTHING` without one."""
+        """The folded word left (−1) or right (1) of a mention of each capitalised token, `NO_VALUE` without one."""
         edge = LEFT_EDGE if step < 0 else RIGHT_EDGE
-        values = [NOTHING, edge, *self.folded.values]
+        values = [NO_VALUE, edge, *self.folded.values]
         place = np.clip(mention + step, 0, max(0, len(self.word) - 1))
         inside = (mention + step == place) & (self.sentence[place] == self.sentence[mention])
         codes = np.where(inside, self.folded.codes[place] + 2, 1)
@@ -185,10 +185,11 @@ def _spelled(word: str) -> int:
 
 
 def mention_case(mentions: Mentions) -> Column:
-    """How the token is written, and how others of its word are.
+    """Capitalisation of each token and of the other mentions of its word.
 
-    Its sentence (``capitals``, ``opens`` where it is the first token, else ``inside``), whether it is capitalised, and
-    whether another mention is in lower case, and capitalised inside a sentence that is not all capitals.
+    A value joins the token's sentence (``capitals``; ``opens`` for its first token; ``inside``), whether the token is
+    capitalised, whether another mention is in lower case, and whether another one is capitalised inside a sentence that
+    is not all capitals.
     """
     m = mentions
     where = np.where(m.in_capitals, 0, np.where(m.opens, 1, 2))
@@ -203,7 +204,7 @@ def mention_case(mentions: Mentions) -> Column:
     ]
     code = ((where * 2 + ~m.capitalised) * 2 + lower) * 2 + inside
     letters = m._flags(lambda w: w[:1].isalpha())
-    return Column(np.where(letters, code + 1, 0).astype(np.int32), [NOTHING, *values])
+    return Column(np.where(letters, code + 1, 0).astype(np.int32), [NO_VALUE, *values])
 
 
 def mention_sequence(mentions: Mentions) -> Column:
@@ -214,19 +215,19 @@ def mention_sequence(mentions: Mentions) -> Column:
     place = np.minimum(best - start[best], MOST_PLACE)
     values = [f"{n}.{p}" for n in range(MOST_WORDS + 1) for p in range(MOST_PLACE + 1)]
     code = np.where(mentions.capitalised & (best >= 0), length * (MOST_PLACE + 1) + place + 1, 0)
-    return Column(code.astype(np.int32), [NOTHING, *values])
+    return Column(code.astype(np.int32), [NO_VALUE, *values])
 
 
 def mention_first(mentions: Mentions) -> Column:
-    """Whether a capitalised token is the first mention of its word, or a later one."""
+    """Is a capitalised token the first mention of its word, or a later one?"""
     code = np.where(mentions.first == np.arange(len(mentions.first)), 1, 2)
-    return Column(np.where(mentions.capitalised, code, 0).astype(np.int32), (NOTHING, "first", "later"))
+    return Column(np.where(mentions.capitalised, code, 0).astype(np.int32), (NO_VALUE, "first", "later"))
 
 
 def mention_acronym(mentions: Mentions) -> Column:
     """``acronym`` for letters that initials of a capitalised sequence spell, ``spelled`` for the words of that one."""
     acronym, member = mentions.acronyms
-    return Column(np.where(acronym, 1, np.where(member, 2, 0)).astype(np.int32), (NOTHING, "acronym", "spelled"))
+    return Column(np.where(acronym, 1, np.where(member, 2, 0)).astype(np.int32), (NO_VALUE, "acronym", "spelled"))
 
 
 def _later_first(mentions: Mentions) -> MentionPlaces:
@@ -250,6 +251,6 @@ MENTION_COLUMNS: dict[str, Callable[[Mentions], Column]] = {
 
 
 def mention_columns(batch: Batch, names: Sequence[str]) -> dict[str, Column]:
-    """Some of `MENTION_COLUMNS`; what they share is computed once."""
+    """Some of `MENTION_COLUMNS`; their shared parts are computed once."""
     mentions = Mentions(batch)
     return {name: MENTION_COLUMNS[name](mentions) for name in names}

@@ -1,9 +1,9 @@
 """The vocabulary-factored scorer: unary scores of whole batches from tables, without attribute strings.
 
-Nearly every feature of a linear chain is a function of one word at one offset, so the weights of
-all features of a distinct word at an offset sum to one row of a table (word, L). A token's scores
-are a few such rows and hashed look-ups for conjunctions. The weights are those of
-`workers.features.attributes`, to the last bit but the order of the sums.
+Nearly every feature of a linear chain is a function of one word at one offset, so the weights of all features of a
+distinct word at an offset sum to one row of a table (word, L). The scores of a token are a few such rows, and hashed
+look-ups for conjunctions. They equal the sums of weights over `workers.features.attributes`, except for the order of
+adding.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAX_TABLE_BYTES = 128 << 20
 MAX_CHARACTERS = 32 << 20
 """Largest total length of a table's words, in characters, by the same rule: a token can be as long as a file."""
 OUTSIDE_IDS = 2
-"""Word ids 0 and 1 are the places before and after a sentence."""
+"""Number of word ids that stand for places outside a sentence: 0 before it, 1 after it."""
 
 
 LONGEST_PROBE = 4096
@@ -67,10 +67,10 @@ class ReadOnlyArrays:
 class FeatureWeights(ReadOnlyArrays):
     """Weights of a feature set as flat read-only arrays, which processes share without a copy.
 
-    ``start``, ``label``, ``weight``: attribute r gives weight[i] nats to label[i] for start[r] ≤ i < start[r + 1]
-    ``attribute_keys``, ``attribute_rows``: hash table of single and window attributes, by their string
-    ``conjunction_keys``, ``conjunction_rows``: hash table of conjunctions, by their value ids
-    ``value_keys``, ``value_rows``: hash table of value ids, by the value
+    - ``start``, ``label``, ``weight``: attribute r gives weight[i] nats to label[i] for start[r] ≤ i < start[r + 1].
+    - ``attribute_keys``, ``attribute_rows``: hash table of single and window attributes, by their string.
+    - ``conjunction_keys``, ``conjunction_rows``: hash table of conjunctions, by their value ids.
+    - ``value_keys``, ``value_rows``: hash table of value ids, by the value.
 
     Hashes have 64 bits and do not collide within a model. An unknown string hits one of a million hashes with a chance
     of 5 in 10^14.
@@ -215,12 +215,12 @@ def hash_table(hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> tuple[NDA
 class WordRows:
     """Word tables of one column: rows for its V distinct words; they grow with new words and last across batches.
 
-    ``offsets`` (K,): offsets of single templates
-    ``singles`` (K, V, L): summed weights of the single features at each offset
-    ``found[w]`` (V,): attribute of each word in window w
-    ``windows[w]`` (V, L): weights of that attribute
-    ``conjoined`` (E,): sources of this column that conjunctions read
-    ``values`` (E, V): value ids of these sources
+    - ``offsets`` (K,): offsets of single templates.
+    - ``singles`` (K, V, L): summed weights of the single features at each offset.
+    - ``found[w]`` (V,): attribute of each word in window w.
+    - ``windows[w]`` (V, L): weights of that attribute.
+    - ``conjoined`` (E,): sources of this column that conjunctions read.
+    - ``values`` (E, V): value ids of these sources.
     """
 
     def __init__(self, features: FeatureSet, weights: FeatureWeights, column: str, width: int) -> None:
@@ -306,7 +306,7 @@ class WordRows:
         self._count += count
 
     def _reserve(self, count: int) -> None:
-        """Makes room for ``count`` words; what is there stays."""
+        """Makes room for ``count`` words, and keeps the present ones."""
         if count <= self.values.shape[1] and count <= self.singles.shape[1]:
             return
         capacity = max(count, min(self._limit, 2 * count + 1024))

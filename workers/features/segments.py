@@ -63,7 +63,7 @@ class WholeSegments(ReadOnlyArrays):
     def of(cls, batch: Batch, start: Ints, size: Ints, least: int) -> WholeSegments:
         """Table of the words and patterns that at least ``least`` of the given segments of a batch share.
 
-        ``start``, ``size``: first token and length of each segment
+        - ``start``, ``size``: first token and length of each segment.
 
         Raises `FeatureError` where two hashes collide.
         """

@@ -12,15 +12,15 @@ from concord.schemas.settings import (
 
 
 class ClusterSettings(Settings):
-    """How words are put into clusters."""
+    """Clustering of words by their vectors."""
 
     clusters: tuple[int, ...] = Field(
-        (50, 200, 1000), min_length=1, description="Numbers of clusters: one clustering for each."
+        (50, 200, 1000), min_length=1, description="Numbers of clusters; each gives one clustering."
     )
     words: int = Field(
         60_000, ge=1, description="Largest number of words, the most frequent ones; others have no cluster."
     )
-    seed: int = Field(0, ge=0, description="Seed of k-means and of the decomposition.")
+    seed: int = Field(0, ge=0, description="Seed of k-means and of the singular value decomposition.")
 
     @model_validator(mode="after")
     def _sizes_differ(self) -> Self:
@@ -30,23 +30,23 @@ class ClusterSettings(Settings):
 
 
 class CoOccurrenceSettings(ClusterSettings):
-    """How words are put into clusters by the words that stand around them."""
+    """Clustering of words by the words around them."""
 
     least_count: int = Field(5, ge=1, description="Least count of a word; rarer ones have no cluster.")
     contexts: int = Field(
-        4_000, ge=1, description="Number of words, the most frequent ones, that are looked for around the others."
+        4_000, ge=1, description="Number of most frequent words that count as contexts of the others."
     )
-    dimensions: int = Field(100, ge=1, description="Dimensions of the vector that stands for a word's contexts.")
+    dimensions: int = Field(100, ge=1, description="Number of dimensions of the vector of a word's contexts.")
 
 
 class BrownSettings(Settings):
-    """How words are put into a tree by the words that stand before and after them."""
+    """Tree of words by the words before and after them (Brown clusters)."""
 
     clusters: int = Field(
-        320, ge=2, le=2_000, description="Number of classes that words are put into, the leaves of the tree."
+        320, ge=2, le=2_000, description="Number of clusters that words are put into: the leaves of the tree."
     )
     prefixes: tuple[int, ...] = Field(
-        (4, 6, 10, 20), min_length=1, description="Numbers of first bits: one clustering for each."
+        (4, 6, 10, 20), min_length=1, description="Numbers of first bits of the tree; each gives one clustering."
     )
     words: int = Field(
         60_000, ge=1, description="Largest number of words, the most frequent ones; others have no cluster."

@@ -22,7 +22,7 @@ from concord.workers.features.gazetteers import (
     GAZETTEER,
     GAZETTEER_COLUMNS,
     READINGS,
-    SEEN,
+    SEEN_WORDS,
     Gazetteer,
     column_names,
 )
@@ -53,7 +53,7 @@ class Source:
     column: str
     extractor: str = "same"
     clusters: Clusters | None = field(default=None, compare=False, repr=False)
-    """Where it is there, ``extractor`` is one of its clusterings."""
+    """Cluster file; if it is given, ``extractor`` is one of its clusterings."""
 
     @property
     def extract(self) -> Extractor:
@@ -127,7 +127,7 @@ class FeatureSet:
     clusters: Clusters | None = None
     """The table that templates of words' clusters read."""
     lists: Mapping[str, Gazetteer] = field(default_factory=dict)
-    """Those of `LISTS` that templates read."""
+    """Phrase lists that the templates read, by their names in `PHRASE_SETS`."""
 
     @cached_property
     def singles(self) -> tuple[Single, ...]:
@@ -241,14 +241,14 @@ ANSWER_COLUMNS = ("answer-word", "answer-type", "answer-entity", "answer-longer"
 
 _ANSWERS = tuple(map(Source, ANSWER_COLUMNS))
 
-ANSWERS: tuple[AttributeTemplate, ...] = (
+ANSWER_FEATURES: tuple[AttributeTemplate, ...] = (
     *(Single(source) for source in _ANSWERS),
     *(Single(_ANSWERS[0], offset) for offset in (-1, 1)),
     *(_pair(source, 0, SHAPE, 0) for source in _ANSWERS[:2]),
     _pair(_ANSWERS[2], 0, _ANSWERS[3], 0),
     _pair(_ANSWERS[1], 0, _ANSWERS[3], 0),
 )
-"""What a second model reads beside the features of the first."""
+"""Templates that a second model has in addition to those of the first."""
 
 FIELDS: tuple[AttributeTemplate, ...] = (
     *_singles(LOWER, -2, -1, 0, 1, 2),
@@ -266,12 +266,12 @@ FIELDS: tuple[AttributeTemplate, ...] = (
     Single(Source(PLACE)),
     Conjunction(((Source(PLACE), 0), (KIND, 0))),
 )
-"""For citations and addresses: short documents of ordered fields, in which marks and numbers tell."""
+"""Templates for citations and addresses: short documents of ordered fields, where marks and numbers are informative."""
 
-FERSINI: tuple[AttributeTemplate, ...] = (*map(Single, (WORD, KIND, Source(EDGE), Source(f"{SEEN}-only"))),)
-"""Fersini et al. (2014) §4: word, its class, whether it starts or ends the text, and its counts by label in the
-training documents, of which none is an unknown word. The paper's counts are values of features; here, where features
-are 0 or 1, they are once, twice, and three times or more. What they call edges are a CRF's transitions."""
+FERSINI: tuple[AttributeTemplate, ...] = (*map(Single, (WORD, KIND, Source(EDGE), Source(f"{SEEN_WORDS}-only"))),)
+"""Templates of Fersini et al. (2014) §4: word, class of the word, start and end of the text, and the word's counts by
+label in the training documents (none: an unknown word). The paper's counts are values of features; here features are 0
+or 1, so counts are once, twice, and three times or more. Its edges are a CRF's transitions."""
 
 OWN: dict[str, tuple[AttributeTemplate, ...]] = {
     "finkel": FINKEL_WORDS + FINKEL_TAGS,
@@ -280,7 +280,7 @@ OWN: dict[str, tuple[AttributeTemplate, ...]] = {
     "finkel-tf": FINKEL_TF,
     "finkel-tf-all": _finkel(_ALL_NGRAMS, 9),
     "fersini": FERSINI,
-    SEEN: (Single(Source(f"{SEEN}-only")),),
+    SEEN_WORDS: (Single(Source(f"{SEEN_WORDS}-only")),),
     "rich": RICH_WORDS + RICH_TAGS,
     "rich-nopos": RICH_WORDS,
     "fields": FIELDS,
@@ -288,20 +288,20 @@ OWN: dict[str, tuple[AttributeTemplate, ...]] = {
     "pos": RICH_TAGS,
     "sentence": SENTENCE,
     "mentions": MENTIONS,
-    "answers": ANSWERS,
+    "answers": ANSWER_FEATURES,
 }
 """Ours."""
 
 
 def _wrong(part: object) -> str | None:
-    """What is wrong with a feature set."""
+    """Reason why a feature set is not valid; None if it is."""
     if isinstance(part, tuple) and part and all(isinstance(one, AttributeTemplate) for one in part):
         return None
     return "want a tuple of feature templates: Single, Window or Conjunction"
 
 
 FEATURE_SETS: Registry[tuple[AttributeTemplate, ...]] = Registry(Group.FEATURES, OWN, _wrong)
-"""What ``--features`` is made of: names of these joined by ``+``. Sets that share a template have it once."""
+"""Feature sets by name; ``--features`` takes names joined by ``+``. A template of several sets is used once."""
 
 
 CLUSTERS = "clusters"
@@ -328,10 +328,10 @@ SUMMARIES = {
     "finkel-tf": "the features of Finkel et al. (2005) for filling templates: no tags, nine words of either side",
     "finkel-tf-all": "the same with substrings of all lengths",
     "fersini": "the features of Fersini et al. (2014): the word, its class, its counts by label, the ends of sentences",
-    SEEN: "with which labels, and how often, the training documents have the word",
+    SEEN_WORDS: "with which labels, and how often, the training documents have the word",
     "fields": "for citations and addresses: short documents of ordered fields",
 }
-"""For people, in the order in which they might try them."""
+"""Summaries of the feature sets, in the order in which users might try them."""
 
 
 class FeatureSetError(UsageError):
@@ -351,7 +351,7 @@ def list_templates(reading: str) -> tuple[AttributeTemplate, ...]:
 
 
 def lists_of(name: str) -> set[str]:
-    """Those of `LISTS` that the parts of a name read."""
+    """Names in `PHRASE_SETS` that the parts of a name read."""
     parts = name.split("+")
     columns = {c for part in parts for c in FeatureSet(part, FEATURE_SETS.get(part, ())).columns}
     readings = {GAZETTEER_COLUMNS[c] for c in columns if c in GAZETTEER_COLUMNS} | (READINGS.keys() & set(parts))
@@ -361,9 +361,11 @@ def lists_of(name: str) -> set[str]:
 def feature_set(
     name: str, clusters: Path | str | None = None, lists: Mapping[str, Gazetteer] | None = None
 ) -> FeatureSet:
-    """The templates of all parts of a name such as ``core+pos+mentions``, in that order.
+    """Templates of all parts of a name such as ``core+pos+mentions``, in order.
 
-    ``clusters`` is the cluster file that the part ``clusters`` reads, ``lists`` has those of the parts in `LISTS`.
+    - ``clusters``: cluster file of the part ``clusters``.
+    - ``lists``: phrase lists, by the names of their parts in `PHRASE_SETS`.
+
     Raises `FeatureSetError`, and `ClusterFileError`.
     """
     parts, table = name.split("+"), None

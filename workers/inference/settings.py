@@ -26,17 +26,19 @@ class GibbsSettings(EngineSettings):
     cooling: Literal["linear", "none"] = Field(
         "linear", description="Cooling schedule; 'none' keeps the temperature: plain sampling."
     )
-    slot_loss: float = Field(10.0, ge=0, description="Largest loss, in nats, at which a span is offered as a whole.")
+    slot_loss: float = Field(
+        10.0, ge=0, description="Largest loss, in nats, of a span that the sampler may set as a whole."
+    )
     hard_weight: float = Field(30.0, gt=0, description="Price of a hard constraint while sampling, in nats a unit.")
     sweeps_a_check: int = Field(20, ge=1, description="Number of sweeps between looks at the best labelling.")
-    settle: bool = Field(True, description="Search on from the best labelling seen: each name under each type.")
+    settle: bool = Field(True, description="Local search from the best labelling seen: try each name under each type.")
 
 
 class CpSatSettings(EngineSettings):
     """The whole lattice as one CP-SAT model. Work is in milliseconds of CP-SAT's deterministic time."""
 
     deterministic_seconds: float = Field(
-        20.0, gt=0, description="Limit of CP-SAT's deterministic time; a limit of work comes before it."
+        20.0, gt=0, description="Limit of CP-SAT's deterministic time, in seconds; a limit of work overrides it."
     )
     tolerance: float = Field(
         TOLERANCE, gt=0, le=LARGEST_TOLERANCE, description="Largest gap, in nats, at which an answer counts as optimal."
@@ -44,8 +46,8 @@ class CpSatSettings(EngineSettings):
     most_tokens: int = Field(
         5_000,
         ge=1,
-        description="Longest document that is modelled, in tokens; of longer ones the start and the chain's bound "
-        "come back.",
+        description="Longest document that is modelled, in tokens; a longer one gets its first answer and the "
+        "chain's bound.",
     )
 
 
@@ -61,7 +63,7 @@ class DiscrepancySettings(SearchSettings):
     """Limited discrepancy search; defaults of Stokman (2011) table 6. Work is in expanded nodes."""
 
     branching: int = Field(3, ge=1, description="b: number of labels tried for a token in the first iteration.")
-    branching_step: int = Field(1, ge=1, description="δb: how many labels more in each later iteration.")
+    branching_step: int = Field(1, ge=1, description="δb: number of labels that each later iteration adds.")
     token_multiplier: float = Field(1.3, gt=0, description="α: discrepancy allowed for each token, in nats.")
     iteration_multiplier: float = Field(
         1.5, gt=1, description="m: factor by which that allowance grows with each iteration."
@@ -89,19 +91,24 @@ class CertifySettings(EngineSettings):
         1_000_000_000, ge=1, description="Limit of work, unless the run sets one; null proves to the end."
     )
     sampler: GibbsSettings = Field(
-        GibbsSettings(sweeps=30, settle=False), description="Sampler of the first answer, where none is given."
+        GibbsSettings(sweeps=30, settle=False), description="Sampler of the first answer, if none is given."
     )
     rounds: int = Field(
-        16, ge=0, description="Largest number of rounds of relaxing a document and sampling what is left."
+        16,
+        ge=0,
+        description="Largest number of rounds, each of which relaxes a document and samples its undecided part.",
     )
     tolerance: float = Field(
         TOLERANCE, gt=0, le=LARGEST_TOLERANCE, description="Largest gap, in nats, at which a document counts as proven."
     )
     deterministic_seconds: float = Field(
-        5.0, gt=0, description="Limit of CP-SAT's deterministic time for a component; where it ends, a gap is left."
+        5.0,
+        gt=0,
+        description="Limit of CP-SAT's deterministic time for a component, in seconds; a component that reaches it "
+        "keeps a gap.",
     )
     nodes: int = Field(
-        20_000, ge=1, description="Largest number of nodes of a search, where there are linear rows alone."
+        20_000, ge=1, description="Largest number of nodes of a search in a document that has linear rows only."
     )
     most_tokens: int = Field(
         2_500,
@@ -113,12 +120,12 @@ class CertifySettings(EngineSettings):
 class WindowSettings(EngineSettings):
     """Dynamic programming over windows of labels. Work is in tokens."""
 
-    width: int = Field(3, ge=2, le=8, description="Number of neighbouring tokens that a row may span to be searched.")
+    width: int = Field(3, ge=2, le=8, description="Largest number of neighbouring tokens in a row that is searched.")
     states: int = Field(
         100_000,
         ge=1,
         le=10_000_000,
-        description="Largest number of states of a token; beyond it windows are narrower.",
+        description="Largest number of states of a token; windows become narrower if there are more.",
     )
 
 
@@ -130,5 +137,5 @@ class TwoStageSettings(CpSatSettings):
     )
     violations: Literal["degree", "once"] = Field(
         "degree",
-        description="Price of a broken row: its weight times its degree, or, however badly it breaks, once its weight.",
+        description="Price of a broken row: its weight times its degree, or its weight once.",
     )

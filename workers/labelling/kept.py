@@ -99,12 +99,12 @@ def cheaper(old: RuleStrengths, new: RuleStrengths) -> tuple[str, ...]:
 class LastAnswers:
     """Where the answers of the last run are, by the digest of their documents.
 
-    ``folder``: the run's published folder
-    ``files``: its files of predictions, each with its SHA-256
-    ``digest`` (D,): first eight bytes of each document's digest, rising
-    ``file``, ``row`` (D,): file and row of each document
-    ``known``: what may be taken
-    ``cheaper``: constraints that may cost less now, see `cheaper`
+    - ``folder``: the run's published folder
+    - ``files``: its files of predictions, each with its SHA-256
+    - ``digest`` (D,): first eight bytes of each document's digest, rising
+    - ``file``, ``row`` (D,): file and row of each document
+    - ``known``: what may be taken
+    - ``cheaper``: constraints that may cost less now, see `cheaper`
     """
 
     folder: Path
@@ -170,7 +170,7 @@ def index(digests: Sequence[pa.ChunkedArray]) -> tuple[NDArray[np.uint64], NDArr
 class Charged(NamedTuple):
     """What one constraint charged the answer and the Viterbi labels: degrees, and penalties in nats.
 
-    ``grounded``: has it rows or pairs in the document?
+    - ``grounded``: has it rows or pairs in the document?
     """
 
     degree: float
@@ -183,11 +183,11 @@ class Charged(NamedTuple):
 class LastAnswer(NamedTuple):
     """An answer of the last run.
 
-    ``digest``: digest of the document
-    ``labels``, ``viterbi`` (N,): the answer, and the Viterbi labels
-    ``local``, ``viterbi_local``: their local scores, in nats
-    ``charged``: by name of the constraint
-    ``settled``: is the answer settled?
+    - ``digest``: digest of the document
+    - ``labels``, ``viterbi`` (N,): the answer, and the Viterbi labels
+    - ``local``, ``viterbi_local``: their local scores, in nats
+    - ``charged``: by name of the constraint
+    - ``settled``: is the answer settled?
     """
 
     digest: bytes
@@ -204,7 +204,7 @@ class LastAnswer(NamedTuple):
 class KeptAnswer(NamedTuple):
     """An answer that needs no search, with the score of the Viterbi labels.
 
-    ``grounded`` (K,): mask of the constraints that have rows or pairs in the document
+    - ``grounded`` (K,): mask of the constraints that have rows or pairs in the document
     """
 
     decoded: Decoded

@@ -41,16 +41,16 @@ SCORE_TOKENS = 100_000
 class Labelled:
     """Answers to a batch; the lists have an entry for each labelled document, in order.
 
-    ``decoded``: the answer
-    ``first``: its Viterbi labels
-    ``before``: the score of these under the constraints
-    ``grounded``: mask of the constraints that have rows or pairs in the document
-    ``settled``: is the answer settled (where the run asks)?
-    ``cpu_seconds``: CPU seconds of this process while the engine worked on the document
-    ``refused``: reason by place in the batch, for documents that cannot be labelled
-    ``infeasible``: number of documents without an answer that keeps the hard constraints
-    ``infeasible_rejected``: number of these among ``refused``
-    ``reuse``: documents that took the answer of the last run
+    - ``decoded``: the answer
+    - ``first``: its Viterbi labels
+    - ``before``: the score of these under the constraints
+    - ``grounded``: mask of the constraints that have rows or pairs in the document
+    - ``settled``: is the answer settled (where the run asks)?
+    - ``cpu_seconds``: CPU seconds of this process while the engine worked on the document
+    - ``refused``: reason by place in the batch, for documents that cannot be labelled
+    - ``infeasible``: number of documents without an answer that keeps the hard constraints
+    - ``infeasible_rejected``: number of these among ``refused``
+    - ``reuse``: documents that took the answer of the last run
     """
 
     decoded: list[Decoded] = field(default_factory=list)
@@ -113,7 +113,7 @@ def label_batch(
 ) -> Labelled:
     """Scores and decodes every document, in order; no answer depends on what else is in the batch.
 
-    ``kept``: answers that need no search, by place; these documents are not scored. ``guesses``: labels that may be
+    - ``kept``: answers that need no search, by place; these documents are not scored. ``guesses``: labels that may be
     settled. A document that cannot be labelled is among `Labelled.refused`, and its neighbours are labelled.
     """
     started = time.perf_counter()

@@ -18,7 +18,7 @@ from concord.schemas.document import Batch, Column
 from concord.schemas.labels import OUTSIDE, Labels, LabelSet, Spans
 from concord.schemas.problem import NO_KEY
 from concord.workers.constraints.consistency import span_keys
-from concord.workers.features.mentions import NOTHING, Mentions
+from concord.workers.features.mentions import NO_VALUE, Mentions
 from concord.workers.features.templates import ANSWER_COLUMNS
 
 LONGEST_ENTITY = 6
@@ -28,11 +28,12 @@ LONGEST_ENTITY = 6
 class Answered(NamedTuple):
     """A batch of N tokens with the M entities that the first model found in it.
 
-    ``word`` (N,): id of each token's word in lower case, numbered per document
-    ``keys`` (N, LONGEST_ENTITY): id of the word sequence of each length from this token on, if the document repeats it
-    ``spans``: the M entities
-    ``type`` (N,): type given to each token; T (the number of types) outside all entities
-    ``types``: names of the T types
+    - ``word`` (N,): id of each token's word in lower case, numbered per document.
+    - ``keys`` (N, LONGEST_ENTITY): id of the word sequence of each length from this token on, if the document repeats
+      it.
+    - ``spans``: the M entities.
+    - ``type`` (N,): type given to each token; T (the number of types) outside all entities.
+    - ``types``: names of the T types.
     """
 
     word: Ints
@@ -67,7 +68,7 @@ def answer_columns(batch: Batch, labels: LabelSet, found: Labels) -> dict[str, C
     by_word[np.arange(len(a.word)), a.type] -= 1
     every, inside = _majority(by_word), _majority(by_word[:, :types])
     entity, longer = _of_entities(a)
-    values = (NOTHING, *a.types, OUTSIDE)
+    values = (NO_VALUE, *a.types, OUTSIDE)
     columns = [Column((kind + 1).astype(np.int32), values) for kind in (every, inside, entity, longer)]
     return dict(zip(ANSWER_COLUMNS, columns, strict=True))
 

@@ -41,7 +41,7 @@ from concord.workers.storage.tables import TableFileError, read_table
 
 SUFFIX = ".parquet"
 """Suffix of a file of counts; a file of declared constraints has another one."""
-WORD, OUTSIDE = "word", "outside"
+WORD_COLUMN, OUTSIDE_COLUMN = "word", "outside"
 ABOUT = b"concord.agreement"
 """Key of the file's metadata."""
 
@@ -64,9 +64,9 @@ class About(BaseModel):
 class AnswerCounts:
     """Counts of words and the types that Viterbi gave them; counts of parts of a corpus add up (`merge`).
 
-    ``documents``, ``rejected``: numbers of documents that were counted, and of rejects
-    ``words`` (V,): the vocabulary, sorted
-    ``counts`` (V, T + 1): tokens of each word by type; column 0 counts tokens outside all spans
+    - ``documents``, ``rejected``: numbers of documents that were counted, and of rejects.
+    - ``words`` (V,): the vocabulary, sorted.
+    - ``counts`` (V, T + 1): tokens of each word by type; column 0 counts tokens outside all spans.
     """
 
     documents: int
@@ -181,7 +181,7 @@ def _of_document(batch: Batch, kinds: Ints, size: int) -> NDArray[np.int64]:
 
 def write_agreement(path: Path, counts: AnswerCounts, about: About) -> None:
     """Writes the counts in one step; equal counts give equal bytes. Raises `OutputError`."""
-    columns = {WORD: pa.array(counts.words, pa.string())}
+    columns = {WORD_COLUMN: pa.array(counts.words, pa.string())}
     columns |= {name: pa.array(counts.counts[:, k]) for k, name in enumerate(_columns(about))}
     sink = pa.BufferOutputStream()
     table = pa.table(columns).replace_schema_metadata({ABOUT: about.model_dump_json()})
@@ -207,10 +207,10 @@ def read_agreement(path: Path, labels: LabelSet) -> CorpusAgreement:
             f"{path}: counted with types {', '.join(about.types)}, the model has {', '.join(labels.types)}; "
             "count again with this model"
         )
-    layout = pa.schema([(WORD, pa.string()), *((name, pa.int64()) for name in _columns(about))])
+    layout = pa.schema([(WORD_COLUMN, pa.string()), *((name, pa.int64()) for name in _columns(about))])
     if not table.schema.equals(layout) or any(column.null_count for column in table.columns):
         raise AgreementFileError(f"{path}: its columns are not {', '.join(layout.names)}; count again")
-    words = tuple(table[WORD].to_pylist())
+    words = tuple(table[WORD_COLUMN].to_pylist())
     counts = np.stack([table[name].to_numpy() for name in _columns(about)], axis=1)
     if len(set(words)) != len(words) or (counts < 0).any():
         raise AgreementFileError(f"{path}: a word is there twice, or a count is below 0; count again")
@@ -219,4 +219,4 @@ def read_agreement(path: Path, labels: LabelSet) -> CorpusAgreement:
 
 def _columns(about: About) -> tuple[str, ...]:
     """Names of the file's count columns: outside, then one for each type."""
-    return (OUTSIDE, *(f"type {name}" for name in about.types))
+    return (OUTSIDE_COLUMN, *(f"type {name}" for name in about.types))

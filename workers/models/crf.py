@@ -60,13 +60,13 @@ class LearnedCrf(NamedTuple):
 class CrfModel:
     """A trained CRF: flat read-only arrays that processes can share, and a small manifest.
 
-    ``labels``: the L labels
-    ``features``: the feature templates that the weights belong to
-    ``weights``: weights of features, in nats
-    ``transition`` (L, L): scores of label pairs in nats; row: the previous label
-    ``missing`` (L,): labels that complete the label set but never occurred in training, such as the ``I-T`` of a type
-        that has only one-word spans. Their unary score is −inf, because training has no evidence of them.
-    ``digest``: the manifest's, see `Model.digest`
+    - ``labels``: the L labels.
+    - ``features``: the feature templates that the weights belong to.
+    - ``weights``: weights of features, in nats.
+    - ``transition`` (L, L): scores of label pairs in nats; row: the previous label.
+    - ``missing`` (L,): labels that complete the label set but never occurred in training, such as the ``I-T`` of a type
+      that has only one-word spans. Their unary score is −inf, because training has no evidence of them.
+    - ``digest``: the manifest's, see `Model.digest`.
     """
 
     labels: LabelSet
@@ -120,9 +120,9 @@ def save(
 ) -> CrfModel:
     """Writes the weights and, last, the manifest into a folder that `begin` has made.
 
-    ``training``: what the manifest tells of the training
-    ``libraries``: names of libraries, besides numpy, whose versions the weights depend on
-    ``beside``: names of files that the trainer has put into the folder
+    - ``training``: figures of the training, for the manifest.
+    - ``libraries``: names of libraries, besides numpy, whose versions the weights depend on.
+    - ``beside``: names of files that the trainer has put into the folder.
 
     Raises `OSError`, and `OutputError` where the manifest cannot be written.
     """

@@ -67,9 +67,9 @@ WordsFunction = Callable[[str], Any]
 class NamedFunction(BaseModel):
     """A function of another package, and the release that it came with.
 
-    ``name``: MODULE:FUNCTION
-    ``package``: the distribution; the module's name where there is none
-    ``release``: the distribution's version; the digest of the module's file where there is none
+    - ``name``: MODULE:FUNCTION.
+    - ``package``: its distribution, or the module's name without one.
+    - ``release``: version of the distribution, or the digest of the module's file without one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -87,9 +87,10 @@ class NamedFunction(BaseModel):
 class Functions(BaseModel):
     """Functions of another package that a model calls.
 
-    ``features``: the feature function
-    ``tokenizer``: the function that cuts a text into words; None: concord's own tokenizer does
-    ``departure``: why word tables cannot replace the feature function, see `word_tables.departure`; empty if they can
+    - ``features``: the feature function.
+    - ``tokenizer``: the function that cuts a text into words; None: concord's own tokenizer does.
+    - ``departure``: why word tables cannot replace the feature function, see `word_tables.departure`; empty if they
+      can.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -272,9 +273,9 @@ def save(
 ) -> CrfsuiteModel:
     """Writes a model into an existing folder, from the bytes of a CRFsuite file and functions that the caller trusts.
 
-    ``features``, ``tokenizer``: functions as MODULE:FUNCTION
-    ``word_tables``: whether to try if word tables can replace the feature function; if not, it is called for each
-        sentence
+    - ``features``, ``tokenizer``: functions as MODULE:FUNCTION.
+    - ``word_tables``: try whether word tables can replace the feature function? Otherwise it is called for each
+      sentence.
 
     Raises `ModelError` where there is no such function, `ModelFileError` where the bytes are no model, and
     `OutputError`.

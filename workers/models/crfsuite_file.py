@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from concord.schemas.errors import InputError
 
-HEADER = struct.Struct("<4sI4s9I")
-CHUNK = struct.Struct("<4sII")
+FILE_HEAD = struct.Struct("<4sI4s9I")
+CHUNK_HEAD = struct.Struct("<4sII")
 DATABASE = struct.Struct("<4s5I")
 FEATURE = np.dtype([("type", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
-STATE, TRANSITION = 0, 1
+STATE_FEATURE, TRANSITION_FEATURE = 0, 1
 BYTE_ORDER = 0x62445371
 """Written by CRFsuite in the byte order of its machine; anything else is a foreign file."""
 
@@ -33,10 +33,10 @@ class ModelFileError(InputError):
 class CrfsuiteWeights:
     """Content of a CRFsuite model file, weights exactly as trained.
 
-    ``labels`` (K,), ``attributes`` (A,): names by id
-    ``source``, ``target``, ``weight``: state feature i gives weight[i] nats to label target[i] where attribute
-        source[i] is active
-    ``transition`` (K, K): nats, row: the previous label; 0 where the model has no feature
+    - ``labels`` (K,), ``attributes`` (A,): names by id.
+    - ``source``, ``target``, ``weight``: state feature i gives weight[i] nats to label target[i] where attribute
+      source[i] is active.
+    - ``transition`` (K, K): nats, row: the previous label; 0 where the model has no feature.
     """
 
     labels: tuple[str, ...]
@@ -53,9 +53,9 @@ def read_crfsuite(path: Path) -> CrfsuiteWeights:
     Raises `ModelFileError` where the file is cut, damaged or of another kind.
     """
     data = path.read_bytes()
-    if len(data) < HEADER.size:
+    if len(data) < FILE_HEAD.size:
         raise ModelFileError(f"{path}: {len(data)} bytes are too few for a CRFsuite model; was the file cut?")
-    magic, size, kind, version, _, label_count, attribute_count, *offsets = HEADER.unpack_from(data)
+    magic, size, kind, version, _, label_count, attribute_count, *offsets = FILE_HEAD.unpack_from(data)
     if magic != b"lCRF" or kind != b"FOMC" or version != 100:
         raise ModelFileError(f"{path}: not a CRFsuite model of version 100 (starts with {data[:4]!r})")
     if size != len(data):
@@ -68,13 +68,13 @@ def read_crfsuite(path: Path) -> CrfsuiteWeights:
 
 
 def _features(path: Path, data: bytes, offset: int) -> NDArray[np.void]:
-    if offset + CHUNK.size > len(data):
+    if offset + CHUNK_HEAD.size > len(data):
         raise ModelFileError(f"{path}: the feature block starts outside the file")
-    magic, _, count = CHUNK.unpack_from(data, offset)
+    magic, _, count = CHUNK_HEAD.unpack_from(data, offset)
     # The chunk's own size field is left at zero by some releases, so only the count is trusted.
-    if magic != b"FEAT" or offset + CHUNK.size + count * FEATURE.itemsize > len(data):
+    if magic != b"FEAT" or offset + CHUNK_HEAD.size + count * FEATURE.itemsize > len(data):
         raise ModelFileError(f"{path}: the feature block at byte {offset} is damaged")
-    return np.frombuffer(data, FEATURE, count, offset + CHUNK.size)
+    return np.frombuffer(data, FEATURE, count, offset + CHUNK_HEAD.size)
 
 
 def _names(path: Path, data: bytes, offset: int, count: int, what: str) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ def _decode(path: Path, name: bytes, what: str) -> str:
 def _weights(
     path: Path, labels: tuple[str, ...], attributes: tuple[str, ...], features: NDArray[np.void]
 ) -> CrfsuiteWeights:
-    state, edge = features[features["type"] == STATE], features[features["type"] == TRANSITION]
+    state, edge = features[features["type"] == STATE_FEATURE], features[features["type"] == TRANSITION_FEATURE]
     if len(state) + len(edge) != len(features):
         raise ModelFileError(f"{path}: a feature is neither of a state nor of a transition")
     for part, sources in ((state, len(attributes)), (edge, len(labels))):

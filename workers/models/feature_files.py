@@ -7,13 +7,13 @@ from pathlib import Path
 
 from concord.workers.features.clusters import ClusterFileError, write_clusters
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_gazetteer, write_gazetteer
-from concord.workers.features.gazetteers import LISTS
+from concord.workers.features.gazetteers import PHRASE_SETS
 from concord.workers.features.templates import FeatureSet, FeatureSetError, feature_set
 from concord.workers.models.folder import MANIFEST, Manifest, ModelError
 
 CLUSTERS_FILE = "clusters.parquet"
 """File of word clusters, if the feature set reads one."""
-LIST_FILES = {name: f"{name}.parquet" for name in LISTS}
+LIST_FILES = {name: f"{name}.parquet" for name in PHRASE_SETS}
 """Files of the phrase lists (gazetteers) that a feature set reads, by name of the list."""
 
 

@@ -39,17 +39,17 @@ def check_model_folder(folder: Path) -> Path:
 class Manifest(BaseModel):
     """Manifest of a model folder: its labels, its files, and how it was trained.
 
-    ``kind``, ``version``: kind of the model, and version of the folder's layout
-    ``labels``, ``scheme``: the L labels in the order of the scores, and their scheme
-    ``features``, ``templates``: name of the feature set and of its templates, for models that have one
-    ``settings``: options of the trainer
-    ``versions``: version of each library that the weights depend on
-    ``training``: counts of the training data, and figures of the trainer's own
-    ``tokenizer``: tokenizer of raw text, NAME==VERSION; the one of the training corpus if that was text. None: the
-        default
-    ``files``: SHA-256 of each file by name
-    ``metrics``: figures of evaluations
-    ``extras``: trained parts that are not the model's own, such as costs of label consistency
+    - ``kind``, ``version``: kind of the model, and version of the folder's layout.
+    - ``labels``, ``scheme``: the L labels in the order of the scores, and their scheme.
+    - ``features``, ``templates``: name of the feature set and of its templates, for models that have one.
+    - ``settings``: options of the trainer.
+    - ``versions``: version of each library that the weights depend on.
+    - ``training``: counts of the training data, and figures of the trainer's own.
+    - ``tokenizer``: tokenizer of raw text, NAME==VERSION; the one of the training corpus if that was text. None: the
+      default.
+    - ``files``: SHA-256 of each file by name.
+    - ``metrics``: figures of evaluations.
+    - ``extras``: trained parts that are not the model's own, such as costs of label consistency.
 
     Neither ``metrics`` nor ``extras`` changes scores or digest.
     """

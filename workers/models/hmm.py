@@ -44,10 +44,10 @@ ARRAYS = (
 class Tables(NamedTuple):
     """Log probabilities in nats, one column per label (L).
 
-    ``initial`` (L,): the first label of a sentence
-    ``transition`` (L, L): a label given the label before (row)
-    ``word`` (V, L): each of V known words given the label
-    ``shape`` (S + 1, L): one unknown word of each shape given the label; the last row is for unseen shapes
+    - ``initial`` (L,): the first label of a sentence.
+    - ``transition`` (L, L): a label given the label before (row).
+    - ``word`` (V, L): each of V known words given the label.
+    - ``shape`` (S + 1, L): one unknown word of each shape given the label; the last row is for unseen shapes.
     """
 
     initial: Floats

@@ -49,8 +49,8 @@ class CutsText(Protocol):
 class LocalScores(NamedTuple):
     """Local scores of a batch of D documents.
 
-    ``potentials``: unary and transition scores
-    ``rows`` (D,): rows of the model's own for each document; None for most models
+    - ``potentials``: unary and transition scores.
+    - ``rows`` (D,): rows of the model's own for each document; None for most models.
     """
 
     potentials: Potentials

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch, ScoreColumn
 from concord.schemas.errors import InputError
-from concord.schemas.labels import BIO_PREFIX, OUTSIDE, LabelError, Labels, LabelSet, bio_label
+from concord.schemas.labels import OUTSIDE, SPAN_PREFIXES, LabelError, Labels, LabelSet, bio_label
 from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
 from concord.schemas.settings import Settings
 from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
@@ -36,7 +36,6 @@ SCORES_FILE = "scores.json"
 """File of the `ScoresSettings`."""
 TRANSITION_FILE = "transition.bin"
 ARRAYS = (ArrayKind("transition", "<f8", 2),)
-PREFIXES = ("B-", "I-", *BIO_PREFIX)
 
 
 class MissingScoresError(InputError):
@@ -47,8 +46,8 @@ class MissingScoresError(InputError):
 class ScoresModel:
     """Model of another tagger's scores.
 
-    ``source``: column, labels and kind of the scores
-    ``transition`` (L, L): nats, row: the previous label; without the label set's legality
+    - ``source``: column, labels and kind of the scores.
+    - ``transition`` (L, L): nats, row: the previous label; without the label set's legality.
     """
 
     labels: LabelSet
@@ -118,7 +117,7 @@ def label_ids(names: Sequence[str], labels: LabelSet) -> Labels:
 
 
 def _written(names: Sequence[str]) -> list[str]:
-    marked = all(name == OUTSIDE or name.startswith(PREFIXES) for name in names)
+    marked = all(name == OUTSIDE or name.startswith(SPAN_PREFIXES) for name in names)
     return [bio_label(name) for name in names] if marked else list(names)
 
 
@@ -146,8 +145,8 @@ def save(
 ) -> ScoresModel:
     """Writes a model into an existing folder, the manifest last.
 
-    ``transition`` (L, L): nats
-    ``settings``, ``training``: of the trainer that learned the model, for the manifest
+    - ``transition`` (L, L): nats.
+    - ``settings``, ``training``: of the trainer that learned the model, for the manifest.
 
     Raises `LabelError`, `OSError` and `OutputError`.
     """

@@ -27,15 +27,15 @@ class SegmentScores(NamedTuple):
 
     The score of a segment of n tokens from token t on is the sum of
 
-    ``inside`` (N, K): for each of its tokens
-    ``first`` (N, K): for its first token
-    ``last`` (N, K): for its last token
-    ``length`` (M, K): row n − 1
-    ``transition`` (K, K): from the label of the segment before (row), if there is one
-    ``whole`` (R, K): row r for each r ≥ 0 in rows[:, t, n − 1]
+    - ``inside`` (N, K): for each of its tokens.
+    - ``first`` (N, K): for its first token.
+    - ``last`` (N, K): for its last token.
+    - ``length`` (M, K): row n − 1.
+    - ``transition`` (K, K): from the label of the segment before (row), if there is one.
+    - ``whole`` (R, K): row r for each r ≥ 0 in rows[:, t, n − 1].
 
-    ``rows`` (F, N, M): rows of ``whole`` by first token and length; negative for none
-    ``spanning``: labels from this one on have only segments of one token
+    - ``rows`` (F, N, M): rows of ``whole`` by first token and length; negative for none.
+    - ``spanning``: labels from this one on have only segments of one token.
     """
 
     inside: Floats
@@ -51,8 +51,8 @@ class SegmentScores(NamedTuple):
 class Segments(NamedTuple):
     """A segmentation of N tokens.
 
-    ``size`` (N,): length, in tokens, of the segment that begins at the token; 0 where none begins
-    ``kind`` (N,): label of the segment that the token is in
+    - ``size`` (N,): length, in tokens, of the segment that begins at the token; 0 where none begins.
+    - ``kind`` (N,): label of the segment that the token is in.
     """
 
     size: Whole
@@ -76,8 +76,8 @@ class SegmentCounts(NamedTuple):
 class Marked(NamedTuple):
     """A figure for each token and label, such as a marginal.
 
-    ``first`` (N, K): of segments that begin at the token
-    ``inside`` (N, K): of segments that contain the token and began before it
+    - ``first`` (N, K): of segments that begin at the token.
+    - ``inside`` (N, K): of segments that contain the token and began before it.
     """
 
     first: Floats
@@ -87,12 +87,12 @@ class Marked(NamedTuple):
 class SegmentRoom(NamedTuple):
     """Workspace of the recursions, for sentences of up to n tokens; the first four are best scores or log-sums.
 
-    ``ended`` (n + 1, K): everything before a place at which a segment of the label ends, with that segment
-    ``before`` (n, K): everything before a segment of the label that begins at the place, with the transition into it
-    ``opened`` (n, K): that segment and everything after it
-    ``after`` (n + 1, K): everything after a segment of the label that ends at the place
-    ``leaving`` (K, K): the scores' transitions, transposed
-    ``terms`` (K, M), ``run`` (K,), ``cell`` (K,): scratch for one place
+    - ``ended`` (n + 1, K): everything before a place at which a segment of the label ends, with that segment.
+    - ``before`` (n, K): everything before a segment of the label that begins at the place, with the transition into it.
+    - ``opened`` (n, K): that segment and everything after it.
+    - ``after`` (n + 1, K): everything after a segment of the label that ends at the place.
+    - ``leaving`` (K, K): the scores' transitions, transposed.
+    - ``terms`` (K, M), ``run`` (K,), ``cell`` (K,): scratch for one place.
     """
 
     ended: Floats
@@ -191,6 +191,15 @@ def _add_inside(scores: SegmentScores, token: int, run: Floats) -> None:
 
 
 @inner_in_place
+def _extend(scores: SegmentScores, first: int, n: int, room: SegmentRoom) -> None:
+    """Scores the segment of n + 1 tokens that begins at ``first``, as `_set_cell`; n goes up from 0."""
+    if n == 0:
+        room.run[:] = 0.0
+    _add_inside(scores, first + n, room.run)
+    _set_cell(scores, first, first + n, room.run, room.cell)
+
+
+@inner_in_place
 def pass_forward(scores: SegmentScores, start: int, end: int, way: int, room: SegmentRoom) -> float:
     """Fills ``before`` and ``ended`` for one sentence; returns its log-sum over segmentations, or best score."""
     most, width = scores.length.shape
@@ -219,14 +228,12 @@ def pass_forward(scores: SegmentScores, start: int, end: int, way: int, room: Se
 def pass_backward(scores: SegmentScores, start: int, end: int, way: int, room: SegmentRoom) -> None:
     """Fills ``opened`` and ``after`` for one sentence."""
     most, width = scores.length.shape
-    opened, after, terms, run, cell = room.opened, room.after, room.terms, room.run, room.cell
+    opened, after, terms, cell = room.opened, room.after, room.terms, room.cell
     after[end - start, :] = 0.0
     for s in range(end - start - 1, -1, -1):
         reach = min(most, end - start - s)
-        run[:] = 0.0
         for n in range(reach):
-            _add_inside(scores, start + s + n, run)
-            _set_cell(scores, start + s, start + s + n, run, cell)
+            _extend(scores, start + s, n, room)
             for y in range(width if n == 0 else scores.spanning):
                 terms[y, n] = cell[y] + after[s + n + 1, y]
         for y in range(width):
@@ -240,13 +247,11 @@ def add_expected(
 ) -> None:
     """Adds the expected counts of one sentence, whose ``total`` is finite, after both passes over sums."""
     most, width = scores.length.shape
-    terms, run, cell = room.terms, room.run, room.cell
+    terms, cell = room.terms, room.cell
     for s in range(end - start):
         reach = min(most, end - start - s)
-        run[:] = 0.0
         for n in range(reach):
-            _add_inside(scores, start + s + n, run)
-            _set_cell(scores, start + s, start + s + n, run, cell)
+            _extend(scores, start + s, n, room)
             for y in range(width if n == 0 else scores.spanning):
                 nats = room.before[s, y] + cell[y] + room.after[s + n + 1, y] - total
                 terms[y, n] = 0.0
@@ -364,13 +369,11 @@ def _mark_best(scores: SegmentScores, bounds: Ints, room: SegmentRoom, found: Ma
 @inner_in_place
 def _mark_sentence(scores: SegmentScores, start: int, end: int, room: SegmentRoom, found: Marked) -> None:
     most, width = scores.length.shape
-    terms, run, cell = room.terms, room.run, room.cell
+    terms, cell = room.terms, room.cell
     for s in range(end - start):
         reach = min(most, end - start - s)
-        run[:] = 0.0
         for n in range(reach):
-            _add_inside(scores, start + s + n, run)
-            _set_cell(scores, start + s, start + s + n, run, cell)
+            _extend(scores, start + s, n, room)
             for y in range(width if n == 0 else scores.spanning):
                 terms[y, n] = room.before[s, y] + cell[y] + room.after[s + n + 1, y]
         for y in range(width):

@@ -70,11 +70,11 @@ TIE = 1e-9
 class LearnedSemiCrf(NamedTuple):
     """Result of training, by K labels of segments: the types of ``labels`` in order, then outside if it was seen.
 
-    ``labels``: labels of tokens
-    ``features``: feature templates
-    ``parts``: weights of the features of tokens inside, first and last in a segment
-    ``length`` (M, K), ``transition`` (K, K), ``whole`` (R, K): scores as in `SegmentScores`
-    ``segments``: the features of whole segments, by row of ``whole``
+    - ``labels``: labels of tokens.
+    - ``features``: feature templates.
+    - ``parts``: weights of the features of tokens inside, first and last in a segment.
+    - ``length`` (M, K), ``transition`` (K, K), ``whole`` (R, K): scores as in `SegmentScores`.
+    - ``segments``: the features of whole segments, by row of ``whole``.
     """
 
     labels: LabelSet

@@ -27,15 +27,17 @@ class FeatureSettings(TrainerSettings):
 
 
 class CrfSettings(FeatureSettings):
-    """How python-crfsuite trains a CRF: its features and the options of CRFsuite's L-BFGS."""
+    """Options of training a CRF by python-crfsuite: features, and options of CRFsuite's L-BFGS."""
 
     c1: float = Field(0.0, ge=0, description="Weight of the L1 prior; above 0 it drops features.")
     c2: float = Field(0.1, ge=0, description="Weight of the quadratic prior: c2 · Σ w².")
     max_iterations: int = Field(100, ge=1, description="Largest number of iterations of L-BFGS.")
     min_freq: float = Field(0.0, ge=0, description="Least count of a feature; rarer ones are dropped.")
-    all_possible_transitions: bool = Field(True, description="Give weights also to label pairs that were never seen.")
+    all_possible_transitions: bool = Field(
+        True, description="Give weights to label pairs that training never saw, too."
+    )
     all_possible_states: bool = Field(
-        True, description="Give weights also to pairs of attribute and label that were never seen."
+        True, description="Give weights to pairs of attribute and label that training never saw, too."
     )
 
 
@@ -45,33 +47,40 @@ class FittingSettings(FeatureSettings):
     files: ClassVar[tuple[str, ...]] = (*FeatureSettings.files, "start_from")
 
     min_freq: float = Field(0.0, ge=0, description="Least count of a feature; rarer ones are dropped.")
-    all_possible_transitions: bool = Field(True, description="Give weights also to label pairs that were never seen.")
-    all_possible_states: bool = Field(
-        True, description="Give weights also to pairs of attribute and label that were never seen."
+    all_possible_transitions: bool = Field(
+        True, description="Give weights to label pairs that training never saw, too."
     )
-    start_from: str | None = Field(None, description="Model folder whose weights, by name, are the start.")
+    all_possible_states: bool = Field(
+        True, description="Give weights to pairs of attribute and label that training never saw, too."
+    )
+    start_from: str | None = Field(
+        None, description="Folder of a model whose weights training starts from, matched by the names of features."
+    )
 
 
 class PerceptronSettings(FittingSettings):
-    """How an averaged perceptron is trained, by itself or under constraints."""
+    """Options of training an averaged perceptron, by itself or under constraints."""
 
     files: ClassVar[tuple[str, ...]] = (*FittingSettings.files, "constraints")
 
     passes: int = Field(10, ge=1, description="Number of passes over all sentences.")
     seed: int = Field(0, ge=0, description="Seed of the order of sentences, or documents.")
     constraints: str | None = Field(
-        None, description="Constraint file under which documents are answered during training."
+        None, description="Constraint file under which documents are decoded during training."
     )
     learn: Literal["cibt", "wcibt"] = Field(
         "wcibt",
-        description="With constraints: cibt keeps their weights; wcibt learns those of rows, from 0, with the "
-        "model's, and writes them to constraints.yaml in the model's folder.",
+        description="With constraints: cibt keeps their weights; wcibt learns the weights of rows, from 0, along "
+        "with the model, and writes them to constraints.yaml in its folder.",
     )
-    engine: str = Field("certify", description="With constraints: the engine that answers, such as certify or beam.")
+    engine: str = Field(
+        "certify",
+        description="With constraints: engine that decodes documents during training, such as certify or beam.",
+    )
     relaxed_weight: float = Field(
         50.0,
         gt=0,
-        description="With constraints: price of the hard ones where no answer keeps them all, in nats a unit.",
+        description="With constraints: price of hard ones in a document that cannot keep them all, in nats a unit.",
     )
 
     @property
@@ -102,26 +111,27 @@ class LimitSettings(TrainerSettings):
 
     max_iterations: int = Field(100, ge=1, description="Largest number of iterations.")
     decrease: float = Field(
-        1e-5, ge=0, description="Fraction of the loss; training ends where ten iterations lower it by less."
+        1e-5, ge=0, description="Fraction of the loss; training ends when ten iterations lower it by less."
     )
     gradient: float = Field(
-        1e-5, ge=0, description="Fraction of the point's length; training ends where the gradient is shorter."
+        1e-5,
+        ge=0,
+        description="Fraction of the length of the weight vector; training ends when the gradient is shorter.",
     )
 
 
 class LbfgsSettings(LimitSettings, GradientSettings):
-    """How L-BFGS trains a CRF."""
+    """Options of training a CRF by L-BFGS."""
 
 
 class SemiCrfSettings(LimitSettings, PriorSettings):
-    """How L-BFGS trains a semi-Markov CRF, and which token scores it gives to engines."""
+    """Options of training a semi-Markov CRF by L-BFGS, and of its token scores for engines."""
 
-    longest: int = Field(100, ge=1, description="Longest segment, in tokens; longer ones of training are cut.")
+    longest: int = Field(100, ge=1, description="Longest segment, in tokens; longer training segments are cut.")
     min_whole: int = Field(
         1,
         ge=1,
-        description="Least number of training segments with the words or pattern of a whole segment, for these to "
-        "count.",
+        description="Least count, in training segments, of a whole segment's words or pattern; rarer ones are dropped.",
     )
     scores: Literal["best", "marginals"] = Field(
         "best",
@@ -131,7 +141,7 @@ class SemiCrfSettings(LimitSettings, PriorSettings):
 
 
 class SgdSettings(GradientSettings):
-    """How stochastic gradient descent trains a CRF: a step a sentence, on one core."""
+    """Options of training a CRF by stochastic gradient descent: one step for each sentence, on one core."""
 
     c2: float = Field(
         0.03, ge=0, description="Weight of the quadratic prior: c2 · Σ w². Dropout does most of its work."
@@ -148,33 +158,34 @@ class SgdSettings(GradientSettings):
         le=1,
         description="Factor of the rate after each pass (default: so that the last pass has a tenth of the rate).",
     )
-    dropout: float = Field(0.3, ge=0, lt=1, description="Fraction of each token's features that a step does not see.")
-    seed: int = Field(0, ge=0, description="Seed of the order of sentences and of what is dropped.")
+    dropout: float = Field(0.3, ge=0, lt=1, description="Fraction of each token's features that a step leaves out.")
+    seed: int = Field(0, ge=0, description="Seed of the order of sentences and of dropout.")
 
 
 class CountingSettings(TrainerSettings):
     """Options shared by the trainers that count instead of optimising."""
 
-    labels: tuple[str, ...] = Field((), description="Labels that labelled documents may lack.")
+    labels: tuple[str, ...] = Field((), description="Further labels, which the labelled documents may lack.")
 
 
 class HmmSettings(CountingSettings):
-    """How a hidden Markov model is counted, and how it learns further from unlabelled documents."""
+    """Options of counting a hidden Markov model, and of learning further from unlabelled documents."""
 
     corpora: ClassVar[tuple[str, ...]] = ("pool",)
 
-    pool: str | None = Field(None, description="Corpus whose words are learned from as well, without labels.")
+    pool: str | None = Field(None, description="Second corpus to learn from; its labels, if it has any, are not read.")
     em: Literal["soft", "hard"] = Field(
-        "soft", description="Count of an unlabelled token: all labels by their probability, or the best one."
+        "soft",
+        description="How an unlabelled token is counted: under all labels by probability, or under the best one.",
     )
     mixing: Literal["models", "counts"] = Field(
-        "models", description="What is mixed: probabilities learned from either corpus, or counts of both."
+        "models", description="Mixture of the corpora: of the probabilities learned from each, or of their counts."
     )
     gamma: float = Field(0.9, ge=0, le=1, description="With mixing=models: share of the model of labelled documents.")
     weight: float = Field(0.1, gt=0, le=1, description="With mixing=counts: weight of an unlabelled token.")
-    iterations: int = Field(10, ge=1, description="Largest number of times that the pool is labelled.")
+    iterations: int = Field(10, ge=1, description="Largest number of cycles, each of which labels the pool.")
     change: float = Field(
-        1e-4, ge=0, description="Change of the loss, in nats a token; learning ends where it is smaller."
+        1e-4, ge=0, description="Change of the loss, in nats a token; learning ends when it is smaller."
     )
 
     @model_validator(mode="after")
@@ -186,13 +197,13 @@ class HmmSettings(CountingSettings):
 
 
 class StackedSettings(SgdSettings):
-    """How the two CRFs of a two-stage model are trained: each as by `SgdSettings`."""
+    """Options of training the two CRFs of a two-stage model, each by stochastic gradient descent."""
 
     folds: int = Field(
         5,
         ge=2,
-        description="Number of first models, each trained without a part of the documents, whose answers the second "
-        "learns from.",
+        description="Number of folds: the first model is trained once for each, and answers the fold that it did "
+        "not see.",
     )
 
     @model_validator(mode="after")
@@ -209,12 +220,12 @@ class ScoresSettings(Settings):
         min_length=1, description="Labels, in the order of the scores."
     )
     column: str = Field(
-        "scores", min_length=1, description="Column of the corpus that has a list of scores for each token."
+        "scores", min_length=1, description="Column of the corpus with a list of scores for each token."
     )
     form: Literal["log-probabilities", "logits"] = Field(
-        "log-probabilities", description="Kind of the scores; of logits the log-softmax is taken."
+        "log-probabilities", description="Kind of the scores; logits are turned into log-probabilities (log-softmax)."
     )
-    temperature: float = Field(1.0, ge=0.01, le=100, description="Number that the scores are divided by.")
+    temperature: float = Field(1.0, ge=0.01, le=100, description="Temperature: the scores are divided by it.")
 
     @model_validator(mode="after")
     def _labels_differ(self) -> Self:
@@ -224,10 +235,11 @@ class ScoresSettings(Settings):
 
 
 class CalibrationSettings(Settings):
-    """What calibration learns on labelled documents, besides the scales of label consistency."""
+    """Options of calibration on labelled documents, besides the scales of label consistency."""
 
-    temperature: Literal["learned", "kept"] = Field("learned", description="Temperature of a model of scores.")
-    transitions: Literal["learned", "kept"] = Field("learned", description="Transitions of a model of scores.")
+    fit: Literal["both", "temperature", "transitions", "neither"] = Field(
+        "both", description="With a model of another tagger's scores: the numbers that are learned."
+    )
     c2: float = Field(1.0, ge=0, description="Weight of the quadratic prior of transitions: c2 · Σ w².")
 
 
@@ -236,5 +248,8 @@ class AgreementSettings(Settings):
 
     scale: float = Field(0.2, ge=0, le=10, description="Factor of the log odds of a word's labels elsewhere.")
     tokens: float = Field(
-        1.0, gt=0, le=1e6, description="Number of tokens that the shares of labels in the corpus stand for."
+        1.0,
+        gt=0,
+        le=1e6,
+        description="Smoothing: number of tokens that the corpus's shares of labels count for in each word.",
     )

@@ -26,7 +26,7 @@ from concord.workers.models.folder import MANIFEST, Manifest, ModelError, manife
 from concord.workers.models.model import viterbi_labels
 
 KIND = "two-stage-crf"
-FIRST, SECOND = STAGES = ("first", "second")
+FIRST_STAGE, SECOND_STAGE = STAGES = ("first", "second")
 """Folders of the two models."""
 
 
@@ -98,5 +98,5 @@ def load(folder: Path | str) -> TwoStageModel:
     manifest = read_manifest(folder, kind=KIND)
     first, second = (crf.load(folder / name) for name in STAGES)
     if manifest.label_set != second.labels:
-        raise ModelError(f"{folder / MANIFEST}: its labels are not those of {folder / SECOND}; train again")
+        raise ModelError(f"{folder / MANIFEST}: its labels are not those of {folder / SECOND_STAGE}; train again")
     return TwoStageModel(first, second, manifest)

@@ -48,10 +48,10 @@ BEGINNINGS = ("", "", "", "(", "#", "1", "Mc")
 class Scored(NamedTuple):
     """Scores of a sentence of n words by the feature function.
 
-    ``sums`` (n, K): summed weights in nats
-    ``exact`` (n,): whether the sums are exact in any order of adding. They are if all terms are multiples of a unit and
-        their absolute values add up to at most 2⁵⁰ units: four such sums stay below 2⁵³, up to which float64 holds
-        every integer.
+    - ``sums`` (n, K): summed weights in nats.
+    - ``exact`` (n,): whether the sums are exact in any order of adding. They are if all terms are multiples of a unit
+      and their absolute values add up to at most 2⁵⁰ units: four such sums stay below 2⁵³, up to which float64 holds
+      every integer.
     """
 
     sums: Floats
@@ -93,9 +93,9 @@ class WordTables:
     def fill(self, ids: Ints, bounds: Ints, unary: Floats, column: Ints) -> tuple[Mask, Mask]:
         """Writes the scores of S sentences into ``unary``.
 
-        ``ids`` (N,): rows of the words in the tables
-        ``bounds`` (S + 1,): sentence s is bounds[s] up to bounds[s + 1]
-        ``unary`` (N, L), ``column`` (K,): scores of label k go to unary[:, column[k]]
+        - ``ids`` (N,): rows of the words in the tables.
+        - ``bounds`` (S + 1,): sentence s is bounds[s] up to bounds[s + 1].
+        - ``unary`` (N, L), ``column`` (K,): scores of label k go to unary[:, column[k]].
 
         Returns two masks (S,): sentences that tables cannot score, and sentences that the function has to check.
         """

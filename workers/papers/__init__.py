@@ -1,1 +1,1 @@
-"""What serves the comparison with one paper only: a folder a paper. Entry points of `pyproject.toml` lead here."""
+"""Parts that only serve the comparison with one paper, in a folder for each; entry points in `pyproject.toml`."""

@@ -17,9 +17,9 @@ from concord.workers.remote.task import Task, itself
 class AnswersParts(NamedTuple):
     """Shared parts of the task.
 
-    ``model``: labels the documents
-    ``text``: how raw text is read
-    ``sample``: any document of the corpus, to compile the kernels on
+    - ``model``: labels the documents.
+    - ``text``: how raw text is read.
+    - ``sample``: any document of the corpus, to compile the kernels on.
     """
 
     model: Model

@@ -13,7 +13,7 @@ from concord.workers.remote.task import Task, itself
 
 
 class CountParts(NamedTuple):
-    """How raw text is read, and whose words are known; None counts no unknown words."""
+    """Settings of raw text, and the known words (None: unknown words are not counted)."""
 
     text: TextSettings = DEFAULT_TEXT
     vocabulary: KnownWords | None = None

@@ -35,7 +35,7 @@ class LabelParts(NamedTuple):
 
     @property
     def text(self) -> TextSettings:
-        """How raw text is cut into tokens."""
+        """Settings of raw text."""
         return self.key.settings.text
 
 

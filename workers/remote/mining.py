@@ -32,9 +32,9 @@ class RulesParts(NamedTuple):
 class HeldOut(NamedTuple):
     """A held-out part of all documents.
 
-    ``share``: its fraction of the documents
-    ``first``: place in each shard, by the shard's id, from which on documents are held out; None: a hash of the
-        document id decides
+    - ``share``: its fraction of the documents.
+    - ``first``: place in each shard, by the shard's id, from which on documents are held out; None: a hash of the
+      document id decides.
 
     Shards of one id have the same rows, so the same documents of both are held out.
     """

@@ -1,4 +1,4 @@
-"""Registry of tasks by name, in which a worker looks up what it is asked to do."""
+"""Registry of tasks by name, in which a worker looks up its task."""
 
 from __future__ import annotations
 

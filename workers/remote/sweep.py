@@ -76,7 +76,7 @@ class TrainingUnit(NamedTuple):
 class CellUnit(NamedTuple):
     """A cell to judge; see `Unit`.
 
-    ``content``: what decides the result, by part
+    - ``content``: what decides the result, by part.
     """
 
     judged: Judged

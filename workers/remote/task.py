@@ -15,7 +15,7 @@ class Parts(Protocol):
 
     @property
     def text(self) -> TextSettings:
-        """How raw text is cut into tokens: shards are read by it."""
+        """Settings of raw text, by which shards are read."""
         ...
 
 

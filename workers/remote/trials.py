@@ -49,10 +49,10 @@ def name_of(sampling: Sampling, settings: TrainerSettings, tokens: int) -> str:
 class TrialParts(NamedTuple):
     """Shared parts of trials; ``text`` is not used, as no text is read.
 
-    ``sampling``: how settings are tried
-    ``sample``: training instances to remember, and instances to classify
-    ``settings``: what is given of the settings
-    ``largest``: largest number of tokens that a trial remembers; None: all
+    - ``sampling``: functions that try settings.
+    - ``sample``: training instances to remember, and instances to classify.
+    - ``settings``: the settings that were given.
+    - ``largest``: largest number of tokens that a trial remembers; None: all.
     """
 
     sampling: Sampling

@@ -11,7 +11,7 @@ from concord.workers.remote.task import Task, itself, nothing
 
 
 class WordsParts(NamedTuple):
-    """How raw text is read."""
+    """Settings of raw text."""
 
     text: TextSettings = DEFAULT_TEXT
 

@@ -59,10 +59,10 @@ def make_folder(path: Path) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file under another name, then renames it; it is on the disk when this returns.
+    """Writes a file under a temporary name, then renames it; it is on the disk when this returns.
 
-    The other name follows from the file's own, so that what a killed process left there is written over by the next.
-    Raises `OutputError`; what was at ``path`` before is then still there.
+    The temporary name follows from the file's own, so that the next process overwrites the remains of a killed one.
+    Raises `OutputError`; an earlier file at ``path`` is then unchanged.
     """
     make_folder(path.parent)
     temporary = _temporary_of(path)
@@ -160,7 +160,7 @@ def _writing_below(folder: Path, target: Path) -> Iterator[None]:
 
 
 def _sync_below(folder: Path) -> None:
-    """Puts the files of a folder on the disk, whoever wrote them, and then their names."""
+    """Syncs the files of a folder to the disk, whoever wrote them, and then their names."""
     for path in folder.iterdir():
         sync(path)
     sync(folder)
@@ -188,7 +188,7 @@ def sync(path: Path) -> None:
 
 
 def second_name(path: Path, other: Path) -> None:
-    """Gives the file at ``path`` the name ``other`` too: a hard link, or a copy where there is no such thing.
+    """Gives the file at ``path`` a second name ``other``, by a hard link, or by a copy if links are not supported.
 
     Raises `OutputError`.
     """

@@ -1,6 +1,6 @@
-"""YAML files that are read with the line of every part, so that each mistake is told with its line.
+"""YAML files, read with the line of every part for messages about mistakes.
 
-All scalars are read as plain strings, so that a label called ``no`` or a time like ``3:30`` stays what it looks like.
+All scalars are read as plain strings, so that a label called ``no`` or a time like ``3:30`` keeps its spelling.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LONGEST_SHOWN = 80
 """Number of characters of a value that messages repeat."""
 
 NO_TEXT = re.compile("[\0\ud800-\udfff]")
-"""What YAML can write with escapes, and neither Arrow nor a terminal can take."""
+"""Characters that YAML can write with escapes, but that neither Arrow nor a terminal accepts."""
 
 Location = tuple[int | str, ...]
 """Keys and places that lead to a part of a file."""
@@ -127,7 +127,7 @@ class LinedYaml:
 
 
 def read_lined(path: Path, settings: type[S], kind: type[InputError], *, keys: str) -> tuple[S, Mapping[Location, int]]:
-    """What a file declares, and the line of every part of it; ``keys`` are those that messages propose.
+    """Content of a file, and the line of every part; ``keys``: names that messages propose for unknown keys.
 
     Raises an error of the given kind with a line for each mistake, and `OSError` if the file cannot be read.
     """
@@ -146,7 +146,7 @@ def read_lined(path: Path, settings: type[S], kind: type[InputError], *, keys: s
 
 
 def mistakes_told(path: Path, lines: Mapping[Location, int], mistakes: Iterable[tuple[Location, str]]) -> str:
-    """Mistakes by their places in a file, one a line, as file:line: mistake."""
+    """Text with a line ``file:line: mistake`` for each mistake, by its place in the file."""
     return "\n".join(f"{path}:{_line_around(lines, place)}: {what}" for place, what in mistakes)
 
 
@@ -164,7 +164,7 @@ def shown(value: object) -> str:
 
 
 def problems(error: ValidationError, settings: type[BaseModel]) -> Iterator[tuple[Location, str]]:
-    """The place of each mistake that pydantic found, and what it is, for people."""
+    """Place and message, for people, of each mistake that pydantic found."""
     for detail in error.errors():
         place = detail["loc"]
         field = ".".join(str(part) for part in place)

@@ -15,7 +15,7 @@ def seal(content: dict[str, Any]) -> bytes:
 
 
 def unseal(data: bytes) -> dict[str, Any] | None:
-    """What was sealed, without its digest; None where the bytes are not what `seal` gave."""
+    """Sealed content without its digest; None for bytes that `seal` did not give."""
     try:
         content = json.loads(data)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):

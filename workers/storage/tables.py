@@ -13,7 +13,7 @@ class TableFileError(ValueError):
 
 
 def read_table(path: Path) -> pa.Table:
-    """The whole table, every value of it checked. Raises `TableFileError`, and `OSError` where there is no file."""
+    """A whole table, with every value checked. Raises `TableFileError`, and `OSError` if there is no file."""
     data = path.read_bytes()
     try:
         table = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read(use_threads=False)

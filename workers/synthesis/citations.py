@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from concord.schemas.document import Document
-from concord.workers.synthesis.names import FIRMS, GIVEN, PLACES, SURNAMES, Draws, words
-from concord.workers.synthesis.text import WORDS
+from concord.workers.synthesis.names import FIRMS, GIVEN, PLACE_NAMES, SURNAMES, Draws, words
+from concord.workers.synthesis.text import LEXICON
 
 _METHODS = words(
     "Learning|Parsing|Planning|Search|Estimation|Scheduling|Compression|Induction|Sampling|Verification|Routing"
@@ -25,7 +25,18 @@ _OBJECTS = words(
 )
 _JOURNAL_HEADS = ("Journal of", "Annals of", "Transactions on", "Letters in", "Advances in", "Archive for")
 _MEETINGS = ("Conference on", "Workshop on", "Symposium on", "Meeting on")
-_MONTHS = (*(month[0] for month in WORDS["month"]), "Jan", "Mar", "Apr", "June", "July", "Aug", "Sept", "Oct", "Dec")
+_MONTHS = (
+    *(month[0] for month in LEXICON["month"]),
+    "Jan",
+    "Mar",
+    "Apr",
+    "June",
+    "July",
+    "Aug",
+    "Sept",
+    "Oct",
+    "Dec",
+)
 _NOTES = (
     "( in press )",
     "To appear .",
@@ -39,9 +50,9 @@ _NOTES = (
 class Citation:
     """A citation while its fields are written one after the other: tokens and labels.
 
-    ``style``: style of the citation, 0 to 3
-    ``end``: punctuation that closes most fields
-    ``dated``: has the date been written?
+    - ``style``: style of the citation, 0 to 3.
+    - ``end``: punctuation that closes most fields.
+    - ``dated``: has the date been written?
     """
 
     def __init__(self, draws: Draws) -> None:
@@ -121,10 +132,10 @@ _TITLES: tuple[Callable[[Draws], str], ...] = (
     lambda draws: f"on the {draws.choice(_QUALITIES)} {draws.choice(_METHODS).lower()} of {_topic(draws)}",
     lambda draws: f"{draws.choice(_METHODS)} , {draws.choice(_METHODS).lower()} and {_topic(draws)}",
     lambda draws: f"the {SURNAMES.draw(draws)} {draws.choice(_METHODS).lower()} : {_topic(draws)} . an introduction",
-    lambda draws: f"{_topic(draws)} : proceedings of a debate in {PLACES.draw(draws)}",
+    lambda draws: f"{_topic(draws)} : proceedings of a debate in {PLACE_NAMES.draw(draws)}",
     lambda draws: f"{_topic(draws)} and {_topic(draws)}",
     lambda draws: f"{draws.choice(_QUALITIES)} {FIRMS.draw(draws)} in {draws.between(1950, 2003)}",
-    lambda draws: f"{draws.choice(_METHODS)} , {PLACES.draw(draws)} , {draws.between(1950, 2003)}",
+    lambda draws: f"{draws.choice(_METHODS)} , {PLACE_NAMES.draw(draws)} , {draws.between(1950, 2003)}",
 )
 
 
@@ -153,14 +164,14 @@ def _pages(cite: Citation) -> None:
 
 def _location(cite: Citation) -> None:
     if cite.draws.chance(0.4):
-        cite.add("location", PLACES.draw(cite.draws) + cite.draws.choice((" ,", " :", "", cite.end)))
+        cite.add("location", PLACE_NAMES.draw(cite.draws) + cite.draws.choice((" ,", " :", "", cite.end)))
 
 
 def _publisher(cite: Citation) -> None:
     draws = cite.draws
     if draws.chance(0.35):
         return
-    house = draws.choice((SURNAMES, PLACES, FIRMS)).draw(draws)
+    house = draws.choice((SURNAMES, PLACE_NAMES, FIRMS)).draw(draws)
     cite.add("publisher", f"{house} {draws.choice(('Press', 'Verlag', '& Sons', 'Books', '', ''))}{cite.end}")
 
 
@@ -226,7 +237,7 @@ def _institution(cite: Citation) -> None:
     form = cite.draws.choice(
         ("{} University", "University of {}", "Dept . of Computing , {} College", "{} Laboratories", "{}")
     )
-    cite.add("institution", form.format(PLACES.draw(cite.draws)) + cite.end)
+    cite.add("institution", form.format(PLACE_NAMES.draw(cite.draws)) + cite.end)
 
 
 def _in_order(cite: Citation, *fields: Callable[[Citation], None]) -> None:

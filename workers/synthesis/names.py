@@ -72,9 +72,9 @@ _HEAD = 50.0
 class Inventory:
     """Different names with numbers 0, 1, 2, ...; low numbers are drawn more often, in a long tail.
 
-    ``endings``: endings of this inventory, beside those of all; so a name's form only hints at its type
-    ``step``: spreads neighbouring numbers over the vocabulary; it shares no divisor with the number of names
-    ``share``: fraction of the vocabulary that is drawn from
+    - ``endings``: endings of this inventory, beside those of all; so a name's form only hints at its type.
+    - ``step``: spreads neighbouring numbers over the vocabulary; it shares no divisor with the number of names.
+    - ``share``: fraction of the vocabulary that is drawn from.
     """
 
     def __init__(self, endings: str, *, step: int, share: float = 1.0) -> None:
@@ -99,7 +99,7 @@ class Inventory:
         return self.name(int(_HEAD * self._reach ** draws.uniform()) - int(_HEAD))
 
 
-PLACES = Inventory("burg dale field ford ham land more port stad ton vik ville", step=7_368_787)
+PLACE_NAMES = Inventory("burg dale field ford ham land more port stad ton vik ville", step=7_368_787)
 COUNTRIES = Inventory("ania avia ena istan onia ovia", step=5_915_587, share=0.001)
 SURNAMES = Inventory("berg ell ez ides ini kov man sen ski son ston wicz", step=6_700_417)
 GIVEN = Inventory("ah alia eth ie ina ja y", step=4_256_233, share=0.002)

@@ -8,17 +8,17 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from concord.schemas.document import Document
-from concord.workers.synthesis.names import COUNTRIES, FIRMS, GIVEN, PLACES, SURNAMES, Draws, adjective
+from concord.workers.synthesis.names import COUNTRIES, FIRMS, GIVEN, PLACE_NAMES, SURNAMES, Draws, adjective
 from concord.workers.synthesis.text import (
     BLIND,
     BLIND_LISTS,
     BLIND_PAIRS,
     HALF,
-    PLAIN,
+    LEXICON,
+    PLAIN_SENTENCES,
     TAG_OF,
     TELLING,
     WORD_TAGS,
-    WORDS,
 )
 
 Phrase = tuple[str, ...]
@@ -40,10 +40,10 @@ _OPENING_PUNCTUATION = frozenset('"(')
 class Name(NamedTuple):
     """An entity of a story.
 
-    ``type``: its entity type
-    ``role``: key of the patterns that introduce it
-    ``full``: words of its first mention
-    ``short``: words of later mentions
+    - ``type``: its entity type.
+    - ``role``: key of the patterns that introduce it.
+    - ``full``: words of its first mention.
+    - ``short``: words of later mentions.
     """
 
     type: str
@@ -69,7 +69,7 @@ class Story:
         self.tags: list[list[str]] = []
 
     def say(self, pattern: str, *mentions: Mention) -> None:
-        """Adds a sentence; {X}, {Y} and {Z} of the pattern stand for the mentions in order."""
+        """Adds a sentence; {X}, {Y} and {Z} in the pattern stand for the mentions, in order."""
         words: list[str] = []
         labels: list[str] = []
         tags: list[str] = []
@@ -171,7 +171,7 @@ _NUMBERS: dict[str, Callable[[Draws], str]] = {
 def _drawn_words(kind: str, draws: Draws) -> Phrase:
     if kind in _NUMBERS:
         return (_NUMBERS[kind](draws),)
-    return draws.common(WORDS[kind])
+    return draws.common(LEXICON[kind])
 
 
 def person(draws: Draws) -> Name:
@@ -182,7 +182,7 @@ def person(draws: Draws) -> Name:
 
 def city(draws: Draws) -> Name:
     """A town or city."""
-    words: Phrase = (PLACES.draw(draws),)
+    words: Phrase = (PLACE_NAMES.draw(draws),)
     if draws.chance(0.12):
         words = (draws.choice(_PLACE_OPENINGS), *words)
     return Name("LOC", "LOC", words, words)
@@ -196,7 +196,7 @@ def country(draws: Draws) -> Name:
 
 def firm(draws: Draws) -> Name:
     """A company, later called by its first word; some are named after a person or a place."""
-    stock = draws.choice((FIRMS, FIRMS, SURNAMES, PLACES))
+    stock = draws.choice((FIRMS, FIRMS, SURNAMES, PLACE_NAMES))
     stem = stock.draw(draws)
     suffix = ("&", "Sons") if draws.chance(0.08) else (draws.choice(_FIRM_SUFFIXES),)
     return Name("ORG", "ORG", (stem, *suffix), (stem,))
@@ -204,25 +204,25 @@ def firm(draws: Draws) -> Name:
 
 def body(draws: Draws) -> Name:
     """A party or an institution of a place, later called by its initials."""
-    words = (PLACES.draw(draws), *draws.choice(_BODY_ENDINGS))
+    words = (PLACE_NAMES.draw(draws), *draws.choice(_BODY_ENDINGS))
     return Name("ORG", "ORG", words, ("".join(w[0] for w in words),))
 
 
 def team(draws: Draws) -> Name:
     """A sports club named after its city; later, and often from the start, called by the city's name alone."""
-    place = PLACES.draw(draws)
+    place = PLACE_NAMES.draw(draws)
     return Name("ORG", "TEAM", (place, draws.choice(_CLUB_ENDINGS)) if draws.chance(0.3) else (place,), (place,))
 
 
 def work(draws: Draws) -> Name:
     """A film, a ship, a horse or the like."""
-    words = (draws.choice((FIRMS, PLACES, SURNAMES)).draw(draws),)
+    words = (draws.choice((FIRMS, PLACE_NAMES, SURNAMES)).draw(draws),)
     return Name("MISC", "WORK", words, words)
 
 
 def event(draws: Draws) -> Name:
     """A cup or a treaty, named after a place."""
-    words = (PLACES.draw(draws), draws.choice(_CUP_ENDINGS))
+    words = (PLACE_NAMES.draw(draws), draws.choice(_CUP_ENDINGS))
     return Name("MISC", "EVENT", words, words)
 
 
@@ -266,10 +266,10 @@ def _report(story: Story, kind: str) -> None:
         if draws.chance(_INTRODUCED):
             _introduce(story, name, cast)
         if draws.chance(0.45):
-            story.say(draws.choice(PLAIN))
+            story.say(draws.choice(PLAIN_SENTENCES))
     _mention_blindly(story, blind[early:])
     for _ in range(draws.between(1, 5)):
-        story.say(draws.choice(PLAIN))
+        story.say(draws.choice(PLAIN_SENTENCES))
 
 
 def _day(draws: Draws) -> str:
@@ -325,7 +325,7 @@ def _mention_blindly(story: Story, mentions: Sequence[Mention]) -> None:
         story.say(draws.choice((BLIND, BLIND_PAIRS, BLIND_LISTS)[len(group) - 1]), *group)
         at += size
         if draws.chance(0.25):
-            story.say(draws.choice(PLAIN))
+            story.say(draws.choice(PLAIN_SENTENCES))
 
 
 def _table(story: Story) -> None:
@@ -333,8 +333,8 @@ def _table(story: Story) -> None:
     draws = story.draws
     weather = draws.chance(0.3)
     kind = "LOC" if weather else "ORG"
-    places = [Mention(kind, (PLACES.draw(draws).upper(),)) for _ in range(draws.between(6, 12))]
-    day = draws.choice(WORDS["day"])[0].upper()
+    places = [Mention(kind, (PLACE_NAMES.draw(draws).upper(),)) for _ in range(draws.between(6, 12))]
+    day = draws.choice(LEXICON["day"])[0].upper()
     if weather:
         story.row("WEATHER", "ON", day)
         for place in places:

@@ -1,7 +1,7 @@
 """Sentence patterns and words of synthetic news; patterns are grouped by how much they reveal of a name's type.
 
 In a pattern, ``{X}``, ``{Y}`` and ``{Z}`` are mentions of names, and ``<noun>`` is a random word of that list in
-`WORDS`. Patterns are split at blanks. They start without a capital; the writer adds it.
+`LEXICON`. Patterns are split at blanks. They start without a capital; the writer adds it.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ HALF: dict[str, tuple[str, ...]] = {
     ),
     "MISC": ("{X} won <num> of the votes .", "{X} 's <noun> was <adj> ."),
 }
-PLAIN: tuple[str, ...] = (
+PLAIN_SENTENCES: tuple[str, ...] = (
     "the <noun> was <adj> , and <num> <goods> were counted .",
     "no date was set for the <noun> .",
     "it was the <adj> <noun> in <few> years .",
@@ -209,7 +209,7 @@ _WORDS: dict[str, tuple[str, str]] = {
         "January|February|March|April|May|June|July|August|September|October|November|December",
     ),
 }
-WORDS: dict[str, tuple[tuple[str, ...], ...]] = {
+LEXICON: dict[str, tuple[tuple[str, ...], ...]] = {
     name: tuple(words(entry) for entry in words(entries, "|")) for name, (_, entries) in _WORDS.items()
 }
 WORD_TAGS: dict[str, str] = {name: tag for name, (tag, _) in _WORDS.items()} | dict.fromkeys(

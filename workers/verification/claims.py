@@ -88,9 +88,9 @@ class Promises(NamedTuple):
 class Claims(NamedTuple):
     """The claims about one document.
 
-    ``row``: its row of the predictions
-    ``document``: the document, alone in a batch
-    ``proof``: its certificate, or None
+    - ``row``: its row of the predictions.
+    - ``document``: the document, alone in a batch.
+    - ``proof``: its certificate, or None.
     """
 
     row: Row

@@ -36,8 +36,8 @@ NO_TABLES = "each sentence by itself"
 class SecondPath(NamedTuple):
     """A second way to the scores of a model.
 
-    ``scores``: function that scores a batch as the model does
-    ``trusted``: the model's own parts that are trusted; none for most models
+    - ``scores``: function that scores a batch as the model does.
+    - ``trusted``: the model's own parts that are trusted; none for most models.
     """
 
     scores: Callable[[Batch], LocalScores]

@@ -31,11 +31,11 @@ from concord.workers.verification.second_path import SecondPath
 class RunDefinition(NamedTuple):
     """The definition of a run.
 
-    ``labels``: the label set
-    ``path``: the second path to the model's scores
-    ``constraints``: the constraints
-    ``promises``: the promises about every answer
-    ``said``: the columns that are the same in every row
+    - ``labels``: the label set.
+    - ``path``: the second path to the model's scores.
+    - ``constraints``: the constraints.
+    - ``promises``: the promises about every answer.
+    - ``said``: the columns that are the same in every row.
     """
 
     labels: LabelSet
@@ -54,9 +54,9 @@ class RunDefinition(NamedTuple):
 class WrittenShard(NamedTuple):
     """The contents of a run's files for one shard.
 
-    ``rows``: the rows of the predictions
-    ``rejects``: the rejects
-    ``proofs``: certificates by document; empty if there are none
+    - ``rows``: the rows of the predictions.
+    - ``rejects``: the rejects.
+    - ``proofs``: certificates by document; empty if there are none.
     """
 
     rows: Sequence[Row]
@@ -67,10 +67,10 @@ class WrittenShard(NamedTuple):
 class WrongField(NamedTuple):
     """The first wrong field of a document.
 
-    ``doc_id``: the document
-    ``field``: the field
-    ``reason``: the rest of a sentence about it
-    ``rejected``: is it a field of the document's reject, and not of its answer?
+    - ``doc_id``: the document.
+    - ``field``: the field.
+    - ``reason``: the rest of a sentence about it.
+    - ``rejected``: is it a field of the document's reject, and not of its answer?
     """
 
     doc_id: str | None
@@ -83,11 +83,11 @@ class WrongField(NamedTuple):
 class Verdict:
     """The result of verifying a shard.
 
-    ``standings``: number of confirmed answers by standing
-    ``faults``: the wrong fields
-    ``rejected``: number of rejects
-    ``lethal``: number of rejects that ended their worker, which are not checked
-    ``report``: the shard's counts, computed anew; None if there are faults
+    - ``standings``: number of confirmed answers by standing.
+    - ``faults``: the wrong fields.
+    - ``rejected``: number of rejects.
+    - ``lethal``: number of rejects that ended their worker, which are not checked.
+    - ``report``: the shard's counts, computed anew; None if there are faults.
     """
 
     standings: Counter[Standing] = field(default_factory=Counter)

@@ -50,8 +50,8 @@ MOST_ENTRIES = 8_000_000
 class TooLarge(NamedTuple):
     """A constraint with more than `MOST_ENTRIES` entries in a document.
 
-    ``entries``: number of its entries there
-    ``doc_id``: the document
+    - ``entries``: number of its entries there.
+    - ``doc_id``: the document.
     """
 
     entries: int
@@ -64,7 +64,7 @@ class TooLarge(NamedTuple):
 
 
 def largest(parts: Iterable[Mapping[str, TooLarge]]) -> dict[str, TooLarge]:
-    """For each name the one with most entries, the first of equals."""
+    """For each name the one with the most entries; among equal ones the first."""
     found = dict[str, TooLarge]()
     for name, one in (named for part in parts for named in part.items()):
         if name not in found or one.entries > found[name].entries:
@@ -244,8 +244,8 @@ def going_on(labels: LabelSet, names: tuple[str, ...]) -> Mask:
 class Vocabulary:
     """The distinct strings of a column.
 
-    ``strings`` (V,): the strings
-    ``of_token`` (N,): index of each token's string
+    - ``strings`` (V,): the strings.
+    - ``of_token`` (N,): index of each token's string.
     """
 
     strings: list[str]
@@ -274,8 +274,8 @@ class Vocabulary:
 class Site:
     """Documents to be grounded on, with arrays that several templates need.
 
-    ``batch``: the documents, with N tokens in all
-    ``labels``: the label set
+    - ``batch``: the documents, with N tokens in all.
+    - ``labels``: the label set.
 
     Positions are those of the batch.
     """
@@ -446,8 +446,8 @@ def _of(coefficient: float | Ints, position: Ints) -> float | Ints:
 class Template(Settings):
     """Base class of everything that a constraint file can declare.
 
-    ``name``: name in reports
-    ``label_fields``: the fields that name labels
+    - ``name``: name in reports.
+    - ``label_fields``: the fields that name labels.
     """
 
     name: Annotated[str, Field(min_length=1)] | None = None

@@ -1,4 +1,4 @@
-"""Addresses with fields, one document each: ``text |label`` a line, a blank line after each address.
+"""Addresses with fields, one document each: lines of ``text |label``, and a blank line after each address.
 
 The form of S. Sarawagi's US addresses. Every token has a field, so the labels are plain and not BIO.
 """
@@ -16,9 +16,9 @@ from concord.workers.corpus.readers.lines import Line, id_prefix, line_groups, l
 from concord.workers.corpus.readers.reader import BadLineError, or_nothing, source_files
 from concord.workers.corpus.settings import AddressSettings
 
-MARKS = re.compile(r",|[^\s,](?:\S*[^\s,])?")
+WORD_OR_COMMA = re.compile(r",|[^\s,](?:\S*[^\s,])?")
 """Tokens: words, and each comma around a word by itself; a comma inside a word, as in 1,200, is part of it."""
-WORDS = re.compile(r"\S+")
+NO_BLANKS = re.compile(r"\S+")
 
 WANTED = "want a field's text, a bar and its label, such as: Rose Lane, |3"
 
@@ -39,7 +39,7 @@ def _address(path: Path, doc_id: str, lines: Sequence[Line], settings: AddressSe
             fields.append(_field(line_text(line, settings.encoding)))
         except BadLineError as error:
             return Reject(str(path), line.number, doc_id, f"line {line.number}: {error}")
-    return document_of_fields(doc_id, fields, MARKS if settings.split_marks else WORDS, gold=True)
+    return document_of_fields(doc_id, fields, WORD_OR_COMMA if settings.split_marks else NO_BLANKS, gold=True)
 
 
 def _field(line: str) -> Field:

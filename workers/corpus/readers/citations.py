@@ -1,8 +1,9 @@
-"""Citations with fields, one document each: a token and its field a line, or a citation a line with tags.
+"""Citations with fields, one document each, in both forms of McCallum, Freitag & Pereira (2000).
 
-Both forms of McCallum, Freitag & Pereira (2000). *Columns*: token, field and features, separated by
-tabs, a blank line after each citation. *Tags*: ``<author> A. Name. </author> <title> ...``, one
-citation a line. Every token has a field, so the labels are plain and not BIO.
+- *Columns*: each line has a token, its field and features, separated by tabs; a blank line follows each citation.
+- *Tags*: each line is a citation, ``<author> A. Name. </author> <title> ...``.
+
+Every token has a field, so the labels are plain and not BIO.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from concord.schemas.columns import LABELS, Reject
 from concord.schemas.document import TOKENS, Document
 from concord.workers.corpus.readers.fields import Field, document_of_fields
 from concord.workers.corpus.readers.lines import (
-    PLAIN,
+    PLAIN_FORM,
     SKIP,
     Form,
     blocks,
@@ -57,7 +58,7 @@ def _form_of(paths: Sequence[Path]) -> Literal["tags", "columns"]:
 
 def _columns(path: Path, prefix: str, settings: CitationSettings) -> Iterator[Document | Reject]:
     columns = (TOKENS, LABELS if settings.gold else SKIP, SKIP)
-    form = Form(columns, "tab", PLAIN, settings.encoding, other_columns=OTHER_COLUMNS)
+    form = Form(columns, "tab", PLAIN_FORM, settings.encoding, other_columns=OTHER_COLUMNS)
     return documents(split_by_count(blocks(path, form), 1), form, path=path, prefix=prefix)
 
 

@@ -1,4 +1,4 @@
-"""Column files: one token a line, named columns, a blank line after each sentence; CoNLL-2003 and its kin."""
+"""Column files such as CoNLL-2003: each line is a token in named columns, and a blank line ends a sentence."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from concord.schemas.columns import CORPUS, LABELS, Reject
 from concord.schemas.document import TOKENS, Document
 from concord.schemas.errors import CorpusError, UsageError
 from concord.workers.corpus.readers.lines import (
-    BIO,
-    PLAIN,
+    BIO_FORM,
+    PLAIN_FORM,
     DocumentDraft,
     Form,
     blocks,
@@ -29,10 +29,10 @@ TOKEN_COLUMNS = (TOKENS, "pos", "chunk", LABELS)
 def read_columns(source: str, settings: ColumnsSettings) -> Iterator[Document | Reject]:
     """Documents ``eng.testa-0001``, ... of a file, or of all files of a folder; tags come out as BIO.
 
-    Where a file has lines that start with ``settings.boundary``, each of them opens a document, and the
-    sentences before the first are one too. Other files are cut after every ``sentences_per_document``
-    sentences. Raises `CorpusError` for such a file where that is None, and `UsageError` for a column
-    name that the corpus layout has for something else.
+    If a file has lines that start with ``settings.boundary``, each of them opens a document; the sentences before the
+    first are a document too. Other files are cut after every ``sentences_per_document`` sentences; if that is None,
+    such a file raises `CorpusError`. Raises `UsageError` for a column name that the corpus layout uses for something
+    else.
     """
     form = _form(settings)
     files = source_files(source)
@@ -49,7 +49,11 @@ def _form(settings: ColumnsSettings) -> Form:
         raise UsageError(f"columns: a corpus has a column {taken[0]!r} of its own; give this one another name")
     boundary = None if settings.boundary is None else settings.boundary.encode(settings.encoding)
     return Form(
-        settings.columns, settings.separator, BIO if settings.scheme == "bio" else PLAIN, settings.encoding, boundary
+        settings.columns,
+        settings.separator,
+        BIO_FORM if settings.scheme == "bio" else PLAIN_FORM,
+        settings.encoding,
+        boundary,
     )
 
 

@@ -10,17 +10,16 @@ from typing import Literal, NamedTuple
 
 from concord.schemas.columns import LABELS, Reject
 from concord.schemas.document import TOKENS, Document
-from concord.schemas.labels import BIO_PREFIX, OUTSIDE, broken_span, to_bio
+from concord.schemas.labels import OUTSIDE, SPAN_PREFIXES, broken_span, to_bio
 from concord.workers.corpus.readers.reader import BadLineError, decoded
 
 SKIP = "_"
 BLANKS = re.compile(r"[ \t]+")
 SUFFIXES = (".txt", ".conll", ".tsv", ".iob", ".iob2", ".bio", ".dat")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-PREFIXES = ("B-", "I-", *BIO_PREFIX)
-NESTED = re.compile(rf"/(?:{'|'.join(PREFIXES)}).")
+NESTED = re.compile(rf"/(?:{'|'.join(SPAN_PREFIXES)}).")
 SHOWN_COLUMNS, SHOWN_CHARACTERS = 6, 20
-"""How much of a line with other columns its reject shows."""
+"""Number of characters of a line with other columns that its reject shows."""
 
 
 class Line(NamedTuple):
@@ -41,9 +40,9 @@ class LineFault(NamedTuple):
 class Block(NamedTuple):
     """Lines between two blank ones: a sentence, or a line that opens a document.
 
-    ``line``: number of the first line
-    ``rows``: columns of each line
-    ``fault``: first fault in the lines, if any
+    - ``line``: number of the first line.
+    - ``rows``: columns of each line.
+    - ``fault``: first fault in the lines, if any.
     """
 
     line: int
@@ -60,11 +59,11 @@ class DocumentDraft(NamedTuple):
 
 
 class LabelForm(NamedTuple):
-    """How a file writes labels; the default takes any label as it is.
+    """Form of the labels in a file; the default takes any label unchanged.
 
-    ``read``: function from the labels of a sentence in the file to those of the document
-    ``fault``: function that says why a label cannot be read; empty if it can
-    ``broken``: function that finds the first place where the labels of a sentence contradict each other, or None
+    - ``read``: function from a sentence's labels in the file to the document's labels.
+    - ``fault``: function from a label to the reason why it cannot be read; empty if it can.
+    - ``broken``: function that finds the first place where the labels of a sentence contradict each other, or None.
     """
 
     read: Callable[[Sequence[str]], list[str]] = list
@@ -75,11 +74,11 @@ class LabelForm(NamedTuple):
 class Form(NamedTuple):
     """Format of a column file.
 
-    ``columns``: names of the columns in order, `SKIP` for one that is not kept
-    ``separator``: what separates columns
-    ``labels``: how labels are written
-    ``boundary``: start of a line that opens a document; None: no line does
-    ``other_columns``: advice in the reject of a line with other columns, where ``columns`` cannot be changed
+    - ``columns``: names of the columns in order, `SKIP` for one that is not kept.
+    - ``separator``: separator of columns.
+    - ``labels``: form of the labels.
+    - ``boundary``: start of a line that opens a document; None: no line does.
+    - ``other_columns``: advice in the reject of a line with other columns, where ``columns`` cannot be changed.
     """
 
     columns: tuple[str, ...]
@@ -121,7 +120,7 @@ def line_text(line: Line, encoding: str) -> str:
 
 
 def opens_document(line: Line, form: Form) -> bool:
-    """Whether the line starts with the form's boundary, followed by a blank or by nothing."""
+    """Does the line start with the form's boundary, followed by a blank or by nothing?"""
     if form.boundary is None or form.boundary not in line.content:
         return False
     content = line.content.lstrip(b" \t")
@@ -209,7 +208,7 @@ def _advice(text: str, row: Sequence[str], form: Form) -> str:
 @lru_cache(maxsize=4096)
 def label_fault(label: str) -> str:
     """Reason why a label is not in BIO, IOB1, BIOES or BILOU; empty if it is."""
-    typed = label.startswith(PREFIXES) and len(label) > 2
+    typed = label.startswith(SPAN_PREFIXES) and len(label) > 2
     if typed and NESTED.search(label):
         return f"label {label!r} is nested, and only flat ones can be read; the reader 'umass' takes nested ones"
     if typed or label == OUTSIDE:
@@ -220,13 +219,13 @@ def label_fault(label: str) -> str:
     )
 
 
-BIO = LabelForm(to_bio, label_fault, broken_span)
+BIO_FORM = LabelForm(to_bio, label_fault, broken_span)
 """BIO, IOB1, BIOES and BILOU, which come out as BIO."""
-PLAIN = LabelForm()
+PLAIN_FORM = LabelForm()
 
 
 def has_boundary(path: Path, form: Form) -> bool:
-    """Whether a line of the file opens a document."""
+    """Does a line of the file open a document?"""
     if form.boundary is None:
         return False
     with path.open("rb") as file:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from concord.schemas.columns import Misfit, Reject
 from concord.schemas.document import Document
 from concord.workers.corpus.readers.lines import id_prefix
-from concord.workers.corpus.readers.reader import NOTHING, BadLineError, source_files
+from concord.workers.corpus.readers.reader import EMPTY_FILE, BadLineError, source_files
 from concord.workers.corpus.readers.spans import CharSpan, marked_document
 from concord.workers.corpus.readers.text import text_of_bytes
 from concord.workers.corpus.settings import MailSettings
@@ -62,7 +62,7 @@ def _read(path: Path, doc_id: str, settings: MailSettings) -> Iterator[Document 
         yield Reject(str(path), error.line, doc_id, str(error))
         return
     if not mail.text.strip():
-        yield Reject(str(path), None, doc_id, NOTHING)
+        yield Reject(str(path), None, doc_id, EMPTY_FILE)
         return
     document, faults = marked_document(doc_id, mail.text, mail.spans, settings, breaks=_breaks(mail, settings))
     yield document

@@ -88,7 +88,7 @@ def find_words(text: CodePoints, text_length: Ids, word: CodePoints, length: Ids
 
 @kernel_in_place
 def _found(text: CodePoints, here: int, end: int, word: CodePoints, first: int, length: int) -> int:
-    """Where a word stands in the text from ``here`` up to ``end``, or −1."""
+    """Position of a word in the text between ``here`` and ``end``; −1 if it is not there."""
     for place in range(here, end - length + 1):
         same = 0
         while same < length and text[place + same] == word[first + same]:

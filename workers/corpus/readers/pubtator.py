@@ -36,9 +36,9 @@ class _LineError(BadLineError):
 class _Abstract(NamedTuple):
     """A document as the file has it.
 
-    ``texts``: title and abstract
-    ``spans``: all its spans
-    ``parts``: the spans that name several things by words of their own
+    - ``texts``: title and abstract.
+    - ``spans``: all its spans.
+    - ``parts``: the spans that name several things by words of their own.
     """
 
     texts: list[str]

@@ -15,7 +15,7 @@ Item = TypeVar("Item", Document | Reject, Document | Reject | Misfit)
 
 UTF_8 = "utf-8"
 ENCODING_OPTION = "--set encoding="
-NOTHING = "nothing in this file; take it out, or write it again"
+EMPTY_FILE = "nothing in this file; take it out, or write it again"
 """Why a file without text is rejected."""
 
 
@@ -74,10 +74,10 @@ def decoded(content: bytes, encoding: str, *, offset: int = 0, option: str = ENC
 
 
 def or_nothing(path: Path, items: Iterator[Item]) -> Iterator[Item | Reject]:
-    """The items of a file; a single reject of the whole file where there are none."""
+    """The items of a file, or a single reject of the whole file if there are none."""
     first = next(items, None)
     if first is None:
-        yield Reject(str(path), None, None, NOTHING)
+        yield Reject(str(path), None, None, EMPTY_FILE)
         return
     yield first
     yield from items

@@ -49,8 +49,8 @@ def marked_document(
 
     The document keeps the original spans, too.
 
-    ``text`` has a token. Sentences start at the first token from each character of ``breaks`` on, or where the
-    tokenizer says. Of spans that share a token the longest is taken, and the first of those.
+    ``text`` must have a token. Sentences start at the first token after each character of ``breaks``, or by the
+    tokenizer's rules. Among spans that share a token the longest is taken; among equally long ones the first.
     """
     whole = batch_from_texts([doc_id], [text], settings.cutting).document(0)
     assert whole.raw is not None

@@ -14,7 +14,7 @@ from concord.schemas.errors import CorpusError, DocumentError
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.parquet import open_parquet, parquet_files, read_row_group
 from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
-from concord.workers.corpus.readers.reader import ENCODING_OPTION, NOTHING, UndecodableError, decoded, source_files
+from concord.workers.corpus.readers.reader import EMPTY_FILE, ENCODING_OPTION, UndecodableError, decoded, source_files
 from concord.workers.corpus.settings import TextReaderSettings
 from concord.workers.corpus.tokenizers.registry import load_tokenizer
 
@@ -92,15 +92,16 @@ def text_of_bytes(
     except UndecodableError as error:
         line = raw.count(b"\n", 0, error.at) + 1
         return Reject(source, line, doc_id, f"line {line}: {error}")
-    return text if text.strip() else Reject(source, None, doc_id, NOTHING)
+    return text if text.strip() else Reject(source, None, doc_id, EMPTY_FILE)
 
 
 def batch_from_texts(
     doc_ids: Sequence[str], texts: Sequence[str], settings: TextSettings, *, tokenizer: OwnTokenizer | None = None
 ) -> Batch:
-    """Tokenised texts as a batch with character offsets; every text has to have a token.
+    """Tokenised texts as a batch with character offsets; every text must have a token.
 
-    Raises `LanguageError` and `TokenizerError`, and `DocumentError` for a text that a tokenizer of others cannot cut.
+    Raises `LanguageError` and `TokenizerError`, and `DocumentError` for a text that another package's tokenizer cannot
+    cut.
     """
     cut = (tokenizer or load_tokenizer(settings))(texts)
     empty = np.flatnonzero(np.diff(cut.doc_starts) == 0)

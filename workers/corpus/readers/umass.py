@@ -1,4 +1,4 @@
-"""Citations with nested fields: a token, two unused columns, and the labels of all levels, joined by ``/``.
+"""Citations with nested fields: each line has a token, two unused columns, and labels of all levels joined by ``/``.
 
 The form of the UMass citations (Anzaroot & McCallum 2013): ``I-venue/U-year`` is a token inside a venue that is also a
 year of one token. Each level is in BIO, BIOES or BILOU.
@@ -12,9 +12,8 @@ from pathlib import Path
 
 from concord.schemas.columns import LABELS, Reject
 from concord.schemas.document import TOKENS, Document
-from concord.schemas.labels import OUTSIDE
+from concord.schemas.labels import OUTSIDE, SPAN_PREFIXES
 from concord.workers.corpus.readers.lines import (
-    PREFIXES,
     SKIP,
     Form,
     LabelForm,
@@ -50,7 +49,7 @@ def _citations(path: Path, prefix: str, form: Form) -> Iterator[Document | Rejec
 @lru_cache(maxsize=4096)
 def nested_fault(label: str) -> str:
     """Reason why a label is not a valid nested one; empty if it is."""
-    wrong = [level for level in label.split("/") if not level.startswith(PREFIXES) or len(level) < 3]
+    wrong = [level for level in label.split("/") if not level.startswith(SPAN_PREFIXES) or len(level) < 3]
     if not wrong or label == OUTSIDE:
         return ""
     return f"label {label!r}: level {wrong[0]!r} is not B-TYPE or I-TYPE, nor BIOES or BILOU; mend it, or write O"

@@ -9,9 +9,9 @@ from concord.schemas.settings import TextSettings
 from concord.workers.corpus.tokenizers.sentences import TextCutter
 from concord.workers.corpus.tokenizers.tokenizer import Cut, Tokenizer, TokenizerError
 from concord.workers.corpus.tokenizers.words import VERSION, cutter
-from concord.workers.parts import OURS, Group, Registry, an_entry
+from concord.workers.parts import CONCORD, Group, Registry, an_entry
 
-DEFAULT = "words"
+DEFAULT_TOKENIZER = "words"
 """Name of the tokenizer that is used where none is given."""
 
 PIN = "=="
@@ -25,7 +25,7 @@ def _spacy(language: str) -> Cut:
 
 
 OWN: dict[str, Tokenizer] = {
-    DEFAULT: Tokenizer(cutter, "words, numbers, marks by rules for all scripts; needs nothing else", VERSION),
+    DEFAULT_TOKENIZER: Tokenizer(cutter, "words, numbers, marks by rules for all scripts; needs nothing else", VERSION),
     "spacy": Tokenizer(
         _spacy, "rules of spaCy for the language; needs concord[spacy]", library="spacy", install="concord[spacy]"
     ),
@@ -51,7 +51,7 @@ def pinned(tokenizer: str | None) -> str:
 
     Raises `TokenizerError` where the installed version is needed and there is none.
     """
-    name, _, version = (tokenizer or DEFAULT).partition(PIN)
+    name, _, version = (tokenizer or DEFAULT_TOKENIZER).partition(PIN)
     return f"{name}{PIN}{version or _installed(name)}"
 
 
@@ -60,7 +60,9 @@ def load_tokenizer(settings: TextSettings) -> TextCutter:
 
     Raises `TokenizerError` where the tokenizer is not installed or has another version, and `LanguageError`.
     """
-    return _loaded(settings.tokenizer or DEFAULT, settings.language, settings.sentence_limit, settings.split_hyphens)
+    return _loaded(
+        settings.tokenizer or DEFAULT_TOKENIZER, settings.language, settings.sentence_limit, settings.split_hyphens
+    )
 
 
 @lru_cache(maxsize=4)
@@ -76,7 +78,7 @@ def _loaded(tokenizer: str, language: str, sentence_limit: int, split_hyphens: b
 
 
 def _installed(name: str) -> str:
-    """Installed version of a tokenizer. Raises `TokenizerError` where there is none."""
+    """Installed version of a tokenizer. Raises `TokenizerError` if it is not installed."""
     if name not in TOKENIZERS:
         raise TokenizerError(f"{unknown('tokenizer', name, TOKENIZERS)}; install the package that has it")
     here = TOKENIZERS[name].installed()
@@ -94,4 +96,4 @@ def _remedy(name: str, version: str) -> str:
     if library:
         return f"pip install '{library}=={version}'"
     package = TOKENIZERS.distribution(name)
-    return f"install {'the release of concord' if package == OURS else f'the release of {package}'} that has it"
+    return f"install {'the release of concord' if package == CONCORD else f'the release of {package}'} that has it"

@@ -21,15 +21,15 @@ HYPHENS = re.compile(r"-+|[^-]+")
 RARE = re.compile(r"[^\S \t\r\n]|[\ud800-\udfff]")
 """White space that sentencex 1.0 panics on (it takes every space for one byte), and halves of characters."""
 CODE = re.compile(r"[a-z]{2,3}")
-"""How ISO 639 writes a language."""
+"""Pattern of a language's code in ISO 639."""
 
 
 class Tokenized(NamedTuple):
     """D texts cut into N tokens and S sentences.
 
-    ``doc_starts`` (D + 1,): first token of each text, and N
-    ``sentence_starts`` (S,): first token of each sentence
-    ``start``, ``end`` (N,): characters in the token's own text; text[start:end] is the token
+    - ``doc_starts`` (D + 1,): first token of each text, and N.
+    - ``sentence_starts`` (S,): first token of each sentence.
+    - ``start``, ``end`` (N,): characters in the token's own text; text[start:end] is the token.
     """
 
     tokens: Column
@@ -40,11 +40,12 @@ class Tokenized(NamedTuple):
 
 
 class TextCutter:
-    """Cuts texts of one language.
+    """Cuts texts of one language into tokens and sentences.
 
-    Words with a hyphen stay whole, as in the CoNLL and Penn Treebank corpora that models are
-    trained on, unless ``split_hyphens``. A sentence of more than ``sentence_limit`` tokens is cut every so many tokens.
-    Raises `LanguageError` for what is no code of a language.
+    - ``sentence_limit``: longest sentence, in tokens; a longer one is cut into pieces of this length.
+    - ``split_hyphens``: cut words at hyphens? Otherwise they stay whole, as in the CoNLL and Penn Treebank corpora.
+
+    Raises `LanguageError` if the language is no code of ISO 639.
     """
 
     def __init__(self, cut: Cut, language: str, sentence_limit: int, *, split_hyphens: bool = False) -> None:

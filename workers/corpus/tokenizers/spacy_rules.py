@@ -85,7 +85,7 @@ def _infixes(rules: Iterable[object], hyphens: str) -> list[str]:
 
 
 def _run_cuts(text: str) -> list[int]:
-    """Where runs of more than `RUN_LIMIT` characters without white space are cut."""
+    """Positions at which runs of more than `RUN_LIMIT` characters without white space are cut."""
     if max(map(len, text.split()), default=0) <= RUN_LIMIT:
         return []
     runs = re.finditer(rf"\S{{{RUN_LIMIT + 1},}}", text)

@@ -25,8 +25,8 @@ class LanguageError(UsageError):
 class Cuts(NamedTuple):
     """D texts cut into N tokens, in order.
 
-    ``doc_starts`` (D + 1,): the tokens of text i are doc_starts[i]:doc_starts[i + 1]
-    ``start``, ``end`` (N,): characters in the token's own text; text[start:end] is the token
+    - ``doc_starts`` (D + 1,): the tokens of text i are doc_starts[i]:doc_starts[i + 1].
+    - ``start``, ``end`` (N,): characters in the token's own text; text[start:end] is the token.
 
     No token is empty or holds white space, and no two overlap.
     """
@@ -57,11 +57,12 @@ Cut = Callable[[Sequence[str]], Cuts]
 class Tokenizer(NamedTuple):
     """Registry entry of a tokenizer.
 
-    ``open``: function from a language (ISO 639-1) to a `Cut`; raises `LanguageError` for one that it has no rules for
-    ``summary``: one line of help
-    ``version``: changes whenever a text may be cut differently
-    ``library``: distribution whose version counts instead, where the cutting is up to a library
-    ``install``: name to give to pip to install that library
+    - ``open``: function from a language (ISO 639-1) to a `Cut`; raises `LanguageError` for one that it has no rules
+      for.
+    - ``summary``: one line of help.
+    - ``version``: changes whenever a text may be cut differently.
+    - ``library``: distribution whose version counts instead, where the cutting is up to a library.
+    - ``install``: name to give to pip to install that library.
     """
 
     open: Callable[[str], Cut]

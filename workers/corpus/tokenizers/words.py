@@ -1,9 +1,8 @@
 """Concord's default tokenizer: rules for raw text in any script, without any other package.
 
-Texts are cut at white space into chunks, and each distinct chunk once into tokens, by one regular expression. It does
-not see the chunk itself but a sketch of it, as long, in which one character stands for a whole class of Unicode: so the
-rules name classes, and what is cut is never changed. What follows from a chunk is kept, and laid out over the texts
-by arrays.
+Texts are cut at white space into chunks, and each distinct chunk is cut into tokens once, by one regular expression. It
+reads a sketch of the chunk, of equal length, in which one character stands for a whole class of Unicode; so the rules
+are about classes, and the text itself is not changed. Cuts of a chunk are kept, and applied to the texts by arrays.
 
     whole    It costs 1,000.50; 3:30; 1996-08-22; 6-3; well-known; U.S.-based; Mr.; J.; p.m.; AT&T; node.js; R2-D2
     cut      do|n't  Ada|'s  we|'ll  dogs|'  5|km  3|pm  $|10  US$|5  7|%  and|/|or  a|=|b  one|—|two  wait|...
@@ -34,19 +33,19 @@ CHUNK_LIMIT = 200_000
 """Number of distinct chunks after which all are forgotten, so that memory stays flat."""
 
 SPACE = np.array([chr(point).isspace() for point in range(0x3001)])
-"""Which code points are white space; none above is."""
+"""(C,) mask of the code points that are white space; none from C on is."""
 
 # The sketch: what a character stands for. ASCII stands for itself.
 
-UPPER, LOWER, MARK, JOINER = "À", "à", "\u0300", "\u200d"
+UPPERCASE, LOWERCASE, MARK, JOINER = "À", "à", "\u0300", "\u200d"
 HAN, HIRAGANA, KATAKANA, UNSPACED, PICTURE, FLAG, OTHER = "一", "あ", "ア", "ก", "☺", "🇦", "§"
 ITSELF = "°·…"
 APOSTROPHES, HYPHENS = "’ʼ＇", "‐‑−"
 ZERO_WIDTH_SPACE = "\u200b"
 
 CLASSES = {
-    **dict.fromkeys(("Lu", "Lt"), UPPER),
-    **dict.fromkeys(("Ll", "Lm", "Lo"), LOWER),
+    **dict.fromkeys(("Lu", "Lt"), UPPERCASE),
+    **dict.fromkeys(("Ll", "Lm", "Lo"), LOWERCASE),
     **dict.fromkeys(("Mn", "Mc", "Me", "Cf"), MARK),
     **dict.fromkeys(("Nd", "Nl", "No"), "0"),
     **dict.fromkeys(("Sm", "So"), PICTURE),
@@ -58,7 +57,7 @@ CLASSES = {
 
 SCRIPTS = (
     (0x0E00, 0x0EFF, UNSPACED),  # Thai, Lao
-    (0x0F00, 0x0FFF, LOWER),  # Tibetan: its marks between syllables are punctuation
+    (0x0F00, 0x0FFF, LOWERCASE),  # Tibetan: its marks between syllables are punctuation
     (0x1000, 0x109F, UNSPACED),  # Burmese
     (0x1780, 0x17FF, UNSPACED),  # Khmer
     (0x3005, 0x3007, HAN),
@@ -96,7 +95,7 @@ def sketched(character: str) -> str:
 
 
 class _Sketch(dict[int, str]):
-    """What `str.translate` asks for each character; nothing is kept, so that no text can fill it."""
+    """Table for `str.translate`: the sketch of each character. Nothing is kept, so that no text can fill it."""
 
     def __missing__(self, point: int) -> str:
         return chr(point) if point < 0x80 else sketched(chr(point))
@@ -106,12 +105,12 @@ SKETCH = _Sketch()
 
 # The rules, on sketches.
 
-LETTER = f"A-Za-z{UPPER}{LOWER}"
-CAPITAL = f"A-Z{UPPER}"
-SMALL = f"a-z{LOWER}"
+LETTER = f"A-Za-z{UPPERCASE}{LOWERCASE}"
+CAPITAL = f"A-Z{UPPERCASE}"
+SMALL = f"a-z{LOWERCASE}"
 TAIL = f"{MARK}{JOINER}"
 INNER = f"{LETTER}0-9{KATAKANA}{TAIL}"
-"""What words are made of."""
+"""Characters of words."""
 ALONE = rf"(?<![{INNER}_])"
 ENDS = rf"(?![{INNER}_])"
 
@@ -153,7 +152,7 @@ UNITED = "|".join(
         rf"·(?=[{LETTER}])",
     )
 )
-"""What words hold together."""
+"""Marks that do not end a word."""
 
 ENGLISH_END = r"(?:[sS]|[mM]|[dD]|ll|LL|re|RE|ve|VE)"
 NOT = rf"[nN]'[tT]{ENDS}"
@@ -250,7 +249,7 @@ class Words:
         self._right = np.concatenate([self._right, ints(rights)])
 
     def _column(self, words: NDArray[np.int32]) -> Column:
-        """Words (N,) by their numbers here as a column, its values in the order in which the texts have them."""
+        """Words (N,), given by their numbers here, as a column; its values are in the order of the texts."""
         names = self._words.names
         first = np.full(len(names), len(words), np.int64)
         first[words[::-1]] = np.arange(len(words))[::-1]

@@ -30,7 +30,7 @@ from concord.workers.features.clustering.word_counts import ContextCounts, Conte
 from concord.workers.features.clusters import Clusters
 from concord.workers.features.settings import BrownSettings
 
-AFTER = (1,)
+NEXT_WORD = (1,)
 """Offset of the context words that are counted: the next word."""
 
 
@@ -45,8 +45,8 @@ def ignored(_words: int) -> None:
 class Bigrams(NamedTuple):
     """Sparse bigram counts of V words.
 
-    ``start`` (V + 1,): the entries of word w are k in start[w]:start[w + 1]
-    ``word``, ``times``: word w stands times[k] times beside word[k]
+    - ``start`` (V + 1,): the entries of word w are k in start[w]:start[w + 1].
+    - ``word``, ``times``: word w stands times[k] times beside word[k].
     """
 
     start: Ints
@@ -57,10 +57,10 @@ class Bigrams(NamedTuple):
 class Classes(NamedTuple):
     """K slots for classes.
 
-    ``times`` (K, K): bigram counts of the classes
-    ``first``, ``second`` (K,): counts of a class as first and as second word of a bigram with any word
-    ``shared`` (K, K): cost of merging, see the module's docstring, in nats
-    ``used`` (K,): slots that hold a class
+    - ``times`` (K, K): bigram counts of the classes.
+    - ``first``, ``second`` (K,): counts of a class as first and as second word of a bigram with any word.
+    - ``shared`` (K, K): cost of merging, see the module's docstring, in nats.
+    - ``used`` (K,): slots that hold a class.
     """
 
     times: Floats
@@ -72,7 +72,7 @@ class Classes(NamedTuple):
 
 def bigrams_of(words: Sequence[str]) -> Contexts:
     """Contexts to count for Brown clusters: for each of these words, most frequent first, which of them comes next."""
-    return Contexts(words, len(words), AFTER)
+    return Contexts(words, len(words), NEXT_WORD)
 
 
 def brown_clusters(
@@ -174,7 +174,7 @@ def _enter(word: int, slot: int, member: Ints, after: Bigrams, before: Bigrams, 
 
 @kernel_in_place
 def _merge(kept: int, gone: int, member: Ints, classes: Classes) -> None:
-    """The class of one slot goes into that of another."""
+    """Merges the class of one slot into that of another."""
     times = classes.times
     for slot in (kept, gone):
         _share(slot, -1.0, classes)

@@ -32,12 +32,16 @@ VectorEntry = tuple[str, NDArray[np.float64]]
 
 
 def read_vectors(path: Path, most: int, *, words: Path | None = None) -> Vectors:
-    """The first ``most`` words of a file, told apart by its name; files list the most frequent words first.
+    """The first ``most`` words of a file and their vectors; files list the most frequent words first.
 
-    ``.npy`` is an array (V, d); its words are in the file ``words``, or beside it in one of the same name, as `_listed`
-    reads them. ``.parquet`` has a column of strings and one of lists; ``.bin`` is word2vec's binary form; anything
-    else is text, maybe ``.gz``: a word and its numbers a line, with or without a line of two counts first. Raises
-    `VectorError`, and `OSError`.
+    The file's extension decides its form:
+
+    - ``.npy``: array (V, d). Its words are in the file ``words``, or in one of the same name beside it, see `_listed`.
+    - ``.parquet``: a column of strings and one of lists.
+    - ``.bin``: binary form of word2vec.
+    - others: text, maybe ``.gz``; each line is a word and its numbers. A first line of two counts is allowed.
+
+    Raises `VectorError`, and `OSError`.
     """
     for needed in filter(None, (path, words)):
         if not needed.is_file():
@@ -46,7 +50,7 @@ def read_vectors(path: Path, most: int, *, words: Path | None = None) -> Vectors
         return _checked(path, islice(_numpy(path, words or _beside(path)), most))
     if words is not None:
         raise VectorError(f"{path}: its words stand in it; a file of words goes with a {NUMPY} array alone")
-    return _checked(path, islice(READERS.get(path.suffix, _text)(path), most))
+    return _checked(path, islice(VECTOR_READERS.get(path.suffix, _text)(path), most))
 
 
 def _checked(path: Path, entries: Iterator[VectorEntry]) -> Vectors:
@@ -140,10 +144,10 @@ def _numpy(path: Path, names: Path) -> Iterator[VectorEntry]:
 
 
 def _listed(path: Path) -> list[str]:
-    """The words of an array, in the order of its rows.
+    """Words of an array, in the order of its rows.
 
-    Text has a word a line. Parquet has one column of strings; where a column of whole numbers has each of 0 to V − 1
-    once, these are the rows, otherwise words stand in their order.
+    A text has a word on each line. Parquet has one column of strings; if a column of whole numbers has each of 0 to
+    V − 1 once, these are the rows, otherwise the words are in order.
     """
     if path.suffix != PARQUET:
         try:
@@ -191,5 +195,5 @@ NUMPY, PARQUET = ".npy", ".parquet"
 WORD_LISTS = (".txt", PARQUET)
 """Forms of the words of an array, in the order in which they are looked for."""
 
-READERS: dict[str, Callable[[Path], Iterator[VectorEntry]]] = {PARQUET: _parquet, ".bin": _binary}
+VECTOR_READERS: dict[str, Callable[[Path], Iterator[VectorEntry]]] = {PARQUET: _parquet, ".bin": _binary}
 """By the end of the file's name; an array has words in a file of their own, others are text."""

@@ -28,7 +28,7 @@ from concord.workers.features.settings import ClusterSettings, CoOccurrenceSetti
 
 SMOOTHING = 0.75
 ROUNDS = 60
-"""Of k-means, at most."""
+"""Largest number of iterations of k-means."""
 SAMPLE = 4096
 """Words a step of k-means."""
 
@@ -74,9 +74,9 @@ def _table(values: NDArray[Any], word: Ints, context: Ints, contexts: Contexts) 
 
 
 def clustered(words: Sequence[str], points: Floats, settings: ClusterSettings) -> Clusters:
-    """The clusterings of words by their vectors (V, d), of whose direction alone is looked at.
+    """Clusterings of words by the directions of their vectors (V, d).
 
-    Raises `FewWordsError` where there are fewer words than clusters.
+    Raises `FewWordsError` if there are fewer words than clusters.
     """
     _enough(list(words), max(settings.clusters))
     length = np.linalg.norm(points, axis=1, keepdims=True)

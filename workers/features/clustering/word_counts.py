@@ -1,7 +1,7 @@
-"""What word clusters are learned from: how often words occur, and what stands around the frequent ones.
+"""Counts that word clusters are learned from: occurrences of words, and of contexts of the frequent words.
 
-A context of a word is a frequent word, or the edge of the sentence, at one of the places near it. No library
-of clusters is imported here, since every worker of a run imports its tasks.
+A context of a word is a frequent word, or the edge of the sentence, at one of the places near it. No library for
+clustering is imported here, since every worker of a run imports all tasks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PLACES = (-2, -1, 1, 2)
 
 @dataclass(frozen=True)
 class WordCounts:
-    """How often each word occurs in documents, digits as 0. Counts of parts of a corpus add up."""
+    """Number of occurrences of each word, with its digits as 0. Counts of parts of a corpus add up."""
 
     documents: int
     rejected: int
@@ -49,7 +49,7 @@ class WordCounts:
 
     @property
     def tokens(self) -> int:
-        """Of all words together."""
+        """Number of tokens: the sum over all words."""
         return sum(self.words.values())
 
 
@@ -100,11 +100,11 @@ class Contexts:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the table of counts."""
+        """Shape of the table of counts."""
         return len(self.words), len(self.places) * (self.contexts + 1)
 
     def count(self, batch: Batch, *, rejected: int = 0) -> ContextCounts:
-        """How often each word has each context in the documents of a batch; pair w · P · (C + 1) + context."""
+        """Counts of each word and context in the documents of a batch; a pair's number is w · P · (C + 1) + context."""
         words, codes = _words(batch)
         number = np.array([self._number.get(word, -1) for word in words], np.int64)
         pair, times = self._pairs(number[codes], batch.sentence_starts)
@@ -133,5 +133,5 @@ class Contexts:
 
 
 def contexts_of(words: Sequence[str], settings: CoOccurrenceSettings) -> Contexts:
-    """What is counted for these words, the most frequent first."""
+    """The contexts of these words, which are given by falling frequency."""
     return Contexts(words, min(settings.contexts, len(words)))

@@ -22,7 +22,7 @@ from concord.workers.inference.core.agreement import CONTAINED, DIFFERENT, UNLAB
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.spans import CandidateSpans, candidate_spans
 
-FIRST = np.zeros(1, np.int64)
+FIRST_TOKEN = np.zeros(1, np.int64)
 """The sentence of rows without entries: their cost is a constant of the document."""
 
 NOTE, JOIN = range(2)
@@ -33,12 +33,12 @@ NOTE, JOIN = range(2)
 class Pruned:
     """Max-marginal losses of a document, computed once and compared with ever smaller D.
 
-    ``problem``: the problem
-    ``token_loss`` (N, L): max-marginal loss of each label, in nats
-    ``spans``: candidate spans within the first D, with their losses
-    ``sentence`` (N,): sentence of each token
-    ``span_sentence`` (M,): sentence of each span
-    ``state``: the agreements
+    - ``problem``: the problem.
+    - ``token_loss`` (N, L): max-marginal loss of each label, in nats.
+    - ``spans``: candidate spans within the first D, with their losses.
+    - ``sentence`` (N,): sentence of each token.
+    - ``span_sentence`` (M,): sentence of each span.
+    - ``state``: the agreements.
     """
 
     problem: Prepared
@@ -72,7 +72,7 @@ class Pruned:
             _join_all(self.state, arrays, np.flatnonzero(outside), self.sentence, parent, involved)
         for row in self._open_rows(most_loss).tolist():
             inside = self.problem.rows.position[self.problem.rows.pointer[row] : self.problem.rows.pointer[row + 1]]
-            _join_sentences(self.sentence[inside] if len(inside) else FIRST, parent, involved)
+            _join_sentences(self.sentence[inside] if len(inside) else FIRST_TOKEN, parent, involved)
         root = np.array([_root(parent, s) for s in range(len(parent))], np.int64)
         return _parted(np.flatnonzero(involved), root[involved])
 
@@ -205,11 +205,11 @@ def _join_sentences(sentences: Ints, parent: Ints, involved: NDArray[np.bool_]) 
 class Sides(NamedTuple):
     """Items whose pairs can cost something, summarised by key and type; each item is on one of two sides, or on both.
 
-    ``number`` (K,): index of each key that spans have, out of Q; −1 for other keys
-    ``first_end`` (2, Q, T): least end of a side's items
-    ``last_start`` (2, Q, T): greatest start of a side's items
-    ``sentence`` (2, Q, T): sentence of one of these items; −1 if there is none
-    ``cost`` (T, T): nats for a type of side 0 with a type of side 1
+    - ``number`` (K,): index of each key that spans have, out of Q; −1 for other keys.
+    - ``first_end`` (2, Q, T): least end of a side's items.
+    - ``last_start`` (2, Q, T): greatest start of a side's items.
+    - ``sentence`` (2, Q, T): sentence of one of these items; −1 if there is none.
+    - ``cost`` (T, T): nats for a type of side 0 with a type of side 1.
 
     Two items cost something together only if they do not overlap. An item has such a partner if the least end of the
     other side is at most its start, or the greatest start at least its end. Items that overlap are in one sentence, so

@@ -88,8 +88,8 @@ def solve(
 class _Proven(NamedTuple):
     """An upper bound of all labellings.
 
-    ``bound``: nats
-    ``by``: status of an answer that meets it: a proof, or CP-SAT's word
+    - ``bound``: nats.
+    - ``by``: status of an answer that meets it: a proof, or CP-SAT's word.
     """
 
     bound: float
@@ -171,14 +171,14 @@ def _status(objective: float, bound: float, tolerance: float, by: Status) -> Sta
 class _DocumentProof:
     """The proof of one document, component by component.
 
-    ``problem``: the problem
-    ``config``: the settings
-    ``labels`` (N,): the best labelling seen
-    ``local_best``: local optimum, in nats
-    ``budget``, ``started``: limits of the run, and its start in seconds of the clock
-    ``rng``: source of CP-SAT's seeds
-    ``work``: units of work so far
-    ``asked``: does the proof rest on CP-SAT?
+    - ``problem``: the problem.
+    - ``config``: the settings.
+    - ``labels`` (N,): the best labelling seen.
+    - ``local_best``: local optimum, in nats.
+    - ``budget``, ``started``: limits of the run, and its start in seconds of the clock.
+    - ``rng``: source of CP-SAT's seeds.
+    - ``work``: units of work so far.
+    - ``asked``: does the proof rest on CP-SAT?
     """
 
     problem: Prepared
@@ -278,10 +278,10 @@ class _DocumentProof:
 class _Component:
     """A component of a document.
 
-    ``problem``: its own problem
-    ``sentences``, ``tokens``: its sentences and tokens in the document
-    ``best``: its local optimum, in nats
-    ``loss``: its D, in nats
+    - ``problem``: its own problem.
+    - ``sentences``, ``tokens``: its sentences and tokens in the document.
+    - ``best``: its local optimum, in nats.
+    - ``loss``: its D, in nats.
     """
 
     problem: Problem

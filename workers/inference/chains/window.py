@@ -62,8 +62,8 @@ class _Local(NamedTuple):
 class Candidates(NamedTuple):
     """Possible labels of each token.
 
-    ``labels`` (N, D): the possible ones first
-    ``sizes`` (N,): their number
+    - ``labels`` (N, D): the possible ones first.
+    - ``sizes`` (N,): their number.
     """
 
     labels: Ints

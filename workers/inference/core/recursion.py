@@ -38,9 +38,10 @@ FAINT = 45.0
 class ScoredChain(NamedTuple):
     """Scores of the S sentences of N tokens, in nats; −inf forbids.
 
-    ``unary`` (N, L): of each label of a token
-    ``edge`` (E, L, L): from the label before (row) to the token's label; E is N, or 1 where all tokens share one matrix
-    ``bounds`` (S + 1,): first token of each sentence, and N; the matrix of a first token is not read
+    - ``unary`` (N, L): of each label of a token.
+    - ``edge`` (E, L, L): from the label before (row) to the token's label; E is N, or 1 where all tokens share one
+      matrix.
+    - ``bounds`` (S + 1,): first token of each sentence, and N; the matrix of a first token is not read.
     """
 
     unary: Floats
@@ -101,8 +102,8 @@ def best_path(chain: ScoredChain) -> tuple[Labels, Floats]:
 def pass_sentence(unary: Floats, edge: Floats, first: int, last: int, way: int, messages: Floats, own: Floats) -> None:
     """Fills ``messages`` (N, L) from the token ``first`` on to the token ``last``, which may come before it.
 
-    ``edge`` (E, L, L): matrices into the later of two tokens, from the token passed first (row) to the other
-    ``own`` (L,): scratch
+    - ``edge`` (E, L, L): matrices into the later of two tokens, from the token passed first (row) to the other.
+    - ``own`` (L,): scratch.
     """
     step, by = 0 if len(edge) == 1 else 1, 1 if first <= last else -1
     messages[first, :] = 0.0
@@ -118,8 +119,8 @@ def trace_sentence(
 ) -> float:
     """Writes the best ``labels`` (N,) of the tokens ``first`` to ``last`` and returns their score in nats.
 
-    ``before`` (N, L): `BEST` messages
-    ``own`` (L,): scratch
+    - ``before`` (N, L): `BEST` messages.
+    - ``own`` (L,): scratch.
 
     There are no back pointers: the label before is found again by comparing all L candidates. So the forward pass has
     no branch and runs in vector instructions.

@@ -44,10 +44,10 @@ def span_marginals(problem: Prepared, spans: Spans) -> Floats:
 class LabelledSpans(NamedTuple):
     """M spans with their labels.
 
-    ``start`` (M,): first token
-    ``end`` (M,): token after the last
-    ``first`` (M,): label of the first token
-    ``inside`` (M,): label of the other tokens
+    - ``start`` (M,): first token.
+    - ``end`` (M,): token after the last.
+    - ``first`` (M,): label of the first token.
+    - ``inside`` (M,): label of the other tokens.
     """
 
     start: Ints

@@ -29,11 +29,11 @@ class CostOverflowError(ArithmeticError):
 class ModelDraft:
     """A model that minimises Σ cost · variable, each variable in 0 … upper.
 
-    ``scale``: units of cost per nat
-    ``model``: the CP-SAT model
-    ``hints``: value of each variable in the labelling from which the search starts
-    ``costs``: cost of each variable that has one, in units
-    ``uppers``: largest value of each variable
+    - ``scale``: units of cost per nat.
+    - ``model``: the CP-SAT model.
+    - ``hints``: value of each variable in the labelling from which the search starts.
+    - ``costs``: cost of each variable that has one, in units.
+    - ``uppers``: largest value of each variable.
 
     Costs are given in nats and rounded down to whole units. So the optimum of the integer model is never above the true
     one: its bound is a proof. A variable is named by its index, or is `TRUE` or `FALSE`.

@@ -26,11 +26,11 @@ from concord.workers.inference.settings import CpSatSettings
 class LatticeSolution:
     """CP-SAT's answer for a model.
 
-    ``labels``: the best labels (N,), or None if there are none
-    ``bound``: upper bound of all labellings, in nats
-    ``infeasible``: is it proven that there is no labelling?
-    ``work``: milliseconds of deterministic time
-    ``found``: the improvements in the order they came, in seconds since ``solve_model`` was called
+    - ``labels``: the best labels (N,), or None if there are none.
+    - ``bound``: upper bound of all labellings, in nats.
+    - ``infeasible``: is it proven that there is no labelling?
+    - ``work``: milliseconds of deterministic time.
+    - ``found``: the improvements in the order they came, in seconds since ``solve_model`` was called.
     """
 
     labels: Labels | None

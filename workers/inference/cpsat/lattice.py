@@ -56,11 +56,11 @@ class NoLabellingError(ValueError):
 class LatticeModel:
     """A CP-SAT model that minimises ``scale`` · (``offset`` − objective), rounded down.
 
-    ``model``: the CP-SAT model
-    ``token`` (N, L): variable of each label of each token; `TRUE` or `FALSE` if it is fixed
-    ``offset``: nats; bound = offset − integer bound / scale
-    ``scale``: units per nat
-    ``local``: the objective's coefficients that come from the potentials, by variable
+    - ``model``: the CP-SAT model.
+    - ``token`` (N, L): variable of each label of each token; `TRUE` or `FALSE` if it is fixed.
+    - ``offset``: nats; bound = offset − integer bound / scale.
+    - ``scale``: units per nat.
+    - ``local``: the objective's coefficients that come from the potentials, by variable.
     """
 
     model: cp_model.CpModel
@@ -82,9 +82,9 @@ class LatticeModel:
 class _Lattice:
     """The variables of the lattice.
 
-    ``token`` (N, L): variable of each label of each token
-    ``edge`` (N, L, L): variable of each edge into a token
-    ``offset``: best possible local score, in nats
+    - ``token`` (N, L): variable of each label of each token.
+    - ``edge`` (N, L, L): variable of each edge into a token.
+    - ``offset``: best possible local score, in nats.
     """
 
     token: Variables

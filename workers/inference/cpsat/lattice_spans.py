@@ -30,12 +30,12 @@ MOST_PAIRS = 400
 class SpanVariables:
     """Variables of labelled spans, each made when it is first asked for.
 
-    ``draft``: the model
-    ``problem``: the problem
-    ``token`` (N, L), ``edge`` (N, L, L): variables of labels and edges
-    ``spans``: the spans, which are named by their indices
-    ``taken``: start, end and type of each span of the labelling from which the search starts
-    ``made``: variables by span
+    - ``draft``: the model.
+    - ``problem``: the problem.
+    - ``token`` (N, L), ``edge`` (N, L, L): variables of labels and edges.
+    - ``spans``: the spans, which are named by their indices.
+    - ``taken``: start, end and type of each span of the labelling from which the search starts.
+    - ``made``: variables by span.
     """
 
     draft: ModelDraft

@@ -16,7 +16,7 @@ from concord.workers.inference.core.effort import Effort
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.numerics import ROUNDING
 from concord.workers.inference.search.depth_first import (
-    EXPANDED,
+    EXPANDED_NODES,
     LOSS_TO_BEAT,
     POSITION,
     new_probe,
@@ -32,10 +32,10 @@ STEPS_A_NODE = 200
 class RankedPart(NamedTuple):
     """The best labellings found of a part with n tokens.
 
-    ``tokens`` (n,): the part's tokens in the document
-    ``labels`` (M, n): the labellings
-    ``loss`` (M,): nats below the part's local optimum, rising
-    ``rest``: nats that all other labellings of the part lose at least
+    - ``tokens`` (n,): the part's tokens in the document.
+    - ``labels`` (M, n): the labellings.
+    - ``loss`` (M,): nats below the part's local optimum, rising.
+    - ``rest``: nats that all other labellings of the part lose at least.
     """
 
     tokens: Ints
@@ -52,9 +52,9 @@ class RankedPart(NamedTuple):
 class Together(NamedTuple):
     """The best combinations of labellings of P parts.
 
-    ``picks`` (M, P): index of each part's labelling
-    ``loss`` (M,): nats that each combination loses, rising
-    ``rest``: nats that all other combinations lose at least
+    - ``picks`` (M, P): index of each part's labelling.
+    - ``loss`` (M,): nats that each combination loses, rising.
+    - ``rest``: nats that all other combinations lose at least.
     """
 
     picks: NDArray[np.int64]
@@ -78,7 +78,7 @@ def best_of_part(
     hard = _has_hard(problem)
     look, until = nodes_a_look(partial), effort.work + work
     while probe.counters[POSITION] >= 0 and effort.work < until and not effort.spent:
-        before = int(probe.counters[EXPANDED])
+        before = int(probe.counters[EXPANDED_NODES])
         # A labelling that breaks a hard row only by the rounding of its sum is no answer.
         leaf = next_leaf(partial, probe, look)
         if leaf and not (hard and problem.score(partial.labels).objective == -np.inf):
@@ -86,7 +86,7 @@ def best_of_part(
             del found[count:]
             if len(found) == count:
                 probe.limits[LOSS_TO_BEAT] = min(most_loss, found[-1][0])
-        effort.work += STEPS_A_NODE * (int(probe.counters[EXPANDED]) - before)
+        effort.work += STEPS_A_NODE * (int(probe.counters[EXPANDED_NODES]) - before)
     if not found and problem.score(start).objective > -np.inf:
         found = [(problem.viterbi_score - problem.score(start).objective, start.tobytes())]
     return _listed(tokens, found, min(float(probe.limits[LOSS_TO_BEAT]), open_loss(probe)))

@@ -36,7 +36,7 @@ ASCENT_PATIENCE = 4
 SHORTER = 0.5
 """Steps without a better bound after which the steps become shorter, and the factor by which they do."""
 
-BEST, LENGTH = 0, 1
+BEST_VALUE, LENGTH = 0, 1
 TAKEN, IDLE, LOOKED, ENDED = range(4)
 """Places in ``numbers`` and ``counters`` of an `Ascent`."""
 
@@ -146,23 +146,23 @@ def left_out_costs(state: AgreementState, left_out: NDArray[np.bool_], start: In
 class Ascent(NamedTuple):
     """The state of an ascent over M spans, N tokens, K memberships, S sentences and Q groups.
 
-    ``chains``, ``groups``: the sentences and the groups
-    ``lattice``, ``workspace``: scratch of their kernels
-    ``sentence`` (K,): the sentence of each membership
-    ``now`` (K,): the prices θ, in nats
-    ``direction`` (K,): d
-    ``charge`` (M + N,): sum of the prices of each span and outside label, in nats
-    ``taken`` (M + N,): mask of the spans and outside labels that the sentences choose
-    ``known`` (K,): mask of the memberships that the groups choose
-    ``labels`` (N,): the labels that the sentences choose
-    ``scores`` (S,): best charged score of each sentence, in nats
-    ``costs`` (Q,): least cost of each group, in nats
-    ``moved`` (S,): mask of the sentences whose prices changed since they were solved
-    ``moved_groups`` (Q,): mask of the groups whose prices changed since they were solved
-    ``best_prices`` (K,): prices of the best bound, in nats
-    ``best_labels`` (N,): the labels that the sentences chose under these
-    ``numbers`` (2,): the best bound in nats of loss, and λ
-    ``counters`` (4,): steps, steps since the bound rose, things visited, and 1 if more steps are of no use
+    - ``chains``, ``groups``: the sentences and the groups.
+    - ``lattice``, ``workspace``: scratch of their kernels.
+    - ``sentence`` (K,): the sentence of each membership.
+    - ``now`` (K,): the prices θ, in nats.
+    - ``direction`` (K,): d.
+    - ``charge`` (M + N,): sum of the prices of each span and outside label, in nats.
+    - ``taken`` (M + N,): mask of the spans and outside labels that the sentences choose.
+    - ``known`` (K,): mask of the memberships that the groups choose.
+    - ``labels`` (N,): the labels that the sentences choose.
+    - ``scores`` (S,): best charged score of each sentence, in nats.
+    - ``costs`` (Q,): least cost of each group, in nats.
+    - ``moved`` (S,): mask of the sentences whose prices changed since they were solved.
+    - ``moved_groups`` (Q,): mask of the groups whose prices changed since they were solved.
+    - ``best_prices`` (K,): prices of the best bound, in nats.
+    - ``best_labels`` (N,): the labels that the sentences chose under these.
+    - ``numbers`` (2,): the best bound in nats of loss, and λ.
+    - ``counters`` (4,): steps, steps since the bound rose, things visited, and 1 if more steps are of no use.
 
     The things visited are labels, spans, memberships and slots.
     """
@@ -255,12 +255,12 @@ def _ascent_step(ascent: Ascent, optimum: float, upper: float) -> bool:
             costs[q] = group_cost(groups, q, now, ascent.workspace, ascent.known)
     ascent.counters[LOOKED] += len(now) + ascent.workspace.looked[0] - before
     value = optimum - scores.sum() + costs.sum()
-    ascent.counters[IDLE] = 0 if value > ascent.numbers[BEST] + TOLERANCE else ascent.counters[IDLE] + 1
-    if value > ascent.numbers[BEST]:
-        ascent.numbers[BEST] = value
+    ascent.counters[IDLE] = 0 if value > ascent.numbers[BEST_VALUE] + TOLERANCE else ascent.counters[IDLE] + 1
+    if value > ascent.numbers[BEST_VALUE]:
+        ascent.numbers[BEST_VALUE] = value
         copy_to(ascent.best_prices, now)
         copy_to(ascent.best_labels, ascent.labels)
-    if ascent.numbers[BEST] >= upper:
+    if ascent.numbers[BEST_VALUE] >= upper:
         return False
     norm = 0.0
     for m in range(len(now)):

@@ -32,14 +32,14 @@ MOST_PASSES = 20
 class Descent(NamedTuple):
     """The present labels, and the charges under which each sentence was last solved; N tokens, M candidate spans.
 
-    ``chains``: the sentences
-    ``state``: counts of the present labels
-    ``labels`` (N,): the present labels
-    ``penalty`` (1,): agreement cost of these labels, in nats
-    ``work`` (1,): number of labels and spans visited
-    ``seen`` (M + N,): last charge of each candidate span and outside label in nats, NaN if it was never computed
-    ``charge`` (M + N,), ``taken`` (M + N,), ``fresh`` (N,): scratch
-    ``lattice``: scratch
+    - ``chains``: the sentences.
+    - ``state``: counts of the present labels.
+    - ``labels`` (N,): the present labels.
+    - ``penalty`` (1,): agreement cost of these labels, in nats.
+    - ``work`` (1,): number of labels and spans visited.
+    - ``seen`` (M + N,): last charge of each candidate span and outside label in nats, NaN if it was never computed.
+    - ``charge`` (M + N,), ``taken`` (M + N,), ``fresh`` (N,): scratch.
+    - ``lattice``: scratch.
     """
 
     chains: Chains

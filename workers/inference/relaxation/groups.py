@@ -63,12 +63,13 @@ BEYOND: at least ``low`` slots have this role, and at least one has a role that 
 class PricedGroups(NamedTuple):
     """Groups of equal words: K memberships, ordered by group, slot and role; P slots; Q groups of up to R roles.
 
-    ``span`` (K,): item of each membership, out of M spans: the span's index, or M + t for an outside label at token t
-    ``role`` (K,): role of each membership, an index into ``pair``
-    ``slots`` (P + 1,): the memberships of slot p are ``slots[p]:slots[p + 1]``
-    ``groups`` (Q + 1,): the slots of group q are ``groups[q]:groups[q + 1]``
-    ``roles`` (Q,): number of roles of each group
-    ``pair`` (Q, R, R): nats of each pair of slots, by their roles
+    - ``span`` (K,): item of each membership, out of M spans: the span's index, or M + t for an outside label at token
+      t.
+    - ``role`` (K,): role of each membership, an index into ``pair``.
+    - ``slots`` (P + 1,): the memberships of slot p are ``slots[p]:slots[p + 1]``.
+    - ``groups`` (Q + 1,): the slots of group q are ``groups[q]:groups[q + 1]``.
+    - ``roles`` (Q,): number of roles of each group.
+    - ``pair`` (Q, R, R): nats of each pair of slots, by their roles.
     """
 
     span: Ints
@@ -84,22 +85,22 @@ class Workspace(NamedTuple):
 
     The group:
 
-    ``gain`` (P, R): best price of a slot's memberships of each role, in nats; −inf if it has none
-    ``holders`` (R,): number of slots that have a membership of each role
-    ``order`` (R,): the roles with a price above 0; first those to branch on, one for each depth of the tree
+    - ``gain`` (P, R): best price of a slot's memberships of each role, in nats; −inf if it has none.
+    - ``holders`` (R,): number of slots that have a membership of each role.
+    - ``order`` (R,): the roles with a price above 0; first those to branch on, one for each depth of the tree.
 
     The box:
 
-    ``state`` (R,): state of each role, FREE to BEYOND
-    ``low`` (R,): count of each role
-    ``banned_by`` (R,): depth of the ALONE role that banned each role; −1 if none did
-    ``charge`` (R,): cost of one more slot of each role, in nats
-    ``base`` (P,): the most that each slot gains by roles without a count, in nats
-    ``top`` (R, C + 2): the ``low`` + 1 greatest amounts that each role adds to a slot's base, falling, in nats
-    ``at`` (R, C + 2): the slots of these amounts
-    ``tried`` (1,): number of boxes of the group so far
-    ``looked`` (1,): slots visited in all groups so far
-    ``best_low``, ``best_state`` (R,): counts and states of the cheapest box met
+    - ``state`` (R,): state of each role, FREE to BEYOND.
+    - ``low`` (R,): count of each role.
+    - ``banned_by`` (R,): depth of the ALONE role that banned each role; −1 if none did.
+    - ``charge`` (R,): cost of one more slot of each role, in nats.
+    - ``base`` (P,): the most that each slot gains by roles without a count, in nats.
+    - ``top`` (R, C + 2): the ``low`` + 1 greatest amounts that each role adds to a slot's base, falling, in nats.
+    - ``at`` (R, C + 2): the slots of these amounts.
+    - ``tried`` (1,): number of boxes of the group so far.
+    - ``looked`` (1,): slots visited in all groups so far.
+    - ``best_low``, ``best_state`` (R,): counts and states of the cheapest box met.
 
     The last roles of ``order`` do not conflict with each other. C is `MOST_EXACT_COUNT`.
     """
@@ -123,11 +124,11 @@ class Workspace(NamedTuple):
 class Sizes(NamedTuple):
     """Sizes of one group.
 
-    ``slots``: number of slots
-    ``roles``: number of roles
-    ``gaining``: number of roles with a price above 0
-    ``branched``: number of roles to branch on
-    ``boxes``: largest number of boxes
+    - ``slots``: number of slots.
+    - ``roles``: number of roles.
+    - ``gaining``: number of roles with a price above 0.
+    - ``branched``: number of roles to branch on.
+    - ``boxes``: largest number of boxes.
     """
 
     slots: int
@@ -444,8 +445,8 @@ def _group_losses(
 ) -> None:
     """Lowers ``losses`` (K,) of a group's memberships, box by box.
 
-    ``costs``: cost of the best box, and the cost from which on boxes are left out
-    ``forced``: the only role whose memberships are lowered; −1 for all
+    - ``costs``: cost of the best box, and the cost from which on boxes are left out.
+    - ``forced``: the only role whose memberships are lowered; −1 for all.
     """
     least, most = costs
     depth, cost = _next_box(workspace, sizes, groups.pair[q], most, START)

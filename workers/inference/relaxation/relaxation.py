@@ -46,7 +46,7 @@ from concord.workers.inference.core.recursion import sentence_bounds
 from concord.workers.inference.core.spans import CandidateSpans, candidate_spans
 from concord.workers.inference.numerics import NEGLIGIBLE_GAP, RELATIVE_ROUNDING, ROUNDING
 from concord.workers.inference.relaxation.ascent import (
-    BEST,
+    BEST_VALUE,
     GROUP,
     LOOKED,
     ROLE,
@@ -97,9 +97,9 @@ UNLIMITED_WORK = 1 << 62
 class Prices(NamedTuple):
     """Prices of one round, by item and group.
 
-    ``items`` (K, 3): start, end and type of a span; type −1 for an outside label
-    ``names`` (K, 2): a key table's index among those of the agreements, and a key
-    ``prices`` (K,): prices in nats
+    - ``items`` (K, 3): start, end and type of a span; type −1 for an outside label.
+    - ``names`` (K, 2): a key table's index among those of the agreements, and a key.
+    - ``prices`` (K,): prices in nats.
     """
 
     items: Ints
@@ -110,11 +110,11 @@ class Prices(NamedTuple):
 class Relaxed(NamedTuple):
     """The proof of a relaxation: any labelling that is better than ``labels`` scores at most ``bound``.
 
-    ``problem``: the problem with −inf for each label that no better labelling has
-    ``bound``: nats
-    ``labels`` (N,): the best labelling known
-    ``score``: its score
-    ``rounds``: the prices that prove this, in order
+    - ``problem``: the problem with −inf for each label that no better labelling has.
+    - ``bound``: nats.
+    - ``labels`` (N,): the best labelling known.
+    - ``score``: its score.
+    - ``rounds``: the prices that prove this, in order.
     """
 
     problem: Prepared
@@ -185,15 +185,15 @@ class _Bound(NamedTuple):
 class _Relaxation:
     """The prices of one document as they are learned, and the best labelling met on the way.
 
-    ``best``: the local optimum V, in nats
-    ``labels`` (N,): the best labelling
-    ``score``: its score
-    ``effort``: counts the work
-    ``state``: the agreements
-    ``members`` (K, 6): the memberships with a price above 0, as `memberships` lists them, with a code in column SPAN
-    ``prices`` (K,): their prices in nats
-    ``codes`` (K,): a number for each membership, rising
-    ``rounds``: the prices of each round of the proof
+    - ``best``: the local optimum V, in nats.
+    - ``labels`` (N,): the best labelling.
+    - ``score``: its score.
+    - ``effort``: counts the work.
+    - ``state``: the agreements.
+    - ``members`` (K, 6): the memberships with a price above 0, as `memberships` lists them, with a code in column SPAN.
+    - ``prices`` (K,): their prices in nats.
+    - ``codes`` (K,): a number for each membership, rising.
+    - ``rounds``: the prices of each round of the proof.
 
     The code of a span (`_item_codes`) stays the same when the list of spans changes.
     """
@@ -341,7 +341,7 @@ class _Relaxation:
         self._ascend(ascent, steps)
         learned = ascent.best_prices
         self._remember(named, learned)
-        return _Bound(ascent.numbers[BEST] - self._rounding(learned), priced, groups, learned), ascent.best_labels
+        return _Bound(ascent.numbers[BEST_VALUE] - self._rounding(learned), priced, groups, learned), ascent.best_labels
 
     def _ascend(self, ascent: Ascent, steps: int) -> None:
         """Takes at most ``steps`` steps of ascent: fewer if the effort is spent, but at least one."""

@@ -103,11 +103,11 @@ def _search(search: Search, allowed: NDArray[np.bool_], nodes: int) -> bool:
 class DualBound(NamedTuple):
     """An upper bound of labellings, and the labels that it leaves.
 
-    ``bound``: nats; no allowed labelling scores more
-    ``allowed`` (N, L): mask of the labels that a better labelling may have
-    ``labels`` (N,): the best labelling known, by `Problem.score`
-    ``steps``: number of steps taken
-    ``multipliers`` (R,): the multipliers of the bound
+    - ``bound``: nats; no allowed labelling scores more.
+    - ``allowed`` (N, L): mask of the labels that a better labelling may have.
+    - ``labels`` (N,): the best labelling known, by `Problem.score`.
+    - ``steps``: number of steps taken.
+    - ``multipliers`` (R,): the multipliers of the bound.
     """
 
     bound: float
@@ -124,14 +124,15 @@ LEAST, LENGTH = range(2)
 class _Dual(NamedTuple):
     """State of the bound: R rows with M entries.
 
-    ``chain``: the document's, with a matrix for each token; it carries the multipliers ``now``
-    ``pointer`` (R + 1,), ``position`` (M,), ``previous`` (M,), ``label`` (M,), ``coefficient`` (M,): the rows' entries
-    ``limit`` (R,): bound of a row with its slack
-    ``slack``, ``weight`` (R,): of a row, weights in nats
-    ``now`` (R,): multipliers in nats
-    ``best`` (R,): multipliers of the least bound
-    ``numbers`` (2,): that bound in nats, and the step length
-    ``idle`` (1,): steps since the bound fell
+    - ``chain``: the document's, with a matrix for each token; it carries the multipliers ``now``.
+    - ``pointer`` (R + 1,), ``position`` (M,), ``previous`` (M,), ``label`` (M,), ``coefficient`` (M,): the rows'
+      entries.
+    - ``limit`` (R,): bound of a row with its slack.
+    - ``slack``, ``weight`` (R,): of a row, weights in nats.
+    - ``now`` (R,): multipliers in nats.
+    - ``best`` (R,): multipliers of the least bound.
+    - ``numbers`` (2,): that bound in nats, and the step length.
+    - ``idle`` (1,): steps since the bound fell.
     """
 
     chain: ScoredChain

@@ -28,13 +28,13 @@ from concord.workers.inference.core.agreement import Codec
 class Chains(NamedTuple):
     """The sentences of a document with M candidate spans, ordered by start.
 
-    ``unary`` (N, L), ``transition`` (L, L): the potentials, in nats
-    ``codec``: the spans that labels encode
-    ``bounds`` (S + 1,): first token of each sentence, then N
-    ``first`` (N + 1,): the spans that start at t are ``first[t]:first[t + 1]``
-    ``start``, ``end``, ``kind`` (M,): start, exclusive end and type of each span
-    ``inner`` (M,): score of a span's labels and the transitions between them, in nats
-    ``last`` (M,): last label of each span
+    - ``unary`` (N, L), ``transition`` (L, L): the potentials, in nats.
+    - ``codec``: the spans that labels encode.
+    - ``bounds`` (S + 1,): first token of each sentence, then N.
+    - ``first`` (N + 1,): the spans that start at t are ``first[t]:first[t + 1]``.
+    - ``start``, ``end``, ``kind`` (M,): start, exclusive end and type of each span.
+    - ``inner`` (M,): score of a span's labels and the transitions between them, in nats.
+    - ``last`` (M,): last label of each span.
     """
 
     unary: Floats
@@ -52,10 +52,10 @@ class Chains(NamedTuple):
 class Lattice(NamedTuple):
     """Tables of the recursion.
 
-    ``reached`` (N, L): the scores of the module's recursion, in nats
-    ``from_span`` (N, L): the span that ends there; −1 for an outside label
-    ``from_label`` (N, L): the label before an outside label
-    ``entered`` (T,): enter(t, opening) of each type at the current token, in nats
+    - ``reached`` (N, L): the scores of the module's recursion, in nats.
+    - ``from_span`` (N, L): the span that ends there; −1 for an outside label.
+    - ``from_label`` (N, L): the label before an outside label.
+    - ``entered`` (T,): enter(t, opening) of each type at the current token, in nats.
     """
 
     reached: Floats

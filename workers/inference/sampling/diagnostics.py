@@ -19,11 +19,11 @@ LEAST_SWEEPS = 7
 class Diagnostic(NamedTuple):
     """Convergence of several chains at one temperature, measured on the objective after each sweep.
 
-    ``split_rhat``: potential scale reduction; near 1 (below 1.05, say), halves of chains and different chains agree
-    ``effective_samples``: number of independent draws that the sweeps are worth
-    ``flips``: mean number of labels that a sweep changed
-    ``best``: best objective seen, in nats
-    ``objective`` (chains, sweeps): objective of each chain after each sweep, in nats, the first half included
+    - ``split_rhat``: potential scale reduction; near 1 (below 1.05, say), halves of chains and different chains agree.
+    - ``effective_samples``: number of independent draws that the sweeps are worth.
+    - ``flips``: mean number of labels that a sweep changed.
+    - ``best``: best objective seen, in nats.
+    - ``objective`` (chains, sweeps): objective of each chain after each sweep, in nats, the first half included.
     """
 
     split_rhat: float

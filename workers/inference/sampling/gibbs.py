@@ -38,10 +38,19 @@ from concord.workers.inference.core.rows import row_penalty, row_state
 from concord.workers.inference.numerics import ROUNDING
 from concord.workers.inference.sampling.drift import check_drift
 from concord.workers.inference.sampling.labelling import Labelling
-from concord.workers.inference.sampling.memory import UNKNOWN, readers_for
+from concord.workers.inference.sampling.memory import UNKNOWN_COST, readers_for
 from concord.workers.inference.sampling.names import Sites, sites_of
 from concord.workers.inference.sampling.settling import settle
-from concord.workers.inference.sampling.state import BEST, FLIPS, NOW, WORK, Chain, Slots, scratch_for, set_margins
+from concord.workers.inference.sampling.state import (
+    BEST_OBJECTIVE,
+    FLIPS,
+    NOW,
+    WORK,
+    Chain,
+    Slots,
+    scratch_for,
+    set_margins,
+)
 from concord.workers.inference.sampling.sweep import anneal, random_labels
 from concord.workers.inference.settings import GibbsSettings
 
@@ -52,10 +61,10 @@ STEPS_A_LOOK = 2_000_000
 class Trace(NamedTuple):
     """The course of one chain.
 
-    ``objective`` (sweeps,): objective after each sweep, in nats
-    ``flips``: number of labels that moves changed
-    ``best`` (N,): best labels seen
-    ``best_objective``: objective of the best labels, in nats
+    - ``objective`` (sweeps,): objective after each sweep, in nats.
+    - ``flips``: number of labels that moves changed.
+    - ``best`` (N,): best labels seen.
+    - ``best_objective``: objective of the best labels, in nats.
     """
 
     objective: Floats
@@ -111,7 +120,7 @@ def _run(chain: Chain, search: Search, config: GibbsSettings) -> None:
         limit = int(chain.counters[WORK]) + search.remaining(STEPS_A_LOOK)
         sweep += anneal(chain, _temperatures(config, range(sweep, last)), sweep, limit)
         search.work = before + int(chain.counters[WORK])
-        if chain.numbers[BEST] > search.objective + ROUNDING:
+        if chain.numbers[BEST_OBJECTIVE] > search.objective + ROUNDING:
             search.offer(chain.best)
     known = _known(search, chain.at.labels)
     check_drift(chain, search.problem, hard_weight=config.hard_weight, known=known)
@@ -153,9 +162,9 @@ def new_chain(
         dirty=np.zeros(count, np.int64),
         is_dirty=np.zeros(count, np.bool_),
         margin=np.zeros(count),
-        cost_bound=np.full(count, UNKNOWN),
+        cost_bound=np.full(count, UNKNOWN_COST),
         readers=readers_for(spans),
-        pair_gain=np.full(count, UNKNOWN),
+        pair_gain=np.full(count, UNKNOWN_COST),
         slots=_slots(sites.places, count),
         groups=sites.groups,
         numbers=np.array([*[local - cost - paid] * 2, paid, cost, count * (abs(local) + cost + paid)]),
@@ -174,7 +183,7 @@ def _slots(places: Ints, count: int) -> Slots:
     return Slots(
         pointer=np.searchsorted(longer[:, 0], np.arange(count + 1)).astype(np.int64),
         end=np.ascontiguousarray(longer[:, 1]),
-        gain=np.full(len(longer), UNKNOWN),
+        gain=np.full(len(longer), UNKNOWN_COST),
         reach=np.array([(longer[:, 1] - longer[:, 0]).max(initial=0)]),
     )
 
@@ -198,5 +207,5 @@ def sample(
         seen[everywhere, chain.at.labels] += 1.0
     check_drift(chain, prepared, hard_weight=config.hard_weight)
     return Trace(
-        objective, int(chain.counters[FLIPS]), chain.best.copy(), float(chain.numbers[BEST])
+        objective, int(chain.counters[FLIPS]), chain.best.copy(), float(chain.numbers[BEST_OBJECTIVE])
     ), seen / config.sweeps

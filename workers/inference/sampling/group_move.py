@@ -15,7 +15,7 @@ from concord.workers.inference.sampling.draws import choose, uniform, weigh
 from concord.workers.inference.sampling.labelling import Labelling, is_span, local_score
 from concord.workers.inference.sampling.memory import forget_readers
 from concord.workers.inference.sampling.names import Groups
-from concord.workers.inference.sampling.state import ROWS, SPANS, Chain, advance, count_work, touch, write
+from concord.workers.inference.sampling.state import ROW_PENALTY, SPAN_PENALTY, Chain, advance, count_work, touch, write
 
 
 @inner_in_place
@@ -47,7 +47,7 @@ def resample_group(chain: Chain, group: int, temperature: float) -> None:
     for choice in range(choices):
         gain[choice] -= before
     draw = uniform(chain.counters)
-    weigh(gain, numbers[ROWS] + numbers[SPANS] + ROUNDING, temperature, weight)
+    weigh(gain, numbers[ROW_PENALTY] + numbers[SPAN_PENALTY] + ROUNDING, temperature, weight)
     weight[current] = 0.0
     if draw >= weight.sum():
         return

@@ -13,9 +13,9 @@ from concord.workers.inference.core.agreement import Codec
 class Labelling(NamedTuple):
     """The present labels of a chain, with the local scores.
 
-    ``unary`` (N, L), ``transition`` (L, L): the potentials, in nats
-    ``labels`` (N,): the present labels
-    ``codec``: the spans that labels encode
+    - ``unary`` (N, L), ``transition`` (L, L): the potentials, in nats.
+    - ``labels`` (N,): the present labels.
+    - ``codec``: the spans that labels encode.
     """
 
     unary: Floats

@@ -20,7 +20,7 @@ from concord.workers.compiling.kernel import inner_in_place
 from concord.workers.inference.core.agreement import CONTAINED, DIFFERENT, AgreementState, Codec, item_end, key_bounds
 from concord.workers.inference.sampling.labelling import Labelling, region
 
-UNKNOWN = np.inf
+UNKNOWN_COST = np.inf
 
 LABELLED, AROUND = 0, 1
 """The two counts of a key: spans that have it (LABELLED); longer spans around it, and occurrences left out (AROUND)."""
@@ -29,14 +29,14 @@ LABELLED, AROUND = 0, 1
 class Readers(NamedTuple):
     """The places where the counts of each key were read, for G key tables, K keys of widths up to W and N tokens.
 
-    ``bounds`` (G, K + 1): start of each key's part of ``place``
-    ``place`` (2, G, P + N): the readers of each count, as token · (W + 1) + width − 1
-    ``sizes`` (2, G, K + 1): number of readers of each count
-    ``known`` (2, G, N · (W + 1)): mask of the places that are listed
-    ``parts`` (G,): mask of the tables for which parts of spans are compared
-    ``all`` (G,): mask of the tables for which spans with any key are compared
-    ``stale`` (N,): tokens with a stale cost, in the first ``stale_count`` (1,) places
-    ``is_stale`` (N,): mask of these tokens
+    - ``bounds`` (G, K + 1): start of each key's part of ``place``.
+    - ``place`` (2, G, P + N): the readers of each count, as token · (W + 1) + width − 1.
+    - ``sizes`` (2, G, K + 1): number of readers of each count.
+    - ``known`` (2, G, N · (W + 1)): mask of the places that are listed.
+    - ``parts`` (G,): mask of the tables for which parts of spans are compared.
+    - ``all`` (G,): mask of the tables for which spans with any key are compared.
+    - ``stale`` (N,): tokens with a stale cost, in the first ``stale_count`` (1,) places.
+    - ``is_stale`` (N,): mask of these tokens.
 
     The readers of count ``what`` of key k of table g are the first ``sizes[what, g, k]`` of ``place[what, g, bounds[g,
     k]:]``. Key K stands for all keys together, which `Relation.DIFFERENT` reads.
@@ -176,4 +176,4 @@ def forget_readers(
 def forget_around(at: Labelling, cost_bound: Floats, first: int, last: int) -> None:
     """Forgets ``cost_bound`` at ``first:last``, and at the tokens of spans that reach into it or stand beside it."""
     low, high = region(at, first, last)
-    cost_bound[max(0, low - 1) : high + 1] = UNKNOWN
+    cost_bound[max(0, low - 1) : high + 1] = UNKNOWN_COST

@@ -17,9 +17,9 @@ from concord.workers.inference.relaxation.ascent import GROUP, ROLE, SPAN, membe
 class Groups(NamedTuple):
     """Groups of occurrences of the same words.
 
-    ``places`` (P, 2): start and end of each occurrence
-    ``pointer`` (Q + 1,): the occurrences of group q are ``pointer[q]:pointer[q + 1]``
-    ``may_leave`` (Q,): mask of the groups whose occurrences may all be left outside
+    - ``places`` (P, 2): start and end of each occurrence.
+    - ``pointer`` (Q + 1,): the occurrences of group q are ``pointer[q]:pointer[q + 1]``.
+    - ``may_leave`` (Q,): mask of the groups whose occurrences may all be left outside.
     """
 
     places: NDArray[np.int64]
@@ -30,9 +30,9 @@ class Groups(NamedTuple):
 class Sites(NamedTuple):
     """The places of one document where a sampler changes several labels at once.
 
-    ``spans``: the spans that the local model could see
-    ``places`` (M, 2): their distinct starts and ends, in order
-    ``groups``: occurrences of the same words
+    - ``spans``: the spans that the local model could see.
+    - ``places`` (M, 2): their distinct starts and ends, in order.
+    - ``groups``: occurrences of the same words.
 
     Which spans are listed depends on the label scheme. BIO: all of them. In a plain label set every run of a label is a
     span, so single labels can move its ends: spans are listed only if the problem has agreements. Loose labels write a

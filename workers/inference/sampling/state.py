@@ -13,23 +13,23 @@ from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
 from concord.workers.inference.core.agreement import AgreementState
 from concord.workers.inference.core.rows import RowState, set_label
 from concord.workers.inference.sampling.labelling import Labelling
-from concord.workers.inference.sampling.memory import UNKNOWN, Readers, forget_around
+from concord.workers.inference.sampling.memory import UNKNOWN_COST, Readers, forget_around
 from concord.workers.inference.sampling.names import Groups
 
 STATE, DIRTY, FLIPS, REWRITTEN, WORK, NEXT = range(6)
 """Places in ``counters``."""
 
-NOW, BEST, ROWS, SPANS, SUMMED = range(5)
+NOW, BEST_OBJECTIVE, ROW_PENALTY, SPAN_PENALTY, SUMMED = range(5)
 """Places in ``numbers``."""
 
 
 class Slots(NamedTuple):
     """Places of several tokens where a span could be, ordered by start.
 
-    ``pointer`` (N + 1,): the slots that start at token t are ``pointer[t]:pointer[t + 1]``
-    ``end``: exclusive end of each slot
-    ``gain``: best local gain of other labels in the slot, in nats, or `UNKNOWN`
-    ``reach`` (1,): length of the longest slot, in tokens
+    - ``pointer`` (N + 1,): the slots that start at token t are ``pointer[t]:pointer[t + 1]``.
+    - ``end``: exclusive end of each slot.
+    - ``gain``: best local gain of other labels in the slot, in nats, or `UNKNOWN_COST`.
+    - ``reach`` (1,): length of the longest slot, in tokens.
     """
 
     pointer: Ints
@@ -41,14 +41,14 @@ class Slots(NamedTuple):
 class Scratch(NamedTuple):
     """Arrays for one choice: the labels to choose among, and the gain and cost of each of at most C choices.
 
-    ``single`` (L, 1): the choices for one label
-    ``pairs`` (L², 2): the choices for two neighbours
-    ``slot`` (T + 1, N): room for the choices of a slot
-    ``gain`` (C,): nats gained over the present labels: locally, and with all penalties where ``tried``
-    ``weight`` (C,): upper bound of exp(gain / τ)
-    ``row_growth``, ``span_growth`` (C,): growth of the penalties of rows and of spans, in nats
-    ``tried`` (C,): mask of the choices that were scored with all penalties
-    ``members`` (P, 2): occurrences of one group
+    - ``single`` (L, 1): the choices for one label.
+    - ``pairs`` (L², 2): the choices for two neighbours.
+    - ``slot`` (T + 1, N): room for the choices of a slot.
+    - ``gain`` (C,): nats gained over the present labels: locally, and with all penalties where ``tried``.
+    - ``weight`` (C,): upper bound of exp(gain / τ).
+    - ``row_growth``, ``span_growth`` (C,): growth of the penalties of rows and of spans, in nats.
+    - ``tried`` (C,): mask of the choices that were scored with all penalties.
+    - ``members`` (P, 2): occurrences of one group.
     """
 
     single: Labels
@@ -65,22 +65,24 @@ class Scratch(NamedTuple):
 class Chain(NamedTuple):
     """One Markov chain over labellings: all arrays that the kernels read and write.
 
-    ``at``: the present labels
-    ``best`` (N,): the best labelling seen
-    ``dirty`` (N,): tokens at which ``best`` may differ from the present labels; the first ``counters[DIRTY]`` are valid
-    ``is_dirty`` (N,): mask of these tokens
-    ``margin`` (N,): best local gain of any other label at a token, in nats
-    ``cost_bound`` (N,): upper bound of the agreement cost that a change at the token can save, in nats
-    ``readers``: the counts from which ``cost_bound`` was computed
-    ``pair_gain`` (N,): best local gain of other labels at t and t + 1 together, in nats
-    ``slots``, ``groups``: places of several tokens, and occurrences of the same words
-    ``numbers`` (5,): objective, best objective, penalty of rows, penalty of spans, sum of magnitudes; all in nats
-    ``counters`` (6,): random state, length of ``dirty``, labels that changed, labels in the ranges that moves changed,
-    work, next token of the sweep
-    ``spans``, ``rows``: the counts of labelled spans, and the activities of rows
+    - ``at``: the present labels.
+    - ``best`` (N,): the best labelling seen.
+    - ``dirty`` (N,): tokens at which ``best`` may differ from the present labels; the first ``counters[DIRTY]`` are
+      valid.
+    - ``is_dirty`` (N,): mask of these tokens.
+    - ``margin`` (N,): best local gain of any other label at a token, in nats.
+    - ``cost_bound`` (N,): upper bound of the agreement cost that a change at the token can save, in nats.
+    - ``readers``: the counts from which ``cost_bound`` was computed.
+    - ``pair_gain`` (N,): best local gain of other labels at t and t + 1 together, in nats.
+    - ``slots``, ``groups``: places of several tokens, and occurrences of the same words.
+    - ``numbers`` (5,): objective, best objective, penalty of rows, penalty of spans, sum of magnitudes; all in nats.
+    - ``counters`` (6,): random state, length of ``dirty``, labels that changed, labels in the ranges that moves
+      changed, work, next token of the sweep.
+    - ``spans``, ``rows``: the counts of labelled spans, and the activities of rows.
 
-    ``cost_bound`` is the present cost of the token's label and of the spans next to it. `UNKNOWN` stands for a value
-    that has to be computed again. The sum of magnitudes is that of all terms that were added up, for `check_drift`.
+    ``cost_bound`` is the present cost of the token's label and of the spans next to it. `UNKNOWN_COST` stands for a
+    value that has to be computed again. The sum of magnitudes is that of all terms that were added up, for
+    `check_drift`.
     """
 
     at: Labelling
@@ -150,8 +152,8 @@ def touch(chain: Chain, first: int, last: int, changed: int) -> None:
     count_work(chain.counters, last - first + near[1] - near[0])
     for slot in range(near[0], near[1]):
         if slots.end[slot] >= first:
-            slots.gain[slot] = UNKNOWN
-    chain.pair_gain[max(0, first - 2) : last + 1] = UNKNOWN
+            slots.gain[slot] = UNKNOWN_COST
+    chain.pair_gain[max(0, first - 2) : last + 1] = UNKNOWN_COST
     for t in range(first, last):
         if not chain.is_dirty[t]:
             chain.is_dirty[t] = True
@@ -165,11 +167,11 @@ def advance(chain: Chain, gain: float, row_growth: float, span_growth: float) ->
     numbers = chain.numbers
     numbers[SUMMED] += abs(numbers[NOW]) + abs(gain) + abs(row_growth) + abs(span_growth)
     numbers[NOW] += gain
-    numbers[ROWS] = max(0.0, numbers[ROWS] + row_growth)
-    numbers[SPANS] = max(0.0, numbers[SPANS] + span_growth)
-    if numbers[NOW] <= numbers[BEST]:
+    numbers[ROW_PENALTY] = max(0.0, numbers[ROW_PENALTY] + row_growth)
+    numbers[SPAN_PENALTY] = max(0.0, numbers[SPAN_PENALTY] + span_growth)
+    if numbers[NOW] <= numbers[BEST_OBJECTIVE]:
         return
-    numbers[BEST] = numbers[NOW]
+    numbers[BEST_OBJECTIVE] = numbers[NOW]
     for i in range(chain.counters[DIRTY]):
         t = chain.dirty[i]
         chain.best[t] = chain.at.labels[t]

@@ -24,8 +24,8 @@ from concord.workers.inference.numerics import ROUNDING
 from concord.workers.inference.sampling.draws import choose, decided, draw_within, likeliest, uniform, weigh
 from concord.workers.inference.sampling.group_move import resample_group
 from concord.workers.inference.sampling.labelling import Labelling, is_span, local_score, region
-from concord.workers.inference.sampling.memory import UNKNOWN, Readers, forget_readers, note_labels
-from concord.workers.inference.sampling.state import NEXT, ROWS, WORK, Chain, advance, count_work, touch, write
+from concord.workers.inference.sampling.memory import UNKNOWN_COST, Readers, forget_readers, note_labels
+from concord.workers.inference.sampling.state import NEXT, ROW_PENALTY, WORK, Chain, advance, count_work, touch, write
 
 SWEEPS_A_PAIR = 20
 """Sweeps from one resampling of neighbouring pairs to the next: a pair is costly, with L² labellings to weigh."""
@@ -66,27 +66,27 @@ def _swept(chain: Chain, first: int, sweep: int, temperature: float, limit: int)
         if t > first and int(counters[WORK]) >= limit:
             return t
         count_work(counters, 1 + slots.pointer[t + 1] - slots.pointer[t])
-        if cost_bound[t] == UNKNOWN:
+        if cost_bound[t] == UNKNOWN_COST:
             _remember(chain.readers, chain.spans, chain.at, t, cost_bound, counters)
-        draw = draw_within(counters, (margin[t] + numbers[ROWS] + cost_bound[t]) / temperature, width)
+        draw = draw_within(counters, (margin[t] + numbers[ROW_PENALTY] + cost_bound[t]) / temperature, width)
         if draw < 1.0:
             _resample(chain, t, t + 1, scratch.single, draw, temperature)
         if sweep % SWEEPS_A_PAIR == 0 and not opens_sentence[t + 1]:
-            if pair_gain[t] == UNKNOWN:
+            if pair_gain[t] == UNKNOWN_COST:
                 pair_gain[t] = _best_pair(chain.at, t)
-            removable = numbers[ROWS] + _cost_now(chain.spans, chain.at, t, t + 2)
+            removable = numbers[ROW_PENALTY] + _cost_now(chain.spans, chain.at, t, t + 2)
             draw = draw_within(counters, (pair_gain[t] + removable) / temperature, width * width)
             if draw < 1.0:
                 _resample(chain, t, t + 2, scratch.pairs, draw, temperature)
         for slot in range(slots.pointer[t], slots.pointer[t + 1]):
             end = slots.end[slot]
-            if slots.gain[slot] == UNKNOWN:
+            if slots.gain[slot] == UNKNOWN_COST:
                 count_work(counters, end - t)
                 slots.gain[slot] = _slot_options(chain.at, t, end, scratch.slot)[1]
-            removable = numbers[ROWS]
+            removable = numbers[ROW_PENALTY]
             count_work(counters, end - t)
             for i in range(t, end):
-                if cost_bound[i] == UNKNOWN:
+                if cost_bound[i] == UNKNOWN_COST:
                     _remember(chain.readers, chain.spans, chain.at, i, cost_bound, counters)
                 removable += cost_bound[i]
             draw = draw_within(counters, (slots.gain[slot] + removable) / temperature, types + 1)
@@ -136,7 +136,7 @@ def _resample(chain: Chain, first: int, last: int, options: Labels, draw: float,
     count_work(chain.counters, high - low + count)
     gain, weight, tried = chain.scratch.gain[:count], chain.scratch.weight[:count], chain.scratch.tried[:count]
     current = _local_gains(at, first, last, options, gain)
-    weigh(gain, _cost_now(spans, at, first, last) + numbers[ROWS], temperature, weight)
+    weigh(gain, _cost_now(spans, at, first, last) + numbers[ROW_PENALTY], temperature, weight)
     weight[current] = 0.0
     if decided(draw, weight.sum()):
         return

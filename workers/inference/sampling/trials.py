@@ -27,15 +27,15 @@ from concord.workers.inference.relaxation.block_descent import (
 from concord.workers.inference.relaxation.sentences import Chains
 from concord.workers.inference.sampling.memory import Readers, mark_stale, note_outside, note_span, readers_for
 
-LOCAL, WORK = 0, 1
+LOCAL, TRIAL_WORK = 0, 1
 """Places in ``numbers``."""
 
 
 class SentenceSet(NamedTuple):
     """A set of sentences, out of S.
 
-    ``items`` (S,): the sentences, in the first ``length`` (1,) places
-    ``held`` (S,): mask of the sentences in the set
+    - ``items`` (S,): the sentences, in the first ``length`` (1,) places.
+    - ``held`` (S,): mask of the sentences in the set.
     """
 
     items: Ints
@@ -46,18 +46,18 @@ class SentenceSet(NamedTuple):
 class DescentTrial(NamedTuple):
     """The record of a descent's changes, by which they can be taken back; N tokens, S sentences, M candidate spans.
 
-    ``readers``: the counts that each token's charges were read from
-    ``heap`` (S,): sentences to solve, as pass · S + sentence, in the first ``size`` (1,) places
-    ``waiting`` (S,): mask of the sentences in the heap
-    ``base`` (N,): the labels before the trial
-    ``changed``: the sentences that may differ from ``base``
-    ``looked``: the sentences whose charges were read or reset since the trial began
-    ``seen`` (M + N,): charges of the sentences in ``looked`` from before the trial, in nats
-    ``best`` (N,): the best labels tried, valid in the sentences of ``better``
-    ``better``: the sentences in which the best labels tried may differ from ``base``
-    ``old`` (N,): scratch for labels
-    ``sentence`` (N,): the sentence of each token
-    ``numbers`` (2,): local score of the present labels in nats, and work
+    - ``readers``: the counts that each token's charges were read from.
+    - ``heap`` (S,): sentences to solve, as pass · S + sentence, in the first ``size`` (1,) places.
+    - ``waiting`` (S,): mask of the sentences in the heap.
+    - ``base`` (N,): the labels before the trial.
+    - ``changed``: the sentences that may differ from ``base``.
+    - ``looked``: the sentences whose charges were read or reset since the trial began.
+    - ``seen`` (M + N,): charges of the sentences in ``looked`` from before the trial, in nats.
+    - ``best`` (N,): the best labels tried, valid in the sentences of ``better``.
+    - ``better``: the sentences in which the best labels tried may differ from ``base``.
+    - ``old`` (N,): scratch for labels.
+    - ``sentence`` (N,): the sentence of each token.
+    - ``numbers`` (2,): local score of the present labels in nats, and work.
     """
 
     readers: Readers
@@ -216,7 +216,7 @@ def _open(descent: Descent, trial: DescentTrial) -> None:
 @kernel_in_place
 def _types_at(descent: Descent, trial: DescentTrial, places: Ints, kinds: Labels) -> None:
     codec, labels = descent.chains.codec, descent.labels
-    trial.numbers[WORK] += len(places)
+    trial.numbers[TRIAL_WORK] += len(places)
     for m in range(len(places)):
         start, end = places[m, 0], places[m, 1]
         opens = codec.opens_sentence[start] or not codec.continues[labels[start - 1], labels[start]]
@@ -268,7 +268,7 @@ def _mark_readers(descent: Descent, trial: DescentTrial, s: int, old: Labels, ne
     first, last = _changed_part(chains.codec, old, new, chains.bounds[s], chains.bounds[s + 1])
     mark_stale(readers, descent.state, chains.codec, old, first, last)
     mark_stale(readers, descent.state, chains.codec, new, first, last)
-    trial.numbers[WORK] += last - first + readers.stale_count[0]
+    trial.numbers[TRIAL_WORK] += last - first + readers.stale_count[0]
     for i in range(readers.stale_count[0]):
         readers.is_stale[readers.stale[i]] = False
         other = trial.sentence[readers.stale[i]]
@@ -299,7 +299,7 @@ def _read(descent: Descent, trial: DescentTrial, s: int) -> None:
     chains = descent.chains
     first, last = chains.bounds[s], chains.bounds[s + 1]
     _remember_seen(descent, trial, s)
-    trial.numbers[WORK] += last - first + chains.first[last] - chains.first[first]
+    trial.numbers[TRIAL_WORK] += last - first + chains.first[last] - chains.first[first]
     for i in range(chains.first[first], chains.first[last]):
         note_span(trial.readers, descent.state, chains.start[i], chains.end[i])
     for t in range(first, last):

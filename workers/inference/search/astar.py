@@ -36,7 +36,7 @@ from concord.workers.inference.settings import AstarSettings
 
 FIRST_SIZE = 1 << 12
 
-EMPTY, LEAF, FULL, PAUSED = range(4)
+EMPTY, LEAF_FOUND, FULL, PAUSED = range(4)
 """Reasons why a run of the kernel ended."""
 
 
@@ -73,7 +73,7 @@ def solve(
         before = int(tree.counters[EXPANDED])
         ended = _advance(start, tree, queue, search.loss - ROUNDING, search.remaining(look))
         search.work += int(tree.counters[EXPANDED]) - before
-        if ended == LEAF:
+        if ended == LEAF_FOUND:
             if search.offer(start.labels):
                 return search.decoded(min(complete_loss(start), search.loss))
             # It breaks a hard row by a rounding of its sum, and so is no answer.
@@ -103,7 +103,7 @@ def _advance(p: Partial, tree: Tree, queue: Queue, limit: float, nodes: int) -> 
         node = queue.heap[0]
         if tree.depth[node] == count:
             move(p, tree, node)
-            return LEAF
+            return LEAF_FOUND
         if tree.counters[USED] + width > len(tree.label):
             return FULL
         if tree.counters[EXPANDED] >= stop:

@@ -41,7 +41,7 @@ UNEXPANDED = -1
 LOSS_TO_BEAT, MOST_LOSS, LEAST_CUT = range(3)
 """Places in ``limits``."""
 
-POSITION, BRANCHING, EXPANDED, AT_LEAF = range(4)
+POSITION, BRANCHING, EXPANDED_NODES, AT_LEAF = range(4)
 """Places in ``counters``."""
 
 
@@ -82,9 +82,9 @@ def run(search: Search, partial: Partial, probe: Probe) -> bool:
     """Runs the probe to its end (True) or that of the budget (False); offers the search every better labelling."""
     look = nodes_a_look(partial)
     while probe.counters[POSITION] >= 0:
-        before = int(probe.counters[EXPANDED])
+        before = int(probe.counters[EXPANDED_NODES])
         found = next_leaf(partial, probe, search.remaining(look))
-        search.work += int(probe.counters[EXPANDED]) - before
+        search.work += int(probe.counters[EXPANDED_NODES]) - before
         # One that breaks a hard row by a rounding of its sum is no answer, and nothing to beat.
         if found and search.offer(partial.labels):
             probe.limits[LOSS_TO_BEAT] = min(search.loss, complete_loss(partial))
@@ -116,10 +116,10 @@ def next_leaf(p: Partial, probe: Probe, nodes: int) -> bool:
     if probe.counters[AT_LEAF]:
         pop(p, t)
         probe.counters[AT_LEAF] = 0
-    stop = probe.counters[EXPANDED] + nodes
+    stop = probe.counters[EXPANDED_NODES] + nodes
     while t >= 0:
         if probe.children[t] == UNEXPANDED:
-            if probe.counters[EXPANDED] >= stop:
+            if probe.counters[EXPANDED_NODES] >= stop:
                 break
             _branch(p, probe, t)
         k = probe.following[t]
@@ -146,7 +146,7 @@ def _branch(p: Partial, probe: Probe, t: int) -> None:
     width = probe.label.shape[1]
     losses = np.empty(width)
     expand(p, t, losses)
-    probe.counters[EXPANDED] += 1
+    probe.counters[EXPANDED_NODES] += 1
     kept = 0
     for b in range(width):
         if losses[b] >= probe.limits[LOSS_TO_BEAT] - ROUNDING:

@@ -44,12 +44,12 @@ STAGE_STEPS = 200
 class Corner:
     """The solution for one price.
 
-    ``labels`` (N,): its labelling
-    ``loss``: nats below the local optimum
-    ``penalty``: nats
-    ``charge``: nats at price 1
-    ``price``: price for which it was found
-    ``proven``: is it proven to be the best for that price?
+    - ``labels`` (N,): its labelling.
+    - ``loss``: nats below the local optimum.
+    - ``penalty``: nats.
+    - ``charge``: nats at price 1.
+    - ``price``: price for which it was found.
+    - ``proven``: is it proven to be the best for that price?
     """
 
     labels: Labels
@@ -68,14 +68,14 @@ class Corner:
 class Band:
     """The labellings of ``search.problem`` (which has only rows) within ``width`` nats of the local optimum.
 
-    ``search``: the search, to which work is added
-    ``violations``: the charges of labellings
-    ``nearest`` (N,): the labelling with the least loss of all that break nothing hard
-    ``width``: nats
-    ``tolerance``: nats
-    ``best``: the labelling with the least penalty found, at the least loss
-    ``floor``: lower bound of the penalty of all, in nats
-    ``price``: the price that proved it
+    - ``search``: the search, to which work is added.
+    - ``violations``: the charges of labellings.
+    - ``nearest`` (N,): the labelling with the least loss of all that break nothing hard.
+    - ``width``: nats.
+    - ``tolerance``: nats.
+    - ``best``: the labelling with the least penalty found, at the least loss.
+    - ``floor``: lower bound of the penalty of all, in nats.
+    - ``price``: the price that proved it.
     """
 
     search: Search

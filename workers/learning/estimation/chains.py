@@ -23,9 +23,9 @@ from concord.workers.features.incidence import Incidence, Lists
 class FeatureRules(NamedTuple):
     """Rules that decide which features get a weight, as CRFsuite's options of the same names.
 
-    ``min_freq``: smallest count in gold of a pair (attribute, label) or (label before, label) that gets a weight
-    ``possible_states``: may pairs of attribute and label that never occur in gold have a weight?
-    ``possible_transitions``: the same for pairs of neighbouring labels
+    - ``min_freq``: smallest count in gold of a pair (attribute, label) or (label before, label) that gets a weight.
+    - ``possible_states``: may pairs of attribute and label that never occur in gold have a weight?
+    - ``possible_transitions``: the same for pairs of neighbouring labels.
     """
 
     min_freq: float
@@ -36,9 +36,9 @@ class FeatureRules(NamedTuple):
 class GoldChains(NamedTuple):
     """Gold labels of N tokens in S sentences.
 
-    ``bounds`` (S + 1,): sentence s has the tokens from bounds[s] to bounds[s + 1], exclusive
-    ``labels`` (N,): gold label of each token
-    ``width``: the number of labels L
+    - ``bounds`` (S + 1,): sentence s has the tokens from bounds[s] to bounds[s + 1], exclusive.
+    - ``labels`` (N,): gold label of each token.
+    - ``width``: the number of labels L.
     """
 
     bounds: Ints
@@ -49,9 +49,9 @@ class GoldChains(NamedTuple):
 class TokenFeatures(NamedTuple):
     """The classes of each token, with their feature values.
 
-    ``start`` (N + 1,): token t has the classes ids[start[t]:start[t + 1]]
-    ``ids``: classes of all tokens, one token after the other
-    ``value`` (C,): feature value of each class
+    - ``start`` (N + 1,): token t has the classes ids[start[t]:start[t + 1]].
+    - ``ids``: classes of all tokens, one token after the other.
+    - ``value`` (C,): feature value of each class.
     """
 
     start: Ints
@@ -62,8 +62,8 @@ class TokenFeatures(NamedTuple):
 class ChainWeights(NamedTuple):
     """Coordinates of a point, in nats.
 
-    ``states`` (C, L): of each class with each label
-    ``transitions`` (L, L): of each pair of neighbouring labels, the earlier one first
+    - ``states`` (C, L): of each class with each label.
+    - ``transitions`` (L, L): of each pair of neighbouring labels, the earlier one first.
     """
 
     states: Floats
@@ -81,13 +81,13 @@ class ChainMasks(NamedTuple):
 class TrainingChains:
     """Labelled tokens with their features, and masks of the features that may have a weight; all other weights stay 0.
 
-    ``groups``: groups of each token, see `Incidence`
-    ``members``: classes of each group
-    ``class_of`` (A,): class of each attribute
-    ``value`` (C,): feature value of each class
-    ``gold``: gold labels
-    ``states`` (C, L): may the class have a weight for the label?
-    ``transitions`` (L, L): may the pair of neighbouring labels have a weight?
+    - ``groups``: groups of each token, see `Incidence`.
+    - ``members``: classes of each group.
+    - ``class_of`` (A,): class of each attribute.
+    - ``value`` (C,): feature value of each class.
+    - ``gold``: gold labels.
+    - ``states`` (C, L): may the class have a weight for the label?
+    - ``transitions`` (L, L): may the pair of neighbouring labels have a weight?
     """
 
     groups: Lists

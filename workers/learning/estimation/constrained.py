@@ -36,9 +36,9 @@ from concord.workers.learning.estimation.perceptron import AveragedWeights, corr
 class Point(NamedTuple):
     """Weights that training moves, in nats, for W labels of the chains and K constraints.
 
-    ``states`` (C, W): coordinates of the classes by label
-    ``transitions`` (W, W): coordinates of pairs of neighbouring labels
-    ``penalty`` (K,): weight of each constraint
+    - ``states`` (C, W): coordinates of the classes by label.
+    - ``transitions`` (W, W): coordinates of pairs of neighbouring labels.
+    - ``penalty`` (K,): weight of each constraint.
     """
 
     states: Floats
@@ -49,8 +49,8 @@ class Point(NamedTuple):
 class Pass(NamedTuple):
     """Result of one pass over the documents.
 
-    ``wrong``: number of wrong labels in the answers
-    ``relaxed``: number of documents without an answer that keeps all hard constraints
+    - ``wrong``: number of wrong labels in the answers.
+    - ``relaxed``: number of documents without an answer that keeps all hard constraints.
     """
 
     wrong: int
@@ -61,10 +61,10 @@ class Pass(NamedTuple):
 class Grounded:
     """A document with its constraints grounded.
 
-    ``doc_id``: its id
-    ``first``, ``last``: its sentences, ``last`` exclusive
-    ``problem``: its constraints, with model scores of 0
-    ``gold`` (K,): degree of each constraint under the gold labels
+    - ``doc_id``: its id.
+    - ``first``, ``last``: its sentences, ``last`` exclusive.
+    - ``problem``: its constraints, with model scores of 0.
+    - ``gold`` (K,): degree of each constraint under the gold labels.
     """
 
     doc_id: str
@@ -78,13 +78,13 @@ class Grounded:
 class ConstrainedPerceptron:
     """The learner: training data, constraints and the engine that answers.
 
-    ``chains``: features and gold labels of all sentences
-    ``labels``: the label set of L labels
-    ``order`` (W,): id in the label set of each label of the chains
-    ``documents``: the documents of these sentences, with their constraints
-    ``learned`` (K,): marks the constraints whose penalty is learned
-    ``decoder``: engine that answers a document
-    ``relaxed_weight``: penalty in nats of a broken hard constraint, where nothing keeps all of them
+    - ``chains``: features and gold labels of all sentences.
+    - ``labels``: the label set of L labels.
+    - ``order`` (W,): id in the label set of each label of the chains.
+    - ``documents``: the documents of these sentences, with their constraints.
+    - ``learned`` (K,): marks the constraints whose penalty is learned.
+    - ``decoder``: engine that answers a document.
+    - ``relaxed_weight``: penalty in nats of a broken hard constraint, where nothing keeps all of them.
     """
 
     chains: TrainingChains

@@ -46,8 +46,8 @@ from concord.workers.models.settings import HmmSettings
 class ExpectedWords(NamedTuple):
     """Unlabelled text: N tokens in S sentences, with V distinct words.
 
-    ``bounds`` (S + 1,): first token of each sentence, and N
-    ``word`` (N,): number of each token's word
+    - ``bounds`` (S + 1,): first token of each sentence, and N.
+    - ``word`` (N,): number of each token's word.
     """
 
     bounds: Ints
@@ -57,8 +57,8 @@ class ExpectedWords(NamedTuple):
 class Expected(NamedTuple):
     """Result of an expectation step.
 
-    ``counts``: expected counts
-    ``score``: in nats, log p of all words if soft; log p of the words with their best labels if hard
+    - ``counts``: expected counts.
+    - ``score``: in nats, log p of all words if soft; log p of the words with their best labels if hard.
     """
 
     counts: HmmCounts
@@ -68,8 +68,8 @@ class Expected(NamedTuple):
 class ExpectationStep(NamedTuple):
     """One iteration.
 
-    ``tables``: the new model
-    ``loss``: nats; minus the aim of the model before, whose labels the new one is learned from
+    - ``tables``: the new model.
+    - ``loss``: nats; minus the aim of the model before, whose labels the new one is learned from.
     """
 
     tables: Tables

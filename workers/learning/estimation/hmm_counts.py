@@ -24,9 +24,9 @@ from concord.workers.models.hmm import Tables
 class HmmCounts(NamedTuple):
     """Counts, possibly expected ones, for L labels and V words.
 
-    ``initial`` (L,): sentences that the label opens
-    ``transition`` (L, L): pairs of neighbouring labels, the earlier one first
-    ``word`` (L, V): tokens of each word with the label
+    - ``initial`` (L,): sentences that the label opens.
+    - ``transition`` (L, L): pairs of neighbouring labels, the earlier one first.
+    - ``word`` (L, V): tokens of each word with the label.
     """
 
     initial: Floats
@@ -37,8 +37,8 @@ class HmmCounts(NamedTuple):
 class Evidence(NamedTuple):
     """Smoothed counts, for L labels, V words and S shapes.
 
-    ``initial`` (L,), ``transition`` (L, L): as in `HmmCounts`
-    ``emission`` (L, V + S + 1): of each word, then of an unseen word of each known shape, then of an unknown shape
+    - ``initial`` (L,), ``transition`` (L, L): as in `HmmCounts`.
+    - ``emission`` (L, V + S + 1): of each word, then of an unseen word of each known shape, then of an unknown shape.
     """
 
     initial: Floats

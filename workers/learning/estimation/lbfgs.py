@@ -39,9 +39,9 @@ class LbfgsStep(NamedTuple):
 class Limits(NamedTuple):
     """Stopping rules; the first that is met ends the minimisation.
 
-    ``iterations``: so many iterations are done
-    ``gradient``: ‖gradient‖ / max(1, ‖point‖) is at most this
-    ``decrease``: the relative decrease over `PERIOD` iterations is below this
+    - ``iterations``: so many iterations are done.
+    - ``gradient``: ‖gradient‖ / max(1, ‖point‖) is at most this.
+    - ``decrease``: the relative decrease over `PERIOD` iterations is below this.
     """
 
     iterations: int

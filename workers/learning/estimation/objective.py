@@ -30,10 +30,10 @@ SENTENCE_BLOCKS = 64
 class ChainRoom(NamedTuple):
     """Workspace of the recursions, for sentences of at most n tokens.
 
-    ``forward`` (n, L): p(y_t | tokens up to t)
-    ``scale`` (n,): inverse of the sum that each row of ``forward`` was divided by
-    ``after``, ``come`` (L,): backward messages of one token
-    ``joint`` (L, L): sum of p(y_t−1, y_t) / e^transition over all sentences
+    - ``forward`` (n, L): p(y_t | tokens up to t).
+    - ``scale`` (n,): inverse of the sum that each row of ``forward`` was divided by.
+    - ``after``, ``come`` (L,): backward messages of one token.
+    - ``joint`` (L, L): sum of p(y_t−1, y_t) / e^transition over all sentences.
     """
 
     forward: Floats
@@ -104,10 +104,10 @@ class Objective:
 class ClassGradient(NamedTuple):
     """Inputs of the gradient of classes, beside the sums over their tokens.
 
-    ``value`` (C,): feature values
-    ``decay``: twice the prior's weight, in nats
-    ``states`` (C, L): the coordinates
-    ``allowed`` (C, L): marks the coordinates that may have a weight
+    - ``value`` (C,): feature values.
+    - ``decay``: twice the prior's weight, in nats.
+    - ``states`` (C, L): the coordinates.
+    - ``allowed`` (C, L): marks the coordinates that may have a weight.
     """
 
     value: Floats
@@ -221,12 +221,12 @@ def add_sentences(
 ) -> float:
     """Loss −log p(gold) of some sentences, in nats; infinite where an exponential overflows.
 
-    ``lists``: rows of each token; a token's scores are their sum
-    ``rows`` (·, L): scores in nats
-    ``transitions`` (L, L): scores of pairs of labels, in nats
-    ``factors`` (L, L): e^transition
-    ``tokens`` (N, L): expected minus gold counts of labels are written here
-    ``pairs`` (L, L): expected minus gold counts of pairs of labels are added here
+    - ``lists``: rows of each token; a token's scores are their sum.
+    - ``rows`` (·, L): scores in nats.
+    - ``transitions`` (L, L): scores of pairs of labels, in nats.
+    - ``factors`` (L, L): e^transition.
+    - ``tokens`` (N, L): expected minus gold counts of labels are written here.
+    - ``pairs`` (L, L): expected minus gold counts of pairs of labels are added here.
     """
     start, ids = lists
     bounds, gold, width = chains

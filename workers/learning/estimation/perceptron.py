@@ -56,10 +56,10 @@ class AveragedWeights(NamedTuple):
 class AnswerRoom(NamedTuple):
     """Workspace of Viterbi, for sentences of at most n tokens.
 
-    ``scores`` (n, L): scores of tokens, in nats
-    ``before`` (n, L): messages of the recursion
-    ``own`` (L,): scratch
-    ``answer`` (n,): the best labels
+    - ``scores`` (n, L): scores of tokens, in nats.
+    - ``before`` (n, L): messages of the recursion.
+    - ``own`` (L,): scratch.
+    - ``answer`` (n,): the best labels.
     """
 
     scores: Floats
@@ -105,10 +105,10 @@ def correct(
 ) -> int:
     """Number of wrong labels in the answer to one sentence; moves the weights from the answer towards gold.
 
-    ``gold`` (N,): gold labels of all tokens
-    ``answer`` (n,): answered labels of the sentence
-    ``first``, ``last``: tokens of the sentence, ``last`` exclusive
-    ``seen``: number of sentences, or documents, before this one
+    - ``gold`` (N,): gold labels of all tokens.
+    - ``answer`` (n,): answered labels of the sentence.
+    - ``first``, ``last``: tokens of the sentence, ``last`` exclusive.
+    - ``seen``: number of sentences, or documents, before this one.
     """
     start, ids, value = features
     has_state, has_transition = allowed

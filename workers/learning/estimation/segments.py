@@ -28,10 +28,10 @@ SEGMENT_BLOCKS = 16
 class GoldSegments(NamedTuple):
     """Gold segmentation of N tokens, by K labels of segments: the types in order, then outside if it occurs.
 
-    ``segments``: the segmentation
-    ``width``: the number of labels K
-    ``longest``: length of the longest segment, in tokens
-    ``cut``: number of spans that were longer and had to be cut
+    - ``segments``: the segmentation.
+    - ``width``: the number of labels K.
+    - ``longest``: length of the longest segment, in tokens.
+    - ``cut``: number of spans that were longer and had to be cut.
     """
 
     segments: Segments
@@ -43,7 +43,7 @@ class GoldSegments(NamedTuple):
     def of(cls, labels: LabelSet, ids: Labels, sentence_starts: Ints, most: int) -> GoldSegments:
         """Segments of token labels (N,): spans, cut after every ``most`` tokens; each token outside is one by itself.
 
-        ``sentence_starts``: the first token of each sentence
+        - ``sentence_starts``: the first token of each sentence.
         """
         spans = labels.spans(ids, sentence_starts)
         length = spans.end - spans.start
@@ -61,8 +61,8 @@ class GoldSegments(NamedTuple):
 class Views(NamedTuple):
     """Parts of a point, or of its gradient.
 
-    ``inside``, ``first``, ``last`` (C, K): coordinates of classes; C differs between the three
-    ``length`` (M, K), ``transition`` (K, K), ``whole`` (R, K): weights in nats, as in `SegmentScores`
+    - ``inside``, ``first``, ``last`` (C, K): coordinates of classes; C differs between the three.
+    - ``length`` (M, K), ``transition`` (K, K), ``whole`` (R, K): weights in nats, as in `SegmentScores`.
     """
 
     inside: Floats
@@ -76,12 +76,12 @@ class Views(NamedTuple):
 class SegmentChains(NamedTuple):
     """Training data of a semi-Markov CRF: features and gold segments of N tokens in S sentences.
 
-    ``parts``: features of tokens inside a segment, of its first and of its last one
-    ``bounds`` (S + 1,): first token of each sentence, and N
-    ``gold``: gold segments
-    ``rows`` (F, N, M): rows of whole-segment weights, as in `SegmentScores`
-    ``whole``: the number R of these rows
-    ``spanning``: labels from this one on have only segments of one token
+    - ``parts``: features of tokens inside a segment, of its first and of its last one.
+    - ``bounds`` (S + 1,): first token of each sentence, and N.
+    - ``gold``: gold segments.
+    - ``rows`` (F, N, M): rows of whole-segment weights, as in `SegmentScores`.
+    - ``whole``: the number R of these rows.
+    - ``spanning``: labels from this one on have only segments of one token.
     """
 
     parts: tuple[TrainingChains, TrainingChains, TrainingChains]

@@ -48,10 +48,10 @@ LAST = 0.1
 class Rates(NamedTuple):
     """Schedule of a fit.
 
-    ``first``: learning rate of the first pass
-    ``decay``: factor of the rate from one pass to the next
-    ``passes``: number of passes
-    ``dropout``: fraction of features left out
+    - ``first``: learning rate of the first pass.
+    - ``decay``: factor of the rate from one pass to the next.
+    - ``passes``: number of passes.
+    - ``dropout``: fraction of features left out.
     """
 
     first: float
@@ -74,9 +74,9 @@ class Rates(NamedTuple):
 class SgdStep(NamedTuple):
     """Size of the steps of one pass.
 
-    ``rate``: learning rate of the pass
-    ``shrink``: a step multiplies each coordinate by 1 − rate · shrink, for the prior
-    ``everything``: has every class a weight for every label? Then no mask is read.
+    - ``rate``: learning rate of the pass.
+    - ``shrink``: a step multiplies each coordinate by 1 − rate · shrink, for the prior.
+    - ``everything``: has every class a weight for every label? Then no mask is read.
     """
 
     rate: float
@@ -87,9 +87,9 @@ class SgdStep(NamedTuple):
 class SgdRoom(NamedTuple):
     """Workspace of a pass, for sentences of at most n tokens.
 
-    ``scores`` (n, L): scores of a sentence
-    ``factors`` (L, L): e^transition
-    ``chain``: workspace of the recursions
+    - ``scores`` (n, L): scores of a sentence.
+    - ``factors`` (L, L): e^transition.
+    - ``chain``: workspace of the recursions.
     """
 
     scores: Floats

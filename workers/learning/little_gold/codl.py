@@ -34,8 +34,8 @@ from concord.workers.learning.weights.row_counts import count_rows
 class Ranked(NamedTuple):
     """The K best labellings of a document, best first.
 
-    ``labels`` (K, N): the labellings
-    ``score`` (K,): their scores in nats
+    - ``labels`` (K, N): the labellings.
+    - ``score`` (K,): their scores in nats.
     """
 
     labels: Labels
@@ -67,14 +67,14 @@ def _by_probability(score: Floats, size: int) -> Floats:
 
 
 SHARE = {"hard": _alike, "soft": _by_probability}
-"""Share of each of the best labellings of a document: functions of their scores and of the largest number K."""
+"""Functions from the scores of a document's best labellings, and the largest number K, to the share of each."""
 
 
 @dataclass(frozen=True)
 class Weights:
     """Penalties of declared constraints, which are mixed in the same way as the model.
 
-    ``first``: nats of each constraint, by name, from the labelled documents
+    - ``first``: nats of each constraint, by name, from the labelled documents.
     """
 
     constraints: DeclaredConstraints

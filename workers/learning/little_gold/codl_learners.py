@@ -42,8 +42,8 @@ ModelParts = tuple[Floats, ...]
 class LearningWay(NamedTuple):
     """One labelling of the pool.
 
-    ``labels`` (N,): the labels
-    ``share`` (N,): count of each token, a fraction of 1
+    - ``labels`` (N,): the labels.
+    - ``share`` (N,): count of each token, a fraction of 1.
     """
 
     labels: Labels
@@ -62,9 +62,9 @@ MIXED = {"probabilities": mixed, "logarithms": straight}
 class HmmLearner:
     """Learner of hidden Markov models.
 
-    ``read``: words of the labelled documents and of the pool
-    ``first``: model of the labelled documents
-    ``seen``: counts and digest of the documents, for the manifest
+    - ``read``: words of the labelled documents and of the pool.
+    - ``first``: model of the labelled documents.
+    - ``seen``: counts and digest of the documents, for the manifest.
     """
 
     labels: LabelSet
@@ -102,11 +102,11 @@ class HmmLearner:
 class PerceptronLearner:
     """Learner of averaged perceptrons.
 
-    ``fitting``: labelled documents, then the pool, in one feature space; the pool's labels in it have no meaning
-    ``tokens``: number of tokens of the labelled documents
-    ``sentences``: number of sentences of the labelled documents
-    ``first``: weights learned from the labelled documents
-    ``seen``: counts and digest of the documents, for the manifest
+    - ``fitting``: labelled documents, then the pool, in one feature space; the pool's labels in it have no meaning.
+    - ``tokens``: number of tokens of the labelled documents.
+    - ``sentences``: number of sentences of the labelled documents.
+    - ``first``: weights learned from the labelled documents.
+    - ``seen``: counts and digest of the documents, for the manifest.
     """
 
     labels: LabelSet

@@ -20,8 +20,8 @@ from concord.workers.constraints.templates.template import BELOW, below, levels
 class View(NamedTuple):
     """The types as seen at one depth; outside all spans is the last type, T, and the last field, F.
 
-    ``of`` (T + 1,): place of each type in the view
-    ``field`` (size,): field at each place of the view
+    - ``of`` (T + 1,): place of each type in the view.
+    - ``field`` (size,): field at each place of the view.
     """
 
     of: Ints
@@ -36,9 +36,9 @@ class View(NamedTuple):
 class Fields(NamedTuple):
     """The F fields of a label set with T types.
 
-    ``names``: their names, types first
-    ``types`` (F, T): does the field contain the type?
-    ``views``: one for each depth, that of single types first
+    - ``names``: their names, types first.
+    - ``types`` (F, T): does the field contain the type?
+    - ``views``: one for each depth, that of single types first.
     """
 
     names: tuple[str, ...]

@@ -46,10 +46,10 @@ from concord.workers.learning.estimation.constrained import stepped
 from concord.workers.learning.mining.pools import Pools
 from concord.workers.learning.search.folds import first_judged
 from concord.workers.learning.weights.learned_weights import Patience
-from concord.workers.learning.weights.penalties import PRIOR
+from concord.workers.learning.weights.penalties import PRIOR_ROWS
 from concord.workers.learning.weights.unseen import Unseen, UnseenAnswers
 
-MACRO = "macro_"
+MACRO_PREFIX = "macro_"
 """Prefix of figures that are means over names."""
 
 WeightScale = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
@@ -66,43 +66,36 @@ class WeightSource(StrEnum):
 class JudgedSettings(Settings):
     """Options of the judgement of rules."""
 
-    folds: int = Field(
-        5, ge=2, description="Number of parts of the documents, each answered by a model and rules of the others."
-    )
-    level: float = Field(
-        0.2, gt=0, le=1, description="Largest probability that luck alone gains as much as the best rules do."
-    )
+    folds: int = Field(5, ge=2, description="Number of folds; models and rules of the others answer each.")
+    level: float = Field(0.2, gt=0, le=1, description="Largest probability that the best rules' gain is luck.")
     measure: str = Field("spans", description="Measure by which rules are judged; `concord list measures` has them.")
     figure: str = Field("f1", description="Figure of that measure, such as f1 or macro_f1.")
     sources: tuple[WeightSource, ...] = Field(
-        (WeightSource.BEYOND, WeightSource.LEARNED), min_length=1, description="Weights that are tried."
+        (WeightSource.BEYOND, WeightSource.LEARNED), min_length=1, description="Sources of weights to try."
     )
-    scales: tuple[WeightScale, ...] = Field(
-        (0.5, 1.0, 2.0), min_length=1, description="Factors of weights that are tried."
-    )
+    scales: tuple[WeightScale, ...] = Field((0.5, 1.0, 2.0), min_length=1, description="Factors of weights to try.")
     rate: float = Field(
         0.1, gt=0.0, allow_inf_nan=False, description="Nats by which a unit of degree moves a learned weight."
     )
     passes: int = Field(30, ge=1, description="Largest number of passes over the documents to learn weights.")
     patience: int = Field(
-        3, ge=1, description="Number of passes in which the figure may fail to rise before learning ends."
+        3, ge=1, description="Number of passes without a rise of the figure after which learning ends."
     )
-    rounds: int = Field(
-        4, ge=1, description="Largest number of times that exact answers under the best weights are added."
-    )
-    engine: str = Field("certify", description="Engine that answers meanwhile.")
+    rounds: int = Field(4, ge=1, description="Largest number of rounds that add exact answers under the best weights.")
+    engine: str = Field("certify", description="Engine that decodes documents during the search.")
     work: int = Field(
         2_000_000,
         ge=1,
-        description="Limit of work for an answer, in the engine's unit; the best one found then counts.",
+        description="Limit of work for an answer, in the engine's unit; an answer that reaches it is the best one "
+        "found.",
     )
 
 
 class RuleGain(NamedTuple):
     """Use of one rule beside the others that help.
 
-    ``documents``: number of documents whose answer it changes
-    ``gain``: figure with the rule minus figure without it, on documents that neither mining nor model saw
+    - ``documents``: number of documents whose answer it changes.
+    - ``gain``: figure with the rule minus figure without it, on documents that neither mining nor model saw.
     """
 
     documents: int
@@ -112,17 +105,17 @@ class RuleGain(NamedTuple):
 class Judgement(NamedTuple):
     """Result of the judgement; figures are fractions.
 
-    ``weights``: nats of the rules that help, by name; none if ``p`` is above the level
-    ``gains``: their gains, by name
-    ``source``: source of the best set's weights
-    ``passes``: passes after which they were learned; 0 if they were not learned
-    ``scale``: factor of the weights
-    ``tried``: number of sets tried
-    ``best``: number of rules in the best set
-    ``before``: figure without rules
-    ``after``: figure under the best set
-    ``gain``: their difference; it is optimistic, since the set was chosen by it
-    ``p``: probability that luck gives the best of all sets as much
+    - ``weights``: nats of the rules that help, by name; none if ``p`` is above the level.
+    - ``gains``: their gains, by name.
+    - ``source``: source of the best set's weights.
+    - ``passes``: passes after which they were learned; 0 if they were not learned.
+    - ``scale``: factor of the weights.
+    - ``tried``: number of sets tried.
+    - ``best``: number of rules in the best set.
+    - ``before``: figure without rules.
+    - ``after``: figure under the best set.
+    - ``gain``: their difference; it is optimistic, since the set was chosen by it.
+    - ``p``: probability that luck gives the best of all sets as much.
     """
 
     weights: dict[str, float]
@@ -141,10 +134,10 @@ class Judgement(NamedTuple):
 class _RuleSet(NamedTuple):
     """A set of weights and the answers under it.
 
-    ``source``, ``passes``, ``scale``: as in `Judgement`
-    ``weights`` (F, K): nats of each rule, by fold
-    ``rows`` (D,): rows of `Pools` chosen under these weights
-    ``counts`` (D, R, 3): the measure's counts of these rows
+    - ``source``, ``passes``, ``scale``: as in `Judgement`.
+    - ``weights`` (F, K): nats of each rule, by fold.
+    - ``rows`` (D,): rows of `Pools` chosen under these weights.
+    - ``counts`` (D, R, 3): the measure's counts of these rows.
     """
 
     source: WeightSource
@@ -171,10 +164,10 @@ def judged(
 ) -> Judgement:
     """The rules that help, with their weights.
 
-    ``unseen``: the D documents, each scored by a model that did not see its part
-    ``fold`` (D,): part of each document
-    ``whole``: weighed rules mined from all documents
-    ``parts`` (F,): weighed rules mined without each part
+    - ``unseen``: the D documents, each scored by a model that did not see its part.
+    - ``fold`` (D,): part of each document.
+    - ``whole``: weighed rules mined from all documents.
+    - ``parts`` (F,): weighed rules mined without each part.
 
     With `Validation.LATER`, each part from `first_judged` on is judged under weights of the documents before it. Raises
     `EngineError` and `LabelError`.
@@ -197,9 +190,10 @@ def judged(
 class _Judge:
     """The computation of a judgement.
 
-    ``pools``: answers of all documents
-    ``fold`` (D,): part of each document
-    ``counted`` (F + 1, K): nats of the rules mined for each part, 0 for rules not mined there; last, from all documents
+    - ``pools``: answers of all documents.
+    - ``fold`` (D,): part of each document.
+    - ``counted`` (F + 1, K): nats of the rules mined for each part, 0 for rules not mined there; last, from all
+      documents.
     """
 
     pools: Pools
@@ -412,7 +406,7 @@ class _Judge:
 
     def _narrow(self, counts: Counts) -> Counts:
         """Counts (D, R, 3); (D, 1, 3), summed over names, if the figure does not tell names apart."""
-        return counts if self.settings.figure.startswith(MACRO) else counts.sum(axis=1, keepdims=True)
+        return counts if self.settings.figure.startswith(MACRO_PREFIX) else counts.sum(axis=1, keepdims=True)
 
     def _say(self, what: str) -> None:
         if self.progress is not None:
@@ -426,5 +420,5 @@ def _ruling(one: _RuleSet) -> list[int]:
 
 
 def _log_odds(broken: NDArray[np.int64], documents: int) -> Floats:
-    found: Floats = np.log((broken + PRIOR) / (documents - broken + PRIOR))
+    found: Floats = np.log((broken + PRIOR_ROWS) / (documents - broken + PRIOR_ROWS))
     return found

@@ -29,17 +29,17 @@ from concord.workers.learning.mining.rules import (
 from concord.workers.learning.search.folds import held_out
 from concord.workers.learning.weights.penalties import Penalty
 from concord.workers.learning.weights.row_counts import count_rows
-from concord.workers.learning.weights.unseen import CHUNK
+from concord.workers.learning.weights.unseen import BATCH_DOCUMENTS
 
 
 class MiningWay(NamedTuple):
-    """How rules are mined.
+    """Settings of mining rules in one process.
 
-    ``labels``: all labels
-    ``settings``: settings of the method
-    ``penalty``: counted penalty that gives the weights
-    ``seed``: seed of the shuffled orders and of CP-SAT
-    ``validation``: choice of the documents that are held out
+    - ``labels``: all labels.
+    - ``settings``: settings of the method.
+    - ``penalty``: counted penalty that gives the weights.
+    - ``seed``: seed of the shuffled orders and of CP-SAT.
+    - ``validation``: choice of the documents that are held out.
     """
 
     labels: LabelSet
@@ -102,5 +102,5 @@ def weighed(
 
 
 def _batches(documents: Sequence[Document]) -> Iterator[Batch]:
-    for first in range(0, len(documents), CHUNK):
-        yield Batch.of(documents[first : first + CHUNK])
+    for first in range(0, len(documents), BATCH_DOCUMENTS):
+        yield Batch.of(documents[first : first + BATCH_DOCUMENTS])

@@ -23,10 +23,10 @@ from concord.workers.learning.weights.unseen import UnseenAnswers
 class Pools:
     """The pools of D documents, as a table with a row for each labelling.
 
-    ``answers``: gives exact answers under any weights
-    ``measure``: name of the measure that is counted
-    ``labels``: labelling of each row
-    ``places`` (D,): rows of each document; the first is its answer without the weighed constraints
+    - ``answers``: gives exact answers under any weights.
+    - ``measure``: name of the measure that is counted.
+    - ``labels``: labelling of each row.
+    - ``places`` (D,): rows of each document; the first is its answer without the weighed constraints.
 
     Each row also has the labelling's score in nats without the weighed constraints, its degrees (K,), and the measure's
     counts (R, 3).

@@ -34,7 +34,7 @@ from concord.workers.learning.mining.run_order import Runs
 Key = TypeVar("Key")
 
 BILLION = 10**9
-SIDES = tuple(ChangeSide)
+CHANGE_SIDES = tuple(ChangeSide)
 MARK_SIDES = (ChangeSide.BEFORE, ChangeSide.AFTER)
 BLOCK = 8_000
 """Approximate number of tokens of the documents that are counted together."""
@@ -95,13 +95,13 @@ RuleMasks = tuple[Mask, Mask]
 class RuleCounts:
     """Counts for all rules, which add up over shards, for T types and F fields.
 
-    ``documents``: documents read
-    ``rejected``: documents that could not be read
-    ``with_gold``: documents with gold labels
-    ``tables``: counts of each kind of rule, by kind
-    ``marks`` (3, 2, T + 1): counts of `RuleKind.STOPS` for each mark, by side and type, any type last
-    ``sizes`` (1 + F + T · T,): by number of labelled runs, the documents with so many; see below
-    ``runs`` (T,): number of runs of each type
+    - ``documents``: documents read.
+    - ``rejected``: documents that could not be read.
+    - ``with_gold``: documents with gold labels.
+    - ``tables``: counts of each kind of rule, by kind.
+    - ``marks`` (3, 2, T + 1): counts of `RuleKind.STOPS` for each mark, by side and type, any type last.
+    - ``sizes`` (1 + F + T · T,): by number of labelled runs, the documents with so many; see below.
+    - ``runs`` (T,): number of runs of each type.
 
     The first axis of a table has documents in which the rule binds, documents that break it, and billionths of those in
     which it would hold by chance (0 for rules about which runs there are). The other axes are:
@@ -294,9 +294,9 @@ def _change_table(site: Site, gold: Labels) -> NDArray[np.int64]:
     before, after = passes[inner - 1], passes[inner]
     free = {ChangeSide.BEFORE: before, ChangeSide.AFTER: after, ChangeSide.EITHER: before | after}
     size = len(site.batch)
-    document, table = site.document_of[inner], np.zeros((3, len(SIDES)), np.int64)
+    document, table = site.document_of[inner], np.zeros((3, len(CHANGE_SIDES)), np.int64)
     edges, changed = (np.bincount(document, m, size).astype(int) for m in (np.ones(len(inner)), changes))
-    for i, side in enumerate(SIDES):
+    for i, side in enumerate(CHANGE_SIDES):
         there, kept = (np.bincount(document, m, size).astype(int) for m in (free[side], free[side] & changes))
         chances = [_all_free(*d) for d in zip(there.tolist(), edges.tolist(), changed.tolist(), strict=True) if d[2]]
         table[:, i] = len(chances), int((kept < changed).sum()), sum(chances)
@@ -331,9 +331,9 @@ def _mark_tables(site: Site, gold: Labels) -> dict[str, NDArray[np.int64]]:
 def _marked(site: Site, at: Ints, of: Ints, changes: Mask) -> Iterator[tuple[str, int, tuple[int, int, int]]]:
     """For each document and mark: the mark, the type it stands in, and counts (binds, breaks, billionths by chance).
 
-    ``at`` (E,): token at each edge
-    ``of`` (E,): its type
-    ``changes`` (E,): does the run end at the edge?
+    - ``at`` (E,): token at each edge.
+    - ``of`` (E,): its type.
+    - ``changes`` (E,): does the run end at the edge?
     """
     words = site.batch.columns[TOKENS]
     place = site.document_of[at] * (len(site.labels.types) + 1) + of
@@ -350,8 +350,8 @@ def _marked(site: Site, at: Ints, of: Ints, changes: Mask) -> Iterator[tuple[str
 def _presence_tables(there: NDArray[np.int64], has: Mask) -> dict[str, NDArray[np.int64]]:
     """Tables of rules about which runs there are, see `RuleCounts`.
 
-    ``there`` (D, T): number of runs of each type in each document
-    ``has`` (D, F): does the document have the field?
+    - ``there`` (D, T): number of runs of each type in each document.
+    - ``has`` (D, F): does the document have the field?
     """
     one, documents = has.astype(np.int64), has.sum(axis=0)
     both = one.T @ one

@@ -40,7 +40,7 @@ from concord.workers.constraints.templates.template import BELOW, RowTemplate
 from concord.workers.constraints.templates.words import ShouldBeTagged
 from concord.workers.learning.mining.fields import Fields, fields_of
 from concord.workers.learning.mining.judgement import JudgedSettings
-from concord.workers.learning.mining.rule_counts import BILLION, MARK_SIDES, SIDES, RuleCounts, RuleKind
+from concord.workers.learning.mining.rule_counts import BILLION, CHANGE_SIDES, MARK_SIDES, RuleCounts, RuleKind
 from concord.workers.learning.weights.row_counts import RowCounts, wilson
 
 UNWEIGHED = 1.0
@@ -50,26 +50,31 @@ UNWEIGHED = 1.0
 class KeptSettings(JudgedSettings):
     """Options of every method: which rules are kept, and how it is judged which of them help."""
 
-    fdr: float = Field(0.05, gt=0, lt=1, description="Largest fraction of false rules among those that pass.")
-    support: int = Field(10, ge=1, description="Least number of documents in which a rule has to bind.")
-    held: float = Field(0.9, ge=0, le=1, description="Least fraction of these in which it has to hold.")
+    fdr: float = Field(
+        0.05,
+        gt=0,
+        lt=1,
+        description="False discovery rate: largest expected fraction of false rules among those that pass.",
+    )
+    support: int = Field(10, ge=1, description="Least number of documents in which a rule binds.")
+    held: float = Field(0.9, ge=0, le=1, description="Least fraction of these documents in which the rule holds.")
     orders: int = Field(32, ge=1, le=10_000, description="Number of shuffled orders of each document's runs.")
 
 
 class MiningSettings(KeptSettings):
     """Options of mining by counting all rules of some kinds."""
 
-    kinds: tuple[RuleKind, ...] = Field(tuple(RuleKind), description="Kinds of rules that are looked for.")
+    kinds: tuple[RuleKind, ...] = Field(tuple(RuleKind), description="Kinds of rules to look for.")
 
 
 class Tried(Protocol):
     """A tested rule.
 
-    ``name``: its name in files and reports
-    ``n``: number of documents in which it binds
-    ``broken``: number of these that break it
-    ``chance``: share of them in which it would hold by chance
-    ``p``: probability that chance lets at least as many hold
+    - ``name``: its name in files and reports.
+    - ``n``: number of documents in which it binds.
+    - ``broken``: number of these that break it.
+    - ``chance``: share of them in which it would hold by chance.
+    - ``p``: probability that chance lets at least as many hold.
     """
 
     @property
@@ -104,8 +109,8 @@ def held(rule: Tried) -> float:
 class Rule(NamedTuple):
     """A rule found by counting; see `Tried`.
 
-    ``kind``: kind of rule
-    ``first``, ``second``, ``third``: A, B and C of the kind; "" if it has none
+    - ``kind``: kind of rule.
+    - ``first``, ``second``, ``third``: A, B and C of the kind; "" if it has none.
     """
 
     kind: RuleKind
@@ -206,7 +211,7 @@ def _of_marks(counts: RuleCounts, types: Sequence[str]) -> Iterator[Rule]:
 
 def _named(kind: RuleKind, place: Sequence[int], names: Sequence[str]) -> tuple[str, str]:
     if kind is RuleKind.CHANGES:
-        return SIDES[place[0]].value, ""
+        return CHANGE_SIDES[place[0]].value, ""
     said = [names[i] if i < len(names) else OUTSIDE for i in place]
     return said[0], said[1] if len(said) > 1 else ""
 

@@ -31,12 +31,12 @@ SWAPS_A_RUN = 4
 class Runs:
     """R runs of D documents that have tokens.
 
-    ``at`` (R,): first token of each run
-    ``types`` (R,): type of each run, from 0 to T
-    ``joined`` (R,): is the run before it in the same sentence?
-    ``starts`` (D + 1,): first run of each document, and R
-    ``merges`` (T + 1,): are two neighbouring runs of the type one run?
-    ``doc_ids`` (D,): ids of the documents
+    - ``at`` (R,): first token of each run.
+    - ``types`` (R,): type of each run, from 0 to T.
+    - ``joined`` (R,): is the run before it in the same sentence?
+    - ``starts`` (D + 1,): first run of each document, and R.
+    - ``merges`` (T + 1,): are two neighbouring runs of the type one run?
+    - ``doc_ids`` (D,): ids of the documents.
     """
 
     at: Ints

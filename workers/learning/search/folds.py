@@ -47,8 +47,8 @@ def first_held_out(documents: int, share: float) -> int:
 class TrainingRound(NamedTuple):
     """One training of a cross-validation.
 
-    ``learned``: indices of the documents that it learns from, ascending
-    ``judged``: indices of the documents that its model labels, ascending
+    - ``learned``: indices of the documents that it learns from, ascending.
+    - ``judged``: indices of the documents that its model labels, ascending.
     """
 
     learned: list[int]
@@ -73,7 +73,7 @@ def first_answered(validation: Validation) -> int:
 def round_of(part: Sequence[int], mine: int, validation: Validation) -> TrainingRound:
     """The round that judges part ``mine``: learned from are all other parts, or, by `Validation.LATER`, earlier ones.
 
-    ``part`` (D,): part of each document, from `parts_of`
+    - ``part`` (D,): part of each document, from `parts_of`.
     """
     judged = [i for i, own in enumerate(part) if own == mine]
     learned = [i for i, own in enumerate(part) if own < mine or (own > mine and validation is Validation.RANDOM)]

@@ -20,7 +20,7 @@ from concord.schemas.settings import TrainerSettings
 
 SAMPLE_POWERS = 20
 """Sample sizes are the number of all instances to the power i/20."""
-LEAST = 500
+LEAST_SAMPLE = 500
 """Instances of the first sample; smaller sizes are left out."""
 TESTED = 0.2
 """Test instances for each training instance."""
@@ -30,9 +30,9 @@ BINS = 10
 class TrialTally(NamedTuple):
     """Result of one setting.
 
-    ``right``: test instances with the right class
-    ``tested``: test instances
-    ``seconds``: CPU time
+    - ``right``: test instances with the right class.
+    - ``tested``: test instances.
+    - ``seconds``: CPU time.
     """
 
     right: int
@@ -61,16 +61,16 @@ class Sampled(Protocol):
 
 
 class Sampling(NamedTuple):
-    """How a trainer's settings are tried. Its functions are pickled by name, as they go to workers.
+    """Trials of a trainer's settings. Its functions are pickled by name, as they go to workers.
 
-    ``settings``: class of the settings that they take
-    ``grid``: the settings to try where some are given, the default first; raises `TrainingError` where none are left
-    ``chosen_of``: values of the searched settings, by name
-    ``together``: groups of settings that are tried at once, as they share work
-    ``sample``: all tokens of documents; raises `TrainingError` where these cannot be used
-    ``tried``: tally of each setting of a group, by so many remembered tokens
-    ``warming``: settings that need all kernels of any others
-    ``token_bytes``: bytes for each remembered token, at the peak of a trial of settings
+    - ``settings``: class of the settings.
+    - ``grid``: settings to try if some options are given, the default first; raises `TrainingError` if none is left.
+    - ``chosen_of``: values of the searched settings, by name.
+    - ``together``: groups of settings that are tried at once, as they share work.
+    - ``sample``: all tokens of documents; raises `TrainingError` where these cannot be used.
+    - ``tried``: tally of each setting of a group, by so many remembered tokens.
+    - ``warming``: settings that need all kernels of any others.
+    - ``token_bytes``: bytes for each remembered token, at the peak of a trial of settings.
     """
 
     settings: type[TrainerSettings]
@@ -86,9 +86,9 @@ class Sampling(NamedTuple):
 class SampleRound(NamedTuple):
     """One sample size.
 
-    ``size``: instances in the sample
-    ``tallies``: tally of each setting tried, by its number
-    ``left``: numbers of the settings that stay
+    - ``size``: instances in the sample.
+    - ``tallies``: tally of each setting tried, by its number.
+    - ``left``: numbers of the settings that stay.
     """
 
     size: int
@@ -117,9 +117,9 @@ def rounds(settings: int, sizes: Sequence[int], attempt: Attempt) -> Iterator[Sa
 
 
 def sizes_of(instances: int, largest: int | None = None) -> list[int]:
-    """Ascending sample sizes for so many ``instances``; none above ``largest``, which is at least `LEAST`."""
+    """Ascending sample sizes for so many ``instances``; none above ``largest``, which is at least `LEAST_SAMPLE`."""
     powers = [round(instances ** (i / SAMPLE_POWERS)) for i in range(1, SAMPLE_POWERS)]
-    found = [min(LEAST, instances), *(size for size in powers if LEAST < size < instances), instances]
+    found = [min(LEAST_SAMPLE, instances), *(size for size in powers if LEAST_SAMPLE < size < instances), instances]
     return [size for size in dict.fromkeys(found) if largest is None or size <= largest]
 
 

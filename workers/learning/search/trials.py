@@ -25,8 +25,8 @@ Setting = TypeVar("Setting", bound=Hashable)
 class Trial(Generic[Setting]):
     """Result of one setting.
 
-    ``counts`` (D, R, 3): gold, predicted and correct items of R names in each document
-    ``figure``: function of counts (R, 3) that gives a fraction
+    - ``counts`` (D, R, 3): gold, predicted and correct items of R names in each document.
+    - ``figure``: function of counts (R, 3) that gives a fraction.
     """
 
     setting: Setting
@@ -52,10 +52,10 @@ def best_of(trials: Iterable[Trial[Setting]]) -> Trial[Setting]:
 class SettingsSearch(Generic[Setting]):
     """Trials of settings on the same documents; each setting is tried when it is first asked for.
 
-    ``attempt``: function of a setting that gives its counts (D, R, 3)
-    ``figure``: figure of the counts that is to be maximised
-    ``preference``: function of a setting that breaks ties; the highest is preferred
-    ``told``: called after each trial
+    - ``attempt``: function of a setting that gives its counts (D, R, 3).
+    - ``figure``: figure of the counts that is to be maximised.
+    - ``preference``: function of a setting that breaks ties; the highest is preferred.
+    - ``told``: called after each trial.
     """
 
     def __init__(

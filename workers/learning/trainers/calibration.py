@@ -38,12 +38,12 @@ LIMITS = Limits(500, gradient=1e-7, decrease=1e-10)
 class Calibrated(NamedTuple):
     """Result of calibration.
 
-    ``source``: settings of the scores, with the learned temperature
-    ``transition`` (L, L): learned transitions, in nats
-    ``sentences``: number of sentences learned from
-    ``tokens``: number of their tokens
-    ``left_out``: number of other sentences, whose gold labels are impossible under the scores
-    ``before``, ``after``: −log p(gold) per token, in nats, under the old and the new values
+    - ``source``: settings of the scores, with the learned temperature.
+    - ``transition`` (L, L): learned transitions, in nats.
+    - ``sentences``: number of sentences learned from.
+    - ``tokens``: number of their tokens.
+    - ``left_out``: number of other sentences, whose gold labels are impossible under the scores.
+    - ``before``, ``after``: −log p(gold) per token, in nats, under the old and the new values.
     """
 
     source: ScoresSettings
@@ -63,8 +63,8 @@ def calibrate(documents: Sequence[Document], model: ScoresModel, settings: Calib
     """
     chains = _Chains.of(documents, model)
     start = np.append(1.0 / model.source.temperature, model.transition.ravel())
-    free = np.full(len(start), settings.transitions == "learned")
-    free[0] = settings.temperature == "learned"
+    free = np.full(len(start), settings.fit in ("both", "transitions"))
+    free[0] = settings.fit in ("both", "temperature")
     prior = np.full(len(start), settings.c2)
     prior[0] = 0.0
 
@@ -80,7 +80,7 @@ def calibrate(documents: Sequence[Document], model: ScoresModel, settings: Calib
     point = start
     for step in minimise(objective, start, LIMITS):
         point = step.point
-    source = model.source if settings.temperature == "kept" else _at(model.source, float(1.0 / point[0]))
+    source = _at(model.source, float(1.0 / point[0])) if free[0] else model.source
     tokens = len(chains.gold)
     return Calibrated(
         source,
@@ -107,11 +107,11 @@ def _at(source: ScoresSettings, temperature: float) -> ScoresSettings:
 class _Chains:
     """S sentences of N tokens whose gold labels are possible.
 
-    ``scores`` (N, W): the tagger's scores
-    ``ids`` (W,): label id of each column of the scores
-    ``gold`` (N,): gold labels
-    ``bounds`` (S + 1,): first token of each sentence, and N
-    ``left_out``: number of other sentences
+    - ``scores`` (N, W): the tagger's scores.
+    - ``ids`` (W,): label id of each column of the scores.
+    - ``gold`` (N,): gold labels.
+    - ``bounds`` (S + 1,): first token of each sentence, and N.
+    - ``left_out``: number of other sentences.
     """
 
     labels: LabelSet

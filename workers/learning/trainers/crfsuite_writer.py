@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from concord.workers.compiling.kernel import inlined, kernel_in_place
 from concord.workers.models.crfsuite_file import (
     BYTE_ORDER,
-    CHUNK,
+    CHUNK_HEAD,
     DATABASE,
     FEATURE,
-    HEADER,
-    STATE,
-    TRANSITION,
+    FILE_HEAD,
+    STATE_FEATURE,
+    TRANSITION_FEATURE,
     CrfsuiteWeights,
 )
 from concord.workers.storage.files import write_whole
@@ -38,41 +38,41 @@ def write_crfsuite(path: Path, weights: CrfsuiteWeights) -> None:
     """Writes a model file that CRFsuite and `read_crfsuite` read. Raises `OutputError`."""
     order = np.argsort(weights.source, kind="stable")
     states = np.zeros(len(order), FEATURE)
-    states["type"], states["source"], states["target"] = STATE, weights.source[order], weights.target[order]
+    states["type"], states["source"], states["target"] = STATE_FEATURE, weights.source[order], weights.target[order]
     states["weight"] = weights.weight[order]
     size = len(weights.labels)
     before, after = np.divmod(np.arange(size * size), size)
     edges = np.zeros(size * size, FEATURE)
-    edges["type"], edges["source"], edges["target"] = TRANSITION, before, after
+    edges["type"], edges["source"], edges["target"] = TRANSITION_FEATURE, before, after
     edges["weight"] = weights.transition.ravel()
     features = np.concatenate([states, edges])
 
     parts = [
-        CHUNK.pack(b"FEAT", CHUNK.size + features.nbytes, len(features)) + features.tobytes(),
+        CHUNK_HEAD.pack(b"FEAT", CHUNK_HEAD.size + features.nbytes, len(features)) + features.tobytes(),
         _database(weights.labels),
         _database(weights.attributes),
     ]
-    places = np.cumsum([HEADER.size, *map(len, parts)]).tolist()
+    places = np.cumsum([FILE_HEAD.size, *map(len, parts)]).tolist()
     parts.append(_references(b"LFRF", places[3], edges["source"], size, len(states)))
     places.append(places[3] + len(parts[3]))
     parts.append(_references(b"AFRF", places[4], states["source"], len(weights.attributes), 0))
     total = places[4] + len(parts[4])
     counts = len(features), size, len(weights.attributes)
-    header = HEADER.pack(b"lCRF", total, b"FOMC", 100, *counts, *places)
+    header = FILE_HEAD.pack(b"lCRF", total, b"FOMC", 100, *counts, *places)
     write_whole(path, b"".join([header, *parts]))
 
 
 def _references(magic: bytes, place: int, sources: NDArray[np.uint32], count: int, first: int) -> bytes:
     """Chunk with the feature ids of each of ``count`` sources.
 
-    ``magic``: name of the chunk
-    ``place``: offset of the chunk in the file, in bytes
-    ``sources``: source of each feature, ascending
-    ``first``: id of the first feature; the others follow
+    - ``magic``: name of the chunk.
+    - ``place``: offset of the chunk in the file, in bytes.
+    - ``sources``: source of each feature, ascending.
+    - ``first``: id of the first feature; the others follow.
     """
     lengths = np.bincount(sources, minlength=count)
     starts = np.concatenate([[0], np.cumsum(lengths)])[:-1]
-    table = CHUNK.size + 4 * count
+    table = CHUNK_HEAD.size + 4 * count
     offsets = place + table + 4 * (starts + np.arange(count))
     body = np.zeros(count + len(sources), "<u4")
     at = starts + np.arange(count)
@@ -80,7 +80,7 @@ def _references(magic: bytes, place: int, sources: NDArray[np.uint32], count: in
     is_id = np.ones(len(body), np.bool_)
     is_id[at] = False
     body[is_id] = first + np.arange(len(sources))
-    return CHUNK.pack(magic, table + body.nbytes, count) + offsets.astype("<u4").tobytes() + body.tobytes()
+    return CHUNK_HEAD.pack(magic, table + body.nbytes, count) + offsets.astype("<u4").tobytes() + body.tobytes()
 
 
 def _database(names: Sequence[str]) -> bytes:

@@ -32,9 +32,9 @@ from concord.workers.models.settings import FeatureSettings, FittingSettings
 class Given(NamedTuple):
     """Documents to learn from, as a batch with the columns that the features read.
 
-    ``features``: feature templates
-    ``training``: entries for the manifest
-    ``labels``: the label set
+    - ``features``: feature templates.
+    - ``training``: entries for the manifest.
+    - ``labels``: the label set.
     """
 
     features: FeatureSet
@@ -63,13 +63,13 @@ class Given(NamedTuple):
 class Fitting:
     """Training data of a CRF, with the names behind its numbers.
 
-    ``features``: feature templates
-    ``settings``: the trainer's settings
-    ``training``: entries for the manifest
-    ``attributes``: the attributes by number
-    ``chains``: features and gold labels of all tokens
-    ``labels``: the label set
-    ``order`` (L,): id in ``labels`` of each label of the chains
+    - ``features``: feature templates.
+    - ``settings``: the trainer's settings.
+    - ``training``: entries for the manifest.
+    - ``attributes``: the attributes by number.
+    - ``chains``: features and gold labels of all tokens.
+    - ``labels``: the label set.
+    - ``order`` (L,): id in ``labels`` of each label of the chains.
     """
 
     features: FeatureSet

@@ -9,7 +9,7 @@ from pathlib import Path
 from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries
-from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SEEN, Gazetteer, PhraseEntry
+from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SEEN_WORDS, Gazetteer, PhraseEntry
 from concord.workers.features.templates import FeatureSet, feature_set, lists_of
 from concord.workers.learning.trainers.trainer import gold_of
 from concord.workers.models.settings import FeatureSettings
@@ -28,8 +28,8 @@ def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> Fea
     read = lists_of(settings.features)
     if ENTITIES in read:
         lists[ENTITIES] = Gazetteer.of(entities_of(documents))
-    if SEEN in read:
-        lists[SEEN] = Gazetteer.of(_seen(documents))
+    if SEEN_WORDS in read:
+        lists[SEEN_WORDS] = Gazetteer.of(_seen(documents))
     return feature_set(settings.features, settings.clusters, lists)
 
 

@@ -33,12 +33,12 @@ NAME = "hmm"
 class Read(NamedTuple):
     """Words of labelled and unlabelled documents by number, with the gold labels.
 
-    ``words``: the V distinct words
-    ``shapes``: the distinct shapes
-    ``shape_of`` (V,): number of each word's shape
-    ``gold``: gold labels of the N labelled tokens
-    ``word`` (N,): number of each labelled token's word
-    ``unlabelled``: the unlabelled tokens
+    - ``words``: the V distinct words.
+    - ``shapes``: the distinct shapes.
+    - ``shape_of`` (V,): number of each word's shape.
+    - ``gold``: gold labels of the N labelled tokens.
+    - ``word`` (N,): number of each labelled token's word.
+    - ``unlabelled``: the unlabelled tokens.
     """
 
     words: list[str]

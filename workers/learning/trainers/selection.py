@@ -29,7 +29,7 @@ from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.measures import Pair, spans
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.features.derived import needed_columns
-from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LISTS
+from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, PHRASE_SETS
 from concord.workers.features.templates import CLUSTERS, feature_set
 from concord.workers.learning.search.folds import rounds
 from concord.workers.learning.search.trials import SettingsSearch, Trial
@@ -40,7 +40,7 @@ from concord.workers.storage.scratch import scratch_folder
 FOLDS = 5
 
 FEATURES, PRIOR, CUT_OFF, PASSES, DROPOUT = CHOSEN = ("features", "c2", "min_freq", "passes", "dropout")
-"""Settings that are chosen, in this order, unless they are given; passes only where there is no prior."""
+"""Settings to choose, in this order, if they are not given; passes only for a trainer without a prior."""
 
 BASES = ("core", "fields")
 """Feature sets to start from; the better one is taken."""
@@ -149,7 +149,7 @@ def _usable(names: Iterable[str], documents: Sequence[Document]) -> Iterator[str
     """The feature sets whose columns all documents have."""
     there = set.intersection(*(set(document.columns) for document in documents))
     for name in names:
-        if name in (CLUSTERS, *LISTS) or set(needed_columns(feature_set(name))) <= there:
+        if name in (CLUSTERS, *PHRASE_SETS) or set(needed_columns(feature_set(name))) <= there:
             yield name
 
 

@@ -17,11 +17,11 @@ from concord.workers.models.crf import CrfModel
 from concord.workers.models.folder import begin
 from concord.workers.models.model import viterbi_labels
 from concord.workers.models.settings import SgdSettings, StackedSettings
-from concord.workers.models.two_stage_crf import FIRST, SECOND, TwoStageModel, answered, save
+from concord.workers.models.two_stage_crf import FIRST_STAGE, SECOND_STAGE, TwoStageModel, answered, save
 from concord.workers.storage.scratch import scratch_folder
 
 NAME = "stacked"
-ANSWERS = "answers"
+ANSWER_SET = "answers"
 """Feature set of the second model, beside those of the first."""
 
 
@@ -45,8 +45,8 @@ def train(
     fits = _Fits(settings, passes, max(folds) + 3, progress)
     begin(out)
     again = fits.answered(kept, folds)
-    first = fits.fit(kept, out / FIRST, settings.features)
-    second = fits.fit(again, out / SECOND, f"{settings.features}+{ANSWERS}")
+    first = fits.fit(kept, out / FIRST_STAGE, settings.features)
+    second = fits.fit(again, out / SECOND_STAGE, f"{settings.features}+{ANSWER_SET}")
     return save(out, (first, second), settings=settings, training=training)
 
 
@@ -78,7 +78,7 @@ class _Fits:
             inside = [document for document, fold in zip(documents, folds, strict=True) if fold != mine]
             outside = [i for i, fold in enumerate(folds) if fold == mine]
             with scratch_folder() as folder:
-                model = self.fit(inside, folder / FIRST, self._settings.features)
+                model = self.fit(inside, folder / FIRST_STAGE, self._settings.features)
                 batch = Batch.of([documents[i] for i in outside])
                 batch = answered(batch, model.labels, viterbi_labels(model, batch))
             for i, document in zip(outside, batch, strict=True):

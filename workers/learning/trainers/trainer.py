@@ -18,9 +18,9 @@ from concord.workers.models.model import Model
 class Iteration(NamedTuple):
     """Progress of training.
 
-    ``number``: iterations done
-    ``total``: most iterations that there can be
-    ``loss``: nats, where the trainer has a loss
+    - ``number``: iterations done.
+    - ``total``: most iterations that there can be.
+    - ``loss``: nats, where the trainer has a loss.
     """
 
     number: int
@@ -51,10 +51,11 @@ class Train(Protocol):
 class Trainer(NamedTuple):
     """An entry of `TRAINERS`; `concord list` shows the first line of the function's module.
 
-    ``train``: the function
-    ``settings``: class of its settings
-    ``sampling``: how settings are tried on a cluster, by wrapped progressive sampling; None: by cross-validation here
-    ``constraints``: file in the model's folder with the constraints learned beside the model; None if it learns none
+    - ``train``: the function.
+    - ``settings``: class of its settings.
+    - ``sampling``: how settings are tried on a cluster, by wrapped progressive sampling; None: by cross-validation
+      here.
+    - ``constraints``: file in the model's folder with the constraints learned beside the model; None if it learns none.
     """
 
     train: Train
@@ -77,8 +78,8 @@ def gold_of(document: Document) -> list[str]:
 class Seen:
     """Counts and digest of the documents that a trainer has read so far.
 
-    ``columns``: token columns that the features read
-    ``names``: labels that occur
+    - ``columns``: token columns that the features read.
+    - ``names``: labels that occur.
     """
 
     columns: tuple[str, ...]

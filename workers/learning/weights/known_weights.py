@@ -8,7 +8,12 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from concord.schemas.audit import KnownWeight
-from concord.workers.constraints.consistency import EXACT, SUBSEQUENCE, UNLABELLED, LabelConsistency
+from concord.workers.constraints.consistency import (
+    EXACT_TEMPLATE,
+    SUBSEQUENCE_TEMPLATE,
+    UNLABELLED_TEMPLATE,
+    LabelConsistency,
+)
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
 from concord.workers.constraints.declared_weights import declared_weights
@@ -46,15 +51,15 @@ def _consistency(constraints: LabelConsistency) -> Iterator[KnownWeight]:
     for a, b in pairs:
         if a < b and scales.exact:
             shares = [(int(exact[a, b]), int(totals[kind])) for kind in (a, b)]
-            yield _weight(f"{EXACT}({counts.types[a]}, {counts.types[b]})", scales.exact / 2.0, shares)
+            yield _weight(f"{EXACT_TEMPLATE}({counts.types[a]}, {counts.types[b]})", scales.exact / 2.0, shares)
     for a, b in pairs:
         if scales.subsequence:
             shares = [(int(parts[a, b]), int(parts[:, b].sum()))]
-            yield _weight(f"{SUBSEQUENCE}({counts.types[a]}, {counts.types[b]})", scales.subsequence, shares)
+            yield _weight(f"{SUBSEQUENCE_TEMPLATE}({counts.types[a]}, {counts.types[b]})", scales.subsequence, shares)
     for kind, times in zip(counts.types, left_out.tolist(), strict=True):
         if scales.unlabelled:
             shares = [(times, times + int(totals[counts.types.index(kind)]))]
-            yield _weight(f"{UNLABELLED}({kind})", scales.unlabelled, shares)
+            yield _weight(f"{UNLABELLED_TEMPLATE}({kind})", scales.unlabelled, shares)
 
 
 def _weight(name: str, scale: float, shares: Iterable[tuple[int, int]]) -> KnownWeight:

@@ -41,9 +41,9 @@ from concord.workers.learning.weights.unseen import Unseen, UnseenAnswers, answe
 class PassDone(NamedTuple):
     """Progress of learning.
 
-    ``rate``: the rate, in nats per unit of degree
-    ``passes``: passes done
-    ``figure``: figure (a fraction) on the other half; None while all documents are learned from
+    - ``rate``: the rate, in nats per unit of degree.
+    - ``passes``: passes done.
+    - ``figure``: figure (a fraction) on the other half; None while all documents are learned from.
     """
 
     rate: float
@@ -54,12 +54,12 @@ class PassDone(NamedTuple):
 class LearnedWeights(NamedTuple):
     """Result of learning.
 
-    ``weights``: penalties in nats of the soft row constraints, by name
-    ``rate``, ``passes``, ``scale``: how they were learned
-    ``stopped``: for each rate, did the figure stop rising before the largest number of passes?
-    ``before``: figure (a fraction) on the other half without the learned constraints
-    ``after``: figure on the other half with them
-    ``gain``: their difference; it is optimistic, since rate, passes and scale were chosen by it
+    - ``weights``: penalties in nats of the soft row constraints, by name.
+    - ``rate``, ``passes``, ``scale``: how they were learned.
+    - ``stopped``: for each rate, did the figure stop rising before the largest number of passes?
+    - ``before``: figure (a fraction) on the other half without the learned constraints.
+    - ``after``: figure on the other half with them.
+    - ``gain``: their difference; it is optimistic, since rate, passes and scale were chosen by it.
     """
 
     weights: dict[str, float]
@@ -111,9 +111,9 @@ class Patience:
 class LearningPoint(NamedTuple):
     """One way to learn penalties; (0, 0, 1) learns none.
 
-    ``rate``: nats per unit of degree
-    ``passes``: number of passes
-    ``scale``: factor of the mean penalties
+    - ``rate``: nats per unit of degree.
+    - ``passes``: number of passes.
+    - ``scale``: factor of the mean penalties.
     """
 
     rate: float
@@ -174,8 +174,8 @@ def learn_weights(
 class _Halves:
     """Two halves of the documents, in H rounds: one half is learned from, the other judged.
 
-    ``learned``: H arrays with the documents to learn from
-    ``judged``: H arrays with the documents to judge
+    - ``learned``: H arrays with the documents to learn from.
+    - ``judged``: H arrays with the documents to judge.
     """
 
     learner: PenaltyPerceptron

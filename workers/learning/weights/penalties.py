@@ -37,7 +37,7 @@ from concord.schemas.names import unknown
 from concord.schemas.settings import Settings
 from concord.workers.parts import Group, Registry, a_class, an_entry
 
-PRIOR = 0.5
+PRIOR_ROWS = 0.5
 """Pseudo-count that is added to the rows that hold, and to those that break."""
 
 Nats = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
@@ -54,7 +54,9 @@ class PenaltySettings(Settings):
 class OddsSettings(PenaltySettings):
     """Options of `odds`."""
 
-    held: Nats = Field(0.0, description="Number of rows of every constraint that are taken to have held.")
+    held: Nats = Field(
+        0.0, description="Smoothing: number of rows of each constraint that are counted as kept in advance."
+    )
 
 
 class FixedSettings(PenaltySettings):
@@ -65,13 +67,13 @@ class FixedSettings(PenaltySettings):
 
 def odds(rows: float, broken: float, settings: OddsSettings) -> float:
     """Log odds of a row that holds, Chang et al. (2008) §4; 0 where gold breaks more rows than it keeps."""
-    return max(0.0, math.log((rows - broken + PRIOR + settings.held) / (broken + PRIOR)))
+    return max(0.0, math.log((rows - broken + PRIOR_ROWS + settings.held) / (broken + PRIOR_ROWS)))
 
 
 def fersini(rows: float, broken: float, settings: PenaltySettings) -> float:
     """Surprise of a broken row, Fersini et al. (2014) eq. 30 as their text describes it."""
     del settings
-    return -math.log((broken + PRIOR) / (rows + 2.0 * PRIOR))
+    return -math.log((broken + PRIOR_ROWS) / (rows + 2.0 * PRIOR_ROWS))
 
 
 def bayes(rows: float, broken: float, settings: PenaltySettings) -> float:
@@ -93,7 +95,7 @@ def hard(rows: float, broken: float, settings: PenaltySettings) -> float:
 
 
 class By(Enum):
-    """How weights are decided after counting; the value names the further inputs: a model, held-out documents."""
+    """Way to decide weights after counting; the value names further inputs: a model, held-out documents."""
 
     COUNTS = ()
     FACTORS = ("model", "held_out")
@@ -101,17 +103,17 @@ class By(Enum):
 
     @property
     def needs(self) -> frozenset[str]:
-        """Those of ``model`` and ``held_out`` that must be given; the others must not be."""
+        """Inputs among ``model`` and ``held_out`` that must be given; the others must not be."""
         return frozenset(self.value)
 
 
 class Penalty(NamedTuple):
     """A registry entry.
 
-    ``nats``: function of n, b and the settings that gives the cost of a broken row, in nats
-    ``settings``: class of its options; a `TunedSettings` for `By.FACTORS`, a `LearnedSettings` for `By.ERRORS`
-    ``summary``: one line of help
-    ``by``: how the weight is decided: by these nats alone, by factors of templates, or by learning from errors
+    - ``nats``: function of n, b and the settings that gives the cost of a broken row, in nats.
+    - ``settings``: class of its options; a `TunedSettings` for `By.FACTORS`, a `LearnedSettings` for `By.ERRORS`.
+    - ``summary``: one line of help.
+    - ``by``: how the weight is decided: by these nats alone, by factors of templates, or by learning from errors.
     """
 
     nats: Callable[[float, float, Any], float]
@@ -121,9 +123,9 @@ class Penalty(NamedTuple):
 
 
 COUNTED: dict[str, Penalty] = {
-    "odds": Penalty(odds, OddsSettings, "how much likelier it holds than breaks"),
-    "fersini": Penalty(fersini, PenaltySettings, "the surprise of a broken row"),
-    "bayes": Penalty(bayes, PenaltySettings, "the same as counted; for agreements"),
+    "odds": Penalty(odds, OddsSettings, "log odds: how much likelier a row holds than breaks"),
+    "fersini": Penalty(fersini, PenaltySettings, "surprisal of a broken row"),
+    "bayes": Penalty(bayes, PenaltySettings, "surprisal without smoothing, as counted; for agreements"),
     "fixed": Penalty(fixed, FixedSettings, "the same for all"),
     "hard": Penalty(hard, PenaltySettings, "nothing may break it"),
 }
@@ -146,14 +148,16 @@ def _counted(name: str) -> str:
 class TunedSettings(PenaltySettings):
     """Options of `tuned`: counted weights times factors of templates, chosen on documents the model has not seen."""
 
-    base: Annotated[str, AfterValidator(_counted)] = Field("odds", description="Penalty that is counted first.")
+    base: Annotated[str, AfterValidator(_counted)] = Field(
+        "odds", description="Penalty that is counted first, and that the factors multiply."
+    )
     measure: str = Field(
         "labels", description="Measure by which the factors are chosen; `concord list measures` has them."
     )
     figure: str = Field("accuracy", description="Figure of that measure, such as f1 or macro_f1.")
-    engine: str = Field("certify", description="Engine that answers meanwhile.")
+    engine: str = Field("certify", description="Engine that decodes documents during the search.")
     factors: tuple[Nats, ...] = Field(
-        (0.0, 0.25, 0.5, 1.0, 2.0, 4.0), min_length=2, description="Factors that are tried, ascending, 1 among them."
+        (0.0, 0.25, 0.5, 1.0, 2.0, 4.0), min_length=2, description="Factors to try, ascending; 1 is one of them."
     )
 
     @field_validator("factors")
@@ -173,26 +177,26 @@ def tuned(rows: float, broken: float, settings: TunedSettings) -> float:
 class LearnedSettings(PenaltySettings):
     """Options of weights learned from the errors that models make on documents they have not seen."""
 
-    folds: int = Field(
-        5, ge=2, description="Number of models, each trained without a part of the documents, which it answers."
-    )
+    folds: int = Field(5, ge=2, description="Number of folds: a model is trained without each, and answers it.")
     rates: tuple[Annotated[float, Field(gt=0.0, allow_inf_nan=False)], ...] = Field(
         (0.05, 0.1, 0.2),
         min_length=1,
-        description="Rates that are tried: nats by which a unit of degree moves a weight.",
+        description="Rates to try, each in nats by which a unit of degree moves a weight.",
     )
     passes: int = Field(30, ge=1, description="Largest number of passes over the documents.")
     patience: int = Field(
-        3, ge=1, description="Number of passes in which the figure on the other half may fail to rise."
+        3,
+        ge=1,
+        description="Number of passes without a rise of the figure on the other half after which learning ends.",
     )
     scales: tuple[Annotated[float, Field(gt=0.0, allow_inf_nan=False)], ...] = Field(
-        (0.5, 2.0, 4.0), description="Factors of the weights of the best pass that are tried."
+        (0.5, 2.0, 4.0), description="Factors of the weights of the best pass to try."
     )
     measure: str = Field(
         "spans", description="Measure by which rate, passes and scale are chosen; `concord list measures` has them."
     )
     figure: str = Field("f1", description="Figure of that measure, such as f1 or macro_f1.")
-    engine: str = Field("certify", description="Engine that answers meanwhile.")
+    engine: str = Field("certify", description="Engine that decodes documents during the search.")
 
 
 def as_counted(rows: float, broken: float, settings: LearnedSettings) -> float:

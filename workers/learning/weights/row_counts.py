@@ -30,10 +30,10 @@ QUANTILE = 1.959963984540054
 class RowCounts(NamedTuple):
     """Rows of one constraint in gold; for an agreement, pairs of spans.
 
-    ``rows``: number n of rows with their antecedent
-    ``vacuous``: number of rows without it
-    ``broken``: number b of broken rows
-    ``degree``: sum of all degrees
+    - ``rows``: number n of rows with their antecedent.
+    - ``vacuous``: number of rows without it.
+    - ``broken``: number b of broken rows.
+    - ``degree``: sum of all degrees.
     """
 
     rows: int

@@ -36,8 +36,8 @@ from concord.workers.models.model import Model, local_scores
 class FactorTrial(NamedTuple):
     """One trial.
 
-    ``factors``: factor of each family, by template
-    ``figure``: figure (a fraction) on the held-out documents
+    - ``factors``: factor of each family, by template.
+    - ``figure``: figure (a fraction) on the held-out documents.
     """
 
     factors: Mapping[str, float]
@@ -47,11 +47,11 @@ class FactorTrial(NamedTuple):
 class TunedWeights(NamedTuple):
     """Result of tuning; figures are fractions on the documents that the factors were chosen on.
 
-    ``factors``: best factor of each family, by template
-    ``gain``: gain over factors of 1
-    ``base``: figure with factors of 1
-    ``figure``: figure with the best factors
-    ``trials``: number of trials
+    - ``factors``: best factor of each family, by template.
+    - ``gain``: gain over factors of 1.
+    - ``base``: figure with factors of 1.
+    - ``figure``: figure with the best factors.
+    - ``trials``: number of trials.
     """
 
     factors: Mapping[str, float]

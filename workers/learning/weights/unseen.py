@@ -34,7 +34,7 @@ from concord.workers.learning.trainers.trainer import Train, gold_of
 from concord.workers.models.model import BringsRows
 from concord.workers.storage.scratch import scratch_folder
 
-CHUNK = 50
+BATCH_DOCUMENTS = 50
 """Documents that are grounded together; the rows of all documents would not fit into memory."""
 
 RELAXED = 50.0
@@ -108,9 +108,9 @@ def _among(potentials: Potentials, own: LabelSet, labels: LabelSet) -> Potential
 class Answer(NamedTuple):
     """Answer to one document.
 
-    ``labels`` (n,): the labels
-    ``degrees`` (K,): degree of each constraint under them
-    ``active`` (K,): marks the weighed constraints that were part of the search
+    - ``labels`` (n,): the labels.
+    - ``degrees`` (K,): degree of each constraint under them.
+    - ``active`` (K,): marks the weighed constraints that were part of the search.
     """
 
     labels: Labels
@@ -121,9 +121,9 @@ class Answer(NamedTuple):
 class _Looked(NamedTuple):
     """Facts about a document that are computed once.
 
-    ``alone``: its answer without the weighed constraints
-    ``gold`` (n,): gold labels
-    ``gold_degrees`` (K,): degree of each constraint under gold
+    - ``alone``: its answer without the weighed constraints.
+    - ``gold`` (n,): gold labels.
+    - ``gold_degrees`` (K,): degree of each constraint under gold.
     """
 
     alone: Answer
@@ -135,10 +135,11 @@ class _Looked(NamedTuple):
 class UnseenAnswers:
     """Exact answers to unseen documents under given weights.
 
-    ``unseen``: the documents with their scores
-    ``constraints``: the K constraints
-    ``weighed`` (K,): marks the constraints whose weights are given with each question; others have their declared ones
-    ``decoder``: engine that answers
+    - ``unseen``: the documents with their scores.
+    - ``constraints``: the K constraints.
+    - ``weighed`` (K,): marks the constraints whose weights are given with each question; others have their declared
+      ones.
+    - ``decoder``: engine that answers.
 
     Raises `LabelError` for labels that no document has, and `EngineError`.
     """
@@ -218,8 +219,8 @@ class UnseenAnswers:
     def _grounded(self, order: Sequence[int]) -> Iterator[Problem]:
         """The problem of each document, with its scores."""
         size = len(self.unseen.labels)
-        for first in range(0, len(order), CHUNK):
-            own = order[first : first + CHUNK]
+        for first in range(0, len(order), BATCH_DOCUMENTS):
+            own = order[first : first + BATCH_DOCUMENTS]
             batch = Batch.of([self.unseen.documents[i] for i in own])
             nothing = Potentials(np.zeros((batch.token_count, size)), np.zeros((size, size)), batch.sentence_starts)
             problems = build_problems(batch, nothing, self.unseen.labels, self.constraints)

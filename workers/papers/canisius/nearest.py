@@ -46,9 +46,10 @@ SAME_DISTANCE = 1e-9
 class Postings(NamedTuple):
     """Inverted index: the instances (of M) that have each value of each feature (of F).
 
-    ``order`` (F, M): instances sorted by their value of each feature
-    ``start``: bounds in ``order[f]``; value v of feature f has the instances from start[first[f] + v] to the next bound
-    ``first`` (F + 1,): where the bounds of each feature begin in ``start``
+    - ``order`` (F, M): instances sorted by their value of each feature.
+    - ``start``: bounds in ``order[f]``; value v of feature f has the instances from start[first[f] + v] to the next
+      bound.
+    - ``first`` (F + 1,): where the bounds of each feature begin in ``start``.
     """
 
     order: Ids
@@ -70,12 +71,12 @@ class ClassShares(NamedTuple):
 
     Values are numbered through all F features; there are C classes.
 
-    ``first`` (F + 1,): number of the first value of each feature
-    ``value_start``: bounds by value; the entries of value v are i in value_start[v]:value_start[v + 1]
-    ``of_class``, ``share``: class of each of these entries, and its p(class | v)
-    ``class_start``: bounds by class; those of class c and feature f are at s = f · C + c, its entries are i in
-        class_start[s]:class_start[s + 1]
-    ``value``, ``by_share``: value of each of these entries, numbered within its feature, and p(c | value), ascending
+    - ``first`` (F + 1,): number of the first value of each feature.
+    - ``value_start``: bounds by value; the entries of value v are i in value_start[v]:value_start[v + 1].
+    - ``of_class``, ``share``: class of each of these entries, and its p(class | v).
+    - ``class_start``: bounds by class; those of class c and feature f are at s = f · C + c, its entries are i in
+      class_start[s]:class_start[s + 1].
+    - ``value``, ``by_share``: value of each of these entries, numbered within its feature, and p(c | value), ascending.
     """
 
     first: Ints
@@ -110,7 +111,7 @@ class ClassShares(NamedTuple):
 
 
 class Vote(NamedTuple):
-    """How neighbours vote: ``k``, the number of least distances, and the decay of a neighbour's weight by distance."""
+    """Voting of neighbours: ``k``, the number of smallest distances, and the decay of weight by distance."""
 
     k: int
     decay: Decay
@@ -120,10 +121,10 @@ class Vote(NamedTuple):
 class Nearest:
     """A nearest-neighbour classifier of M training instances with F features.
 
-    ``values`` (F, M): values of the instances, numbered by feature
-    ``classes`` (M,): their classes, below ``count``
-    ``weights`` (F,): weights of the features
-    ``metric``, ``vote``: distance of two values; number of distances and decay
+    - ``values`` (F, M): values of the instances, numbered by feature.
+    - ``classes`` (M,): their classes, below ``count``.
+    - ``weights`` (F,): weights of the features.
+    - ``metric``, ``vote``: distance of two values; number of distances and decay.
     """
 
     values: Ids
@@ -244,10 +245,10 @@ def _difference(shares: ClassShares, f: int, count: int, code: int, metric: int,
 class Ballot(NamedTuple):
     """Workspace for the neighbours of one query.
 
-    ``nearest``: the least distinct distances, ascending; one more than the largest k fit in
-    ``distance``, ``of_class``: distance and class of each instance at one of these
-    ``sizes`` (2,): number of entries in ``nearest``, and in ``distance``
-    ``shares`` (C,): the outcome, the share of each class in the neighbours' weight
+    - ``nearest``: the least distinct distances, ascending; one more than the largest k fit in.
+    - ``distance``, ``of_class``: distance and class of each instance at one of these.
+    - ``sizes`` (2,): number of entries in ``nearest``, and in ``distance``.
+    - ``shares`` (C,): the outcome, the share of each class in the neighbours' weight.
     """
 
     nearest: Floats

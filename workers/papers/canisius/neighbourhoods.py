@@ -12,10 +12,10 @@ from concord.schemas.arrays import Floats, Ids, Ints
 class Neighbourhoods(NamedTuple):
     """Neighbourhoods of Q instances, one after another in flat arrays.
 
-    ``pointer`` (Q + 1,): the entries of instance q are pointer[q]:pointer[q + 1]
-    ``classes``: classes of the neighbours, the predicted one first
-    ``share``: fraction of the neighbours' weight that has this class; sums to 1 for each instance. The confidence of a
-        class in Canisius et al. (2011) §5.
+    - ``pointer`` (Q + 1,): the entries of instance q are pointer[q]:pointer[q + 1].
+    - ``classes``: classes of the neighbours, the predicted one first.
+    - ``share``: fraction of the neighbours' weight that has this class; sums to 1 for each instance. The confidence of
+      a class in Canisius et al. (2011) §5.
     """
 
     pointer: Ints

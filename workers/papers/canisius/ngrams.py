@@ -32,9 +32,9 @@ from concord.workers.papers.canisius.neighbourhoods import Neighbourhoods
 class Grams(NamedTuple):
     """G weighted label n-grams, sorted, each of them once.
 
-    ``start`` (G,): first token of each
-    ``labels`` (G, n): its labels, then −1
-    ``weight`` (G,): its weight
+    - ``start`` (G,): first token of each.
+    - ``labels`` (G, n): its labels, then −1.
+    - ``weight`` (G,): its weight.
     """
 
     start: Ints
@@ -55,8 +55,8 @@ class Grams(NamedTuple):
 class GroundNgrams(NamedTuple):
     """N-grams as parts of a constraint satisfaction problem.
 
-    ``unary`` (N, L): weights of the unigrams; −inf for a label that is no candidate of its token
-    ``grams``: n-grams of several labels, without those that every choice of candidates satisfies
+    - ``unary`` (N, L): weights of the unigrams; −inf for a label that is no candidate of its token.
+    - ``grams``: n-grams of several labels, without those that every choice of candidates satisfies.
     """
 
     unary: Floats
@@ -66,9 +66,9 @@ class GroundNgrams(NamedTuple):
 def predicted_grams(found: Neighbourhoods, classes: Ints, bounds: Ints) -> Grams:
     """All constraints that the predicted classes of N tokens make.
 
-    ``found``: neighbourhoods of the tokens
-    ``classes`` (C, n): labels of each class, −1 beyond the sentence; the token's own label is at n // 2
-    ``bounds`` (S + 1,): bounds of the sentences
+    - ``found``: neighbourhoods of the tokens.
+    - ``classes`` (C, n): labels of each class, −1 beyond the sentence; the token's own label is at n // 2.
+    - ``bounds`` (S + 1,): bounds of the sentences.
     """
     n = classes.shape[1]
     mine, first, token = classes[found.predicted], -(n // 2), np.arange(len(found.pointer) - 1)

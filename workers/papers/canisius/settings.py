@@ -17,9 +17,9 @@ class TrigramWindow(StrEnum):
     WORDS = "words"
     """Words and how they are written."""
     CHUNKS = "chunks"
-    """These with tags of the column ``pos``."""
+    """Words, and tags of the column ``pos``."""
     NAMES = "names"
-    """These with tags of the column ``chunk``, affixes, and the entities of the training documents."""
+    """The same, and tags of the column ``chunk``, affixes, and the entities of the training documents."""
 
 
 class Metric(StrEnum):
@@ -54,33 +54,37 @@ class TrigramSettings(CountingSettings):
     """Options of the memory-based model: the instances it keeps, the neighbours it finds, and how they vote."""
 
     n: int = Field(
-        3, ge=1, le=5, description="Number of labels in a class: a token's and its neighbours'; 1 is its own alone."
+        3,
+        ge=1,
+        le=5,
+        description="Number of labels in a class: those of a token and its neighbours; 1 is the token's alone.",
     )
     windows: TrigramWindow = Field(
-        TrigramWindow.WORDS, description="Windows that are compared: words, chunks (reads pos) or names (and chunk)."
+        TrigramWindow.WORDS,
+        description="Features of a token's window: words; chunks, which also reads pos; names, which also reads pos "
+        "and chunk.",
     )
     held_out: bool = Field(
         default=True,
-        description="With windows of names: do not tell a training document of entities that it alone has.",
+        description="With windows=names: hide entities from a training document that no other document has.",
     )
     learner: Literal["nearest", "igtree", "tribl2", "ib1"] = Field(
         "nearest",
-        description="Learner that finds neighbours; all but nearest are TiMBL's, which pip install concord[memory] "
-        "adds.",
+        description="Learner that finds neighbours; all but nearest need TiMBL: pip install concord[memory].",
     )
-    k: int = Field(
-        1, ge=1, le=100, description="Number of distances, from the least on, whose instances are neighbours."
-    )
+    k: int = Field(1, ge=1, le=100, description="Number of smallest distances whose instances are neighbours.")
     metric: Metric = Field(Metric.OVERLAP, description="Distance between two values.")
     weighting: Weighting = Field(Weighting.GAIN_RATIO, description="Weight of a feature.")
     decay: Decay = Field(Decay.NONE, description="Weight of a neighbour by its distance.")
     domain: Literal["predicted", "neighbours"] = Field(
-        "predicted", description="Candidates of a token: labels of predicted classes, or of all in the neighbourhoods."
+        "predicted",
+        description="Candidate labels of a token: those of the predicted classes, or of all classes in the "
+        "neighbourhoods.",
     )
     legality: Literal["loose", "bio"] = Field(
         "bio",
-        description="Of BIO labels: I- has to follow its B- or I-, so B- is a candidate wherever I- is; or may stand "
-        "anywhere, and opens a span where it continues none.",
+        description="Use of I- in BIO labels: bio, only after its B- or I-, so B- is a candidate wherever I- is; "
+        "loose, anywhere, and it opens a span if it continues none.",
     )
 
 

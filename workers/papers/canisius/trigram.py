@@ -55,10 +55,10 @@ LAYOUT = pa.schema([("feature", pa.int32()), ("value", pa.string())])
 class Instances(NamedTuple):
     """Training instances: M tokens with F features.
 
-    ``values`` (F, M): number of each token's value of each feature
-    ``classes`` (M,): number of each token's label n-gram
-    ``weights`` (F,): weight of each feature
-    ``labels`` (C, n): label ids of each label n-gram, −1 beyond the sentence
+    - ``values`` (F, M): number of each token's value of each feature.
+    - ``classes`` (M,): number of each token's label n-gram.
+    - ``weights`` (F,): weight of each feature.
+    - ``labels`` (C, n): label ids of each label n-gram, −1 beyond the sentence.
     """
 
     values: Ids
@@ -71,10 +71,10 @@ class Instances(NamedTuple):
 class TrigramModel:
     """A memory-based model.
 
-    ``windows``: the features of a token
-    ``values``: names of the values of each of the F features, by number
-    ``classes`` (C, n): label ids of each class, −1 beyond the sentence
-    ``classifier``: finds the nearest training instances
+    - ``windows``: the features of a token.
+    - ``values``: names of the values of each of the F features, by number.
+    - ``classes`` (C, n): label ids of each class, −1 beyond the sentence.
+    - ``classifier``: finds the nearest training instances.
     """
 
     labels: LabelSet

@@ -19,7 +19,7 @@ from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
 from concord.workers.models.folder import begin
 from concord.workers.papers.canisius.settings import TrigramSettings, TrigramWindow, Weighting
 from concord.workers.papers.canisius.trigram import Instances, TrigramModel, save
-from concord.workers.papers.canisius.windows import COLUMNS, Windows, gains, values_of
+from concord.workers.papers.canisius.windows import WINDOW_COLUMNS, Windows, gains, values_of
 
 NAME = "trigram"
 
@@ -28,7 +28,7 @@ def train(
     documents: Iterable[Document], *, settings: TrigramSettings, out: Path, progress: Progress | None = None
 ) -> TrigramModel:
     """See `workers.learning.trainers.trainer.Train`."""
-    seen, kept = Seen(COLUMNS[settings.windows]), list[Document]()
+    seen, kept = Seen(WINDOW_COLUMNS[settings.windows]), list[Document]()
     for document in documents:
         seen.gold(document)
         kept.append(Document(document.doc_id, document.sentence_starts, document.columns, document.labels))

@@ -78,10 +78,10 @@ def _meaning(settings: TrigramSettings) -> tuple[object, ...]:
 class Sample(NamedTuple):
     """M tokens to remember and T tokens to classify, each in random order, with F features.
 
-    ``values`` (F, M): value of each feature of the tokens to remember
-    ``around`` (M, n): their labels and those of their neighbours, −1 beyond the sentence
-    ``asked`` (T, F): value of each feature of the tokens to classify, −1 for one that no token to remember has
-    ``wanted`` (T, n): their labels and those of their neighbours, −1 beyond the sentence
+    - ``values`` (F, M): value of each feature of the tokens to remember.
+    - ``around`` (M, n): their labels and those of their neighbours, −1 beyond the sentence.
+    - ``asked`` (T, F): value of each feature of the tokens to classify, −1 for one that no token to remember has.
+    - ``wanted`` (T, n): their labels and those of their neighbours, −1 beyond the sentence.
     """
 
     values: Ids
@@ -204,7 +204,7 @@ SAMPLING = Sampling(
     (TrigramSettings(), TrigramSettings(metric=Metric.MVDM)),
     token_bytes,
 )
-"""How settings of the trainer are tried. Jeffrey's divergence has MVDM's kernels."""
+"""Trials of the trainer's settings. Jeffrey's divergence has MVDM's kernels."""
 
 TRIGRAM = Trainer(train, TrigramSettings, SAMPLING)
 """The trainer as it is registered."""

@@ -24,10 +24,10 @@ BEYOND = ""
 POS, CHUNK = "pos", "chunk"
 CASED = f"{ENTITIES}-cased"
 NUMBER = re.compile(r"[+-]?\d[\d.,:/-]*")
-NEIGHBOURS, NEAREST = (-2, -1, 0, 1, 2), (-1, 0, 1)
+NEIGHBOURS, NEXT_OFFSETS = (-2, -1, 0, 1, 2), (-1, 0, 1)
 """Windows of five and three tokens."""
 
-COLUMNS = {
+WINDOW_COLUMNS = {
     TrigramWindow.WORDS: (TOKENS,),
     TrigramWindow.CHUNKS: (TOKENS, POS),
     TrigramWindow.NAMES: (TOKENS, POS, CHUNK),
@@ -45,7 +45,7 @@ class Windows:
     @property
     def columns(self) -> tuple[str, ...]:
         """The token columns that a batch must have."""
-        return COLUMNS[self.kind]
+        return WINDOW_COLUMNS[self.kind]
 
     def features(self, batch: Batch) -> list[Column]:
         """(F,) features of a batch, always in one order. Raises `ColumnError` where a column is missing."""
@@ -68,17 +68,17 @@ class Windows:
         for column in (words, *tags):
             yield from (_pairs(around.at(column, offset), around.at(column, offset + 1)) for offset in (-1, 0))
         for column in tags:
-            yield from (_pairs(around.at(words, offset), around.at(column, offset)) for offset in NEAREST)
+            yield from (_pairs(around.at(words, offset), around.at(column, offset)) for offset in NEXT_OFFSETS)
         if self.kind is TrigramWindow.NAMES:
             yield from (_mapped(words, part) for part in AFFIXES)
-            yield from (around.at(batch.columns[CHUNK], offset) for offset in NEAREST)
+            yield from (around.at(batch.columns[CHUNK], offset) for offset in NEXT_OFFSETS)
         if self.entities is not None:
             for column in _memberships(batch, self.entities):
-                yield from (around.at(column, offset) for offset in NEAREST)
+                yield from (around.at(column, offset) for offset in NEXT_OFFSETS)
 
 
 class _Around:
-    """What stands so many tokens away in the same sentence."""
+    """Values of tokens at a distance in the same sentence."""
 
     def __init__(self, batch: Batch) -> None:
         bounds, lengths = batch.sentence_bounds, np.diff(batch.sentence_bounds)
@@ -124,7 +124,7 @@ def _having(kind: str, sets: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def sign(word: str) -> str:
-    """The orthographic symbol of a word: what it is written like or, of a word in lower case, its last two letters."""
+    """The orthographic symbol of a word: its kind of spelling, or the last two letters of a word in lower case."""
     if NUMBER.fullmatch(word):
         return "NUMBER"
     if not any(map(str.isalnum, word)):
@@ -165,7 +165,7 @@ def values_of(column: Column) -> tuple[list[str], NDArray[np.int32]]:
 
 
 def gains(values: Ints, classes: Ints) -> tuple[float, float]:
-    """What a feature (M,) tells of the class (M,), in bits: the information gain, and the entropy of the feature."""
+    """Information gain of a feature (M,) about the class (M,), and entropy of the feature, in bits."""
     count = int(classes.max(initial=0)) + 1
     _, both = np.unique(values * count + classes, return_counts=True)
     _, feature = np.unique(values, return_counts=True)

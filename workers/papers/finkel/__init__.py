@@ -1,1 +1,1 @@
-"""What serves the comparison with Finkel, Grenager and Manning (2005) only."""
+"""Parts that only serve the comparison with Finkel, Grenager and Manning (2005)."""

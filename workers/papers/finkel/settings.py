@@ -15,5 +15,7 @@ class AnnealedSettings(EngineSettings):
     )
     sweeps: int = Field(1000, ge=1, description="Number of sweeps over the document.")
     temperature: float = Field(1.0, gt=0, description="Temperature c of the first sweep; it falls linearly to 0.")
-    slot_loss: float = Field(10.0, ge=0, description="Largest loss, in nats, at which a span is offered as a whole.")
+    slot_loss: float = Field(
+        10.0, ge=0, description="Largest loss, in nats, of a span that the sampler may set as a whole."
+    )
     hard_weight: float = Field(30.0, gt=0, description="Price of a hard constraint while sampling, in nats a unit.")

@@ -30,7 +30,7 @@ from concord.workers.papers.stokman.second_order import best_second_order, earli
 from concord.workers.papers.stokman.settings import Hmm2Settings
 
 KIND = "hmm2"
-FIRST = "first"
+FIRST_ORDER = "first"
 """Folder of the first-order model, which holds the tables of words and of the first labels of sentences."""
 SECOND_FILE = "second.bin"
 ARRAYS = (ArrayKind("second", "<f8", 3),)
@@ -40,9 +40,9 @@ ARRAYS = (ArrayKind("second", "<f8", 3),)
 class Hmm2Model:
     """A second-order hidden Markov model.
 
-    ``first``: first-order model, with the probabilities of words and of the first label of a sentence
-    ``second`` (L + 1, L, L): log probability in nats of a label (last axis) after the label two before (first axis;
-        index L: the start of the sentence) and the label before (second axis)
+    - ``first``: first-order model, with the probabilities of words and of the first label of a sentence.
+    - ``second`` (L + 1, L, L): log probability in nats of a label (last axis) after the label two before (first axis;
+      index L: the start of the sentence) and the label before (second axis).
     """
 
     first: HmmModel
@@ -84,10 +84,10 @@ class Hmm2Model:
 def save(
     out: Path, first: HmmModel, second: Floats, *, settings: Hmm2Settings, training: Mapping[str, Any]
 ) -> Hmm2Model:
-    """Writes ``second`` and the manifest; ``first`` must have been saved in the folder's `FIRST`. Raises `OSError` and
-    `OutputError`."""
+    """Writes ``second`` and the manifest; ``first`` must have been saved in the folder's `FIRST_ORDER`. Raises
+    `OSError` and `OutputError`."""
     write_arrays(out / SECOND_FILE, [second])
-    files = (SECOND_FILE, *(f"{FIRST}/{name}" for name in (*first.manifest.files, MANIFEST)))
+    files = (SECOND_FILE, *(f"{FIRST_ORDER}/{name}" for name in (*first.manifest.files, MANIFEST)))
     manifest = manifest_of(out, KIND, first.labels, files=files, settings=settings, training=training)
     write_manifest(out, manifest)
     return Hmm2Model(first, second, manifest)
@@ -97,9 +97,9 @@ def load(folder: Path | str) -> Hmm2Model:
     """Second-order model of a folder. Raises `ModelError` where it, or the first-order model in it, is not complete."""
     folder = Path(folder)
     manifest = read_manifest(folder, kind=KIND, files=(SECOND_FILE,))
-    first = hmm.load(folder / FIRST)
+    first = hmm.load(folder / FIRST_ORDER)
     if manifest.label_set != first.labels:
-        raise ModelError(f"{folder / MANIFEST}: its labels are not those of {folder / FIRST}; train again")
+        raise ModelError(f"{folder / MANIFEST}: its labels are not those of {folder / FIRST_ORDER}; train again")
     try:
         (second,) = read_arrays(folder / SECOND_FILE, ARRAYS)
     except ArraysFileError as error:

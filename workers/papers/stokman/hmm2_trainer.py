@@ -19,7 +19,7 @@ from concord.workers.learning.trainers import hmm
 from concord.workers.learning.trainers.trainer import Progress, Seen, Trainer
 from concord.workers.models.folder import begin
 from concord.workers.models.settings import HmmSettings
-from concord.workers.papers.stokman.hmm2 import FIRST, Hmm2Model, save
+from concord.workers.papers.stokman.hmm2 import FIRST_ORDER, Hmm2Model, save
 from concord.workers.papers.stokman.second_order import earlier
 from concord.workers.papers.stokman.settings import Hmm2Settings
 
@@ -36,7 +36,7 @@ def train(
         kept.append(document)
     training = seen.training(NAME, settings)
     begin(out)
-    first = hmm.train(kept, settings=HmmSettings(labels=settings.labels), out=out / FIRST, progress=progress)
+    first = hmm.train(kept, settings=HmmSettings(labels=settings.labels), out=out / FIRST_ORDER, progress=progress)
     gold = hmm.read_words(kept, [], first.labels).gold
     return save(out, first, after_two(gold, np.exp(first.tables.transition)), settings=settings, training=training)
 
@@ -44,7 +44,7 @@ def train(
 def after_two(gold: GoldChains, after_one: Floats) -> Floats:
     """(L + 1, L, L) log p of a label (last axis) after two others, the earlier first; L stands for a sentence's start.
 
-    ``after_one`` (L, L): p of a label after one other
+    - ``after_one`` (L, L): p of a label after one other.
     """
     size = gold.width
     before = earlier(gold.labels, gold.bounds, size)

@@ -18,9 +18,9 @@ from concord.workers.inference.core.recursion import BEST, absorb, strongest
 class Earlier(NamedTuple):
     """Preceding labels of the M tokens that are not the first of their sentence.
 
-    ``token`` (M,): the tokens
-    ``one`` (M,): label of the token before
-    ``two`` (M,): label of the token two before; L, which stands for the start, for the second token of a sentence
+    - ``token`` (M,): the tokens.
+    - ``one`` (M,): label of the token before.
+    - ``two`` (M,): label of the token two before; L, which stands for the start, for the second token of a sentence.
     """
 
     token: Ints
@@ -40,9 +40,9 @@ def earlier(labels: Labels, bounds: Ints, width: int) -> Earlier:
 def best_second_order(unary: Floats, second: Floats, bounds: Ints) -> tuple[Labels, Floats]:
     """Best labels (N,) of all sentences, and the score (S,) of each sentence in nats.
 
-    ``unary`` (N, L): scores in nats
-    ``second`` (L + 1, L, L): scores in nats; axes: label two before (index L: the start), label before, label
-    ``bounds`` (S + 1,): bounds of the sentences
+    - ``unary`` (N, L): scores in nats.
+    - ``second`` (L + 1, L, L): scores in nats; axes: label two before (index L: the start), label before, label.
+    - ``bounds`` (S + 1,): bounds of the sentences.
 
     −inf forbids. Ties go to the lowest label id, later tokens first; where every path is −inf the labels are arbitrary.
     """
@@ -57,8 +57,8 @@ def best_second_order(unary: Floats, second: Floats, bounds: Ints) -> tuple[Labe
 class SecondOrder(NamedTuple):
     """Transition scores in nats, as the recursion reads them.
 
-    ``opening`` (L, L): of the second label of a sentence (column) after the first (row)
-    ``into`` (L, L, L): axes: label before, label two before, label
+    - ``opening`` (L, L): of the second label of a sentence (column) after the first (row).
+    - ``into`` (L, L, L): axes: label before, label two before, label.
     """
 
     opening: Floats
@@ -70,7 +70,7 @@ def _best(unary: Floats, tables: SecondOrder, bounds: Ints, reached: Floats) -> 
     """Kernel of `best_second_order`: each label of a token has a row of the labels before it, which is one step of the
     recursion.
 
-    ``reached`` (n, L, L): workspace for the longest sentence, scores up to a token by its label and the one before
+    - ``reached`` (n, L, L): workspace for the longest sentence, scores up to a token by its label and the one before.
     """
     width = unary.shape[1]
     labels, scores, line = np.zeros(len(unary), np.int32), np.zeros(len(bounds) - 1), np.empty(width)

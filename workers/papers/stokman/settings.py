@@ -38,4 +38,4 @@ class AnytimeSettings(EngineSettings):
 
 
 class Hmm2Settings(CountingSettings):
-    """How a hidden Markov model of the second order is counted."""
+    """Options of counting a second-order hidden Markov model."""

@@ -89,12 +89,12 @@ def said(literal: Literal) -> str:
 class OpeningCounts:
     """Distinct samples of the documents to learn from, with their numbers.
 
-    ``documents``: documents read
-    ``rejected``: documents that could not be read
-    ``learned``: documents to learn from: those with gold that are not held out
-    ``marks``: marks by number
-    ``codes`` (V, C): codes of each distinct sample, ascending, see `Openings`
-    ``counts`` (V,): number of samples with these codes
+    - ``documents``: documents read.
+    - ``rejected``: documents that could not be read.
+    - ``learned``: documents to learn from: those with gold that are not held out.
+    - ``marks``: marks by number.
+    - ``codes`` (V, C): codes of each distinct sample, ascending, see `Openings`.
+    - ``counts`` (V,): number of samples with these codes.
     """
 
     documents: int
@@ -148,10 +148,10 @@ def _recoded(part: OpeningCounts, marks: Sequence[str]) -> Ids:
 class ClauseCounts:
     """Counts of C clauses in held-out documents.
 
-    ``documents``: documents read
-    ``rejected``: documents that could not be read
-    ``tried``: held-out documents with gold
-    ``table`` (3, C): see below; None if there are no documents or no clauses
+    - ``documents``: documents read.
+    - ``rejected``: documents that could not be read.
+    - ``tried``: held-out documents with gold.
+    - ``table`` (3, C): see below; None if there are no documents or no clauses.
 
     The rows of the table are documents where the clause binds, documents that break it, and billionths of those in
     which it would hold by chance.

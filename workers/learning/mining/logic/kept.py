@@ -67,9 +67,9 @@ def implies(one: TriedClause, other: TriedClause) -> bool:
 class WrittenClauses(NamedTuple):
     """Clauses as constraints.
 
-    ``clauses``: clauses that a constraint can express
-    ``constraints``: these constraints
-    ``unsaid``: the other clauses, each with the reason
+    - ``clauses``: clauses that a constraint can express.
+    - ``constraints``: these constraints.
+    - ``unsaid``: the other clauses, each with the reason.
     """
 
     clauses: list[TriedClause]

@@ -76,7 +76,7 @@ class LiteralSide(StrEnum):
     """All earlier runs."""
 
 
-SIDES = {
+SIDE_OF = {
     Place.BEFORE: LiteralSide.OPENING,
     Place.MARK_BEFORE: LiteralSide.OPENING,
     Place.MARK_FIRST: LiteralSide.OPENING,
@@ -91,9 +91,9 @@ SIDES = {
 class Literal(NamedTuple):
     """One Boolean attribute: the run or token at a place is ``value``; if not ``holds``, it is another one.
 
-    ``place``: the place
-    ``value``: a type or a mark; "" for any mark or, at a neighbouring run, for the fact that there is one
-    ``holds``: False negates the literal
+    - ``place``: the place.
+    - ``value``: a type or a mark; "" for any mark or, at a neighbouring run, for the fact that there is one.
+    - ``holds``: False negates the literal.
 
     A negated literal with a value needs something at the place: if no run follows, it is false that a run of another
     type follows.
@@ -107,9 +107,9 @@ class Literal(NamedTuple):
 class Openings(NamedTuple):
     """R samples.
 
-    ``names`` (K,): names of the types; the last may be outside
-    ``marks``: marks by number
-    ``codes`` (R, C): column 0 is the run's own type; then `COLUMNS`, then types seen earlier, as bits
+    - ``names`` (K,): names of the types; the last may be outside.
+    - ``marks``: marks by number.
+    - ``codes`` (R, C): column 0 is the run's own type; then `COLUMNS`, then types seen earlier, as bits.
 
     A column of `COLUMNS` holds a type, 0 or 1, or a mark: 0 for a word, 1 + i for mark i.
     """
@@ -184,8 +184,8 @@ def _earlier(runs: Runs, types: Ints, kinds: int) -> Mask:
 class Marks(NamedTuple):
     """Punctuation of a batch.
 
-    ``names``: marks with case folded, sorted
-    ``codes`` (N,): code of each token: 0 for a word, 1 + i for mark i
+    - ``names``: marks with case folded, sorted.
+    - ``codes`` (N,): code of each token: 0 for a word, 1 + i for mark i.
     """
 
     names: tuple[str, ...]

@@ -28,7 +28,7 @@ from concord.schemas.arrays import Ints, Mask
 from concord.workers.inference.cpsat.draft import ModelDraft
 from concord.workers.inference.cpsat.engine import sound_solver
 from concord.workers.learning.mining.logic.clauses import Clause, OpeningCounts
-from concord.workers.learning.mining.logic.openings import SIDES, Literal, LiteralSide, Openings
+from concord.workers.learning.mining.logic.openings import SIDE_OF, Literal, LiteralSide, Openings
 from concord.workers.learning.mining.rules import KeptSettings
 
 
@@ -36,7 +36,7 @@ class LogicSettings(KeptSettings):
     """Options of mining by logic: clauses are learned from one part of the documents and tested on held-out ones."""
 
     held_out_share: float = Field(
-        1 / 3, gt=0, lt=1, description="Fraction of the documents that are kept apart, by their ids."
+        1 / 3, gt=0, lt=1, description="Fraction of the documents kept apart to test clauses, by their ids."
     )
     literals: int = Field(3, ge=1, le=10, description="Largest number of literals of a clause.")
     literal: int = Field(
@@ -52,12 +52,10 @@ class LogicSettings(KeptSettings):
         description="Price of each further side (opening, closing, earlier, document) of a clause, in runs.",
     )
     wrong: int = Field(
-        10, ge=1, le=10_000, description="Price of a covered run of the other class, if both had as many runs."
+        10, ge=1, le=10_000, description="Price of a covered run of the other class, scaled to classes of equal size."
     )
     clauses: int = Field(8, ge=1, description="Largest number of clauses of a class.")
-    vectors: int = Field(
-        3_000, ge=1, description="Number of distinct samples that are looked at, the most frequent ones."
-    )
+    vectors: int = Field(3_000, ge=1, description="Number of most frequent distinct samples that are learned from.")
     deterministic_seconds: float = Field(
         2.0, gt=0, description="Limit of CP-SAT's deterministic time for a clause, in seconds."
     )
@@ -66,9 +64,9 @@ class LogicSettings(KeptSettings):
 class LearnedClause(NamedTuple):
     """A learned clause.
 
-    ``covered``: number of samples of its class that it is the first to cover
-    ``wrong``: number of covered samples of other classes
-    ``proven``: is its cost proven to be the least?
+    - ``covered``: number of samples of its class that it is the first to cover.
+    - ``wrong``: number of covered samples of other classes.
+    - ``proven``: is its cost proven to be the least?
     """
 
     clause: Clause
@@ -80,8 +78,8 @@ class LearnedClause(NamedTuple):
 class ChosenLiterals(NamedTuple):
     """Literals of a clause.
 
-    ``literals``: their numbers, below P
-    ``proven``: is it proven that no clause costs less?
+    - ``literals``: their numbers, below P.
+    - ``proven``: is it proven that no clause costs less?
     """
 
     literals: tuple[int, ...]
@@ -91,12 +89,12 @@ class ChosenLiterals(NamedTuple):
 class Samples(NamedTuple):
     """V distinct samples, and the prices of P literals in covered runs.
 
-    ``truth`` (V, P): which literals hold
-    ``right`` (V,): number of samples of the class
-    ``wrong`` (V,): number of samples of other classes
-    ``costs`` (P,): price of each literal
-    ``sides`` (P,): number of the `LiteralSide` of each literal
-    ``price``: price of a covered sample of another class
+    - ``truth`` (V, P): which literals hold.
+    - ``right`` (V,): number of samples of the class.
+    - ``wrong`` (V,): number of samples of other classes.
+    - ``costs`` (P,): price of each literal.
+    - ``sides`` (P,): number of the `LiteralSide` of each literal.
+    - ``price``: price of a covered sample of another class.
     """
 
     truth: Mask
@@ -202,7 +200,7 @@ def clauses_of(
         return
     truth = np.stack([samples.truth(one) for one in literals], axis=1)
     costs = np.array([settings.literal + (not one.holds) for one in literals])
-    sides = np.array([list(LiteralSide).index(SIDES[one.place]) for one in literals])
+    sides = np.array([list(LiteralSide).index(SIDE_OF[one.place]) for one in literals])
     for name, own in zip(names, of_type, strict=True):
         for wanted, right in ((True, own), (False, every - own)):
             wrong = every - right

@@ -40,7 +40,7 @@ from concord.workers.constraints.templates.template import (
 )
 from concord.workers.constraints.templates.words import ShouldBeTagged
 from concord.workers.learning.mining.logic.clauses import Clause
-from concord.workers.learning.mining.logic.openings import MARKS, SIDES, Literal, LiteralSide, Place, names_of
+from concord.workers.learning.mining.logic.openings import MARKS, SIDE_OF, Literal, LiteralSide, Place, names_of
 from concord.workers.learning.mining.rules import UNWEIGHED
 
 REST = r"[\s\S]"
@@ -70,8 +70,8 @@ def template_of(clause: Clause, labels: LabelSet) -> RowTemplate | Unsaid:
     rule = _Rule(clause.name, labels, clause.literals, every, allowed)
     if not all(map(rule.at, (Place.BEFORE, Place.AFTER, Place.FIRST, Place.LAST))):
         return NEVER
-    sides = {SIDES[literal.place] for literal in clause.literals}
-    return TEMPLATES[sides.pop()](rule) if len(sides) == 1 else PLACES
+    sides = {SIDE_OF[literal.place] for literal in clause.literals}
+    return RULE_WRITERS[sides.pop()](rule) if len(sides) == 1 else PLACES
 
 
 class _Rule(NamedTuple):
@@ -202,7 +202,7 @@ def _without(names: Iterable[str], others: LabelNames) -> LabelNames:
     return tuple(name for name in names if name not in others)
 
 
-TEMPLATES = {
+RULE_WRITERS = {
     LiteralSide.OPENING: lambda rule: _border(rule, Place.BEFORE, opens=True),
     LiteralSide.CLOSING: lambda rule: _border(rule, Place.AFTER, opens=False),
     LiteralSide.DOCUMENT: _of_document,
