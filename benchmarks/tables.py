@@ -1,0 +1,653 @@
+"""What stands in the tables of the docs: a function for each, from results to rows, the head first.
+
+Results are those of `benchmarks/results` by name. `figures.py` writes the tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal
+from itertools import chain
+from typing import Any, NamedTuple
+
+Results = Mapping[str, Any]
+Rows = Iterator[Sequence[str]]
+
+
+class Table(NamedTuple):
+    """A table of the docs; ``columns`` are their alignments, l or r."""
+
+    name: str
+    columns: str
+    rows: Callable[[Results], Rows]
+
+
+TABLES: dict[str, Table] = {}
+
+
+def table(columns: str) -> Callable[[Callable[[Results], Rows]], Callable[[Results], Rows]]:
+    """Registers a function as the table of its name, with hyphens."""
+
+    def register(function: Callable[[Results], Rows]) -> Callable[[Results], Rows]:
+        name = function.__name__.replace("_", "-")
+        TABLES[name] = Table(name, columns, function)
+        return function
+
+    return register
+
+
+def plain(value: float, digits: int = 2, sign: str = "") -> str:
+    """A number, halves rounded up; no sign where it rounds to nothing."""
+    rounded = float(Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)) + 0.0
+    return f"{rounded:{sign if rounded else ''}.{digits}f}".replace("-", "−")
+
+
+def percent(value: float, digits: int = 2) -> str:
+    """A share in per cent."""
+    return plain(100.0 * value, digits)
+
+
+def points(value: float, digits: int = 2) -> str:
+    """A difference of shares in points, signed."""
+    return plain(100.0 * value, digits, "+")
+
+
+def ends(low: float, high: float, digits: int = 2) -> str:
+    """The interval of a difference of shares."""
+    return f"{points(low, digits)} to {points(high, digits)}"
+
+
+def gain(difference: float, low: float, high: float) -> str:
+    """A difference of shares, with its interval."""
+    return f"{points(difference)} ({ends(low, high)})"
+
+
+def share(value: float, low: float, high: float) -> str:
+    """A share in per cent, with its interval."""
+    return f"{percent(value)} ({percent(low)} to {percent(high)})"
+
+
+def count(value: float) -> str:
+    """A whole number."""
+    return f"{value:,.0f}"
+
+
+def against(value: float, published: float) -> str:
+    """A figure in per cent, and what a paper has."""
+    return f"{plain(value, 1)} ({plain(published, 1)})"
+
+
+def bold(told: Sequence[str]) -> Sequence[str]:
+    """The cells, those bold that begin with the largest number."""
+    numbers = [float(found[0]) if (found := re.match(r"[\d.]+", text)) else -1.0 for text in told]
+    largest = max(numbers)
+    pairs = zip(told, numbers, strict=True)
+    return [re.sub(r"^[\d.]+", r"**\g<0>**", text) if number == largest else text for text, number in pairs]
+
+
+def across(title: str, told: Callable[[Any], str], values: Iterable[Any]) -> list[str]:
+    """A row: its title, and values told in one way."""
+    return [title, *map(told, values)]
+
+
+def fields(titles: Mapping[str, str], told: Callable[[Any], str], parts: Sequence[Mapping[str, Any]]) -> Rows:
+    """A row for each title: the field of that name of each part."""
+    for title, name in titles.items():
+        yield across(title, told, [part[name] for part in parts])
+
+
+def row(rows: Sequence[Mapping[str, Any]], **wanted: Any) -> Mapping[str, Any]:
+    """The only row that has these values. Raises `ValueError` for none and for several."""
+    found = [one for one in rows if all(one.get(name) == value for name, value in wanted.items())]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} rows have {wanted}")
+    return found[0]
+
+
+@table("lrr")
+def certify(results: Results) -> Rows:
+    """Proofs on testa under tuned and under counted costs."""
+    own, runs = results["certify"], ("tuned", "scale_1")
+
+    def line(title: str, name: str, told: Callable[[Any], str] = count) -> list[str]:
+        return across(title, told, [own[f"{run}_{name}"] for run in runs])
+
+    yield "", "tuned", "scale 1"
+    yield line("documents", "documents")
+    yield line("certified", "certified")
+    yield line("largest gap, nats", "largest_gap_nats", "{:.1e}".format)
+    yield line("CPU seconds beyond scoring, all documents", "cpu_seconds", plain)
+    yield line("Java reference's Gibbs (110 s CPU) over certify", "cpu_seconds", lambda value: f"{110 / value:.0f} ×")
+    yield line("documents on which Gibbs (100 sweeps) had the optimum", "gibbs_had_the_optimum")
+    yield line("documents on which certify is worse than Gibbs", "worse_than_gibbs")
+    for engine in ("viterbi", "gibbs", "certify"):
+        yield line(f"entity F1 of {engine}", f"f1_{engine}", lambda value: f"{percent(value)}%")
+
+
+@table("lrrr")
+def certify_length(results: Results) -> Rows:
+    """Cost of proofs by length of the document."""
+    yield "tokens", "documents", "tuned", "scale 1"
+    own = results["certify"]
+    for tuned, counted in zip(own["tuned_by_length"], own["scale_1_by_length"], strict=True):
+        costs = [count(one["microseconds_a_token"]) for one in (tuned, counted)]
+        yield [tuned["tokens"], count(tuned["documents"]), *costs]
+
+
+@table("lrrr")
+def certificates(results: Results) -> Rows:
+    """Certificates written, checked, damaged."""
+    parts = [results["certificates"][name] for name in ("Cora dev", "testa", "novels-sample")]
+    yield "", "Cora dev", "testa", "novels"
+    before = [own["statuses_before"].get("optimal-by-solver", 0) for own in parts]
+    seconds, damage = ([own[name] for own in parts] for name in ("seconds", "damage"))
+    costs = {"CPU seconds of certify": "certify", "of writing": "write", "of checking": "check"}
+    met = {"refused": "refused", "still proofs of their bound": "still_proofs", "accepted for a false bound": "false"}
+    yield across("documents verified", lambda own: f"{own['verified']} of {own['documents']}", parts)
+    yield across("on CP-SAT's word before", count, before)
+    yield from fields({"on a solver's word after": "certified_unverified"}, count, parts)
+    yield from fields(costs, lambda value: plain(value, 1), seconds)
+    yield from fields({"numbers in all certificates": "numbers"}, count, parts)
+    yield from fields({f"damaged: {title}": name for title, name in met.items()}, count, damage)
+
+
+@table("lr")
+def scoring(results: Results) -> Rows:
+    """Speed from Parquet to labels."""
+    own = results["scoring"]
+    yield "", "tokens a second"
+    yield "tables and Viterbi", count(own["scorer_tokens_per_second"])
+    yield "python-crfsuite", count(own["crfsuite_tokens_per_second"])
+    yield "ratio", f"{own['scorer_over_crfsuite']:.1f} ×"
+
+
+@table("lrrrrrrrr")
+def imported_refused(results: Results) -> Rows:
+    """Strings that packages refuse to tag."""
+    heads = "refused", "taken by `tag`: soft", "hard", "right: model alone", "soft", "hard"
+    yield "strings", *heads, "strings a CPU second, with compiling: soft", "hard"
+    for package, file in (
+        ("usaddress", "unparseable.csv"),
+        ("usaddress", "labeled"),
+        ("probablepeople", "person_labeled"),
+        ("probablepeople", "company_labeled"),
+    ):
+        own = results["imported"][package]["refused"][file]
+        refused, right, ways = own["refused"], own["right"], (own["soft"], own["hard"])
+        known = right["with gold"]
+        yield [
+            f"{package}, `{file}`",
+            f"{refused} of {own['strings']:,}",
+            *(count(way["taken by tag"]) for way in ways),
+            *(f"{right[name]} of {known}" if known else "–" for name in ("alone", "soft", "hard")),
+            *(count(way["strings a CPU second"]) for way in ways),
+        ]
+
+
+@table("lrrrr")
+def imported_speed(results: Results) -> Rows:
+    """Speed of imported models beside their packages."""
+    files = ("unparseable.csv", "labeled", "synthetic_osm_data_xml", "openaddress_us_ia_linn")
+    yield "tokens a second (strings a second)", *(f"`{file}`" for file in files)
+    for way in (
+        "concord, tables full",
+        "concord, tables empty",
+        "fastaddress parse",
+        "usaddress parse",
+        "usaddress tag",
+        "usaddress tokenize alone",
+    ):
+        found = [results["imported"]["speed"][f"{file}: {way}"] for file in files]
+        yield across(way, lambda own: f"{own['tokens a second']:,.0f} ({own['strings a second']:,.0f})", found)
+
+
+@table("lrrrrr")
+def surety_choices(results: Results) -> Rows:
+    """What a choice of one type for each name can do."""
+    names = ("entities", "own", "sum", "surest", "best")
+    yield "", *names
+    for own in results["surety"]["choices"]:
+        title = own["part"] if own["part"] == "news" else own["part"].capitalize()
+        yield [title, *(count(own["right"][name]) for name in names)]
+
+
+@table("lrrrrrr")
+def hmm(results: Results) -> Rows:
+    """What documents without labels add to a hidden Markov model."""
+    yield (
+        "n",
+        "labelled only",
+        "soft EM",
+        "hard EM",
+        "labelled only, `posterior`",
+        "soft, `posterior`",
+        "hard, `posterior`",
+    )
+    for own in results["hmm"]["without_labels"]:
+        alone, soft = (
+            against(own[f"{n}, viterbi"], p) for n, p in zip(("labelled", "soft"), own["published"], strict=True)
+        )
+        after = [plain(own[f"{name}, posterior"], 1) for name in ("labelled", "soft", "hard")]
+        yield [str(own["citations"]), alone, *bold([soft, plain(own["hard, viterbi"], 1)]), *after]
+
+
+@table("lrrrrrr")
+def codl(results: Results) -> Rows:
+    """Constraint-driven learning from a pool."""
+    heads = "alone", "with constraints", "semi-supervised", "both (CODL)"
+    yield "n", *heads, "CODL over constraints", "CODL over alone"
+    for own in results["codl"]["rows"]:
+        if own["gamma"] == 0.7:
+            names = ("alone", "constrained", "semi-supervised", "codl")
+            cells = [against(own[name], p) for name, p in zip(names, own["published"], strict=True)]
+            gains = [own[f"codl against {name}"][1:] for name in ("constrained", "alone")]
+            yield [
+                str(own["citations"]),
+                *bold(cells),
+                *(f"{plain(a, 1, '+')} to {plain(b, 1, '+')}" for a, b in gains),
+            ]
+
+
+@table("llrrrrr")
+def codl_perceptron(results: Results) -> Rows:
+    """The same with a perceptron."""
+    rows = results["codl_perceptron"]["rows"]
+    yield "n", "constraints", "alone", "with constraints", "semi-supervised", "both", "both over constraints"
+    for size, penalties in ((20, "learned"), (20, "hard"), (300, "learned")):
+        own = row(rows, citations=size, penalties=penalties, gamma=0.7)
+        cells = [plain(own[name], 1) for name in ("alone", "constrained", "semi-supervised", "codl")]
+        low, high = (plain(bound, 1, "+") for bound in own["codl against constrained"][1:])
+        yield [str(size), "as counted" if penalties == "learned" else "hard", *bold(cells), f"{low} to {high}"]
+
+
+ORDERS = ("first", "second, exact", "second, eq. 48", "first, constraints", "second, eq. 48, constraints")
+STEPS = tuple(
+    f"{new} over {old}"
+    for old, new in ((ORDERS[0], ORDERS[1]), (ORDERS[1], ORDERS[2]), (ORDERS[0], ORDERS[2]), (ORDERS[3], ORDERS[4]))
+)
+
+
+@table("lrrrrr")
+def orders(results: Results) -> Rows:
+    """Hidden Markov models of first and second order."""
+    yield "n", "first order", *ORDERS[1:]
+    for own in results["hmm_orders"]["second_order"]:
+        yield [str(own["citations"]), *(plain(own[name], 1) for name in ORDERS)]
+
+
+@table("lrrrr")
+def orders_gains(results: Results) -> Rows:
+    """Gains of the second order."""
+    yield "n", *STEPS
+    for own in results["hmm_orders"]["second_order"]:
+        told = (
+            [plain(value, 1, "+" if place == 0 else "") for place, value in enumerate(own["gains"][step])]
+            for step in STEPS
+        )
+        yield [str(own["citations"]), *(f"{difference} ({low} to {high})" for difference, low, high in told)]
+
+
+@table("lr")
+def eltec(results: Results) -> Rows:
+    """A run over novels."""
+    own = results["eltec"]
+    gaps = sorted(one["gap"] for one in own["open_documents"])
+    yield "", ""
+    yield "chapters in", count(own["documents_in"])
+    yield "chapters out, rejected", f"{own['documents_out']:,}, {own['rejected']}"
+    yield "tokens", count(own["tokens"])
+    yield "certified", count(own["certified_share"] * own["documents_out"])
+    yield f"largest gap, nats: {len(gaps)} chapters of Dickens", ", ".join(plain(gap, 1) for gap in gaps)
+    yield "wall clock, start to end", f"{own['seconds']:.0f} s"
+    yield "tokens a second", count(own["tokens_per_second"])
+    yield "peak memory of a worker, resident", f"{own['worker_peak_mib']:,.0f} MiB"
+    yield "the same without pages that others share", f"{own['worker_peak_own_mib']:,.0f} MiB"
+    yield "memory in the last quarter of the run over the second", plain(own["memory_last_quarter_over_second"])
+    yield "share of reading, tokenising, sentence splitting", f"{percent(own['share_of_read'], 1)}%"
+    shares = (f"{percent(own[f'share_of_{part}'], 1)}%" for part in ("score", "decode", "write"))
+    yield "share of scoring, of decoding, of writing", ", ".join(shares)
+
+
+@table("lrr")
+def eltec_length(results: Results) -> Rows:
+    """Cost of proofs by length of the chapter."""
+    yield "tokens", "chapters", "microseconds a token"
+    for own in results["eltec"]["by_length"]:
+        yield own["tokens"], count(own["documents"]), count(own["microseconds_a_token"])
+
+
+CUTS = ("words", "spacy")
+CEILINGS = {
+    "seminars, cut at hyphens": "seminars, cut at hyphens",
+    "seminars, whole": "seminars, whole words",
+    "BC5CDR training, cut at hyphens": "BC5CDR training, cut at hyphens",
+    "BC5CDR training, whole": "BC5CDR training, whole words",
+    "BC5CDR development, cut at hyphens": "BC5CDR development, cut at hyphens",
+    "BC5CDR development, whole": "BC5CDR development, whole words",
+    "CoNLL-2003, English": "CoNLL-2003 testa",
+    "CoNLL-2000, English chunks": "CoNLL-2000 chunks",
+    "CoNLL-2002, Dutch": "CoNLL-2002, Dutch testa",
+    "CoNLL-2002, Spanish": "CoNLL-2002, Spanish testa",
+    "WNUT-2017": "WNUT-2017 training",
+}
+"""Titles of corpora by what results call them."""
+
+
+@table("lrr")
+def ceilings(results: Results) -> Rows:
+    """F1 of perfect labels by tokenizer."""
+    yield "ceiling, %", *CUTS
+    for name, title in CEILINGS.items():
+        yield across(title, percent, [results["tokenizers"]["ceilings"][cut][name] for cut in CUTS])
+
+
+@table("lrrr")
+def cuts(results: Results) -> Rows:
+    """Tokens that are the same in two tokenizers, and in them and corpora."""
+    own = results["tokenizers"]
+    yield "%", "words and spacy", "words and corpus", "spacy and corpus"
+    for name, alike in own["alike"].items():
+        gold = [percent(own["tokens"][cut][name]) if name in own["tokens"][cut] else "" for cut in CUTS]
+        yield [CEILINGS.get(name, name), percent(alike), *gold]
+
+
+@table("rrrrr")
+def growth(results: Results) -> Rows:
+    """Speed by size of the corpus."""
+    yield "documents", "tokens", "shards", "tokens a second", "of the worker's own time"
+    names = ("documents", "tokens", "shards", "tokens_per_second", "tokens_per_second_of_the_worker")
+    for own in results["growth"]["sizes"]:
+        yield [count(own[name]) for name in names]
+
+
+MINED = {
+    "none": "none",
+    "holds": "all that hold",
+    **{f"helps, level {x}": f"that help, `level={x}`" for x in ("0.05", "0.2", "1")},
+}
+
+
+def _mined(results: Results, corpora: Mapping[str, str], figure: str) -> Rows:
+    found = [results["mining"]["corpora"][f"{name}, by counting"] for name in corpora]
+    yield ["", *(cell for title in corpora.values() for cell in (title, ""))]
+    ranges = [sorted({part["hold"] for part in own["parts"]}) for own in found]
+    told = ["rules that hold"]
+    for holds in ranges:
+        told += [f"{holds[0]} to {holds[-1]}" if len(holds) > 1 else f"{holds[0]}", ""]
+    yield told
+    for rules, title in MINED.items():
+        cells = [title]
+        for own in found:
+            one, largest = row(own["rows"], rules=rules), max(each[figure] for each in own["rows"])
+            value, low, high = one[figure], one["low"], one["high"]
+            shown = f"**{percent(value)}**" if value == largest and (low or high) else percent(value)
+            cells += [shown, ends(low, high) if low or high else ""]
+        yield cells
+
+
+@table("lrlrl")
+def mining(results: Results) -> Rows:
+    """What mined rules gain where the level was chosen."""
+    return _mined(results, {"Cora": "Cora", "us50": "us50"}, "accuracy")
+
+
+@table("lrlrlrl")
+def mining_others(results: Results) -> Rows:
+    """What mined rules gain where nothing was chosen."""
+    return _mined(results, {"CoNLL-2003": "CoNLL-2003", "seminars": "talks", "UMass": "UMass"}, "f1")
+
+
+@table("lrr")
+def logic(results: Results) -> Rows:
+    """Clauses that are found."""
+    parts = [results["logic"]["corpora"][name] for name in ("Cora dev", "us50 dev")]
+    yield "", "Cora", "us50"
+    yield across("documents learned from, held out", lambda own: f"{own['learned from']}, {own['held out']}", parts)
+    yield across("runs, distinct", lambda own: f"{own['runs']:,}, {own['distinct']}", parts)
+    titles = {
+        "clauses, all proven to cost least": "proven to cost least",
+        "of these beyond chance where held out": "beyond chance",
+        "kept: in nine of ten documents, implied by no other": "kept",
+        "of these said by a constraint": "said",
+    }
+    yield from fields(titles, count, parts)
+    seconds = {"CPU seconds, nearly all CP-SAT's": "CPU seconds"}
+    yield from fields(seconds, lambda value: plain(value, 0 if value > 1 else 1), parts)
+
+
+@table("lrrlrrrl")
+def logic_accuracy(results: Results) -> Rows:
+    """What clauses gain."""
+    parts = [results["logic"]["corpora"][name] for name in ("Cora dev", "us50 dev")]
+    heads = ("rules", "accuracy", "gain")
+    yield "constraints", f"Cora: {heads[0]}", *heads[1:], "CPU s", f"us50: {heads[0]}", *heads[1:]
+    titles = {"none": "none (Viterbi)", "counting": "counted", "logic": "by logic", "both": "both"}
+    bests = [max(one["accuracy"] for one in own["accuracy"]) for own in parts]
+    for name, title in titles.items():
+        cells = [title]
+        for own, largest in zip(parts, bests, strict=True):
+            one = row(own["accuracy"], constraints=name)
+            value = percent(one["accuracy"])
+            over = (
+                ""
+                if name == "none"
+                else ends(*(row(own["gains"], to=name, **{"from": "none"})[x] for x in ("low", "high")))
+            )
+            cells += [
+                count(one["rules"]) if one["rules"] else "",
+                f"**{value}**" if one["accuracy"] == largest else value,
+                over,
+            ]
+            cells += [plain(one["CPU seconds"], 1) if over else ""] if own is parts[0] else []
+        yield cells
+
+
+@table("lrrlrr")
+def umass(results: Results) -> Rows:
+    """Mined rules on nested fields."""
+    own = results["umass"]
+    yield "penalties", "rules", "F1", "gain", "fewer errors", "CPU seconds to decode"
+    yield "none (CRF alone)", "0", percent(own["alone"]), "", "", ""
+    numbers = {"counted": own["rules"], "learned": own["rules with a learned penalty"]}
+    for name, title in (("counted", "counted (`odds`)"), ("learned", "`learned`")):
+        one = row(own["rows"], penalties=name)
+        cells = [percent(one["f1"]), ends(one["low"], one["high"]), f"{percent(one['fewer errors'], 1)} %"]
+        yield [title, count(numbers[name]), *cells, plain(one["CPU seconds"], 1)]
+
+
+@table("lrl")
+def tuned(results: Results) -> Rows:
+    """Constraints weighed in every way."""
+    rows = results["tuned"]["rows"]
+    yield "weights", "accuracy", "gain over Viterbi"
+    for name, title in (
+        ("odds", "`odds` (as shipped)"),
+        ("fersini", "`fersini`"),
+        ("bayes", "`bayes`"),
+        ("fixed", "`fixed`, 1 nat"),
+        ("tuned odds", "`tuned`, from `odds` or `fersini`"),
+    ):
+        own = row(rows, weights=name)
+        yield title, percent(own["accuracy"]), ends(*own["gain"][1:])
+
+
+@table("lrlrlrlrl")
+def beside(results: Results) -> Rows:
+    """Constraints beside two trainers."""
+    trainers = results["beside"]["trainers"]
+    parts = [trainers[trainer][part] for part in ("folds", "dev") for trainer in ("lbfgs", "sgd")]
+    heads = [f"{part}, `{trainer}`" for part in ("folds", "dev") for trainer in ("lbfgs", "sgd")]
+
+    def line(title: str, cells: Iterable[tuple[str, str]]) -> list[str]:
+        return [title, *chain.from_iterable(cells)]
+
+    def certified(own: Mapping[str, Any], name: str) -> tuple[str, str]:
+        one = own["certified"].get(name)
+        return ("", "") if one is None else (percent(one["accuracy"]), ends(one["low"], one["high"]))
+
+    yield line("", ((head, "") for head in heads))
+    yield line("Viterbi", ((percent(own["viterbi"]), "") for own in parts))
+    ways = {"x 0.5": "weights × ½", "x 1": "as shipped", "x 2": "× 2", "x 4": "× 4", "learned": "`learned`"}
+    for name, title in ways.items():
+        yield line(title, (certified(own, name) for own in parts))
+    yield line("temperature", ((plain(own["temperature"]), "") for own in parts))
+    errors = {
+        "wrong": "wrong tokens",
+        "in sight": "of these in sight of a constraint",
+        "documents": "in so many citations",
+    }
+    for name, title in errors.items():
+        yield line(title, ((count(own[name]), "") for own in parts))
+
+
+def _race(own: Mapping[str, Any]) -> Rows:
+    yield "engine", "at the optimum", "mean gap, nats", "largest gap", "proves", "CPU ms, mean"
+    for engine, one in own["anytime"].items():
+        shares = [f"{percent(one[name], 1)}%" for name in ("optimum", "proves")]
+        gaps = plain(one["mean gap"], 3), plain(one["largest gap"])
+        yield [engine, shares[0], *gaps, shares[1], plain(one["milliseconds, mean"], 1)]
+
+
+@table("lrrrrr")
+def race_citations(results: Results) -> Rows:
+    """Engines within 800 ms on citations."""
+    return _race(results["engines"]["citations"])
+
+
+@table("lrrrrr")
+def race_news(results: Results) -> Rows:
+    """Engines within 800 ms on news."""
+    return _race(results["engines"]["news"])
+
+
+@table("lrr")
+def throughput(results: Results) -> Rows:
+    """Tokens a second of each engine."""
+    both = [results["engines"][name]["throughput"] for name in ("citations", "news")]
+    yield "engine", "Cora dev", "testa"
+    for engine in (*(name for name in both[0] if name != "grounding"), "grounding"):
+        found = [own[engine] for own in both]
+        title = "*grounding alone*" if engine == "grounding" else engine
+        yield across(title, lambda own: count(own["tokens per second"]) + (" *" if own.get("clock") else ""), found)
+
+
+@table("ll")
+def citations(results: Results) -> Rows:
+    """Citations under the shipped constraints."""
+    own = results["citations"]
+    times = (own[f"milliseconds a citation, {name}"] for name in ("median", "mean", "largest"))
+    median, mean, largest = (plain(one, digits) for one, digits in zip(times, (2, 2, 1), strict=True))
+    yield "", ""
+    yield "token accuracy of `viterbi`", f"{percent(own['accuracy without constraints'])} %"
+    yield "token accuracy of `certify` under all constraints", f"{percent(own['accuracy with constraints'])} %"
+    yield "certified", f"{own['certified']} of {own['citations']}"
+    yield "milliseconds a citation, median / mean / largest", f"{median} / {mean} / {largest}"
+
+
+@table("lrr")
+def ablation(results: Results) -> Rows:
+    """Constraints that change more than one token, without them and alone."""
+    own = results["citations"]
+    whole, none = own["accuracy with constraints"], own["accuracy without constraints"]
+    yield "constraint", "without it", "alone"
+    for one in sorted(own["ablation"], key=lambda one: one["without"]):
+        changed = max(abs(one["without"] - whole), abs(one["alone"] - none)) * own["tokens"]
+        if round(changed) > 1:
+            yield one["constraint"], percent(one["without"]), percent(one["alone"])
+
+
+@table("lrrrr")
+def tau_path(results: Results) -> Rows:
+    """Two-stage inference at falling τ."""
+    yield "τ", "penalty", "local score", "accuracy, %", "seconds"
+    for own in results["citations"]["tau path"]:
+        cells = plain(own["penalty"], 1), plain(own["local"], 1), percent(own["accuracy"]), plain(own["seconds"], 1)
+        yield [f"{own['tau']:g}", *cells]
+
+
+@table("lrr")
+def confidence(results: Results) -> Rows:
+    """Calibration, margins and their cost."""
+    own = results["confidence"]
+    parts = [
+        {key.removeprefix(mark): value for key, value in own.items() if key.startswith(mark)}
+        for mark in ("viterbi: ", "certify: ")
+    ]
+
+    def one(title: str, name: str, told: Callable[[Any], str]) -> list[str]:
+        return across(title, told, [part[name] for part in parts])
+
+    def rate(value: float) -> str:
+        return f"{percent(value, 1)} %"
+
+    exact = [f"margins, {name}" for name in ("exact", "exact-by-solver", "bound")]
+    yield "", "`viterbi`, no constraints", "`certify`, label consistency"
+    yield across(
+        "entities, share that is right", lambda part: f"{part['entities']:,}, {rate(part['precision'])}", parts
+    )
+    yield one("mean marginal", "mean probability", rate)
+    yield one(
+        "expected calibration error of the marginals, ten bins", "expected calibration error", lambda x: plain(x, 3)
+    )
+    shares = [" / ".join(percent(part[name], 0) for name in exact) + " %" for part in parts]
+    yield "margins: exact / on CP-SAT's word / a bound", *shares
+    yield one("right among the surest 90 %, by marginal", "precision of the surest 90% by probability", rate)
+    yield one("right among the surest 90 %, by margin", "precision of the surest 90% by margin", rate)
+    yield one("milliseconds a document for marginals", "CPU ms a document, marginals", lambda x: plain(x, 1))
+    yield one("milliseconds a document for margins", "CPU ms a document, margins", count)
+
+
+@table("lrr")
+def n_best(results: Results) -> Rows:
+    """Lists of the best labellings."""
+    own, engines = results["n_best"], ("viterbi", "certify")
+
+    def line(title: str, name: str, told: Callable[[float], str]) -> list[str]:
+        return across(title, told, [own[f"{engine}: {name}"] for engine in engines])
+
+    def whole(value: float) -> str:
+        return (
+            "100 %" if value == 1.0 else f"{percent(value, 1)} % ({value * own['documents']:.0f} of {own['documents']})"
+        )
+
+    yield "", "`viterbi`, no constraints", "`certify`, label consistency"
+    yield line("labellings listed", "labellings", count)
+    yield line("rank proven", "proven", lambda value: f"{round(100 * value, 1):g} %")
+    most = own["labellings a document"]
+    yield line(f"documents with all {most} proven", "documents with all of them proven", whole)
+    yield line(
+        f"nats of the {most}th below the first, median",
+        "median nats of the last below the first",
+        lambda v: plain(v, 1),
+    )
+    yield line("milliseconds a document for the list", "CPU ms a document, the list", count)
+    yield line("milliseconds a document for the answer", "CPU ms a document, the answer", count)
+
+
+FAULTS = {
+    "worker killed": "SIGKILL of a Ray worker",
+    "driver killed": "SIGKILL of the command, also while it starts",
+    "raylet killed": "SIGKILL of the raylet",
+    "GCS killed": "SIGKILL of Ray's head (GCS)",
+    "SIGTERM": "SIGTERM",
+    "Ctrl-C": "Ctrl-C at a terminal, once or twice, also while it starts",
+    "MLflow killed": "SIGKILL of MLflow's server",
+    "Prefect killed": "SIGKILL of the Prefect server that watches",
+    "lethal documents": "one or two documents that kill every worker",
+    "1, 2, 4 workers": "none: 1, 2 and 4 workers",
+    "train killed": "SIGKILL of `train`",
+    "codl killed": "SIGKILL of `codl`",
+}
+EXITS = {"None": "0", "-9": "killed"}
+
+
+@table("lrrl")
+def faults(results: Results) -> Rows:
+    """Faults and how commands met them."""
+    yield "fault", "tried", "held", "exit codes"
+    for name, title in FAULTS.items():
+        own = results["faults"][name]
+        codes = {EXITS.get(code, code): number for code, number in own["exit codes"].items()}
+        told = [f"{code} {'once' if n == 1 else f'{n} times'}" for code, n in sorted(codes.items(), reverse=True)]
+        yield title, str(own["tried"]), str(own["held"]), ", ".join(told) if len(told) > 1 else next(iter(codes))
