@@ -95,6 +95,7 @@ lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 	$(BIN)/$(COMPILE) --extra image -o requirements.lock
 
 benchmarks: $(READY)  ## measure speed and quality; figures go to benchmarks/results and the docs
+	$(BIN)/python benchmarks/sweeps.py
 	set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
 	$(BIN)/python benchmarks/figures.py
 

@@ -532,38 +532,45 @@ def throughput(results: Results) -> Rows:
         yield across(title, lambda own: count(own["tokens per second"]) + (" *" if own.get("clock") else ""), found)
 
 
+def _cited(results: Results, constraints: str, engine: str) -> Mapping[str, Any]:
+    return row(results["citations"]["rows"], constraints=constraints, engine=engine)
+
+
 @table("ll")
 def citations(results: Results) -> Rows:
     """Citations under the shipped constraints."""
-    own = results["citations"]
-    times = (own[f"milliseconds a citation, {name}"] for name in ("median", "mean", "largest"))
-    median, mean, largest = (plain(one, digits) for one, digits in zip(times, (2, 2, 1), strict=True))
+    alone, under = _cited(results, "none", "viterbi"), _cited(results, "rules", "certify")
     yield "", ""
-    yield "token accuracy of `viterbi`", f"{percent(own['accuracy without constraints'])} %"
-    yield "token accuracy of `certify` under all constraints", f"{percent(own['accuracy with constraints'])} %"
-    yield "certified", f"{own['certified']} of {own['citations']}"
-    yield "milliseconds a citation, median / mean / largest", f"{median} / {mean} / {largest}"
+    yield "token accuracy of `viterbi`", f"{percent(alone['labels.accuracy']['value'])} %"
+    accuracy = under["labels.accuracy"]
+    yield "token accuracy of `certify` under all constraints", f"{percent(accuracy['value'])} %"
+    yield "certified", f"{under['certified']:.0f} of {under['documents']}"
+    yield "CPU milliseconds a citation", plain(1000 * under["cpu_seconds"] / under["documents"])
 
 
 @table("lrr")
 def ablation(results: Results) -> Rows:
-    """Constraints that change more than one token, without them and alone."""
-    own = results["citations"]
-    whole, none = own["accuracy with constraints"], own["accuracy without constraints"]
+    """Constraints that change more than a token (0.0003 of the accuracy), without them and alone."""
+    alone, whole = (
+        _cited(results, *pair)["labels.accuracy"]["value"] for pair in (("none", "viterbi"), ("rules", "certify"))
+    )
+    rows = {own["constraints"]: own["labels.accuracy"]["value"] for own in results["citations"]["rows"]}
+    found = {name.partition(" without ")[2]: value for name, value in rows.items() if " without " in name}
     yield "constraint", "without it", "alone"
-    for one in sorted(own["ablation"], key=lambda one: one["without"]):
-        changed = max(abs(one["without"] - whole), abs(one["alone"] - none)) * own["tokens"]
-        if round(changed) > 1:
-            yield one["constraint"], percent(one["without"]), percent(one["alone"])
+    for name, without in sorted(found.items(), key=lambda pair: pair[1]):
+        only = rows[f"rules only {name}"]
+        if max(abs(without - whole), abs(only - alone)) > 0.0004:
+            yield name, percent(without), percent(only)
 
 
-@table("lrrrr")
+@table("lrrr")
 def tau_path(results: Results) -> Rows:
     """Two-stage inference at falling τ."""
-    yield "τ", "penalty", "local score", "accuracy, %", "seconds"
-    for own in results["citations"]["tau path"]:
-        cells = plain(own["penalty"], 1), plain(own["local"], 1), percent(own["accuracy"]), plain(own["seconds"], 1)
-        yield [f"{own['tau']:g}", *cells]
+    yield "τ", "penalty", "accuracy, %", "CPU seconds"
+    for own in results["citations"]["rows"]:
+        _, found, tau = own["engine"].partition("tau=")
+        if found:
+            yield tau, plain(own["penalty"], 1), percent(own["labels.accuracy"]["value"]), plain(own["cpu_seconds"], 1)
 
 
 @table("lrr")
@@ -651,3 +658,137 @@ def faults(results: Results) -> Rows:
         codes = {EXITS.get(code, code): number for code, number in own["exit codes"].items()}
         told = [f"{code} {'once' if n == 1 else f'{n} times'}" for code, n in sorted(codes.items(), reverse=True)]
         yield title, str(own["tried"]), str(own["held"]), ", ".join(told) if len(told) > 1 else next(iter(codes))
+
+
+def _sweep(results: Results, name: str, figure: str = "spans.f1", **wanted: Any) -> Mapping[str, Any]:
+    """A figure of a sweep: its value, its interval, and what it gains ``over`` others."""
+    found: Mapping[str, Any] = row(results[name]["rows"], **wanted)[figure]
+    return found
+
+
+def _over(found: Mapping[str, Any]) -> str:
+    """The gain of a figure over the only base that it is compared with; nothing for the base itself."""
+    over = list(found["over"].values())
+    return gain(*over[0]) if over else ""
+
+
+SWEPT = {
+    "news": "news (CoNLL-2003)",
+    "posts": "posts (WNUT-17)",
+    "abstracts": "abstracts (BC5CDR, words kept whole)",
+    "mails": "mails (seminars)",
+    "chunks": "chunks (CoNLL-2000)",
+    "dutch": "Dutch (CoNLL-2002)",
+    "spanish": "Spanish (CoNLL-2002)",
+    "addresses": "addresses (us50)",
+    "citations": "citations (Cora)",
+    "nested-citations": "nested citations (UMass)",
+}
+"""Titles of corpora of sweeps."""
+
+
+@table("lrrlrrrr")
+def training(results: Results) -> Rows:
+    """The default trainer against what it was, and CRFsuite."""
+    ways = ("before", "default", "crfsuite")
+    yield "corpus, documents", "before", "default", "gain", "crfsuite", "CPU seconds: before", "default", "crfsuite"
+    found: dict[tuple[str, int | None], dict[str, Mapping[str, Any]]] = {}
+    for own in results["training"]["rows"]:
+        found.setdefault((own["corpus"], own["size"]), {})[own["model"].partition(",")[0]] = own
+    for (corpus, size), rows in sorted(found.items(), key=lambda pair: list(SWEPT).index(pair[0][0])):
+        told = bold([percent(rows[way]["spans.f1"]["value"]) if way in rows else "–" for way in ways])
+        over = _over(rows["default"]["spans.f1"])
+        seconds = [plain(rows[way]["training_cpu_seconds"], 1) if way in rows else "–" for way in ways]
+        yield [f"{SWEPT[corpus]}, {size or 'all'}", *told[:2], over, told[2], *seconds]
+
+
+@table("lrl")
+def features(results: Results) -> Rows:
+    """Feature sets by folds."""
+    yield "features", "F1", "gain"
+    for own in results["features"]["rows"]:
+        name = own["model"].partition("features=")[2]
+        yield f"`{name}`", percent(own["spans.f1"]["value"]), _over(own["spans.f1"])
+
+
+@table("lrl")
+def features_later(results: Results) -> Rows:
+    """Feature sets by later documents."""
+    yield "features", "F1", "gain"
+    was = "`rich` by the trainer as it was, without dropout and in ten passes"
+    rows = results["features_later"]["rows"]
+    values = bold([percent(own["spans.f1"]["value"]) for own in rows])
+    for own, value in zip(rows, values, strict=True):
+        yield was if "was" in own["model"] else f"`{own['model']}`", value, _over(own["spans.f1"])
+
+
+@table("lrlrl")
+def own_clusters(results: Results) -> Rows:
+    """Clusters of own text."""
+    yield "features", "later documents", "gain", "folds", "gain"
+    rows = results["clusters"]["rows"]
+    for name in dict.fromkeys(own["model"] for own in rows):
+        cells = [f"`{name}`" + (", the default" if name == "core+pos+mentions+entities" else "")]
+        for corpus in ("later", "folds"):
+            found = [own["spans.f1"] for own in rows if (own["corpus"], own["model"]) == (corpus, name)]
+            cells += [percent(found[0]["value"]), _over(found[0])] if found else ["", ""]
+        yield cells
+
+
+@table("lrlr")
+def dropout(results: Results) -> Rows:
+    """More passes, and dropout."""
+    yield "", "F1", "gain", "CPU seconds, five fits"
+    titles = {
+        "ten passes": "ten passes, `passes=10,decay=0.85,dropout=0`",
+        "thirty passes": "thirty passes, slower decay",
+        "dropout": "the same, `dropout=0.3`",
+    }
+    for name, title in titles.items():
+        own = row(results["features_public"]["rows"], model=name)
+        cells = percent(own["spans.f1"]["value"]), _over(own["spans.f1"])
+        yield [title, *cells, count(own["training_cpu_seconds"])]
+
+
+def _models(results: Results, name: str) -> Rows:
+    """F1 of each model by Viterbi, gibbs and certify."""
+    yield "features", "Viterbi", "gibbs", "certify"
+    for model in dict.fromkeys(own["model"] for own in results[name]["rows"]):
+        kind, _, features = model.partition(" features=")
+        title = f"`{features or 'rich+mentions+clusters+entities'}`"
+        title += {"stacked": ", trainer `stacked`", "dropout": ", `dropout=0.3`"}.get(kind, "")
+        found = [_sweep(results, name, model=model, engine=engine) for engine in ("viterbi", "gibbs", "certify")]
+        yield across(title, lambda own: share(own["value"], own["low"], own["high"]), found)
+
+
+@table("lrrr")
+def models(results: Results) -> Rows:
+    """Models with clusters of own text on testa."""
+    return _models(results, "models")
+
+
+@table("lrrr")
+def models_public(results: Results) -> Rows:
+    """Models with clusters of public vectors on testa."""
+    return _models(results, "models_public")
+
+
+@table("llrll")
+def corpora(results: Results) -> Rows:
+    """Features of names on corpora of every kind."""
+    yield "corpus", "before", "F1", "`before+mentions+entities`", "`core(+pos)+mentions+entities`"
+    rows = results["corpora"]["rows"]
+    for corpus in dict.fromkeys(own["corpus"] for own in rows):
+        base, *others = (own for own in rows if own["corpus"] == corpus)
+        told = [_over(own["spans.f1"]) for own in others]
+        yield [SWEPT[corpus], f"`{base['model']}`", percent(base["spans.f1"]["value"]), *told, *[""] * (2 - len(told))]
+
+
+@table("lrr")
+def offsets(results: Results) -> Rows:
+    """Abstracts by tokens and by characters."""
+    yield "words", "`spans`", "`offsets`"
+    for corpus, title in (("whole", "whole"), ("cut", "cut at hyphens, the default")):
+        spans, characters = (_sweep(results, "offsets", f"{name}.f1", corpus=corpus) for name in ("spans", "offsets"))
+        over = _over(characters)
+        yield title, percent(spans["value"]), percent(characters["value"]) + (f", {over}" if over else "")
