@@ -1,7 +1,7 @@
 """Fills the tables of the docs in from the results in ``benchmarks/results``, so that no figure is older than its run.
 
-A table stands between ``<!-- figures: NAME -->`` and ``<!-- end of figures -->``, and NAME is a function in `tables`
-or `paper_tables`.
+A table stands between ``<!-- figures: NAME -->`` and ``<!-- end of figures -->``. Its head is the page's own, its rows
+are those of the function NAME in `tables` or `paper_tables`.
 
     python benchmarks/figures.py            # writes the tables
     python benchmarks/figures.py --check    # tells tables that differ from their results; a test runs it
@@ -13,18 +13,19 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import paper_tables  # noqa: F401 - registers its tables
-from tables import TABLES, Table
+from tables import TABLES
 
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parent / "docs"
-MARKED = re.compile(r"(<!-- figures: (\S+) -->\n\n)(.*?)(\n\n<!-- end of figures -->)", re.DOTALL)
-RULES = {"l": "---", "r": "---:"}
-"""Below the head of a column, by its alignment."""
+MARKED = re.compile(
+    r"(<!-- figures: (\S+) -->\n\n(\|[^\n]*\|)\n\|[-:|]+\|\n)(.*?)\n\n(<!-- end of figures -->)", re.DOTALL
+)
+"""A table between its marks: all to the rule below its head, name, head, rows."""
 
 
 def results() -> dict[str, Any]:
@@ -32,27 +33,23 @@ def results() -> dict[str, Any]:
     return {path.stem: json.loads(path.read_text()) for path in sorted((HERE / "results").glob("*.json"))}
 
 
-def markdown(table: Table, given: Mapping[str, Any]) -> str:
-    """A table in Markdown. Raises `KeyError` for what the results do not have."""
-    head, *rows = table.rows(given)
-    if any(len(row) != len(table.columns) for row in (head, *rows)):
-        raise SystemExit(f"table {table.name}: a row has not {len(table.columns)} columns")
-    return "\n".join([_line(head), "|" + "|".join(RULES[column] for column in table.columns) + "|", *map(_line, rows)])
-
-
-def _line(cells: Sequence[str]) -> str:
-    return re.sub(r" +(?= \|)", "", f"| {' | '.join(cells)} |")
+def rows(name: str, head: str, given: Mapping[str, Any]) -> str:
+    """The rows of a table in Markdown. Raises `KeyError` for what the results do not have."""
+    found, columns = list(TABLES[name](given)), head.count("|") - 1
+    if any(len(row) != columns for row in found):
+        raise SystemExit(f"table {name}: a row has other columns than the {columns} of the page")
+    return "\n".join(re.sub(r" +(?= \|)", "", f"| {' | '.join(row)} |") for row in found)
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """The pages that have tables, and their text with the tables filled in. A table without a page is an error."""
+    """The pages that have tables, and their text with the rows filled in. A table without a page is an error."""
     given, left = results(), set(TABLES)
     for path in sorted(DOCS.glob("*.md")):
 
         def filled(found: re.Match[str]) -> str:
-            start, name, _, end = found.groups()
+            start, name, head, _, end = found.groups()
             left.discard(name)
-            return start + markdown(TABLES[name], given) + end
+            return f"{start}{rows(name, head, given)}\n\n{end}"
 
         text, number = MARKED.subn(filled, path.read_text())
         if number:

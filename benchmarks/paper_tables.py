@@ -11,11 +11,10 @@ from typing import Any
 from tables import Results, Rows, across, against, bold, count, ends, percent, plain, row, table
 
 
-@table("llrll")
+@table
 def finkel(results: Results) -> Rows:
     """Finkel's costs as printed and tuned."""
     rows = results["finkel"]["rows"]
-    yield "costs", "engine", "F1", "over Viterbi", "over printed"
     for own in rows:
         over = [
             ends(*own[name][1:]) if name in own and any(own[name]) else "" for name in ("over Viterbi", "over printed")
@@ -24,11 +23,10 @@ def finkel(results: Results) -> Rows:
         yield [own["costs"], engine, percent(own["f1"][0]), *over]
 
 
-@table("lrrrr")
+@table
 def little_gold(results: Results) -> Rows:
     """Models of few citations, and constraints."""
     rows = results["little_gold"]["rows"]
-    yield "n", "HMM", "+ constraints", "perceptron, features `fields`", "+ constraints"
     for size in (5, 10, 20, 300):
         both = [row(rows, model=model, citations=size) for model in ("hmm", "perceptron")]
         cells = [(own["alone"], own["constrained"]["50.0"]) for own in both]
@@ -42,10 +40,9 @@ def little_gold(results: Results) -> Rows:
         ]
 
 
-@table("lrrrrrr")
+@table
 def constrained_learning(results: Results) -> Rows:
     """Learning under constraints."""
-    yield "n", "L", "L+CI", "CIBT, beam", "CIBT, certify", "wCIBT, beam", "wCIBT, certify"
     for own in results["constrained_learning"]["rows"]:
         published = dict(zip(("L", "L+CI", "cibt beam", "wcibt beam"), own["published"], strict=True))
         names = ("L", "L+CI", "cibt beam", "cibt certify", "wcibt beam", "wcibt certify")
@@ -53,12 +50,11 @@ def constrained_learning(results: Results) -> Rows:
         yield [str(own["citations"]), cells[0], *bold(cells[1:])]
 
 
-@table("lrrrrr")
+@table
 def seminars(results: Results) -> Rows:
     """Announcements of talks under the constraints of Finkel et al."""
     own = results["seminars"]
     fields = ("stime", "etime", "speaker", "location")
-    yield "", "start", "end", "speaker", "location", "mean"
     yield across("the paper: CRF", plain, own["published"]["viterbi"])
     yield across("the paper: consistent", plain, own["published"]["gibbs"])
     for title, engine, strength in (
@@ -74,11 +70,10 @@ def seminars(results: Results) -> Rows:
 CORPORA = {"Cora": "Cora dev", "us50": "us50 dev", "CoNLL-2003": "CoNLL-2003 testa"}
 
 
-@table("lrrr")
+@table
 def fersini_tau(results: Results) -> Rows:
     """The path of τ on held-out documents."""
     curves = [results["fersini"]["corpora"][name]["curves"] for name in CORPORA.values()]
-    yield "τ", *CORPORA
     both = [[row(own, weights="odds", violations=way)["curve"] for way in ("degree", "once")] for own in curves]
     largest = [max(one["accuracy"] for one in degree) for degree, _ in both]
     for place, step in enumerate(both[0][0]):
@@ -92,7 +87,6 @@ def fersini_tau(results: Results) -> Rows:
 
 def _rules(results: Results, corpus: str) -> Rows:
     own = results["fersini"]["corpora"][corpus]
-    yield "rules", "how many", "accuracy", "gain", "macro P", "macro R", "macro F"
     found = {
         (one["rules"], one.get("violations", "degree")): one for one in own["rows"] if one.get("weights") != "fersini"
     }
@@ -109,24 +103,22 @@ def _rules(results: Results, corpus: str) -> Rows:
         yield [title, "" if kind == "none" else number, percent(one["accuracy"]), over, *macro]
 
 
-@table("lrrlrrr")
+@table
 def fersini_cora(results: Results) -> Rows:
     """Two stages under mined rules on citations."""
     return _rules(results, "Cora dev")
 
 
-@table("lrrlrrr")
+@table
 def fersini_us50(results: Results) -> Rows:
     """Two stages under mined rules on addresses."""
     return _rules(results, "us50 dev")
 
 
-@table("lrlrrrrrrr")
+@table
 def segments(results: Results) -> Rows:
     """Semi-Markov CRFs beside Viterbi and two stages."""
     macro, micro = ("macro_precision", "macro_recall", "macro_f1"), ("precision", "recall", "f1")
-    heads = [f"{kind} {name}" for kind in ("macro", "micro") for name in "PRF"]
-    yield "", "accuracy", "gain", *heads, "field F1"
     for corpus in CORPORA.values():
         yield [f"**{corpus}**", *[""] * 9]
         viterbi, _, whole, single, ruled, _ = results["fersini_segments"]["corpora"][corpus]["rows"]
@@ -150,11 +142,10 @@ def _beside(parts: Sequence[Mapping[str, Any]], name: str, published: Sequence[f
         yield "" if own is None or not own["low"] else ends(own["low"] / 100, own["high"] / 100)
 
 
-@table("lrlrl")
+@table
 def csi(results: Results) -> Rows:
     """Memory-based classifiers and constraint satisfaction inference."""
     parts = [results["csi_chunks"], results["csi_names"]]
-    yield "", "chunks", "", "names", ""
     for name, title, published in (
         ("baseline", "baseline: single labels", (91.6, 76.5)),
         ("voting", "voting", (93.1, 82.5)),
@@ -173,21 +164,19 @@ def csi(results: Results) -> Rows:
     yield "candidate labellings of a sentence: mean, median, most", told[0], "", told[1], ""
 
 
-@table("rlll")
+@table
 def csi_lengths(results: Results) -> Rows:
     """Classes of several labels."""
     rows = results["csi_lengths_chunks"]["rows"]
-    yield "labels a class", "overlap, k = 1", "MVDM, k = 1", "IGTree"
     for n in range(2, 6):
         own = [row(rows, n=n, settings=given) for given in ({}, {"metric": "mvdm"}, {"learner": "igtree"})]
         yield [str(n), *(f"{plain(one['f1'])} ({percent(one['classes_right'], 1)} %)" for one in own)]
 
 
-@table("lrlrl")
+@table
 def csi_more(results: Results) -> Rows:
     """Memory-based trigrams beside a CRF."""
     parts = [results["csi_more_chunks"], results["csi_more_names"]]
-    yield "", "chunks", "", "names", ""
     for name, title in {
         "CRF": "a CRF of the same columns, Viterbi",
         "CSI": "memory-based trigrams, inference",

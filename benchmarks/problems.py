@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import common
 import numpy as np
-from corpora import labelled_corpora
+from corpora import documents_of, labelled_corpora
 
 from concord.flows.sources import open_constraints, open_model
 from concord.schemas.decoded import Decoded
@@ -19,8 +19,6 @@ from concord.schemas.problem import Problem
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import ConstraintSet, build_problems
 from concord.workers.constraints.declared import DeclaredConstraints
-from concord.workers.corpus.readers.citations import read_citations
-from concord.workers.corpus.settings import CitationSettings
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.labelling.report import with_gold
@@ -92,10 +90,7 @@ def citations() -> Citations:
     """Cora's 300 and 100 where they are there, or made-up ones, with a CRF of the feature set ``fields``."""
     real = CORA.is_dir()
     if real:
-        train, dev = (
-            [d for d in read_citations(str(CORA / name), CitationSettings()) if isinstance(d, Document)]
-            for name in ("citation_train.300.txt", "citation_dev.txt")
-        )
+        train, dev = documents_of("citations"), documents_of("citations-dev")
     else:
         train, dev = (list(synthesize(n, seed=seed, kind="citations")) for n, seed in ((300, 0), (100, 1)))
     folder = common.MADE / "models" / f"citations-{'cora' if real else 'made-up'}"

@@ -1,6 +1,6 @@
-"""What stands in the tables of the docs: a function for each, from results to rows, the head first.
+"""What stands in the tables of the docs: a function for each, from results to the rows below the head.
 
-Results are those of `benchmarks/results` by name. `figures.py` writes the tables.
+Results are those of `benchmarks/results` by name. `figures.py` writes the rows.
 """
 
 from __future__ import annotations
@@ -9,32 +9,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 Results = Mapping[str, Any]
 Rows = Iterator[Sequence[str]]
 
 
-class Table(NamedTuple):
-    """A table of the docs; ``columns`` are their alignments, l or r."""
-
-    name: str
-    columns: str
-    rows: Callable[[Results], Rows]
+TABLES: dict[str, Callable[[Results], Rows]] = {}
+"""By the name that stands in a page's mark."""
 
 
-TABLES: dict[str, Table] = {}
-
-
-def table(columns: str) -> Callable[[Callable[[Results], Rows]], Callable[[Results], Rows]]:
+def table(function: Callable[[Results], Rows]) -> Callable[[Results], Rows]:
     """Registers a function as the table of its name, with hyphens."""
-
-    def register(function: Callable[[Results], Rows]) -> Callable[[Results], Rows]:
-        name = function.__name__.replace("_", "-")
-        TABLES[name] = Table(name, columns, function)
-        return function
-
-    return register
+    TABLES[function.__name__.replace("_", "-")] = function
+    return function
 
 
 def plain(value: float, digits: int = 2, sign: str = "") -> str:
@@ -105,7 +93,7 @@ def row(rows: Sequence[Mapping[str, Any]], **wanted: Any) -> Mapping[str, Any]:
     return found[0]
 
 
-@table("lrr")
+@table
 def certify(results: Results) -> Rows:
     """Proofs on testa under tuned and under counted costs."""
     own, runs = results["certify"], ("tuned", "scale_1")
@@ -113,7 +101,6 @@ def certify(results: Results) -> Rows:
     def line(title: str, name: str, told: Callable[[Any], str] = count) -> list[str]:
         return across(title, told, [own[f"{run}_{name}"] for run in runs])
 
-    yield "", "tuned", "scale 1"
     yield line("documents", "documents")
     yield line("certified", "certified")
     yield line("largest gap, nats", "largest_gap_nats", "{:.1e}".format)
@@ -125,21 +112,19 @@ def certify(results: Results) -> Rows:
         yield line(f"entity F1 of {engine}", f"f1_{engine}", lambda value: f"{percent(value)}%")
 
 
-@table("lrrr")
+@table
 def certify_length(results: Results) -> Rows:
     """Cost of proofs by length of the document."""
-    yield "tokens", "documents", "tuned", "scale 1"
     own = results["certify"]
     for tuned, counted in zip(own["tuned_by_length"], own["scale_1_by_length"], strict=True):
         costs = [count(one["microseconds_a_token"]) for one in (tuned, counted)]
         yield [tuned["tokens"], count(tuned["documents"]), *costs]
 
 
-@table("lrrr")
+@table
 def certificates(results: Results) -> Rows:
     """Certificates written, checked, damaged."""
     parts = [results["certificates"][name] for name in ("Cora dev", "testa", "novels-sample")]
-    yield "", "Cora dev", "testa", "novels"
     before = [own["statuses_before"].get("optimal-by-solver", 0) for own in parts]
     seconds, damage = ([own[name] for own in parts] for name in ("seconds", "damage"))
     costs = {"CPU seconds of certify": "certify", "of writing": "write", "of checking": "check"}
@@ -152,21 +137,18 @@ def certificates(results: Results) -> Rows:
     yield from fields({f"damaged: {title}": name for title, name in met.items()}, count, damage)
 
 
-@table("lr")
+@table
 def scoring(results: Results) -> Rows:
     """Speed from Parquet to labels."""
     own = results["scoring"]
-    yield "", "tokens a second"
     yield "tables and Viterbi", count(own["scorer_tokens_per_second"])
     yield "python-crfsuite", count(own["crfsuite_tokens_per_second"])
     yield "ratio", f"{own['scorer_over_crfsuite']:.1f} ×"
 
 
-@table("lrrrrrrrr")
+@table
 def imported_refused(results: Results) -> Rows:
     """Strings that packages refuse to tag."""
-    heads = "refused", "taken by `tag`: soft", "hard", "right: model alone", "soft", "hard"
-    yield "strings", *heads, "strings a CPU second, with compiling: soft", "hard"
     for package, file in (
         ("usaddress", "unparseable.csv"),
         ("usaddress", "labeled"),
@@ -185,11 +167,10 @@ def imported_refused(results: Results) -> Rows:
         ]
 
 
-@table("lrrrr")
+@table
 def imported_speed(results: Results) -> Rows:
     """Speed of imported models beside their packages."""
     files = ("unparseable.csv", "labeled", "synthetic_osm_data_xml", "openaddress_us_ia_linn")
-    yield "tokens a second (strings a second)", *(f"`{file}`" for file in files)
     for way in (
         "concord, tables full",
         "concord, tables empty",
@@ -202,28 +183,18 @@ def imported_speed(results: Results) -> Rows:
         yield across(way, lambda own: f"{own['tokens a second']:,.0f} ({own['strings a second']:,.0f})", found)
 
 
-@table("lrrrrr")
+@table
 def surety_choices(results: Results) -> Rows:
     """What a choice of one type for each name can do."""
     names = ("entities", "own", "sum", "surest", "best")
-    yield "", *names
     for own in results["surety"]["choices"]:
         title = own["part"] if own["part"] == "news" else own["part"].capitalize()
         yield [title, *(count(own["right"][name]) for name in names)]
 
 
-@table("lrrrrrr")
+@table
 def hmm(results: Results) -> Rows:
     """What documents without labels add to a hidden Markov model."""
-    yield (
-        "n",
-        "labelled only",
-        "soft EM",
-        "hard EM",
-        "labelled only, `posterior`",
-        "soft, `posterior`",
-        "hard, `posterior`",
-    )
     for own in results["hmm"]["without_labels"]:
         alone, soft = (
             against(own[f"{n}, viterbi"], p) for n, p in zip(("labelled", "soft"), own["published"], strict=True)
@@ -232,11 +203,9 @@ def hmm(results: Results) -> Rows:
         yield [str(own["citations"]), alone, *bold([soft, plain(own["hard, viterbi"], 1)]), *after]
 
 
-@table("lrrrrrr")
+@table
 def codl(results: Results) -> Rows:
     """Constraint-driven learning from a pool."""
-    heads = "alone", "with constraints", "semi-supervised", "both (CODL)"
-    yield "n", *heads, "CODL over constraints", "CODL over alone"
     for own in results["codl"]["rows"]:
         if own["gamma"] == 0.7:
             names = ("alone", "constrained", "semi-supervised", "codl")
@@ -249,11 +218,10 @@ def codl(results: Results) -> Rows:
             ]
 
 
-@table("llrrrrr")
+@table
 def codl_perceptron(results: Results) -> Rows:
     """The same with a perceptron."""
     rows = results["codl_perceptron"]["rows"]
-    yield "n", "constraints", "alone", "with constraints", "semi-supervised", "both", "both over constraints"
     for size, penalties in ((20, "learned"), (20, "hard"), (300, "learned")):
         own = row(rows, citations=size, penalties=penalties, gamma=0.7)
         cells = [plain(own[name], 1) for name in ("alone", "constrained", "semi-supervised", "codl")]
@@ -268,18 +236,16 @@ STEPS = tuple(
 )
 
 
-@table("lrrrrr")
+@table
 def orders(results: Results) -> Rows:
     """Hidden Markov models of first and second order."""
-    yield "n", "first order", *ORDERS[1:]
     for own in results["hmm_orders"]["second_order"]:
         yield [str(own["citations"]), *(plain(own[name], 1) for name in ORDERS)]
 
 
-@table("lrrrr")
+@table
 def orders_gains(results: Results) -> Rows:
     """Gains of the second order."""
-    yield "n", *STEPS
     for own in results["hmm_orders"]["second_order"]:
         told = (
             [plain(value, 1, "+" if place == 0 else "") for place, value in enumerate(own["gains"][step])]
@@ -288,12 +254,11 @@ def orders_gains(results: Results) -> Rows:
         yield [str(own["citations"]), *(f"{difference} ({low} to {high})" for difference, low, high in told)]
 
 
-@table("lr")
+@table
 def eltec(results: Results) -> Rows:
     """A run over novels."""
     own = results["eltec"]
     gaps = sorted(one["gap"] for one in own["open_documents"])
-    yield "", ""
     yield "chapters in", count(own["documents_in"])
     yield "chapters out, rejected", f"{own['documents_out']:,}, {own['rejected']}"
     yield "tokens", count(own["tokens"])
@@ -309,10 +274,9 @@ def eltec(results: Results) -> Rows:
     yield "share of scoring, of decoding, of writing", ", ".join(shares)
 
 
-@table("lrr")
+@table
 def eltec_length(results: Results) -> Rows:
     """Cost of proofs by length of the chapter."""
-    yield "tokens", "chapters", "microseconds a token"
     for own in results["eltec"]["by_length"]:
         yield own["tokens"], count(own["documents"]), count(own["microseconds_a_token"])
 
@@ -334,28 +298,25 @@ CEILINGS = {
 """Titles of corpora by what results call them."""
 
 
-@table("lrr")
+@table
 def ceilings(results: Results) -> Rows:
     """F1 of perfect labels by tokenizer."""
-    yield "ceiling, %", *CUTS
     for name, title in CEILINGS.items():
         yield across(title, percent, [results["tokenizers"]["ceilings"][cut][name] for cut in CUTS])
 
 
-@table("lrrr")
+@table
 def cuts(results: Results) -> Rows:
     """Tokens that are the same in two tokenizers, and in them and corpora."""
     own = results["tokenizers"]
-    yield "%", "words and spacy", "words and corpus", "spacy and corpus"
     for name, alike in own["alike"].items():
         gold = [percent(own["tokens"][cut][name]) if name in own["tokens"][cut] else "" for cut in CUTS]
         yield [CEILINGS.get(name, name), percent(alike), *gold]
 
 
-@table("rrrrr")
+@table
 def growth(results: Results) -> Rows:
     """Speed by size of the corpus."""
-    yield "documents", "tokens", "shards", "tokens a second", "of the worker's own time"
     names = ("documents", "tokens", "shards", "tokens_per_second", "tokens_per_second_of_the_worker")
     for own in results["growth"]["sizes"]:
         yield [count(own[name]) for name in names]
@@ -368,9 +329,8 @@ MINED = {
 }
 
 
-def _mined(results: Results, corpora: Mapping[str, str], figure: str) -> Rows:
+def _mined(results: Results, corpora: Sequence[str], figure: str) -> Rows:
     found = [results["mining"]["corpora"][f"{name}, by counting"] for name in corpora]
-    yield ["", *(cell for title in corpora.values() for cell in (title, ""))]
     ranges = [sorted({part["hold"] for part in own["parts"]}) for own in found]
     told = ["rules that hold"]
     for holds in ranges:
@@ -386,23 +346,22 @@ def _mined(results: Results, corpora: Mapping[str, str], figure: str) -> Rows:
         yield cells
 
 
-@table("lrlrl")
+@table
 def mining(results: Results) -> Rows:
     """What mined rules gain where the level was chosen."""
-    return _mined(results, {"Cora": "Cora", "us50": "us50"}, "accuracy")
+    return _mined(results, ("Cora", "us50"), "accuracy")
 
 
-@table("lrlrlrl")
+@table
 def mining_others(results: Results) -> Rows:
     """What mined rules gain where nothing was chosen."""
-    return _mined(results, {"CoNLL-2003": "CoNLL-2003", "seminars": "talks", "UMass": "UMass"}, "f1")
+    return _mined(results, ("CoNLL-2003", "seminars", "UMass"), "f1")
 
 
-@table("lrr")
+@table
 def logic(results: Results) -> Rows:
     """Clauses that are found."""
     parts = [results["logic"]["corpora"][name] for name in ("Cora dev", "us50 dev")]
-    yield "", "Cora", "us50"
     yield across("documents learned from, held out", lambda own: f"{own['learned from']}, {own['held out']}", parts)
     yield across("runs, distinct", lambda own: f"{own['runs']:,}, {own['distinct']}", parts)
     titles = {
@@ -416,12 +375,10 @@ def logic(results: Results) -> Rows:
     yield from fields(seconds, lambda value: plain(value, 0 if value > 1 else 1), parts)
 
 
-@table("lrrlrrrl")
+@table
 def logic_accuracy(results: Results) -> Rows:
     """What clauses gain."""
     parts = [results["logic"]["corpora"][name] for name in ("Cora dev", "us50 dev")]
-    heads = ("rules", "accuracy", "gain")
-    yield "constraints", f"Cora: {heads[0]}", *heads[1:], "CPU s", f"us50: {heads[0]}", *heads[1:]
     titles = {"none": "none (Viterbi)", "counting": "counted", "logic": "by logic", "both": "both"}
     bests = [max(one["accuracy"] for one in own["accuracy"]) for own in parts]
     for name, title in titles.items():
@@ -443,11 +400,10 @@ def logic_accuracy(results: Results) -> Rows:
         yield cells
 
 
-@table("lrrlrr")
+@table
 def umass(results: Results) -> Rows:
     """Mined rules on nested fields."""
     own = results["umass"]
-    yield "penalties", "rules", "F1", "gain", "fewer errors", "CPU seconds to decode"
     yield "none (CRF alone)", "0", percent(own["alone"]), "", "", ""
     numbers = {"counted": own["rules"], "learned": own["rules with a learned penalty"]}
     for name, title in (("counted", "counted (`odds`)"), ("learned", "`learned`")):
@@ -456,11 +412,10 @@ def umass(results: Results) -> Rows:
         yield [title, count(numbers[name]), *cells, plain(one["CPU seconds"], 1)]
 
 
-@table("lrl")
+@table
 def tuned(results: Results) -> Rows:
     """Constraints weighed in every way."""
     rows = results["tuned"]["rows"]
-    yield "weights", "accuracy", "gain over Viterbi"
     for name, title in (
         ("odds", "`odds` (as shipped)"),
         ("fersini", "`fersini`"),
@@ -472,12 +427,11 @@ def tuned(results: Results) -> Rows:
         yield title, percent(own["accuracy"]), ends(*own["gain"][1:])
 
 
-@table("lrlrlrlrl")
+@table
 def beside(results: Results) -> Rows:
     """Constraints beside two trainers."""
     trainers = results["beside"]["trainers"]
     parts = [trainers[trainer][part] for part in ("folds", "dev") for trainer in ("lbfgs", "sgd")]
-    heads = [f"{part}, `{trainer}`" for part in ("folds", "dev") for trainer in ("lbfgs", "sgd")]
 
     def line(title: str, cells: Iterable[tuple[str, str]]) -> list[str]:
         return [title, *chain.from_iterable(cells)]
@@ -486,7 +440,6 @@ def beside(results: Results) -> Rows:
         one = own["certified"].get(name)
         return ("", "") if one is None else (percent(one["accuracy"]), ends(one["low"], one["high"]))
 
-    yield line("", ((head, "") for head in heads))
     yield line("Viterbi", ((percent(own["viterbi"]), "") for own in parts))
     ways = {"x 0.5": "weights × ½", "x 1": "as shipped", "x 2": "× 2", "x 4": "× 4", "learned": "`learned`"}
     for name, title in ways.items():
@@ -502,30 +455,28 @@ def beside(results: Results) -> Rows:
 
 
 def _race(own: Mapping[str, Any]) -> Rows:
-    yield "engine", "at the optimum", "mean gap, nats", "largest gap", "proves", "CPU ms, mean"
     for engine, one in own["anytime"].items():
         shares = [f"{percent(one[name], 1)}%" for name in ("optimum", "proves")]
         gaps = plain(one["mean gap"], 3), plain(one["largest gap"])
         yield [engine, shares[0], *gaps, shares[1], plain(one["milliseconds, mean"], 1)]
 
 
-@table("lrrrrr")
+@table
 def race_citations(results: Results) -> Rows:
     """Engines within 800 ms on citations."""
     return _race(results["engines"]["citations"])
 
 
-@table("lrrrrr")
+@table
 def race_news(results: Results) -> Rows:
     """Engines within 800 ms on news."""
     return _race(results["engines"]["news"])
 
 
-@table("lrr")
+@table
 def throughput(results: Results) -> Rows:
     """Tokens a second of each engine."""
     both = [results["engines"][name]["throughput"] for name in ("citations", "news")]
-    yield "engine", "Cora dev", "testa"
     for engine in (*(name for name in both[0] if name != "grounding"), "grounding"):
         found = [own[engine] for own in both]
         title = "*grounding alone*" if engine == "grounding" else engine
@@ -536,11 +487,10 @@ def _cited(results: Results, constraints: str, engine: str) -> Mapping[str, Any]
     return row(results["citations"]["rows"], constraints=constraints, engine=engine)
 
 
-@table("ll")
+@table
 def citations(results: Results) -> Rows:
     """Citations under the shipped constraints."""
     alone, under = _cited(results, "none", "viterbi"), _cited(results, "rules", "certify")
-    yield "", ""
     yield "token accuracy of `viterbi`", f"{percent(alone['labels.accuracy']['value'])} %"
     accuracy = under["labels.accuracy"]
     yield "token accuracy of `certify` under all constraints", f"{percent(accuracy['value'])} %"
@@ -548,7 +498,7 @@ def citations(results: Results) -> Rows:
     yield "CPU milliseconds a citation", plain(1000 * under["cpu_seconds"] / under["documents"])
 
 
-@table("lrr")
+@table
 def ablation(results: Results) -> Rows:
     """Constraints that change more than a token (0.0003 of the accuracy), without them and alone."""
     alone, whole = (
@@ -556,24 +506,22 @@ def ablation(results: Results) -> Rows:
     )
     rows = {own["constraints"]: own["labels.accuracy"]["value"] for own in results["citations"]["rows"]}
     found = {name.partition(" without ")[2]: value for name, value in rows.items() if " without " in name}
-    yield "constraint", "without it", "alone"
     for name, without in sorted(found.items(), key=lambda pair: pair[1]):
         only = rows[f"rules only {name}"]
         if max(abs(without - whole), abs(only - alone)) > 0.0004:
             yield name, percent(without), percent(only)
 
 
-@table("lrrr")
+@table
 def tau_path(results: Results) -> Rows:
     """Two-stage inference at falling τ."""
-    yield "τ", "penalty", "accuracy, %", "CPU seconds"
     for own in results["citations"]["rows"]:
         _, found, tau = own["engine"].partition("tau=")
         if found:
             yield tau, plain(own["penalty"], 1), percent(own["labels.accuracy"]["value"]), plain(own["cpu_seconds"], 1)
 
 
-@table("lrr")
+@table
 def confidence(results: Results) -> Rows:
     """Calibration, margins and their cost."""
     own = results["confidence"]
@@ -589,7 +537,6 @@ def confidence(results: Results) -> Rows:
         return f"{percent(value, 1)} %"
 
     exact = [f"margins, {name}" for name in ("exact", "exact-by-solver", "bound")]
-    yield "", "`viterbi`, no constraints", "`certify`, label consistency"
     yield across(
         "entities, share that is right", lambda part: f"{part['entities']:,}, {rate(part['precision'])}", parts
     )
@@ -605,7 +552,7 @@ def confidence(results: Results) -> Rows:
     yield one("milliseconds a document for margins", "CPU ms a document, margins", count)
 
 
-@table("lrr")
+@table
 def n_best(results: Results) -> Rows:
     """Lists of the best labellings."""
     own, engines = results["n_best"], ("viterbi", "certify")
@@ -618,7 +565,6 @@ def n_best(results: Results) -> Rows:
             "100 %" if value == 1.0 else f"{percent(value, 1)} % ({value * own['documents']:.0f} of {own['documents']})"
         )
 
-    yield "", "`viterbi`, no constraints", "`certify`, label consistency"
     yield line("labellings listed", "labellings", count)
     yield line("rank proven", "proven", lambda value: f"{round(100 * value, 1):g} %")
     most = own["labellings a document"]
@@ -649,10 +595,9 @@ FAULTS = {
 EXITS = {"None": "0", "-9": "killed"}
 
 
-@table("lrrl")
+@table
 def faults(results: Results) -> Rows:
     """Faults and how commands met them."""
-    yield "fault", "tried", "held", "exit codes"
     for name, title in FAULTS.items():
         own = results["faults"][name]
         codes = {EXITS.get(code, code): number for code, number in own["exit codes"].items()}
@@ -687,11 +632,10 @@ SWEPT = {
 """Titles of corpora of sweeps."""
 
 
-@table("lrrlrrrr")
+@table
 def training(results: Results) -> Rows:
     """The default trainer against what it was, and CRFsuite."""
     ways = ("before", "default", "crfsuite")
-    yield "corpus, documents", "before", "default", "gain", "crfsuite", "CPU seconds: before", "default", "crfsuite"
     found: dict[tuple[str, int | None], dict[str, Mapping[str, Any]]] = {}
     for own in results["training"]["rows"]:
         found.setdefault((own["corpus"], own["size"]), {})[own["model"].partition(",")[0]] = own
@@ -702,19 +646,17 @@ def training(results: Results) -> Rows:
         yield [f"{SWEPT[corpus]}, {size or 'all'}", *told[:2], over, told[2], *seconds]
 
 
-@table("lrl")
+@table
 def features(results: Results) -> Rows:
     """Feature sets by folds."""
-    yield "features", "F1", "gain"
     for own in results["features"]["rows"]:
         name = own["model"].partition("features=")[2]
         yield f"`{name}`", percent(own["spans.f1"]["value"]), _over(own["spans.f1"])
 
 
-@table("lrl")
+@table
 def features_later(results: Results) -> Rows:
     """Feature sets by later documents."""
-    yield "features", "F1", "gain"
     was = "`rich` by the trainer as it was, without dropout and in ten passes"
     rows = results["features_later"]["rows"]
     values = bold([percent(own["spans.f1"]["value"]) for own in rows])
@@ -722,10 +664,9 @@ def features_later(results: Results) -> Rows:
         yield was if "was" in own["model"] else f"`{own['model']}`", value, _over(own["spans.f1"])
 
 
-@table("lrlrl")
+@table
 def own_clusters(results: Results) -> Rows:
     """Clusters of own text."""
-    yield "features", "later documents", "gain", "folds", "gain"
     rows = results["clusters"]["rows"]
     for name in dict.fromkeys(own["model"] for own in rows):
         cells = [f"`{name}`" + (", the default" if name == "core+pos+mentions+entities" else "")]
@@ -735,10 +676,9 @@ def own_clusters(results: Results) -> Rows:
         yield cells
 
 
-@table("lrlr")
+@table
 def dropout(results: Results) -> Rows:
     """More passes, and dropout."""
-    yield "", "F1", "gain", "CPU seconds, five fits"
     titles = {
         "ten passes": "ten passes, `passes=10,decay=0.85,dropout=0`",
         "thirty passes": "thirty passes, slower decay",
@@ -752,7 +692,6 @@ def dropout(results: Results) -> Rows:
 
 def _models(results: Results, name: str) -> Rows:
     """F1 of each model by Viterbi, gibbs and certify."""
-    yield "features", "Viterbi", "gibbs", "certify"
     for model in dict.fromkeys(own["model"] for own in results[name]["rows"]):
         kind, _, features = model.partition(" features=")
         title = f"`{features or 'rich+mentions+clusters+entities'}`"
@@ -761,22 +700,21 @@ def _models(results: Results, name: str) -> Rows:
         yield across(title, lambda own: share(own["value"], own["low"], own["high"]), found)
 
 
-@table("lrrr")
+@table
 def models(results: Results) -> Rows:
     """Models with clusters of own text on testa."""
     return _models(results, "models")
 
 
-@table("lrrr")
+@table
 def models_public(results: Results) -> Rows:
     """Models with clusters of public vectors on testa."""
     return _models(results, "models_public")
 
 
-@table("llrll")
+@table
 def corpora(results: Results) -> Rows:
     """Features of names on corpora of every kind."""
-    yield "corpus", "before", "F1", "`before+mentions+entities`", "`core(+pos)+mentions+entities`"
     rows = results["corpora"]["rows"]
     for corpus in dict.fromkeys(own["corpus"] for own in rows):
         base, *others = (own for own in rows if own["corpus"] == corpus)
@@ -784,10 +722,9 @@ def corpora(results: Results) -> Rows:
         yield [SWEPT[corpus], f"`{base['model']}`", percent(base["spans.f1"]["value"]), *told, *[""] * (2 - len(told))]
 
 
-@table("lrr")
+@table
 def offsets(results: Results) -> Rows:
     """Abstracts by tokens and by characters."""
-    yield "words", "`spans`", "`offsets`"
     for corpus, title in (("whole", "whole"), ("cut", "cut at hyphens, the default")):
         spans, characters = (_sweep(results, "offsets", f"{name}.f1", corpus=corpus) for name in ("spans", "offsets"))
         over = _over(characters)
