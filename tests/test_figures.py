@@ -1,4 +1,4 @@
-"""Tables of the docs say what the results of benchmarks have."""
+"""Tables of the docs say what the results of benchmarks have, and sweep files of benchmarks can be read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from concord.workers.sweeps.cells import cells_of
+from concord.workers.sweeps.sweep_file import read_sweep_file
+
 ROOT = Path(__file__).parents[1]
+SWEEPS = sorted((ROOT / "benchmarks" / "sweeps").glob("*.yaml"))
 
 
 def check(root: Path) -> subprocess.CompletedProcess[str]:
@@ -38,3 +44,11 @@ def test_a_figure_that_differs_and_a_table_without_a_page_are_told(tmp_path: Pat
     found = check(tmp_path)
     assert found.returncode == 1
     assert "no page has faults" in found.stderr
+
+
+@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
+def test_a_sweep_file_has_no_mistakes_and_its_figures_are_kept(path: Path) -> None:
+    assert cells_of(read_sweep_file(path))
+    assert f'"{path.stem}": Shown(' in (ROOT / "benchmarks" / "sweeps.py").read_text()
+    named = set(re.findall(r"build/benchmarks/corpora/([\w-]+)", path.read_text()))
+    assert not [name for name in named if f'"{name}": Source(' not in (ROOT / "benchmarks" / "corpora.py").read_text()]
