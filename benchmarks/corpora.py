@@ -1,20 +1,24 @@
 """Corpora of benchmarks, as Parquet in ``build/benchmarks/corpora``, made once.
 
-python benchmarks/corpora.py            # all that the sweep files name
-python benchmarks/corpora.py --clusters # and clusters of words, learned from novels and news
+Sweep files name them by their folders.
+
+    python benchmarks/corpora.py             # all of them
+    python benchmarks/corpora.py --clusters  # and clusters of words, learned from novels and news
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from common import MADE, REAL, concord
 
 from concord.schemas.document import Document
-from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.ingestion import ingest, write_corpus
 from concord.workers.corpus.plan import plan
+from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.shards import read_batch
 
 
@@ -23,10 +27,11 @@ class Source(NamedTuple):
 
     path: str
     reader: str
-    options: tuple[str, ...] = ()
+    options: Mapping[str, Any] = {}
 
 
-TAGGED = "columns=tokens,pos,labels"
+TAGGED: dict[str, Any] = {"columns": ("tokens", "pos", "labels")}
+WHOLE = {"split_hyphens": False}
 CITATIONS, ABSTRACTS = "cora/citation_{}.txt", "bc5cdr/CDR_{}Set.PubTator.txt"
 
 SOURCES = {
@@ -36,14 +41,14 @@ SOURCES = {
     "posts-dev": Source("wnut17/emerging.dev.conll", "columns"),
     "abstracts": Source(ABSTRACTS.format("Training"), "pubtator"),
     "abstracts-dev": Source(ABSTRACTS.format("Development"), "pubtator"),
-    "abstracts-whole": Source(ABSTRACTS.format("Training"), "pubtator", ("split_hyphens=false",)),
-    "abstracts-whole-dev": Source(ABSTRACTS.format("Development"), "pubtator", ("split_hyphens=false",)),
+    "abstracts-whole": Source(ABSTRACTS.format("Training"), "pubtator", WHOLE),
+    "abstracts-whole-dev": Source(ABSTRACTS.format("Development"), "pubtator", WHOLE),
     "mails": Source("seminars", "mail"),
-    "chunks": Source("conll2000/train.txt", "columns", (TAGGED, "sentences_per_document=10")),
-    "dutch": Source("conll2002/ned.train", "columns", (TAGGED,)),
-    "dutch-dev": Source("conll2002/ned.testa", "columns", (TAGGED,)),
-    "spanish": Source("conll2002/esp.train", "columns", (TAGGED, "sentences_per_document=20")),
-    "spanish-dev": Source("conll2002/esp.testa", "columns", (TAGGED, "sentences_per_document=20")),
+    "chunks": Source("conll2000/train.txt", "columns", TAGGED | {"sentences_per_document": 10}),
+    "dutch": Source("conll2002/ned.train", "columns", TAGGED),
+    "dutch-dev": Source("conll2002/ned.testa", "columns", TAGGED),
+    "spanish": Source("conll2002/esp.train", "columns", TAGGED | {"sentences_per_document": 20}),
+    "spanish-dev": Source("conll2002/esp.testa", "columns", TAGGED | {"sentences_per_document": 20}),
     "addresses": Source("us50/us50.train.tagged", "addresses"),
     "addresses-dev": Source("us50/us50.dev.tagged", "addresses"),
     "citations": Source(CITATIONS.format("train.300"), "citations"),
@@ -76,8 +81,8 @@ def corpus(name: str) -> Path:
     if not out.is_dir():
         if not (REAL / source.path).exists():
             raise SystemExit(f"{REAL / source.path}: not there; this benchmark needs the real corpus")
-        settings = [part for option in source.options for part in ("--set", option)]
-        concord("ingest", source.reader, REAL / source.path, "--out", out, *settings)
+        settings = READERS[source.reader].settings.model_validate(source.options)
+        ingest(source.reader, REAL / source.path, out, settings=settings)
     return out
 
 
