@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -18,12 +18,22 @@ from concord.flows.run_context import HERE, RunContext
 from concord.flows.run_sweep import SweepRequest, run_sweep
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.names import unknown
-from concord.schemas.published import MeasuredRow, MeasuredTable, PaperFile, PapersReport, PublishedTable
+from concord.schemas.published import (
+    MINED,
+    MeasuredRow,
+    MeasuredTable,
+    PaperFile,
+    PapersReport,
+    PublishedRules,
+    PublishedTable,
+)
 from concord.schemas.settings import Settings
-from concord.schemas.sweep import SweepFile
-from concord.workers.published.made_corpora import MissingDataError, made_corpus
+from concord.schemas.sweep import SweepFile, SweptConstraints
+from concord.workers.published.made_corpora import MissingDataError, Sources, made_corpus
+from concord.workers.published.mined_rules import mined_file
 from concord.workers.published.page import html, markdown
-from concord.workers.published.paper_file import SHIPPED, papers_of, read_paper_file
+from concord.workers.published.pairs import counted, uncounted
+from concord.workers.published.paper_file import SHIPPED, mined_in, papers_of, read_paper_file
 from concord.workers.published.rows import measured, unmeasured
 from concord.workers.storage.files import make_folder, write_whole
 from concord.workers.sweeps.planning import PlannedCell, kept, listed
@@ -32,8 +42,8 @@ from concord.workers.sweeps.results import Store
 if TYPE_CHECKING:
     from concord.flows.cluster.cluster import Cluster
 
-CORPORA, SWEEPS = "corpora", "sweeps"
-"""Folders of the output: corpora that were made, and a sweep for each table."""
+CORPORA, SWEEPS, RULES = "corpora", "sweeps", "rules"
+"""Folders of the output: corpora that were made, a sweep for each table, and mined rules."""
 
 PAGE, HTML_PAGE = "papers.md", "papers.html"
 """Files of the output."""
@@ -46,6 +56,7 @@ class PapersRequest(Settings):
     out: str
     data: str | None = None
     table: str | None = None
+    test_parts: str | None = None
     quick: bool = False
     context: RunContext = HERE
 
@@ -63,6 +74,20 @@ class Wanted(NamedTuple):
         return self.file.tables[self.number]
 
     @property
+    def corpora(self) -> list[str]:
+        """Names of the corpora that it is measured on."""
+        if self.table.pairs is not None:
+            return [self.table.pairs.corpus]
+        swept = () if self.table.sweep is None else self.table.sweep.corpora.values()
+        return list(dict.fromkeys(n for corpus in swept for n in (corpus.train, corpus.test) if n is not None))
+
+    @property
+    def rules(self) -> dict[str, PublishedRules]:
+        """The mined rules that it uses."""
+        entries = () if self.table.sweep is None else self.table.sweep.constraints.values()
+        return {name: self.file.mined[name] for entry in entries for name in mined_in(entry)}
+
+    @property
     def place(self) -> str:
         """Name of its sweep."""
         return f"{self.name}-{self.number}"
@@ -76,7 +101,7 @@ def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport
     """
     began = time.monotonic()
     wanted = list(_wanted(request, files))
-    check_apart(request.out, [request.data])
+    check_apart(request.out, [request.data, request.test_parts])
     _check_data(request)
     out = Path(request.out)
     _check_folder(out)
@@ -116,13 +141,26 @@ def _wanted(request: PapersRequest, files: Path) -> Iterator[Wanted]:
 
 
 def _check_data(request: PapersRequest) -> None:
-    """Raises `UsageError` where there is no data are given, `CorpusError` where their folder is missing."""
+    """Raises `UsageError` for data that are not given, or test parts without them, `CorpusError` for no such folder."""
     if request.quick:
+        if request.test_parts is not None:
+            raise UsageError("--test-parts goes with --data; --quick reads made-up corpora alone")
         return
     if request.data is None:
         raise UsageError("give --data, the folder of the real corpora, or --quick for made-up ones")
-    if not Path(request.data).expanduser().is_dir():
+    if _folder(request.data) is None:
         raise CorpusError(f"{request.data}: no such folder; give --data, the folder of the real corpora")
+    if request.test_parts is not None and _folder(request.test_parts) is None:
+        raise CorpusError(f"{request.test_parts}: no such folder; give --test-parts, the folder of official test parts")
+
+
+def _folder(given: str | None) -> Path | None:
+    place = None if given is None else Path(given).expanduser()
+    return place if place is not None and place.is_dir() else None
+
+
+def _sources(request: PapersRequest) -> Sources:
+    return Sources(None if request.quick else _folder(request.data), _folder(request.test_parts))
 
 
 def _check_folder(out: Path) -> None:
@@ -164,13 +202,19 @@ class Sweeping(NamedTuple):
 def _measured(wanted: Wanted, given: Sweeping) -> tuple[MeasuredTable, dict[str, str], Path | None]:
     """A table with its figures, reasons of cells that failed, and the folder of its sweep, if it has one."""
     table = wanted.table
-    if table.sweep is None:
-        return _without_cells(wanted, None), {}, None
+    if table.sweep is None and table.pairs is None:
+        return _without_cells(wanted, None, given.request), {}, None
     say(f"{wanted.file.paper}, table {wanted.number}: {table.title}")
+    began = time.process_time()
     try:
-        sweep = _placed(table.sweep, wanted.file, given.request, given.out / CORPORA)
+        places = _made(wanted, given)
     except MissingDataError as error:
-        return _without_cells(wanted, str(error)), {}, None
+        return _without_cells(wanted, str(error), given.request), {}, None
+    if table.pairs is not None:
+        rows = counted(table.pairs, places[table.pairs.corpus])
+        return _table(wanted, rows, time.process_time() - began, given.request), {}, None
+    assert table.sweep is not None
+    sweep = _placed(table.sweep, wanted.file, places, given.out / RULES)
     file, folder = given.out / SWEEPS / f"{wanted.place}.yaml", given.out / SWEEPS / wanted.place
     write_whole(file, yaml.safe_dump(sweep.model_dump(mode="json", exclude_defaults=True), sort_keys=False).encode())
     failed: dict[str, str] = {}
@@ -191,23 +235,40 @@ def _measured(wanted: Wanted, given: Sweeping) -> tuple[MeasuredTable, dict[str,
     return _with_cells(wanted, Store(folder), given.request, given.counted), failed, folder
 
 
-def _placed(sweep: SweepFile, file: PaperFile, request: PapersRequest, folder: Path) -> SweepFile:
-    """The sweep with the places of its corpora, which are made where they are not there. Raises `MissingDataError`."""
-    data = None if request.quick or request.data is None else Path(request.data).expanduser()
-    names = dict.fromkeys(n for corpus in sweep.corpora.values() for n in (corpus.train, corpus.test) if n is not None)
-    made = {name: str(made_corpus(name, file.corpora[name], data=data, folder=folder)) for name in names}
+def _made(wanted: Wanted, given: Sweeping) -> dict[str, Path]:
+    """Places of the table's corpora, and of those that its mined rules are of. Raises `MissingDataError`."""
+    names, sources = [*wanted.corpora, *(rules.corpus for rules in wanted.rules.values())], _sources(given.request)
+    folder = given.out / CORPORA
+    return {n: made_corpus(n, wanted.file.corpora, sources=sources, folder=folder) for n in dict.fromkeys(names)}
+
+
+def _placed(sweep: SweepFile, file: PaperFile, places: Mapping[str, Path], folder: Path) -> SweepFile:
+    """The sweep with the places of its corpora and of the files of mined rules, which are made below ``folder``."""
     corpora = {
         name: corpus.model_copy(
-            update={part: made[given] for part in ("train", "test") if (given := getattr(corpus, part)) is not None}
+            update={part: str(places[n]) for part in ("train", "test") if (n := getattr(corpus, part)) is not None}
         )
         for name, corpus in sweep.corpora.items()
     }
-    return sweep.model_copy(update={"corpora": corpora})
+    constraints = {name: _with_rules(entry, file, places, folder) for name, entry in sweep.constraints.items()}
+    return sweep.model_copy(update={"corpora": corpora, "constraints": constraints})
 
 
-def _without_cells(wanted: Wanted, why: str | None) -> MeasuredTable:
+def _with_rules(entry: SweptConstraints, file: PaperFile, places: Mapping[str, Path], folder: Path) -> SweptConstraints:
+    """Constraints with the places of their mined rules."""
+    rules = {f"{MINED}{name}": (name, file.mined[name]) for name in mined_in(entry)}
+    files = [
+        str(mined_file(*rules[given], places[rules[given][1].corpus], folder)) if given in rules else given
+        for given in entry.files
+    ]
+    return entry.model_copy(update={"files": tuple(files)})
+
+
+def _without_cells(wanted: Wanted, why: str | None, request: PapersRequest) -> MeasuredTable:
     """A table of which nothing is measured; ``why``: reason of rows that do not say it themselves."""
-    return _table(wanted, [unmeasured(row, row.missing or why) for row in wanted.table.rows], 0.0)
+    table = wanted.table
+    rows = [unmeasured(row, row.missing or why) for row in table.rows]
+    return _table(wanted, rows if table.pairs is None else uncounted(table.pairs, why), 0.0, request)
 
 
 def _with_cells(wanted: Wanted, store: Store, request: PapersRequest, counted: set[str]) -> MeasuredTable:
@@ -215,19 +276,19 @@ def _with_cells(wanted: Wanted, store: Store, request: PapersRequest, counted: s
     planned = kept(store)
     cells = [(one.cell, row) for one, row in zip(planned, listed(planned, store, live=False), strict=True)]
     rows = [measured(row, cells, store) for row in wanted.table.rows]
-    if request.quick:
-        rows = [row.model_copy(update={"lies": None}) for row in rows]
-    return _table(wanted, rows, _cpu_seconds(planned, store, counted))
+    return _table(wanted, rows, _cpu_seconds(planned, store, counted), request)
 
 
-def _table(wanted: Wanted, rows: Sequence[MeasuredRow], cpu_seconds: float) -> MeasuredTable:
-    table = wanted.table
+def _table(wanted: Wanted, rows: Sequence[MeasuredRow], cpu_seconds: float, request: PapersRequest) -> MeasuredTable:
+    """The table; made-up corpora prove nothing, so that beside theirs no published figure lies anywhere."""
+    table, sources, corpora = wanted.table, _sources(request), wanted.file.corpora
     return MeasuredTable(
         paper=wanted.file.paper,
         table=wanted.number,
         title=table.title,
         note=table.note,
-        rows=tuple(rows),
+        parts=tuple(sources.told(name, corpora[name]) for name in wanted.corpora if corpora[name].test_part),
+        rows=tuple(row.model_copy(update={"lies": None}) if request.quick else row for row in rows),
         cpu_seconds=cpu_seconds,
     )
 
