@@ -33,7 +33,7 @@ from concord.workers.published.made_corpora import MissingDataError, Sources, ma
 from concord.workers.published.mined_rules import mined_file
 from concord.workers.published.page import html, markdown
 from concord.workers.published.pairs import counted, uncounted
-from concord.workers.published.paper_file import SHIPPED, mined_in, papers_of, read_paper_file
+from concord.workers.published.paper_file import SHIPPED, mined_in, papers_of, read_paper_file, taught_beside
 from concord.workers.published.rows import measured, unmeasured
 from concord.workers.storage.files import make_folder, write_whole
 from concord.workers.sweeps.planning import PlannedCell, kept, listed
@@ -78,8 +78,11 @@ class Wanted(NamedTuple):
         """Names of the corpora that it is measured on."""
         if self.table.pairs is not None:
             return [self.table.pairs.corpus]
-        swept = () if self.table.sweep is None else self.table.sweep.corpora.values()
-        return list(dict.fromkeys(n for corpus in swept for n in (corpus.train, corpus.test) if n is not None))
+        if self.table.sweep is None:
+            return []
+        swept, models = self.table.sweep.corpora.values(), self.table.sweep.models.values()
+        judged = [name for corpus in swept for name in (corpus.train, corpus.test) if name is not None]
+        return list(dict.fromkeys([*judged, *(name for model in models for name in taught_beside(model).values())]))
 
     @property
     def rules(self) -> dict[str, PublishedRules]:
@@ -90,7 +93,7 @@ class Wanted(NamedTuple):
     @property
     def place(self) -> str:
         """Name of its sweep."""
-        return f"{self.name}-{self.number}"
+        return f"{self.name}-{self.number}".replace(" ", "-")
 
 
 def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport:
@@ -206,15 +209,14 @@ def _measured(wanted: Wanted, given: Sweeping) -> tuple[MeasuredTable, dict[str,
         return _without_cells(wanted, None, given.request), {}, None
     say(f"{wanted.file.paper}, table {wanted.number}: {table.title}")
     began = time.process_time()
-    try:
-        places = _made(wanted, given)
-    except MissingDataError as error:
-        return _without_cells(wanted, str(error), given.request), {}, None
-    if table.pairs is not None:
+    places, missing = _made(wanted, given)
+    if table.pairs is not None and not missing:
         rows = counted(table.pairs, places[table.pairs.corpus])
         return _table(wanted, rows, time.process_time() - began, given.request), {}, None
-    assert table.sweep is not None
-    sweep = _placed(table.sweep, wanted.file, places, given.out / RULES)
+    left = None if table.sweep is None else _without_corpora(table.sweep, missing)
+    if left is None:
+        return _without_cells(wanted, "; ".join(dict.fromkeys(missing.values())), given.request), {}, None
+    sweep = _placed(left, wanted.file, places, given.out / RULES)
     file, folder = given.out / SWEEPS / f"{wanted.place}.yaml", given.out / SWEEPS / wanted.place
     write_whole(file, yaml.safe_dump(sweep.model_dump(mode="json", exclude_defaults=True), sort_keys=False).encode())
     failed: dict[str, str] = {}
@@ -232,14 +234,30 @@ def _measured(wanted: Wanted, given: Sweeping) -> tuple[MeasuredTable, dict[str,
     except SweepFailedError as error:
         # Of a reason of many lines the first will do: `concord sweep log` has the others.
         failed = {f"{wanted.place}: {n}": reason.partition("\n")[0] for n, reason in error.report.failed.items()}
-    return _with_cells(wanted, Store(folder), given.request, given.counted), failed, folder
+    return _with_cells(wanted, Store(folder), given, missing), failed, folder
 
 
-def _made(wanted: Wanted, given: Sweeping) -> dict[str, Path]:
-    """Places of the table's corpora, and of those that its mined rules are of. Raises `MissingDataError`."""
+def _made(wanted: Wanted, given: Sweeping) -> tuple[dict[str, Path], dict[str, str]]:
+    """Places of the table's corpora and of those that its mined rules are of, and why others are missing."""
     names, sources = [*wanted.corpora, *(rules.corpus for rules in wanted.rules.values())], _sources(given.request)
-    folder = given.out / CORPORA
-    return {n: made_corpus(n, wanted.file.corpora, sources=sources, folder=folder) for n in dict.fromkeys(names)}
+    places, missing, folder = dict[str, Path](), dict[str, str](), given.out / CORPORA
+    for name in dict.fromkeys(names):
+        try:
+            places[name] = made_corpus(name, wanted.file.corpora, sources=sources, folder=folder)
+        except MissingDataError as error:
+            missing[name] = str(error)
+    return places, missing
+
+
+def _without_corpora(sweep: SweepFile, missing: Mapping[str, str]) -> SweepFile | None:
+    """The sweep without corpora whose documents are missing; None where models or all corpora want these."""
+    left = {name: corpus for name, corpus in sweep.corpora.items() if not {corpus.train, corpus.test} & set(missing)}
+    beside = {corpus for model in sweep.models.values() for corpus in taught_beside(model).values()}
+    if not left or beside & set(missing):
+        return None
+    kept = ((one, one.corpus and tuple(name for name in one.corpus if name in left)) for one in sweep.cross)
+    cross = tuple(one.model_copy(update={"corpus": names}) for one, names in kept if names != ())
+    return sweep.model_copy(update={"corpora": left, "cross": cross})
 
 
 def _placed(sweep: SweepFile, file: PaperFile, places: Mapping[str, Path], folder: Path) -> SweepFile:
@@ -250,8 +268,14 @@ def _placed(sweep: SweepFile, file: PaperFile, places: Mapping[str, Path], folde
         )
         for name, corpus in sweep.corpora.items()
     }
+    models = {
+        name: model.model_copy(
+            update={"options": {**model.options, **{o: str(places[n]) for o, n in taught_beside(model).items()}}}
+        )
+        for name, model in sweep.models.items()
+    }
     constraints = {name: _with_rules(entry, file, places, folder) for name, entry in sweep.constraints.items()}
-    return sweep.model_copy(update={"corpora": corpora, "constraints": constraints})
+    return sweep.model_copy(update={"corpora": corpora, "models": models, "constraints": constraints})
 
 
 def _with_rules(entry: SweptConstraints, file: PaperFile, places: Mapping[str, Path], folder: Path) -> SweptConstraints:
@@ -271,12 +295,12 @@ def _without_cells(wanted: Wanted, why: str | None, request: PapersRequest) -> M
     return _table(wanted, rows if table.pairs is None else uncounted(table.pairs, why), 0.0, request)
 
 
-def _with_cells(wanted: Wanted, store: Store, request: PapersRequest, counted: set[str]) -> MeasuredTable:
-    """A table whose sweep has ended; ``counted``: keys of what other tables have taken CPU seconds for."""
-    planned = kept(store)
+def _with_cells(wanted: Wanted, store: Store, given: Sweeping, missing: Mapping[str, str]) -> MeasuredTable:
+    """A table whose sweep has ended; ``missing``: why corpora that it was to be measured on are not there."""
+    planned, absent = kept(store), "; ".join(dict.fromkeys(missing.values()))
     cells = [(one.cell, row) for one, row in zip(planned, listed(planned, store, live=False), strict=True)]
-    rows = [measured(row, cells, store) for row in wanted.table.rows]
-    return _table(wanted, rows, _cpu_seconds(planned, store, counted), request)
+    rows = [measured(row, cells, store, absent=absent) for row in wanted.table.rows]
+    return _table(wanted, rows, _cpu_seconds(planned, store, given.counted), given.request)
 
 
 def _table(wanted: Wanted, rows: Sequence[MeasuredRow], cpu_seconds: float, request: PapersRequest) -> MeasuredTable:

@@ -23,6 +23,7 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.evaluation.bootstrap import bootstrap_interval, paired_bootstraps
 from concord.workers.evaluation.figures import f1
+from concord.workers.features.templates import feature_set
 from concord.workers.published.made_corpora import MissingDataError, Sources, documents_in, made_corpus
 from concord.workers.published.page import MADE_UP, html, markdown
 from concord.workers.published.paper_file import SHIPPED, PaperFileError, papers_of, read_paper_file
@@ -179,6 +180,22 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path, content: dict[str, Any]
     place, line, _ = message.split(":", 2)
     assert place == str(path)
     assert path.read_text().splitlines()[int(line) - 1].strip().startswith(at), message
+
+
+PARTS = ("current-word", "previous-word", "next-word", "substrings", "current-shape", "surrounding-shapes")
+
+
+@pytest.mark.parametrize(
+    ("whole", "parts"),
+    [
+        ("finkel", (*PARTS, "windows-4", "current-tag", "surrounding-tags")),
+        ("finkel-tf", (*PARTS, "windows-9")),
+    ],
+)
+def test_the_features_that_an_ablation_leaves_out_are_all_of_finkels(whole: str, parts: Sequence[str]) -> None:
+    joined = feature_set("+".join(f"finkel-{part}" for part in parts)).templates
+    assert set(joined) == set(feature_set(whole).templates)
+    assert len(joined) == len(set(joined))
 
 
 # Corpora
@@ -672,6 +689,21 @@ def test_rules_are_mined_for_a_table_once(tmp_path: Path, here: Counting) -> Non
     before = file.stat().st_mtime_ns
     run(tmp_path, tmp_path / "out", table="1")
     assert (file.stat().st_mtime_ns, here.units) == (before, 3)
+
+
+def test_without_one_of_its_corpora_a_table_measures_the_others(tmp_path: Path, here: Counting) -> None:
+    content = changed(
+        *SWEEP, "corpora", to={"news": {"train": "train", "test": "test"}, "more": {"train": "more", "folds": 2}}
+    )
+    content["corpora"]["more"] = {"reader": "conll", "source": "more.txt"}
+    content["tables"]["1"]["rows"] = [
+        {"name": name, "cells": {"corpus": name, "engine": "beam"}} for name in ("news", "more")
+    ]
+    content["tables"]["1"]["sweep"]["cross"] = [{"corpus": ["more"]}, {"corpus": ["news", "more"]}]
+    written(tmp_path, content)
+    news, more = run(tmp_path, tmp_path / "out", table="1").tables[0].rows
+    assert news.measured is not None
+    assert (more.measured, more.why) == (None, "no made-up corpus stands in for more.txt")
 
 
 def test_cells_that_fail_are_told_after_the_page_is_written(tmp_path: Path, here: Counting) -> None:

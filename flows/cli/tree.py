@@ -37,7 +37,7 @@ CHOICES = "Choices"
 PANELS = {
     PLACES: (
         *("corpus", "model", "run", "pool", "held_out", "constraints", "out", "file", "doc", "documents", "against"),
-        *("start_from", "clusters", "gazetteer", "overwrite", "reuse", "sweep", "plot", "data", "config"),
+        *("start_from", "clusters", "gazetteer", "overwrite", "reuse", "sweep", "plot", "data", "test_parts", "config"),
     ),
     TEXT: ("text_column", "id_column", "language", "tokenizer", "sentence_limit", "split_hyphens", "encoding"),
     LEARNING: ("trainer", "features", "tune", "largest_sample", "held_out_share", "validation"),

@@ -64,7 +64,7 @@ def _markdown_of(tables: Sequence[MeasuredTable]) -> Iterator[str]:
         if table.paper != paper:
             yield from (f"## {_plain(table.paper)}", "")
         paper = table.paper
-        yield from (f"### Table {_plain(table.table)}. {_plain(table.title)}", "")
+        yield from (f"### {_plain(_title(table))}", "")
         for paragraph in _above(table):
             yield from (_plain(paragraph), "")
         head, lines = _grid(table)
@@ -81,13 +81,18 @@ def _html_of(tables: Sequence[MeasuredTable]) -> Iterator[str]:
         if table.paper != paper:
             yield f"<h2>{escape(_plain(table.paper))}</h2>"
         paper = table.paper
-        yield f"<h3>Table {escape(_plain(table.table))}. {escape(_plain(table.title))}</h3>"
+        yield f"<h3>{escape(_plain(_title(table)))}</h3>"
         yield from (f"<p>{escape(_plain(paragraph))}</p>" for paragraph in _above(table))
         head, lines = _grid(table)
         yield "<table><tr>" + "".join(f"<th>{escape(_plain(name))}</th>" for name in head) + "</tr>"
         for line in lines:
             yield "<tr>" + "".join(map(_html_cell, line)) + "</tr>"
         yield f"</table><p>{escape(_cost(table))}</p>"
+
+
+def _title(table: MeasuredTable) -> str:
+    """Number and title; what has no number, such as a section, says itself what it is."""
+    return f"{'Table ' * table.table[:1].isdigit()}{table.table}. {table.title}"
 
 
 def _html_cell(cell: PageCell) -> str:

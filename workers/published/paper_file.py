@@ -43,11 +43,13 @@ from concord.schemas.published import (
     PublishedRow,
     PublishedTable,
 )
-from concord.schemas.sweep import AXES, Cell, SweepFile, SweptConstraints
+from concord.schemas.settings import TrainerSettings
+from concord.schemas.sweep import AXES, Cell, SweepFile, SweptConstraints, SweptModel
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import MEASURES
 from concord.workers.learning.mining.rule_counts import RuleKind
+from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
 from concord.workers.storage.lined_yaml import Location, mistakes_told, problems, read_lined
 from concord.workers.sweeps.cells import cells_of
 from concord.workers.sweeps.sweep_file import Sweep, looked_up
@@ -91,8 +93,9 @@ def read_paper_file(path: Path) -> PaperFile:
         if name not in sweeps:
             continue
         sweep, wrong = sweeps[name]
-        mistakes += [(("tables", name, "sweep", *at), what) for at, what in (*wrong, *_unknown_parts(file, table))]
+        mistakes += [(("tables", name, "sweep", *at), what) for at, what in wrong]
         if not wrong:
+            mistakes += [(("tables", name, "sweep", *at), what) for at, what in _unknown_parts(file, table)]
             mistakes += [(("tables", name, *at), what) for at, what in _row_mistakes(table, sweep)]
     if mistakes:
         raise PaperFileError(mistakes_told(path, lines, mistakes))
@@ -103,6 +106,14 @@ def read_paper_file(path: Path) -> PaperFile:
 def mined_in(entry: SweptConstraints) -> list[str]:
     """Names of the mined rules among the files of a constraints entry."""
     return [file.removeprefix(MINED) for file in entry.files if file.startswith(MINED)]
+
+
+def taught_beside(model: SweptModel) -> dict[str, str]:
+    """Options of a model's trainer that are corpora, and the names that they have in the paper file."""
+    if model.folder is not None:
+        return {}
+    settings = trainer_named(model.trainer or DEFAULT).settings
+    return {name: str(model.options[name]) for name in settings.corpora if model.options.get(name) is not None}
 
 
 def is_meant(cell: Cell, wanted: Mapping[str, str]) -> bool:
@@ -132,9 +143,17 @@ def _whole(table: PublishedTable, sweep: Sweep) -> PublishedTable:
         name: entry.model_copy(update={"files": (*entry.files, *(f"{MINED}{n}" for n in mined_in(given[name])))})
         for name, entry in placed.items()
     }
-    whole = sweep.file.model_copy(update={"corpora": table.sweep.corpora, "constraints": constraints})
+    models = {name: _with_files(model, sweep.trainers.get(name)) for name, model in sweep.file.models.items()}
+    update = {"corpora": table.sweep.corpora, "models": models, "constraints": constraints}
+    whole = sweep.file.model_copy(update=update)
     rows = table.rows if table.lattice is None else tuple(_lattice_rows(table.lattice, sweep))
     return table.model_copy(update={"sweep": whole, "rows": rows})
+
+
+def _with_files(model: SweptModel, settings: TrainerSettings | None) -> SweptModel:
+    """A model whose trainer's files have absolute paths."""
+    given = () if settings is None else [name for name in settings.files if name in model.options]
+    return model.model_copy(update={"options": {**model.options, **{name: getattr(settings, name) for name in given}}})
 
 
 def _lattice_rows(lattice: PublishedLattice, sweep: Sweep) -> Iterator[PublishedRow]:
@@ -189,6 +208,10 @@ def _unknown_parts(file: PaperFile, table: PublishedTable) -> Iterator[tuple[Loc
             given = getattr(corpus, part)
             if given is not None and given not in file.corpora:
                 yield ("corpora", name, part), f"no corpus is called {given!r}{nearest(given, file.corpora)}"
+    for name, model in table.sweep.models.items():
+        for option, given in taught_beside(model).items():
+            if given not in file.corpora:
+                yield ("models", name, "options", option), unknown("corpus", given, file.corpora)
     for name, entry in table.sweep.constraints.items():
         for rules in mined_in(entry):
             if rules not in file.mined:

@@ -47,11 +47,19 @@ def unmeasured(row: PublishedRow, why: str | None) -> MeasuredRow:
     return MeasuredRow(**row.model_dump(include=KEPT), why=why)
 
 
-def measured(row: PublishedRow, cells: Sequence[tuple[Cell, CellRow]], store: Store) -> MeasuredRow:
-    """A row with its figures; without them it says why. Raises `ResultError` for a result that cannot be read."""
+def measured(
+    row: PublishedRow, cells: Sequence[tuple[Cell, CellRow]], store: Store, *, absent: str = ""
+) -> MeasuredRow:
+    """A row with its figures; without them it says why, ``absent`` where the sweep has none of its cells.
+
+    Raises `ResultError` for a result that cannot be read.
+    """
     told = unmeasured(row, row.missing)
     if row.missing is not None:
         return told
+    for wanted in (row.cells, row.minus or {}, row.over or {}):
+        if not any(is_meant(cell, wanted) for cell, _ in cells):
+            return unmeasured(row, absent)
     try:
         return told.model_copy(update=(_seconds if row.figure == CPU else _figures)(row, cells, store))
     except NoFigureError as error:
