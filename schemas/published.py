@@ -124,9 +124,18 @@ class PublishedLattice(Settings):
     """A table with a line for each value of an axis, and a column for each figure."""
 
     axis: Axis
-    against: str = Field(description="Value whose objective is taken off that of each other.")
     figures: Mapping[str, str] = Field(min_length=1, description="Figures by the titles of their columns.")
+    against: str | None = Field(None, description="Value whose figures are taken off.")
+    less: Mapping[str, str] = Field(
+        default_factory=dict, description="Figures less those of `against`, by the titles of their columns."
+    )
     notes: Mapping[str, str] = Field(default_factory=dict, description="What is to say of a value.")
+
+    @model_validator(mode="after")
+    def _against_something(self) -> Self:
+        if (self.against is None) == bool(self.less):
+            raise ValueError("want 'against', a value, and 'less', the figures that are compared with its own")
+        return self
 
 
 class PublishedTable(Settings):
@@ -135,14 +144,16 @@ class PublishedTable(Settings):
     title: str = Field(min_length=1)
     note: str | None = Field(None, description="What differs from the paper in the whole table.")
     sweep: SweepFile | None = Field(None, description="A sweep; without one, no row has cells.")
-    lattice: PublishedLattice | None = Field(None, description="Rows that are made of the sweep, in place of 'rows'.")
+    lattice: PublishedLattice | None = Field(None, description="Rows that are made of the sweep, before 'rows'.")
     pairs: PublishedPairs | None = Field(None, description="Counts of pairs, in place of 'sweep' and 'rows'.")
     rows: tuple[PublishedRow, ...] = ()
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        if sum(map(bool, (self.rows, self.lattice, self.pairs))) != 1:
-            raise ValueError("want one of 'rows', 'lattice' and 'pairs'")
+        if bool(self.rows or self.lattice) == bool(self.pairs):
+            raise ValueError("want 'rows' or a 'lattice', or else 'pairs'")
+        if self.lattice is not None and any(row.column is None for row in self.rows):
+            raise ValueError("rows beside a 'lattice' have a 'column'")
         if self.pairs is not None and self.sweep is not None:
             raise ValueError("'pairs' are counted in a corpus, without a 'sweep'")
         if self.sweep is None and (self.lattice or any(row.missing is None for row in self.rows)):

@@ -98,8 +98,9 @@ SWEEP = ("tables", "1", "sweep")
 
 LATTICE: dict[str, Any] = {
     "axis": "engine",
+    "figures": {"F1": "spans.f1", "proven": "proven", "seconds": "cpu"},
     "against": "viterbi",
-    "figures": {"F1": "spans.f1", "nats": "objective", "proven": "proven", "seconds": "cpu"},
+    "less": {"nats": "objective"},
     "notes": {"beam": "only some"},
 }
 PAIRED: dict[str, Any] = {
@@ -161,9 +162,11 @@ def paired(**given: Any) -> dict[str, Any]:
             "rules:",
             "no set of mined rules is called 'ruls'",
         ),
-        (changed("tables", "1", "lattice", to=LATTICE), "'1':", "want one of 'rows', 'lattice' and 'pairs'"),
+        (changed("tables", "1", "lattice", to=LATTICE), "'1':", "rows beside a 'lattice' have a 'column'"),
         (latticed(axis="engin"), "axis: engin", "Input should be"),
         (latticed(against="gibs"), "lattice:", "no cell of the sweep has engine gibs"),
+        (latticed(less={}), "lattice:", "want 'against', a value, and 'less'"),
+        (latticed(less={"F1": "spans.f2"}), "F1: spans.f2", "no figure is called 'f2'"),
         (latticed(figures={"F1": "spans.f2"}), "F1: spans.f2", "no figure is called 'f2'"),
         (paired(corpus="tst"), "corpus: tst", "no corpus is called 'tst'"),
         (paired(published={"PER": [1, 2, 3]}), "pairs:", "counts of 'PER': want one for each of PER, LOC"),

@@ -14,7 +14,7 @@
       "2":
         title: Every engine
         sweep: {}              # as above
-        lattice: {axis: engine, against: certify, figures: {F1: spans.f1, nats below: objective}}
+        lattice: {axis: engine, figures: {F1: spans.f1}, against: certify, less: {nats: objective}}
       "3":
         title: Pairs of names
         pairs: {corpus: train, relation: same, types: [PER, LOC], published: {PER: [3141, 4], LOC: [6436]}}
@@ -35,7 +35,6 @@ from concord.schemas.errors import InputError, UsageError
 from concord.schemas.names import nearest, unknown
 from concord.schemas.published import (
     MINED,
-    OBJECTIVE,
     OF_CELLS,
     PaperFile,
     PublishedCorpus,
@@ -146,8 +145,8 @@ def _whole(table: PublishedTable, sweep: Sweep) -> PublishedTable:
     models = {name: _with_files(model, sweep.trainers.get(name)) for name, model in sweep.file.models.items()}
     update = {"corpora": table.sweep.corpora, "models": models, "constraints": constraints}
     whole = sweep.file.model_copy(update=update)
-    rows = table.rows if table.lattice is None else tuple(_lattice_rows(table.lattice, sweep))
-    return table.model_copy(update={"sweep": whole, "rows": rows})
+    made = () if table.lattice is None else _lattice_rows(table.lattice, sweep)
+    return table.model_copy(update={"sweep": whole, "rows": (*made, *table.rows)})
 
 
 def _with_files(model: SweptModel, settings: TrainerSettings | None) -> SweptModel:
@@ -159,15 +158,11 @@ def _with_files(model: SweptModel, settings: TrainerSettings | None) -> SweptMod
 def _lattice_rows(lattice: PublishedLattice, sweep: Sweep) -> Iterator[PublishedRow]:
     """A row for each value of the axis and each figure."""
     for value in dict.fromkeys(_value(cell, lattice.axis) for cell in cells_of(sweep)):
+        given, note = {"name": value, "cells": {lattice.axis: value}}, lattice.notes.get(value)
         for column, figure in lattice.figures.items():
-            yield PublishedRow(
-                name=value,
-                column=column,
-                cells={lattice.axis: value},
-                minus={lattice.axis: lattice.against} if figure == OBJECTIVE else None,
-                figure=figure,
-                note=lattice.notes.get(value),
-            )
+            yield PublishedRow(**given, column=column, figure=figure, note=note)
+        for column, figure in lattice.less.items():
+            yield PublishedRow(**given, column=column, figure=figure, note=note, minus={lattice.axis: lattice.against})
 
 
 def _source_mistakes(file: PaperFile) -> Iterator[tuple[Location, str]]:
@@ -236,10 +231,11 @@ def _lattice_mistakes(
 ) -> Iterator[tuple[Location, str]]:
     values = dict.fromkeys(_value(cell, lattice.axis) for cell in cells)
     for value in (lattice.against, *lattice.notes):
-        if value not in values:
+        if value is not None and value not in values:
             yield ("lattice",), f"no cell of the sweep has {lattice.axis} {value}{nearest(value, values)}"
-    for title, figure in lattice.figures.items():
-        yield from ((("lattice", "figures", title), what) for what in _figure_mistakes(figure, counted))
+    for key, figures in (("figures", lattice.figures), ("less", lattice.less)):
+        for title, figure in figures.items():
+            yield from ((("lattice", key, title), what) for what in _figure_mistakes(figure, counted))
 
 
 def _axis_mistakes(wanted: Mapping[str, str], cells: list[Cell]) -> Iterator[tuple[Location, str]]:
