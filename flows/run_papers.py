@@ -18,22 +18,14 @@ from concord.flows.run_context import HERE, RunContext
 from concord.flows.run_sweep import SweepRequest, run_sweep
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.names import unknown
-from concord.schemas.published import (
-    MINED,
-    MeasuredRow,
-    MeasuredTable,
-    PaperFile,
-    PapersReport,
-    PublishedRules,
-    PublishedTable,
-)
+from concord.schemas.published import MeasuredRow, MeasuredTable, PapersReport
 from concord.schemas.settings import Settings
-from concord.schemas.sweep import SweepFile, SweptConstraints
-from concord.workers.published.made_corpora import MissingDataError, Sources, made_corpus
-from concord.workers.published.mined_rules import mined_file
+from concord.schemas.sweep import SweepFile
+from concord.workers.published.made_corpora import Sources
 from concord.workers.published.page import html, markdown
 from concord.workers.published.pairs import counted, uncounted
-from concord.workers.published.paper_file import SHIPPED, mined_in, papers_of, read_paper_file, taught_beside
+from concord.workers.published.paper_file import SHIPPED, papers_of, read_paper_file
+from concord.workers.published.placing import Wanted, gathered, placed
 from concord.workers.published.rows import measured, unmeasured
 from concord.workers.storage.files import make_folder, write_whole
 from concord.workers.sweeps.planning import PlannedCell, kept, listed
@@ -61,41 +53,6 @@ class PapersRequest(Settings):
     context: RunContext = HERE
 
 
-class Wanted(NamedTuple):
-    """A table to measure; ``name``: of its paper's file."""
-
-    name: str
-    file: PaperFile
-    number: str
-
-    @property
-    def table(self) -> PublishedTable:
-        """The table as published."""
-        return self.file.tables[self.number]
-
-    @property
-    def corpora(self) -> list[str]:
-        """Names of the corpora that it is measured on."""
-        if self.table.pairs is not None:
-            return [self.table.pairs.corpus]
-        if self.table.sweep is None:
-            return []
-        swept, models = self.table.sweep.corpora.values(), self.table.sweep.models.values()
-        judged = [name for corpus in swept for name in (corpus.train, corpus.test) if name is not None]
-        return list(dict.fromkeys([*judged, *(name for model in models for name in taught_beside(model).values())]))
-
-    @property
-    def rules(self) -> dict[str, PublishedRules]:
-        """The mined rules that it uses."""
-        entries = () if self.table.sweep is None else self.table.sweep.constraints.values()
-        return {name: self.file.mined[name] for entry in entries for name in mined_in(entry)}
-
-    @property
-    def place(self) -> str:
-        """Name of its sweep."""
-        return f"{self.name}-{self.number}".replace(" ", "-")
-
-
 def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport:
     """Measures every table and writes the page; ``files``: folder of the paper files.
 
@@ -108,15 +65,13 @@ def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport
     _check_data(request)
     out = Path(request.out)
     _check_folder(out)
-    tables, failed, counted = list[MeasuredTable](), dict[str, str](), set[str]()
-    before: Path | None = None
+    tables, failed = list[MeasuredTable](), dict[str, str]()
     with _shared(request.context) as running:
+        given = Sweeping(request, out, running, {}, set())
         for one in wanted:
-            sweep = Sweeping(request, out, running, before, counted)
-            table, reasons, done = _measured(one, sweep)
+            table, reasons = _measured(one, given)
             tables.append(table)
             failed |= reasons
-            before = done or before
     write_whole(out / PAGE, markdown(tables, made_up=request.quick).encode())
     write_whole(out / HTML_PAGE, html(tables, made_up=request.quick).encode())
     report = PapersReport(
@@ -191,32 +146,31 @@ class Sweeping(NamedTuple):
     """What the sweep of a table has to do with.
 
     ``running``: gives the Ray that all sweeps share
-    ``before``: sweep of another table, whose models and results are used again where they are the same
+    ``ended``: sweeps of other tables by folder, whose models and results are used again where they are the same
     ``counted``: keys of models and results whose CPU seconds are told already
     """
 
     request: PapersRequest
     out: Path
     running: Callable[[], Cluster]
-    before: Path | None
+    ended: dict[Path, SweepFile]
     counted: set[str]
 
 
-def _measured(wanted: Wanted, given: Sweeping) -> tuple[MeasuredTable, dict[str, str], Path | None]:
-    """A table with its figures, reasons of cells that failed, and the folder of its sweep, if it has one."""
+def _measured(wanted: Wanted, given: Sweeping) -> tuple[MeasuredTable, dict[str, str]]:
+    """A table with its figures, and reasons of cells that failed."""
     table = wanted.table
     if table.sweep is None and table.pairs is None:
-        return _without_cells(wanted, None, given.request), {}, None
+        return _without_cells(wanted, None, given.request), {}
     say(f"{wanted.file.paper}, table {wanted.number}: {table.title}")
     began = time.process_time()
-    places, missing = _made(wanted, given)
-    if table.pairs is not None and not missing:
-        rows = counted(table.pairs, places[table.pairs.corpus])
-        return _table(wanted, rows, time.process_time() - began, given.request), {}, None
-    left = None if table.sweep is None else _without_corpora(table.sweep, missing)
-    if left is None:
-        return _without_cells(wanted, "; ".join(dict.fromkeys(missing.values())), given.request), {}, None
-    sweep = _placed(left, wanted.file, places, given.out / RULES)
+    made = gathered(wanted, _sources(given.request), given.out / CORPORA)
+    if table.pairs is not None and not made.missing:
+        rows = counted(table.pairs, made.places[table.pairs.corpus])
+        return _table(wanted, rows, time.process_time() - began, given.request), {}
+    sweep = placed(wanted, made, given.out / RULES)
+    if sweep is None:
+        return _without_cells(wanted, made.why, given.request), {}
     file, folder = given.out / SWEEPS / f"{wanted.place}.yaml", given.out / SWEEPS / wanted.place
     write_whole(file, yaml.safe_dump(sweep.model_dump(mode="json", exclude_defaults=True), sort_keys=False).encode())
     failed: dict[str, str] = {}
@@ -225,7 +179,7 @@ def _measured(wanted: Wanted, given: Sweeping) -> tuple[MeasuredTable, dict[str,
             SweepRequest(
                 file=str(file),
                 out=str(folder),
-                reuse=None if given.before in (None, folder) else str(given.before),
+                reuse=_nearest(sweep, given.ended),
                 retry_failed=True,
                 context=given.request.context,
             ),
@@ -234,58 +188,16 @@ def _measured(wanted: Wanted, given: Sweeping) -> tuple[MeasuredTable, dict[str,
     except SweepFailedError as error:
         # Of a reason of many lines the first will do: `concord sweep log` has the others.
         failed = {f"{wanted.place}: {n}": reason.partition("\n")[0] for n, reason in error.report.failed.items()}
-    return _with_cells(wanted, Store(folder), given, missing), failed, folder
+    given.ended[folder] = sweep
+    return _with_cells(wanted, Store(folder), given, made.why), failed
 
 
-def _made(wanted: Wanted, given: Sweeping) -> tuple[dict[str, Path], dict[str, str]]:
-    """Places of the table's corpora and of those that its mined rules are of, and why others are missing."""
-    names, sources = [*wanted.corpora, *(rules.corpus for rules in wanted.rules.values())], _sources(given.request)
-    places, missing, folder = dict[str, Path](), dict[str, str](), given.out / CORPORA
-    for name in dict.fromkeys(names):
-        try:
-            places[name] = made_corpus(name, wanted.file.corpora, sources=sources, folder=folder)
-        except MissingDataError as error:
-            missing[name] = str(error)
-    return places, missing
-
-
-def _without_corpora(sweep: SweepFile, missing: Mapping[str, str]) -> SweepFile | None:
-    """The sweep without corpora whose documents are missing; None where models or all corpora want these."""
-    left = {name: corpus for name, corpus in sweep.corpora.items() if not {corpus.train, corpus.test} & set(missing)}
-    beside = {corpus for model in sweep.models.values() for corpus in taught_beside(model).values()}
-    if not left or beside & set(missing):
-        return None
-    kept = ((one, one.corpus and tuple(name for name in one.corpus if name in left)) for one in sweep.cross)
-    cross = tuple(one.model_copy(update={"corpus": names}) for one, names in kept if names != ())
-    return sweep.model_copy(update={"corpora": left, "cross": cross})
-
-
-def _placed(sweep: SweepFile, file: PaperFile, places: Mapping[str, Path], folder: Path) -> SweepFile:
-    """The sweep with the places of its corpora and of the files of mined rules, which are made below ``folder``."""
-    corpora = {
-        name: corpus.model_copy(
-            update={part: str(places[n]) for part in ("train", "test") if (n := getattr(corpus, part)) is not None}
-        )
-        for name, corpus in sweep.corpora.items()
-    }
-    models = {
-        name: model.model_copy(
-            update={"options": {**model.options, **{o: str(places[n]) for o, n in taught_beside(model).items()}}}
-        )
-        for name, model in sweep.models.items()
-    }
-    constraints = {name: _with_rules(entry, file, places, folder) for name, entry in sweep.constraints.items()}
-    return sweep.model_copy(update={"corpora": corpora, "models": models, "constraints": constraints})
-
-
-def _with_rules(entry: SweptConstraints, file: PaperFile, places: Mapping[str, Path], folder: Path) -> SweptConstraints:
-    """Constraints with the places of their mined rules."""
-    rules = {f"{MINED}{name}": (name, file.mined[name]) for name in mined_in(entry)}
-    files = [
-        str(mined_file(*rules[given], places[rules[given][1].corpus], folder)) if given in rules else given
-        for given in entry.files
-    ]
-    return entry.model_copy(update={"files": tuple(files)})
+def _nearest(sweep: SweepFile, ended: Mapping[Path, SweepFile]) -> str | None:
+    """The folder of the sweep that shares most models with this one, the later of two; None where none shares any."""
+    mine = sweep.models.values()
+    shared = {folder: sum(model in other.models.values() for model in mine) for folder, other in ended.items()}
+    best = max(reversed(shared), key=lambda folder: shared[folder], default=None)
+    return None if best is None or not shared[best] else str(best)
 
 
 def _without_cells(wanted: Wanted, why: str | None, request: PapersRequest) -> MeasuredTable:
@@ -295,9 +207,9 @@ def _without_cells(wanted: Wanted, why: str | None, request: PapersRequest) -> M
     return _table(wanted, rows if table.pairs is None else uncounted(table.pairs, why), 0.0, request)
 
 
-def _with_cells(wanted: Wanted, store: Store, given: Sweeping, missing: Mapping[str, str]) -> MeasuredTable:
-    """A table whose sweep has ended; ``missing``: why corpora that it was to be measured on are not there."""
-    planned, absent = kept(store), "; ".join(dict.fromkeys(missing.values()))
+def _with_cells(wanted: Wanted, store: Store, given: Sweeping, absent: str) -> MeasuredTable:
+    """A table whose sweep has ended; ``absent``: why corpora that it was to be measured on are not there."""
+    planned = kept(store)
     cells = [(one.cell, row) for one, row in zip(planned, listed(planned, store, live=False), strict=True)]
     rows = [measured(row, cells, store, absent=absent) for row in wanted.table.rows]
     return _table(wanted, rows, _cpu_seconds(planned, store, given.counted), given.request)

@@ -602,6 +602,10 @@ def test_tables_share_models_and_count_their_cost_once(tmp_path: Path, here: Cou
     assert (here.units, here.started) == (3 + 6, 2), "one Ray for all tables of a run"
     assert report.tables[1].cpu_seconds == 0.0
     assert report.tables[1].rows == report.tables[0].rows
+    models["tables"]["3"] = PLAIN["tables"]["1"]
+    written(tmp_path, models)
+    run(tmp_path, tmp_path / "third")
+    assert here.units == 3 + 6 + 6, "the third table has the models of the first"
 
 
 def test_without_its_data_a_table_says_so_and_others_go_on(tmp_path: Path, here: Counting) -> None:
