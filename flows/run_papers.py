@@ -21,7 +21,7 @@ from concord.schemas.names import unknown
 from concord.schemas.published import MeasuredRow, MeasuredTable, PapersReport
 from concord.schemas.settings import Settings
 from concord.schemas.sweep import SweepFile
-from concord.workers.published.made_corpora import Sources
+from concord.workers.published.made_corpora import DataFolders
 from concord.workers.published.page import html, markdown
 from concord.workers.published.pairs import counted, uncounted
 from concord.workers.published.paper_file import SHIPPED, papers_of, read_paper_file
@@ -117,8 +117,8 @@ def _folder(given: str | None) -> Path | None:
     return place if place is not None and place.is_dir() else None
 
 
-def _sources(request: PapersRequest) -> Sources:
-    return Sources(None if request.quick else _folder(request.data), _folder(request.test_parts))
+def _sources(request: PapersRequest) -> DataFolders:
+    return DataFolders(None if request.quick else _folder(request.data), _folder(request.test_parts))
 
 
 def _check_folder(out: Path) -> None:
@@ -163,11 +163,10 @@ def _measured(wanted: Wanted, given: Sweeping) -> tuple[MeasuredTable, dict[str,
     if table.sweep is None and table.pairs is None:
         return _without_cells(wanted, None, given.request), {}
     say(f"{wanted.file.paper}, table {wanted.number}: {table.title}")
-    began = time.process_time()
     made = gathered(wanted, _sources(given.request), given.out / CORPORA)
     if table.pairs is not None and not made.missing:
         rows = counted(table.pairs, made.places[table.pairs.corpus])
-        return _table(wanted, rows, time.process_time() - began, given.request), {}
+        return _table(wanted, rows, 0.0, given.request), {}
     sweep = placed(wanted, made, given.out / RULES)
     if sweep is None:
         return _without_cells(wanted, made.why, given.request), {}

@@ -24,7 +24,7 @@ from concord.workers.corpus.shards import read_batch
 from concord.workers.evaluation.bootstrap import bootstrap_interval, paired_bootstraps
 from concord.workers.evaluation.figures import f1
 from concord.workers.features.templates import feature_set
-from concord.workers.published.made_corpora import MissingDataError, Sources, documents_in, made_corpus
+from concord.workers.published.made_corpora import DataFolders, MissingDataError, documents_in, made_corpus
 from concord.workers.published.page import MADE_UP, html, markdown
 from concord.workers.published.paper_file import SHIPPED, PaperFileError, papers_of, read_paper_file
 from concord.workers.published.rows import lies, measured
@@ -220,7 +220,7 @@ def conll_at(file: Path, documents: int) -> None:
 
 
 def made(corpus: PublishedCorpus, folder: Path, data: Path | None, test_parts: Path | None = None) -> Path:
-    return made_corpus("train", {"train": corpus}, sources=Sources(data, test_parts), folder=folder)
+    return made_corpus("train", {"train": corpus}, sources=DataFolders(data, test_parts), folder=folder)
 
 
 def test_a_part_of_a_source_is_made_once(tmp_path: Path) -> None:
@@ -266,14 +266,18 @@ def test_an_official_test_part_stands_in_the_place_of_a_development_part(tmp_pat
         "train": PublishedCorpus(reader="conll", source="news/train.txt", without_last=2, whole_with="test"),
         "test": PublishedCorpus(reader="conll", source="news/train.txt", last=2, test_part=("test.txt", "eng.testb")),
     }
-    for given, wanted in ((Sources(data), (3, 2)), (Sources(data, official), (5, 3)), (Sources(data, data), (3, 2))):
+    for given, wanted in (
+        (DataFolders(data), (3, 2)),
+        (DataFolders(data, official), (5, 3)),
+        (DataFolders(data, data), (3, 2)),
+    ):
         places = [made_corpus(name, corpora, sources=given, folder=folder) for name in corpora]
         assert tuple(len(ids(place)) for place in places) == wanted
-    told = Sources(data).told("test", corpora["test"])
+    told = DataFolders(data).told("test", corpora["test"])
     assert told == (
         "test: news/train.txt, the last 2 documents, in place of the official test part (test.txt or eng.testb)."
     )
-    assert Sources(data, official).told("test", corpora["test"]) == "test: the official test part, eng.testb."
+    assert DataFolders(data, official).told("test", corpora["test"]) == "test: the official test part, eng.testb."
 
 
 def test_data_that_are_not_there_are_told(tmp_path: Path) -> None:

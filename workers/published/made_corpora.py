@@ -28,7 +28,7 @@ class MissingDataError(Exception):
     """Data that a table needs and that are not there; the message says what."""
 
 
-class Sources(NamedTuple):
+class DataFolders(NamedTuple):
     """Where corpora come from.
 
     ``data``: data folder; None for made-up documents
@@ -54,7 +54,7 @@ class Sources(NamedTuple):
         return f"{name}: {own} in place of the official test part ({names})."
 
 
-def made_corpus(name: str, corpora: Mapping[str, PublishedCorpus], *, sources: Sources, folder: Path) -> Path:
+def made_corpus(name: str, corpora: Mapping[str, PublishedCorpus], *, sources: DataFolders, folder: Path) -> Path:
     """One of the corpora below ``folder``, made if it is not there yet.
 
     The same declaration and the same source have the same place. Raises `MissingDataError`, `CorpusError` where the

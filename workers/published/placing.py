@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from concord.schemas.published import MINED, PaperFile, PublishedRules, PublishedTable
 from concord.schemas.sweep import SweepFile, SweptConstraints, SweptCorpus, SweptModel
-from concord.workers.published.made_corpora import MissingDataError, Sources, made_corpus
+from concord.workers.published.made_corpora import DataFolders, MissingDataError, made_corpus
 from concord.workers.published.mined_rules import mined_file
 from concord.workers.published.paper_file import mined_in, taught_beside
 
@@ -64,7 +64,7 @@ class MadeCorpora(NamedTuple):
         return "; ".join(dict.fromkeys(self.missing.values()))
 
 
-def gathered(wanted: Wanted, sources: Sources, folder: Path) -> MadeCorpora:
+def gathered(wanted: Wanted, sources: DataFolders, folder: Path) -> MadeCorpora:
     """The corpora that a table is measured on, and those that its rules are mined in. Raises `CorpusError`."""
     places, missing = dict[str, Path](), dict[str, str]()
     for name in dict.fromkeys([*wanted.corpora, *(rules.corpus for rules in wanted.rules.values())]):
