@@ -91,6 +91,7 @@ STILL_TWO = {
     "MANIFEST": "the same name of a file, of models and of runs",
     "PREDICTIONS": "a layout, and the folder of such files",
     "REJECTS": "a layout, and the folder of such files",
+    "ROUNDING": "of the engines, and of the checker, which shares nothing with them",
     "TIMES": "a layout, and the folder of such files",
     "TOKENS": "a column, and sizes of a first document",
     "TOLERANCE": "of the engines, and of the checker, which shares nothing with them",

@@ -42,13 +42,13 @@ from concord.schemas.arrays import Floats
 from concord.schemas.errors import InputError
 from concord.schemas.problem import ANY, Problem, Relation
 
-BITS, LEAF, TOLERANCE, ROUNDED = 40, -1, 1e-6, 1e-14
+BITS, LEAF, TOLERANCE, ROUNDING = 40, -1, 1e-6, 1e-14
 """Constants of a proof and its check.
 
 - ``BITS``: binary digits of a nat's fraction.
 - ``LEAF``: number that ends a node or a box.
 - ``TOLERANCE``: nats by which a bound may be exceeded.
-- ``ROUNDED``: fraction of the scores by which it may be exceeded in addition.
+- ``ROUNDING``: fraction of the scores by which it may be exceeded in addition.
 """
 MOST, MOST_ROLES, HARD = 1 << 60, 12, 256.0
 """Limits of the numbers.
@@ -173,14 +173,14 @@ class IntegerProblem:
     def limit(self, bound: float) -> int:
         """Units that no labelling may exceed: ``bound`` nats and a tolerance.
 
-        The tolerance is `TOLERANCE`, and for the rounding errors of bound and score as sums of floats `ROUNDED` of
+        The tolerance is `TOLERANCE`, and for the rounding errors of bound and score as sums of floats `ROUNDING` of
         their magnitude, which is 1e-8 nats of a million. Raises `CertificateError` if the bound is no number of nats.
         """
         require(abs(bound) <= MOST, f"a bound of {bound} nats")
         scores = [np.where(scores == -math.inf, 0, np.abs(scores)) for scores in (self.unary, self.transition)]
         largest: int = scores[0].max(axis=1, initial=0).sum() + len(self.unary) * scores[1].max(initial=0)
         stated = Fraction(bound) * (1 << BITS)
-        return math.floor(stated + Fraction(TOLERANCE) * (1 << BITS) + Fraction(ROUNDED) * (abs(stated) + largest))
+        return math.floor(stated + Fraction(TOLERANCE) * (1 << BITS) + Fraction(ROUNDING) * (abs(stated) + largest))
 
     def branched(self, alive: Alive, token: int, label: int, *, has: bool) -> Alive:
         """The items that are left if the token has the label or, without ``has``, if it has another one."""
