@@ -33,6 +33,8 @@ from concord.flows.cli.constraints_cli import NO_RAY
 from concord.flows.cli.constraints_cli import app as constraints_app
 from concord.flows.cli.corpus_cli import app as corpus_app
 from concord.flows.cli.failures import Exit, exit_codes
+from concord.flows.cli.history_cli import EXAMPLE as HISTORY_EXAMPLE
+from concord.flows.cli.history_cli import history, show_history
 from concord.flows.cli.import_cli import app as import_app
 from concord.flows.cli.label_cli import label
 from concord.flows.cli.list_cli import app as list_app
@@ -68,6 +70,7 @@ app.add_typer(constraints_app, name="constraints")
 export = CommandTree(help="Write models for other programs.")
 app.add_typer(export, name="export")
 app.add_typer(corpus_app, name="corpus")
+app.command(epilog=HISTORY_EXAMPLE, tells=show_history)(history)
 app.command(epilog='Example: concord label --model models/news/ "Ada Lovelace wrote to Charles Babbage."')(label)
 app.add_typer(import_app, name="import")
 app.add_typer(list_app, name="list")
@@ -378,6 +381,9 @@ def reprocess(
     set_: Set = None,
     declared: DeclaredOptions,
     shard_kib: ShardKib = 256,
+    fail_on_drift: Annotated[
+        bool, typer.Option("--fail-on-drift", help="Exit with 6 if the run drifted from the last one in the folder.")
+    ] = False,
     context: ContextOptions,
     settings: Annotated[dict[str, Any], FieldOptions(RunSettings, apart=("options",))],
 ) -> RunReport:
@@ -397,6 +403,7 @@ def reprocess(
         constraints=[str(Path(file).absolute()) for file in declared.files],
         consistency=declared.consistency,
         shard_bytes=shard_kib << 10,
+        fail_on_drift=fail_on_drift,
         **context.model_dump(),
     )
 

@@ -51,6 +51,7 @@ PANELS = {
             "group_tokens",
             "kind",
             "measure",
+            "nights",
             "method",
             "penalty",
             "temperature",
@@ -66,7 +67,7 @@ PANELS = {
         ),
     ),
     CLUSTER: ("ray", "workers", "shard_kib"),
-    FORM: ("tracking", "register", "alias", "json", "help"),
+    FORM: ("tracking", "register", "alias", "fail_on_drift", "json", "help"),
 }
 """All options that there are, each under the heading that it is shown with."""
 HEADINGS = {name: heading for heading, names in PANELS.items() for name in names}

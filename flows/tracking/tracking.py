@@ -82,14 +82,16 @@ class Outcome(Figures):
     tags: dict[str, str]
 
     @classmethod
-    def now(cls, metrics: Mapping[str, float], *, failures: Sequence[str] = ()) -> Outcome:
+    def now(
+        cls, metrics: Mapping[str, float], *, failures: Sequence[str] = (), tags: Mapping[str, str] | None = None
+    ) -> Outcome:
         """The outcome of a run that has just ended; with ``failures`` (a line each) it is a failed one."""
-        tags = {FAILURES: "\n".join(failures)[:TAG_LETTERS]} if failures else {}
+        told = {**(tags or {}), **({FAILURES: "\n".join(failures)} if failures else {})}
         return cls(
             status=RunStatus.to_string(RunStatus.FAILED if failures else RunStatus.FINISHED),
             time_ms=int(time.time() * 1000),
             metrics=dict(metrics),
-            tags=tags,
+            tags={name: text[:TAG_LETTERS] for name, text in told.items()},
         )
 
 
