@@ -32,6 +32,8 @@ from concord.flows.cli.codl_cli import EXAMPLE, codl, show_codl
 from concord.flows.cli.constraints_cli import NO_RAY
 from concord.flows.cli.constraints_cli import app as constraints_app
 from concord.flows.cli.corpus_cli import app as corpus_app
+from concord.flows.cli.doctor_cli import EXAMPLE as DOCTOR_EXAMPLE
+from concord.flows.cli.doctor_cli import doctor
 from concord.flows.cli.failures import Exit, exit_codes
 from concord.flows.cli.history_cli import EXAMPLE as HISTORY_EXAMPLE
 from concord.flows.cli.history_cli import history, show_history
@@ -70,6 +72,7 @@ app.add_typer(constraints_app, name="constraints")
 export = CommandTree(help="Write models for other programs.")
 app.add_typer(export, name="export")
 app.add_typer(corpus_app, name="corpus")
+app.command(epilog=DOCTOR_EXAMPLE)(doctor)
 app.command(epilog=HISTORY_EXAMPLE, tells=show_history)(history)
 app.command(epilog='Example: concord label --model models/news/ "Ada Lovelace wrote to Charles Babbage."')(label)
 app.add_typer(import_app, name="import")
