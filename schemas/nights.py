@@ -82,3 +82,22 @@ class HistoryReport(Figures):
     kept: int
     unread: int
     nights: tuple[NightReport, ...]
+
+
+class MonthReport(Figures):
+    """A month of an output folder.
+
+    ``nights``: runs that ended in it; ``failed``, ``drifted``: those with failed shards, and with drift
+    ``labelled``: documents that were labelled
+    ``page``: the file with the page; the same in HTML is beside it
+    ``markdown``: the page
+    """
+
+    out: str
+    month: str
+    nights: int
+    failed: int
+    drifted: int
+    labelled: int
+    page: str
+    markdown: str

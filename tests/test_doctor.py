@@ -139,7 +139,7 @@ def test_servers_are_asked_and_their_clocks_compared(server: str, tmp_path: Path
 
 def test_what_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(doctor, "_storage", lambda _: time.sleep(2) or "")
+    monkeypatch.setattr(doctor, "_storage", lambda _: str(threading.Event().wait(2)))
     code, found = asked(tmp_path)
     assert code == Exit.INPUT
     assert found["output"]["told"] == "no answer within 0.1 s"

@@ -71,6 +71,6 @@ def history(
 
     The folder keeps its last 1,000 runs.
     """
-    from concord.flows.commands.history import history as read_history
+    from concord.flows.nights.history import history as read_history
 
     return read_history(run, nights=nights)

@@ -75,7 +75,7 @@ def deployed(world: World, trained: Any) -> Iterator[Deployed]:
     """The deployment as it is shipped, but for its parameters and a schedule of every 45 seconds."""
     assert trained["registered"] == "models:/news@champion"
     shipped = yaml.safe_load(DEPLOYMENT.read_text())
-    (news,) = shipped["deployments"]
+    (news,) = shipped["deployments"] = shipped["deployments"][:1]
     news["schedules"] = [{"interval": 45, "timezone": "Etc/UTC", "active": True}]
     news["parameters"] |= {"corpus": "test", "out": "scheduled"}
     changed = world.folder / "prefect.yaml"

@@ -1,8 +1,9 @@
-"""The nights of an output folder: what `concord history` prints."""
+"""The nights of an output folder, each beside the one before."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 from concord.flows.errors import RunFolderError
@@ -13,16 +14,21 @@ CONTENT = "dataset"
 """Digest of the corpus, which differs most nights; what it changed is told by new and gone documents."""
 
 
-def history(out: str, *, nights: int) -> HistoryReport:
-    """The last ``nights`` of an output folder. Raises `RunFolderError` where none is recorded."""
+def history(out: str, *, nights: int | None = None, month: str = "") -> HistoryReport:
+    """The nights of an output folder that ended in a month (YYYY-MM; default: any), the last ``nights`` of them.
+
+    Raises `RunFolderError` where none at all is recorded.
+    """
     record = read_record(Path(out).expanduser())
     if not record.nights:
         raise RunFolderError(
             f"{out}: no run is recorded there ({RECORD}); give the folder that `concord reprocess` writes to"
         )
-    before: list[NightLine | None] = [None, *record.nights]
-    told = [_report(line, last) for last, line in zip(before[-nights - 1 : -1], record.nights[-nights:], strict=True)]
-    return HistoryReport(out=out, kept=len(record.nights), unread=record.unread, nights=tuple(told))
+    told = [_report(line, last) for last, line in pairwise([None, *record.nights]) if line is not None]
+    chosen = [night for night in told if night.line.time.startswith(month)]
+    return HistoryReport(
+        out=out, kept=len(told), unread=record.unread, nights=tuple(chosen if nights is None else chosen[-nights:])
+    )
 
 
 def _report(line: NightLine, last: NightLine | None) -> NightReport:
