@@ -38,6 +38,8 @@ from concord.flows.cli.failures import Exit, exit_codes
 from concord.flows.cli.history_cli import EXAMPLE as HISTORY_EXAMPLE
 from concord.flows.cli.history_cli import history, show_history
 from concord.flows.cli.import_cli import app as import_app
+from concord.flows.cli.init_cli import EXAMPLE as INIT_EXAMPLE
+from concord.flows.cli.init_cli import init
 from concord.flows.cli.label_cli import label
 from concord.flows.cli.list_cli import app as list_app
 from concord.flows.cli.papers_cli import EXAMPLE as PAPERS_EXAMPLE
@@ -76,6 +78,7 @@ app.command(epilog=DOCTOR_EXAMPLE)(doctor)
 app.command(epilog=HISTORY_EXAMPLE, tells=show_history)(history)
 app.command(epilog='Example: concord label --model models/news/ "Ada Lovelace wrote to Charles Babbage."')(label)
 app.add_typer(import_app, name="import")
+app.command(epilog=INIT_EXAMPLE)(init)
 app.add_typer(list_app, name="list")
 app.command(epilog=PAPERS_EXAMPLE, tells=show_papers, resumes=True)(papers)
 app.add_typer(sweep_app, name="sweep")
