@@ -17,6 +17,9 @@ from concord.schemas.visible import visible
 MOST_ERRORS = 20
 """Reasons of failed shards on a page."""
 
+MOST_MOVEMENTS = 20
+"""Figures of the night beside the last one on a page: the least likely ones."""
+
 
 class Page(NamedTuple):
     """The line and the page of a run that has ended.
@@ -191,7 +194,7 @@ def _drift_parts(drift: Drift | None) -> list[str]:
     if drift.movements:
         rows = [
             (m.figure, m.of, f"{m.before:.4g}", f"{m.after:.4g}", f"{m.p_value:.2g}", "beyond" if m.breach else "")
-            for m in drift.movements
+            for m in drift.movements[:MOST_MOVEMENTS]
         ]
         parts += ["## Against the last night", table(("figure", "of", "last", "now", "p", "threshold"), rows)]
     if drift.most_changed:

@@ -22,6 +22,7 @@ class NightLine(Figures):
     ``failed``: shards that failed; nothing is published then
     ``certified``: fraction of the documents
     ``seconds``: wall-clock time
+    ``drift``: with the figures beyond their thresholds alone; MLflow has the others
     ``chart``: normal score and size of each figure, see `workers.drift.chart`; later nights are judged by them
     """
 

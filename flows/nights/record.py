@@ -89,8 +89,10 @@ def _add(
     told = {name: redact(str(value)) for name, value in asked.items() if value is not None}
     now = datetime.now(UTC).isoformat(timespec="seconds")
     line = NightLine.of(record.last + 1, now, report, tags=dict(tags), asked=told)
-    scores = {name: (score.z, score.size) for name, score in chart.items()}
-    data = _line(line.model_copy(update={"chart": scores}))
+    scores = {name: (round(score.z, 4), round(score.size, 4)) for name, score in chart.items()}
+    # MLflow has the other movements.
+    drift = None if line.drift is None else line.drift.model_copy(update={"movements": line.drift.breaches})
+    data = _line(line.model_copy(update={"chart": scores, "drift": drift}))
     path = out / RECORD
     if len(record.nights) + record.unread + 1 >= MOST_NIGHTS:
         write_whole(path, b"".join(map(_line, record.nights[1 - KEPT_NIGHTS :])) + data)

@@ -65,7 +65,7 @@ def compare(night: Night, *, against: int, earlier: Sequence[Chart]) -> NightCom
     moves = [*_of_texts(night, pairs), *_of_answers(night, pairs)]
     chart = {name_of(move.of, move.figure): move.score for move in moves}
     p_values = [p_value(m.score, [c[name] for c in earlier if name in c]) for name, m in zip(chart, moves, strict=True)]
-    adjusted_ones = adjusted(np.array(p_values)) if moves else np.zeros(0)
+    told = [move.told(float(p)) for move, p in zip(moves, adjusted(np.array(p_values)), strict=True)]
     changed = [i for i, (a, b) in enumerate(pairs.rows.tolist()) if night.before.answers[a] != night.after.answers[b]]
     drift = Drift(
         against=against,
@@ -73,7 +73,7 @@ def compare(night: Night, *, against: int, earlier: Sequence[Chart]) -> NightCom
         gone=night.drawn * len(pairs.gone),
         changed=night.drawn * len(changed),
         sampled=night.drawn > 1,
-        movements=tuple(m.told(float(p)) for m, p in zip(moves, adjusted_ones, strict=True)),
+        movements=tuple(sorted(told, key=lambda movement: movement.p_value)),
         most_changed=_most_changed(night, pairs.rows[changed]),
     )
     return NightCompared(drift, chart)
