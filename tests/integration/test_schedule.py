@@ -95,8 +95,9 @@ def deployed(world: World, trained: Any) -> Iterator[Deployed]:
             start_new_session=True,
         )
         try:
-            named = ("reprocess/news", "monthly/news-monthly")
-            yield Deployed(*(call(world, f"deployments/name/{n}", method="GET")["id"] for n in named), worker.pid)
+            night = call(world, "deployments/name/reprocess/news", method="GET")["id"]
+            monthly = call(world, "deployments/name/monthly/news-monthly", method="GET")["id"]
+            yield Deployed(night, monthly, worker.pid)
         finally:
             # A worker that is asked to end waits for the run that it has begun.
             os.killpg(worker.pid, signal.SIGKILL)
