@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from concord.schemas.errors import InputError, ServiceError, ShardsError
+from concord.schemas.errors import DriftedError, InputError, ServiceError, ShardsError
 from concord.schemas.published import PapersReport
 from concord.schemas.run import RunReport
 from concord.schemas.sweep import SweepReport
@@ -53,6 +53,15 @@ class PapersFailedError(ReportingError, ShardsError):
     def __init__(self, report: PapersReport) -> None:
         reasons = reasons_told(report.failed)
         super().__init__(f"{len(report.failed)} cells of published tables failed: {'; '.join(reasons)}", report)
+
+
+class DriftedRunError(ReportingError, DriftedError):
+    """Figures of a run are beyond their thresholds, and the run was asked to fail then. The output is published."""
+
+    def __init__(self, report: RunReport) -> None:
+        assert report.drift is not None
+        told = "; ".join(movement.told for movement in report.drift.breaches)
+        super().__init__(f"{report.out} is published, but drifted from night {report.drift.against}: {told}", report)
 
 
 class NothingLabelledError(ReportingError, InputError):

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from concord.flows.environment import page_of_run, tracking_uri
-from concord.flows.errors import NothingLabelledError, ShardsFailedError, TrackingError, UntrackedError
+from concord.flows.errors import DriftedRunError, NothingLabelledError, ShardsFailedError, TrackingError, UntrackedError
 from concord.flows.jobs import corpus_name, run_tags
+from concord.flows.nights.record import keep_night
 from concord.flows.progress import meter, say
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.last_run import last_answers
@@ -74,6 +75,7 @@ class LabelRequest(Settings):
     - ``constraints``: YAML files, added to the label consistency of the model (``consistency``)
     - ``shard_bytes``: size of a shard, in bytes of text
     - ``context``: the Ray and the MLflow of the run
+    - ``fail_on_drift``: whether a figure beyond its threshold is an error, once all is done
     """
 
     corpus: str
@@ -84,6 +86,7 @@ class LabelRequest(Settings):
     consistency: bool = True
     shard_bytes: int = SHARD_BYTES
     context: RunContext = HERE
+    fail_on_drift: bool = False
 
 
 def label_corpus(request: LabelRequest) -> RunReport:
@@ -102,6 +105,7 @@ def label_corpus(request: LabelRequest) -> RunReport:
             return _label_tracked(job, done, started)
         report = _published(job, done)
         answer = _report(request, report, _Work(skipped=len(job.shards)), told, seconds=time.monotonic() - started)
+        keep_night(out, answer, tags=run_tags(job="reprocess"), asked=_asked(job))
         failure = _failure(answer, job.shards, done)
         if failure is not None:
             raise failure
@@ -150,6 +154,7 @@ class LabelJob(NamedTuple):
 
 def _label_tracked(job: LabelJob, done: dict[str, ShardMarker], started: float) -> RunReport:
     """Labels what is not done, and tells MLflow."""
+    from concord.flows.nights.drift import against_last
     from concord.flows.nights.files import keep_files
     from concord.flows.tracking.tracking import Outcome, Tracking
     from concord.flows.tracking.untracked import catch_up
@@ -157,19 +162,27 @@ def _label_tracked(job: LabelJob, done: dict[str, ShardMarker], started: float) 
     request, out = job.request, Path(job.request.out)
     tracking = Tracking(request.context.tracking)
     catch_up(tracking, out)
-    with tracking.run(_run_name(job), tags=run_tags(job="reprocess", predictions=request.out)) as run:
+    tags = run_tags(job="reprocess", predictions=request.out)
+    with tracking.run(_run_name(job), tags=tags) as run:
         run.params(_params(job))
         run.dataset(name=request.corpus, digest=dataset_digest(job.shards), source=request.corpus, context="reprocess")
         work = _label(job, done)
         work = work._replace(errors=(*(redact(str(damage)) for damage in job.damages), *work.errors))
+        markers = [done[shard.id] for shard in job.shards if shard.id in done]
+        beside = None if work.errors else against_last(out, markers, job.key, job.opened.model)
         report = _merged(job, done) if work.errors else _published(job, done)
         answer = _report(request, report, work, run.id, seconds=time.monotonic() - started)
+        if beside is not None:
+            answer = answer.model_copy(update={"drift": beside.drift})
         failure = _failure(answer, job.shards, done)
         failures = work.errors or ((str(failure),) if failure else ())
-        keep_files(run, answer, report)
+        keep_files(run, answer, report, last=None if beside is None else beside.last)
         figures = metrics_of(report) | _speed(work) | weights_of(job.constraints)
-        _conclude(answer, run, Outcome.now(figures, failures=failures), tracking, failure)
+        keep_night(out, answer, tags=tags, asked=_asked(job), chart=None if beside is None else beside.chart)
+        _conclude(answer, run, Outcome.now(figures, failures=failures, tags=_drift_tags(answer)), tracking, failure)
         keep_tracked(out, run.id, uri=tracking_uri(request.context.tracking), digest=job.digest)
+        if request.fail_on_drift and answer.drift is not None and answer.drift.breaches:
+            raise DriftedRunError(answer)
         return answer
 
 
@@ -406,6 +419,17 @@ def _params(job: LabelJob) -> dict[str, object]:
         "on_infeasible": settings.on_infeasible,
         **{f"engine.{name}": value for name, value in settings.options.items()},
     }
+
+
+def _asked(job: LabelJob) -> dict[str, object]:
+    """What the record of nights keeps of a run's request."""
+    return _params(job) | {"dataset": dataset_digest(job.shards)}
+
+
+def _drift_tags(report: RunReport) -> dict[str, str]:
+    """MLflow's tag of a run with figures beyond their threshold."""
+    breaches = () if report.drift is None else report.drift.breaches
+    return {"drift": "\n".join(movement.told for movement in breaches)} if breaches else {}
 
 
 def _run_name(job: LabelJob) -> str:

@@ -7,13 +7,18 @@ from functools import singledispatch
 from pathlib import Path
 from typing import NamedTuple
 
+from concord.schemas.challenge import ChallengeReport
 from concord.schemas.codl import CodlReport
+from concord.schemas.nights import MonthReport
 from concord.schemas.run import Drift, RunReport, TrainReport
 from concord.schemas.secrets import redact
 from concord.schemas.visible import visible
 
 MOST_ERRORS = 20
 """Reasons of failed shards on a page."""
+
+MOST_MOVEMENTS = 20
+"""Figures of the night beside the last one on a page: the least likely ones."""
 
 
 class Page(NamedTuple):
@@ -83,6 +88,46 @@ def _(report: CodlReport) -> Page:
     return _page(Path(report.out).name, told, _listed("Look at", _places(report.out, report.mlflow_run, None)))
 
 
+@page_of.register
+def _(report: ChallengeReport) -> Page:
+    gain = report.gain
+    rows = [
+        ("champion before", "none" if report.champion is None else f"v{report.champion}"),
+        ("challenger", f"v{report.challenger}"),
+        (f"moved {report.alias}", "yes" if report.promoted else "no"),
+        ("why", report.reason),
+    ]
+    if gain is not None:
+        rows += [
+            (f"F1 of {report.measure}", f"{gain.other:.2%} → {gain.other + gain.difference:.2%}"),
+            ("p", f"{gain.p_value:.3g}"),
+            ("held-out documents", f"{report.documents:,}"),
+        ]
+    return _page(
+        report.name,
+        challenge_told(report),
+        [
+            table(("gate", "value"), rows),
+            *_listed("Look at", _places(report.training.out, report.training.mlflow_run, report.training.mlflow_page)),
+        ],
+        tags=("promoted" if report.promoted else "not promoted",),
+    )
+
+
+@page_of.register
+def _(report: MonthReport) -> Page:
+    told = f"{report.month}: {report.nights:,} runs, {report.labelled:,} documents labelled"
+    told += f", {report.drifted:,} with drift, {report.failed:,} with failed shards"
+    return Page(redact(Path(report.out).name), told, report.markdown, ("drift",) if report.drifted else ())
+
+
+def challenge_told(report: ChallengeReport) -> str:
+    """What a challenge came to, in a line."""
+    if report.promoted:
+        return f"{report.name} v{report.challenger} is the {report.alias} now: {report.reason}"
+    return f"{report.name} v{report.champion} stays the {report.alias} before v{report.challenger}: {report.reason}"
+
+
 def headline(report: RunReport) -> str:
     """What a run came to, in a line."""
     if report.shards_failed:
@@ -150,7 +195,7 @@ def _drift_parts(drift: Drift | None) -> list[str]:
     if drift.movements:
         rows = [
             (m.figure, m.of, f"{m.before:.4g}", f"{m.after:.4g}", f"{m.p_value:.2g}", "beyond" if m.breach else "")
-            for m in drift.movements
+            for m in drift.movements[:MOST_MOVEMENTS]
         ]
         parts += ["## Against the last night", table(("figure", "of", "last", "now", "p", "threshold"), rows)]
     if drift.most_changed:

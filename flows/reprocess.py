@@ -24,6 +24,7 @@ def reprocess(
     ray: str | None = None,
     workers: int | None = None,
     tracking: str | None = None,
+    fail_on_drift: bool = False,
 ) -> RunReport:
     """Labels every document of ``corpus`` with ``model`` into the folder ``out``.
 
@@ -34,6 +35,7 @@ def reprocess(
     - ``ray``: address of a cluster (None: this machine).
     - ``workers``: number of Ray actors (None: one for each CPU).
     - ``tracking``: MLflow tracking URI (None: as the environment says).
+    - ``fail_on_drift``: raise `DriftedRunError` where figures moved beyond their thresholds, see `workers.drift.chart`.
 
     The same call again does only what is not done yet.
 
@@ -57,5 +59,6 @@ def reprocess(
         consistency=consistency,
         shard_bytes=shard_bytes,
         context=RunContext(ray=ray, workers=workers, tracking=tracking),
+        fail_on_drift=fail_on_drift,
     )
     return label_corpus(request)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -360,7 +360,7 @@ def rejects_table(rejects: Sequence[Reject]) -> pa.Table:
 # Corpus tables to batches
 
 
-class _Lists(NamedTuple):
+class ListColumn(NamedTuple):
     """A list column.
 
     ``present``: mask of the rows that are not null
@@ -373,7 +373,8 @@ class _Lists(NamedTuple):
     values: pa.Array
 
     @classmethod
-    def of(cls, column: pa.ChunkedArray) -> _Lists:
+    def of(cls, column: pa.ChunkedArray) -> Self:
+        """Of a column of lists."""
         array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
         lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
         starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
@@ -381,6 +382,7 @@ class _Lists(NamedTuple):
 
     @property
     def lengths(self) -> NDArray[np.int64]:
+        """(D,) number of values of each row."""
         return np.diff(self.starts)
 
     def rows(self, hits: NDArray[np.int64] | NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -398,6 +400,7 @@ class _Lists(NamedTuple):
         return numbers
 
     def encoded(self) -> pa.DictionaryArray:
+        """Strings, dictionary-encoded."""
         values = self.values
         if not pa.types.is_dictionary(values.type):
             values = values.cast(pa.string()).dictionary_encode()
@@ -502,13 +505,13 @@ def _find_faults(table: pa.Table, scores: ScoreColumn | None) -> dict[int, str]:
     faults = _Faults()
     for row, reason in string_faults(table[DOC_ID], DOC_ID).items():
         faults.add(np.array([row]), reason)
-    tokens = _Lists.of(table[TOKENS])
+    tokens = ListColumn.of(table[TOKENS])
     faults.add(~tokens.present, "tokens is null")
     faults.add(tokens.lengths == 0, "document has no tokens")
     _string_list_faults(faults, TOKENS, tokens)
-    _sentence_faults(faults, _Lists.of(table[SENTENCE_STARTS]), tokens.lengths)
+    _sentence_faults(faults, ListColumn.of(table[SENTENCE_STARTS]), tokens.lengths)
     for name in [*token_columns(table.schema)[1:], *([LABELS] if LABELS in table.column_names else [])]:
-        lists = _Lists.of(table[name])
+        lists = ListColumn.of(table[name])
         _length_faults(faults, name, lists, tokens.lengths)
         _string_list_faults(faults, name, lists)
     if TEXT in table.column_names:
@@ -522,7 +525,7 @@ def _find_faults(table: pa.Table, scores: ScoreColumn | None) -> dict[int, str]:
     return faults.reasons
 
 
-def _string_list_faults(faults: _Faults, name: str, lists: _Lists) -> None:
+def _string_list_faults(faults: _Faults, name: str, lists: ListColumn) -> None:
     values = lists.encoded()
     faults.add(lists.rows(_mask(values.is_null())), f"{name} holds a null")
     found = string_faults(pa.chunked_array([values.dictionary]), f"one of {name}")
@@ -532,13 +535,15 @@ def _string_list_faults(faults: _Faults, name: str, lists: _Lists) -> None:
         faults.add(lists.rows(np.isin(codes, bad)), reason)
 
 
-def _length_faults(faults: _Faults, name: str, lists: _Lists, wanted: NDArray[np.int64], *, of: str = "tokens") -> None:
+def _length_faults(
+    faults: _Faults, name: str, lists: ListColumn, wanted: NDArray[np.int64], *, of: str = "tokens"
+) -> None:
     faults.add(~lists.present, f"{name} is null")
     for row in np.flatnonzero(lists.present & (lists.lengths != wanted)).tolist():
         faults.add(np.array([row]), f"{name} has {lists.lengths[row]} values for {wanted[row]} {of}")
 
 
-def _sentence_faults(faults: _Faults, starts: _Lists, tokens: NDArray[np.int64]) -> None:
+def _sentence_faults(faults: _Faults, starts: ListColumn, tokens: NDArray[np.int64]) -> None:
     numbers, some = starts.integers(), starts.lengths > 0
     faults.add(~starts.present | ~some, "sentence_starts is null or empty")
     faults.add(np.flatnonzero(some)[numbers[starts.starts[:-1][some]] != 0], "sentence_starts does not start at 0")
@@ -552,7 +557,7 @@ def _sentence_faults(faults: _Faults, starts: _Lists, tokens: NDArray[np.int64])
 
 def _offset_faults(faults: _Faults, table: pa.Table, tokens: NDArray[np.int64]) -> None:
     """Offsets have to be one a token, in order, inside the text."""
-    left, right = _Lists.of(table[TOKEN_START]), _Lists.of(table[TOKEN_END])
+    left, right = ListColumn.of(table[TOKEN_START]), ListColumn.of(table[TOKEN_END])
     _length_faults(faults, TOKEN_START, left, tokens)
     _length_faults(faults, TOKEN_END, right, tokens)
     first, last = left.integers(), right.integers()
@@ -567,7 +572,7 @@ def _offset_faults(faults: _Faults, table: pa.Table, tokens: NDArray[np.int64]) 
 
 def _source_span_faults(faults: _Faults, table: pa.Table) -> None:
     """Spans of characters have to have all three values each, and to lie inside the text."""
-    kinds, left, right = (_Lists.of(table[name]) for name in SOURCE_SPANS)
+    kinds, left, right = (ListColumn.of(table[name]) for name in SOURCE_SPANS)
     faults.add(~kinds.present, f"{SPAN_TYPE} is null")
     _string_list_faults(faults, SPAN_TYPE, kinds)
     for name, lists in ((SPAN_START, left), (SPAN_END, right)):
@@ -607,14 +612,14 @@ def _score_faults(faults: _Faults, scores: ScoreColumn, column: pa.ChunkedArray,
     faults.add(rows.rows(~open_tokens), f"{name} forbids every label of a token")
 
 
-def _scores(column: pa.ChunkedArray) -> tuple[_Lists, _Lists]:
+def _scores(column: pa.ChunkedArray) -> tuple[ListColumn, ListColumn]:
     """A column of scores: the tokens of each row, and the numbers of each token."""
-    rows = _Lists.of(column)
-    return rows, _Lists.of(pa.chunked_array([rows.values]))
+    rows = ListColumn.of(column)
+    return rows, ListColumn.of(pa.chunked_array([rows.values]))
 
 
 def _assemble(table: pa.Table, scores: ScoreColumn | None) -> Batch:
-    tokens, sentences = _Lists.of(table[TOKENS]), _Lists.of(table[SENTENCE_STARTS])
+    tokens, sentences = ListColumn.of(table[TOKENS]), ListColumn.of(table[SENTENCE_STARTS])
     columns = {name: _column(table[name]) for name in token_columns(table.schema)}
     return Batch(
         tuple(table[DOC_ID].cast(pa.string()).to_pylist()),
@@ -629,18 +634,18 @@ def _assemble(table: pa.Table, scores: ScoreColumn | None) -> Batch:
 
 
 def _raw_texts(table: pa.Table) -> TokenizedTexts:
-    start, end = (_Lists.of(table[name]).integers().astype(np.int32) for name in (TOKEN_START, TOKEN_END))
+    start, end = (ListColumn.of(table[name]).integers().astype(np.int32) for name in (TOKEN_START, TOKEN_END))
     return TokenizedTexts(table[TEXT].to_pylist(), start, end)
 
 
 def _source_spans(table: pa.Table) -> SourceSpans:
-    kinds, left, right = (_Lists.of(table[name]) for name in SOURCE_SPANS)
+    kinds, left, right = (ListColumn.of(table[name]) for name in SOURCE_SPANS)
     start, end = (lists.integers().astype(np.int32) for lists in (left, right))
     return SourceSpans(kinds.starts, start, end, _column(table[SPAN_TYPE]))
 
 
 def _column(column: pa.ChunkedArray) -> Column:
-    values = _Lists.of(column).encoded()
+    values = ListColumn.of(column).encoded()
     # The dictionary may still hold broken strings of rejected rows.
     strings = [string or "" for string in decode(pa.chunked_array([values.dictionary]))]
     return Column(values.indices.to_numpy().astype(np.int32, copy=False), strings)

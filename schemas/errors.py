@@ -65,5 +65,9 @@ class ServiceError(_MaskedError):
     """Ray, Prefect or MLflow cannot be started or reached."""
 
 
+class DriftedError(_MaskedError):
+    """Work was done, and its figures moved beyond their thresholds."""
+
+
 class ShardsError(_MaskedError):
     """Some shards of a run failed; the others are done."""

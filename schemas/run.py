@@ -404,7 +404,8 @@ class Drift(Figures):
     - ``against``: number of that night
     - ``new``, ``gone``: documents, by id and text, that only one of the two nights has
     - ``changed``: documents that both have, with another answer
-    - ``most_changed``: the ones among these with the most changes
+    - ``movements``: the figures that were compared, the least likely one first
+    - ``most_changed``: the ones among these documents with the most changes
     - ``sampled``: were documents drawn by their ids, and the counts estimated from them?
     """
 

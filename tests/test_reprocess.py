@@ -5,82 +5,43 @@ from __future__ import annotations
 import math
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer
 
-import concord.flows.cluster.cluster
 import concord.flows.commands.run_plan
-import concord.flows.label_corpus
-import concord.flows.tracking.tracking
 from concord.flows.cli.failures import Exit, reported
-from concord.flows.cluster.pool import Done
 from concord.flows.commands.run_plan import plan_run
 from concord.flows.errors import NothingLabelledError, ShardsFailedError
 from concord.flows.label_corpus import LabelRequest, label_corpus, weights_of
 from concord.flows.runfolder.published import published
 from concord.flows.tracking.tracking import Outcome
 from concord.schemas.columns import REJECTS as REJECTS_LAYOUT
-from concord.schemas.run import Reuse, RunReport, RunSettings
+from concord.schemas.run import Reuse, RunSettings
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
 from concord.workers.constraints.templates.presence import StartsWith
 from concord.workers.corpus.ingestion import write_corpus
-from concord.workers.corpus.plan import U
 from concord.workers.labelling.output import REJECTS
 from concord.workers.learning.weights.known_weights import known_weights
-from concord.workers.remote.task import P, R, Task
-from concord.workers.storage.files import OutputError
 from concord.workers.synthesis.made_up import synthesize
-from tests.support.made_runs import HashModel, consistency, rejects_in
-from tests.support.made_tracking import untracked
-
-CONSTRAINTS = consistency()
-
-
-class Here:
-    """In the place of a cluster: a failed shard is one whose place cannot be written to, as in a worker."""
-
-    def run(self, task: Task[U, P, R], shards: Sequence[U], parts: P) -> Iterator[Done[U, R]]:
-        for shard in shards:
-            try:
-                result = task.run(shard, parts)
-            except OutputError as error:
-                yield Done(shard, None, str(error))
-            else:
-                yield Done(shard, result)
+from tests.support.made_runs import consistency, rejects_in
+from tests.support.runs_here import label, stay_here
 
 
 @pytest.fixture
 def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
     """Has runs stay in this process; what MLflow would be told of their ends."""
-    told: list[Outcome] = []
-
-    opened = SimpleNamespace(model=HashModel(), version=None)
-    monkeypatch.setattr(concord.flows.tracking.tracking, "Tracking", untracked(told))
-    monkeypatch.setattr(concord.flows.label_corpus, "open_model", lambda *_: opened)
-    monkeypatch.setattr(concord.flows.label_corpus, "open_constraints", lambda *_, **__: CONSTRAINTS)
-    monkeypatch.setattr(concord.flows.label_corpus, "cutting", lambda _opened, text: text)
-    monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(Here()))
-    return told
+    return stay_here(monkeypatch)
 
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     write_corpus(synthesize(6, seed=1, kind="news"), tmp_path / "corpus", source="test")
     return tmp_path / "corpus"
-
-
-def label(corpus: Path, out: Path) -> RunReport:
-    settings = RunSettings(engine="viterbi")
-    request = LabelRequest(corpus=str(corpus), model="made up", out=str(out), settings=settings, shard_bytes=1)
-    report: RunReport = label_corpus(request)
-    return report
 
 
 def spoil(corpus: Path, ids: list[str | None]) -> None:

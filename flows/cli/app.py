@@ -32,8 +32,14 @@ from concord.flows.cli.codl_cli import CODL_EXAMPLE, codl, show_codl
 from concord.flows.cli.constraints_cli import NO_RAY
 from concord.flows.cli.constraints_cli import app as constraints_app
 from concord.flows.cli.corpus_cli import app as corpus_app
+from concord.flows.cli.doctor_cli import EXAMPLE as DOCTOR_EXAMPLE
+from concord.flows.cli.doctor_cli import doctor
 from concord.flows.cli.failures import Exit, exit_codes
+from concord.flows.cli.history_cli import EXAMPLE as HISTORY_EXAMPLE
+from concord.flows.cli.history_cli import history, show_history
 from concord.flows.cli.import_cli import app as import_app
+from concord.flows.cli.init_cli import EXAMPLE as INIT_EXAMPLE
+from concord.flows.cli.init_cli import init
 from concord.flows.cli.label_cli import label
 from concord.flows.cli.list_cli import app as list_app
 from concord.flows.cli.papers_cli import PAPERS_EXAMPLE, papers, show_papers
@@ -67,8 +73,11 @@ app.add_typer(constraints_app, name="constraints")
 export = CommandTree(help="Write models for other programs.")
 app.add_typer(export, name="export")
 app.add_typer(corpus_app, name="corpus")
+app.command(epilog=DOCTOR_EXAMPLE)(doctor)
+app.command(epilog=HISTORY_EXAMPLE, tells=show_history)(history)
 app.command(epilog='Example: concord label --model models/news/ "Ada Lovelace wrote to Charles Babbage."')(label)
 app.add_typer(import_app, name="import")
+app.command(epilog=INIT_EXAMPLE)(init)
 app.add_typer(list_app, name="list")
 app.command(epilog=PAPERS_EXAMPLE, tells=show_papers, resumes=True)(papers)
 app.add_typer(sweep_app, name="sweep")
@@ -401,6 +410,9 @@ def reprocess(
     set_: Set = None,
     declared: DeclaredOptions,
     shard_kib: ShardKib = 256,
+    fail_on_drift: Annotated[
+        bool, typer.Option("--fail-on-drift", help="Exit with 6 if the run drifted from the last one in the folder.")
+    ] = False,
     context: ContextOptions,
     settings: Annotated[dict[str, Any], FieldOptions(RunSettings, apart=("options",))],
     dry_run: Annotated[
@@ -424,6 +436,7 @@ def reprocess(
         consistency=declared.consistency,
         shard_bytes=shard_kib << 10,
         context=context,
+        fail_on_drift=fail_on_drift,
     )
     if dry_run:
         from concord.flows.commands.run_plan import plan_run
@@ -432,7 +445,8 @@ def reprocess(
 
     from concord.flows.reprocess import reprocess as run_reprocess
 
-    given = {name: getattr(request, name) for name in ("settings", "constraints", "consistency", "shard_bytes")}
+    names = ("settings", "constraints", "consistency", "shard_bytes", "fail_on_drift")
+    given = {name: getattr(request, name) for name in names}
     return run_reprocess(corpus, model, request.out, **given, **context.model_dump())
 
 

@@ -16,7 +16,7 @@ from typing import NoReturn
 import typer
 
 from concord.flows.progress import compiling_told
-from concord.schemas.errors import InputError, ServiceError, ShardsError, UsageError
+from concord.schemas.errors import DriftedError, InputError, ServiceError, ShardsError, UsageError
 from concord.schemas.secrets import masked_errors, redact
 from concord.schemas.visible import visible
 
@@ -33,6 +33,8 @@ class Exit(IntEnum):
     """Some shards failed; the others are done, and the same command tries the failed ones again."""
     SERVICE = 5
     """Ray, Prefect or MLflow could not be started or reached."""
+    DRIFT = 6
+    """Figures moved beyond their thresholds, and the command was asked to fail then; the output is published."""
     HUNG_UP = 129
     INTERRUPTED = 130
     TERMINATED = 143
@@ -45,6 +47,7 @@ MEANINGS = {
     Exit.INPUT: "a corpus, model or folder that cannot be used; one line says which, and what to do",
     Exit.SHARDS: "some shards failed; the others are done",
     Exit.SERVICE: "Ray, Prefect or MLflow out of reach",
+    Exit.DRIFT: "the run is published, and drifted (with `--fail-on-drift`)",
     Exit.HUNG_UP: "the terminal was closed",
     Exit.INTERRUPTED: "Ctrl-C",
     Exit.TERMINATED: "SIGTERM",
@@ -101,6 +104,8 @@ def reported(*, resumes: bool = False) -> Iterator[None]:
         _leave(Exit.INPUT, str(error))
     except ShardsError as error:
         _leave(Exit.SHARDS, str(error))
+    except DriftedError as error:
+        _leave(Exit.DRIFT, str(error))
     except OSError as error:
         if error.errno not in PATH_ERRORS:
             raise

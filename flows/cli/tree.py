@@ -63,6 +63,7 @@ PANELS = {
             "fit",
             "kind",
             "measure",
+            "nights",
             "method",
             "penalty",
             "temperature",
@@ -78,7 +79,7 @@ PANELS = {
         ),
     ),
     CLUSTER: ("ray", "workers", "shard_kib"),
-    FORM: ("tracking", "register", "alias", "json", "help"),
+    FORM: ("tracking", "register", "alias", "fail_on_drift", "json", "help"),
 }
 """All options that there are, each under the heading that it is shown with."""
 HEADINGS = {name: heading for heading, names in PANELS.items() for name in names}

@@ -30,14 +30,17 @@ MOST_BARS = 30
 """Constraints in the plot: those with the highest penalty."""
 
 
-def keep_files(run: Run, report: RunReport, totals: ShardReport) -> None:
-    """Uploads the files of a run. MLflow that has gone away is told of at the end of the run, not here."""
+def keep_files(run: Run, report: RunReport, totals: ShardReport, *, last: ShardReport | None) -> None:
+    """Uploads the files of a run; ``last`` are the counts of the last night.
+
+    MLflow that has gone away is told of at the end of the run, not here.
+    """
     with scratch_folder() as folder, suppress(TrackingError):
-        write_files(folder, report, totals)
+        write_files(folder, report, totals, last)
         run.folder(folder, seconds=FILES_SECONDS)
 
 
-def write_files(folder: Path, report: RunReport, totals: ShardReport) -> None:
+def write_files(folder: Path, report: RunReport, totals: ShardReport, last: ShardReport | None = None) -> None:
     """Writes the files of a run into a folder. Raises `OutputError`."""
     page = page_of(report)
     assert page is not None
@@ -47,7 +50,7 @@ def write_files(folder: Path, report: RunReport, totals: ShardReport) -> None:
         if not report.errors and manifest.stat().st_size <= MOST_MANIFEST_BYTES:
             (folder / MANIFEST).write_bytes(manifest.read_bytes())
         (folder / "tables").mkdir()
-        for name, table in _tables(report, totals).items():
+        for name, table in _tables(report, totals, last).items():
             if len(table):
                 pa.csv.write_csv(table, folder / "tables" / f"{name}.csv")
         if totals.constraints:
@@ -55,8 +58,11 @@ def write_files(folder: Path, report: RunReport, totals: ShardReport) -> None:
             _draw_constraints(totals.constraints, folder / "plots" / "constraints.png")
 
 
-def _tables(report: RunReport, totals: ShardReport) -> dict[str, pa.Table]:
+def _tables(report: RunReport, totals: ShardReport, last: ShardReport | None) -> dict[str, pa.Table]:
     constraints = [{"constraint": name, **row.model_dump()} for name, row in totals.constraints.items()]
+    if last is not None:
+        for row in constraints:
+            row |= _of_last(last.constraints.get(row["constraint"]))
     statuses = [{"status": name, "documents": count} for name, count in totals.statuses.items()]
     counts = [
         {"measure": measure, "name": name, **row}
@@ -68,6 +74,11 @@ def _tables(report: RunReport, totals: ShardReport) -> dict[str, pa.Table]:
         tables["against the last night"] = [row.model_dump() for row in report.drift.movements]
         tables["documents changed most"] = [row.model_dump() for row in report.drift.most_changed]
     return {name: pa.Table.from_pylist(rows) for name, rows in tables.items()}
+
+
+def _of_last(row: ConstraintFigures | None) -> dict[str, float | None]:
+    """Columns of a constraint in the last night, which may not have had it."""
+    return {f"last_{name}": None if row is None else getattr(row, name) for name in ConstraintFigures.model_fields}
 
 
 def _draw_constraints(constraints: dict[str, ConstraintFigures], path: Path) -> None:

@@ -82,14 +82,16 @@ class Outcome(Figures):
     tags: dict[str, str]
 
     @classmethod
-    def now(cls, metrics: Mapping[str, float], *, failures: Sequence[str] = ()) -> Outcome:
+    def now(
+        cls, metrics: Mapping[str, float], *, failures: Sequence[str] = (), tags: Mapping[str, str] | None = None
+    ) -> Outcome:
         """The outcome of a run that has just ended; with ``failures`` (a line each) it is a failed one."""
-        tags = {FAILURES: "\n".join(failures)[:TAG_LETTERS]} if failures else {}
+        told = {**(tags or {}), **({FAILURES: "\n".join(failures)} if failures else {})}
         return cls(
             status=RunStatus.to_string(RunStatus.FAILED if failures else RunStatus.FINISHED),
             time_ms=int(time.time() * 1000),
             metrics=dict(metrics),
-            tags=tags,
+            tags={name: text[:TAG_LETTERS] for name, text in told.items()},
         )
 
 
@@ -258,6 +260,21 @@ class Tracking:
 
         return self.ask(send)
 
+    def version(self, name: str, alias: str) -> str | None:
+        """The version of a model that an alias points to; None where there is none."""
+        return self.ask(lambda client: _version_of(client, name, alias))
+
+    def point(self, name: str, alias: str, version: str) -> None:
+        """Points an alias to a version of a model."""
+        self.ask(lambda client: client.set_registered_model_alias(name, alias, version))
+
+    def note(self, run_id: str, figures: Mapping[str, float], tags: Mapping[str, str]) -> None:
+        """Adds figures and tags to a run that has ended."""
+        now = int(time.time() * 1000)
+        metrics = [Metric(_name(name), value, now, 0) for name, value in figures.items()]
+        entries = [RunTag(name, text[:TAG_LETTERS]) for name, text in _masked(tags).items()]
+        self.ask(lambda client: client.log_batch(run_id, metrics=metrics, tags=entries))
+
     def fetch(self, reference: str) -> Fetched:
         """A model of the registry by ``models:/NAME@ALIAS`` or ``models:/NAME/VERSION``.
 
@@ -294,7 +311,7 @@ class Tracking:
         name, alias, version = match.groups()
         if version:
             return name, version
-        found = self.ask(lambda client: _version_of(client, name, alias))
+        found = self.version(name, alias)
         if found is None:
             raise ModelError(f"{reference} is not in the registry at {self.uri}; {self.ask(_registered)}")
         return name, found

@@ -86,8 +86,10 @@ class World:
         """Every file of an output folder that must not depend on how the run went."""
         root = self.folder / out
         found = {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*") if p.is_file()}
-        # What a run was made from is named there as its user named it: a folder, or a model of the registry.
-        return {name: data for name, data in found.items() if "_times/" not in name and ".sources.json" not in name}
+        # What a run was made from is named there as its user named it: a folder, or a model of the registry. The record
+        # of nights says who ran it, and when.
+        own = ("_times/", ".sources.json", ".nights.jsonl")
+        return {name: data for name, data in found.items() if not any(part in name for part in own)}
 
 
 def new_world(folder: Path) -> World:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 import urllib.request
 from contextlib import closing
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from concord.flows.cli.failures import Exit
 from concord.workers.corpus.plan import plan
 from tests.integration.conftest import World
 from tests.integration.interruptions import labelled_through_kills
@@ -136,6 +138,42 @@ def test_prefect_shows_what_a_night_came_to(world: World, reference: Any) -> Non
     assert artifacts["reprocess-labelling"]["data"] == 100
     said = [line["message"] for line in asked(world, "logs", run["id"])]
     assert any(line.startswith("labelling: 48 of 48 documents") for line in said), said
+
+
+def test_drift_is_a_tag_an_event_and_an_exit_code(world: World, reference: Any) -> None:
+    """The model alone, then with its constraints: penalties fall in most documents. Both times the output is whole."""
+    assert reference["documents"] == 48
+    plain = ("reprocess", "--corpus", "test", "--model", "model", "--out", "drifted", "--json", "--fail-on-drift")
+    first = world.run_on_ray(*plain, "--engine", "viterbi")
+    assert first["drift"] is None
+    night = world.run_on_ray(*plain, code=Exit.DRIFT)
+    assert night["drift"]["changed"] > 0
+    breaches = [move["figure"] for move in night["drift"]["movements"] if move["breach"]]
+    assert "penalty" in breaches
+    (run,) = (run for run in runs_into(world, "drifted") if "drift" in run["tags"])
+    assert run["state_type"] == "FAILED"
+    query = json.dumps({"filter": {"event": {"name": ["concord.drift"]}}}).encode()
+    request = urllib.request.Request(f"{world.prefect}/events/filter", query, {"Content-Type": "application/json"})
+    wait_for_event(request, [move for move in night["drift"]["movements"] if move["breach"]])
+    history = world.run("history", "--run", "drifted", "--json")
+    assert [line["line"]["labelled"] for line in history["nights"]] == [48, 48]
+    assert history["nights"][1]["changed"]["engine"] == ["viterbi", "certify"]
+    assert history["nights"][1]["line"]["mlflow_run"] == night["mlflow_run"]
+    assert world.run_on_ray(*plain)["drift"] is None
+
+
+def wait_for_event(request: urllib.request.Request, movements: list[Any]) -> None:
+    """Until the server has the event, which it takes in later."""
+    deadline = time.monotonic() + 60
+    while True:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            events = json.load(answer)["events"]
+        if events:
+            assert events[0]["resource"]["prefect.resource.name"] == "drifted"
+            assert events[0]["payload"]["movements"] == movements
+            return
+        assert time.monotonic() < deadline, "no event"
+        time.sleep(0.5)
 
 
 def test_evaluate_agrees_with_the_run(world: World, reference: Any) -> None:

@@ -1,4 +1,4 @@
-"""The deployment of `infra/prefect.yaml` on a real server, work pool and worker, by a schedule that fires."""
+"""Deployments of `infra/prefect.yaml` on a real server, work pool and worker, by a schedule that fires."""
 
 from __future__ import annotations
 
@@ -64,24 +64,27 @@ def prefect(world: World, *arguments: str) -> None:
 
 @dataclass(frozen=True)
 class Deployed:
-    """The deployment's id, and the worker that runs what it schedules."""
+    """Ids of the nightly and the monthly deployment, and the worker that runs what they schedule."""
 
     id: str
+    monthly: str
     worker: int
 
 
 @pytest.fixture(scope="module")
 def deployed(world: World, trained: Any) -> Iterator[Deployed]:
-    """The deployment as it is shipped, but for its parameters and a schedule of every 45 seconds."""
+    """Deployments as they are shipped, but for their parameters and a schedule of every 45 seconds at night."""
     assert trained["registered"] == "models:/news@champion"
     shipped = yaml.safe_load(DEPLOYMENT.read_text())
-    (news,) = shipped["deployments"]
+    news, _, month = shipped["deployments"]
+    shipped["deployments"] = [news, month]
     news["schedules"] = [{"interval": 45, "timezone": "Etc/UTC", "active": True}]
-    news["parameters"] |= {"corpus": "test", "out": "scheduled"}
+    news["parameters"] |= {"corpus": "test", "out": "scheduled", "workers": 1}
+    month["parameters"] |= {"out": "scheduled"}
     changed = world.folder / "prefect.yaml"
     changed.write_text(yaml.safe_dump(shipped))
     prefect(world, "work-pool", "create", "--type", "process", news["work_pool"]["name"])
-    prefect(world, "--no-prompt", "deploy", "--prefect-file", str(changed), "--name", "news", "--param", "workers=1")
+    prefect(world, "--no-prompt", "deploy", "--prefect-file", str(changed), "--all")
     with (world.folder / "worker.log").open("w") as log:
         worker = subprocess.Popen(
             [PYTHON, "-m", "prefect", "worker", "start", "--pool", news["work_pool"]["name"]],
@@ -92,7 +95,9 @@ def deployed(world: World, trained: Any) -> Iterator[Deployed]:
             start_new_session=True,
         )
         try:
-            yield Deployed(call(world, "deployments/name/reprocess/news", method="GET")["id"], worker.pid)
+            night = call(world, "deployments/name/reprocess/news", method="GET")["id"]
+            monthly = call(world, "deployments/name/monthly/news-monthly", method="GET")["id"]
+            yield Deployed(night, monthly, worker.pid)
         finally:
             # A worker that is asked to end waits for the run that it has begun.
             os.killpg(worker.pid, signal.SIGKILL)
@@ -143,6 +148,20 @@ def test_a_schedule_fires_twice_and_runs_keep_out_of_each_others_way(world: Worl
     written = [p.stat().st_mtime for p in (world.folder / "scheduled" / "predictions").iterdir()]
     assert written
     assert max(written) < seconds(ended[0]["end_time"]), "a later run did again what was done"
+
+
+def test_a_month_is_reported(world: World, deployed: Deployed) -> None:
+    """After the nights above."""
+    nights = (world.folder / "scheduled" / ".nights.jsonl").read_text().splitlines()
+    month = json.loads(nights[-1])["time"][:7]
+    body = {"state": {"type": "SCHEDULED"}, "parameters": {"month": month}}
+    run = call(world, f"deployments/{deployed.monthly}/create_flow_run", body)["id"]
+    ended = ("Completed", "Failed", "Crashed")
+    wait(world, lambda: call(world, f"flow_runs/{run}", method="GET")["state_name"] in ended)
+    found = call(world, f"flow_runs/{run}", method="GET")
+    assert found["state_name"] == "Completed", (world.folder / "worker.log").read_text()
+    assert found["state"]["message"].startswith(f"{month}: ")
+    assert (world.folder / "reports" / f"scheduled-{month}.html").is_file()
 
 
 def test_a_run_that_is_cancelled_at_work_ends_as_cancelled_and_leaves_nothing_running(

@@ -1,0 +1,20 @@
+"""The monthly report: the nights of an output folder, as a page."""
+
+from __future__ import annotations
+
+from concord.flows.jobs import folder_place
+from concord.flows.watched import watched
+from concord.schemas.nights import MonthReport
+
+
+@watched("monthly", run_name="{out}")
+def monthly(out: str, into: str, *, month: str | None = None) -> MonthReport:
+    """Writes what the runs of an output folder came to in a month, as Markdown and HTML, into the folder ``into``.
+
+    ``month``: YYYY-MM (None: the last month that is over)
+
+    Raises `RunFolderError` where no run is recorded, and `OutputError`.
+    """
+    from concord.flows.nights.month import report_month
+
+    return report_month(folder_place(out), folder_place(into), month)

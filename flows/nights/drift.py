@@ -1,0 +1,121 @@
+"""A run against the last one that is published in its folder, before it takes that one's place.
+
+Only files that differ are read, and of the others as many as the new documents are compared with.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from concord.flows.nights.record import read_record
+from concord.flows.progress import say
+from concord.flows.runfolder.published import Published, PublishedError, published
+from concord.flows.runfolder.runfolder import MANIFEST, STORE
+from concord.schemas.columns import DOC_ID
+from concord.schemas.columns import PREDICTIONS as LAYOUT
+from concord.schemas.run import Drift, RunKey, ShardMarker, ShardReport
+from concord.workers.drift.chart import NightScore
+from concord.workers.drift.figures import DocumentFigures, DriftWatch
+from concord.workers.drift.nights import Night, compare
+from concord.workers.labelling.output import PREDICTIONS
+from concord.workers.models.model import KnownWords, Model
+
+MOST_DOCUMENTS = 200_000
+"""Documents of a night that are compared; of more, some are drawn by their ids."""
+
+REFERENCE_DOCUMENTS = 20_000
+"""Documents of unchanged files that new ones are compared with."""
+
+WATCHED_CONSTRAINTS = 50
+"""Constraints whose violations are compared: those with the most."""
+
+
+class AgainstLast(NamedTuple):
+    """A run beside the last one: what is different, the scores of its figures, and the counts of that one."""
+
+    drift: Drift
+    chart: dict[str, NightScore]
+    last: ShardReport
+
+
+def against_last(out: Path, markers: Sequence[ShardMarker], key: RunKey, model: Model) -> AgainstLast | None:
+    """A run whose shards are done, with those markers, and that is not published yet, against what is.
+
+    None where nothing is published yet, where predictions are the same, and where what is published is damaged, which
+    is told.
+    """
+    if not (out / MANIFEST).is_file():
+        return None
+    try:
+        return _against(published(str(out)), out, markers, key, model)
+    except PublishedError as error:
+        say(f"not compared with the last night: {error}", style="yellow")
+        return None
+
+
+def _against(
+    last: Published, out: Path, markers: Sequence[ShardMarker], key: RunKey, model: Model
+) -> AgainstLast | None:
+    old = {digest: path for path, digest in last.manifest.files.items() if path.startswith(f"{PREDICTIONS}/")}
+    new = {
+        file.sha256: out / STORE / file.path
+        for marker in markers
+        for file in marker.files
+        if file.path.startswith(f"{PREDICTIONS}/")
+    }
+    if old.keys() == new.keys():
+        return None
+    totals, record = last.manifest.totals, read_record(out)
+    drawn = math.ceil(max(totals.documents, sum(marker.report.documents for marker in markers)) / MOST_DOCUMENTS) or 1
+    watch = DriftWatch(
+        model.known if isinstance(model, KnownWords) else None,
+        _watched(totals, ShardReport.merge(marker.report for marker in markers)),
+    )
+    before = (last.table(path, LAYOUT) for digest, path in sorted(old.items()) if digest not in new)
+    after = (pq.read_table(path) for digest, path in sorted(new.items()) if digest not in old)
+    same = (pq.read_table(path) for digest, path in sorted(new.items()) if digest in old)
+    night = Night(
+        _figures(before, watch, drawn),
+        _figures(after, watch, drawn),
+        _figures(_first(same, REFERENCE_DOCUMENTS), watch),
+        same_run=last.manifest.run == key,
+        drawn=drawn,
+    )
+    compared = compare(night, against=record.last, earlier=record.charts())
+    return AgainstLast(compared.drift, compared.chart, totals)
+
+
+def _figures(tables: Iterable[pa.Table], watch: DriftWatch, drawn: int = 1) -> DocumentFigures:
+    return DocumentFigures.joined(DocumentFigures.of(_drawn(table, drawn), watch) for table in tables)
+
+
+def _drawn(table: pa.Table, drawn: int) -> pa.Table:
+    """One document of so many, by its id: the same in every night."""
+    if drawn == 1:
+        return table
+    return table.filter(np.array([zlib.crc32(name.encode()) % drawn == 0 for name in table[DOC_ID].to_pylist()]))
+
+
+def _first(tables: Iterable[pa.Table], documents: int) -> Iterator[pa.Table]:
+    """Tables until they have so many documents."""
+    there = 0
+    for table in tables:
+        if there >= documents:
+            return
+        there += len(table)
+        yield table
+
+
+def _watched(before: ShardReport, after: ShardReport) -> list[str]:
+    """Constraints of both nights: those with the most violations."""
+    both = before.constraints.keys() & after.constraints.keys()
+    most = sorted(both, key=lambda name: (-before.constraints[name].degree - after.constraints[name].degree, name))
+    return most[:WATCHED_CONSTRAINTS]

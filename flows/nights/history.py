@@ -1,0 +1,41 @@
+"""The nights of an output folder, each beside the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+
+from concord.flows.errors import RunFolderError
+from concord.flows.nights.record import RECORD, read_record
+from concord.schemas.nights import HistoryReport, NightLine, NightReport
+
+CONTENT = "dataset"
+"""Digest of the corpus, which differs most nights; what it changed is told by new and gone documents."""
+
+
+def history(out: str, *, nights: int | None = None, month: str = "") -> HistoryReport:
+    """The nights of an output folder that ended in a month (YYYY-MM; default: any), the last ``nights`` of them.
+
+    Raises `RunFolderError` where none at all is recorded.
+    """
+    record = read_record(Path(out).expanduser())
+    if not record.nights:
+        raise RunFolderError(
+            f"{out}: no run is recorded there ({RECORD}); give the folder that `concord reprocess` writes to"
+        )
+    told = [_report(line, last) for last, line in pairwise([None, *record.nights]) if line is not None]
+    chosen = [night for night in told if night.line.time.startswith(month)]
+    return HistoryReport(
+        out=out, kept=len(told), unread=record.unread, nights=tuple(chosen if nights is None else chosen[-nights:])
+    )
+
+
+def _report(line: NightLine, last: NightLine | None) -> NightReport:
+    return NightReport(line=line, changed={} if last is None else _changed(last.asked, line.asked))
+
+
+def _changed(last: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
+    """What was asked for otherwise, before and now; None where it was not given."""
+    names = sorted((last.keys() | now.keys()) - {CONTENT})
+    return {name: (last.get(name), now.get(name)) for name in names if last.get(name) != now.get(name)}

@@ -1,0 +1,121 @@
+"""The record of an output folder: a line a run, added at its end, the oldest of very many left out.
+
+The record is `RECORD` in the folder, a JSON object a line. A run adds its line and changes no other, so that a kill
+leaves at most half a line, which readers leave out. Once there are `MOST_NIGHTS` lines, the last `KEPT_NIGHTS` are
+kept.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from concord.flows.progress import say
+from concord.schemas.nights import NightLine
+from concord.schemas.run import RunReport
+from concord.schemas.secrets import redact
+from concord.workers.drift.chart import NightScore
+from concord.workers.storage.files import OutputError, sync, write_whole, writing
+
+RECORD = ".nights.jsonl"
+KEPT_NIGHTS = 1_000
+MOST_NIGHTS = 1_200
+
+
+class Record(NamedTuple):
+    """The lines of a record, oldest first, and how many could not be read."""
+
+    nights: tuple[NightLine, ...] = ()
+    unread: int = 0
+
+    @property
+    def last(self) -> int:
+        """Number of the last night; 0 for none."""
+        return self.nights[-1].night if self.nights else 0
+
+    def charts(self) -> list[dict[str, NightScore]]:
+        """The scores of all nights that have some, oldest first."""
+        return [{name: NightScore(*score) for name, score in n.chart.items()} for n in self.nights if n.chart]
+
+
+def read_record(out: Path) -> Record:
+    """The record of an output folder, which may have none."""
+    try:
+        lines = (out / RECORD).read_bytes().splitlines()
+    except FileNotFoundError:
+        return Record()
+    read = [night for night in map(_night, lines) if night is not None]
+    return Record(tuple(read), len(lines) - len(read))
+
+
+def _night(line: bytes) -> NightLine | None:
+    try:
+        return NightLine.model_validate_json(line)
+    except ValidationError:
+        return None  # cut off by a kill or a full disk, or of another version
+
+
+def keep_night(
+    out: Path,
+    report: RunReport,
+    *,
+    tags: Mapping[str, str],
+    asked: Mapping[str, object],
+    chart: Mapping[str, NightScore] | None = None,
+) -> None:
+    """Adds a run to the record: how it ended, the tags and parameters of its MLflow run, and its scores.
+
+    A record that cannot be written is told, and ends nothing: the output is what was asked for.
+    """
+    try:
+        _add(out, report, tags, asked, chart or {})
+    except OutputError as error:
+        say(f"this run is missing in the folder's record: {error}", style="yellow")
+
+
+def _add(
+    out: Path,
+    report: RunReport,
+    tags: Mapping[str, str],
+    asked: Mapping[str, object],
+    chart: Mapping[str, NightScore],
+) -> None:
+    record = read_record(out)
+    told = {name: redact(str(value)) for name, value in asked.items() if value is not None}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    line = NightLine.of(record.last + 1, now, report, tags=dict(tags), asked=told)
+    scores = {name: (round(score.z, 4), round(score.size, 4)) for name, score in chart.items()}
+    # MLflow has the other movements.
+    drift = None if line.drift is None else line.drift.model_copy(update={"movements": line.drift.breaches})
+    data = _line(line.model_copy(update={"chart": scores, "drift": drift}))
+    path = out / RECORD
+    if len(record.nights) + record.unread + 1 >= MOST_NIGHTS:
+        write_whole(path, b"".join(map(_line, record.nights[1 - KEPT_NIGHTS :])) + data)
+        return
+    with writing(path), path.open("ab") as file:
+        if not _ends_whole(path):
+            file.write(b"\n")
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    if record.nights == ():
+        sync(out)
+
+
+def _line(night: NightLine) -> bytes:
+    return night.model_dump_json().encode() + b"\n"
+
+
+def _ends_whole(path: Path) -> bool:
+    """Does the file end with a whole line? One that a kill has cut off must not take the next one with it."""
+    with path.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        if not file.tell():
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"

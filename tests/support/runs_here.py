@@ -1,0 +1,62 @@
+"""Runs over a corpus in this process, without Ray, MLflow or a model's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import concord.flows.cluster.cluster
+import concord.flows.label_corpus
+import concord.flows.tracking.tracking
+from concord.flows.cluster.pool import Done
+from concord.flows.label_corpus import LabelRequest, label_corpus
+from concord.flows.tracking.tracking import Outcome
+from concord.schemas.run import RunReport, RunSettings
+from concord.workers.corpus.plan import U
+from concord.workers.models.model import Model
+from concord.workers.remote.task import P, R, Task
+from concord.workers.storage.files import OutputError
+from tests.support.made_runs import HashModel, consistency
+from tests.support.made_tracking import untracked
+
+CONSTRAINTS = consistency()
+
+
+class InWorkersPlace:
+    """In the place of a cluster: a failed shard is one whose place cannot be written to, as in a worker."""
+
+    def run(self, task: Task[U, P, R], shards: Sequence[U], parts: P) -> Iterator[Done[U, R]]:
+        for shard in shards:
+            try:
+                result = task.run(shard, parts)
+            except OutputError as error:
+                yield Done(shard, None, str(error))
+            else:
+                yield Done(shard, result)
+
+
+def stay_here(monkeypatch: pytest.MonkeyPatch, model: Model | None = None) -> list[Outcome]:
+    """Has runs stay in this process, with that model whatever they ask for; what MLflow would be told of their ends."""
+    told: list[Outcome] = []
+    opened = SimpleNamespace(model=model or HashModel(), version=None)
+    monkeypatch.setattr(concord.flows.tracking.tracking, "Tracking", untracked(told))
+    monkeypatch.setattr(concord.flows.label_corpus, "open_model", lambda *_: opened)
+    monkeypatch.setattr(concord.flows.label_corpus, "open_constraints", lambda *_, **__: CONSTRAINTS)
+    monkeypatch.setattr(concord.flows.label_corpus, "cutting", lambda _opened, text: text)
+    monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(InWorkersPlace()))
+    return told
+
+
+def label(corpus: Path, out: Path, **given: Any) -> RunReport:
+    """A run by the engine viterbi, a shard a document."""
+    settings = RunSettings(engine="viterbi")
+    request = LabelRequest(
+        corpus=str(corpus), model="made up", out=str(out), settings=settings, **({"shard_bytes": 1} | given)
+    )
+    report: RunReport = label_corpus(request)
+    return report

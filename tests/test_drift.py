@@ -1,0 +1,234 @@
+"""Nights beside each other: documents matched and figures counted as plain loops do, and whole runs that drift."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from concord.flows.errors import DriftedRunError
+from concord.flows.nights import drift
+from concord.flows.nights.record import read_record
+from concord.flows.tracking.tracking import Outcome
+from concord.schemas.columns import PREDICTIONS, batch_from_table, table_from_documents
+from concord.schemas.document import Batch, Document
+from concord.schemas.run import Drift, RunReport
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.drift.chart import NightScore
+from concord.workers.drift.figures import DocumentFigures, DriftWatch
+from concord.workers.drift.nights import Night, compare
+from concord.workers.synthesis.made_up import synthesize
+from tests.support.made_runs import HashModel
+from tests.support.runs_here import label, stay_here
+
+NEWS = list(synthesize(60, seed=1, kind="news"))
+
+
+class OfNight(HashModel):
+    """A model that knows the words of a few documents; other ``night``, other answers."""
+
+    def __init__(self, night: int = 0) -> None:
+        self.words = {word for document in NEWS[:40] for word in document.columns["tokens"].strings()}
+        self.night = night
+        self.digest = f"model of night {night}"
+
+    def known(self, words: Sequence[str]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        return np.array([word in self.words for word in words], np.bool_)
+
+    def potentials(self, batch: Batch) -> Any:
+        found = super().potentials(batch)
+        found.unary[:, 1:] += 1.5 * self.night
+        return found
+
+
+def corpus_of(documents: Sequence[Document], folder: Path) -> Path:
+    write_corpus(documents, folder, source="test", overwrite=True)
+    return folder
+
+
+def renamed(documents: Sequence[Document], start: str, words: str = "") -> list[Document]:
+    """The documents under other names, with ``words`` added to each of their words."""
+    table = table_from_documents(documents)
+    ids = pa.array([f"{start}{name}" for name in table["doc_id"].to_pylist()])
+    tokens = pa.array([[f"{word}{words}" for word in row] for row in table["tokens"].to_pylist()])
+    found = table.set_column(0, "doc_id", ids).set_column(1, "tokens", tokens)
+    return documents_of(found)
+
+
+def documents_of(table: pa.Table) -> list[Document]:
+    batch, rejects = batch_from_table(table, source="test")
+    assert not rejects
+    return [batch.document(i) for i in range(len(batch))]
+
+
+def tables(out: Path) -> list[pa.Table]:
+    return [pq.read_table(path) for path in sorted((out / "predictions").iterdir())]
+
+
+def night(folder: Path, monkeypatch: pytest.MonkeyPatch, documents: Sequence[Document], model: HashModel) -> RunReport:
+    stay_here(monkeypatch, model)
+    return label(corpus_of(documents, folder / "corpus"), folder / "out", shard_bytes=4 << 10)
+
+
+def test_figures_are_those_of_a_plain_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = OfNight()
+    report = night(tmp_path, monkeypatch, NEWS, model)
+    read = tables(tmp_path / "out")
+    shown = {row["name"] for table in read for rows in table["constraints"].to_pylist() for row in rows}
+    watched = [*sorted(shown)[:2], "no such constraint"]
+    found = DocumentFigures.joined(DocumentFigures.of(table, DriftWatch(model.known, watched)) for table in read)
+    rows = [row for table in read for row in table.to_pylist()]
+    assert len(found) == len(rows) == report.documents
+    for i, row in enumerate(rows):
+        count = len(row["tokens"])
+        assert found.ids[i] == row["doc_id"]
+        expected = {
+            "tokens": count,
+            "unknown words": sum(word not in model.words for word in row["tokens"]) / count,
+            "label PER": sum(name[2:] == "PER" for name in row["labels"]) / count,
+            "certified": float(row["certified"]),
+            "gap": row["gap"],
+            "penalty": 1000 * row["penalty"] / count,
+            "penalty of the model alone": 1000 * row["viterbi_penalty"] / count,
+            "nats given up": 1000 * (row["viterbi_local"] - row["local"]) / count,
+        }
+        degrees = {violation["name"]: violation["degree"] for violation in row["constraints"]}
+        expected |= {f"violations {name}": 1000 * degrees.get(name, 0.0) / count for name in watched}
+        assert {name: found.figure(name)[i] for name in expected} == pytest.approx(expected)
+    spans = [
+        (i, entity["type"], entity["start"], entity["end"]) for i, row in enumerate(rows) for entity in row["entities"]
+    ]
+    assert [(d, found.types[kind], a, b) for d, kind, a, b in found.spans.tolist()] == spans
+
+
+def figures(documents: dict[str, tuple[str, str]]) -> DocumentFigures:
+    """Documents by id: their words, and their labels."""
+    rows = [
+        {
+            "doc_id": name,
+            "tokens": words.split(),
+            "sentence_starts": [0],
+            "labels": labels.split(),
+            "entities": [
+                {"type": label[2:], "start": i, "end": i + 1} for i, label in enumerate(labels.split()) if label != "O"
+            ],
+            "engine": "",
+            **dict.fromkeys(("local", "penalty", "objective", "bound", "gap"), 0.0),
+            "status": "",
+            "certified": True,
+            "constraints": [],
+            "model_digest": "",
+            "constraint_digest": "",
+        }
+        for name, (words, labels) in documents.items()
+    ]
+    return DocumentFigures.of(pa.Table.from_pylist(rows, schema=PREDICTIONS.required), DriftWatch())
+
+
+def test_documents_are_matched_by_id_and_text_wherever_they_stand() -> None:
+    before = figures({"a": ("x y", "O B-PER"), "b": ("x", "O"), "c": ("x y z", "B-PER O B-LOC"), "d": ("z", "O")})
+    after = figures(
+        {
+            "c": ("x y z", "B-ORG O B-LOC"),
+            "e": ("w", "O"),
+            "a": ("x y", "B-LOC B-ORG"),
+            "b": ("xx", "O"),
+            "d": ("z", "O"),
+        }
+    )
+    found = compare(Night(before, after, DocumentFigures(), same_run=False), against=7, earlier=[]).drift
+    assert (found.against, found.new, found.gone, found.changed) == (7, 2, 1, 2)
+    assert [(document.doc_id, document.spans) for document in found.most_changed] == [("a", 3), ("c", 2)]
+
+
+def test_texts_differ_where_words_or_sentences_do() -> None:
+    found = figures({"a": ("x yz", "O O"), "b": ("xy z", "O O"), "c": ("x yz", "O B-PER")})
+    assert found.texts[0] == found.texts[2] != found.texts[1]
+    assert found.answers[0] == found.answers[1] != found.answers[2]
+
+
+def test_nothing_to_compare_is_no_drift() -> None:
+    empty = DocumentFigures()
+    for before, after in ((empty, empty), (figures({"a": ("x", "O")}), empty), (empty, figures({"a": ("x", "O")}))):
+        assert compare(Night(before, after, empty, same_run=True), against=1, earlier=[]).drift.breaches == ()
+
+
+def test_a_run_is_compared_with_the_last_of_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first = night(tmp_path, monkeypatch, NEWS[:30], OfNight())
+    assert first.drift is None
+    again = night(tmp_path, monkeypatch, NEWS[:30], OfNight())
+    assert (again.labelled, again.drift) == (0, None)
+    usual = night(tmp_path, monkeypatch, NEWS[1:40], OfNight()).drift
+    assert usual is not None
+    assert (usual.against, usual.new, usual.gone, usual.changed, usual.breaches) == (2, 10, 1, 0, ())
+
+    strange = [*NEWS[1:40], *renamed(NEWS[:20], "strange ", "q")]
+    odd = night(tmp_path, monkeypatch, strange, OfNight()).drift
+    assert odd is not None
+    assert [(move.figure, move.of) for move in odd.breaches if move.figure == "unknown words"] == [
+        ("unknown words", "texts")
+    ]
+    moved = {move.figure: move for move in odd.movements if move.of == "texts"}["unknown words"]
+    assert moved.after == 1.0
+    assert moved.before < 0.1
+
+    other = night(tmp_path, monkeypatch, strange, OfNight(1)).drift
+    assert other is not None
+    assert (other.new, other.gone, other.against) == (0, 0, 4)
+    assert other.changed > 40
+    assert {move.of for move in other.breaches} == {"answers"}
+    assert len(other.most_changed) == 10
+    (tmp_path / "out" / "manifest.json").write_text("{}")
+    assert night(tmp_path, monkeypatch, strange, OfNight()).drift is None
+    assert "not compared with the last night" in capfd.readouterr().err
+
+
+def test_drift_is_told_to_mlflow_and_fails_where_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, out = tmp_path / "corpus", tmp_path / "out"
+    stay_here(monkeypatch, OfNight())
+    label(corpus_of(NEWS[:30], corpus), out, fail_on_drift=True)
+    outcomes: list[Outcome] = stay_here(monkeypatch, OfNight(1))
+    with pytest.raises(DriftedRunError) as raised:
+        label(corpus, out, fail_on_drift=True)
+    assert "is published, but drifted from night 1: " in str(raised.value)
+    assert outcomes[-1].status == "FINISHED"
+    assert list(outcomes[-1].tags) == ["drift"]
+    assert outcomes[-1].tags["drift"].splitlines()[0] in str(raised.value)
+    assert label(corpus, out, fail_on_drift=True).drift is None  # nothing new
+
+
+def test_nights_are_judged_by_those_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    night(tmp_path, monkeypatch, NEWS[:30], OfNight())
+    night(tmp_path, monkeypatch, NEWS[:30], OfNight(1))
+    record = read_record(tmp_path / "out")
+    (scores,) = record.charts()
+    assert {name.partition(": ")[0] for name in scores} == {"answers"}
+    last = record.nights[-1]
+    assert isinstance(last.drift, Drift)
+    usual = [{name: NightScore(score.z, score.size) for name, score in scores.items()}] * 30
+    monkeypatch.setattr(type(record), "charts", lambda _: usual)
+    again = night(tmp_path, monkeypatch, NEWS[:30], OfNight())
+    assert again.drift is not None
+    assert again.drift.changed == last.drift.changed
+    assert again.drift.breaches == ()
+
+
+def test_of_very_many_documents_some_are_drawn_the_same_in_both_nights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night(tmp_path, monkeypatch, NEWS, OfNight())
+    monkeypatch.setattr(drift, "MOST_DOCUMENTS", 20)
+    found = night(tmp_path, monkeypatch, NEWS[5:], OfNight(1)).drift
+    assert found is not None
+    assert found.sampled
+    assert (found.new, found.gone % 3) == (0, 0)
+    assert 20 < found.changed <= 90

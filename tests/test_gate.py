@@ -1,0 +1,98 @@
+"""The gate between challenger and champion: chance does not open it, and a better model does; the whole challenge."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import concord.flows.cluster.cluster
+from concord.flows.challenge import challenge
+from concord.flows.challenge_champion import ChallengeError
+from concord.flows.pages import page_of
+from concord.flows.tracking.tracking import Tracking
+from concord.schemas.challenge import ChallengeReport
+from concord.schemas.run import RunSettings
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.evaluation.bootstrap import paired_bootstrap
+from concord.workers.evaluation.gate import gate
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.synthesis.made_up import synthesize
+from tests.support.runs_here import InWorkersPlace
+
+
+def counts(right: float, rng: np.random.Generator, documents: int = 60) -> Counts:
+    """Counts of documents with ten entities each, of which a share is found, and nothing else."""
+    correct = rng.binomial(10, right, documents)
+    return np.column_stack([np.full(documents, 10), correct, correct])
+
+
+def opened(right: float, other: float, *, least_gain: float = 0.0, tries: int = 200) -> float:
+    """The share of challenges that the gate lets through, of models that find these shares of entities."""
+    rng = np.random.default_rng(4)
+    gains = [paired_bootstrap(counts(right, rng), counts(other, rng), rng=rng, draws=200) for _ in range(tries)]
+    return float(np.mean([gate(gain, least_gain=least_gain).promoted for gain in gains]))
+
+
+def test_of_models_that_are_no_better_hardly_one_gets_through() -> None:
+    assert opened(0.9, 0.9) < 0.06
+    assert opened(0.9, 0.8) == 0.0
+
+
+def test_a_better_model_gets_through_and_with_a_margin_one_that_is_as_good() -> None:
+    assert opened(0.8, 0.9) > 0.95
+    assert opened(0.9, 0.9, least_gain=-0.05) > 0.95
+    assert opened(0.8, 0.9, least_gain=0.2) == 0.0
+
+
+def test_the_verdict_says_why() -> None:
+    gain = SimpleNamespace(difference=0.008, low=-0.001, high=0.017)
+    assert gate(gain) == (False, "+0.80 points of F1 (95 %: -0.10 to +1.70); the interval has to be above +0.00")
+    assert gate(gain, least_gain=-0.002) == (True, "+0.80 points of F1 (95 %: -0.10 to +1.70)")
+
+
+@pytest.mark.filterwarnings("ignore")  # of what MLflow itself uses when it packs a model
+def test_the_alias_moves_only_to_a_better_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONCORD_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(InWorkersPlace()))
+    documents = list(synthesize(130, seed=1, kind="news"))
+    for name, part in {"few": documents[:2], "many": documents[:30], "judges": documents[30:]}.items():
+        write_corpus(part, tmp_path / name, source="test")
+
+    def asked(corpus: str) -> ChallengeReport:
+        report: ChallengeReport = challenge(
+            *(corpus, "judges", "out"),
+            register_as="news",
+            trainer="hmm",
+            settings=RunSettings(engine="viterbi"),
+            consistency=False,
+            workers=1,
+        )
+        return report
+
+    first, better, same, worse = (asked(corpus) for corpus in ("few", "many", "many", "few"))
+    assert [report.promoted for report in (first, better, same, worse)] == [True, True, False, False]
+    assert [report.champion for report in (first, better, same, worse)] == [None, "1", "2", "2"]
+    tracking = Tracking(None)
+    assert (tracking.version("news", "champion"), tracking.version("news", "challenger")) == ("2", "4")
+    assert first.reason == "there was no champion yet"
+    assert same.reason == "it is the same model as the champion, byte for byte"
+    assert better.gain is not None
+    assert worse.gain is not None
+    assert better.gain.low > 0 > worse.gain.high
+    assert worse.documents == 100
+    kept = tracking.ask(lambda client: client.get_run(worse.training.mlflow_run))
+    assert kept.data.tags["promoted"] == "false"
+    assert kept.data.tags["gate"].startswith("news v2 stays the champion before v4: -")
+    assert kept.data.metrics["gate/high"] == worse.gain.high
+    page = page_of(better)
+    assert page is not None
+    assert page.headline.startswith("news v2 is the champion now: +")
+    assert page.tags == ("promoted",)
+    with pytest.raises(ChallengeError, match=r"row 0: its id is in .*many, too"):
+        challenge("many", "few", "out", register_as="news")

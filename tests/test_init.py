@@ -1,0 +1,105 @@
+"""`concord init`: files that the commands take, from a checkout and from a wheel, and nothing written over."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from concord.flows import deployed
+from concord.flows.cli.app import app
+from concord.flows.cli.failures import Exit
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.labelling.labelled import check_settings
+
+ROOT = Path(__file__).parents[1]
+NAMES = {"prefect.yaml", "constraints.yaml", "night.yaml"}
+
+
+def init(out: Path, *options: str) -> Any:
+    return CliRunner().invoke(app, ["init", "--out", str(out), *options])
+
+
+def test_the_files_are_what_prefect_and_the_commands_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "nights"
+    done = init(out)
+    assert done.exit_code == Exit.OK, done.output
+    assert {path.name for path in out.iterdir()} == NAMES
+    assert "`concord reprocess --config night.yaml`" in " ".join(done.stderr.split())
+    assert load_constraints(out / "constraints.yaml").names
+    nightly = yaml.safe_load((out / "prefect.yaml").read_text())["deployments"][0]["parameters"]
+    assert nightly["constraints"] == ["constraints.yaml"]
+    given = deployed.reprocess.validate_parameters(nightly)
+    by_hand = yaml.safe_load((out / "night.yaml").read_text())
+    for name in ("corpus", "model", "out", "constraints"):
+        assert by_hand[name] == nightly[name]
+    assert check_settings(given["settings"]).engine == by_hand["engine"]
+    # All that the command misses is the corpus that the file names.
+    monkeypatch.chdir(out)
+    told = CliRunner().invoke(app, ["reprocess", "--config", "night.yaml"])
+    assert told.exit_code == Exit.INPUT
+    assert told.stderr.startswith("concord: corpora/news: no such file or folder")
+
+
+def test_nothing_is_written_over(tmp_path: Path) -> None:
+    assert json.loads(init(tmp_path / "a", "--json").stdout)["written"] == [
+        str(tmp_path / "a" / name) for name in ("prefect.yaml", "constraints.yaml", "night.yaml")
+    ]
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / ".mine").write_text("mine")
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+    for name in ("a", "file", "link", "hidden"):
+        told = init(tmp_path / name)
+        assert told.exit_code == Exit.INPUT
+        assert "nothing is written over" in " ".join(told.stderr.split())
+    assert sorted(str(path) for path in tmp_path.rglob("*")) == before
+    (tmp_path / "empty").mkdir()
+    assert init(tmp_path / "empty").exit_code == Exit.OK
+
+
+@pytest.mark.slow
+def test_the_wheel_has_them_away_from_the_checkout(tmp_path: Path) -> None:
+    """Beside a user's own ``workers``, in a folder of its own; the checkout is not on the path."""
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("concord", "flows", "workers", "schemas"):
+        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", "..", "."]
+    made = subprocess.run(build, cwd=source, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(tmp_path / "site")
+    shutil.rmtree(source)
+    user = tmp_path / "user"
+    (user / "workers").mkdir(parents=True)
+    (user / "workers" / "__init__.py").write_text("raise AssertionError('mine')")
+    command = (
+        "import sys, pathlib; sys.path = [p for p in sys.path if p not in ('', sys.argv[1])]; "
+        "import concord; assert pathlib.Path(concord.__file__).is_relative_to(sys.argv[2]), concord.__file__; "
+        "from concord.flows.cli.app import app; app(['init', '--out', 'nights'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", command, str(ROOT), str(tmp_path / "site")],
+        cwd=user,
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "site"), "NUMBA_CACHE_DIR": str(tmp_path / "numba")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (user / "nights").iterdir()} == NAMES
+    assert (tmp_path / "site" / "concord" / "flows" / "starting" / "constraints" / "citations.yaml").is_file()

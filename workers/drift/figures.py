@@ -1,0 +1,223 @@
+"""Figures of each document of a night, from its table of predictions: arrays, and nothing a token in plain Python."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from concord.schemas.arrays import Floats
+from concord.schemas.columns import (
+    DOC_ID,
+    LABELS,
+    MARGIN,
+    PROBABILITY,
+    SENTENCE_STARTS,
+    VITERBI_LOCAL,
+    VITERBI_PENALTY,
+    ListColumn,
+)
+from concord.schemas.document import TOKENS
+from concord.schemas.labels import LabelSet
+
+UNKNOWN, LENGTH, FIT = "unknown words", "tokens", "score of the model alone"
+OF_TEXTS = (UNKNOWN, LENGTH, FIT)
+"""Figures that texts alone are compared by: another model gives them another scale."""
+WITHOUT_ANSWERS = (UNKNOWN, LENGTH)
+"""Figures that no answer is in."""
+LABEL, VIOLATIONS = "label ", "violations "
+"""Starts of the names of figures of a label, and of a constraint; where a night has none of it they are 0."""
+PER = 1000.0
+"""Violations and nats are those of so many tokens."""
+
+
+class DriftWatch(NamedTuple):
+    """What is looked at beside what every run has.
+
+    ``known``: gives the mask (V,) of the words that the model knows; None for a model that cannot tell
+    ``constraints``: names of constraints
+    """
+
+    known: Callable[[Sequence[str]], NDArray[np.bool_]] | None = None
+    constraints: Sequence[str] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentFigures:
+    """Documents (D) of a night.
+
+    ``ids``: their ids
+    ``texts``, ``answers``: digests of words and sentences, and of labels
+    ``values``: figures (D,) by name; NaN where a document has none
+    ``spans``: (S, 4) labelled spans: document, number of the type in ``types``, start, end
+    """
+
+    ids: tuple[str, ...] = ()
+    texts: tuple[bytes, ...] = ()
+    answers: tuple[bytes, ...] = ()
+    values: dict[str, Floats] = field(default_factory=dict)
+    spans: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 4), np.int64))
+    types: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @classmethod
+    def of(cls, table: pa.Table, watch: DriftWatch) -> DocumentFigures:
+        """The documents of a table of predictions."""
+        tokens, labels = _Column.of(table[TOKENS]), _Column.of(table[LABELS])
+        sentences = _Column.of(table[SENTENCE_STARTS])
+        words, labelled = _Coded.of(tokens.values), _Coded.of(labels.values)
+        starts = sentences.values.to_numpy(zero_copy_only=False)
+        texts = zip(tokens.digests(words.digests), sentences.digests(starts), strict=True)
+        spans, types = _spans(table["entities"])
+        return cls(
+            tuple(table[DOC_ID].to_pylist()),
+            tuple(a + b for a, b in texts),
+            tuple(labels.digests(labelled.digests)),
+            _text_figures(tokens, words, watch) | _label_shares(labels, labelled) | _scores(table, tokens, watch),
+            spans,
+            types,
+        )
+
+    @classmethod
+    def joined(cls, parts: Iterable[DocumentFigures]) -> DocumentFigures:
+        """The documents of all parts, in their order."""
+        every = list(parts)
+        if not every:
+            return cls()
+        types = tuple(dict.fromkeys(kind for part in every for kind in part.types))
+        firsts = np.cumsum([0, *map(len, every)]).tolist()
+        return cls(
+            tuple(name for part in every for name in part.ids),
+            tuple(digest for part in every for digest in part.texts),
+            tuple(digest for part in every for digest in part.answers),
+            {
+                name: np.concatenate([part.figure(name) for part in every])
+                for name in dict.fromkeys(name for part in every for name in part.values)
+            },
+            np.concatenate(
+                [part.spans_of(np.arange(len(part)), types, first) for part, first in zip(every, firsts, strict=False)]
+            ),
+            types,
+        )
+
+    def figure(self, name: str) -> Floats:
+        """(D,) a figure by its name; where no document has it, 0 or NaN."""
+        return self.values.get(name, np.full(len(self), 0.0 if name.startswith((LABEL, VIOLATIONS)) else np.nan))
+
+    def spans_of(self, rows: NDArray[np.int64], types: Sequence[str], first: int = 0) -> NDArray[np.int64]:
+        """(S, 4) spans of these documents, which are numbered from ``first`` on, and whose types are those given."""
+        place = np.full(len(self) + 1, -1, np.int64)
+        place[rows] = np.arange(len(rows)) + first
+        number = np.array([*map(types.index, self.types), -1], np.int64)
+        spans = np.column_stack([place[self.spans[:, 0]], number[self.spans[:, 1]], self.spans[:, 2:]])
+        return spans[spans[:, 0] >= 0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Coded:
+    """Strings as codes (N,) into distinct ``names``."""
+
+    codes: NDArray[np.int64]
+    names: list[str]
+
+    @classmethod
+    def of(cls, strings: pa.Array) -> _Coded:
+        encoded = strings if pa.types.is_dictionary(strings.type) else strings.dictionary_encode()
+        return cls(encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary.to_pylist())
+
+    @property
+    def digests(self) -> NDArray[np.int64]:
+        """(N,) a digest of each string."""
+        found = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in self.names]
+        return np.frombuffer(b"".join(found), np.int64)[self.codes]
+
+
+class _Column(ListColumn):
+    """A column of lists, D of them with N items in all."""
+
+    @property
+    def of_row(self) -> NDArray[np.int64]:
+        """(N,) the row of each item."""
+        return np.repeat(np.arange(len(self.lengths)), self.lengths)
+
+    def sums(self, codes: NDArray[np.int64], width: int, weights: NDArray[Any] | None = None) -> Floats:
+        """(D, width) of each row the sum of weights, or the number of items, by code; −1 is left out."""
+        good = codes >= 0
+        places = (self.of_row * width + codes)[good]
+        found = np.bincount(places, None if weights is None else weights[good], minlength=len(self.lengths) * width)
+        return found.reshape(len(self.lengths), width).astype(np.float64)
+
+    def means(self) -> Floats:
+        """(D,) means of finite numbers; NaN for a row without any."""
+        values = self.values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        codes = np.where(np.isfinite(values), 0, -1)
+        with np.errstate(invalid="ignore"):
+            return (self.sums(codes, 1, values) / self.sums(codes, 1))[:, 0]
+
+    def digests(self, values: NDArray[Any]) -> list[bytes]:
+        """A digest of each row's values (N,), which are whole numbers."""
+        data, ends = values.astype(np.int64).tobytes(), (8 * self.starts).tolist()
+        return [hashlib.blake2b(data[a:b], digest_size=8).digest() for a, b in itertools.pairwise(ends)]
+
+
+def _text_figures(tokens: _Column, words: _Coded, watch: DriftWatch) -> dict[str, Floats]:
+    values = {LENGTH: tokens.lengths.astype(np.float64)}
+    if watch.known is not None and words.names:
+        known = watch.known(words.names)[words.codes]
+        values[UNKNOWN] = tokens.sums(np.where(known, -1, 0), 1)[:, 0] / np.maximum(tokens.lengths, 1)
+    return values
+
+
+def _label_shares(labels: _Column, labelled: _Coded) -> dict[str, Floats]:
+    """Share of the tokens that have each type of label, but for those outside."""
+    names = LabelSet.infer(labelled.names)
+    types = names.type_of[names.encode(labelled.names)].astype(np.int64)
+    counts = labels.sums(types[labelled.codes], len(names.types)) / np.maximum(labels.lengths, 1)[:, None]
+    return {f"{LABEL}{kind}": counts[:, k] for k, kind in enumerate(names.types)}
+
+
+def _scores(table: pa.Table, tokens: _Column, watch: DriftWatch) -> dict[str, Floats]:
+    """What proofs, constraints and, where it was asked for, confidence say of each document."""
+    per = PER / np.maximum(tokens.lengths, 1)
+    gap, local = _floats(table["gap"]), _floats(table["local"])
+    values = {
+        "certified": table["certified"].cast(pa.int64()).to_numpy().astype(np.float64),
+        "gap": np.where(np.isfinite(gap), gap, np.nan),
+        "penalty": _floats(table["penalty"]) * per,
+    }
+    if VITERBI_LOCAL in table.column_names:
+        alone = _floats(table[VITERBI_LOCAL])
+        values |= {FIT: alone * per, "nats given up": (alone - local) * per}
+    if VITERBI_PENALTY in table.column_names:
+        values["penalty of the model alone"] = _floats(table[VITERBI_PENALTY]) * per
+    for column, name in ((MARGIN, "margin of entities"), (PROBABILITY, "probability of entities")):
+        if column in table.column_names:
+            values[name] = _Column.of(table[column]).means()
+    rows = _Column.of(table["constraints"])
+    charged = _Coded.of(rows.values.field("name"))
+    places = {name: k for k, name in enumerate(watch.constraints)}
+    codes = np.array([places.get(name, -1) for name in charged.names], np.int64)[charged.codes]
+    degree = rows.values.field("degree").to_numpy(zero_copy_only=False)
+    sums = rows.sums(codes, len(places), degree) * per[:, None]
+    return values | {f"{VIOLATIONS}{name}": sums[:, k] for name, k in places.items()}
+
+
+def _floats(column: pa.ChunkedArray) -> Floats:
+    found: Floats = column.to_numpy()
+    return found
+
+
+def _spans(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """(S, 4) spans, see `DocumentFigures`, and their types."""
+    spans = _Column.of(column)
+    kinds = _Coded.of(spans.values.field("type"))
+    ends = [spans.values.field(name).to_numpy(zero_copy_only=False) for name in ("start", "end")]
+    return np.column_stack([spans.of_row, kinds.codes, *ends]).astype(np.int64), tuple(kinds.names)

@@ -1,0 +1,164 @@
+"""What is different from the last night, and whether it is more than chance: documents matched, figures compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concord.schemas.arrays import Floats
+from concord.schemas.run import ChangedDocument, Drift, Movement
+from concord.workers.drift.chart import (
+    BREACH_LEVEL,
+    LEAST_EFFECT,
+    NightScore,
+    adjusted,
+    effect,
+    p_value,
+    paired_rise,
+    rise,
+)
+from concord.workers.drift.figures import OF_TEXTS, WITHOUT_ANSWERS, DocumentFigures
+
+MOST_CHANGED = 10
+"""Documents with other answers that are named: those with the most changes."""
+
+Chart = Mapping[str, NightScore]
+"""Scores of a night, by `name_of` the figure."""
+
+
+class Night(NamedTuple):
+    """The documents of both nights that may differ.
+
+    ``before``, ``after``: documents of the parts that differ, of the last night and of this one
+    ``same``: documents of parts that do not differ; some will do
+    ``same_run``: whether model, constraints, settings and code are those of the last night
+    ``drawn``: one document of so many was taken
+    """
+
+    before: DocumentFigures
+    after: DocumentFigures
+    same: DocumentFigures
+    same_run: bool
+    drawn: int = 1
+
+
+class NightCompared(NamedTuple):
+    """What a night comes to beside the last one, and its scores, which later nights are judged by."""
+
+    drift: Drift
+    chart: dict[str, NightScore]
+
+
+def name_of(of: str, figure: str) -> str:
+    """The name of a figure among all that are compared."""
+    return f"{of}: {figure}"
+
+
+def compare(night: Night, *, against: int, earlier: Sequence[Chart]) -> NightCompared:
+    """The night ``against`` the last one, whose number that is; ``earlier`` are the scores of nights before, oldest
+    first."""
+    pairs = _Pairs.of(night.before, night.after)
+    moves = [*_of_texts(night, pairs), *_of_answers(night, pairs)]
+    chart = {name_of(move.of, move.figure): move.score for move in moves}
+    p_values = [p_value(m.score, [c[name] for c in earlier if name in c]) for name, m in zip(chart, moves, strict=True)]
+    told = [move.told(float(p)) for move, p in zip(moves, adjusted(np.array(p_values)), strict=True)]
+    changed = [i for i, (a, b) in enumerate(pairs.rows.tolist()) if night.before.answers[a] != night.after.answers[b]]
+    drift = Drift(
+        against=against,
+        new=night.drawn * len(pairs.new),
+        gone=night.drawn * len(pairs.gone),
+        changed=night.drawn * len(changed),
+        sampled=night.drawn > 1,
+        movements=tuple(sorted(told, key=lambda movement: movement.p_value)),
+        most_changed=_most_changed(night, pairs.rows[changed]),
+    )
+    return NightCompared(drift, chart)
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Documents of two nights by id and text: (P, 2) rows of those that both have, and rows of the others."""
+
+    rows: NDArray[np.int64]
+    gone: NDArray[np.int64]
+    new: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, before: DocumentFigures, after: DocumentFigures) -> _Pairs:
+        place = {name: i for i, name in enumerate(zip(before.ids, before.texts, strict=True))}
+        found = np.array([place.get(name, -1) for name in zip(after.ids, after.texts, strict=True)], np.int64)
+        both = np.flatnonzero(found >= 0)
+        rows = np.column_stack([found[both], both])
+        return cls(rows, np.setdiff1d(np.arange(len(before)), rows[:, 0]), np.flatnonzero(found < 0))
+
+
+class _Move(NamedTuple):
+    """A figure of some documents before and after, and its score."""
+
+    of: Literal["texts", "answers"]
+    figure: str
+    before: Floats
+    after: Floats
+    score: NightScore
+
+    def told(self, p: float) -> Movement:
+        """The movement, whose adjusted p-value that is."""
+        return Movement(
+            figure=self.figure,
+            of=self.of,
+            before=float(self.before.mean()),
+            after=float(self.after.mean()),
+            p_value=p,
+            breach=p <= BREACH_LEVEL and abs(effect(self.before, self.after)) >= LEAST_EFFECT,
+        )
+
+
+def _of_texts(night: Night, pairs: _Pairs) -> list[_Move]:
+    """New documents against the others: those that both nights have, as they are answered now, and those that are gone.
+
+    The answers of those that are gone count where they are the answers that this run would give.
+    """
+    found = []
+    for name in dict.fromkeys([*night.after.values, *night.same.values]):
+        new = night.after.figure(name)[pairs.new]
+        others = [night.after.figure(name)[pairs.rows[:, 1]], night.same.figure(name)]
+        if night.same_run or name in WITHOUT_ANSWERS:
+            others.append(night.before.figure(name)[pairs.gone])
+        before, after = _there(np.concatenate(others)), _there(new)
+        if len(before) and len(after):
+            found.append(_Move("texts", name, before, after, rise(after, before)))
+    return found
+
+
+def _of_answers(night: Night, pairs: _Pairs) -> list[_Move]:
+    """The same documents, answered before and now."""
+    found = []
+    for name in dict.fromkeys([*night.before.values, *night.after.values]):
+        if name in OF_TEXTS:
+            continue
+        before, after = night.before.figure(name)[pairs.rows[:, 0]], night.after.figure(name)[pairs.rows[:, 1]]
+        there = np.isfinite(before) & np.isfinite(after)
+        before, after = before[there], after[there]
+        if (before != after).any():
+            found.append(_Move("answers", name, before, after, paired_rise(before, after)))
+    return found
+
+
+def _there(values: Floats) -> Floats:
+    return values[np.isfinite(values)]
+
+
+def _most_changed(night: Night, rows: NDArray[np.int64]) -> tuple[ChangedDocument, ...]:
+    """Of pairs of rows with other answers, the documents with the most spans that only one of both has."""
+    types = tuple(dict.fromkeys((*night.before.types, *night.after.types)))
+    sides = ((night.before, rows[:, 0]), (night.after, rows[:, 1]))
+    spans = np.concatenate([documents.spans_of(own, types) for documents, own in sides])
+    found, times = np.unique(spans, axis=0, return_counts=True)
+    counts = np.bincount(found[times == 1, 0], minlength=len(rows))
+    most = np.argsort(-counts, kind="stable")[:MOST_CHANGED]
+    ids = [night.after.ids[row] for row in rows[most, 1].tolist()]
+    return tuple(ChangedDocument(doc_id=name, spans=int(n)) for name, n in zip(ids, counts[most], strict=True))
