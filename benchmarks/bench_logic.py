@@ -37,11 +37,11 @@ from concord.workers.learning.mining.logic.openings import names_of, part_of
 from concord.workers.learning.mining.logic.search import LogicSettings, clauses_of
 from concord.workers.learning.mining.rules import MiningSettings, in_documents, passing
 from concord.workers.learning.trainers.registry import trainer_named
-from concord.workers.learning.weights.penalties import COUNTED
+from concord.workers.learning.weights.penalties import COUNTED_PENALTY
 from concord.workers.learning.weights.row_counts import count_rows
 from concord.workers.models.model import Model
 
-COST = COUNTED["odds"]
+COST = COUNTED_PENALTY["odds"]
 
 
 class Clauses(NamedTuple):

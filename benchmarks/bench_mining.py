@@ -47,7 +47,7 @@ from concord.workers.learning.mining.rules import KeptSettings
 from concord.workers.learning.search.folds import fold_of
 from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.learning.trainers.trainer import gold_of
-from concord.workers.learning.weights.penalties import COUNTED
+from concord.workers.learning.weights.penalties import COUNTED_PENALTY
 
 KINDS = (
     *(RuleKind.STARTS, RuleKind.ENDS, RuleKind.FOLLOWED, RuleKind.APART, RuleKind.ORDER),
@@ -126,7 +126,7 @@ def measured(corpus: Corpus, method: str) -> dict[str, Any]:
         own = (fold == number) == corpus.learns_from_one
         inside, outside = ([documents[i] for i in np.flatnonzero(chosen)] for chosen in (own, ~own))
         labels = LabelSet.infer(name for document in inside for name in gold_of(document))
-        miner = Miner(METHODS[method].here, MiningWay(labels, settings, COUNTED["odds"], 0))
+        miner = Miner(METHODS[method].here, MiningWay(labels, settings, COUNTED_PENALTY["odds"], 0))
         parts.append(_part(inside, outside, made, miner))
         print(f"  part {number}", json.dumps(parts[-1].figures), flush=True)
     figure = {corpus.figure: FIGURES[corpus.figure]}

@@ -10,7 +10,7 @@ from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.learning.mining import mined_here
 from concord.workers.learning.mining.rule_counts import RuleCounts
 from concord.workers.learning.mining.rules import MiningSettings, Rule, declared
-from concord.workers.learning.weights.penalties import COUNTED
+from concord.workers.learning.weights.penalties import COUNTED_PENALTY
 
 
 def mined(documents: Sequence[Document], labels: LabelSet, settings: MiningSettings) -> list[Rule]:
@@ -21,4 +21,4 @@ def mined(documents: Sequence[Document], labels: LabelSet, settings: MiningSetti
 
 def weighed(rules: Sequence[Rule], batches: Iterable[Batch], labels: LabelSet) -> DeclaredConstraints:
     """The rules with the weights that a mined file has."""
-    return mined_here.weighed(rules, declared(rules, labels), batches, labels, COUNTED["odds"])
+    return mined_here.weighed(rules, declared(rules, labels), batches, labels, COUNTED_PENALTY["odds"])

@@ -15,7 +15,7 @@ from concord.schemas.sweep import Axis, SweepFile
 OBJECTIVE = "objective"
 """Figure of a row that is no measure: the sum of objectives, in nats."""
 
-PROVEN = "proven"
+PROVEN_SHARE = "proven"
 """Figure of a row that is no measure: share of documents whose gap is closed, in per cent."""
 
 CPU = "cpu"
@@ -27,7 +27,7 @@ PAIRS = "pairs"
 MINED = "mined:"
 """Before the name of mined rules among the constraint files of a sweep."""
 
-OF_CELLS = (OBJECTIVE, PROVEN, CPU)
+OF_CELLS = (OBJECTIVE, PROVEN_SHARE, CPU)
 """Figures of cells that are no measures."""
 
 

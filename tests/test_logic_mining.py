@@ -36,7 +36,7 @@ from concord.workers.learning.mining.mined_here import MiningWay
 from concord.workers.learning.mining.rules import passing
 from concord.workers.learning.mining.run_order import Runs
 from concord.workers.learning.search.folds import is_held_out
-from concord.workers.learning.weights.penalties import COUNTED
+from concord.workers.learning.weights.penalties import COUNTED_PENALTY
 from tests.support.in_process import Here
 from tests.support.made_sequences import ANY, BIO, NESTED, in_order, plain_runs, plainly, shuffled_corpus, spelled
 
@@ -400,7 +400,7 @@ def test_folds_are_mined_for_what_all_documents_can_hold(monkeypatch: pytest.Mon
     entry = concord.flows.commands.mining.METHODS[method]
     chosen = entry.settings.model_validate({"support": 5} | ({"mixed": 0, "literals": 2} if method == "logic" else {}))
     labels = LabelSet.bio("abcd")
-    miner = Miner(entry.here, MiningWay(labels, chosen, COUNTED["odds"], 0))
+    miner = Miner(entry.here, MiningWay(labels, chosen, COUNTED_PENALTY["odds"], 0))
     every = miner.rules(documents, documents)
     monkeypatch.setattr(template, "MOST_ENTRIES", 1_000)
     assert miner.rules(documents, documents).digest == every.digest

@@ -39,7 +39,7 @@ from concord.workers.learning.mining.rules import (
     significant,
 )
 from concord.workers.learning.mining.run_order import Runs
-from concord.workers.learning.weights.penalties import COUNTED
+from concord.workers.learning.weights.penalties import COUNTED_PENALTY
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.in_process import Here
 from tests.support.made_sequences import (
@@ -299,10 +299,10 @@ def test_an_implied_rule_stays_where_it_is_plainly_surer() -> None:
     assert [r.first for r in mined(counted(documents, labels), labels, chosen)] == ["before"]
 
 
-@pytest.mark.parametrize("penalty", COUNTED)
+@pytest.mark.parametrize("penalty", COUNTED_PENALTY)
 def test_weights_are_those_of_documents(penalty: str) -> None:
     rows = in_documents(Rule(RuleKind.ONCE, "a", "", 40, 4, 0.5), 8.0)
-    cost = COUNTED[penalty]
+    cost = COUNTED_PENALTY[penalty]
     assert rows.weight(cost, cost.settings()) == cost.nats(40, 4, cost.settings()) / 2.0
 
 

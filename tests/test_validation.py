@@ -38,7 +38,7 @@ from concord.workers.learning.search.folds import held_out
 from concord.workers.learning.trainers import sgd
 from concord.workers.learning.trainers.trainer import Progress
 from concord.workers.learning.weights.learned_weights import learn_weights
-from concord.workers.learning.weights.penalties import COUNTED as PENALTIES
+from concord.workers.learning.weights.penalties import COUNTED_PENALTY as PENALTIES
 from concord.workers.learning.weights.penalties import LearnedSettings
 from concord.workers.learning.weights.unseen import Unseen
 from concord.workers.models.settings import SgdSettings

@@ -32,14 +32,11 @@ from concord.flows.cli.codl_cli import CODL_EXAMPLE, codl, show_codl
 from concord.flows.cli.constraints_cli import NO_RAY
 from concord.flows.cli.constraints_cli import app as constraints_app
 from concord.flows.cli.corpus_cli import app as corpus_app
-from concord.flows.cli.doctor_cli import EXAMPLE as DOCTOR_EXAMPLE
-from concord.flows.cli.doctor_cli import doctor
+from concord.flows.cli.doctor_cli import DOCTOR_EXAMPLE, doctor
 from concord.flows.cli.failures import Exit, exit_codes
-from concord.flows.cli.history_cli import EXAMPLE as HISTORY_EXAMPLE
-from concord.flows.cli.history_cli import history, show_history
+from concord.flows.cli.history_cli import HISTORY_EXAMPLE, history, show_history
 from concord.flows.cli.import_cli import app as import_app
-from concord.flows.cli.init_cli import EXAMPLE as INIT_EXAMPLE
-from concord.flows.cli.init_cli import init
+from concord.flows.cli.init_cli import INIT_EXAMPLE, init
 from concord.flows.cli.label_cli import label
 from concord.flows.cli.list_cli import app as list_app
 from concord.flows.cli.papers_cli import PAPERS_EXAMPLE, papers, show_papers

@@ -13,7 +13,7 @@ from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.progress import show
 from concord.flows.run_context import RunContext
 
-EXAMPLE = "Example: concord doctor --out out/"
+DOCTOR_EXAMPLE = "Example: concord doctor --out out/"
 
 
 def doctor(

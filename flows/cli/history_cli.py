@@ -11,7 +11,7 @@ from concord.flows.cli.arguments import RunFolder
 from concord.flows.progress import say, show
 from concord.schemas.nights import HistoryReport, NightReport
 
-EXAMPLE = "Example: concord history --run out/"
+HISTORY_EXAMPLE = "Example: concord history --run out/"
 
 DIGEST = re.compile(r"[0-9a-f]{40,}")
 SHOWN_DIGITS = 8

@@ -11,7 +11,7 @@ import typer
 from concord.flows.cli.arguments import Json, print_json
 from concord.flows.progress import say, show
 
-EXAMPLE = "Example: concord init --out nights/"
+INIT_EXAMPLE = "Example: concord init --out nights/"
 
 
 def init(

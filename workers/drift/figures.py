@@ -31,7 +31,7 @@ OF_TEXTS = (UNKNOWN, LENGTH, FIT)
 """Figures that texts alone are compared by: another model gives them another scale."""
 WITHOUT_ANSWERS = (UNKNOWN, LENGTH)
 """Figures that no answer is in."""
-LABEL, VIOLATIONS = "label ", "violations "
+OF_LABEL, VIOLATIONS = "label ", "violations "
 """Starts of the names of figures of a label, and of a constraint; where a night has none of it they are 0."""
 PER = 1000.0
 """Violations and nats are those of so many tokens."""
@@ -110,7 +110,7 @@ class DocumentFigures:
 
     def figure(self, name: str) -> Floats:
         """(D,) a figure by its name; where no document has it, 0 or NaN."""
-        return self.values.get(name, np.full(len(self), 0.0 if name.startswith((LABEL, VIOLATIONS)) else np.nan))
+        return self.values.get(name, np.full(len(self), 0.0 if name.startswith((OF_LABEL, VIOLATIONS)) else np.nan))
 
     def spans_of(self, rows: NDArray[np.int64], types: Sequence[str], first: int = 0) -> NDArray[np.int64]:
         """(S, 4) spans of these documents, which are numbered from ``first`` on, and whose types are those given."""
@@ -181,7 +181,7 @@ def _label_shares(labels: _Column, labelled: _Coded) -> dict[str, Floats]:
     names = LabelSet.infer(labelled.names)
     types = names.type_of[names.encode(labelled.names)].astype(np.int64)
     counts = labels.sums(types[labelled.codes], len(names.types)) / np.maximum(labels.lengths, 1)[:, None]
-    return {f"{LABEL}{kind}": counts[:, k] for k, kind in enumerate(names.types)}
+    return {f"{OF_LABEL}{kind}": counts[:, k] for k, kind in enumerate(names.types)}
 
 
 def _scores(table: pa.Table, tokens: _Column, watch: DriftWatch) -> dict[str, Floats]:

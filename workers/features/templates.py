@@ -158,7 +158,7 @@ class FeatureSet:
 
 WORD, LOWER = Source(TOKENS), Source(TOKENS, "lower")
 SHAPE, PATTERN, DIGITS, KIND = (Source(TOKENS, e) for e in ("shape", "pattern", "digits", "kind"))
-TAG = Source(POS)
+POS_TAG = Source(POS)
 
 
 def _singles(source: Source, *offsets: int) -> tuple[AttributeTemplate, ...]:
@@ -202,7 +202,7 @@ FINKEL_WORDS = _finkel(_NGRAMS, 4)
 FINKEL_TF = _finkel(_NGRAMS, 9)
 """The column of templates to fill, such as seminars: no tags, and nine words of either side."""
 
-FINKEL_TAGS: tuple[AttributeTemplate, ...] = (*_singles(TAG, -1, 0, 1), *_sequences(TAG, _NEIGHBOURS))
+FINKEL_TAGS: tuple[AttributeTemplate, ...] = (*_singles(POS_TAG, -1, 0, 1), *_sequences(POS_TAG, _NEIGHBOURS))
 
 CORE: tuple[AttributeTemplate, ...] = (
     *FINKEL_WORDS,
@@ -231,7 +231,7 @@ datelines apart."""
 
 RICH_WORDS: tuple[AttributeTemplate, ...] = CORE + SENTENCE
 
-RICH_TAGS: tuple[AttributeTemplate, ...] = (*FINKEL_TAGS, *_singles(TAG, -2, 2))
+RICH_TAGS: tuple[AttributeTemplate, ...] = (*FINKEL_TAGS, *_singles(POS_TAG, -2, 2))
 
 MENTIONS: tuple[AttributeTemplate, ...] = tuple(Single(Source(name)) for name in MENTION_COLUMNS)
 """Features of the word's other mentions in the document, see `workers.features.mentions`."""

@@ -13,7 +13,7 @@ from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.learning.mining.mined_here import MiningWay, counted_rules
 from concord.workers.learning.mining.rule_counts import RuleKind
 from concord.workers.learning.mining.rules import MiningSettings
-from concord.workers.learning.weights.penalties import COUNTED
+from concord.workers.learning.weights.penalties import COUNTED_PENALTY
 from concord.workers.published.made_corpora import documents_in, label_names
 from concord.workers.storage.files import make_folder, write_whole
 
@@ -28,7 +28,7 @@ def mined_file(name: str, rules: PublishedRules, corpus: Path, folder: Path) -> 
     if not place.exists():
         documents = documents_in(corpus)
         labels = LabelSet.infer(label_names(documents))
-        way = MiningWay(labels, MiningSettings(kinds=kinds), COUNTED["odds"], seed=0)
+        way = MiningWay(labels, MiningSettings(kinds=kinds), COUNTED_PENALTY["odds"], seed=0)
         make_folder(folder)
         write_whole(place, constraints_text(counted_rules(documents, documents, way), {}).encode())
     return place

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import ttest_1samp
 
 from concord.schemas.arrays import Floats
-from concord.schemas.published import CPU, OBJECTIVE, OF_CELLS, PROVEN, Lies, MeasuredRow, PublishedRow
+from concord.schemas.published import CPU, OBJECTIVE, OF_CELLS, PROVEN_SHARE, Lies, MeasuredRow, PublishedRow
 from concord.schemas.sweep import Cell, CellRow, CellState
 from concord.workers.evaluation.bootstrap import bootstrap_interval
 from concord.workers.evaluation.figures import FIGURES, GOLD
@@ -149,7 +149,7 @@ def _difference(made: Made, mine: FigureRuns, base: FigureRuns) -> Made:
 def _made(row: PublishedRow) -> Made:
     if row.figure == OBJECTIVE:
         return lambda counts: np.asarray(counts[..., GOLD].sum(axis=-1), np.float64)
-    return FIGURES["recall" if row.figure == PROVEN else row.figure.partition(".")[2]]
+    return FIGURES["recall" if row.figure == PROVEN_SHARE else row.figure.partition(".")[2]]
 
 
 def _runs(
@@ -206,6 +206,6 @@ def _of_cells(results: Sequence[CellResult], figure: str) -> PooledCounts:
 def _by_document(result: CellResult, figure: str) -> NDArray[Any]:
     """(D, 3) values of documents, as counts."""
     ones = np.ones(len(result.doc_ids))
-    if figure == PROVEN:
+    if figure == PROVEN_SHARE:
         return np.stack([ones, ones, result.certified], axis=1)
     return np.stack([result.objective, ones, ones], axis=1)

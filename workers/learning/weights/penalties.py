@@ -122,7 +122,7 @@ class Penalty(NamedTuple):
     by: By = By.COUNTS
 
 
-COUNTED: dict[str, Penalty] = {
+COUNTED_PENALTY: dict[str, Penalty] = {
     "odds": Penalty(odds, OddsSettings, "log odds: how much likelier a row holds than breaks"),
     "fersini": Penalty(fersini, PenaltySettings, "surprisal of a broken row"),
     "bayes": Penalty(bayes, PenaltySettings, "surprisal without smoothing, as counted; for agreements"),
@@ -205,7 +205,7 @@ def as_counted(rows: float, broken: float, settings: LearnedSettings) -> float:
     return odds(rows, broken, OddsSettings())
 
 
-OWN: dict[str, Penalty] = COUNTED | {
+OWN: dict[str, Penalty] = COUNTED_PENALTY | {
     "tuned": Penalty(
         tuned, TunedSettings, "counted, times a factor for each template, chosen on held-out documents", By.FACTORS
     ),

@@ -6,7 +6,16 @@ Joined they are the feature sets ``finkel`` and, with wider windows and without 
 from __future__ import annotations
 
 from concord.schemas.document import TOKENS
-from concord.workers.features.templates import SHAPE, TAG, WORD, AttributeTemplate, Conjunction, Single, Source, Window
+from concord.workers.features.templates import (
+    POS_TAG,
+    SHAPE,
+    WORD,
+    AttributeTemplate,
+    Conjunction,
+    Single,
+    Source,
+    Window,
+)
 
 
 def _around(source: Source) -> tuple[AttributeTemplate, ...]:
@@ -23,8 +32,8 @@ CURRENT_WORD = (Single(WORD),)
 PREVIOUS_WORD = (Single(WORD, -1),)
 NEXT_WORD = (Single(WORD, 1),)
 SUBSTRINGS = (Single(Source(TOKENS, "ngrams")),)
-CURRENT_TAG = (Single(TAG),)
-SURROUNDING_TAGS = _around(TAG)
+CURRENT_TAG = (Single(POS_TAG),)
+SURROUNDING_TAGS = _around(POS_TAG)
 CURRENT_SHAPE = (Single(SHAPE),)
 SURROUNDING_SHAPES = _around(SHAPE)
 WINDOWS_OF_4 = (Window(WORD, -4, -1), Window(WORD, 1, 4))
