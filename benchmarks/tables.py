@@ -495,7 +495,6 @@ def citations(results: Results) -> Rows:
     accuracy = under["labels.accuracy"]
     yield "token accuracy of `certify` under all constraints", f"{percent(accuracy['value'])} %"
     yield "certified", f"{under['certified']:.0f} of {under['documents']}"
-    yield "CPU milliseconds a citation", plain(1000 * under["cpu_seconds"] / under["documents"])
 
 
 @table
