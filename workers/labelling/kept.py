@@ -53,7 +53,7 @@ from concord.schemas.run import RuleStrengths, RunKey
 from concord.workers.constraints.constraint_set import ConstraintSet
 
 READ = (DOCUMENT_DIGEST, LABELS, VITERBI_LABELS, "local", VITERBI_LOCAL, "bound", "status", "constraints")
-ANSWERS = frozenset({Status.OPTIMAL, Status.BY_SOLVER, Status.FEASIBLE, Status.TIMEOUT})
+REUSED = frozenset({Status.OPTIMAL, Status.BY_SOLVER, Status.FEASIBLE, Status.TIMEOUT})
 """Status of rows that are answers to the document's own constraints."""
 
 
@@ -300,7 +300,7 @@ def _answers(table: pa.Table, labels: LabelSet) -> list[LastAnswer | None]:
 
 
 def _answer(row: Mapping[str, Any], labels: Labels, viterbi: Labels) -> LastAnswer | None:
-    if row["status"] not in ANSWERS or row["bound"] == -np.inf or (np.append(labels, viterbi) < 0).any():
+    if row["status"] not in REUSED or row["bound"] == -np.inf or (np.append(labels, viterbi) < 0).any():
         return None
     pairs = zip(row["constraints"], row[VITERBI_CONSTRAINTS], strict=True)
     charged = {

@@ -24,7 +24,7 @@ from concord.workers.inference.relaxation.relaxation import Narrowing
 LEAD = 1e-3
 """Nats by which every other labelling scores less than a settled answer, at least; far above all tolerances."""
 
-WORK, WORK_A_TOKEN = 1_000_000, 2_500
+WORK_A_DOCUMENT, WORK_A_TOKEN = 1_000_000, 2_500
 """Limit of work, in steps of `relax`: a constant, and for each token. On novels, proofs that ended took up to 800."""
 
 
@@ -37,7 +37,7 @@ def settled(problem: Problem, labels: Labels) -> Decoded | None:
     score = prepared.score(labels)
     if score.objective == -np.inf:
         return None
-    effort = Effort(Budget(work=WORK + WORK_A_TOKEN * len(prepared)))
+    effort = Effort(Budget(work=WORK_A_DOCUMENT + WORK_A_TOKEN * len(prepared)))
     found = BestFound(prepared, labels, 2)
     look(found, Narrowing(prepared, effort), LEAD, effort)
     others = max([found.bound, *(-negated for negated, _, _ in found.answers[1:])])
