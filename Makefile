@@ -94,8 +94,10 @@ lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 	cp requirements-dev.lock requirements.lock
 	$(BIN)/$(COMPILE) --extra image -o requirements.lock
 
-benchmarks: $(READY)  ## measure speed and quality; figures go to benchmarks/results
+benchmarks: $(READY)  ## measure speed and quality; figures go to benchmarks/results and the docs
+	$(BIN)/python benchmarks/sweeps.py
 	set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
+	$(BIN)/python benchmarks/figures.py
 
 picture: $(READY)  ## draw the README's picture from a real run
 	$(BIN)/python docs/picture.py

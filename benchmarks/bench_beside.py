@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import REAL, save
-from problems import CITATION_CONSTRAINTS, CORA
+from common import save
+from corpora import documents_of
+from problems import CITATION_CONSTRAINTS
 from scipy.special import logsumexp
 
 from concord.schemas.arrays import Floats
@@ -32,8 +33,6 @@ from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import with_weights
-from concord.workers.corpus.readers.citations import read_citations
-from concord.workers.corpus.settings import CitationSettings
 from concord.workers.evaluation.bootstrap import paired_bootstraps
 from concord.workers.evaluation.figures import recall
 from concord.workers.evaluation.named_counts import Counts
@@ -118,16 +117,10 @@ def _lost(potentials: Potentials, gold: Labels, share: float) -> float:
 
 def main() -> None:
     """Measures both trainers."""
-    if not CORA.is_dir():
-        raise SystemExit(f"{REAL}: not there; the table needs the real citations")
-    train, dev = (_documents(name) for name in ("citation_train.300.txt", "citation_dev.txt"))
+    train, dev = documents_of("citations"), documents_of("citations-dev")
     constraints = load_constraints(CITATION_CONSTRAINTS)
     figures = {name: _measured(name, train, dev, constraints) for name in TRAINERS}
     save("beside", {"command": "python benchmarks/bench_beside.py", "trainers": figures})
-
-
-def _documents(name: str) -> list[Document]:
-    return [d for d in read_citations(str(CORA / name), CitationSettings()) if isinstance(d, Document)]
 
 
 def _measured(

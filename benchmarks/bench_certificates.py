@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import RESULTS, ROOT, consistency_of, labelled_corpora, machine, options, save, trained_model
+from common import RESULTS, ROOT, consistency_of, machine, options, save, trained_model
+from corpora import labelled_corpora
 from problems import citation_task, citations
 
 from concord.schemas.labels import Scheme

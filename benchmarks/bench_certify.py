@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import CONLL, batches, consistency_of, draw, figure, labelled_corpora, options, save, trained_model
+from common import batches, consistency_of, draw, figure, options, save, trained_model
+from corpora import labelled_corpora
 from matplotlib.axes import Axes
 
 from concord.schemas.document import Batch, Document
@@ -68,7 +69,7 @@ def main() -> None:
     for name, constraints in (("tuned", tuned), ("scale_1", replace(tuned, scales=AS_COUNTED))):
         rows[name] = _certify_all(loaded, model, constraints)
         total = _totals(rows[name])
-        if CONLL.is_dir() and not chosen.corpus:
+        if corpora.name.startswith("CoNLL") and not chosen.corpus:
             total["reference_over_certify"] = REFERENCE_SECONDS / total["cpu_seconds"]
         scales = {f"{family}_scale": scale for family, scale in constraints.scales._asdict().items()}
         figures |= {f"{name}_{key}": value for key, value in (scales | total).items()}

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import batches, consistency_of, draw, figure, labelled_corpora, options, save, trained_model
+from common import batches, consistency_of, draw, figure, options, save, trained_model
+from corpora import labelled_corpora
 from numpy.typing import NDArray
 
 from concord.flows.sources import first_documents

@@ -17,10 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from bench_citations import decode
 from bench_little_gold import SIZES, SUBSETS, learned_from, subset, weighed
 from common import save
-from problems import CORA, Citations, citation_task, citations
+from problems import CORA, Citations, citation_task, citations, decode
 
 from concord.schemas.document import Document
 from concord.workers.constraints.constraint_file import load_constraints

@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import MADE, REAL, batches, concord, labelled_corpora, save
+from common import MADE, REAL, batches, concord, save
+from corpora import labelled_corpora
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet, Scheme

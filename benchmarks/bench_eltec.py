@@ -21,22 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import sentencex
-from common import (
-    MADE,
-    NOVELS,
-    STAND_IN,
-    concord,
-    concord_command,
-    draw,
-    environment,
-    figure,
-    labelled_corpora,
-    made_up,
-    options,
-    ray_workers,
-    save,
-    trained_model,
-)
+from common import MADE, concord, concord_command, draw, environment, figure, options, ray_workers, save, trained_model
+from corpora import NOVELS, STAND_IN, labelled_corpora, made_up
 from numpy.typing import NDArray
 
 from concord.schemas.columns import DOC_ID, PREDICTIONS, TIMES

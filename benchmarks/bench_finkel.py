@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import MADE, batches, concord, consistency_of, labelled_corpora, save
+from common import MADE, batches, concord, consistency_of, save
+from corpora import labelled_corpora
 
 from concord.schemas.labels import Labels
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales

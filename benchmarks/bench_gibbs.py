@@ -12,7 +12,8 @@ import time
 
 import pycrfsuite
 from bench_scoring import tagged, warm_up
-from common import batches, consistency_of, labelled_corpora, options, save, trained_model
+from common import batches, consistency_of, options, save, trained_model
+from corpora import labelled_corpora
 
 from concord.schemas.document import Batch
 from concord.workers.constraints.consistency import LabelConsistency

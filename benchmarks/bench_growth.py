@@ -12,7 +12,8 @@ import os
 import shutil
 from typing import Any
 
-from common import MADE, TRAINING, concord, draw, environment, figure, made_up, options, save, trained_model
+from common import MADE, concord, draw, environment, figure, options, save, trained_model
+from corpora import TRAINING, made_up
 
 FEATURES = "finkel"
 TIMES = (1, 10, 100)

@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench_citations import decode
 from bench_little_gold import SIZES, SUBSETS, subset, weighed
 from common import save
-from problems import CORA, Citations, Task, citation_task, citations
+from problems import CORA, Citations, Task, citation_task, citations, decode
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.settings import TrainerSettings

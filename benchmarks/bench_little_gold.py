@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench_citations import decode
 from common import save
-from problems import CORA, Citations, citation_task, citations
+from problems import CORA, Citations, citation_task, citations, decode
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.settings import TrainerSettings

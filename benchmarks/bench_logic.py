@@ -3,8 +3,8 @@
 How many clauses are learned, proven to cost least, beyond chance in the held-out documents, and said by a constraint;
 CPU seconds; and token accuracy of certify on the development parts under counted rules, clauses, and both, with 95 % of
 10,000 draws of documents. Rules, clauses and weights are of the training documents alone, with the settings that the
-command has. Cora's model is a CRF of the features ``fields``, that of us50 the one of `bench_fersini.py`. Mined in
-process: `concord constraints mine` gives the same for any number of workers.
+command has. Cora's model is a CRF of the features ``fields`` by CRFsuite, that of us50 one of ``fersini`` by `lbfgs`.
+Mined in process: `concord constraints mine` gives the same for any number of workers. Needs the real corpora.
 
     python benchmarks/bench_logic.py
 """
@@ -12,17 +12,20 @@ process: `concord constraints mine` gives the same for any number of workers.
 from __future__ import annotations
 
 import itertools
+import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from bench_fersini import CORPORA, TRAINER, Held, Labelled, documents_of, learned
 from bench_mining import KINDS as KINDS_COUNTED
-from common import REAL, save
+from common import save
+from corpora import documents_of
 from mined import mined, weighed
-from problems import citations
+from problems import citations, decode, ground
 
+from concord.schemas.decoded import Status
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet
 from concord.workers.constraints.declared import DeclaredConstraints
@@ -33,6 +36,7 @@ from concord.workers.learning.mining.logic.kept import TriedClause, WrittenClaus
 from concord.workers.learning.mining.logic.openings import names_of, part_of
 from concord.workers.learning.mining.logic.search import LogicSettings, clauses_of
 from concord.workers.learning.mining.rules import MiningSettings, in_documents, passing
+from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.learning.weights.penalties import COUNTED
 from concord.workers.learning.weights.row_counts import count_rows
 from concord.workers.models.model import Model
@@ -108,36 +112,29 @@ def interval(right: np.ndarray, base: np.ndarray, *, draws: int = 10_000) -> tup
     return low, high
 
 
-def right_tokens(part: Held, found: Labelled) -> np.ndarray:
-    """(D, 2) right tokens and tokens of each document."""
-    starts = part.batch.doc_starts
-    right = np.add.reduceat(found.labels == part.gold, starts[:-1])
-    return np.stack([right, np.diff(starts)], axis=1)
-
-
-def measured(model: Model, train: Sequence[Document], dev: Sequence[Document]) -> dict[str, Any]:
+def measured(name: str, model: Model, train: Sequence[Document], dev: Sequence[Document]) -> dict[str, Any]:
     """All figures of a corpus."""
     clauses, rules = clauses_from(train, model.labels), rules_from(train, model.labels)
     print({name: figure for name, figure in clauses.figures.items() if not isinstance(figure, list)}, flush=True)
-    part = Held.of(model, dev)
-    nothing = DeclaredConstraints(())
     sets = {
-        "none": nothing,
+        "none": DeclaredConstraints(()),
         "counting": rules,
         "logic": clauses.constraints,
         "both": together(rules, clauses.constraints),
     }
     right, rows = dict[str, np.ndarray](), list[dict[str, Any]]()
-    for name, constraints in sets.items():
-        found = part.by(constraints, "certify" if constraints.names else "viterbi")
-        right[name] = right_tokens(part, found)
+    for title, constraints in sets.items():
+        task, started = ground(name, model, dev, constraints), time.process_time()
+        found = decode(task, "certify" if constraints.names else "viterbi")
+        pairs = zip(found.decoded, task.gold, strict=True)
+        right[title] = np.array([(int((one.labels == gold).sum()), len(gold)) for one, gold in pairs])
         rows.append(
             {
-                "constraints": name,
+                "constraints": title,
                 "rules": len(constraints.names),
-                "accuracy": part.accuracy(found),
-                "unfinished": found.unfinished,
-                "CPU seconds": round(found.seconds, 1),
+                "accuracy": found.accuracy(task),
+                "unfinished": sum(one.status is Status.TIMEOUT for one in found.decoded),
+                "CPU seconds": round(time.process_time() - started, 1),
             }
         )
         print(rows[-1], flush=True)
@@ -151,13 +148,15 @@ def measured(model: Model, train: Sequence[Document], dev: Sequence[Document]) -
 
 def main() -> None:
     """Measures both corpora."""
-    if not REAL.is_dir():
-        raise SystemExit(f"{REAL}: not there; the tables need the real corpora")
-    cora = citations()
-    figures = {cora.name: measured(cora.model, cora.train, cora.dev)}
-    corpus = CORPORA["us50 dev"]
-    train, dev = documents_of(corpus, corpus.train), documents_of(corpus, corpus.dev)
-    figures["us50 dev"] = measured(learned(TRAINER, train, {}), train, dev)
+    cora, train, dev = citations(), documents_of("addresses"), documents_of("addresses-dev")
+    trainer = trainer_named("lbfgs")
+    with tempfile.TemporaryDirectory() as folder:
+        settings = trainer.settings.model_validate({"features": "fersini"})
+        model = trainer.train(train, settings=settings, out=Path(folder) / "model")
+    figures = {
+        cora.name: measured(cora.name, cora.model, cora.train, cora.dev),
+        "us50 dev": measured("us50 dev", model, train, dev),
+    }
     save("logic", {"corpora": figures})
 
 

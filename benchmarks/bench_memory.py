@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from bench_csi import corpora
-from common import labelled_corpora, ray_workers, save
+from common import ray_workers, save
+from corpora import labelled_corpora
 
 from concord.flows.cluster.cluster import cluster
 from concord.flows.sources import first_document, read_documents

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import REAL, RESULTS, save
+from common import RESULTS, save
+from corpora import documents_of
 
 from concord.flows.commands.judging import Miner, judged_beside
 from concord.flows.commands.learning import AsTrained
@@ -35,7 +36,6 @@ from concord.schemas.labels import LabelSet
 from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import with_weights
-from concord.workers.corpus.readers.registry import READERS
 from concord.workers.evaluation.bootstrap import paired_bootstraps
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import MEASURES, Pair
@@ -66,10 +66,9 @@ WORK = 2_000_000
 
 
 class Corpus(NamedTuple):
-    """Files of `REAL` and their reader, as many documents as are used, how a model is trained, and what is measured."""
+    """Names of corpora that are one here, as many documents as are used, how a model is trained, what is measured."""
 
-    reader: str
-    files: tuple[str, ...]
+    names: tuple[str, ...]
     trainer: str
     training: Mapping[str, Any]
     measure: str = "spans"
@@ -79,46 +78,22 @@ class Corpus(NamedTuple):
     learns_from_one: bool = False
     options: Mapping[str, Any] = {}
 
+    def documents(self) -> list[Document]:
+        """The documents with gold labels."""
+        found = (document for name in self.names for document in documents_of(name))
+        return [document for document in found if document.labels is not None and len(document)][: self.most]
+
+
+FIELDS, FERSINI, NAMES = ({"features": name} for name in ("fields", "fersini", "core+mentions"))
+TOKENS = ("labels", "accuracy")
 
 CORPORA = {
-    "Cora": Corpus(
-        "citations",
-        ("cora/citation_train.300.txt", "cora/citation_dev.txt"),
-        "lbfgs",
-        {"features": "fields"},
-        measure="labels",
-        figure="accuracy",
-    ),
-    "us50": Corpus(
-        "addresses",
-        ("us50/us50.train.tagged", "us50/us50.dev.tagged"),
-        "lbfgs",
-        {"features": "fersini"},
-        measure="labels",
-        figure="accuracy",
-        parts=5,
-        learns_from_one=True,
-    ),
-    "UMass": Corpus(
-        "umass",
-        ("umass/training.docs.parsed",),
-        "sgd",
-        {"features": "fields+seen"},
-        most=300,
-        options={"kinds": QUICK},
-    ),
-    "CoNLL-2003": Corpus("conll", ("conll2003/eng.train",), "sgd", {"features": "core+mentions"}, most=120),
-    "seminars": Corpus("mail", ("seminars",), "sgd", {"features": "core+mentions"}, most=120),
+    "Cora": Corpus(("citations", "citations-dev"), "lbfgs", FIELDS, *TOKENS),
+    "us50": Corpus(("addresses", "addresses-dev"), "lbfgs", FERSINI, *TOKENS, parts=5, learns_from_one=True),
+    "UMass": Corpus(("nested-citations",), "sgd", {"features": "fields+seen"}, most=300, options={"kinds": QUICK}),
+    "CoNLL-2003": Corpus(("news",), "sgd", NAMES, most=120),
+    "seminars": Corpus(("mails",), "sgd", NAMES, most=120),
 }
-
-
-def documents_of(corpus: Corpus) -> list[Document]:
-    """The documents with gold labels."""
-    reader, found = READERS[corpus.reader], list[Document]()
-    for file in corpus.files:
-        read = reader.read(str(REAL / file), reader.settings())
-        found += [d for d in read if isinstance(d, Document) and d.labels is not None and len(d)]
-    return found[: corpus.most]
 
 
 class Part(NamedTuple):
@@ -140,7 +115,7 @@ class Part(NamedTuple):
 
 def measured(corpus: Corpus, method: str) -> dict[str, Any]:
     """All figures of a corpus."""
-    documents = documents_of(corpus)
+    documents = corpus.documents()
     fold = np.array(fold_of(documents, corpus.parts))
     entry, started = trainer_named(corpus.trainer), time.process_time()
     made = AsTrained(corpus.trainer, entry, entry.settings.model_validate(corpus.training))
@@ -221,8 +196,6 @@ def main() -> None:
     parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
     parser.add_argument("--method", choices=METHODS, default="counting")
     options = parser.parse_args()
-    if not REAL.is_dir():
-        raise SystemExit(f"{REAL}: not there; the tables need the real corpora")
     kept = RESULTS / "mining.json"
     known: dict[str, Any] = json.loads(kept.read_text()).get("corpora", {}) if kept.is_file() else {}
     for name in options.corpora:

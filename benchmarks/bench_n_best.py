@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import batches, consistency_of, labelled_corpora, options, save, trained_model
+from common import batches, consistency_of, options, save, trained_model
+from corpora import labelled_corpora
 
 from concord.schemas.decoded import Ranking
 from concord.schemas.document import Batch

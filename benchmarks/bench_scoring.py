@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 import pycrfsuite
-from common import labelled_corpora, options, save, tokenised_novels, trained_model
+from common import options, save, trained_model
+from corpora import labelled_corpora, tokenised_novels
 
 from concord.schemas.document import Batch
 from concord.schemas.labels import Labels

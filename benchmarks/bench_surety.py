@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import REAL, TEN_PASSES, save
+from common import TEN_PASSES, save
+from corpora import documents_of
 from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats
@@ -34,7 +35,6 @@ from concord.schemas.labels import Labels, Spans
 from concord.schemas.problem import NO_KEY, Problem
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.constraints.constraint_set import build_problems
-from concord.workers.corpus.readers.registry import READERS
 from concord.workers.evaluation.bootstrap import paired_bootstrap
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.measures import Pair, by_document
@@ -66,23 +66,8 @@ FAMILIES = {
     "prior": [Price(prior=0.1), Price(prior=0.3)],
     "classes": [Price(unsure=0.5), Price(unsure=2.0), Price(sure=0.5), Price(sure=2.0), Price(unsure=2.0, sure=0.5)],
 }
-THREE = {"columns": ("tokens", "pos", "labels")}
-
-
-class Source(NamedTuple):
-    """A training part, how it is read, and a part of other weeks."""
-
-    train: str
-    reader: str
-    options: dict[str, Any]
-    other: str | None = None
-
-
-SOURCES = {
-    "news": Source("conll2003/eng.train", "conll", {}, "conll2003/eng.testa"),
-    "dutch": Source("conll2002/ned.train", "columns", THREE),
-    "spanish": Source("conll2002/esp.train", "columns", THREE | {"sentences_per_document": 20}),
-}
+OTHERS = {"news": "news-dev", "dutch": None, "spanish": None}
+"""Corpora, and parts of other weeks."""
 
 
 class Name(NamedTuple):
@@ -218,13 +203,6 @@ class Judged:
         return self.against_gold([Prepared.of(problem).viterbi for problem in self.problems])
 
 
-def documents_of(file: str, source: Source) -> list[Document]:
-    """All of a file, in their order."""
-    entry = READERS[source.reader]
-    items = entry.read(str(REAL / file), entry.settings.model_validate(source.options))
-    return [item for item in items if isinstance(item, Document)]
-
-
 def trained(documents: Sequence[Document]) -> Model:
     """By stochastic gradient descent, with the default features."""
     trainer = trainer_named("sgd")
@@ -283,9 +261,9 @@ class Fifths(NamedTuple):
         return self.first + self.fourth
 
 
-def choices(name: str, source: Source) -> dict[str, Any]:
+def choices(name: str) -> dict[str, Any]:
     """What choices of one type for a name can do on the fourth fifth."""
-    fifths = Fifths.of(documents_of(source.train, source))
+    fifths = Fifths.of(documents_of(name))
     model = trained(fifths.first)
     folded = LabelConsistency(PairCounts.of(fifths.before_last, model.labels, fold_case=True))
     right = Judged.of(fifths.fourth, model, folded).choices()
@@ -293,34 +271,30 @@ def choices(name: str, source: Source) -> dict[str, Any]:
     return {"part": name, "right": right}
 
 
-def prices(name: str, source: Source) -> Iterator[dict[str, Any]]:
+def prices(name: str) -> Iterator[dict[str, Any]]:
     """Chooses on the fourth fifth, and judges by the last, and by the part of other weeks."""
-    fifths = Fifths.of(documents_of(source.train, source))
+    fifths, other = Fifths.of(documents_of(name)), OTHERS[name]
     model = trained(fifths.first)
     consistency = consistency_of(fifths.before_last, fifths.fourth, model)
     best = chosen(Judged.of(fifths.fourth, model, consistency))
     yield from rows_of(f"{name}, last fifth", Judged.of(fifths.last, trained(fifths.before_last), consistency), best)
-    if source.other is not None:
+    if other is not None:
         every = fifths.before_last + fifths.last
         counts = PairCounts.of(every, model.labels, fold_case=consistency.counts.fold_case)
-        other = documents_of(source.other, source)
-        judged = Judged.of(other, trained(every), replace(consistency, counts=counts))
-        yield from rows_of(f"{name}, {source.other}", judged, best)
+        judged = Judged.of(documents_of(other), trained(every), replace(consistency, counts=counts))
+        yield from rows_of(other, judged, best)
 
 
 def main() -> None:
     """Every corpus that is there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpora", nargs="+", choices=SOURCES, default=list(SOURCES))
+    parser.add_argument("--corpora", nargs="+", choices=OTHERS, default=list(OTHERS))
     parser.add_argument("--tables", nargs="+", choices=("choices", "prices"), default=["choices", "prices"])
     given = parser.parse_args()
-    absent = [name for name in given.corpora if not (REAL / SOURCES[name].train).exists()]
-    if absent:
-        raise SystemExit(f"{REAL / SOURCES[absent[0]].train}: not there")
     started, rows = time.process_time(), []
-    first = [choices(name, SOURCES[name]) for name in given.corpora if "choices" in given.tables]
+    first = [choices(name) for name in given.corpora if "choices" in given.tables]
     for name in given.corpora if "prices" in given.tables else ():
-        for row in prices(name, SOURCES[name]):
+        for row in prices(name):
             rows.append(row)
             price = "".join(f" {key} {value:g}" for key, value in row.get("price", {}).items())
             gain = "{:+.2%} ({:+.2%} to {:+.2%})".format(*row["gain"]) if "gain" in row else ""

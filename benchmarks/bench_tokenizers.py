@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
-from common import NOVELS, REAL, save
+from common import REAL, save
+from corpora import NOVELS
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet

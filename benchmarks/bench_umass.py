@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import MADE, REAL, save
+from common import MADE, save
+from corpora import documents_of
 from mined import weighed
 
 from concord.schemas.decoded import Decoded
@@ -32,7 +33,6 @@ from concord.schemas.labels import Labels
 from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import with_weights
-from concord.workers.corpus.readers.registry import READERS
 from concord.workers.evaluation.bootstrap import paired_bootstrap
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.measures import Pair, spans
@@ -48,7 +48,6 @@ from concord.workers.learning.weights.penalties import LearnedSettings
 from concord.workers.learning.weights.unseen import Unseen
 from concord.workers.models.model import Model
 
-SOURCE = REAL / "umass"
 FEATURES = ("fields", "core", "fields+mentions", "fields+seen")
 FOLDS = 5
 TOGETHER = 50
@@ -73,9 +72,7 @@ class Labelled(NamedTuple):
 
 def main() -> None:
     """Trains, mines, learns, labels and compares."""
-    if not SOURCE.is_dir():
-        raise SystemExit(f"{SOURCE}: not there; the table needs the real citations")
-    train, dev = (_documents(name) for name in ("training", "dev"))
+    train, dev = documents_of("nested-citations"), documents_of("nested-citations-dev")
     trials = _trials(train)
     trainer, features = trainer_named(DEFAULT), max(trials, key=lambda name: trials[name])
     settings = trainer.settings.model_validate({"features": features})
@@ -115,12 +112,6 @@ def main() -> None:
             "published, on another part": PUBLISHED,
         },
     )
-
-
-def _documents(part: str) -> list[Document]:
-    reader = READERS["umass"]
-    found = reader.read(str(SOURCE / f"{part}.docs.parsed"), reader.settings())
-    return [document for document in found if isinstance(document, Document)]
 
 
 def _trials(train: Sequence[Document]) -> dict[str, float]:

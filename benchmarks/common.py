@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -28,31 +28,15 @@ from concord.workers.models.saved_consistency import saved_consistency
 
 ROOT = Path(__file__).resolve().parent.parent
 REAL = ROOT.parent / "shared" / "data"
-CONLL = REAL / "conll2003"
-NOVELS = REAL / "eltec"
 MADE = ROOT / "build" / "benchmarks"
 RESULTS = ROOT / "benchmarks" / "results"
 PICTURES = ROOT / "docs" / "images"
-
-TRAINING, TEST = 300, 150
-"""Documents of the made-up corpora that stand in for real ones."""
 
 TRAINER = ("--trainer", "crfsuite", "--set", "c2=0.3")
 """By which the models of published figures are trained: some benchmarks open CRFsuite's own file."""
 
 TEN_PASSES = {"c2": 0.3, "passes": 10, "decay": 0.85, "dropout": 0.0}
 """Settings of the trainer sgd that train in seconds, for figures that do not turn on the model."""
-
-STAND_IN = 1000
-"""Made-up documents where the novels are not there."""
-
-
-class Corpora(NamedTuple):
-    """Two labelled corpora, and what they are called in the figures."""
-
-    name: str
-    train: Path
-    test: Path
 
 
 def options(description: str | None, *, features: str) -> argparse.ArgumentParser:
@@ -84,35 +68,6 @@ def concord(*arguments: str | Path) -> dict[str, Any]:
     ended = subprocess.run(typed, env=environment(), cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True)
     report: dict[str, Any] = json.loads(ended.stdout)
     return report
-
-
-def labelled_corpora() -> Corpora:
-    """CoNLL-2003 (train and testa) where it is there, or made-up news, as Parquet."""
-    if CONLL.is_dir():
-        parts = [_ingested("conll", CONLL / f"eng.{name}", MADE / "corpora" / name) for name in ("train", "testa")]
-        return Corpora("CoNLL-2003 testa", *parts)
-    return Corpora("made-up news", made_up(TRAINING, seed=0), made_up(TEST, seed=1))
-
-
-def _ingested(reader: str, source: Path, out: Path) -> Path:
-    if not out.is_dir():
-        concord("ingest", reader, source, "--out", out)
-    return out
-
-
-def made_up(documents: int, *, seed: int = 0) -> Path:
-    """A made-up corpus of so many documents."""
-    out = MADE / "corpora" / f"news-{documents}-{seed}"
-    if not out.is_dir():
-        concord("synthesize", "--documents", str(documents), "--seed", str(seed), "--out", out)
-    return out
-
-
-def tokenised_novels() -> Path:
-    """A part of the novels cut into tokens once, or made-up news."""
-    if NOVELS.is_dir():
-        return _ingested("text", NOVELS / "part-00000.parquet", MADE / "corpora" / "novels")
-    return made_up(STAND_IN)
 
 
 def trained_model(features: str, corpus: Path) -> Path:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import common
 import numpy as np
+from corpora import documents_of, labelled_corpora
 
 from concord.flows.sources import open_constraints, open_model
+from concord.schemas.decoded import Decoded
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.problem import Problem
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import ConstraintSet, build_problems
 from concord.workers.constraints.declared import DeclaredConstraints
-from concord.workers.corpus.readers.citations import read_citations
-from concord.workers.corpus.settings import CitationSettings
+from concord.workers.inference.core.engine import document_rng
+from concord.workers.inference.registry import SOLVERS
 from concord.workers.labelling.report import with_gold
 from concord.workers.learning.trainers import crfsuite
 from concord.workers.models import crf
@@ -50,6 +52,30 @@ class Task(NamedTuple):
         return sum(len(problem) for problem in self.problems)
 
 
+class Measured(NamedTuple):
+    """Answers of one engine on all citations, and each one's milliseconds."""
+
+    decoded: list[Decoded]
+    milliseconds: list[float]
+
+    def accuracy(self, task: Task) -> float:
+        """Share of tokens with the right field."""
+        right = sum(int((d.labels == g).sum()) for d, g in zip(self.decoded, task.gold, strict=True))
+        return right / task.tokens
+
+
+def decode(task: Task, engine: str, **options: Any) -> Measured:
+    """All citations by one engine."""
+    solver = SOLVERS[engine]
+    config = solver.settings.model_validate(options)
+    decoded, milliseconds = [], []
+    for problem, doc_id in zip(task.problems, task.doc_ids, strict=True):
+        started = time.perf_counter()
+        decoded.append(solver.solve(problem, config=config, rng=document_rng(0, doc_id)))
+        milliseconds.append(1000.0 * (time.perf_counter() - started))
+    return Measured(decoded, milliseconds)
+
+
 class Citations(NamedTuple):
     """Training and development citations, and the model of the former."""
 
@@ -64,10 +90,7 @@ def citations() -> Citations:
     """Cora's 300 and 100 where they are there, or made-up ones, with a CRF of the feature set ``fields``."""
     real = CORA.is_dir()
     if real:
-        train, dev = (
-            [d for d in read_citations(str(CORA / name), CitationSettings()) if isinstance(d, Document)]
-            for name in ("citation_train.300.txt", "citation_dev.txt")
-        )
+        train, dev = documents_of("citations"), documents_of("citations-dev")
     else:
         train, dev = (list(synthesize(n, seed=seed, kind="citations")) for n, seed in ((300, 0), (100, 1)))
     folder = common.MADE / "models" / f"citations-{'cora' if real else 'made-up'}"
@@ -86,7 +109,7 @@ def citation_task(found: Citations, constraints: ConstraintSet | None = None) ->
 
 def news_task(model: Path | None, corpus: str | None, *, documents: int | None = None) -> Task:
     """testa (or made-up news) under the label consistency of the model; the first ``documents`` of it."""
-    corpora = common.labelled_corpora() if corpus is None or model is None else None
+    corpora = labelled_corpora() if corpus is None or model is None else None
     folder = common.trained_model("rich", corpora.train) if model is None and corpora else Path(str(model))
     opened = open_model(str(folder))
     place = corpora.test if corpus is None and corpora else str(corpus)

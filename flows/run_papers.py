@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -18,12 +18,14 @@ from concord.flows.run_context import HERE, RunContext
 from concord.flows.run_sweep import SweepRequest, run_sweep
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.names import unknown
-from concord.schemas.published import MeasuredRow, MeasuredTable, PaperFile, PapersReport, PublishedTable
+from concord.schemas.published import MeasuredRow, MeasuredTable, PapersReport
 from concord.schemas.settings import Settings
 from concord.schemas.sweep import SweepFile
-from concord.workers.published.made_corpora import MissingDataError, made_corpus
+from concord.workers.published.made_corpora import DataFolders
 from concord.workers.published.page import html, markdown
+from concord.workers.published.pairs import counted, uncounted
 from concord.workers.published.paper_file import SHIPPED, papers_of, read_paper_file
+from concord.workers.published.placing import Wanted, gathered, placed
 from concord.workers.published.rows import measured, unmeasured
 from concord.workers.storage.files import make_folder, write_whole
 from concord.workers.sweeps.planning import PlannedCell, kept, listed
@@ -32,8 +34,8 @@ from concord.workers.sweeps.results import Store
 if TYPE_CHECKING:
     from concord.flows.cluster.cluster import Cluster
 
-CORPORA, SWEEPS = "corpora", "sweeps"
-"""Folders of the output: corpora that were made, and a sweep for each table."""
+CORPORA, SWEEPS, RULES = "corpora", "sweeps", "rules"
+"""Folders of the output: corpora that were made, a sweep for each table, and mined rules."""
 
 PAGE, HTML_PAGE = "papers.md", "papers.html"
 """Files of the output."""
@@ -46,26 +48,9 @@ class PapersRequest(Settings):
     out: str
     data: str | None = None
     table: str | None = None
+    test_parts: str | None = None
     quick: bool = False
     context: RunContext = HERE
-
-
-class Wanted(NamedTuple):
-    """A table to measure; ``name``: of its paper's file."""
-
-    name: str
-    file: PaperFile
-    number: str
-
-    @property
-    def table(self) -> PublishedTable:
-        """The table as published."""
-        return self.file.tables[self.number]
-
-    @property
-    def place(self) -> str:
-        """Name of its sweep."""
-        return f"{self.name}-{self.number}"
 
 
 def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport:
@@ -76,19 +61,17 @@ def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport
     """
     began = time.monotonic()
     wanted = list(_wanted(request, files))
-    check_apart(request.out, [request.data])
+    check_apart(request.out, [request.data, request.test_parts])
     _check_data(request)
     out = Path(request.out)
     _check_folder(out)
-    tables, failed, counted = list[MeasuredTable](), dict[str, str](), set[str]()
-    before: Path | None = None
+    tables, failed = list[MeasuredTable](), dict[str, str]()
     with _shared(request.context) as running:
+        given = Sweeping(request, out, running, {}, set())
         for one in wanted:
-            sweep = Sweeping(request, out, running, before, counted)
-            table, reasons, done = _measured(one, sweep)
+            table, reasons = _measured(one, given)
             tables.append(table)
             failed |= reasons
-            before = done or before
     write_whole(out / PAGE, markdown(tables, made_up=request.quick).encode())
     write_whole(out / HTML_PAGE, html(tables, made_up=request.quick).encode())
     report = PapersReport(
@@ -116,13 +99,26 @@ def _wanted(request: PapersRequest, files: Path) -> Iterator[Wanted]:
 
 
 def _check_data(request: PapersRequest) -> None:
-    """Raises `UsageError` where there is no data are given, `CorpusError` where their folder is missing."""
+    """Raises `UsageError` for data that are not given, or test parts without them, `CorpusError` for no such folder."""
     if request.quick:
+        if request.test_parts is not None:
+            raise UsageError("--test-parts goes with --data; --quick reads made-up corpora alone")
         return
     if request.data is None:
         raise UsageError("give --data, the folder of the real corpora, or --quick for made-up ones")
-    if not Path(request.data).expanduser().is_dir():
+    if _folder(request.data) is None:
         raise CorpusError(f"{request.data}: no such folder; give --data, the folder of the real corpora")
+    if request.test_parts is not None and _folder(request.test_parts) is None:
+        raise CorpusError(f"{request.test_parts}: no such folder; give --test-parts, the folder of official test parts")
+
+
+def _folder(given: str | None) -> Path | None:
+    place = None if given is None else Path(given).expanduser()
+    return place if place is not None and place.is_dir() else None
+
+
+def _sources(request: PapersRequest) -> DataFolders:
+    return DataFolders(None if request.quick else _folder(request.data), _folder(request.test_parts))
 
 
 def _check_folder(out: Path) -> None:
@@ -150,27 +146,30 @@ class Sweeping(NamedTuple):
     """What the sweep of a table has to do with.
 
     ``running``: gives the Ray that all sweeps share
-    ``before``: sweep of another table, whose models and results are used again where they are the same
+    ``ended``: sweeps of other tables by folder, whose models and results are used again where they are the same
     ``counted``: keys of models and results whose CPU seconds are told already
     """
 
     request: PapersRequest
     out: Path
     running: Callable[[], Cluster]
-    before: Path | None
+    ended: dict[Path, SweepFile]
     counted: set[str]
 
 
-def _measured(wanted: Wanted, given: Sweeping) -> tuple[MeasuredTable, dict[str, str], Path | None]:
-    """A table with its figures, reasons of cells that failed, and the folder of its sweep, if it has one."""
+def _measured(wanted: Wanted, given: Sweeping) -> tuple[MeasuredTable, dict[str, str]]:
+    """A table with its figures, and reasons of cells that failed."""
     table = wanted.table
-    if table.sweep is None:
-        return _without_cells(wanted, None), {}, None
+    if table.sweep is None and table.pairs is None:
+        return _without_cells(wanted, None, given.request), {}
     say(f"{wanted.file.paper}, table {wanted.number}: {table.title}")
-    try:
-        sweep = _placed(table.sweep, wanted.file, given.request, given.out / CORPORA)
-    except MissingDataError as error:
-        return _without_cells(wanted, str(error)), {}, None
+    made = gathered(wanted, _sources(given.request), given.out / CORPORA)
+    if table.pairs is not None and not made.missing:
+        rows = counted(table.pairs, made.places[table.pairs.corpus])
+        return _table(wanted, rows, 0.0, given.request), {}
+    sweep = placed(wanted, made, given.out / RULES)
+    if sweep is None:
+        return _without_cells(wanted, made.why, given.request), {}
     file, folder = given.out / SWEEPS / f"{wanted.place}.yaml", given.out / SWEEPS / wanted.place
     write_whole(file, yaml.safe_dump(sweep.model_dump(mode="json", exclude_defaults=True), sort_keys=False).encode())
     failed: dict[str, str] = {}
@@ -179,7 +178,7 @@ def _measured(wanted: Wanted, given: Sweeping) -> tuple[MeasuredTable, dict[str,
             SweepRequest(
                 file=str(file),
                 out=str(folder),
-                reuse=None if given.before in (None, folder) else str(given.before),
+                reuse=_nearest(sweep, given.ended),
                 retry_failed=True,
                 context=given.request.context,
             ),
@@ -188,46 +187,43 @@ def _measured(wanted: Wanted, given: Sweeping) -> tuple[MeasuredTable, dict[str,
     except SweepFailedError as error:
         # Of a reason of many lines the first will do: `concord sweep log` has the others.
         failed = {f"{wanted.place}: {n}": reason.partition("\n")[0] for n, reason in error.report.failed.items()}
-    return _with_cells(wanted, Store(folder), given.request, given.counted), failed, folder
+    given.ended[folder] = sweep
+    return _with_cells(wanted, Store(folder), given, made.why), failed
 
 
-def _placed(sweep: SweepFile, file: PaperFile, request: PapersRequest, folder: Path) -> SweepFile:
-    """The sweep with the places of its corpora, which are made where they are not there. Raises `MissingDataError`."""
-    data = None if request.quick or request.data is None else Path(request.data).expanduser()
-    names = dict.fromkeys(n for corpus in sweep.corpora.values() for n in (corpus.train, corpus.test) if n is not None)
-    made = {name: str(made_corpus(name, file.corpora[name], data=data, folder=folder)) for name in names}
-    corpora = {
-        name: corpus.model_copy(
-            update={part: made[given] for part in ("train", "test") if (given := getattr(corpus, part)) is not None}
-        )
-        for name, corpus in sweep.corpora.items()
-    }
-    return sweep.model_copy(update={"corpora": corpora})
+def _nearest(sweep: SweepFile, ended: Mapping[Path, SweepFile]) -> str | None:
+    """The folder of the sweep that shares most models with this one, the later of two; None where none shares any."""
+    mine = sweep.models.values()
+    shared = {folder: sum(model in other.models.values() for model in mine) for folder, other in ended.items()}
+    best = max(reversed(shared), key=lambda folder: shared[folder], default=None)
+    return None if best is None or not shared[best] else str(best)
 
 
-def _without_cells(wanted: Wanted, why: str | None) -> MeasuredTable:
+def _without_cells(wanted: Wanted, why: str | None, request: PapersRequest) -> MeasuredTable:
     """A table of which nothing is measured; ``why``: reason of rows that do not say it themselves."""
-    return _table(wanted, [unmeasured(row, row.missing or why) for row in wanted.table.rows], 0.0)
+    table = wanted.table
+    rows = [unmeasured(row, row.missing or why) for row in table.rows]
+    return _table(wanted, rows if table.pairs is None else uncounted(table.pairs, why), 0.0, request)
 
 
-def _with_cells(wanted: Wanted, store: Store, request: PapersRequest, counted: set[str]) -> MeasuredTable:
-    """A table whose sweep has ended; ``counted``: keys of what other tables have taken CPU seconds for."""
+def _with_cells(wanted: Wanted, store: Store, given: Sweeping, absent: str) -> MeasuredTable:
+    """A table whose sweep has ended; ``absent``: why corpora that it was to be measured on are not there."""
     planned = kept(store)
     cells = [(one.cell, row) for one, row in zip(planned, listed(planned, store, live=False), strict=True)]
-    rows = [measured(row, cells, store) for row in wanted.table.rows]
-    if request.quick:
-        rows = [row.model_copy(update={"lies": None}) for row in rows]
-    return _table(wanted, rows, _cpu_seconds(planned, store, counted))
+    rows = [measured(row, cells, store, absent=absent) for row in wanted.table.rows]
+    return _table(wanted, rows, _cpu_seconds(planned, store, given.counted), given.request)
 
 
-def _table(wanted: Wanted, rows: Sequence[MeasuredRow], cpu_seconds: float) -> MeasuredTable:
-    table = wanted.table
+def _table(wanted: Wanted, rows: Sequence[MeasuredRow], cpu_seconds: float, request: PapersRequest) -> MeasuredTable:
+    """The table; made-up corpora prove nothing, so that beside theirs no published figure lies anywhere."""
+    table, sources, corpora = wanted.table, _sources(request), wanted.file.corpora
     return MeasuredTable(
         paper=wanted.file.paper,
         table=wanted.number,
         title=table.title,
         note=table.note,
-        rows=tuple(rows),
+        parts=tuple(sources.told(name, corpora[name]) for name in wanted.corpora if corpora[name].test_part),
+        rows=tuple(row.model_copy(update={"lies": None}) if request.quick else row for row in rows),
         cpu_seconds=cpu_seconds,
     )
 

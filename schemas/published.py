@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from concord.schemas.run import Figures
 from concord.schemas.settings import Settings
-from concord.schemas.sweep import SweepFile
+from concord.schemas.sweep import Axis, SweepFile
 
 OBJECTIVE = "objective"
 """Figure of a row that is no measure: the sum of objectives, in nats."""
+
+PROVEN = "proven"
+"""Figure of a row that is no measure: share of documents whose gap is closed, in per cent."""
+
+CPU = "cpu"
+"""Figure of a row that is no measure: CPU seconds of the engine on all documents."""
+
+PAIRS = "pairs"
+"""Figure of a row that is no measure: number of pairs of names."""
+
+MINED = "mined:"
+"""Before the name of mined rules among the constraint files of a sweep."""
+
+OF_CELLS = (OBJECTIVE, PROVEN, CPU)
+"""Figures of cells that are no measures."""
 
 
 class StandIn(Settings):
@@ -32,6 +47,13 @@ class PublishedCorpus(Settings):
     options: Mapping[str, Any] = Field(default_factory=dict, description="Options of the reader.")
     last: int | None = Field(None, ge=1, description="Take this many documents from the end alone.")
     without_last: int | None = Field(None, ge=1, description="Leave out this many documents at the end.")
+    sentences: bool = Field(default=False, description="Make each sentence a document.")
+    test_part: tuple[str, ...] = Field(
+        (), description="File names of the official test part; given one, it is read in the place of this corpus."
+    )
+    whole_with: str | None = Field(
+        None, description="Corpus for which documents are left out here: with its official test part, none are."
+    )
     made_up: StandIn | None = Field(None, description="What stands in its place under `--quick`.")
 
     @model_validator(mode="after")
@@ -41,16 +63,25 @@ class PublishedCorpus(Settings):
         return self
 
 
+class PublishedRules(Settings):
+    """Rules that are mined in the gold labels of a corpus, with counted weights."""
+
+    corpus: str
+    kinds: tuple[str, ...] = Field((), description="Kinds of rules (default: all).")
+
+
 class PublishedRow(Settings):
     """A row of a table: a published figure, and the cells that measure it.
 
-    Figures are in per cent, those of `OBJECTIVE` in nats.
+    Figures are in per cent, those of `OBJECTIVE` in nats, those of `CPU` in seconds.
     """
 
     name: str = Field(min_length=1)
+    column: str | None = Field(None, description="Column, where the rows of a name stand on one line of the page.")
     cells: Mapping[str, str] = Field(default_factory=dict, description="Cells, by the values of their axes.")
     minus: Mapping[str, str] | None = Field(None, description="Cells whose figure is taken off, on the same documents.")
-    figure: str = Field("spans.f1", description="MEASURE.FIGURE, such as spans.f1, or objective.")
+    over: Mapping[str, str] | None = Field(None, description="Cells whose CPU seconds those of the row are divided by.")
+    figure: str = Field("spans.f1", description="MEASURE.FIGURE, such as spans.f1, or objective, proven or cpu.")
     of: str | None = Field(None, description="Type or label that is counted (default: all).")
     published: float | None = Field(None, description="The published figure, or mean over runs.")
     sd: float | None = Field(None, ge=0, description="Published standard deviation over runs.")
@@ -62,6 +93,48 @@ class PublishedRow(Settings):
     def _measured_or_missing(self) -> Self:
         if self.missing is not None and (self.cells or self.minus):
             raise ValueError("a row has 'cells', or says with 'missing' why it has none")
+        if self.figure == CPU and self.minus is not None:
+            raise ValueError("CPU seconds have no 'minus'; want 'over'")
+        if self.figure != CPU and self.over is not None:
+            raise ValueError("'over' is of the figure cpu alone")
+        return self
+
+
+class PublishedPairs(Settings):
+    """A table that counts pairs of names in a document, by their types: one line for each type of the first name."""
+
+    corpus: str = Field(description="Corpus with gold labels.")
+    relation: Literal["same", "part"] = Field(
+        description="Two names of the same words, or a name and one of a part of its words."
+    )
+    types: tuple[str, ...] = Field(min_length=1, description="Types of names, in the order of the columns.")
+    published: Mapping[str, tuple[int, ...]] = Field(
+        description="Published counts by the first name's type; a shorter list is of the last types."
+    )
+
+    @model_validator(mode="after")
+    def _no_more_than_types(self) -> Self:
+        for name, counts in self.published.items():
+            if name not in self.types or not 0 < len(counts) <= len(self.types):
+                raise ValueError(f"counts of {name!r}: want one for each of {', '.join(self.types)}, or of the last")
+        return self
+
+
+class PublishedLattice(Settings):
+    """A table with a line for each value of an axis, and a column for each figure."""
+
+    axis: Axis
+    figures: Mapping[str, str] = Field(min_length=1, description="Figures by the titles of their columns.")
+    against: str | None = Field(None, description="Value whose figures are taken off.")
+    less: Mapping[str, str] = Field(
+        default_factory=dict, description="Figures less those of `against`, by the titles of their columns."
+    )
+    notes: Mapping[str, str] = Field(default_factory=dict, description="What is to say of a value.")
+
+    @model_validator(mode="after")
+    def _against_something(self) -> Self:
+        if (self.against is None) == bool(self.less):
+            raise ValueError("want 'against', a value, and 'less', the figures that are compared with its own")
         return self
 
 
@@ -71,11 +144,19 @@ class PublishedTable(Settings):
     title: str = Field(min_length=1)
     note: str | None = Field(None, description="What differs from the paper in the whole table.")
     sweep: SweepFile | None = Field(None, description="A sweep; without one, no row has cells.")
-    rows: tuple[PublishedRow, ...] = Field(min_length=1)
+    lattice: PublishedLattice | None = Field(None, description="Rows that are made of the sweep, before 'rows'.")
+    pairs: PublishedPairs | None = Field(None, description="Counts of pairs, in place of 'sweep' and 'rows'.")
+    rows: tuple[PublishedRow, ...] = ()
 
     @model_validator(mode="after")
-    def _cells_of_a_sweep(self) -> Self:
-        if self.sweep is None and any(row.missing is None for row in self.rows):
+    def _one_kind(self) -> Self:
+        if bool(self.rows or self.lattice) == bool(self.pairs):
+            raise ValueError("want 'rows' or a 'lattice', or else 'pairs'")
+        if self.lattice is not None and any(row.column is None for row in self.rows):
+            raise ValueError("rows beside a 'lattice' have a 'column'")
+        if self.pairs is not None and self.sweep is not None:
+            raise ValueError("'pairs' are counted in a corpus, without a 'sweep'")
+        if self.sweep is None and (self.lattice or any(row.missing is None for row in self.rows)):
             raise ValueError("rows that are measured need a 'sweep'")
         return self
 
@@ -85,6 +166,7 @@ class PaperFile(Settings):
 
     paper: str = Field(min_length=1, description="Authors and year.")
     corpora: Mapping[str, PublishedCorpus] = Field(default_factory=dict)
+    mined: Mapping[str, PublishedRules] = Field(default_factory=dict, description="Mined rules, by name.")
     tables: Mapping[str, PublishedTable] = Field(min_length=1)
 
 
@@ -102,6 +184,7 @@ class MeasuredRow(Figures):
     ``measured``: figure, or mean over runs; None where there is none, and ``why`` says why
     ``low``, ``high``: its 95 % interval
     ``lies``: where the published figure lies beside that
+    ``column``: column of the page, where rows of a name stand on one line
     ``runs``: number of seeds and draws
     ``measured_sd``: standard deviation (n − 1) over runs; ``measured_minimum``: least of them
     ``t_test``: p-value of the runs against the figure that is taken off; None where they are all the same
@@ -109,6 +192,7 @@ class MeasuredRow(Figures):
 
     name: str
     figure: str
+    column: str | None = None
     published: float | None = None
     sd: float | None = None
     minimum: float | None = None
@@ -126,12 +210,17 @@ class MeasuredRow(Figures):
 
 
 class MeasuredTable(Figures):
-    """A table with what was measured; ``cpu_seconds``: of workers, for its cells and models."""
+    """A table with what was measured.
+
+    ``parts``: what stands for official test parts, a sentence for each
+    ``cpu_seconds``: of workers, for its cells and models
+    """
 
     paper: str
     table: str
     title: str
     note: str | None = None
+    parts: tuple[str, ...] = ()
     rows: tuple[MeasuredRow, ...]
     cpu_seconds: float = 0.0
 

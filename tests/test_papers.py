@@ -23,7 +23,8 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.evaluation.bootstrap import bootstrap_interval, paired_bootstraps
 from concord.workers.evaluation.figures import f1
-from concord.workers.published.made_corpora import MissingDataError, made_corpus
+from concord.workers.features.templates import feature_set
+from concord.workers.published.made_corpora import DataFolders, MissingDataError, documents_in, made_corpus
 from concord.workers.published.page import MADE_UP, html, markdown
 from concord.workers.published.paper_file import SHIPPED, PaperFileError, papers_of, read_paper_file
 from concord.workers.published.rows import lies, measured
@@ -95,6 +96,33 @@ ROWS = ("tables", "1", "rows")
 SWEEP = ("tables", "1", "sweep")
 
 
+LATTICE: dict[str, Any] = {
+    "axis": "engine",
+    "figures": {"F1": "spans.f1", "proven": "proven", "seconds": "cpu"},
+    "against": "viterbi",
+    "less": {"nats": "objective"},
+    "notes": {"beam": "only some"},
+}
+PAIRED: dict[str, Any] = {
+    "corpus": "test",
+    "relation": "same",
+    "types": ["PER", "LOC"],
+    "published": {"PER": [5, 0], "LOC": [2]},
+}
+
+
+def latticed(**given: Any) -> dict[str, Any]:
+    """`PLAIN` with a lattice in the place of rows."""
+    content = changed("tables", "1", "lattice", to=LATTICE | given)
+    del content["tables"]["1"]["rows"]
+    return content
+
+
+def paired(**given: Any) -> dict[str, Any]:
+    """`PLAIN` with a table of pairs."""
+    return changed("tables", "2", to={"title": "Pairs", "pairs": PAIRED | given})
+
+
 @pytest.mark.parametrize(
     ("content", "at", "told"),
     [
@@ -120,10 +148,32 @@ SWEEP = ("tables", "1", "sweep")
         (changed(*ROWS, 3, "cells", to={"engine": "beam"}), "- name: theirs", "says with 'missing' why it has none"),
         (changed("tables", "2", "rows", 0, "missing", to=None), "'2':", "Input should be"),
         (changed("colour", to="red"), "colour: red", "unknown key 'colour'"),
+        (changed(*ROWS, 2, "figure", to="cpu"), "- name: beam", "CPU seconds have no 'minus'; want 'over'"),
+        (changed(*ROWS, 1, "over", to={"engine": "beam"}), "- name: of places", "'over' is of the figure cpu alone"),
+        (changed("corpora", "train", "whole_with", to="tst"), "whole_with: tst", "no corpus is called 'tst'"),
+        (changed("mined", to={"rules": {"corpus": "tst"}}), "corpus: tst", "no corpus is called 'tst'"),
+        (
+            changed("mined", to={"rules": {"corpus": "test", "kinds": ["onc"]}}),
+            "- onc",
+            "no kind of rules is called 'onc'",
+        ),
+        (
+            changed(*SWEEP, "constraints", to={"rules": ["mined:ruls"]}),
+            "rules:",
+            "no set of mined rules is called 'ruls'",
+        ),
+        (changed("tables", "1", "lattice", to=LATTICE), "'1':", "rows beside a 'lattice' have a 'column'"),
+        (latticed(axis="engin"), "axis: engin", "Input should be"),
+        (latticed(against="gibs"), "lattice:", "no cell of the sweep has engine gibs"),
+        (latticed(less={}), "lattice:", "want 'against', a value, and 'less'"),
+        (latticed(less={"F1": "spans.f2"}), "F1: spans.f2", "no figure is called 'f2'"),
+        (latticed(figures={"F1": "spans.f2"}), "F1: spans.f2", "no figure is called 'f2'"),
+        (paired(corpus="tst"), "corpus: tst", "no corpus is called 'tst'"),
+        (paired(published={"PER": [1, 2, 3]}), "pairs:", "counts of 'PER': want one for each of PER, LOC"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(tmp_path: Path, content: dict[str, Any], at: str, told: str) -> None:
-    if content["tables"]["2"]["rows"][0]["missing"] is None:
+    if content["tables"]["2"].get("rows", [{"missing": ""}])[0]["missing"] is None:
         del content["tables"]["2"]["rows"][0]["missing"]
         told = "rows that are measured need a 'sweep'"
     path = written(tmp_path, content)
@@ -135,6 +185,22 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path, content: dict[str, Any]
     assert path.read_text().splitlines()[int(line) - 1].strip().startswith(at), message
 
 
+PARTS = ("current-word", "previous-word", "next-word", "substrings", "current-shape", "surrounding-shapes")
+
+
+@pytest.mark.parametrize(
+    ("whole", "parts"),
+    [
+        ("finkel", (*PARTS, "windows-4", "current-tag", "surrounding-tags")),
+        ("finkel-tf", (*PARTS, "windows-9")),
+    ],
+)
+def test_the_features_that_an_ablation_leaves_out_are_all_of_finkels(whole: str, parts: Sequence[str]) -> None:
+    joined = feature_set("+".join(f"finkel-{part}" for part in parts)).templates
+    assert set(joined) == set(feature_set(whole).templates)
+    assert len(joined) == len(set(joined))
+
+
 # Corpora
 
 
@@ -143,36 +209,83 @@ def ids(place: Path) -> list[str]:
 
 
 def conll(folder: Path, documents: int) -> Path:
-    folder.mkdir(exist_ok=True)
-    text = "".join(f"-DOCSTART- -X- O O\n\nAda{i} NNP I-NP I-PER\nwrote VBD I-VP O\n\n" for i in range(documents))
-    (folder / "train.txt").write_text(text)
+    conll_at(folder / "train.txt", documents)
     return folder
 
 
+def conll_at(file: Path, documents: int) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(f"-DOCSTART- -X- O O\n\nAda{i} NNP I-NP I-PER\nwrote VBD I-VP O\n\n" for i in range(documents))
+    file.write_text(text)
+
+
+def made(corpus: PublishedCorpus, folder: Path, data: Path | None, test_parts: Path | None = None) -> Path:
+    return made_corpus("train", {"train": corpus}, sources=DataFolders(data, test_parts), folder=folder)
+
+
 def test_a_part_of_a_source_is_made_once(tmp_path: Path) -> None:
-    data, made = conll(tmp_path / "data", 5), tmp_path / "corpora"
+    data, folder = conll(tmp_path / "data", 5), tmp_path / "corpora"
     corpus = PublishedCorpus(reader="conll", source="train.txt")
     places = {
-        name: made_corpus("train", corpus.model_copy(update=part), data=data, folder=made)
+        name: made(corpus.model_copy(update=part), folder, data)
         for name, part in (("all", {}), ("last", {"last": 2}), ("others", {"without_last": 2}), ("more", {"last": 9}))
     }
     found = {name: ids(place) for name, place in places.items()}
     assert len(set(places.values())) == 4
     assert len(found["all"]) == 5
     assert (found["others"], found["last"], found["more"]) == (found["all"][:3], found["all"][3:], found["all"])
-    before = {path: path.stat().st_mtime_ns for path in made.rglob("*.parquet")}
-    assert made_corpus("train", corpus, data=data, folder=made) == places["all"]
-    assert {path: path.stat().st_mtime_ns for path in made.rglob("*.parquet")} == before
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.parquet")}
+    assert made(corpus, folder, data) == places["all"]
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.parquet")} == before
     conll(data, 6)
-    assert len(ids(made_corpus("train", corpus, data=data, folder=made))) == 6, "a source that has changed"
+    assert len(ids(made(corpus, folder, data))) == 6, "a source that has changed"
+
+
+def test_each_sentence_can_be_a_document(tmp_path: Path) -> None:
+    data = conll(tmp_path / "data", 2)
+    (data / "train.txt").write_text((data / "train.txt").read_text() + "It NN I-NP O\n\n")
+    corpus = PublishedCorpus(reader="conll", source="train.txt", sentences=True)
+    (one, two, three) = documents_in(made(corpus, tmp_path / "corpora", data))
+    assert [document.columns["tokens"].strings() for document in (one, two, three)] == [
+        ["Ada0", "wrote"],
+        ["Ada1", "wrote"],
+        ["It"],
+    ]
+    assert one.doc_id.endswith("-0")
+    assert three.doc_id == two.doc_id.removesuffix("0") + "1"
+    assert one.labels is not None
+    assert one.labels.strings() == ["B-PER", "O"]
+
+
+@pytest.mark.parametrize("inner", ["", "news"])
+def test_an_official_test_part_stands_in_the_place_of_a_development_part(tmp_path: Path, inner: str) -> None:
+    data, official, folder = tmp_path / "data", tmp_path / "official", tmp_path / "corpora"
+    conll_at(data / "news" / "train.txt", 5)
+    conll_at(official / inner / "eng.testb", 3)
+    corpora = {
+        "train": PublishedCorpus(reader="conll", source="news/train.txt", without_last=2, whole_with="test"),
+        "test": PublishedCorpus(reader="conll", source="news/train.txt", last=2, test_part=("test.txt", "eng.testb")),
+    }
+    for given, wanted in (
+        (DataFolders(data), (3, 2)),
+        (DataFolders(data, official), (5, 3)),
+        (DataFolders(data, data), (3, 2)),
+    ):
+        places = [made_corpus(name, corpora, sources=given, folder=folder) for name in corpora]
+        assert tuple(len(ids(place)) for place in places) == wanted
+    told = DataFolders(data).told("test", corpora["test"])
+    assert told == (
+        "test: news/train.txt, the last 2 documents, in place of the official test part (test.txt or eng.testb)."
+    )
+    assert DataFolders(data, official).told("test", corpora["test"]) == "test: the official test part, eng.testb."
 
 
 def test_data_that_are_not_there_are_told(tmp_path: Path) -> None:
     corpus = PublishedCorpus(reader="conll", source="train.txt")
     with pytest.raises(MissingDataError, match=r"train\.txt is not in the data folder"):
-        made_corpus("train", corpus, data=tmp_path, folder=tmp_path / "corpora")
+        made(corpus, tmp_path / "corpora", tmp_path)
     with pytest.raises(MissingDataError, match=r"no made-up corpus stands in for train\.txt"):
-        made_corpus("train", corpus, data=None, folder=tmp_path / "corpora")
+        made(corpus, tmp_path / "corpora", None)
 
 
 # Rows
@@ -189,8 +302,10 @@ class Made:
         self.store, self.cells = Store(folder), list[tuple[Cell, CellRow]]()
         self.store.make()
 
-    def add(self, engine: str, table: Any, *, seed: int = 0, subset: int | None = None, nats: float = 0.0) -> None:
-        """A cell with counts (D, K, 3) of K names, and an objective for each document."""
+    def add(
+        self, engine: str, table: Any, *, seed: int = 0, subset: int | None = None, nats: float = 0.0, cpu: float = 0.0
+    ) -> None:
+        """A cell with counts (D, K, 3) of K names, an objective for each document, and CPU seconds."""
         cell = Cell("news", None, "crf", None, subset, "none", engine, seed)
         key = f"{engine}{seed}-{subset}"
         names = ("LOC", "PER")[: table.shape[1]]
@@ -200,9 +315,9 @@ class Made:
             cell.name,
             tuple(f"d{i:03}" for i in range(len(table))),
             (Measured("spans", names, table),),
-            *(zeros + nats, zeros, zeros, zeros > 1),
+            *(zeros + nats, zeros, zeros, np.arange(len(zeros)) % 4 > 0),
             left_out=(),
-            cpu_seconds=0.0,
+            cpu_seconds=cpu,
             worker_cpu_seconds=0.0,
         )
         self.store.write(result, {})
@@ -290,6 +405,28 @@ def test_objectives_are_sums_in_nats(tmp_path: Path) -> None:
     assert row.measured_minimum == pytest.approx(-0.75 * DOCUMENTS)
 
 
+def test_seconds_are_those_of_runs_or_their_share_of_others(tmp_path: Path) -> None:
+    made = Made(tmp_path)
+    for seed, (one, other) in enumerate(((2.0, 30.0), (4.0, 60.0))):
+        made.add("viterbi", counts(1), seed=seed, cpu=one)
+        made.add("gibbs", counts(1), seed=seed, cpu=other)
+    row = made.row(cells=OTHER, figure="cpu")
+    assert (row.measured, row.measured_minimum, row.runs) == (45.0, 30.0, 2)
+    times = made.row(cells=OTHER, over=BASE, figure="cpu", published=32.0)
+    assert (times.measured, times.measured_minimum) == (15.0, 10.0)
+    assert times.measured_sd == pytest.approx(math.sqrt(50.0))
+    assert (times.low, times.high, times.lies) == (None, None, None), "seconds are not of documents"
+
+
+def test_the_share_of_proven_documents_is_a_figure(tmp_path: Path) -> None:
+    made = Made(tmp_path)
+    made.add("viterbi", counts(1))
+    row = made.row(cells=BASE, figure="proven")
+    assert row.measured == pytest.approx(75.0)
+    assert row.low is not None
+    assert row.low < 75.0
+
+
 def test_where_models_learned_from_draws_these_are_drawn_too(tmp_path: Path) -> None:
     """All documents are alike here, so that only draws can differ."""
     made, few = Made(tmp_path), np.tile(np.array([4, 4, 1]), (DOCUMENTS, 1, 1))
@@ -357,7 +494,7 @@ def test_the_page_has_both_figures_the_interval_and_what_differs() -> None:
     assert "1,234.5 CPU seconds" in text
     assert MADE_UP not in text
     page = html([table_of(GOOD)], made_up=False)
-    assert '<tr class="below"><td>a | b &lt;i&gt;</td><td>85.51 (sd 0.010, min 85.49)</td>' in page
+    assert '<td class="below">a | b &lt;i&gt;</td><td class="below">85.51 (sd 0.010, min 85.49)</td>' in page
     assert page.count("<table>") == page.count("</table>") == 1
 
 
@@ -371,6 +508,25 @@ def test_the_page_marks_made_up_corpora_and_says_what_is_missing() -> None:
         assert "−1.50 to 0.50" in page
         assert "0.00" in page
         assert "−0.00" not in page
+
+
+def test_rows_of_one_name_can_stand_on_one_line() -> None:
+    pair = {"figure": "pairs", "published": 1941, "measured": 1938, "lies": Lies.ABOVE}
+    rows = [
+        MeasuredRow(name="PER", column="PER", **pair),
+        MeasuredRow(name="PER", column="F1", figure="spans.f1", measured=50.0, low=40.0, high=60.0, note="few"),
+        MeasuredRow(name="LOC", column="F1", figure="spans.f1", why="lost", note="few"),
+    ]
+    text = markdown([table_of(*rows, parts=("dev: all of it.", "test: none."))], made_up=False).splitlines()
+    at = text.index("|  | PER | F1 | what differs |")
+    assert text[at + 2 : at + 4] == [
+        "| PER | 1,938; published 1,941 | 50.00 (40.00 to 60.00) | few |",
+        "| LOC |  | no figure | few; lost |",
+    ]
+    assert text[at - 2] == "dev: all of it. test: none."
+    assert '<td class="above">1,938; published 1,941</td><td>50.00 (40.00 to 60.00)</td>' in html(
+        [table_of(*rows)], made_up=False
+    )
 
 
 def test_a_paper_has_one_heading_for_all_its_tables() -> None:
@@ -450,6 +606,10 @@ def test_tables_share_models_and_count_their_cost_once(tmp_path: Path, here: Cou
     assert (here.units, here.started) == (3 + 6, 2), "one Ray for all tables of a run"
     assert report.tables[1].cpu_seconds == 0.0
     assert report.tables[1].rows == report.tables[0].rows
+    models["tables"]["3"] = PLAIN["tables"]["1"]
+    written(tmp_path, models)
+    run(tmp_path, tmp_path / "third")
+    assert here.units == 3 + 6 + 6, "the third table has the models of the first"
 
 
 def test_without_its_data_a_table_says_so_and_others_go_on(tmp_path: Path, here: Counting) -> None:
@@ -465,6 +625,96 @@ def test_without_its_data_a_table_says_so_and_others_go_on(tmp_path: Path, here:
     found = run(tmp_path, tmp_path / "out", quick=False, data=str(data))
     assert found.tables[0].rows[0].lies is Lies.BELOW, "a model finds its own training documents"
     assert found.count(Lies.BELOW) == 1
+
+
+def test_an_official_test_part_is_measured_and_told(tmp_path: Path, here: Counting) -> None:
+    content = changed("corpora", "test", "test_part", to=["eng.testb"])
+    written(tmp_path, content)
+    data, official = conll(tmp_path / "data", 4), tmp_path / "official"
+    (data / "test.txt").write_bytes((data / "train.txt").read_bytes())
+    conll_at(official / "eng.testb", 7)
+    given = {"quick": False, "data": str(data), "table": "1"}
+    plain = run(tmp_path, tmp_path / "out", **given).tables[0]
+    assert plain.rows[0].documents == 4
+    assert plain.parts == ("test: test.txt in place of the official test part (eng.testb).",)
+    (table,) = run(tmp_path, tmp_path / "out", test_parts=str(official), **given).tables
+    assert table.rows[0].documents == 7
+    assert table.parts == ("test: the official test part, eng.testb.",)
+    assert table.parts[0] in (tmp_path / "out" / PAGE).read_text()
+    with pytest.raises(CorpusError, match="give --test-parts, the folder of official test parts"):
+        run(tmp_path, tmp_path / "out", test_parts=str(tmp_path / "gone"), **given)
+    with pytest.raises(UsageError, match="--test-parts goes with --data"):
+        run(tmp_path, tmp_path / "out", test_parts=str(official))
+
+
+def test_a_lattice_has_every_figure_of_every_engine(tmp_path: Path, here: Counting) -> None:
+    written(tmp_path, latticed())
+    (table,) = run(tmp_path, tmp_path / "out", table="1").tables
+    found = {(row.name, row.column): row for row in table.rows}
+    assert len(found) == len(table.rows) == 8
+    assert found["beam", "nats"].measured == pytest.approx(0.0), "without constraints it is Viterbi's answer"
+    assert found["viterbi", "proven"].measured == 100.0
+    assert found["beam", "seconds"].measured is not None
+    assert (found["beam", "F1"].note, found["viterbi", "F1"].note) == ("only some", None)
+    assert found["beam", "F1"].measured == found["viterbi", "F1"].measured
+
+
+def test_pairs_are_counted_without_a_sweep(tmp_path: Path, here: Counting) -> None:
+    written(tmp_path, paired())
+    data = tmp_path / "data"
+    conll(data, 1)
+    # A name that goes on in the next sentence is one run; as labelled, these are two names and one pair.
+    tokens = ("Ada NNP I-NP I-PER", "", "Ada NNP I-NP I-PER", "sees VB I-VP O", "Ada NNP I-NP I-LOC", "")
+    (data / "test.txt").write_text("\n".join(("-DOCSTART- -X- O O", "", *tokens)) + "\n")
+    table = run(tmp_path, tmp_path / "out", quick=False, data=str(data), table="2").tables[0]
+    found = {(row.name, row.column): (row.measured, row.published, row.lies) for row in table.rows}
+    assert found == {
+        ("PER, runs of one type", "PER"): (0, 5, Lies.ABOVE),
+        ("PER, runs of one type", "LOC"): (0, 0, Lies.INSIDE),
+        ("LOC, runs of one type", "LOC"): (0, 2, Lies.ABOVE),
+        ("PER, names as labelled", "PER"): (1, None, None),
+        ("PER, names as labelled", "LOC"): (2, None, None),
+        ("LOC, names as labelled", "LOC"): (0, None, None),
+    }
+    assert here.units == 0
+    (data / "test.txt").unlink()
+    gone = run(tmp_path, tmp_path / "out", quick=False, data=str(data), table="2").tables[0]
+    assert {row.why for row in gone.rows} == {"test.txt is not in the data folder"}
+    assert {row.lies for row in run(tmp_path, tmp_path / "out", table="2").tables[0].rows} == {None}
+
+
+def test_rules_are_mined_for_a_table_once(tmp_path: Path, here: Counting) -> None:
+    content = changed("mined", to={"found": {"corpus": "train", "kinds": ["once", "there", "order"]}})
+    content["corpora"] |= {
+        name: corpus | {"made_up": corpus["made_up"] | {"kind": "citations"}}
+        for name, corpus in content["corpora"].items()
+    }
+    sweep = content["tables"]["1"]["sweep"]
+    sweep |= {"constraints": {"rules": ["mined:found"]}, "measures": ["labels"]}
+    content["tables"]["1"]["rows"] = [{"name": "right", "cells": {"engine": "beam"}, "figure": "labels.accuracy"}]
+    written(tmp_path, content)
+    report = run(tmp_path, tmp_path / "out", table="1")
+    assert report.tables[0].rows[0].measured is not None
+    (file,) = (tmp_path / "out" / "rules").iterdir()
+    assert "template: appears_once" in file.read_text()
+    before = file.stat().st_mtime_ns
+    run(tmp_path, tmp_path / "out", table="1")
+    assert (file.stat().st_mtime_ns, here.units) == (before, 3)
+
+
+def test_without_one_of_its_corpora_a_table_measures_the_others(tmp_path: Path, here: Counting) -> None:
+    content = changed(
+        *SWEEP, "corpora", to={"news": {"train": "train", "test": "test"}, "more": {"train": "more", "folds": 2}}
+    )
+    content["corpora"]["more"] = {"reader": "conll", "source": "more.txt"}
+    content["tables"]["1"]["rows"] = [
+        {"name": name, "cells": {"corpus": name, "engine": "beam"}} for name in ("news", "more")
+    ]
+    content["tables"]["1"]["sweep"]["cross"] = [{"corpus": ["more"]}, {"corpus": ["news", "more"]}]
+    written(tmp_path, content)
+    news, more = run(tmp_path, tmp_path / "out", table="1").tables[0].rows
+    assert news.measured is not None
+    assert (more.measured, more.why) == (None, "no made-up corpus stands in for more.txt")
 
 
 def test_cells_that_fail_are_told_after_the_page_is_written(tmp_path: Path, here: Counting) -> None:

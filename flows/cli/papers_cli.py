@@ -25,13 +25,21 @@ def show_papers(report: PapersReport) -> None:
 
 
 def papers(
-    paper: Annotated[str, typer.Argument(help="Paper: canisius, chang, fersini, finkel, stokman, or all.")] = "all",
+    paper: Annotated[
+        str, typer.Argument(help="Paper: canisius, chang, fersini, finkel, stokman, head-to-head, or all.")
+    ] = "all",
     *,
     out: Annotated[Path, typer.Option(help="Folder for corpora, sweeps and the page, on a disk that all workers see.")],
     data: Annotated[
         Path | None, typer.Option(help="Folder of the real corpora; the page names the tables whose data are missing.")
     ] = None,
     table: Annotated[str | None, typer.Option(help="Number of one table (default: all).")] = None,
+    test_parts: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of official test parts, such as eng.testb, to measure in place of development parts."
+        ),
+    ] = None,
     quick: Annotated[
         bool,
         typer.Option("--quick", help="Use small made-up corpora instead of the real ones; takes about two minutes."),
@@ -50,6 +58,7 @@ def papers(
         str(out),
         data=None if data is None else str(data),
         table=table,
+        test_parts=None if test_parts is None else str(test_parts),
         quick=quick,
         **context.model_dump(),
     )

@@ -37,7 +37,8 @@ CHOICES = "Choices"
 PANELS = {
     FILES_PANEL: (
         *("corpus", "model", "run", "pool", "held_out", "constraints", "out", "file", "doc", "documents", "against"),
-        *("start_from", "clusters", "gazetteer", "overwrite", "reuse", "dry_run", "sweep", "plot", "data", "config"),
+        *("start_from", "clusters", "gazetteer", "overwrite", "reuse", "dry_run", "sweep", "plot", "data"),
+        *("test_parts", "config"),
     ),
     TEXT_PANEL: (
         "text_column",

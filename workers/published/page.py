@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
-from concord.schemas.published import OBJECTIVE, Lies, MeasuredRow, MeasuredTable
+from concord.schemas.published import OBJECTIVE, PAIRS, Lies, MeasuredRow, MeasuredTable
 from concord.schemas.visible import visible
 
 TITLE = "Published tables, measured again"
@@ -18,17 +18,19 @@ READING = (
     "Figures are in per cent, those of objectives in nats. Interval: the middle 95 % of 1,000 draws of documents "
     "(bootstrap); where models learned from drawn documents, draws are drawn, too. Over several runs the figure is "
     "their mean, with standard deviation (n − 1) and minimum. The column published lies says where the published "
-    "figure lies beside our interval: below it, inside or above. It does not say which system is better: the paper's "
-    "figure has an interval, too, and often another test part."
+    "figure lies beside our interval: below it, inside or above; beside counts, inside is the same count. It does not "
+    "say which system is better: the paper's figure has an interval, too, and often another test part."
 )
-COLUMNS = ("", "published", "measured", "95 % interval", "published lies", "what differs")
+DIFFERS = "what differs"
+COLUMNS = ("", "published", "measured", "95 % interval", "published lies", DIFFERS)
+PLACES = 2
 
 
-class PageLine(NamedTuple):
-    """A row of the page: its cells by `COLUMNS`."""
+class PageCell(NamedTuple):
+    """A cell of the page, and where a published figure in it lies."""
 
-    cells: tuple[str, ...]
-    lies: Lies | None
+    text: str
+    lies: Lies | None = None
 
 
 def markdown(tables: Sequence[MeasuredTable], *, made_up: bool) -> str:
@@ -62,13 +64,14 @@ def _markdown_of(tables: Sequence[MeasuredTable]) -> Iterator[str]:
         if table.paper != paper:
             yield from (f"## {_plain(table.paper)}", "")
         paper = table.paper
-        yield from (f"### Table {_plain(table.table)}. {_plain(table.title)}", "")
-        if table.note:
-            yield from (_plain(table.note), "")
-        yield "| " + " | ".join(COLUMNS) + " |"
-        yield "|---" * len(COLUMNS) + "|"
-        for line in map(_line, table.rows):
-            yield "| " + " | ".join(_plain(cell).replace("|", "\\|") for cell in line.cells) + " |"
+        yield from (f"### {_plain(_title(table))}", "")
+        for paragraph in _above(table):
+            yield from (_plain(paragraph), "")
+        head, lines = _grid(table)
+        yield "| " + " | ".join(head) + " |"
+        yield "|---" * len(head) + "|"
+        for line in lines:
+            yield "| " + " | ".join(_plain(cell.text).replace("|", "\\|") for cell in line) + " |"
         yield from ("", _cost(table), "")
 
 
@@ -78,14 +81,23 @@ def _html_of(tables: Sequence[MeasuredTable]) -> Iterator[str]:
         if table.paper != paper:
             yield f"<h2>{escape(_plain(table.paper))}</h2>"
         paper = table.paper
-        yield f"<h3>Table {escape(_plain(table.table))}. {escape(_plain(table.title))}</h3>"
-        if table.note:
-            yield f"<p>{escape(_plain(table.note))}</p>"
-        yield "<table><tr>" + "".join(f"<th>{escape(name)}</th>" for name in COLUMNS) + "</tr>"
-        for line in map(_line, table.rows):
-            cells = "".join(f"<td>{escape(_plain(cell))}</td>" for cell in line.cells)
-            yield f'<tr class="{line.lies.value if line.lies else "open"}">{cells}</tr>'
+        yield f"<h3>{escape(_plain(_title(table)))}</h3>"
+        yield from (f"<p>{escape(_plain(paragraph))}</p>" for paragraph in _above(table))
+        head, lines = _grid(table)
+        yield "<table><tr>" + "".join(f"<th>{escape(_plain(name))}</th>" for name in head) + "</tr>"
+        for line in lines:
+            yield "<tr>" + "".join(map(_html_cell, line)) + "</tr>"
         yield f"</table><p>{escape(_cost(table))}</p>"
+
+
+def _title(table: MeasuredTable) -> str:
+    """Number and title; what has no number, such as a section, says itself what it is."""
+    return f"{'Table ' * table.table[:1].isdigit()}{table.table}. {table.title}"
+
+
+def _html_cell(cell: PageCell) -> str:
+    style = f' class="{cell.lies.value}"' if cell.lies else ""
+    return f"<td{style}>{escape(_plain(cell.text))}</td>"
 
 
 def _plain(text: str) -> str:
@@ -93,31 +105,69 @@ def _plain(text: str) -> str:
     return visible(" ".join(text.split()))
 
 
+def _above(table: MeasuredTable) -> list[str]:
+    """Paragraphs between a table's title and its figures."""
+    return [*([table.note] if table.note else []), *([" ".join(table.parts)] if table.parts else [])]
+
+
 def _cost(table: MeasuredTable) -> str:
     return f"{table.cpu_seconds:,.1f} CPU seconds of workers: training, scoring, engines and counts."
 
 
-def _line(row: MeasuredRow) -> PageLine:
-    places = 2
-    published = "" if row.published is None else _figure(row.published, places) + _spread(row.sd, row.minimum, None)
-    if row.measured is None or row.low is None or row.high is None:
-        return PageLine((row.name, published, "no figure", "", "", _notes(row)), None)
-    measured = _figure(row.measured, places) + _spread(row.measured_sd, row.measured_minimum, row.runs)
-    interval = f"{_figure(row.low, places)} to {_figure(row.high, places)}"
-    return PageLine(
-        (row.name, published, measured, interval, row.lies.value if row.lies else "", _notes(row)), row.lies
-    )
+def _grid(table: MeasuredTable) -> tuple[Sequence[str], list[list[PageCell]]]:
+    """Titles of columns, and the lines of the page: one for each row, or one for all rows of a name."""
+    columns = list(dict.fromkeys(row.column for row in table.rows if row.column is not None))
+    if not columns:
+        return COLUMNS, [_line(row) for row in table.rows]
+    by_name: dict[str, dict[str | None, MeasuredRow]] = {}
+    for row in table.rows:
+        by_name.setdefault(row.name, {})[row.column] = row
+    return ("", *map(_plain, columns), DIFFERS), [_beside(n, own, columns) for n, own in by_name.items()]
 
 
-def _figure(value: float, places: int) -> str:
+def _beside(name: str, rows: Mapping[str | None, MeasuredRow], columns: Sequence[str]) -> list[PageCell]:
+    """The line of all rows of a name."""
+    notes = dict.fromkeys(note for row in rows.values() for note in (row.note, row.why) if note)
+    cells = [_short(rows[column]) if column in rows else PageCell("") for column in columns]
+    return [PageCell(name), *cells, PageCell("; ".join(notes))]
+
+
+def _short(row: MeasuredRow) -> PageCell:
+    """A row in one cell."""
+    interval = f" ({_interval(row)})" if row.low is not None else ""
+    published = "" if row.published is None else f"; published {_figure(row.published, row)}"
+    return PageCell(f"{_measured(row)}{interval}{published}", row.lies)
+
+
+def _line(row: MeasuredRow) -> list[PageCell]:
+    published = "" if row.published is None else _figure(row.published, row) + _spread(row, row.sd, row.minimum)
+    lies = row.lies.value if row.lies else ""
+    texts = (row.name, published, _measured(row), _interval(row), lies, _notes(row))
+    return [PageCell(text, row.lies) for text in texts]
+
+
+def _measured(row: MeasuredRow) -> str:
+    if row.measured is None:
+        return "no figure"
+    runs = None if row.measured_sd is None else row.runs
+    return _figure(row.measured, row) + _spread(row, row.measured_sd, row.measured_minimum, runs)
+
+
+def _interval(row: MeasuredRow) -> str:
+    return "" if row.low is None or row.high is None else f"{_figure(row.low, row)} to {_figure(row.high, row)}"
+
+
+def _figure(value: float, row: MeasuredRow) -> str:
+    if row.figure == PAIRS:
+        return f"{value:,.0f}"
     # No negative zero.
-    return f"{round(value, places) + 0.0:.{places}f}".replace("-", "−")
+    return f"{round(value, PLACES) + 0.0:,.{PLACES}f}".replace("-", "−")
 
 
-def _spread(sd: float | None, minimum: float | None, runs: int | None) -> str:
-    parts = [] if runs is None or sd is None else [f"{runs} runs"]
+def _spread(row: MeasuredRow, sd: float | None, minimum: float | None, runs: int | None = None) -> str:
+    parts = [] if runs is None else [f"{runs} runs"]
     parts += [] if sd is None else [f"sd {sd:.3f}"]
-    parts += [] if minimum is None else [f"min {_figure(minimum, 2)}"]
+    parts += [] if minimum is None else [f"min {_figure(minimum, row)}"]
     return f" ({', '.join(parts)})" if parts else ""
 
 

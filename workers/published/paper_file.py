@@ -11,8 +11,16 @@
           models: {crf: {trainer: sgd}}
         rows:
           - {name: Viterbi, cells: {engine: certify}, figure: spans.f1, published: 85.51}
+      "2":
+        title: Every engine
+        sweep: {}              # as above
+        lattice: {axis: engine, figures: {F1: spans.f1}, against: certify, less: {nats: objective}}
+      "3":
+        title: Pairs of names
+        pairs: {corpus: train, relation: same, types: [PER, LOC], published: {PER: [3141, 4], LOC: [6436]}}
 
-Paths of constraint files are relative to the folder of the file.
+Paths of constraint files are relative to the folder of the file. `mined:NAME` among them is a file of the rules of
+that name under the key ``mined``, which are found in the gold labels of a corpus.
 """
 
 from __future__ import annotations
@@ -25,11 +33,22 @@ from pydantic import ValidationError
 
 from concord.schemas.errors import InputError, UsageError
 from concord.schemas.names import nearest, unknown
-from concord.schemas.published import OBJECTIVE, PaperFile, PublishedCorpus, PublishedRow, PublishedTable
-from concord.schemas.sweep import AXES, Cell, SweepFile
+from concord.schemas.published import (
+    MINED,
+    OF_CELLS,
+    PaperFile,
+    PublishedCorpus,
+    PublishedLattice,
+    PublishedRow,
+    PublishedTable,
+)
+from concord.schemas.settings import TrainerSettings
+from concord.schemas.sweep import AXES, Cell, SweepFile, SweptConstraints, SweptModel
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import MEASURES
+from concord.workers.learning.mining.rule_counts import RuleKind
+from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
 from concord.workers.storage.lined_yaml import Location, mistakes_told, problems, read_lined
 from concord.workers.sweeps.cells import cells_of
 from concord.workers.sweeps.sweep_file import Sweep, looked_up
@@ -64,36 +83,103 @@ def read_paper_file(path: Path) -> PaperFile:
     """
     file, lines = read_lined(path, PaperFile, PaperFileError, keys="'paper', 'corpora' and 'tables'")
     sweeps = {
-        name: looked_up(path.parent.absolute(), table.sweep)
+        name: looked_up(path.parent.absolute(), _declared_alone(table.sweep))
         for name, table in file.tables.items()
         if table.sweep is not None
     }
-    mistakes = [(("corpora", n, *at), what) for n, c in file.corpora.items() for at, what in _corpus_mistakes(c)]
+    mistakes = list(_source_mistakes(file))
     for name, table in file.tables.items():
         if name not in sweeps:
             continue
         sweep, wrong = sweeps[name]
-        mistakes += [(("tables", name, "sweep", *at), what) for at, what in (*wrong, *_unknown_corpora(file, table))]
+        mistakes += [(("tables", name, "sweep", *at), what) for at, what in wrong]
         if not wrong:
+            mistakes += [(("tables", name, "sweep", *at), what) for at, what in _unknown_parts(file, table)]
             mistakes += [(("tables", name, *at), what) for at, what in _row_mistakes(table, sweep)]
     if mistakes:
         raise PaperFileError(mistakes_told(path, lines, mistakes))
-    tables = {
-        name: table.model_copy(update={"sweep": _with_names(table.sweep, sweeps[name][0])}) if table.sweep else table
-        for name, table in file.tables.items()
-    }
+    tables = {name: _whole(table, sweeps[name][0]) if name in sweeps else table for name, table in file.tables.items()}
     return file.model_copy(update={"tables": tables})
+
+
+def mined_in(entry: SweptConstraints) -> list[str]:
+    """Names of the mined rules among the files of a constraints entry."""
+    return [file.removeprefix(MINED) for file in entry.files if file.startswith(MINED)]
+
+
+def taught_beside(model: SweptModel) -> dict[str, str]:
+    """Options of a model's trainer that are corpora, and the names that they have in the paper file."""
+    if model.folder is not None:
+        return {}
+    settings = trainer_named(model.trainer or DEFAULT).settings
+    return {name: str(model.options[name]) for name in settings.corpora if model.options.get(name) is not None}
 
 
 def is_meant(cell: Cell, wanted: Mapping[str, str]) -> bool:
     """Whether a cell has these values of its axes."""
-    found = cell._asdict()
-    return all((EVERY if found[axis] is None else str(found[axis])) == value for axis, value in wanted.items())
+    return all(_value(cell, axis) == value for axis, value in wanted.items())
 
 
-def _with_names(given: SweepFile, sweep: Sweep) -> SweepFile:
-    """The sweep with absolute paths of files, and corpora by the names of the paper file."""
-    return sweep.file.model_copy(update={"corpora": given.corpora})
+def _value(cell: Cell, axis: str) -> str:
+    found = getattr(cell, axis)
+    return EVERY if found is None else str(found)
+
+
+def _declared_alone(sweep: SweepFile) -> SweepFile:
+    """The sweep without files of mined rules, which are not there yet."""
+    return sweep.model_copy(update={"constraints": {n: _without_mined(e) for n, e in sweep.constraints.items()}})
+
+
+def _without_mined(entry: SweptConstraints) -> SweptConstraints:
+    return entry.model_copy(update={"files": tuple(f for f in entry.files if not f.startswith(MINED))})
+
+
+def _whole(table: PublishedTable, sweep: Sweep) -> PublishedTable:
+    """The table with absolute paths of files, corpora by the names of the paper file, and the rows of its lattice."""
+    assert table.sweep is not None
+    given, placed = table.sweep.constraints, sweep.file.constraints
+    constraints = {
+        name: entry.model_copy(update={"files": (*entry.files, *(f"{MINED}{n}" for n in mined_in(given[name])))})
+        for name, entry in placed.items()
+    }
+    models = {name: _with_files(model, sweep.trainers.get(name)) for name, model in sweep.file.models.items()}
+    update = {"corpora": table.sweep.corpora, "models": models, "constraints": constraints}
+    whole = sweep.file.model_copy(update=update)
+    made = () if table.lattice is None else _lattice_rows(table.lattice, sweep)
+    return table.model_copy(update={"sweep": whole, "rows": (*made, *table.rows)})
+
+
+def _with_files(model: SweptModel, settings: TrainerSettings | None) -> SweptModel:
+    """A model whose trainer's files have absolute paths."""
+    given = () if settings is None else [name for name in settings.files if name in model.options]
+    return model.model_copy(update={"options": {**model.options, **{name: getattr(settings, name) for name in given}}})
+
+
+def _lattice_rows(lattice: PublishedLattice, sweep: Sweep) -> Iterator[PublishedRow]:
+    """A row for each value of the axis and each figure."""
+    for value in dict.fromkeys(_value(cell, lattice.axis) for cell in cells_of(sweep)):
+        given, note = {"name": value, "cells": {lattice.axis: value}}, lattice.notes.get(value)
+        for column, figure in lattice.figures.items():
+            yield PublishedRow(**given, column=column, figure=figure, note=note)
+        for column, figure in lattice.less.items():
+            yield PublishedRow(**given, column=column, figure=figure, note=note, minus={lattice.axis: lattice.against})
+
+
+def _source_mistakes(file: PaperFile) -> Iterator[tuple[Location, str]]:
+    """Mistakes in corpora, and names of corpora outside sweeps that are not there."""
+    for name, corpus in file.corpora.items():
+        yield from ((("corpora", name, *at), what) for at, what in _corpus_mistakes(corpus))
+        if corpus.whole_with is not None and corpus.whole_with not in file.corpora:
+            yield ("corpora", name, "whole_with"), unknown("corpus", corpus.whole_with, file.corpora)
+    for name, rules in file.mined.items():
+        if rules.corpus not in file.corpora:
+            yield ("mined", name, "corpus"), unknown("corpus", rules.corpus, file.corpora)
+        for number, kind in enumerate(rules.kinds):
+            if kind not in list(map(str, RuleKind)):
+                yield ("mined", name, "kinds", number), unknown("kind of rules", kind, RuleKind)
+    for name, table in file.tables.items():
+        if table.pairs is not None and table.pairs.corpus not in file.corpora:
+            yield ("tables", name, "pairs", "corpus"), unknown("corpus", table.pairs.corpus, file.corpora)
 
 
 def _corpus_mistakes(corpus: PublishedCorpus) -> Iterator[tuple[Location, str]]:
@@ -109,25 +195,47 @@ def _corpus_mistakes(corpus: PublishedCorpus) -> Iterator[tuple[Location, str]]:
         yield ("made_up", "kind"), unknown("kind of corpus", corpus.made_up.kind, get_args(Kind))
 
 
-def _unknown_corpora(file: PaperFile, table: PublishedTable) -> Iterator[tuple[Location, str]]:
+def _unknown_parts(file: PaperFile, table: PublishedTable) -> Iterator[tuple[Location, str]]:
+    """Corpora and mined rules of a sweep that the file does not have."""
     assert table.sweep is not None
     for name, corpus in table.sweep.corpora.items():
         for part in ("train", "test"):
             given = getattr(corpus, part)
             if given is not None and given not in file.corpora:
                 yield ("corpora", name, part), f"no corpus is called {given!r}{nearest(given, file.corpora)}"
+    for name, model in table.sweep.models.items():
+        for option, given in taught_beside(model).items():
+            if given not in file.corpora:
+                yield ("models", name, "options", option), unknown("corpus", given, file.corpora)
+    for name, entry in table.sweep.constraints.items():
+        for rules in mined_in(entry):
+            if rules not in file.mined:
+                yield ("constraints", name), unknown("set of mined rules", rules, file.mined)
 
 
 def _row_mistakes(table: PublishedTable, sweep: Sweep) -> Iterator[tuple[Location, str]]:
-    cells = cells_of(sweep)
+    cells, counted = cells_of(sweep), table.sweep.measures if table.sweep else ()
+    if table.lattice is not None:
+        yield from _lattice_mistakes(table.lattice, cells, counted)
     for number, row in enumerate(table.rows):
         if row.missing is not None:
             continue
-        for part, wanted in (("cells", row.cells), ("minus", row.minus or {})):
+        for part, wanted in (("cells", row.cells), ("minus", row.minus or {}), ("over", row.over or {})):
             for place, what in _axis_mistakes(wanted, cells):
                 yield ("rows", number, part, *place), what
-        counted = table.sweep.measures if table.sweep else ()
-        yield from ((("rows", number, "figure"), what) for what in _figure_mistakes(row, counted))
+        yield from ((("rows", number, "figure"), what) for what in _figure_mistakes(row.figure, counted))
+
+
+def _lattice_mistakes(
+    lattice: PublishedLattice, cells: list[Cell], counted: Sequence[str]
+) -> Iterator[tuple[Location, str]]:
+    values = dict.fromkeys(_value(cell, lattice.axis) for cell in cells)
+    for value in (lattice.against, *lattice.notes):
+        if value is not None and value not in values:
+            yield ("lattice",), f"no cell of the sweep has {lattice.axis} {value}{nearest(value, values)}"
+    for key, figures in (("figures", lattice.figures), ("less", lattice.less)):
+        for title, figure in figures.items():
+            yield from ((("lattice", key, title), what) for what in _figure_mistakes(figure, counted))
 
 
 def _axis_mistakes(wanted: Mapping[str, str], cells: list[Cell]) -> Iterator[tuple[Location, str]]:
@@ -138,13 +246,13 @@ def _axis_mistakes(wanted: Mapping[str, str], cells: list[Cell]) -> Iterator[tup
         yield (), f"no cell of the sweep has {told}"
 
 
-def _figure_mistakes(row: PublishedRow, counted: Sequence[str]) -> Iterator[str]:
-    """What is wrong with a row's figure; ``counted``: measures of the sweep, none for those of the label scheme."""
-    measure, _, figure = row.figure.partition(".")
-    if row.figure == OBJECTIVE:
+def _figure_mistakes(given: str, counted: Sequence[str]) -> Iterator[str]:
+    """What is wrong with a figure; ``counted``: measures of the sweep, none for those of the label scheme."""
+    measure, _, figure = given.partition(".")
+    if given in OF_CELLS:
         return
     if measure not in MEASURES:
-        yield unknown("measure", measure, [*MEASURES, OBJECTIVE])
+        yield unknown("measure", measure, [*MEASURES, *OF_CELLS])
     elif figure not in FIGURES:
         yield unknown("figure", figure, FIGURES) + "; want MEASURE.FIGURE, such as spans.f1"
     elif figure not in MEASURES[measure].figures:

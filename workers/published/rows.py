@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import ttest_1samp
 
 from concord.schemas.arrays import Floats
-from concord.schemas.published import OBJECTIVE, Lies, MeasuredRow, PublishedRow
+from concord.schemas.published import CPU, OBJECTIVE, OF_CELLS, PROVEN, Lies, MeasuredRow, PublishedRow
 from concord.schemas.sweep import Cell, CellRow, CellState
 from concord.workers.evaluation.bootstrap import bootstrap_interval
 from concord.workers.evaluation.figures import FIGURES, GOLD
@@ -20,6 +20,9 @@ from concord.workers.sweeps.results import BOOTSTRAP_DRAWS, CellResult, ResultEr
 from concord.workers.sweeps.tables import PooledCounts, check_same, pooled
 
 PER_CENT = 100.0
+
+KEPT = {"name", "column", "figure", "published", "sd", "minimum", "note"}
+"""Fields of a published row that are those of the measured one."""
 
 Made = Callable[[NDArray[Any]], NDArray[np.float64]]
 """Counts (..., K, 3) → figures (...)."""
@@ -41,16 +44,24 @@ class NoFigureError(Exception):
 
 def unmeasured(row: PublishedRow, why: str | None) -> MeasuredRow:
     """A row without figures of ours, and why."""
-    return MeasuredRow(**row.model_dump(include={"name", "figure", "published", "sd", "minimum", "note"}), why=why)
+    return MeasuredRow(**row.model_dump(include=KEPT), why=why)
 
 
-def measured(row: PublishedRow, cells: Sequence[tuple[Cell, CellRow]], store: Store) -> MeasuredRow:
-    """A row with its figures; without them it says why. Raises `ResultError` for a result that cannot be read."""
+def measured(
+    row: PublishedRow, cells: Sequence[tuple[Cell, CellRow]], store: Store, *, absent: str = ""
+) -> MeasuredRow:
+    """A row with its figures; without them it says why, ``absent`` where the sweep has none of its cells.
+
+    Raises `ResultError` for a result that cannot be read.
+    """
     told = unmeasured(row, row.missing)
     if row.missing is not None:
         return told
+    for wanted in (row.cells, row.minus or {}, row.over or {}):
+        if not any(is_meant(cell, wanted) for cell, _ in cells):
+            return unmeasured(row, absent)
     try:
-        return told.model_copy(update=_figures(row, cells, store))
+        return told.model_copy(update=(_seconds if row.figure == CPU else _figures)(row, cells, store))
     except NoFigureError as error:
         return told.model_copy(update={"why": str(error)})
 
@@ -91,6 +102,22 @@ def _figures(row: PublishedRow, cells: Sequence[tuple[Cell, CellRow]], store: St
     return found
 
 
+def _seconds(row: PublishedRow, cells: Sequence[tuple[Cell, CellRow]], store: Store) -> dict[str, Any]:
+    """CPU seconds of runs, or how many times those of other cells: their mean, and no interval."""
+    values = _seconds_of(row.cells, cells, store)
+    if row.over is not None:
+        values = values / _seconds_of(row.over, cells, store).mean()
+    found: dict[str, Any] = {"measured": float(values.mean()), "runs": len(values)}
+    if len(values) > 1:
+        found |= {"measured_sd": float(values.std(ddof=1)), "measured_minimum": float(values.min())}
+    return found
+
+
+def _seconds_of(wanted: Mapping[str, str], cells: Sequence[tuple[Cell, CellRow]], store: Store) -> Floats:
+    """(S,) CPU seconds of the engine in each run. Raises `NoFigureError`."""
+    return np.array([sum(result.cpu_seconds for result in own) for own in _results(wanted, cells, store).values()])
+
+
 def _t_test(values: Floats, base: float) -> float | None:
     """Two-sided p-value of Student's test of runs (S,) against a figure; None for runs that are all the same."""
     if np.ptp(values) == 0.0:
@@ -122,22 +149,15 @@ def _difference(made: Made, mine: FigureRuns, base: FigureRuns) -> Made:
 def _made(row: PublishedRow) -> Made:
     if row.figure == OBJECTIVE:
         return lambda counts: np.asarray(counts[..., GOLD].sum(axis=-1), np.float64)
-    return FIGURES[row.figure.partition(".")[2]]
+    return FIGURES["recall" if row.figure == PROVEN else row.figure.partition(".")[2]]
 
 
 def _runs(
     row: PublishedRow, wanted: Mapping[str, str], cells: Sequence[tuple[Cell, CellRow]], store: Store
 ) -> FigureRuns:
-    """Counts of every run of the cells. Raises `NoFigureError` where a cell has no result."""
-    runs: dict[tuple[int, int | None], list[CellResult]] = {}
-    for cell, told in cells:
-        if not is_meant(cell, wanted):
-            continue
-        if told.state is not CellState.DONE:
-            reason = (told.reason or "").partition("\n")[0]
-            raise NoFigureError(f"cell {told.name} is {told.state.value}" + (f": {reason}" if reason else ""))
-        runs.setdefault((cell.seed, cell.subset), []).append(store.read(told.key))
-    pools = [_objectives(own) if row.figure == OBJECTIVE else _counts(own, row) for own in runs.values()]
+    """Counts of every run of the cells. Raises `NoFigureError`."""
+    runs = _results(wanted, cells, store)
+    pools = [_of_cells(own, row.figure) if row.figure in OF_CELLS else _counts(own, row) for own in runs.values()]
     try:
         for pool in pools[1:]:
             check_same(pools[0], pool)
@@ -146,6 +166,21 @@ def _runs(
     names = sorted({name for pool in pools for name in pool.counts.names})
     subsets = len({subset for _, subset in runs})
     return FigureRuns(np.stack([pool.counts.table_of(names) for pool in pools], axis=1), subsets)
+
+
+def _results(
+    wanted: Mapping[str, str], cells: Sequence[tuple[Cell, CellRow]], store: Store
+) -> dict[tuple[int, int | None], list[CellResult]]:
+    """Results of the cells by seed and draw. Raises `NoFigureError` where a cell has none."""
+    runs: dict[tuple[int, int | None], list[CellResult]] = {}
+    for cell, told in cells:
+        if not is_meant(cell, wanted):
+            continue
+        if told.state is not CellState.DONE:
+            reason = (told.reason or "").partition("\n")[0]
+            raise NoFigureError(f"cell {told.name} is {told.state.value}" + (f": {reason}" if reason else ""))
+        runs.setdefault((cell.seed, cell.subset), []).append(store.read(told.key))
+    return runs
 
 
 def _counts(results: Sequence[CellResult], row: PublishedRow) -> PooledCounts:
@@ -159,10 +194,18 @@ def _counts(results: Sequence[CellResult], row: PublishedRow) -> PooledCounts:
     return PooledCounts(pool.doc_ids, ByDocument((row.of,), pool.counts.table[:, place : place + 1]))
 
 
-def _objectives(results: Sequence[CellResult]) -> PooledCounts:
-    """Objectives of a run in the place of counts."""
-    found = {i: v for result in results for i, v in zip(result.doc_ids, result.objective.tolist(), strict=True)}
+def _of_cells(results: Sequence[CellResult], figure: str) -> PooledCounts:
+    """What a figure of `OF_CELLS` adds up, in the place of counts; gold ones are all documents."""
+    found = {
+        i: value for result in results for i, value in zip(result.doc_ids, _by_document(result, figure), strict=True)
+    }
     ids = tuple(sorted(found))
-    table: NDArray[Any] = np.zeros((len(ids), 1, 3))
-    table[:, 0, GOLD] = [found[doc_id] for doc_id in ids]
-    return PooledCounts(ids, ByDocument((OBJECTIVE,), table))
+    return PooledCounts(ids, ByDocument((figure,), np.array([found[doc_id] for doc_id in ids])[:, None]))
+
+
+def _by_document(result: CellResult, figure: str) -> NDArray[Any]:
+    """(D, 3) values of documents, as counts."""
+    ones = np.ones(len(result.doc_ids))
+    if figure == PROVEN:
+        return np.stack([ones, ones, result.certified], axis=1)
+    return np.stack([result.objective, ones, ones], axis=1)

@@ -1,0 +1,731 @@
+"""What stands in the tables of the docs: a function for each, from results to the rows below the head.
+
+Results are those of `benchmarks/results` by name. `figures.py` writes the rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal
+from itertools import chain
+from typing import Any
+
+Results = Mapping[str, Any]
+Rows = Iterator[Sequence[str]]
+
+
+TABLES: dict[str, Callable[[Results], Rows]] = {}
+"""By the name that stands in a page's mark."""
+
+
+def table(function: Callable[[Results], Rows]) -> Callable[[Results], Rows]:
+    """Registers a function as the table of its name, with hyphens."""
+    TABLES[function.__name__.replace("_", "-")] = function
+    return function
+
+
+def plain(value: float, digits: int = 2, sign: str = "") -> str:
+    """A number, halves rounded up; no sign where it rounds to nothing."""
+    rounded = float(Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)) + 0.0
+    return f"{rounded:{sign if rounded else ''}.{digits}f}".replace("-", "−")
+
+
+def percent(value: float, digits: int = 2) -> str:
+    """A share in per cent."""
+    return plain(100.0 * value, digits)
+
+
+def points(value: float, digits: int = 2) -> str:
+    """A difference of shares in points, signed."""
+    return plain(100.0 * value, digits, "+")
+
+
+def ends(low: float, high: float, digits: int = 2) -> str:
+    """The interval of a difference of shares."""
+    return f"{points(low, digits)} to {points(high, digits)}"
+
+
+def gain(difference: float, low: float, high: float) -> str:
+    """A difference of shares, with its interval."""
+    return f"{points(difference)} ({ends(low, high)})"
+
+
+def share(value: float, low: float, high: float) -> str:
+    """A share in per cent, with its interval."""
+    return f"{percent(value)} ({percent(low)} to {percent(high)})"
+
+
+def count(value: float) -> str:
+    """A whole number."""
+    return f"{value:,.0f}"
+
+
+def against(value: float, published: float) -> str:
+    """A figure in per cent, and what a paper has."""
+    return f"{plain(value, 1)} ({plain(published, 1)})"
+
+
+def bold(told: Sequence[str]) -> Sequence[str]:
+    """The cells, those bold that begin with the largest number."""
+    numbers = [float(found[0]) if (found := re.match(r"[\d.]+", text)) else -1.0 for text in told]
+    largest = max(numbers)
+    pairs = zip(told, numbers, strict=True)
+    return [re.sub(r"^[\d.]+", r"**\g<0>**", text) if number == largest else text for text, number in pairs]
+
+
+def across(title: str, told: Callable[[Any], str], values: Iterable[Any]) -> list[str]:
+    """A row: its title, and values told in one way."""
+    return [title, *map(told, values)]
+
+
+def fields(titles: Mapping[str, str], told: Callable[[Any], str], parts: Sequence[Mapping[str, Any]]) -> Rows:
+    """A row for each title: the field of that name of each part."""
+    for title, name in titles.items():
+        yield across(title, told, [part[name] for part in parts])
+
+
+def row(rows: Sequence[Mapping[str, Any]], **wanted: Any) -> Mapping[str, Any]:
+    """The only row that has these values. Raises `ValueError` for none and for several."""
+    found = [one for one in rows if all(one.get(name) == value for name, value in wanted.items())]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} rows have {wanted}")
+    return found[0]
+
+
+@table
+def certify(results: Results) -> Rows:
+    """Proofs on testa under tuned and under counted costs."""
+    own, runs = results["certify"], ("tuned", "scale_1")
+
+    def line(title: str, name: str, told: Callable[[Any], str] = count) -> list[str]:
+        return across(title, told, [own[f"{run}_{name}"] for run in runs])
+
+    yield line("documents", "documents")
+    yield line("certified", "certified")
+    yield line("largest gap, nats", "largest_gap_nats", "{:.1e}".format)
+    yield line("CPU seconds beyond scoring, all documents", "cpu_seconds", plain)
+    yield line("Java reference's Gibbs (110 s CPU) over certify", "cpu_seconds", lambda value: f"{110 / value:.0f} ×")
+    yield line("documents on which Gibbs (100 sweeps) had the optimum", "gibbs_had_the_optimum")
+    yield line("documents on which certify is worse than Gibbs", "worse_than_gibbs")
+    for engine in ("viterbi", "gibbs", "certify"):
+        yield line(f"entity F1 of {engine}", f"f1_{engine}", lambda value: f"{percent(value)}%")
+
+
+@table
+def certify_length(results: Results) -> Rows:
+    """Cost of proofs by length of the document."""
+    own = results["certify"]
+    for tuned, counted in zip(own["tuned_by_length"], own["scale_1_by_length"], strict=True):
+        costs = [count(one["microseconds_a_token"]) for one in (tuned, counted)]
+        yield [tuned["tokens"], count(tuned["documents"]), *costs]
+
+
+@table
+def certificates(results: Results) -> Rows:
+    """Certificates written, checked, damaged."""
+    parts = [results["certificates"][name] for name in ("Cora dev", "testa", "novels-sample")]
+    before = [own["statuses_before"].get("optimal-by-solver", 0) for own in parts]
+    seconds, damage = ([own[name] for own in parts] for name in ("seconds", "damage"))
+    costs = {"CPU seconds of certify": "certify", "of writing": "write", "of checking": "check"}
+    met = {"refused": "refused", "still proofs of their bound": "still_proofs", "accepted for a false bound": "false"}
+    yield across("documents verified", lambda own: f"{own['verified']} of {own['documents']}", parts)
+    yield across("on CP-SAT's word before", count, before)
+    yield from fields({"on a solver's word after": "certified_unverified"}, count, parts)
+    yield from fields(costs, lambda value: plain(value, 1), seconds)
+    yield from fields({"numbers in all certificates": "numbers"}, count, parts)
+    yield from fields({f"damaged: {title}": name for title, name in met.items()}, count, damage)
+
+
+@table
+def scoring(results: Results) -> Rows:
+    """Speed from Parquet to labels."""
+    own = results["scoring"]
+    yield "tables and Viterbi", count(own["scorer_tokens_per_second"])
+    yield "python-crfsuite", count(own["crfsuite_tokens_per_second"])
+    yield "ratio", f"{own['scorer_over_crfsuite']:.1f} ×"
+
+
+@table
+def imported_refused(results: Results) -> Rows:
+    """Strings that packages refuse to tag."""
+    for package, file in (
+        ("usaddress", "unparseable.csv"),
+        ("usaddress", "labeled"),
+        ("probablepeople", "person_labeled"),
+        ("probablepeople", "company_labeled"),
+    ):
+        own = results["imported"][package]["refused"][file]
+        refused, right, ways = own["refused"], own["right"], (own["soft"], own["hard"])
+        known = right["with gold"]
+        yield [
+            f"{package}, `{file}`",
+            f"{refused} of {own['strings']:,}",
+            *(count(way["taken by tag"]) for way in ways),
+            *(f"{right[name]} of {known}" if known else "–" for name in ("alone", "soft", "hard")),
+            *(count(way["strings a CPU second"]) for way in ways),
+        ]
+
+
+@table
+def imported_speed(results: Results) -> Rows:
+    """Speed of imported models beside their packages."""
+    files = ("unparseable.csv", "labeled", "synthetic_osm_data_xml", "openaddress_us_ia_linn")
+    for way in (
+        "concord, tables full",
+        "concord, tables empty",
+        "fastaddress parse",
+        "usaddress parse",
+        "usaddress tag",
+        "usaddress tokenize alone",
+    ):
+        found = [results["imported"]["speed"][f"{file}: {way}"] for file in files]
+        yield across(way, lambda own: f"{own['tokens a second']:,.0f} ({own['strings a second']:,.0f})", found)
+
+
+@table
+def surety_choices(results: Results) -> Rows:
+    """What a choice of one type for each name can do."""
+    names = ("entities", "own", "sum", "surest", "best")
+    for own in results["surety"]["choices"]:
+        title = own["part"] if own["part"] == "news" else own["part"].capitalize()
+        yield [title, *(count(own["right"][name]) for name in names)]
+
+
+@table
+def hmm(results: Results) -> Rows:
+    """What documents without labels add to a hidden Markov model."""
+    for own in results["hmm"]["without_labels"]:
+        alone, soft = (
+            against(own[f"{n}, viterbi"], p) for n, p in zip(("labelled", "soft"), own["published"], strict=True)
+        )
+        after = [plain(own[f"{name}, posterior"], 1) for name in ("labelled", "soft", "hard")]
+        yield [str(own["citations"]), alone, *bold([soft, plain(own["hard, viterbi"], 1)]), *after]
+
+
+@table
+def codl(results: Results) -> Rows:
+    """Constraint-driven learning from a pool."""
+    for own in results["codl"]["rows"]:
+        if own["gamma"] == 0.7:
+            names = ("alone", "constrained", "semi-supervised", "codl")
+            cells = [against(own[name], p) for name, p in zip(names, own["published"], strict=True)]
+            gains = [own[f"codl against {name}"][1:] for name in ("constrained", "alone")]
+            yield [
+                str(own["citations"]),
+                *bold(cells),
+                *(f"{plain(a, 1, '+')} to {plain(b, 1, '+')}" for a, b in gains),
+            ]
+
+
+@table
+def codl_perceptron(results: Results) -> Rows:
+    """The same with a perceptron."""
+    rows = results["codl_perceptron"]["rows"]
+    for size, penalties in ((20, "learned"), (20, "hard"), (300, "learned")):
+        own = row(rows, citations=size, penalties=penalties, gamma=0.7)
+        cells = [plain(own[name], 1) for name in ("alone", "constrained", "semi-supervised", "codl")]
+        low, high = (plain(bound, 1, "+") for bound in own["codl against constrained"][1:])
+        yield [str(size), "as counted" if penalties == "learned" else "hard", *bold(cells), f"{low} to {high}"]
+
+
+ORDERS = ("first", "second, exact", "second, eq. 48", "first, constraints", "second, eq. 48, constraints")
+STEPS = tuple(
+    f"{new} over {old}"
+    for old, new in ((ORDERS[0], ORDERS[1]), (ORDERS[1], ORDERS[2]), (ORDERS[0], ORDERS[2]), (ORDERS[3], ORDERS[4]))
+)
+
+
+@table
+def orders(results: Results) -> Rows:
+    """Hidden Markov models of first and second order."""
+    for own in results["hmm_orders"]["second_order"]:
+        yield [str(own["citations"]), *(plain(own[name], 1) for name in ORDERS)]
+
+
+@table
+def orders_gains(results: Results) -> Rows:
+    """Gains of the second order."""
+    for own in results["hmm_orders"]["second_order"]:
+        told = (
+            [plain(value, 1, "+" if place == 0 else "") for place, value in enumerate(own["gains"][step])]
+            for step in STEPS
+        )
+        yield [str(own["citations"]), *(f"{difference} ({low} to {high})" for difference, low, high in told)]
+
+
+@table
+def eltec(results: Results) -> Rows:
+    """A run over novels."""
+    own = results["eltec"]
+    gaps = sorted(one["gap"] for one in own["open_documents"])
+    yield "chapters in", count(own["documents_in"])
+    yield "chapters out, rejected", f"{own['documents_out']:,}, {own['rejected']}"
+    yield "tokens", count(own["tokens"])
+    yield "certified", count(own["certified_share"] * own["documents_out"])
+    yield f"largest gap, nats: {len(gaps)} chapters of Dickens", ", ".join(plain(gap, 1) for gap in gaps)
+    yield "wall clock, start to end", f"{own['seconds']:.0f} s"
+    yield "tokens a second", count(own["tokens_per_second"])
+    yield "peak memory of a worker, resident", f"{own['worker_peak_mib']:,.0f} MiB"
+    yield "the same without pages that others share", f"{own['worker_peak_own_mib']:,.0f} MiB"
+    yield "memory in the last quarter of the run over the second", plain(own["memory_last_quarter_over_second"])
+    yield "share of reading, tokenising, sentence splitting", f"{percent(own['share_of_read'], 1)}%"
+    shares = (f"{percent(own[f'share_of_{part}'], 1)}%" for part in ("score", "decode", "write"))
+    yield "share of scoring, of decoding, of writing", ", ".join(shares)
+
+
+@table
+def eltec_length(results: Results) -> Rows:
+    """Cost of proofs by length of the chapter."""
+    for own in results["eltec"]["by_length"]:
+        yield own["tokens"], count(own["documents"]), count(own["microseconds_a_token"])
+
+
+CUTS = ("words", "spacy")
+CEILINGS = {
+    "seminars, cut at hyphens": "seminars, cut at hyphens",
+    "seminars, whole": "seminars, whole words",
+    "BC5CDR training, cut at hyphens": "BC5CDR training, cut at hyphens",
+    "BC5CDR training, whole": "BC5CDR training, whole words",
+    "BC5CDR development, cut at hyphens": "BC5CDR development, cut at hyphens",
+    "BC5CDR development, whole": "BC5CDR development, whole words",
+    "CoNLL-2003, English": "CoNLL-2003 testa",
+    "CoNLL-2000, English chunks": "CoNLL-2000 chunks",
+    "CoNLL-2002, Dutch": "CoNLL-2002, Dutch testa",
+    "CoNLL-2002, Spanish": "CoNLL-2002, Spanish testa",
+    "WNUT-2017": "WNUT-2017 training",
+}
+"""Titles of corpora by what results call them."""
+
+
+@table
+def ceilings(results: Results) -> Rows:
+    """F1 of perfect labels by tokenizer."""
+    for name, title in CEILINGS.items():
+        yield across(title, percent, [results["tokenizers"]["ceilings"][cut][name] for cut in CUTS])
+
+
+@table
+def cuts(results: Results) -> Rows:
+    """Tokens that are the same in two tokenizers, and in them and corpora."""
+    own = results["tokenizers"]
+    for name, alike in own["alike"].items():
+        gold = [percent(own["tokens"][cut][name]) if name in own["tokens"][cut] else "" for cut in CUTS]
+        yield [CEILINGS.get(name, name), percent(alike), *gold]
+
+
+@table
+def growth(results: Results) -> Rows:
+    """Speed by size of the corpus."""
+    names = ("documents", "tokens", "shards", "tokens_per_second", "tokens_per_second_of_the_worker")
+    for own in results["growth"]["sizes"]:
+        yield [count(own[name]) for name in names]
+
+
+MINED = {
+    "none": "none",
+    "holds": "all that hold",
+    **{f"helps, level {x}": f"that help, `level={x}`" for x in ("0.05", "0.2", "1")},
+}
+
+
+def _mined(results: Results, corpora: Sequence[str], figure: str) -> Rows:
+    found = [results["mining"]["corpora"][f"{name}, by counting"] for name in corpora]
+    ranges = [sorted({part["hold"] for part in own["parts"]}) for own in found]
+    told = ["rules that hold"]
+    for holds in ranges:
+        told += [f"{holds[0]} to {holds[-1]}" if len(holds) > 1 else f"{holds[0]}", ""]
+    yield told
+    for rules, title in MINED.items():
+        cells = [title]
+        for own in found:
+            one, largest = row(own["rows"], rules=rules), max(each[figure] for each in own["rows"])
+            value, low, high = one[figure], one["low"], one["high"]
+            shown = f"**{percent(value)}**" if value == largest and (low or high) else percent(value)
+            cells += [shown, ends(low, high) if low or high else ""]
+        yield cells
+
+
+@table
+def mining(results: Results) -> Rows:
+    """What mined rules gain where the level was chosen."""
+    return _mined(results, ("Cora", "us50"), "accuracy")
+
+
+@table
+def mining_others(results: Results) -> Rows:
+    """What mined rules gain where nothing was chosen."""
+    return _mined(results, ("CoNLL-2003", "seminars", "UMass"), "f1")
+
+
+@table
+def logic(results: Results) -> Rows:
+    """Clauses that are found."""
+    parts = [results["logic"]["corpora"][name] for name in ("Cora dev", "us50 dev")]
+    yield across("documents learned from, held out", lambda own: f"{own['learned from']}, {own['held out']}", parts)
+    yield across("runs, distinct", lambda own: f"{own['runs']:,}, {own['distinct']}", parts)
+    titles = {
+        "clauses, all proven to cost least": "proven to cost least",
+        "of these beyond chance where held out": "beyond chance",
+        "kept: in nine of ten documents, implied by no other": "kept",
+        "of these said by a constraint": "said",
+    }
+    yield from fields(titles, count, parts)
+    seconds = {"CPU seconds, nearly all CP-SAT's": "CPU seconds"}
+    yield from fields(seconds, lambda value: plain(value, 0 if value > 1 else 1), parts)
+
+
+@table
+def logic_accuracy(results: Results) -> Rows:
+    """What clauses gain."""
+    parts = [results["logic"]["corpora"][name] for name in ("Cora dev", "us50 dev")]
+    titles = {"none": "none (Viterbi)", "counting": "counted", "logic": "by logic", "both": "both"}
+    bests = [max(one["accuracy"] for one in own["accuracy"]) for own in parts]
+    for name, title in titles.items():
+        cells = [title]
+        for own, largest in zip(parts, bests, strict=True):
+            one = row(own["accuracy"], constraints=name)
+            value = percent(one["accuracy"])
+            over = (
+                ""
+                if name == "none"
+                else ends(*(row(own["gains"], to=name, **{"from": "none"})[x] for x in ("low", "high")))
+            )
+            cells += [
+                count(one["rules"]) if one["rules"] else "",
+                f"**{value}**" if one["accuracy"] == largest else value,
+                over,
+            ]
+            cells += [plain(one["CPU seconds"], 1) if over else ""] if own is parts[0] else []
+        yield cells
+
+
+@table
+def umass(results: Results) -> Rows:
+    """Mined rules on nested fields."""
+    own = results["umass"]
+    yield "none (CRF alone)", "0", percent(own["alone"]), "", "", ""
+    numbers = {"counted": own["rules"], "learned": own["rules with a learned penalty"]}
+    for name, title in (("counted", "counted (`odds`)"), ("learned", "`learned`")):
+        one = row(own["rows"], penalties=name)
+        cells = [percent(one["f1"]), ends(one["low"], one["high"]), f"{percent(one['fewer errors'], 1)} %"]
+        yield [title, count(numbers[name]), *cells, plain(one["CPU seconds"], 1)]
+
+
+@table
+def tuned(results: Results) -> Rows:
+    """Constraints weighed in every way."""
+    rows = results["tuned"]["rows"]
+    for name, title in (
+        ("odds", "`odds` (as shipped)"),
+        ("fersini", "`fersini`"),
+        ("bayes", "`bayes`"),
+        ("fixed", "`fixed`, 1 nat"),
+        ("tuned odds", "`tuned`, from `odds` or `fersini`"),
+    ):
+        own = row(rows, weights=name)
+        yield title, percent(own["accuracy"]), ends(*own["gain"][1:])
+
+
+@table
+def beside(results: Results) -> Rows:
+    """Constraints beside two trainers."""
+    trainers = results["beside"]["trainers"]
+    parts = [trainers[trainer][part] for part in ("folds", "dev") for trainer in ("lbfgs", "sgd")]
+
+    def line(title: str, cells: Iterable[tuple[str, str]]) -> list[str]:
+        return [title, *chain.from_iterable(cells)]
+
+    def certified(own: Mapping[str, Any], name: str) -> tuple[str, str]:
+        one = own["certified"].get(name)
+        return ("", "") if one is None else (percent(one["accuracy"]), ends(one["low"], one["high"]))
+
+    yield line("Viterbi", ((percent(own["viterbi"]), "") for own in parts))
+    ways = {"x 0.5": "weights × ½", "x 1": "as shipped", "x 2": "× 2", "x 4": "× 4", "learned": "`learned`"}
+    for name, title in ways.items():
+        yield line(title, (certified(own, name) for own in parts))
+    yield line("temperature", ((plain(own["temperature"]), "") for own in parts))
+    errors = {
+        "wrong": "wrong tokens",
+        "in sight": "of these in sight of a constraint",
+        "documents": "in so many citations",
+    }
+    for name, title in errors.items():
+        yield line(title, ((count(own[name]), "") for own in parts))
+
+
+def _race(own: Mapping[str, Any]) -> Rows:
+    for engine, one in own["anytime"].items():
+        shares = [f"{percent(one[name], 1)}%" for name in ("optimum", "proves")]
+        gaps = plain(one["mean gap"], 3), plain(one["largest gap"])
+        yield [engine, shares[0], *gaps, shares[1], plain(one["milliseconds, mean"], 1)]
+
+
+@table
+def race_citations(results: Results) -> Rows:
+    """Engines within 800 ms on citations."""
+    return _race(results["engines"]["citations"])
+
+
+@table
+def race_news(results: Results) -> Rows:
+    """Engines within 800 ms on news."""
+    return _race(results["engines"]["news"])
+
+
+@table
+def throughput(results: Results) -> Rows:
+    """Tokens a second of each engine."""
+    both = [results["engines"][name]["throughput"] for name in ("citations", "news")]
+    for engine in (*(name for name in both[0] if name != "grounding"), "grounding"):
+        found = [own[engine] for own in both]
+        title = "*grounding alone*" if engine == "grounding" else engine
+        yield across(title, lambda own: count(own["tokens per second"]) + (" *" if own.get("clock") else ""), found)
+
+
+def _cited(results: Results, constraints: str, engine: str) -> Mapping[str, Any]:
+    return row(results["citations"]["rows"], constraints=constraints, engine=engine)
+
+
+@table
+def citations(results: Results) -> Rows:
+    """Citations under the shipped constraints."""
+    alone, under = _cited(results, "none", "viterbi"), _cited(results, "rules", "certify")
+    yield "token accuracy of `viterbi`", f"{percent(alone['labels.accuracy']['value'])} %"
+    accuracy = under["labels.accuracy"]
+    yield "token accuracy of `certify` under all constraints", f"{percent(accuracy['value'])} %"
+    yield "certified", f"{under['certified']:.0f} of {under['documents']}"
+    yield "CPU milliseconds a citation", plain(1000 * under["cpu_seconds"] / under["documents"])
+
+
+@table
+def ablation(results: Results) -> Rows:
+    """Constraints that change more than a token (0.0003 of the accuracy), without them and alone."""
+    alone, whole = (
+        _cited(results, *pair)["labels.accuracy"]["value"] for pair in (("none", "viterbi"), ("rules", "certify"))
+    )
+    rows = {own["constraints"]: own["labels.accuracy"]["value"] for own in results["citations"]["rows"]}
+    found = {name.partition(" without ")[2]: value for name, value in rows.items() if " without " in name}
+    for name, without in sorted(found.items(), key=lambda pair: pair[1]):
+        only = rows[f"rules only {name}"]
+        if max(abs(without - whole), abs(only - alone)) > 0.0004:
+            yield name, percent(without), percent(only)
+
+
+@table
+def tau_path(results: Results) -> Rows:
+    """Two-stage inference at falling τ."""
+    for own in results["citations"]["rows"]:
+        _, found, tau = own["engine"].partition("tau=")
+        if found:
+            yield tau, plain(own["penalty"], 1), percent(own["labels.accuracy"]["value"]), plain(own["cpu_seconds"], 1)
+
+
+@table
+def confidence(results: Results) -> Rows:
+    """Calibration, margins and their cost."""
+    own = results["confidence"]
+    parts = [
+        {key.removeprefix(mark): value for key, value in own.items() if key.startswith(mark)}
+        for mark in ("viterbi: ", "certify: ")
+    ]
+
+    def one(title: str, name: str, told: Callable[[Any], str]) -> list[str]:
+        return across(title, told, [part[name] for part in parts])
+
+    def rate(value: float) -> str:
+        return f"{percent(value, 1)} %"
+
+    exact = [f"margins, {name}" for name in ("exact", "exact-by-solver", "bound")]
+    yield across(
+        "entities, share that is right", lambda part: f"{part['entities']:,}, {rate(part['precision'])}", parts
+    )
+    yield one("mean marginal", "mean probability", rate)
+    yield one(
+        "expected calibration error of the marginals, ten bins", "expected calibration error", lambda x: plain(x, 3)
+    )
+    shares = [" / ".join(percent(part[name], 0) for name in exact) + " %" for part in parts]
+    yield "margins: exact / on CP-SAT's word / a bound", *shares
+    yield one("right among the surest 90 %, by marginal", "precision of the surest 90% by probability", rate)
+    yield one("right among the surest 90 %, by margin", "precision of the surest 90% by margin", rate)
+    yield one("milliseconds a document for marginals", "CPU ms a document, marginals", lambda x: plain(x, 1))
+    yield one("milliseconds a document for margins", "CPU ms a document, margins", count)
+
+
+@table
+def n_best(results: Results) -> Rows:
+    """Lists of the best labellings."""
+    own, engines = results["n_best"], ("viterbi", "certify")
+
+    def line(title: str, name: str, told: Callable[[float], str]) -> list[str]:
+        return across(title, told, [own[f"{engine}: {name}"] for engine in engines])
+
+    def whole(value: float) -> str:
+        return (
+            "100 %" if value == 1.0 else f"{percent(value, 1)} % ({value * own['documents']:.0f} of {own['documents']})"
+        )
+
+    yield line("labellings listed", "labellings", count)
+    yield line("rank proven", "proven", lambda value: f"{round(100 * value, 1):g} %")
+    most = own["labellings a document"]
+    yield line(f"documents with all {most} proven", "documents with all of them proven", whole)
+    yield line(
+        f"nats of the {most}th below the first, median",
+        "median nats of the last below the first",
+        lambda v: plain(v, 1),
+    )
+    yield line("milliseconds a document for the list", "CPU ms a document, the list", count)
+    yield line("milliseconds a document for the answer", "CPU ms a document, the answer", count)
+
+
+FAULTS = {
+    "worker killed": "SIGKILL of a Ray worker",
+    "driver killed": "SIGKILL of the command, also while it starts",
+    "raylet killed": "SIGKILL of the raylet",
+    "GCS killed": "SIGKILL of Ray's head (GCS)",
+    "SIGTERM": "SIGTERM",
+    "Ctrl-C": "Ctrl-C at a terminal, once or twice, also while it starts",
+    "MLflow killed": "SIGKILL of MLflow's server",
+    "Prefect killed": "SIGKILL of the Prefect server that watches",
+    "lethal documents": "one or two documents that kill every worker",
+    "1, 2, 4 workers": "none: 1, 2 and 4 workers",
+    "train killed": "SIGKILL of `train`",
+    "codl killed": "SIGKILL of `codl`",
+}
+EXITS = {"None": "0", "-9": "killed"}
+
+
+@table
+def faults(results: Results) -> Rows:
+    """Faults and how commands met them."""
+    for name, title in FAULTS.items():
+        own = results["faults"][name]
+        codes = {EXITS.get(code, code): number for code, number in own["exit codes"].items()}
+        told = [f"{code} {'once' if n == 1 else f'{n} times'}" for code, n in sorted(codes.items(), reverse=True)]
+        yield title, str(own["tried"]), str(own["held"]), ", ".join(told) if len(told) > 1 else next(iter(codes))
+
+
+def _sweep(results: Results, name: str, figure: str = "spans.f1", **wanted: Any) -> Mapping[str, Any]:
+    """A figure of a sweep: its value, its interval, and what it gains ``over`` others."""
+    found: Mapping[str, Any] = row(results[name]["rows"], **wanted)[figure]
+    return found
+
+
+def _over(found: Mapping[str, Any]) -> str:
+    """The gain of a figure over the only base that it is compared with; nothing for the base itself."""
+    over = list(found["over"].values())
+    return gain(*over[0]) if over else ""
+
+
+SWEPT = {
+    "news": "news (CoNLL-2003)",
+    "posts": "posts (WNUT-17)",
+    "abstracts": "abstracts (BC5CDR, words kept whole)",
+    "mails": "mails (seminars)",
+    "chunks": "chunks (CoNLL-2000)",
+    "dutch": "Dutch (CoNLL-2002)",
+    "spanish": "Spanish (CoNLL-2002)",
+    "addresses": "addresses (us50)",
+    "citations": "citations (Cora)",
+    "nested-citations": "nested citations (UMass)",
+}
+"""Titles of corpora of sweeps."""
+
+
+@table
+def training(results: Results) -> Rows:
+    """The default trainer against what it was, and CRFsuite."""
+    ways = ("before", "default", "crfsuite")
+    found: dict[tuple[str, int | None], dict[str, Mapping[str, Any]]] = {}
+    for own in results["training"]["rows"]:
+        found.setdefault((own["corpus"], own["size"]), {})[own["model"].partition(",")[0]] = own
+    for (corpus, size), rows in sorted(found.items(), key=lambda pair: list(SWEPT).index(pair[0][0])):
+        told = bold([percent(rows[way]["spans.f1"]["value"]) if way in rows else "–" for way in ways])
+        over = _over(rows["default"]["spans.f1"])
+        seconds = [plain(rows[way]["training_cpu_seconds"], 1) if way in rows else "–" for way in ways]
+        yield [f"{SWEPT[corpus]}, {size or 'all'}", *told[:2], over, told[2], *seconds]
+
+
+@table
+def features(results: Results) -> Rows:
+    """Feature sets by folds."""
+    for own in results["features"]["rows"]:
+        name = own["model"].partition("features=")[2]
+        yield f"`{name}`", percent(own["spans.f1"]["value"]), _over(own["spans.f1"])
+
+
+@table
+def features_later(results: Results) -> Rows:
+    """Feature sets by later documents."""
+    was = "`rich` by the trainer as it was, without dropout and in ten passes"
+    rows = results["features_later"]["rows"]
+    values = bold([percent(own["spans.f1"]["value"]) for own in rows])
+    for own, value in zip(rows, values, strict=True):
+        yield was if "was" in own["model"] else f"`{own['model']}`", value, _over(own["spans.f1"])
+
+
+@table
+def own_clusters(results: Results) -> Rows:
+    """Clusters of own text."""
+    rows = results["clusters"]["rows"]
+    for name in dict.fromkeys(own["model"] for own in rows):
+        cells = [f"`{name}`" + (", the default" if name == "core+pos+mentions+entities" else "")]
+        for corpus in ("later", "folds"):
+            found = [own["spans.f1"] for own in rows if (own["corpus"], own["model"]) == (corpus, name)]
+            cells += [percent(found[0]["value"]), _over(found[0])] if found else ["", ""]
+        yield cells
+
+
+@table
+def dropout(results: Results) -> Rows:
+    """More passes, and dropout."""
+    titles = {
+        "ten passes": "ten passes, `passes=10,decay=0.85,dropout=0`",
+        "thirty passes": "thirty passes, slower decay",
+        "dropout": "the same, `dropout=0.3`",
+    }
+    for name, title in titles.items():
+        own = row(results["features_public"]["rows"], model=name)
+        cells = percent(own["spans.f1"]["value"]), _over(own["spans.f1"])
+        yield [title, *cells, count(own["training_cpu_seconds"])]
+
+
+def _models(results: Results, name: str) -> Rows:
+    """F1 of each model by Viterbi, gibbs and certify."""
+    for model in dict.fromkeys(own["model"] for own in results[name]["rows"]):
+        kind, _, features = model.partition(" features=")
+        title = f"`{features or 'rich+mentions+clusters+entities'}`"
+        title += {"stacked": ", trainer `stacked`", "dropout": ", `dropout=0.3`"}.get(kind, "")
+        found = [_sweep(results, name, model=model, engine=engine) for engine in ("viterbi", "gibbs", "certify")]
+        yield across(title, lambda own: share(own["value"], own["low"], own["high"]), found)
+
+
+@table
+def models(results: Results) -> Rows:
+    """Models with clusters of own text on testa."""
+    return _models(results, "models")
+
+
+@table
+def models_public(results: Results) -> Rows:
+    """Models with clusters of public vectors on testa."""
+    return _models(results, "models_public")
+
+
+@table
+def corpora(results: Results) -> Rows:
+    """Features of names on corpora of every kind."""
+    rows = results["corpora"]["rows"]
+    for corpus in dict.fromkeys(own["corpus"] for own in rows):
+        base, *others = (own for own in rows if own["corpus"] == corpus)
+        told = [_over(own["spans.f1"]) for own in others]
+        yield [SWEPT[corpus], f"`{base['model']}`", percent(base["spans.f1"]["value"]), *told, *[""] * (2 - len(told))]
+
+
+@table
+def offsets(results: Results) -> Rows:
+    """Abstracts by tokens and by characters."""
+    for corpus, title in (("whole", "whole"), ("cut", "cut at hyphens, the default")):
+        spans, characters = (_sweep(results, "offsets", f"{name}.f1", corpus=corpus) for name in ("spans", "offsets"))
+        over = _over(characters)
+        yield title, percent(spans["value"]), percent(characters["value"]) + (f", {over}" if over else "")

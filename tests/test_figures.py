@@ -1,0 +1,54 @@
+"""Tables of the docs say what the results of benchmarks have, and sweep files of benchmarks can be read."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from concord.workers.sweeps.cells import cells_of
+from concord.workers.sweeps.sweep_file import read_sweep_file
+
+ROOT = Path(__file__).parents[1]
+SWEEPS = sorted((ROOT / "benchmarks" / "sweeps").glob("*.yaml"))
+
+
+def check(root: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(root / "benchmarks" / "figures.py"), "--check"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_every_table_has_the_figures_of_its_results() -> None:
+    found = check(ROOT)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_a_figure_that_differs_and_a_table_without_a_page_are_told(tmp_path: Path) -> None:
+    for folder, pattern in (("benchmarks", "*.py"), ("benchmarks/results", "*.json"), ("docs", "*.md")):
+        (tmp_path / folder).mkdir()
+        for path in (ROOT / folder).glob(pattern):
+            shutil.copy(path, tmp_path / folder)
+    assert check(tmp_path).returncode == 0
+    page = tmp_path / "docs" / "operations.md"
+    text = page.read_text()
+    page.write_text(text.replace("| SIGTERM | 2 |", "| SIGTERM | 3 |"))
+    found = check(tmp_path)
+    assert found.returncode == 1
+    assert "operations.md" in found.stdout
+    assert "| SIGTERM | 2 | 2 | 143 |" in found.stdout
+    page.write_text(re.sub(r"<!-- figures: \S+ -->", "", text))
+    found = check(tmp_path)
+    assert found.returncode == 1
+    assert "no page has faults" in found.stderr
+
+
+@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
+def test_a_sweep_file_has_no_mistakes_and_its_figures_are_kept(path: Path) -> None:
+    assert cells_of(read_sweep_file(path))
+    assert f'"{path.stem}": Shown(' in (ROOT / "benchmarks" / "sweeps.py").read_text()
+    named = set(re.findall(r"build/benchmarks/corpora/([\w-]+)", path.read_text()))
+    assert not [name for name in named if f'"{name}": Source(' not in (ROOT / "benchmarks" / "corpora.py").read_text()]
