@@ -34,7 +34,7 @@ from concord.workers.sweeps.results import Store
 if TYPE_CHECKING:
     from concord.flows.cluster.cluster import Cluster
 
-CORPORA, SWEEPS, RULES = "corpora", "sweeps", "rules"
+CORPORA, SWEEPS, RULES_FOLDER = "corpora", "sweeps", "rules"
 """Folders of the output: corpora that were made, a sweep for each table, and mined rules."""
 
 PAGE, HTML_PAGE = "papers.md", "papers.html"
@@ -167,7 +167,7 @@ def _measured(wanted: Wanted, given: Sweeping) -> tuple[MeasuredTable, dict[str,
     if table.pairs is not None and not made.missing:
         rows = counted(table.pairs, made.places[table.pairs.corpus])
         return _table(wanted, rows, 0.0, given.request), {}
-    sweep = placed(wanted, made, given.out / RULES)
+    sweep = placed(wanted, made, given.out / RULES_FOLDER)
     if sweep is None:
         return _without_cells(wanted, made.why, given.request), {}
     file, folder = given.out / SWEEPS / f"{wanted.place}.yaml", given.out / SWEEPS / wanted.place
