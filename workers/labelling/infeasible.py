@@ -13,7 +13,7 @@ from concord.schemas.problem import Problem
 from concord.schemas.run import OnInfeasible
 from concord.workers.inference.core.prepared import Prepared
 
-PROVEN, NOT_FOUND = "no labelling keeps", "found no labelling that keeps"
+IMPOSSIBLE, NOT_FOUND = "no labelling keeps", "found no labelling that keeps"
 """Beginnings of a reject's reason."""
 
 
@@ -56,12 +56,12 @@ def fallback(
 
 def is_reason(text: str) -> bool:
     """Whether a text is a reason that `reason` gives."""
-    return text.startswith(PROVEN) or NOT_FOUND in text
+    return text.startswith(IMPOSSIBLE) or NOT_FOUND in text
 
 
 def reason(decoded: Decoded, names: tuple[str, ...]) -> str:
     """Reason of the reject of a document without a feasible answer; ``names`` (K,) are the constraints."""
-    start = PROVEN if decoded.status is Status.INFEASIBLE else f"the engine ({decoded.status}) {NOT_FOUND}"
+    start = IMPOSSIBLE if decoded.status is Status.INFEASIBLE else f"the engine ({decoded.status}) {NOT_FOUND}"
     broken = [names[k] for k in np.flatnonzero(np.isinf(decoded.score.penalties)).tolist()]
     if not broken:
         return f"{start} the legal transitions of the model"

@@ -20,7 +20,7 @@ from concord.workers.corpus.readers.spans import CharSpan, marked_document
 from concord.workers.corpus.readers.text import text_of_bytes
 from concord.workers.corpus.settings import MailSettings
 
-TAG = re.compile(r"<(/?)(stime|etime|speaker|location|paragraph|sentence)>")
+MAIL_TAG = re.compile(r"<(/?)(stime|etime|speaker|location|paragraph|sentence)>")
 LINE_END = re.compile(r"\n")
 SENTENCE = "sentence"
 DROPPED = ("paragraph", SENTENCE)
@@ -102,7 +102,7 @@ def _parsed(tagged: str) -> _Mail:
 
 def _tags(tagged: str) -> tuple[str, list[_Tag]]:
     """The text without its tags, and the tags."""
-    first, *rest = TAG.split(tagged)
+    first, *rest = MAIL_TAG.split(tagged)
     pieces, tags = [first], []
     at, line = len(first), 1 + first.count("\n")
     for slash, kind, piece in zip(rest[::3], rest[1::3], rest[2::3], strict=True):

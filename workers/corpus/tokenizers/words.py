@@ -131,7 +131,7 @@ UNITS = (
 
 WEB = r"(?:(?:https?|ftp)://|www\.)[^\s<>\"]*[^\s<>\".,;:!?'()\[\]{}…]"
 MAIL = rf"[{INNER}_.+-]+@[{INNER}-]+(?:\.[{INNER}-]+)+"
-TAG = rf"{ALONE}(?:@[{INNER}_]+|\#[{LETTER}][{INNER}_]*)"
+HASHTAG = rf"{ALONE}(?:@[{INNER}_]+|\#[{LETTER}][{INNER}_]*)"
 SMILEY = rf"{ALONE}[:;=]-?[)(DPp]{ENDS}"
 PICTURES = rf"{FLAG}{FLAG}?|{PICTURE}{MARK}*(?:{JOINER}{PICTURE}{MARK}*)*"
 DOLLARS = rf"{ALONE}[A-Z]{{1,3}}\$"
@@ -182,7 +182,7 @@ def _rules(language: str) -> re.Pattern[str]:
     own += [rf"{ALONE}'(?:{clipped}){ENDS}"] if clipped else []
     own += [rf"{ALONE}(?:{elided})'(?=[{LETTER}])"] if elided else []
     words = [
-        *(WEB, MAIL, TAG, SMILEY, DOLLARS, AMOUNT, r"(?<=[0-9])[ap]\.m\."),
+        *(WEB, MAIL, HASHTAG, SMILEY, DOLLARS, AMOUNT, r"(?<=[0-9])[ap]\.m\."),
         rf"{SHORT}(?:-(?=[{INNER}]){rest})?",
         *own,
         rf"{ALONE}'[0-9]0s{ENDS}",

@@ -49,12 +49,12 @@ FEWEST_BOXES = 40
 START, END = -1, -2
 """Values of a depth before the first box (START) and after the last one (END)."""
 
-FREE, ALONE, COUNTED, BANNED, BEYOND = range(5)
+FREE, ALONE, EXACTLY, BANNED, BEYOND = range(5)
 """States of a role in a box.
 
 FREE: any number of slots may have this role; it is not branched on, or not yet.
 ALONE: any number of slots may have this role, but none has a role that conflicts with it and comes later in ``order``.
-COUNTED: exactly ``low`` slots have this role.
+EXACTLY: exactly ``low`` slots have this role.
 BANNED: no slot has this role.
 BEYOND: at least ``low`` slots have this role, and at least one has a role that conflicts with it and comes later.
 """
@@ -192,7 +192,7 @@ def group_cost(groups: PricedGroups, q: int, prices: Floats, workspace: Workspac
         taken = -1
         for m in range(groups.slots[first + p], groups.slots[first + p + 1]):
             r = groups.role[m]
-            free = workspace.state[r] != COUNTED and workspace.state[r] != BANNED
+            free = workspace.state[r] != EXACTLY and workspace.state[r] != BANNED
             if free and workspace.base[p] > 0.0 and prices[m] - workspace.charge[r] == workspace.base[p]:
                 taken = m
         for r in range(sizes.roles):
@@ -274,7 +274,7 @@ def _box_cost(workspace: Workspace, sizes: Sizes, pair: Floats) -> float:
         workspace.charge[r] = 0.0
         for other in range(sizes.roles):
             workspace.charge[r] += pair[r, other] * workspace.low[other]
-            if other < r and workspace.state[r] == COUNTED and workspace.state[other] == COUNTED:
+            if other < r and workspace.state[r] == EXACTLY and workspace.state[other] == EXACTLY:
                 cost += pair[r, other] * workspace.low[r] * workspace.low[other]
     for depth in range(sizes.branched):
         r = workspace.order[depth]
@@ -290,7 +290,7 @@ def _box_cost(workspace: Workspace, sizes: Sizes, pair: Floats) -> float:
     for p in range(sizes.slots):
         workspace.base[p] = 0.0
         for r in range(sizes.roles):
-            if workspace.state[r] != COUNTED and workspace.state[r] != BANNED:
+            if workspace.state[r] != EXACTLY and workspace.state[r] != BANNED:
                 workspace.base[p] = max(workspace.base[p], workspace.gain[p, r] - workspace.charge[r])
         cost -= workspace.base[p]
     for r in range(sizes.roles):
@@ -380,7 +380,7 @@ def _enter_role(workspace: Workspace, sizes: Sizes, pair: Floats, depth: int) ->
 def _next_state(workspace: Workspace, sizes: Sizes, depth: int) -> bool:
     """Moves the role at ``depth`` to its next state; returns False, with the role FREE again, if there is none.
 
-    The order is ALONE, COUNTED with 0, BEYOND from 1, COUNTED with 1, BEYOND from 2, …
+    The order is ALONE, EXACTLY with 0, BEYOND from 1, EXACTLY with 1, BEYOND from 2, …
     """
     r = workspace.order[depth]
     if workspace.state[r] == ALONE:
@@ -389,14 +389,14 @@ def _next_state(workspace: Workspace, sizes: Sizes, depth: int) -> bool:
             if workspace.banned_by[other] == depth:
                 workspace.banned_by[other] = -1
                 workspace.state[other] = FREE
-        workspace.state[r] = COUNTED
+        workspace.state[r] = EXACTLY
         return True
-    if workspace.state[r] == COUNTED and workspace.low[r] < workspace.holders[r]:
+    if workspace.state[r] == EXACTLY and workspace.low[r] < workspace.holders[r]:
         workspace.state[r] = BEYOND
         workspace.low[r] += 1
         return True
     if workspace.state[r] == BEYOND and workspace.low[r] <= MOST_EXACT_COUNT and workspace.tried[0] <= sizes.boxes:
-        workspace.state[r] = COUNTED
+        workspace.state[r] = EXACTLY
         return True
     _leave_role(workspace, r)
     return False
@@ -425,7 +425,7 @@ def member_losses(groups: PricedGroups, prices: Floats, workspace: Workspace, li
         # A role without a price above 0 has at most one slot, and only if one of its memberships is forced.
         for forced in range(sizes.roles):
             if workspace.state[forced] == BANNED:
-                workspace.state[forced], workspace.low[forced] = COUNTED, 1
+                workspace.state[forced], workspace.low[forced] = EXACTLY, 1
                 _group_losses(groups, q, prices, workspace, sizes, (least, least + limit), forced, losses)
                 workspace.state[forced], workspace.low[forced] = BANNED, 0
     least_zero: Floats = np.maximum(losses, 0.0)
@@ -474,12 +474,12 @@ def _box_losses(
             r = groups.role[m]
             if (
                 workspace.state[r] == BANNED
-                or (workspace.state[r] == COUNTED and not workspace.low[r])
+                or (workspace.state[r] == EXACTLY and not workspace.low[r])
                 or forced not in (-1, r)
             ):
                 continue
             value = excess + workspace.base[p] - prices[m]
-            if workspace.state[r] != COUNTED:
+            if workspace.state[r] != EXACTLY:
                 value += workspace.charge[r]
             for other in range(sizes.roles):
                 size = workspace.low[other]
