@@ -18,8 +18,31 @@ from tests.support.writers import OUT, READ, WRITERS, texts
 from tests.support.writers import made as made
 
 SAID = {
-    *("alias", "column", "engine", "errors_of", "features", "id_column", "language", "method", "penalty", "set_"),
-    *("paper", "ray", "reader", "register_as", "table", "text_column", "tokenizer", "tracking", "trainer"),
+    *(
+        "alias",
+        "column",
+        "engine",
+        "errors_of",
+        "feature_function",
+        "features",
+        "id_column",
+        "language",
+        "method",
+        "penalty",
+        "set_",
+    ),
+    *(
+        "paper",
+        "ray",
+        "reader",
+        "register_as",
+        "table",
+        "text_column",
+        "tokenizer",
+        "tokenizer_function",
+        "tracking",
+        "trainer",
+    ),
 }
 """Parameters that are texts, and no places."""
 

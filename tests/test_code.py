@@ -30,6 +30,7 @@ ROOMS_OUT = {
     "workers/verification/": "checks a run that is there",
     "workers/synthesis/": "makes a corpus, whose rows are in the key",
     "workers/audit/": "looks at constraints before a run",
+    "workers/drift/": "compares a run with the last one",
     "workers/published/": "compares results of sweeps with published figures",
     "workers/sweeps/": "hands documents to `workers.labelling.labelled`, and has the digest of it in its keys",
 }
@@ -46,6 +47,10 @@ OUT = {
     "schemas/audit.py": "reports of `concord constraints check`",
     "schemas/labelled.py": "what `concord label` answers",
     "schemas/reports.py": "what flows answer",
+    "schemas/challenge.py": "what `concord` answers about a challenger",
+    "schemas/nights.py": "the record of an output folder's runs",
+    "schemas/doctor.py": "what `concord doctor` answers",
+    "workers/evaluation/gate.py": "compares two models",
     "schemas/sweep.py": "sweep files, and what sweeps answer",
     "schemas/published.py": "tables of papers, and what is measured beside them",
     "schemas/visible.py": "how text is shown at a terminal",

@@ -74,8 +74,10 @@ def _version(installed: str | None) -> str:
 
 def features() -> list[EntryReport]:
     """Every feature set; its summary names the options or columns that it needs."""
+    packages = {name: FEATURE_SETS.distribution(name) for name in FEATURE_SETS if name not in SUMMARIES}
     others = {
-        name: f"of the package {FEATURE_SETS.distribution(name)}" for name in FEATURE_SETS if name not in SUMMARIES
+        name: "a row of a published table" if package == "concord" else f"of the package {package}"
+        for name, package in packages.items()
     }
     return [EntryReport(name=name, summary=summary, options=()) for name, summary in (SUMMARIES | others).items()]
 

@@ -21,6 +21,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import NamedTuple
 
+from concord.flows.apart import check_apart
 from concord.flows.environment import SQLITE, home, tracking_uri
 from concord.flows.errors import PrefectError
 from concord.flows.patience import within
@@ -61,7 +62,11 @@ class WrongError(Exception):
 
 
 def doctor(out: Path, context: RunContext) -> DoctorReport:
-    """Looks at versions, kernels, the disks of ``out`` and of concord's own files, clocks, Ray, Prefect and MLflow."""
+    """Looks at versions, kernels, the disks of ``out`` and of concord's own files, clocks, Ray, Prefect and MLflow.
+
+    Raises `OutputError` where no run may write: in the folder of a model.
+    """
+    check_apart(out, [])
     uri = tracking_uri(context.tracking)
     looks = [
         Look("versions", _versions),

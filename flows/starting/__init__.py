@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
+from concord.flows.apart import check_apart
 from concord.schemas.errors import InputError
 from concord.workers.storage.files import make_folder, write_whole
 
@@ -24,6 +25,7 @@ class NotEmptyError(InputError):
 
 def write_start(out: Path) -> list[Path]:
     """Writes the files into a folder that is empty or not there. Raises `NotEmptyError` and `OutputError`."""
+    check_apart(out, [])
     if out.is_symlink() or (out.exists() and (not out.is_dir() or any(out.iterdir()))):
         raise NotEmptyError(f"{out}: there is something already, and nothing is written over; give an empty folder")
     make_folder(out)

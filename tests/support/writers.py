@@ -32,6 +32,7 @@ READ = {
     "labels": "labels.txt",
     "model": "model",
     "source": "source",
+    "test_parts": "other",
     "start_from": "model",
     "transitions": "matrix.npy",
     "pool": "pool",
@@ -43,7 +44,7 @@ READ = {
 """What commands read, by the parameter that names it: a file or folder of the good ones."""
 
 
-NEEDED = {"reader": "text", "features": "usaddress:tokens2features"}
+NEEDED = {"reader": "text", "feature_function": "usaddress:tokens2features"}
 GIVEN: dict[tuple[str, str], list[str]] = {
     ("train", "start_from"): ["--features", "core"],
     ("train", "clusters"): ["--features", "core+clusters"],
