@@ -45,13 +45,23 @@ OPTIONS_OF = {"hmm": ("mixing", "em"), "perceptron": ("features", "passes")}
 """Settings that only one of the trainers has, by trainer."""
 
 
-class CodlSettings(MixtureSettings):
-    """How a model learns on from a pool that it labels under constraints, and how its share gamma is chosen."""
+class CycleSettings(MixtureSettings):
+    """How a model learns on from a pool that it labels under constraints."""
 
     cycles: int = Field(10, ge=1, le=1000, description="Largest number of times that the pool is labelled.")
     change: float = Field(
         1e-3, ge=0, le=1, description="Fraction of the pool's labels; learning ends where fewer change."
     )
+
+    @property
+    def mixture(self) -> MixtureSettings:
+        """The settings of a cycle, without those that end the cycles or are of another use."""
+        return MixtureSettings(**{name: getattr(self, name) for name in MixtureSettings.model_fields})
+
+
+class CodlSettings(CycleSettings):
+    """How a model learns on from a pool that it labels under constraints, and how its share gamma is chosen."""
+
     shares: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(
         (0.5, 0.7, 0.9, 0.95, 1.0), min_length=1, description="With --tune: shares gamma that are tried."
     )
@@ -61,11 +71,6 @@ class CodlSettings(MixtureSettings):
         description="With --tune: number of parts of the labelled documents, or one a document where these are fewer.",
     )
     sample: int = Field(200, ge=1, description="With --tune: largest number of the pool's documents to learn from.")
-
-    @property
-    def mixture(self) -> MixtureSettings:
-        """The settings of a cycle, without those that end the cycles or are only for tuning."""
-        return MixtureSettings(**{name: getattr(self, name) for name in MixtureSettings.model_fields})
 
 
 class GammaTrial(Figures):

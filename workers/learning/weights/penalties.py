@@ -35,7 +35,11 @@ from pydantic import AfterValidator, Field, field_validator
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
 from concord.schemas.settings import Settings
+from concord.workers.evaluation.measures import MEASURES, check_measures
 from concord.workers.parts import Group, Registry, a_class, an_entry
+
+DIGITS = 3
+"""Decimals of nats that are kept: counts say no more."""
 
 PRIOR = 0.5
 """Pseudo-count that is added to the rows that hold, and to those that break."""
@@ -228,3 +232,10 @@ def penalty_named(name: str) -> Penalty:
     if name not in PENALTIES:
         raise PenaltyError(unknown("penalty", name, PENALTIES))
     return PENALTIES[name]
+
+
+def check_figure(measure: str, figure: str) -> None:
+    """Raises `PenaltyError` for a figure that a measure does not have, and the errors of `check_measures`."""
+    check_measures([measure])
+    if figure not in MEASURES[measure].figures:
+        raise PenaltyError(unknown(f"figure of measure {measure}", figure, MEASURES[measure].figures))
