@@ -25,7 +25,7 @@ from bench_little_gold import SIZES, SUBSETS, subset
 from common import RESULTS, save
 from problems import CORA, citations
 
-from concord.flows.codl_tuning import CycleOutcome, best_gamma, choose_gamma, label_here, learn_here
+from concord.flows.codl_tuning import best_gamma, choose_gamma
 from concord.schemas.codl import CodlSettings
 from concord.schemas.document import Batch, Document
 from concord.schemas.run import RunSettings
@@ -38,6 +38,7 @@ from concord.workers.evaluation.named_counts import Counts
 from concord.workers.learning.little_gold.codl import Weights
 from concord.workers.learning.little_gold.codl_learners import Learner, learner_of
 from concord.workers.learning.trainers.trainer import gold_of
+from concord.workers.sweeps.codl import CycleOutcome, label_here, learn_here
 
 PUBLISHED = {
     5: (58.48, 70.85, 64.39, 77.09),

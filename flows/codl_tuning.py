@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,30 +19,15 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.run import RunSettings
 from concord.schemas.settings import Validation
-from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.evaluation.figures import recall
 from concord.workers.evaluation.named_counts import Counts
-from concord.workers.labelling.labelled import Labelled, label_batch
-from concord.workers.learning.little_gold.codl import Ranked, Weights, changed, ways_of
-from concord.workers.learning.little_gold.codl_learners import Learner, LearningWay, ModelParts, learner_of
+from concord.workers.learning.little_gold.codl import Weights
+from concord.workers.learning.little_gold.codl_learners import Learner, learner_of
 from concord.workers.learning.search.folds import place_of, rounds
 from concord.workers.learning.search.trials import Trial
 from concord.workers.learning.trainers.trainer import gold_of
-from concord.workers.storage.scratch import scratch_folder
-
-
-class CycleOutcome(NamedTuple):
-    """A model after some cycles.
-
-    - ``parts``: the model.
-    - ``constraints``: its constraints.
-    - ``changed``: fraction of the pool's labels that changed in the last cycle.
-    """
-
-    parts: ModelParts
-    constraints: DeclaredConstraints | None
-    changed: float
+from concord.workers.sweeps.codl import label_here, learn_here
 
 
 def choose_gamma(
@@ -82,43 +66,6 @@ def choose_gamma(
 def best_gamma(trials: Sequence[GammaTrial]) -> float:
     """The share with the most right tokens; among equal ones the largest."""
     return max(trials, key=lambda trial: (trial.accuracy, trial.gamma)).gamma
-
-
-def learn_here(
-    learner: Learner, weights: Weights | None, pool: Sequence[Document], labelling: RunSettings
-) -> CycleOutcome:
-    """Runs all cycles, at most `CodlSettings.cycles`, in this process. Raises `TrainingError` as `label_here` does."""
-    batch, settings = Batch.of(pool), learner.settings
-    found, before = CycleOutcome(learner.first, None if weights is None else weights.begun(), 1.0), None
-    # With a share of 1 nothing that is learned of the pool is in the mixture.
-    for _ in range(settings.cycles if settings.gamma < 1.0 else 0):
-        ways = _ways(label_here(learner, found, batch, labelling), settings)
-        best = ways[0].labels
-        weighed = None if weights is None else weights.learned(best, batch, learner.labels)
-        found = CycleOutcome(learner.learned(ways), weighed, 1.0 if before is None else changed(before, best))
-        if found.changed < settings.change:
-            break
-        before = best
-    return found
-
-
-def label_here(learner: Learner, found: CycleOutcome, batch: Batch, labelling: RunSettings) -> Labelled:
-    """The answers to a batch. Raises `TrainingError` if a document has none."""
-    with scratch_folder() as folder:
-        model = learner.save(found.parts, folder / "model")
-        answers = label_batch(batch, model=model, constraints=found.constraints or Unconstrained(), settings=labelling)
-    for place, reason in answers.refused.items():
-        raise TrainingError(f"document {batch.doc_ids[place]!r} cannot be labelled: {reason}")
-    return answers
-
-
-def _ways(labelled: Labelled, settings: CodlSettings) -> list[LearningWay]:
-    """All labellings to learn from: the ranked ones of each document, or its only one."""
-    ranked = [Ranked(answer.labels[None], np.zeros(1)) for answer in labelled.decoded]
-    for place, own in enumerate(labelled.rankings):
-        if len(own.score):
-            ranked[place] = Ranked(own.labels, own.score)
-    return ways_of(ranked, settings.em)
 
 
 def _right(

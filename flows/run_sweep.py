@@ -1,4 +1,4 @@
-"""What `flows.sweep` does: models first, then cells, on one pool of Ray; results and failures stay in the folder."""
+"""What `flows.sweep` does on one pool of Ray: models, weights and cells; results and failures stay in the folder."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from concord.flows.jobs import check_sources, run_tags
 from concord.flows.progress import meter
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.runfolder import LOCK, is_at_work, locked
+from concord.flows.sweep_schedule import Schedule, UnitsMade
 from concord.schemas.settings import Settings
 from concord.schemas.sweep import CellRow, CellState, SweepPlan, SweepReport
-from concord.workers.corpus.plan import plan
-from concord.workers.remote.sweep import SWEEP, CellUnit, SweepParts, SweepUnit, TrainingUnit, UnitsDone
-from concord.workers.storage.files import copy, make_folder, write_whole, writing
-from concord.workers.sweeps.documents import Documents, digest_of, documents_of
+from concord.workers.remote.sweep import SWEEP, CellUnit, SweepParts, TrainingUnit, WeighingUnit
+from concord.workers.storage.files import copy, make_folder, staged, write_whole, writing
+from concord.workers.sweeps.content import corpora_of, digests_of, folders_of
+from concord.workers.sweeps.documents import Documents, documents_of, places_of
 from concord.workers.sweeps.planning import PLAN, Planned, PlannedCell, estimated, keep, kept, listed
-from concord.workers.sweeps.results import RUNNING, Failure, Marker, Store
+from concord.workers.sweeps.results import MODELS, RUNNING, WEIGHTS, Marker, Store
 from concord.workers.sweeps.searching import Choice, keep_choice, standing, without_dropped
 from concord.workers.sweeps.sweep_file import Sweep, read_sweep_file
 from concord.workers.sweeps.tables import check_documents_apart, long_table
 
 if TYPE_CHECKING:
     from concord.flows.cluster.cluster import Cluster
-    from concord.flows.cluster.pool import Done
 
 COPY = "sweep.yaml"
 """File of the folder: the sweep file as it was when it last ran."""
@@ -76,11 +76,11 @@ def run_sweep(request: SweepRequest, *, running: Callable[[], Cluster] | None = 
         reused = 0 if request.reuse is None else _reuse(planned.cells, store, Store(Path(request.reuse)))
         if request.retry_failed:
             _forget_failures(planned.cells, store)
-        trained, made = _work(planned, store, request.context, running)
+        made = _work(planned, store, request.context, running)
         rows = _states(planned, store, live=False)
-        report = _report(rows, store, made=made, reused=reused, trained=trained)
+        report = _report(rows, store, made, reused)
         _write_tables(planned.cells, rows, store)
-        if trained or made or reused or report.failed:
+        if made.units or reused or report.failed:
             report = _tracked(request, report, store)
         report = report.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
     if report.failed:
@@ -91,10 +91,8 @@ def run_sweep(request: SweepRequest, *, running: Callable[[], Cluster] | None = 
 def _planned(file: str) -> Planned:
     """The sweep with the content of every cell."""
     sweep = read_sweep_file(Path(file).expanduser())
-    corpora = [p for corpus in sweep.file.corpora.values() for p in (corpus.train, corpus.test) if p is not None]
-    check_sources(corpora)
-    digests = {place: digest_of(plan(place)) for place in dict.fromkeys(corpora)}
-    return Planned.of(sweep, digests)
+    check_sources(corpora_of(sweep))
+    return Planned.of(sweep, digests_of(sweep))
 
 
 def _states(planned: Planned, store: Store, *, live: bool) -> list[CellRow]:
@@ -121,10 +119,9 @@ def _check_choice(planned: Planned) -> None:
 
 def _inputs(sweep: Sweep) -> list[str]:
     """Everything that a sweep reads, by its place."""
-    file = sweep.file
-    corpora = [p for corpus in file.corpora.values() for p in (corpus.train, corpus.test) if p is not None]
-    folders = [model.folder for model in file.models.values() if model.folder is not None]
-    return [*corpora, *folders, *(place for entry in file.constraints.values() for place in entry.files)]
+    rules = [place for entry in sweep.file.constraints.values() for place in entry.files]
+    beside = [place for settings in sweep.trainers.values() for place in places_of(settings)]
+    return [*corpora_of(sweep), *folders_of(sweep), *beside, *rules]
 
 
 @contextmanager
@@ -145,53 +142,49 @@ def _alone(store: Store) -> Iterator[None]:
 
 
 def _reuse(cells: Sequence[PlannedCell], store: Store, other: Store) -> int:
-    """Copies results and models of equal content from another sweep; returns the number of cells."""
+    """Copies results, models and weights of equal content from another sweep; returns the number of cells."""
     kept(other)
-    count, models = 0, other.models()
+    count, models, weighings = 0, other.models(), other.weighings()
     for cell in cells:
         if not store.marker(cell.key).exists() and other.marker(cell.key).exists():
             copy(other.table(cell.key), store.table(cell.key))
             marker = other.read_marker(cell.key).model_copy(update={"name": cell.cell.name})
             write_whole(store.marker(cell.key), marker.model_dump_json().encode())
             count += 1
-    for key in {cell.model.key for cell in cells if cell.is_trained} & models.keys():
-        if not store.model(key).exists():
-            with writing(store.model(key)):
-                shutil.copytree(other.model(key), store.model(key))
-            store.note(models[key])
+    wanted = {key for cell in cells for key in cell.wants}
+    for key in wanted & models.keys() - store.models().keys():
+        with staged(store.model(key)) as place, writing(place):
+            shutil.copytree(other.model(key), place, dirs_exist_ok=True)
+        store.note(MODELS, models[key])
+    for key in wanted & weighings.keys() - store.weighings().keys():
+        copy(other.weights(key), store.weights(key))
+        store.note(WEIGHTS, weighings[key])
     return count
 
 
 def _forget_failures(cells: Sequence[PlannedCell], store: Store) -> None:
-    for key in {key for cell in cells for key in (cell.key, cell.model.key)}:
+    for key in {key for cell in cells for key in (cell.key, *cell.wants)}:
         store.forget(store.failure(key))
 
 
-def _work(
-    planned: Planned, store: Store, context: RunContext, running: Callable[[], Cluster] | None
-) -> tuple[int, int]:
-    """Trains and judges what is left; returns the numbers of models and cells that were made."""
-    first = _left(planned, store)
-    if not first:
-        return 0, 0
+def _work(planned: Planned, store: Store, context: RunContext, running: Callable[[], Cluster] | None) -> UnitsMade:
+    """Trains, weighs and judges what is left."""
+    made = UnitsMade(store)
+    if not _left(planned, store):
+        return made
     # Ray takes a second to import, and a sweep with nothing to do needs none.
     from concord.flows.cluster.cluster import cluster
 
-    trained = made = 0
     own = cluster(context.ray, workers=context.workers) if running is None else nullcontext(running())
     with own as here, here.pool(SWEEP, SweepParts(store.folder), most=len(planned.cells)) as work:
         # What a search tries next depends on what it has found.
         while todo := _left(planned, store):
-            there = store.models().keys()
-            missing = {cell.model.key: cell for cell in todo if cell.is_trained and cell.model.key not in there}
-            learned = [one for one in map(planned.trained, missing.values()) if one is not None]
-            trained += _done(work([TrainingUnit(one) for one in learned]), store, len(learned), "training")
-            lost = missing.keys() - store.models().keys()
-            units: list[SweepUnit] = [
-                CellUnit(planned.judged(cell, store), cell.content.parts) for cell in todo if cell.model.key not in lost
-            ]
-            made += _done(work(units), store, len(units), "judging")
-    return trained, made
+            schedule = Schedule(planned, store, todo)
+            with meter("sweep", schedule.total) as bar:
+                for done in work(schedule.ready(), schedule.after):
+                    made.add(done)
+                    bar.advance(note=done.shard.place)
+    return made
 
 
 def _left(planned: Planned, store: Store) -> list[PlannedCell]:
@@ -204,39 +197,17 @@ def _left(planned: Planned, store: Store) -> list[PlannedCell]:
     return list({cell.key: cell for cell in reversed(todo)}.values())[::-1]
 
 
-def _done(answers: Iterator[Done[SweepUnit, UnitsDone]], store: Store, total: int, title: str) -> int:
-    """Follows units to their end; returns how many have a result."""
-    count = 0
-    with meter(title, total) as bar:
-        for done in answers:
-            if done.result is None:
-                _note_failure(done, store)
-            else:
-                count += 1
-                store.forget(store.failure(done.shard.id))
-            bar.advance(note=done.shard.place)
-    return count
-
-
-def _note_failure(done: Done[SweepUnit, UnitsDone], store: Store) -> None:
-    """Keeps the reason of a unit whose worker could not: it has died, or was stopped."""
-    if store.failure(done.shard.id).exists():
-        return
-    name = done.shard.place.partition(" ")[2]
-    failure = Failure(key=done.shard.id, name=name, reason=done.error or "", log=done.failure)
-    write_whole(store.failure(done.shard.id), failure.model_dump_json().encode())
-
-
-def _report(rows: Sequence[CellRow], store: Store, *, made: int, reused: int, trained: int) -> SweepReport:
+def _report(rows: Sequence[CellRow], store: Store, made: UnitsMade, reused: int) -> SweepReport:
     markers = store.markers()
     mine = [markers[row.key] for row in rows if row.state is CellState.DONE]
     return SweepReport(
         out=str(store.folder),
         cells=len(rows),
         done=len(mine),
-        made=made,
+        made=made.count(CellUnit),
         reused=reused,
-        models=trained,
+        models=made.count(TrainingUnit),
+        weights=made.count(WeighingUnit),
         failed={row.name: row.reason or "" for row in rows if row.state is CellState.FAILED},
         cpu_seconds=sum(marker.cpu_seconds for marker in mine),
         seconds=0.0,
@@ -252,16 +223,18 @@ def _write_tables(cells: Sequence[PlannedCell], rows: Sequence[CellRow], store: 
 
 
 def _times(cells: Sequence[PlannedCell], markers: Mapping[str, Marker], store: Store) -> pa.Table:
-    """CPU seconds of each cell's engine and of its worker, and of the training of its model (null for a folder)."""
-    models = store.models()
+    """CPU seconds of each cell's engine and worker, of its model (null: a folder) and its weights (null: declared)."""
+    models, weighings = store.models(), store.weighings()
     done = [cell for cell in cells if cell.key in markers]
     training = [models[c.model.key].cpu_seconds if c.model.key in models else None for c in done]
+    weighed = [weighings.get(cell.weights.key) if cell.weights is not None else None for cell in done]
     return pa.table(
         {
             "cell": pa.array([cell.cell.name for cell in done], pa.string()),
             "cpu_seconds": pa.array([markers[cell.key].cpu_seconds for cell in done], pa.float64()),
             "worker_cpu_seconds": pa.array([markers[cell.key].worker_cpu_seconds for cell in done], pa.float64()),
             "training_cpu_seconds": pa.array(training, pa.float64()),
+            "weighing_cpu_seconds": pa.array([None if w is None else w.cpu_seconds for w in weighed], pa.float64()),
         }
     )
 

@@ -46,13 +46,23 @@ OPTIONS_OF = {"hmm": ("mixing", "em"), "perceptron": ("features", "passes")}
 """Settings that only one of the trainers has, by trainer."""
 
 
-class CodlSettings(MixtureSettings):
-    """Settings of learning from a pool that the model labels under constraints, and of choosing its share gamma."""
+class CycleSettings(MixtureSettings):
+    """Settings of learning from a pool that the model labels under constraints."""
 
     cycles: int = Field(10, ge=1, le=1000, description="Largest number of cycles, each of which labels the pool.")
     change: float = Field(
         1e-3, ge=0, le=1, description="Fraction of the pool's labels; learning ends when fewer change."
     )
+
+    @property
+    def mixture(self) -> MixtureSettings:
+        """The settings of a cycle, without those that end the cycles or are of another use."""
+        return MixtureSettings(**{name: getattr(self, name) for name in MixtureSettings.model_fields})
+
+
+class CodlSettings(CycleSettings):
+    """How a model learns on from a pool that it labels under constraints, and how its share gamma is chosen."""
+
     shares: tuple[Annotated[float, Field(ge=0, le=1)], ...] = Field(
         (0.5, 0.7, 0.9, 0.95, 1.0), min_length=1, description="With --tune: values of gamma to try."
     )
@@ -62,11 +72,6 @@ class CodlSettings(MixtureSettings):
         description="With --tune: number of folds of the labelled documents, at most one for each document.",
     )
     sample: int = Field(200, ge=1, description="With --tune: largest number of the pool's documents to learn from.")
-
-    @property
-    def mixture(self) -> MixtureSettings:
-        """The settings of a cycle, without those that end the cycles or are only for tuning."""
-        return MixtureSettings(**{name: getattr(self, name) for name in MixtureSettings.model_fields})
 
 
 class GammaTrial(Figures):

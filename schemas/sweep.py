@@ -20,6 +20,10 @@ class SweptCorpus(Settings):
 
     train: str | None = Field(None, description="Corpus to learn from.")
     test: str | None = Field(None, description="Corpus with gold labels on which cells are judged.")
+    pool: str | None = Field(
+        None,
+        description="Documents whose labels, if they have any, are not read: models that say `pool: true` learn on.",
+    )
     folds: int | None = Field(None, ge=2, description="Number of folds of `train` that are judged, in place of `test`.")
     validation: Validation = Field(
         Validation.RANDOM, description="Folds of random documents, or each judged by a model of earlier documents."
@@ -43,21 +47,28 @@ class SweptModel(Settings):
     grid: Mapping[str, tuple[Any, ...]] = Field(
         default_factory=dict, description="Options with several values: each combination is a model of its own."
     )
+    pool: bool = Field(default=False, description="Learn on from the corpus's `pool`? For trainers hmm and codl.")
     consistency: bool = Field(
         default=False, description="Learn label consistency with the model, on held-out documents."
     )
 
     @model_validator(mode="after")
     def _trained_or_there(self) -> Self:
-        if self.folder is not None and (self.trainer is not None or self.options or self.grid or self.consistency):
-            raise ValueError("a model 'folder' is not trained: it has no 'trainer', 'options', 'grid' or 'consistency'")
+        wrong = sorted(name for name in self.model_fields_set - {"folder"} if getattr(self, name))
+        if self.folder is not None and wrong:
+            raise ValueError(f"a model 'folder' is not trained: it has no {', '.join(map(repr, wrong))}")
         return self
 
 
 class SweptConstraints(Settings):
-    """Constraints: files, and the label consistency of the model."""
+    """Constraints: files, or those learned with the model, and the label consistency of the model."""
 
     files: tuple[str, ...] = Field((), description="Constraint files (YAML).")
+    learned: bool = Field(
+        default=False,
+        description="Use the constraints, with their weights, under which the model was learned? Trainers perceptron "
+        "and codl have some.",
+    )
     consistency: bool = Field(default=False, description="Use the label consistency that was learned with the model?")
     each: tuple[Literal["only", "without"], ...] = Field(
         (), description="More cells: `only` each constraint of the files, or all `without` it (ablation)."
@@ -74,6 +85,30 @@ class SweptConstraints(Settings):
     def _files_alone(cls, given: Any) -> Any:
         return {"files": given} if isinstance(given, list | tuple) else given
 
+    @model_validator(mode="after")
+    def _declared_or_learned(self) -> Self:
+        if self.learned and (self.files or self.each):
+            raise ValueError("'learned' constraints are those of the model: give no 'files' and no 'each' with them")
+        return self
+
+
+DECLARED = "declared"
+"""Penalty of weights that stay as their constraint files have them."""
+
+
+class SweptPenalty(Settings):
+    """How the weights of constraints are decided: a penalty with its options."""
+
+    penalty: str | None = Field(
+        None,
+        description="Penalty (default: the entry's own name): `declared`, as the files have them, or one of "
+        "`concord list penalties`.",
+    )
+    options: Mapping[str, Any] = Field(default_factory=dict, description="Options of the penalty.")
+    grid: Mapping[str, tuple[Any, ...]] = Field(
+        default_factory=dict, description="Options with several values: each combination is a penalty of its own."
+    )
+
 
 class SweptEngine(Settings):
     """An engine with its options and its budget for a document."""
@@ -87,8 +122,8 @@ class SweptEngine(Settings):
     seconds: float | None = Field(None, gt=0, description="Limit of wall-clock time for a document, in seconds.")
 
 
-Axis = Literal["corpus", "model", "size", "subset", "constraints", "engine", "seed"]
-AXES: tuple[Axis, ...] = ("corpus", "model", "size", "subset", "constraints", "engine", "seed")
+Axis = Literal["corpus", "model", "size", "subset", "constraints", "penalty", "engine", "seed"]
+AXES: tuple[Axis, ...] = ("corpus", "model", "size", "subset", "constraints", "penalty", "engine", "seed")
 """Coordinates of a cell that a file names, in the order in which cells are made; the fold comes after the corpus."""
 
 
@@ -100,6 +135,7 @@ class Crossing(Settings):
     size: tuple[Size, ...] | None = None
     subset: tuple[int, ...] | None = None
     constraints: tuple[str, ...] | None = None
+    penalty: tuple[str, ...] | None = None
     engine: tuple[str, ...] | None = None
     seed: tuple[int, ...] | None = None
     zip: bool = Field(
@@ -121,10 +157,11 @@ class Baseline(Settings):
     model: str
     constraints: str
     engine: str
+    penalty: str = DECLARED
 
 
 class SweepSearch(Settings):
-    """Which settings (a model, constraints and an engine) are tried."""
+    """Which settings (a model, constraints, a penalty and an engine) are tried."""
 
     kind: Literal["grid", "random", "halving"] = Field(
         "grid", description="All; some that are drawn; or all on few documents, and the better ones on more."
@@ -164,6 +201,11 @@ class SweepFile(Settings):
     constraints: Mapping[str, SweptConstraints] = Field(
         default_factory=lambda: {"none": SweptConstraints()}, min_length=1
     )
+    penalties: Mapping[str, SweptPenalty] = Field(
+        default_factory=lambda: {DECLARED: SweptPenalty()},
+        min_length=1,
+        description="How the weights of constraints are decided (default: as declared).",
+    )
     engines: Mapping[str, SweptEngine] = Field(default_factory=lambda: {ENGINE: SweptEngine()}, min_length=1)
     seeds: tuple[int, ...] = Field((0,), min_length=1, description="Seeds of the engines.")
     sizes: tuple[Size, ...] = Field(
@@ -177,7 +219,7 @@ class SweepFile(Settings):
     search: SweepSearch = Field(SweepSearch(), description="Which settings are tried (default: all).")
     select: Selection | None = Field(None, description="Choice of the best setting on other documents.")
 
-    @field_validator("corpora", "models", "constraints", "engines")
+    @field_validator("corpora", "models", "constraints", "penalties", "engines")
     @classmethod
     def _plain_names(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         for name in given:
@@ -199,6 +241,7 @@ class Cell(NamedTuple):
     ``fold``: number of the fold that is judged; None for a corpus with a test part
     ``size``: number of training documents; None for all
     ``subset``: number of the random draw of these; None for the first ones
+    ``penalty``: how the weights of the constraints are decided
     """
 
     corpus: str
@@ -209,6 +252,7 @@ class Cell(NamedTuple):
     constraints: str
     engine: str
     seed: int
+    penalty: str = DECLARED
 
     @property
     def name(self) -> str:
@@ -216,26 +260,32 @@ class Cell(NamedTuple):
         fold = [] if self.fold is None else [f"fold={self.fold}"]
         size = [] if self.size is None else [f"size={self.size}"]
         subset = [] if self.subset is None else [f"subset={self.subset}"]
-        parts = [self.corpus, *fold, self.model, *size, *subset, self.constraints, self.engine, f"seed={self.seed}"]
-        return "/".join(parts)
+        trained = [self.corpus, *fold, self.model, *size, *subset]
+        return "/".join([*trained, self.constraints, *_told(self.penalty), self.engine, f"seed={self.seed}"])
 
 
 class Setting(NamedTuple):
-    """What a search chooses among: names of a model, constraints and an engine."""
+    """What a search chooses among: names of a model, constraints, an engine and a penalty."""
 
     model: str
     constraints: str
     engine: str
+    penalty: str = DECLARED
 
     @classmethod
     def of(cls, cell: Cell | Baseline) -> Setting:
         """The setting of a cell."""
-        return cls(cell.model, cell.constraints, cell.engine)
+        return cls(cell.model, cell.constraints, cell.engine, cell.penalty)
 
     @property
     def name(self) -> str:
         """Name of the setting in its sweep."""
-        return "/".join(self)
+        return "/".join([self.model, self.constraints, *_told(self.penalty), self.engine])
+
+
+def _told(penalty: str) -> list[str]:
+    """A penalty in a name, which does not tell the usual one."""
+    return [] if penalty == DECLARED else [penalty]
 
 
 class CellState(StrEnum):
@@ -273,6 +323,7 @@ class SweepPlan(Figures):
 
     ``cells``: every cell, in the order of the file
     ``models``: number of models to train
+    ``weights``: number of constraint sets to weigh
     ``cpu_seconds``: estimate from cells that are done; None where there is none like them
     ``bytes``: estimate of the disk that results take
     """
@@ -280,6 +331,7 @@ class SweepPlan(Figures):
     out: str
     cells: tuple[CellRow, ...]
     models: int = 0
+    weights: int = 0
     cpu_seconds: float | None = None
     bytes: int | None = None
 
@@ -294,6 +346,8 @@ class SweepReport(Figures):
     ``done``: number of cells with a result
     ``made``: number of these that this run made
     ``reused``: number of these that came from another sweep
+    ``models``: number of models that this run trained
+    ``weights``: number of constraint sets that it weighed
     ``failed``: reason by the name of each cell without one
     """
 
@@ -303,6 +357,7 @@ class SweepReport(Figures):
     made: int
     reused: int
     models: int
+    weights: int
     failed: Mapping[str, str]
     cpu_seconds: float
     seconds: float

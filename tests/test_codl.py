@@ -24,7 +24,7 @@ import concord.flows.label_corpus
 import concord.flows.learn_from_pool
 import concord.flows.tracking.tracking
 from concord.flows.codl import codl
-from concord.flows.codl_tuning import best_gamma, choose_gamma, label_here, learn_here
+from concord.flows.codl_tuning import best_gamma, choose_gamma
 from concord.flows.errors import NothingLabelledError, RunFolderError
 from concord.flows.label_corpus import label_corpus
 from concord.flows.learn_from_pool import CONSTRAINTS, HELD_OUT, MARKER, MODEL, POOL, TUNED, LearnRequest, learn
@@ -59,6 +59,7 @@ from concord.workers.models.crf import CrfModel
 from concord.workers.models.hmm import HmmModel, Tables
 from concord.workers.models.loaders import load_model
 from concord.workers.models.settings import HmmSettings, PerceptronSettings
+from concord.workers.sweeps.codl import label_here, learn_here
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.in_process import Here
 from tests.support.kills import full_before, killed_before

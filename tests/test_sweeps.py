@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +13,30 @@ import numpy as np
 import pytest
 import yaml
 
-from concord.flows.commands.sweeps import show_sweep
-from concord.schemas.errors import CorpusError, UsageError
+from concord.flows.cluster.pool import Done
+from concord.flows.commands.requests import WeighRequest
+from concord.flows.commands.sweeps import log_of, show_sweep
+from concord.flows.commands.weighing import weigh_file
+from concord.flows.sweep_schedule import Schedule
+from concord.schemas.document import Batch
+from concord.schemas.errors import CorpusError, TrainingError, UsageError
 from concord.schemas.settings import Validation
 from concord.schemas.sweep import Cell, CellState, Setting
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.declared_weights import declared_weights
 from concord.workers.constraints.rows import ConstraintError
 from concord.workers.corpus.ingestion import write_corpus
-from concord.workers.corpus.plan import plan
 from concord.workers.evaluation.bootstrap import bootstrap_interval
 from concord.workers.evaluation.figures import f1
 from concord.workers.labelling.labelled import label_batch
 from concord.workers.learning.trainers.registry import trainer_named
+from concord.workers.learning.weights.penalties import PENALTIES, OddsSettings
+from concord.workers.learning.weights.row_counts import count_rows
 from concord.workers.models.loaders import load_model
-from concord.workers.remote.sweep import SWEEP, CellUnit, SweepParts, SweepUnit, TrainingUnit, UnitsDone
+from concord.workers.remote.sweep import SWEEP, SweepParts, SweepUnit, TrainingUnit, UnitsDone
 from concord.workers.sweeps.cells import cells_of, rules_of
-from concord.workers.sweeps.documents import digest_of, documents_of
+from concord.workers.sweeps.content import digests_of
+from concord.workers.sweeps.documents import documents_of
 from concord.workers.sweeps.planning import Planned, PlannedCell, estimated, keep, kept, listed
 from concord.workers.sweeps.results import ResultError, Store
 from concord.workers.sweeps.searching import Choice, keep_choice, standing, without_dropped
@@ -66,18 +77,20 @@ def written(corpora: Path, content: Mapping[str, Any], name: str = "sweep.yaml")
 def planned(corpora: Path, /, **changes: Any) -> Planned:
     """The plan of `PLAIN` with other parts."""
     sweep = read_sweep_file(written(corpora, PLAIN | changes))
-    places = {str(path) for path in (corpora / name for name in ("train", "test", "other")) if path.is_dir()}
-    return Planned.of(sweep, {place: digest_of(plan(place)) for place in places})
+    return Planned.of(sweep, digests_of(sweep))
 
 
 def work(made: Planned, store: Store, *, backwards: bool = False) -> list[UnitsDone]:
-    """Trains and judges every cell in this process."""
+    """Trains, weighs and judges every cell in this process, on the way of the schedule."""
     store.make()
-    learned = {cell.model.key: made.trained(cell) for cell in made.cells}
-    units: list[SweepUnit] = [TrainingUnit(one) for one in learned.values() if one is not None]
-    cells: list[SweepUnit] = [CellUnit(made.judged(cell, store), cell.content.parts) for cell in made.cells]
-    order = cells[::-1] if backwards else cells
-    return [SWEEP.run(unit, SweepParts(store.folder)) for unit in (*units, *order)]
+    schedule, done = Schedule(made, store, made.cells), list[UnitsDone]()
+    queue: deque[SweepUnit] = deque(schedule.ready())
+    while queue:
+        unit = queue.pop() if backwards else queue.popleft()
+        done.append(SWEEP.run(unit, SweepParts(store.folder)))
+        queue.extend(schedule.after(Done(unit, done[-1])))
+    assert len(done) == schedule.total
+    return done
 
 
 def states(made: Planned, store: Store, *, live: bool = False) -> list[CellState]:
@@ -131,11 +144,11 @@ def test_folds_are_cells_that_judge_what_they_did_not_learn(
     for cell in made.cells:
         learned = made.trained(cell)
         assert learned is not None
-        inside = {document.doc_id for document in chosen(learned)}
-        judged = {document.doc_id for document in documents_of(learned.documents)} - inside
+        inside = {document.doc_id for document in chosen(learned.part)}
+        judged = {document.doc_id for document in documents_of(learned.part.documents)} - inside
         assert len(judged) >= 6
         if validation is Validation.LATER:
-            order = [document.doc_id for document in documents_of(learned.documents)]
+            order = [document.doc_id for document in documents_of(learned.part.documents)]
             assert max(map(order.index, inside)) < min(map(order.index, judged))
 
 
@@ -144,16 +157,16 @@ def test_sizes_are_the_first_documents_or_draws_of_them(corpora: Path) -> None:
     first, every = map(planned(corpora, **one).trained, planned(corpora, **one).cells)
     assert first is not None
     assert every is not None
-    ids = [document.doc_id for document in documents_of(first.documents)]
-    assert [document.doc_id for document in chosen(first)] == ids[:5]
-    assert [document.doc_id for document in chosen(every)] == ids
+    ids = [document.doc_id for document in documents_of(first.part.documents)]
+    assert [document.doc_id for document in chosen(first.part)] == ids[:5]
+    assert [document.doc_id for document in chosen(every.part)] == ids
     drawn = planned(corpora, **one, subsets=3)
-    sets = [[d.doc_id for d in chosen(one)] for one in map(drawn.trained, drawn.cells) if one is not None]
+    sets = [[d.doc_id for d in chosen(one.part)] for one in map(drawn.trained, drawn.cells) if one is not None]
     assert [len(own) for own in sets] == [5, 5, 5, 24], "all documents have no draws"
     assert len({tuple(own) for own in sets}) == 4
     assert all(own == sorted(own, key=ids.index) for own in sets)
     with pytest.raises(CorpusError, match="has 24 documents to learn from, and size 25 wants more"):
-        chosen(first._replace(size=25))
+        chosen(first.part._replace(size=25))
 
 
 @pytest.mark.parametrize(
@@ -183,6 +196,16 @@ def test_sizes_are_the_first_documents_or_draws_of_them(corpora: Path) -> None:
         ({"select": {"on": "new"}}, 24, "no corpus is called 'new'; did you mean 'news'?"),
         ({"select": {"on": "news"}}, 23, "corpus 'news' would choose and be reported on"),
         ({"select": {"on": "news", "same_documents": True, "measure": "spans.f3"}}, 26, "want MEASURE.FIGURE"),
+        ({"models": {"m": {"trainer": "sgd", "pool": True}}}, 8, "trainer 'sgd' learns from no pool"),
+        ({"models": {"m": {"trainer": "hmm", "pool": True}}}, 8, "and corpus 'news' has none"),
+        ({"constraints": {"m": {"learned": True, "files": ["rules.yaml"]}}}, 12, "give no 'files' and no 'each'"),
+        ({"models": {"m": {"options": {"gazetteers": ["nowhere.txt"]}}}}, 8, "nowhere.txt: no such file"),
+        ({"penalties": {"ods": {}}}, 24, "no penalty is called 'ods'; did you mean 'odds'?"),
+        ({"penalties": {"odds": {"options": {"hold": 1}}}}, 26, "unknown key 'hold'; did you mean 'held'?"),
+        ({"penalties": {"tuned": {"options": {"figure": "f3"}}}}, 25, "figure of measure labels is called 'f3'"),
+        ({"penalties": {"declared": {"options": {"held": 1}}}}, 25, "have no options"),
+        ({"penalties": {"learned": {}}, "models": {"m": {"folder": "m"}}}, 21, "'m' is not trained here"),
+        ({"cross": [{"penalty": ["odds"]}]}, 24, "no penalty is called 'odds'"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(corpora: Path, changes: dict[str, Any], line: int, told: str) -> None:
@@ -316,7 +339,7 @@ def test_a_corpus_that_changes_after_planning_is_an_error_of_the_cell(corpora: P
     made = planned(corpora)
     learned = made.trained(made.cells[0])
     assert learned is not None
-    changed = learned._replace(documents=learned.documents._replace(digest="another"))
+    changed = learned.part._replace(documents=learned.part.documents._replace(digest="another"))
     with pytest.raises(CorpusError, match="has changed since the sweep was planned"):
         chosen(changed)
 
@@ -567,3 +590,146 @@ def test_an_interval_narrows_with_documents_and_holds_the_figure() -> None:
 def test_the_content_of_a_cell_is_json(corpora: Path) -> None:
     for cell in planned(corpora).cells:
         assert json.loads(json.dumps(cell.content.parts)) == cell.content.parts
+
+
+WEIGHED: dict[str, Any] = {
+    "constraints": {"none": [], "more": ["more.yaml"]},
+    "penalties": {"declared": {}, "odds": {"options": {"held": 500}}, "flat": {"penalty": "fixed"}},
+    "engines": {"viterbi": {}, "beam": {}},
+    "seeds": [0],
+}
+
+
+def weights_of(made: Planned, store: Store, penalty: str) -> dict[str, float]:
+    """Weights that the cells of a penalty are judged with."""
+    (path,) = {made.judged(cell, store).weights for cell in made.cells if cell.cell.penalty == penalty}
+    assert path is not None
+    return dict(declared_weights(load_constraints(path)))
+
+
+def test_penalties_are_cells_of_constraints_that_have_soft_weights(corpora: Path) -> None:
+    made = planned(corpora, **WEIGHED)
+    names = [cell.cell.name for cell in made.cells if cell.cell.engine == "beam"]
+    assert names == [
+        "news/crf/none/beam/seed=0",
+        "news/crf/more/beam/seed=0",
+        "news/crf/more/odds/beam/seed=0",
+        "news/crf/more/flat/beam/seed=0",
+    ]
+    weights = {cell.cell.penalty: cell.weights.key for cell in made.cells if cell.weights is not None}
+    assert list(weights) == ["odds", "flat"]
+    assert all(cell.weights is None or cell.weights.key == weights[cell.cell.penalty] for cell in made.cells)
+    assert len({cell.key for cell in made.cells}) == len(made.cells)
+    grid = {"fixed": {"grid": {"nats": [0.5, 2.0]}}}
+    other = planned(corpora, **WEIGHED | {"penalties": grid, "cross": [{"penalty": ["fixed"], "engine": ["beam"]}]})
+    assert [cell.cell.penalty for cell in other.cells] == ["declared", "fixed nats=0.5", "fixed nats=2.0"]
+
+
+def test_counted_and_learned_weights_are_those_of_constraints_weigh(corpora: Path, tmp_path: Path) -> None:
+    penalties = WEIGHED["penalties"] | {"learned": {"options": {"folds": 2, "passes": 2, "engine": "beam"}}}
+    made, store = planned(corpora, **WEIGHED | {"penalties": penalties}), Store(tmp_path / "sweep")
+    work(made, store)
+    model = store.model(made.cells[0].model.key)
+    for penalty, given, options in (
+        ("odds", None, ["held=500"]),
+        ("learned", str(model), ["folds=2", "passes=2", "engine=beam"]),
+    ):
+        request = WeighRequest(corpus=str(corpora / "train"), penalty=penalty, model=given, out=tmp_path / "out.yaml")
+        weigh_file(corpora / "more.yaml", request, options)
+        wanted = dict(declared_weights(load_constraints(tmp_path / "out.yaml")))
+        assert weights_of(made, store, penalty) == wanted
+    assert weights_of(made, store, "flat")["legal"] == 1.0
+    judged = [store.read(cell.key).penalty.sum() for cell in made.cells if cell.cell[5:7] == ("more", "beam")]
+    assert len(set(judged)) == len(judged) == 4, "each is judged with its own"
+
+
+def test_tuned_weights_are_counts_times_factors(corpora: Path, tmp_path: Path) -> None:
+    options = {"factors": [0.0, 1.0, 3.0], "engine": "beam"}
+    penalties = {"odds": {}, "tuned": {"options": options}}
+    made, store = planned(corpora, **WEIGHED | {"penalties": penalties, "engines": {"beam": {}}}), Store(tmp_path / "s")
+    work(made, store)
+    counted, tuned = (weights_of(made, store, penalty) for penalty in penalties)
+    assert set(tuned) <= set(counted), "a factor of 0 leaves a constraint out"
+    assert all(round(nats / counted[name]) in (1, 3) for name, nats in tuned.items())
+
+
+def test_weights_are_counted_on_what_the_model_of_the_cell_learns_from(corpora: Path, tmp_path: Path) -> None:
+    parts = {
+        "corpora": {"news": {"train": "train", "folds": 2}},
+        "engines": {"beam": {}},
+        "constraints": {"m": ["more.yaml"]},
+    }
+    made, store = (
+        planned(corpora, **WEIGHED | parts | {"penalties": {"odds": {}}, "sizes": [6, "all"]}),
+        Store(tmp_path),
+    )
+    work(made, store)
+    for cell in made.cells:
+        given = made.to_weigh(cell, store)
+        assert given is not None
+        counts = count_rows(given.declared, [Batch.of(chosen(given.part))], load_model(given.model).labels)
+        wanted = {n: round(c.weight(PENALTIES["odds"], OddsSettings()), 3) for n, c in counts.items()}
+        found = dict(declared_weights(load_constraints(store.weights(given.key))))
+        assert found == {name: nats for name, nats in wanted.items() if nats}
+    assert len({cell.weights.key for cell in made.cells if cell.weights is not None}) == 4
+
+
+def test_weights_that_fail_are_a_failure_of_their_cells_alone(corpora: Path, tmp_path: Path) -> None:
+    penalties = {"declared": {}, "learned": {"options": {"folds": 20}}}
+    made, store = planned(corpora, **WEIGHED | {"penalties": penalties, "sizes": [12]}), Store(tmp_path)
+    with pytest.raises(TrainingError, match="12 documents are too few for 20 folds"):
+        work(made, store)
+    rows = {row.name: row for row in listed(made.cells, store, live=False)}
+    assert {name for name, row in rows.items() if row.state is CellState.FAILED} == {n for n in rows if "learned" in n}
+    keep(made.cells, store)
+    assert "too few" in log_of(str(tmp_path), next(name for name in rows if "learned" in name)).log
+
+
+def test_a_pool_is_learned_from_without_its_labels(corpora: Path, tmp_path: Path) -> None:
+    documents = [replace(d, labels=None) for d in synthesize(8, seed=78, kind="news")]
+    for name in ("pool", "same"):
+        write_corpus(documents, tmp_path / name, source="made up")
+    parts = {"train": "train", "test": "test", "pool": str(tmp_path / "pool")}
+    models = {
+        "hmm": {"trainer": "hmm"},
+        "em": {"trainer": "hmm", "pool": True, "options": {"iterations": 2}},
+        "codl": {"trainer": "codl", "pool": True, "options": {"constraints": "more.yaml", "held": 500}},
+    }
+    given: dict[str, Any] = {"models": models, "engines": {"beam": {}}, "seeds": [0]}
+    given["constraints"] = {"none": [], "learned": {"learned": True}}
+    given["cross"] = [{"constraints": ["none"]}, {"model": ["codl"], "constraints": ["learned"]}]
+    made, store = planned(corpora, **given, corpora={"news": parts}), Store(tmp_path / "sweep")
+    work(made, store)
+    assert [cell.cell.name for cell in made.cells] == [
+        "news/hmm/none/beam/seed=0",
+        "news/em/none/beam/seed=0",
+        "news/codl/none/beam/seed=0",
+        "news/codl/learned/beam/seed=0",
+    ]
+    plain, em, codl, learned = (store.read(cell.key) for cell in made.cells)
+    assert len({tuple(result.objective) for result in (plain, em, codl)}) == 3
+    assert learned.penalty.sum() > 0.0 == codl.penalty.sum()
+    folder = store.model(made.cells[3].model.key)
+    assert dict(declared_weights(load_constraints(folder / "constraints.yaml"))).keys() == {"once", "legal"}
+    other = planned(corpora, **given, corpora={"news": parts | {"pool": str(tmp_path / "same")}})
+    assert keys(other) == keys(made), "the content counts, not the place"
+    write_corpus(documents[1:], tmp_path / "less", source="made up")
+    changed = planned(corpora, **given, corpora={"news": parts | {"pool": str(tmp_path / "less")}})
+    assert [one.key == two.key for one, two in zip(made.cells, changed.cells, strict=True)] == [True] + 3 * [False]
+    assert made.cells[1].content.changed(changed.cells[1].content.parts) == ("read by the trainer",)
+    given["cross"] = [{"model": ["hmm"], "constraints": ["learned"]}]
+    unlearned = planned(corpora, **given, corpora={"news": parts})
+    with pytest.raises(CorpusError, match="was not learned under constraints"):
+        work(unlearned, Store(tmp_path / "other"))
+
+
+def test_what_a_trainer_reads_may_not_change_while_a_sweep_runs(corpora: Path, tmp_path: Path) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump(RULES))
+    options = {"features": "core", "passes": 1, "constraints": str(file)}
+    models = {"crf": {"trainer": "perceptron", "options": options}}
+    made = planned(corpora, models=models, engines={"viterbi": {}}, seeds=[0], constraints={"none": []})
+    file.write_text(yaml.safe_dump(MORE))
+    with pytest.raises(CorpusError, match=rf"{file}: has changed since the sweep was planned"):
+        work(made, Store(tmp_path / "sweep"))
+    assert planned(corpora, models=models).cells[0].model.key != made.cells[0].model.key, "of one process, too"

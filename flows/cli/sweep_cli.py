@@ -24,7 +24,8 @@ SweepFolder = Annotated[str, typer.Option("--sweep", help="Folder of a sweep.")]
 def _show(report: SweepReport) -> None:
     show(
         f"{report.done:,} of {report.cells:,} cells done: {report.made:,} now, {report.reused:,} reused; "
-        f"{report.models:,} models trained; {report.cpu_seconds:,.1f} CPU s of engines"
+        f"{report.models:,} models trained, {report.weights:,} sets of constraints weighed; "
+        f"{report.cpu_seconds:,.1f} CPU s of engines"
     )
     show(f"tables in {report.out}")
     say_next(after_sweep(report.out))

@@ -21,7 +21,8 @@ def plan_lines(plan: SweepPlan) -> list[str]:
     counts = ", ".join(f"{plan.count(state):,} {state}" for state in CellState if plan.count(state))
     cost = "unknown before the first cells are done" if plan.cpu_seconds is None else f"about {plan.cpu_seconds:,.0f}"
     disk = "" if plan.bytes is None else f"; about {plan.bytes / 1e6:,.1f} MB of results"
-    lines = [f"{len(plan.cells):,} cells: {counts}", f"{plan.models:,} models to train; CPU seconds: {cost}{disk}"]
+    work = f"{plan.models:,} models to train, {plan.weights:,} sets of constraints to weigh"
+    lines = [f"{len(plan.cells):,} cells: {counts}", f"{work}; CPU seconds: {cost}{disk}"]
     stale = Counter(", ".join(row.changed) for row in plan.cells if row.state is CellState.STALE)
     lines += [f"stale, {number:,} cells: changed {parts}" for parts, number in stale.items()]
     return lines + _failed(plan.cells)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -39,6 +39,18 @@ P = TypeVar("P", bound=Parts)
 R = TypeVar("R")
 
 
+After = Callable[[Done[U, R]], Sequence[U]]
+"""Shards to do as well when one has come back."""
+
+
+class PoolWork(Protocol[U, R]):
+    """Does shards on a pool of actors, see `Cluster.run`."""
+
+    def __call__(self, shards: Sequence[U], after: After[U, R] = ...) -> Iterator[Done[U, R]]:
+        """Does shards, and those that ``after`` adds when one of them has come back."""
+        ...
+
+
 class Cluster(NamedTuple):
     """A running Ray.
 
@@ -63,16 +75,17 @@ class Cluster(NamedTuple):
             yield from work(shards)
 
     @contextmanager
-    def pool(
-        self, task: Task[U, P, R], parts: P, *, most: int
-    ) -> Iterator[Callable[[Sequence[U]], Iterator[Done[U, R]]]]:
+    def pool(self, task: Task[U, P, R], parts: P, *, most: int) -> Iterator[PoolWork[U, R]]:
         """`run` for several groups of shards (of at most ``most`` each) on one pool of actors."""
         do = self.aside.do
 
-        def work(shards: Sequence[U]) -> Iterator[Done[U, R]]:
+        def work(shards: Sequence[U], after: After[U, R] = _nothing) -> Iterator[Done[U, R]]:
             do(partial(pool.add, shards))
             while pool.busy:
-                yield from do(lambda: list(pool.answers(self.wait(list(pool.flying)))))
+                for done in do(lambda: list(pool.answers(self.wait(list(pool.flying))))):
+                    yield done
+                    if more := after(done):
+                        do(partial(pool.add, more))
 
         with ExitStack() as stack:
             pool = do(lambda: self._opened(task, parts, most, stack))
@@ -135,6 +148,11 @@ class Cluster(NamedTuple):
             except StopIteration:
                 return
             yield ray.get(one)
+
+
+def _nothing(done: Done[Any, Any]) -> Sequence[Any]:
+    del done
+    return []
 
 
 @contextmanager

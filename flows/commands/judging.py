@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
-from concord.flows.commands.learning import WEIGHT_DECIMALS, AsTrained
+from concord.flows.commands.learning import AsTrained
 from concord.flows.progress import meter
 from concord.schemas.audit import HelpfulRule, JudgementReport
 from concord.schemas.document import Document
@@ -14,6 +14,7 @@ from concord.workers.learning.mining.judgement import Judgement, judged
 from concord.workers.learning.mining.mined_here import MineHere, MiningWay
 from concord.workers.learning.mining.rules import KeptSettings
 from concord.workers.learning.search.folds import first_answered, first_judged, parts_of, round_of
+from concord.workers.learning.weights.penalties import WEIGHT_DECIMALS
 from concord.workers.learning.weights.unseen import Unseen
 
 

@@ -12,20 +12,15 @@ from concord.flows.progress import meter
 from concord.flows.run_context import RunContext
 from concord.flows.sources import open_model, read_documents
 from concord.schemas.audit import LearningReport
-from concord.schemas.names import unknown
 from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.corpus.plan import plan
-from concord.workers.evaluation.measures import MEASURES, check_measures
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.trainers.trainer import Trainer
 from concord.workers.learning.weights.learned_weights import PassDone, learn_weights
-from concord.workers.learning.weights.penalties import LearnedSettings, PenaltyError
+from concord.workers.learning.weights.penalties import WEIGHT_DECIMALS, LearnedSettings, PenaltyError, check_figure
 from concord.workers.learning.weights.unseen import Unseen
 from concord.workers.models.folder import MANIFEST, parse_manifest
-
-WEIGHT_DECIMALS = 3
-"""Number of decimals of weights in a file, in nats: counts allow no more."""
 
 
 class WeightsReport(NamedTuple):
@@ -77,13 +72,6 @@ def learned_on(request: WeighRequest, constraints: DeclaredConstraints, settings
         high=found.gain.high,
     )
     return WeightsReport(weights, report)
-
-
-def check_figure(measure: str, figure: str) -> None:
-    """Raises `PenaltyError` for a figure that a measure does not have, and the errors of `check_measures`."""
-    check_measures([measure])
-    if figure not in MEASURES[measure].figures:
-        raise PenaltyError(unknown(f"figure of measure {measure}", figure, MEASURES[measure].figures))
 
 
 class AsTrained(NamedTuple):

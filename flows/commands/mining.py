@@ -9,7 +9,7 @@ from concord.flows.apart import check_file_place
 from concord.flows.cluster.cluster import Cluster, cluster
 from concord.flows.cluster.counting import M, P, count_all
 from concord.flows.commands.judging import Miner, judged_beside
-from concord.flows.commands.learning import WEIGHT_DECIMALS, as_trained, check_figure
+from concord.flows.commands.learning import as_trained
 from concord.flows.commands.requests import MineRequest
 from concord.flows.jobs import corpus_place, folder_place
 from concord.flows.progress import meter
@@ -45,7 +45,14 @@ from concord.workers.learning.mining.rules import (
     passing,
     significant,
 )
-from concord.workers.learning.weights.penalties import By, Penalty, PenaltyError, penalty_named
+from concord.workers.learning.weights.penalties import (
+    WEIGHT_DECIMALS,
+    By,
+    Penalty,
+    PenaltyError,
+    check_figure,
+    penalty_named,
+)
 from concord.workers.remote.count import COUNT, CountParts
 from concord.workers.remote.mining import (
     CLAUSES,

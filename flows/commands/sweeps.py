@@ -10,7 +10,7 @@ from concord.flows.runfolder.runfolder import is_at_work
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
 from concord.schemas.sweep import Cell, CellRow, CellState
-from concord.workers.sweeps.planning import kept, listed
+from concord.workers.sweeps.planning import failure_of, kept, listed
 from concord.workers.sweeps.results import Failure, Store
 from concord.workers.sweeps.searching import Choice, SearchStanding, kept_choice, reported, standing, without_dropped
 from concord.workers.sweeps.tables import SETTING, Compared, chosen_on, compared, first_figure
@@ -68,7 +68,7 @@ def show_sweep(
 
 
 def log_of(folder: str, cell: str) -> Failure:
-    """The last failed attempt at a cell, or at its model, by the cell's name or key.
+    """The last failed attempt at a cell, its model or its weights, by the cell's name or key.
 
     Raises `UsageError` for a cell that is not there or has not failed.
     """
@@ -76,8 +76,7 @@ def log_of(folder: str, cell: str) -> Failure:
     planned = {name: one for one in kept(store) for name in (one.cell.name, one.key)}
     if cell not in planned:
         raise UsageError(unknown("cell", cell, [name for name in planned if "/" in name][:20]))
-    failures = store.failures()
-    found = failures.get(planned[cell].key) or failures.get(planned[cell].model.key)
+    found = failure_of(planned[cell], store.failures())
     if found is None:
         raise UsageError(f"cell {cell!r} has not failed")
     return found

@@ -10,7 +10,7 @@ from typing import cast
 
 from concord.flows.apart import check_file_place
 from concord.flows.commands.constraints import gold_labels
-from concord.flows.commands.learning import WEIGHT_DECIMALS, check_figure, learned_on
+from concord.flows.commands.learning import learned_on
 from concord.flows.commands.requests import WeighRequest
 from concord.flows.jobs import run_tags
 from concord.flows.options import parse_options
@@ -27,12 +27,14 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import Shard, read_batch
 from concord.workers.learning.weights.penalties import (
     PENALTIES,
+    WEIGHT_DECIMALS,
     By,
     LearnedSettings,
     Penalty,
     PenaltyError,
     PenaltySettings,
     TunedSettings,
+    check_figure,
     penalty_named,
 )
 from concord.workers.learning.weights.row_counts import RowCounts, count_rows

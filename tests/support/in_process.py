@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from concord.flows.cluster.cluster import After, PoolWork
 from concord.flows.cluster.pool import Done
 from concord.workers.corpus.plan import U
 from concord.workers.remote.task import P, R, Task
@@ -21,7 +22,13 @@ class Here:
             yield Done(shard, None, "it burned") if i == self.broken else Done(shard, task.run(shard, parts))
 
     @contextmanager
-    def pool(
-        self, task: Task[U, P, R], parts: P, *, most: int
-    ) -> Iterator[Callable[[Sequence[U]], Iterator[Done[U, R]]]]:
-        yield lambda shards: self.run(task, shards, parts)
+    def pool(self, task: Task[U, P, R], parts: P, *, most: int) -> Iterator[PoolWork[U, R]]:
+        def work(shards: Sequence[U], after: After[U, R] = lambda _done: []) -> Iterator[Done[U, R]]:
+            while shards:
+                more = list[U]()
+                for done in self.run(task, shards, parts):
+                    yield done
+                    more += after(done)
+                shards = more
+
+        yield work

@@ -184,14 +184,19 @@ def update_manifest(
     kind: str,
     metrics: dict[str, Any] | None = None,
     extras: dict[str, Any] | None = None,
+    files: Sequence[str] = (),
     tokenizer: str | None = None,
 ) -> Manifest:
-    """Adds metrics, extras and a tokenizer to a saved model; entries of the same name are replaced.
+    """Adds metrics, extras, files of the folder and a tokenizer to a saved model; those of the same name are replaced.
 
     Raises `ModelError` as `read_manifest` does, and `OutputError`.
     """
     manifest = read_manifest(folder, kind=kind)
-    added = {"metrics": manifest.metrics | (metrics or {}), "extras": manifest.extras | (extras or {})}
+    added: dict[str, Any] = {
+        "metrics": manifest.metrics | (metrics or {}),
+        "extras": manifest.extras | (extras or {}),
+        "files": manifest.files | {name: file_digest(folder / name) for name in files},
+    }
     updated = manifest.model_copy(update=added | {"tokenizer": tokenizer or manifest.tokenizer})
     write_manifest(folder, updated)
     return updated

@@ -1,4 +1,4 @@
-"""Task of sweeps: units train a model or judge cells, and leave what they made in the sweep's folder."""
+"""Task of sweeps: units train a model, weigh constraints or judge a cell, and leave the result in its folder."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from concord.schemas.settings import TextSettings
+from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.corpus.shards import DEFAULT_TEXT
 from concord.workers.remote.task import Task, itself, nothing
 from concord.workers.storage.files import write_whole
 from concord.workers.sweeps.judging import Judged, judge
-from concord.workers.sweeps.results import Failure, MadeModel, Store
+from concord.workers.sweeps.results import MODELS, WEIGHTS, Failure, LearnedPart, Store
 from concord.workers.sweeps.training import Learned, train_into
+from concord.workers.sweeps.weighing import ToWeigh, weighed
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class TrainingUnit(NamedTuple):
     @property
     def size(self) -> int:
         """Training documents; unknown sizes, which are whole corpora, are handed out first."""
-        return self.learned.size or 1 << 40
+        return self.learned.part.size or 1 << 40
 
     @property
     def place(self) -> str:
@@ -69,8 +71,37 @@ class TrainingUnit(NamedTuple):
         """Trains the model, and notes its CPU seconds beside it."""
         began = time.process_time()
         train_into(self.learned, store.model(self.learned.key))
-        made = MadeModel(key=self.learned.key, name=self.learned.name, cpu_seconds=time.process_time() - began)
-        store.note(made)
+        seconds = time.process_time() - began
+        store.note(MODELS, LearnedPart(key=self.learned.key, name=self.learned.name, cpu_seconds=seconds))
+
+
+class WeighingUnit(NamedTuple):
+    """Constraints to weigh; see `Unit`."""
+
+    given: ToWeigh
+
+    @property
+    def id(self) -> str:
+        """Key of the weights."""
+        return self.given.key
+
+    @property
+    def size(self) -> int:
+        """Training documents, as of a model."""
+        return self.given.part.size or 1 << 40
+
+    @property
+    def place(self) -> str:
+        """Description for messages."""
+        return f"weights {self.given.name}"
+
+    def run(self, store: Store) -> None:
+        """Weighs the constraints, writes them as a file, and notes the CPU seconds beside it."""
+        began = time.process_time()
+        text = constraints_text(weighed(self.given), {})
+        write_whole(store.weights(self.given.key), text.encode())
+        seconds = time.process_time() - began
+        store.note(WEIGHTS, LearnedPart(key=self.given.key, name=self.given.name, cpu_seconds=seconds))
 
 
 class CellUnit(NamedTuple):
@@ -102,7 +133,7 @@ class CellUnit(NamedTuple):
         store.write(judge(self.judged), self.content)
 
 
-SweepUnit = TrainingUnit | CellUnit
+SweepUnit = TrainingUnit | WeighingUnit | CellUnit
 
 
 def _run(unit: SweepUnit, parts: SweepParts) -> UnitsDone:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from concord.schemas.settings import Validation
-from concord.schemas.sweep import AXES, Cell, Crossing, Setting, SweepFile, SweptCorpus
+from concord.schemas.errors import CorpusError
+from concord.schemas.settings import TrainerSettings, Validation
+from concord.schemas.sweep import AXES, DECLARED, Cell, Crossing, Setting, SweepFile, SweptCorpus
 from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.declared_weights import declared_weights
 from concord.workers.learning.search.folds import first_judged
-from concord.workers.sweeps.sweep_file import Sweep
+from concord.workers.sweeps.sweep_file import POOL, Sweep
 
 ONLY, WITHOUT = " only ", " without "
 """Between the name of a constraints entry and that of a constraint, in cells of an ablation."""
@@ -48,6 +51,16 @@ def rules_of(sweep: Sweep, name: str) -> DeclaredConstraints:
     return sweep.declared[name]
 
 
+def settings_of(sweep: Sweep, cell: Cell) -> TrainerSettings:
+    """Settings of the trainer of a cell's model, with the pool of its corpus. Raises `CorpusError` without one."""
+    settings, pool = sweep.trainers[cell.model], sweep.file.corpora[cell.corpus].pool
+    if not sweep.file.models[cell.model].pool:
+        return settings
+    if pool is None:
+        raise CorpusError(f"cell {cell.name} learns on from a pool, and corpus {cell.corpus!r} has none")
+    return settings.model_copy(update={POOL: pool})
+
+
 def entry_of(sweep: Sweep, name: str) -> str:
     """The constraints entry of the file that a cell's constraints are made from."""
     for mark in (ONLY, WITHOUT):
@@ -61,13 +74,13 @@ def _crossed(sweep: Sweep, crossing: Crossing) -> Iterator[Cell]:
     values = {axis: _values(sweep, crossing, axis) for axis in AXES}
     if not crossing.zip:
         for combination in product(*values.values()):
-            yield from _cells(sweep.file, dict(zip(AXES, combination, strict=True)))
+            yield from _cells(sweep, dict(zip(AXES, combination, strict=True)))
         return
     given = [axis for axis in AXES if getattr(crossing, axis) is not None]
     for beside in zip(*(values[axis] for axis in given), strict=True):
         fixed = dict(zip(given, ([value] for value in beside), strict=True))
         for combination in product(*(fixed.get(axis, values[axis]) for axis in AXES)):
-            yield from _cells(sweep.file, dict(zip(AXES, combination, strict=True)))
+            yield from _cells(sweep, dict(zip(AXES, combination, strict=True)))
 
 
 def _values(sweep: Sweep, crossing: Crossing, axis: str) -> Sequence[Any]:
@@ -82,6 +95,7 @@ def _values(sweep: Sweep, crossing: Crossing, axis: str) -> Sequence[Any]:
         "model": list(file.models),
         "size": file.sizes,
         "subset": range(file.subsets) if file.subsets else [None],
+        "penalty": list(file.penalties),
         "engine": list(file.engines),
         "seed": file.seeds,
     }
@@ -96,15 +110,25 @@ def _ablated(sweep: Sweep, entry: str) -> Iterator[str]:
         yield from (f"{entry}{mark}{title}" for title in sweep.declared[entry].titles)
 
 
-def _cells(file: SweepFile, given: Mapping[str, Any]) -> Iterator[Cell]:
-    """The cells of one combination: one for each fold. A model that is not trained has no sizes."""
+def _cells(sweep: Sweep, given: Mapping[str, Any]) -> Iterator[Cell]:
+    """The cells of one combination: one for each fold.
+
+    A model that is not trained has no sizes, and constraints without soft weights have no penalties.
+    """
+    file, constraints = sweep.file, given["constraints"]
     there = file.models[given["model"]].folder is not None
+    penalty = given["penalty"] if _is_soft(sweep.declared[entry_of(sweep, constraints)]) else DECLARED
     size = None if given["size"] == ALL or there else given["size"]
     subset = given["subset"] if size is not None else None
     for fold in folds_of(file.corpora[given["corpus"]]):
         yield Cell(
-            given["corpus"], fold, given["model"], size, subset, given["constraints"], given["engine"], given["seed"]
+            given["corpus"], fold, given["model"], size, subset, constraints, given["engine"], given["seed"], penalty
         )
+
+
+def _is_soft(constraints: DeclaredConstraints) -> bool:
+    """Whether some weight can be another one."""
+    return any(math.isfinite(weight) for _, weight in declared_weights(constraints))
 
 
 def folds_of(corpus: SweptCorpus) -> Sequence[int | None]:

@@ -9,17 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from concord.schemas.errors import CorpusError
 from concord.schemas.sweep import Cell
 from concord.workers.compiling.code import LABELLING, digest_of_code
+from concord.workers.corpus.plan import plan
 from concord.workers.learning.trainers.registry import DEFAULT
 from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.parts import LABELLING as LABELLING_PARTS
 from concord.workers.parts import Group
-from concord.workers.sweeps.cells import entry_of, rules_of
+from concord.workers.sweeps.cells import entry_of, rules_of, settings_of
+from concord.workers.sweeps.documents import digest_of, digests_beside, places_of
 from concord.workers.sweeps.sweep_file import Sweep
 
 FORMAT = 1
@@ -32,6 +34,7 @@ TRAINER = "trainer"
 """Part of the content of a model that the sweep trains."""
 
 TRAINING_CODE = ("concord.workers.sweeps.training",)
+WEIGHING_CODE = ("concord.workers.sweeps.weighing",)
 JUDGING_CODE = (*LABELLING, "concord.workers.sweeps.judging")
 
 
@@ -51,39 +54,79 @@ class Content(NamedTuple):
         return tuple(name for name in self.parts if self.parts[name] != other.get(name))
 
 
-def model_content(sweep: Sweep, cell: Cell, digests: Mapping[str, str]) -> Content:
-    """Content of the model of a cell; ``digests`` are those of corpora by place.
+def digests_of(sweep: Sweep) -> dict[str, str]:
+    """Digests of everything that a sweep reads beside its own file and its constraints, by place.
 
-    Raises `ModelError` for a model folder that cannot be read.
+    Raises `CorpusError`, `ModelError` for a model folder that cannot be read, and `OSError` for a trainer's file.
     """
-    model, corpus = sweep.file.models[cell.model], sweep.file.corpora[cell.corpus]
+    found = {place: digest_of(plan(place)) for place in corpora_of(sweep)}
+    found |= {folder: _digest_of_model(Path(folder)) for folder in folders_of(sweep)}
+    for settings in sweep.trainers.values():
+        found |= digests_beside(settings)
+    return found
+
+
+def corpora_of(sweep: Sweep) -> list[str]:
+    """Places of all corpora of the file."""
+    given = [place for one in sweep.file.corpora.values() for place in (one.train, one.test, one.pool) if place]
+    return list(dict.fromkeys(given))
+
+
+def folders_of(sweep: Sweep) -> list[str]:
+    """Folders of models that are not trained here."""
+    return [model.folder for model in sweep.file.models.values() if model.folder is not None]
+
+
+def model_content(sweep: Sweep, cell: Cell, digests: Mapping[str, str]) -> Content:
+    """Content of the model of a cell; ``digests`` are those of `digests_of`."""
+    model = sweep.file.models[cell.model]
     if model.folder is not None:
-        return Content({"model": parse_manifest(Path(model.folder) / MANIFEST).digest})
-    assert corpus.train is not None
-    settings = sweep.trainers[cell.model]
-    beside = {name: getattr(settings, name) for name in (*settings.corpora, *settings.files)}
+        return Content({"model": digests[model.folder]})
+    settings = settings_of(sweep, cell)
+    beside = {*settings.corpora, *settings.files}
     return Content(
         {
-            "training documents": [digests[corpus.train], *_fold(sweep, cell), cell.size, cell.subset],
-            TRAINER: [model.trainer or DEFAULT, settings.model_dump(mode="json"), model.consistency],
-            "files of the trainer": {name: _digest_of(place) for name, place in beside.items() if place},
+            "training documents": _training(sweep, cell, digests),
+            TRAINER: [model.trainer or DEFAULT, settings.model_dump(mode="json", exclude=beside), model.consistency],
+            "read by the trainer": {
+                name: [digests[place] for place in places_of(settings, [name])] for name in sorted(beside)
+            },
             "training code": digest_of_code(TRAINING_CODE, (*LABELLING_PARTS, Group.TRAINERS)),
         }
     )
 
 
-def cell_content(sweep: Sweep, cell: Cell, digests: Mapping[str, str]) -> Content:
-    """Content of a cell. Raises `ModelError` as `model_content`."""
+def weights_content(sweep: Sweep, cell: Cell, model: Content, digests: Mapping[str, str]) -> Content | None:
+    """Content of the weights of a cell's constraints; None where they are as declared."""
+    weighing = sweep.weighings.get(cell.penalty)
+    if weighing is None:
+        return None
+    groups = (*LABELLING_PARTS, Group.TRAINERS, Group.PENALTIES, Group.MEASURES)
+    return Content(
+        {
+            **model.parts,
+            "training documents": _training(sweep, cell, digests),
+            "constraints": _constraints(sweep, cell),
+            "penalty": [weighing.penalty, weighing.settings.model_dump(mode="json")],
+            "weighing code": digest_of_code(WEIGHING_CODE, groups),
+        }
+    )
+
+
+def cell_content(
+    sweep: Sweep, cell: Cell, model: Content, weights: Content | None, digests: Mapping[str, str]
+) -> Content:
+    """Content of a cell."""
     corpus = sweep.file.corpora[cell.corpus]
     judged = corpus.test or corpus.train
     assert judged is not None
-    entry = sweep.file.constraints[entry_of(sweep, cell.constraints)]
     engine = sweep.engines[cell.engine].model_copy(update={"seed": cell.seed})
     return Content(
         {
-            **model_content(sweep, cell, digests).parts,
+            **model.parts,
             "judged documents": [digests[judged], *_fold(sweep, cell)],
-            "constraints": [rules_of(sweep, cell.constraints).digest, entry.consistency, entry.known_labels_only],
+            "constraints": _constraints(sweep, cell),
+            **({} if weights is None else weights.parts),
             "engine": engine.model_dump(mode="json"),
             "measures": list(sweep.file.measures),
             "code": digest_of_code(JUDGING_CODE, (*LABELLING_PARTS, Group.MEASURES)),
@@ -91,23 +134,25 @@ def cell_content(sweep: Sweep, cell: Cell, digests: Mapping[str, str]) -> Conten
     )
 
 
+def _training(sweep: Sweep, cell: Cell, digests: Mapping[str, str]) -> list[Any]:
+    """What decides the documents that a cell learns from. Raises `CorpusError` where there are none."""
+    place = sweep.file.corpora[cell.corpus].train
+    if place is None:
+        raise CorpusError(f"cell {cell.name} learns from documents, but corpus {cell.corpus!r} has no 'train'")
+    return [digests[place], *_fold(sweep, cell), cell.size, cell.subset]
+
+
+def _constraints(sweep: Sweep, cell: Cell) -> list[Any]:
+    entry = sweep.file.constraints[entry_of(sweep, cell.constraints)]
+    return [rules_of(sweep, cell.constraints).digest, entry.learned, entry.consistency, entry.known_labels_only]
+
+
 def _fold(sweep: Sweep, cell: Cell) -> list[Any]:
     corpus = sweep.file.corpora[cell.corpus]
     return [] if cell.fold is None else [cell.fold, corpus.folds, corpus.validation.value]
 
 
-def _digest_of(place: Any) -> list[str]:
-    """Digests of files that a trainer reads beside the corpus."""
-    places = place if isinstance(place, list | tuple) else [place]
-    return [_digest_of_file(str(one)) for one in places]
-
-
-@cache
-def _digest_of_file(place: str) -> str:
-    path = Path(place)
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    state = hashlib.sha256()
-    for file in files:
-        if file.is_file():
-            state.update(file.relative_to(path.parent).as_posix().encode() + b"\0" + file.read_bytes())
-    return state.hexdigest()
+def _digest_of_model(folder: Path) -> str:
+    """Digest of a model and of what was learned with it, such as label consistency. Raises `ModelError`."""
+    manifest = parse_manifest(folder / MANIFEST)
+    return hashlib.sha256(json.dumps([manifest.digest, manifest.extras], sort_keys=True).encode()).hexdigest()

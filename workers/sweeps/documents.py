@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError
-from concord.schemas.settings import Validation
+from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import Shard, read_batch
 from concord.workers.learning.search.folds import TrainingRound, parts_of, round_of
@@ -45,6 +46,26 @@ def digest_of(shards: Sequence[Shard]) -> str:
     return hashlib.sha256("".join(shard.id for shard in shards).encode()).hexdigest()
 
 
+def places_of(settings: TrainerSettings, names: Iterable[str] | None = None) -> list[str]:
+    """Places that a trainer reads beside its documents, by all of its options or by some of these names."""
+    found = list[str]()
+    for name in (*settings.corpora, *settings.files) if names is None else names:
+        given = getattr(settings, name)
+        found += map(str, given) if isinstance(given, list | tuple) else [str(given)] if given else []
+    return found
+
+
+def digests_beside(settings: TrainerSettings) -> dict[str, str]:
+    """Digests of everything that a trainer reads beside its documents, by place. Raises `CorpusError` and `OSError`."""
+    corpora = {place: digest_of(plan(place)) for place in places_of(settings, settings.corpora)}
+    return corpora | {place: _digest_of_files(Path(place)) for place in places_of(settings, settings.files)}
+
+
+def changed(place: str) -> CorpusError:
+    """The error of a worker that finds something else than was planned."""
+    return CorpusError(f"{place}: has changed since the sweep was planned; run the same command again")
+
+
 def round_in(documents: Documents, read: Sequence[Document]) -> TrainingRound:
     """Documents to learn from and to judge in one fold. Raises `TrainingError` for fewer documents than folds."""
     fold = documents.fold
@@ -64,7 +85,7 @@ def documents_of(documents: Documents) -> Sequence[Document]:
 def _read(place: str, digest: str) -> Sequence[Document]:
     shards = plan(place)
     if digest_of(shards) != digest:
-        raise CorpusError(f"{place}: has changed since the sweep was planned; run the same command again")
+        raise changed(place)
     found = list[Document]()
     for shard in shards:
         batch, rejects = read_batch(shard)
@@ -72,3 +93,14 @@ def _read(place: str, digest: str) -> Sequence[Document]:
             raise CorpusError(f"a sweep takes no corpus with rejects; the first: {rejects[0].told}")
         found += batch
     return found
+
+
+def _digest_of_files(path: Path) -> str:
+    """Digest of a file, or of all files of a folder. Raises `OSError` if it is not there."""
+    path.stat()
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    state = hashlib.sha256()
+    for file in files:
+        if file.is_file():
+            state.update(file.relative_to(path.parent).as_posix().encode() + b"\0" + file.read_bytes())
+    return state.hexdigest()

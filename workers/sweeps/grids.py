@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import TypeVar
 
-from concord.schemas.sweep import Crossing, SweepFile, SweptEngine, SweptModel
+from concord.schemas.sweep import Crossing, SweepFile, SweptEngine, SweptModel, SweptPenalty
 
-Entry = TypeVar("Entry", SweptModel, SweptEngine)
+Entry = TypeVar("Entry", SweptModel, SweptPenalty, SweptEngine)
 
 
 def spread(file: SweepFile) -> tuple[SweepFile, Mapping[str, str]]:
@@ -21,13 +21,19 @@ def spread(file: SweepFile) -> tuple[SweepFile, Mapping[str, str]]:
         name: _combinations(name, entry if entry.engine else entry.model_copy(update={"engine": name}))
         for name, entry in file.engines.items()
     }
+    penalties = {
+        name: _combinations(name, entry if entry.penalty else entry.model_copy(update={"penalty": name}))
+        for name, entry in file.penalties.items()
+    }
     became = {
         "model": {name: list(found) for name, found in models.items()},
+        "penalty": {name: list(found) for name, found in penalties.items()},
         "engine": {name: list(found) for name, found in engines.items()},
     }
     update = {
         "models": {name: entry for some in models.values() for name, entry in some.items()},
-        "engines": {name: entry for more in engines.values() for name, entry in more.items()},
+        "penalties": {name: entry for some in penalties.values() for name, entry in some.items()},
+        "engines": {name: entry for some in engines.values() for name, entry in some.items()},
         "cross": tuple(_crossing(crossing, became) for crossing in file.cross),
     }
     origins = {name: source for every in became.values() for source, found in every.items() for name in found}

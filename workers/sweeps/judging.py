@@ -17,10 +17,12 @@ from concord.schemas.errors import CorpusError, DocumentError
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.run import RunSettings
+from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import Separable, Unconstrained
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
 from concord.workers.evaluation.measures import Pair, by_document, suggested
 from concord.workers.labelling.labelled import Labelled, label_batch
+from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import LocalScores, Model, local_scores
 from concord.workers.models.saved_consistency import saved_consistency
@@ -35,6 +37,8 @@ class Judged(NamedTuple):
     ``model``: folder of its model
     ``documents``: the documents, with gold labels
     ``declared``: declared constraints
+    ``weights``: constraint file with their weights; None for those that they have
+    ``learned``: use the constraints that were learned with the model, in the place of declared ones?
     ``consistency``: use the label consistency that was learned with the model?
     ``known_only``: leave out constraints that name a label which the model has not learned?
     ``settings``: engine, options, seed and budget
@@ -46,6 +50,8 @@ class Judged(NamedTuple):
     model: Path
     documents: Documents
     declared: DeclaredConstraints
+    weights: Path | None
+    learned: bool
     consistency: bool
     known_only: bool
     settings: RunSettings
@@ -61,7 +67,9 @@ def judge(cell: Judged) -> CellResult:
     began = time.process_time()
     batch = _batch(cell.documents)
     model = _loaded(cell.model)
-    declared = cell.declared.fitting(model.labels) if cell.known_only else cell.declared
+    given = _learned(cell.model) if cell.learned else cell.declared
+    fitting = given.fitting(model.labels) if cell.known_only else given
+    declared = fitting if cell.weights is None else load_constraints(cell.weights)
     constraints = _constraints(cell, declared, model.labels)
     labelled = label_batch(batch, model=model, constraints=constraints, settings=cell.settings)
     for place, reason in labelled.refused.items():
@@ -78,7 +86,7 @@ def judge(cell: Judged) -> CellResult:
         penalty=np.array([decoded.score.penalty for decoded in labelled.decoded]),
         gap=np.array([decoded.gap for decoded in labelled.decoded]),
         certified=np.array([decoded.certified for decoded in labelled.decoded], np.bool_),
-        left_out=tuple(title for title in cell.declared.titles if title not in declared.titles),
+        left_out=tuple(title for title in given.titles if title not in fitting.titles),
         cpu_seconds=sum(labelled.cpu_seconds),
         worker_cpu_seconds=time.process_time() - began,
     )
@@ -116,6 +124,13 @@ def _constraints(cell: Judged, declared: DeclaredConstraints, labels: LabelSet) 
     if not parts:
         return Unconstrained()
     return parts[0] if len(parts) == 1 else JoinedConstraints(tuple(parts))
+
+
+def _learned(folder: Path) -> DeclaredConstraints:
+    """The constraints of a model's folder, with their learned weights. Raises `CorpusError` where it has none."""
+    if not (folder / CONSTRAINTS_FILE).is_file():
+        raise CorpusError(f"{folder}: this model was not learned under constraints; use constraints with 'files'")
+    return load_constraints(folder / CONSTRAINTS_FILE)
 
 
 @lru_cache(maxsize=2)

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from concord.schemas.sweep import Cell, CellRow, CellState, SweepPlan
 from concord.workers.learning.trainers.registry import DEFAULT
 from concord.workers.storage.files import write_whole
-from concord.workers.sweeps.cells import cells_of, entry_of, rules_of
-from concord.workers.sweeps.content import TRAINER, Content, cell_content, model_content
-from concord.workers.sweeps.documents import Documents, Fold
+from concord.workers.sweeps.cells import cells_of, entry_of, rules_of, settings_of
+from concord.workers.sweeps.content import TRAINER, Content, cell_content, model_content, weights_content
+from concord.workers.sweeps.documents import Documents, Fold, places_of
 from concord.workers.sweeps.judging import Judged
-from concord.workers.sweeps.results import Marker, ResultError, Store
+from concord.workers.sweeps.results import Failure, LearnedPart, Marker, ResultError, Store
 from concord.workers.sweeps.sweep_file import Sweep
-from concord.workers.sweeps.training import Learned
+from concord.workers.sweeps.training import Learned, TrainingPart
+from concord.workers.sweeps.weighing import ToWeigh
 
 
 class PlannedCell(NamedTuple):
-    """A cell with the content of its model and of itself."""
+    """A cell with the content of its model, of its weights (None: as declared) and of itself."""
 
     cell: Cell
     model: Content
+    weights: Content | None
     content: Content
 
     @property
@@ -36,6 +38,12 @@ class PlannedCell(NamedTuple):
         """Whether the sweep trains the model; otherwise its folder is there."""
         return TRAINER in self.model.parts
 
+    @property
+    def wants(self) -> set[str]:
+        """Keys of the model to train and of the weights that the cell is judged with."""
+        trained = {self.model.key} if self.is_trained else set[str]()
+        return trained if self.weights is None else {*trained, self.weights.key}
+
 
 class Planned(NamedTuple):
     """A sweep, the digests of its corpora by place, and its cells in order."""
@@ -46,49 +54,74 @@ class Planned(NamedTuple):
 
     @classmethod
     def of(cls, sweep: Sweep, digests: Mapping[str, str]) -> Planned:
-        """Plans every cell. Raises `ModelError` for a model folder that cannot be read."""
-        cells = [
-            PlannedCell(cell, model_content(sweep, cell, digests), cell_content(sweep, cell, digests))
-            for cell in cells_of(sweep)
-        ]
+        """Plans every cell; ``digests`` are those of `digests_of`. Raises `CorpusError` for one that cannot be."""
+        cells = list[PlannedCell]()
+        for cell in cells_of(sweep):
+            model = model_content(sweep, cell, digests)
+            weights = weights_content(sweep, cell, model, digests)
+            cells.append(PlannedCell(cell, model, weights, cell_content(sweep, cell, model, weights, digests)))
         return cls(sweep, digests, cells)
 
     def trained(self, planned: PlannedCell) -> Learned | None:
         """The model to train for a cell; None for a model folder that is there."""
-        cell, file = planned.cell, self.sweep.file
-        model, corpus = file.models[cell.model], file.corpora[cell.corpus]
+        cell, model = planned.cell, self.sweep.file.models[planned.cell.model]
         if model.folder is not None:
             return None
-        assert corpus.train is not None
-        parts = [cell.corpus, cell.model, *(f"{n}={v}" for n, v in _drawn(cell).items())]
         return Learned(
             key=planned.model.key,
-            name="/".join(parts),
-            documents=Documents(corpus.train, self.digests[corpus.train], self._fold(cell)),
-            size=cell.size,
-            subset=cell.subset,
+            name="/".join([cell.corpus, cell.model, *_drawn(cell)]),
+            part=self._part(cell),
             trainer=model.trainer or DEFAULT,
-            settings=self.sweep.trainers[cell.model],
+            settings=settings_of(self.sweep, cell),
+            beside={place: self.digests[place] for place in places_of(settings_of(self.sweep, cell))},
             consistency=model.consistency,
+        )
+
+    def to_weigh(self, planned: PlannedCell, store: Store) -> ToWeigh | None:
+        """The constraints to weigh for a cell; None where their weights are as declared."""
+        cell = planned.cell
+        if planned.weights is None:
+            return None
+        return ToWeigh(
+            key=planned.weights.key,
+            name="/".join([cell.corpus, cell.model, *_drawn(cell), cell.constraints, cell.penalty]),
+            part=self._part(cell),
+            model=self._model(planned, store),
+            learned=self.trained(planned),
+            declared=rules_of(self.sweep, cell.constraints),
+            known_only=self.sweep.file.constraints[entry_of(self.sweep, cell.constraints)].known_labels_only,
+            weighing=self.sweep.weighings[cell.penalty],
         )
 
     def judged(self, planned: PlannedCell, store: Store) -> Judged:
         """The cell as a worker takes it."""
         cell, file = planned.cell, self.sweep.file
-        corpus, model = file.corpora[cell.corpus], file.models[cell.model]
+        corpus, entry = file.corpora[cell.corpus], file.constraints[entry_of(self.sweep, cell.constraints)]
         place = corpus.test or corpus.train
         assert place is not None
         return Judged(
             key=planned.key,
             name=cell.name,
-            model=store.model(planned.model.key) if model.folder is None else Path(model.folder),
+            model=self._model(planned, store),
             documents=Documents(place, self.digests[place], self._fold(cell)),
             declared=rules_of(self.sweep, cell.constraints),
-            consistency=file.constraints[entry_of(self.sweep, cell.constraints)].consistency,
-            known_only=file.constraints[entry_of(self.sweep, cell.constraints)].known_labels_only,
+            weights=None if planned.weights is None else store.weights(planned.weights.key),
+            learned=entry.learned,
+            consistency=entry.consistency,
+            known_only=entry.known_labels_only,
             settings=self.sweep.engines[cell.engine].model_copy(update={"seed": cell.seed}),
             measures=file.measures,
         )
+
+    def _part(self, cell: Cell) -> TrainingPart:
+        place = self.sweep.file.corpora[cell.corpus].train
+        assert place is not None, "its content says so"
+        return TrainingPart(Documents(place, self.digests[place], self._fold(cell)), cell.size, cell.subset)
+
+    def _model(self, planned: PlannedCell, store: Store) -> Path:
+        """Folder of a cell's model."""
+        folder = self.sweep.file.models[planned.cell.model].folder
+        return store.model(planned.model.key) if folder is None else Path(folder)
 
     def _fold(self, cell: Cell) -> Fold | None:
         corpus = self.sweep.file.corpora[cell.corpus]
@@ -97,10 +130,10 @@ class Planned(NamedTuple):
         return Fold(cell.fold, corpus.folds, corpus.validation)
 
 
-def _drawn(cell: Cell) -> dict[str, int]:
+def _drawn(cell: Cell) -> list[str]:
     """Coordinates that decide the training documents, where they are not the whole corpus."""
     given = {"fold": cell.fold, "size": cell.size, "subset": cell.subset}
-    return {name: value for name, value in given.items() if value is not None}
+    return [f"{name}={value}" for name, value in given.items() if value is not None]
 
 
 PLAN = "plan.json"
@@ -109,7 +142,15 @@ PLAN = "plan.json"
 
 def keep(cells: Sequence[PlannedCell], store: Store) -> None:
     """Writes the plan to the folder. Raises `OutputError`."""
-    told = [{"cell": c.cell._asdict(), "model": dict(c.model.parts), "content": dict(c.content.parts)} for c in cells]
+    told = [
+        {
+            "cell": c.cell._asdict(),
+            "model": c.model.parts,
+            "weights": None if c.weights is None else c.weights.parts,
+            "content": c.content.parts,
+        }
+        for c in cells
+    ]
     write_whole(store.folder / PLAN, json.dumps(told).encode())
 
 
@@ -118,7 +159,15 @@ def kept(store: Store) -> list[PlannedCell]:
     path = store.folder / PLAN
     try:
         told = json.loads(path.read_bytes())
-        return [PlannedCell(Cell(**one["cell"]), Content(one["model"]), Content(one["content"])) for one in told]
+        return [
+            PlannedCell(
+                Cell(**one["cell"]),
+                Content(one["model"]),
+                None if one["weights"] is None else Content(one["weights"]),
+                Content(one["content"]),
+            )
+            for one in told
+        ]
     except (OSError, ValueError, KeyError, TypeError):
         raise ResultError(f"{store.folder}: no folder of a sweep (no {PLAN} that can be read in it)") from None
 
@@ -131,7 +180,7 @@ def listed(cells: Sequence[PlannedCell], store: Store, *, live: bool) -> list[Ce
     for cell in cells:
         name, old = cell.cell.name, by_name.get(cell.cell.name)
         row = CellRow(name=name, key=cell.key, state=CellState.PLANNED)
-        failed = failures.get(cell.key) or failures.get(cell.model.key)
+        failed = failure_of(cell, failures)
         if cell.key in markers:
             row = row.model_copy(update={"state": CellState.DONE})
         elif live and store.running(cell.key).exists():
@@ -144,26 +193,40 @@ def listed(cells: Sequence[PlannedCell], store: Store, *, live: bool) -> list[Ce
     return rows
 
 
+def failure_of(cell: PlannedCell, failures: Mapping[str, Failure]) -> Failure | None:
+    """The last failed attempt at a cell, or at what it wants; ``failures`` by key."""
+    return next((failures[key] for key in (cell.key, *sorted(cell.wants)) if key in failures), None)
+
+
 def estimated(cells: Sequence[PlannedCell], store: Store, rows: Sequence[CellRow]) -> SweepPlan:
     """What is left to do, with its cost by results that are there."""
-    markers, models = store.markers(), store.models()
+    markers, made = store.markers(), store.models() | store.weighings()
     todo = [c for c, row in zip(cells, rows, strict=True) if row.state not in (CellState.DONE, CellState.DROPPED)]
-    missing = {c.model.key for c in todo if c.is_trained} - models.keys()
+    models = {c.model.key for c in todo if c.is_trained} - made.keys()
+    weights = {c.weights.key for c in todo if c.weights is not None} - made.keys()
     seconds = _means({m.key: (_engine(m.name), m.worker_cpu_seconds) for m in markers.values()})
     sizes = [marker.bytes for marker in markers.values()]
     costs = [seconds.get(c.cell.engine) for c in todo]
     known = [cost for cost in costs if cost is not None]
-    training = [made.cpu_seconds for made in models.values()]
+    learning = [_costs(store.models().values(), len(models)), _costs(store.weighings().values(), len(weights))]
     total = None
-    if len(known) == len(costs) and (training or not missing):
-        total = sum(known) + len(missing) * (sum(training) / len(training) if training else 0.0)
+    if len(known) == len(costs) and None not in learning:
+        total = sum(known) + sum(cost for cost in learning if cost is not None)
     return SweepPlan(
         out=str(store.folder),
         cells=tuple(rows),
-        models=len(missing),
+        models=len(models),
+        weights=len(weights),
         cpu_seconds=total,
         bytes=round(len(todo) * sum(sizes) / len(sizes)) if sizes else None,
     )
+
+
+def _costs(made: Collection[LearnedPart], count: int) -> float | None:
+    """CPU seconds of so many more, by the mean of those that are there; None without any."""
+    if not count:
+        return 0.0
+    return count * sum(one.cpu_seconds for one in made) / len(made) if made else None
 
 
 def _engine(name: str) -> str:

@@ -3,6 +3,7 @@
 - ``cells/KEY.parquet``: counts, penalty and gap of each document; the same bytes whoever made it
 - ``cells/KEY.json``: marker of a whole result with the cell's name, content, figures and CPU seconds
 - ``models/KEY/``: model; ``models/KEY.json`` has its CPU seconds
+- ``weights/KEY.yaml``: constraints with the weights of a penalty; ``weights/KEY.json`` has their CPU seconds
 - ``running/KEY``: there while a worker is at the cell
 - ``failed/KEY.json``: reason and traceback of the last attempt
 """
@@ -29,7 +30,7 @@ from concord.workers.evaluation.measures import MEASURES
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.storage.files import make_folder, write_whole, writing
 
-CELLS, MODELS, RUNNING, FAILED = "cells", "models", "running", "failed"
+CELLS, MODELS, WEIGHTS, RUNNING, FAILED = "cells", "models", "weights", "running", "failed"
 NAMES_KEY = b"concord.names"
 """Entry of the table's metadata: names by measure."""
 
@@ -111,8 +112,8 @@ class Marker(Settings):
     bytes: int
 
 
-class MadeModel(Settings):
-    """A model that a sweep has trained."""
+class LearnedPart(Settings):
+    """A model that a sweep has trained, or constraints that it has weighed."""
 
     key: str
     name: str
@@ -120,7 +121,7 @@ class MadeModel(Settings):
 
 
 class Failure(Settings):
-    """The last attempt at a cell or a model that failed."""
+    """The last attempt at a cell, a model or weights that failed."""
 
     key: str
     name: str
@@ -145,17 +146,21 @@ class Store(NamedTuple):
         """Folder of a model."""
         return self.folder / MODELS / key
 
+    def weights(self, key: str) -> Path:
+        """Constraint file with the weights of a penalty."""
+        return self.folder / WEIGHTS / f"{key}.yaml"
+
     def running(self, key: str) -> Path:
         """File that is there while a worker is at a cell."""
         return self.folder / RUNNING / key
 
     def failure(self, key: str) -> Path:
-        """File of the last failed attempt at a cell or a model."""
+        """File of the last failed attempt at a cell, a model or weights."""
         return self.folder / FAILED / f"{key}.json"
 
     def make(self) -> None:
         """Makes the folders. Raises `OutputError`."""
-        for name in (CELLS, MODELS, RUNNING, FAILED):
+        for name in (CELLS, MODELS, WEIGHTS, RUNNING, FAILED):
             make_folder(self.folder / name)
 
     def write(self, result: CellResult, content: Mapping[str, Any]) -> Marker:
@@ -179,14 +184,20 @@ class Store(NamedTuple):
         write_whole(self.marker(result.key), marker.model_dump_json().encode())
         return marker
 
-    def note(self, made: MadeModel) -> None:
-        """Notes what a model took. Raises `OutputError`."""
-        write_whole(self.folder / MODELS / f"{made.key}.json", made.model_dump_json().encode())
+    def note(self, kind: str, made: LearnedPart) -> None:
+        """Notes what one of `MODELS` or `WEIGHTS` took, when it is whole. Raises `OutputError`."""
+        write_whole(self.folder / kind / f"{made.key}.json", made.model_dump_json().encode())
 
-    def models(self) -> dict[str, MadeModel]:
+    def models(self) -> dict[str, LearnedPart]:
         """The models that are whole, by key."""
-        found = {path.stem: _parsed(MadeModel, path) for path in sorted((self.folder / MODELS).glob("*.json"))}
-        return {key: made for key, made in found.items() if self.model(key).is_dir()}
+        return {key: made for key, made in self._noted(MODELS).items() if self.model(key).is_dir()}
+
+    def weighings(self) -> dict[str, LearnedPart]:
+        """The weights that are whole, by key."""
+        return {key: made for key, made in self._noted(WEIGHTS).items() if self.weights(key).is_file()}
+
+    def _noted(self, kind: str) -> dict[str, LearnedPart]:
+        return {path.stem: _parsed(LearnedPart, path) for path in sorted((self.folder / kind).glob("*.json"))}
 
     def read(self, key: str) -> CellResult:
         """The result of a cell. Raises `ResultError` if it cannot be read."""

@@ -29,20 +29,55 @@ from concord.schemas.errors import InputError, UsageError
 from concord.schemas.names import nearest, unknown
 from concord.schemas.run import RunSettings
 from concord.schemas.settings import TrainerSettings
-from concord.schemas.sweep import AXES, Size, SweepFile, SweptConstraints, SweptCorpus, SweptEngine, SweptModel
+from concord.schemas.sweep import (
+    AXES,
+    DECLARED,
+    Size,
+    SweepFile,
+    SweptConstraints,
+    SweptCorpus,
+    SweptEngine,
+    SweptModel,
+    SweptPenalty,
+)
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.rows import ConstraintError
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import MEASURES, check_measures
 from concord.workers.labelling.labelled import check_settings
-from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
+from concord.workers.learning.trainers.registry import DEFAULT
+from concord.workers.learning.weights.penalties import (
+    PENALTIES,
+    By,
+    LearnedSettings,
+    PenaltySettings,
+    TunedSettings,
+    check_figure,
+)
 from concord.workers.storage.lined_yaml import Location, mistakes_told, problems, read_lined
+from concord.workers.sweeps.codl import trainer_of
+from concord.workers.sweeps.documents import places_of
 from concord.workers.sweeps.grids import spread
+
+POOL = "pool"
+"""Option of trainers that learn on from documents without labels."""
 
 
 class SweepFileError(InputError):
     """A sweep file with mistakes; the message has one line for each, as file:line: mistake."""
+
+
+class Weighing(NamedTuple):
+    """How constraints are weighed: name of the penalty, and all of its options."""
+
+    penalty: str
+    settings: PenaltySettings
+
+    @property
+    def trains(self) -> bool:
+        """Whether models are trained for it, on parts of the training documents."""
+        return PENALTIES[self.penalty].by is not By.COUNTS
 
 
 class Sweep(NamedTuple):
@@ -50,12 +85,14 @@ class Sweep(NamedTuple):
 
     ``trainers``: settings by model, for models that are trained
     ``declared``: constraints by entry
+    ``weighings``: by penalty of the file, apart from those that leave weights as declared
     ``engines``: engine, options (all of them), seed 0 and budget by entry
     """
 
     file: SweepFile
     trainers: Mapping[str, TrainerSettings]
     declared: Mapping[str, DeclaredConstraints]
+    weighings: Mapping[str, Weighing]
     engines: Mapping[str, RunSettings]
 
 
@@ -74,7 +111,7 @@ def read_sweep_file(path: Path) -> Sweep:
 def looked_up(folder: Path, file: SweepFile) -> tuple[Sweep, list[tuple[Location, str]]]:
     """A sweep whose paths are relative to a folder, and the place and reason of every part that is not there."""
     found = _Checked(folder, file)
-    return Sweep(found.placed(), found.trainers, found.declared, found.engines), found.mistakes
+    return Sweep(found.placed(), found.trainers, found.declared, found.weighings, found.engines), found.mistakes
 
 
 def is_rising(sizes: Sequence[Size]) -> bool:
@@ -99,11 +136,14 @@ class _Checked:
         self.mistakes: list[tuple[Location, str]] = []
         self.trainers: dict[str, TrainerSettings] = {}
         self.declared: dict[str, DeclaredConstraints] = {}
+        self.weighings: dict[str, Weighing] = {}
         self.engines: dict[str, RunSettings] = {}
         for name, model in self.file.models.items():
             self._check_model(name, model)
         for name, constraints in self.file.constraints.items():
             self._check_constraints(name, constraints)
+        for name, penalty in self.file.penalties.items():
+            self._check_penalty(name, penalty)
         for name, engine in self.file.engines.items():
             self._check_engine(name, engine)
         try:
@@ -129,7 +169,7 @@ class _Checked:
         return file.model_copy(update={"corpora": corpora, "models": models, "constraints": constraints})
 
     def _corpus(self, corpus: SweptCorpus) -> SweptCorpus:
-        given = {name: getattr(corpus, name) for name in ("train", "test")}
+        given = {name: getattr(corpus, name) for name in ("train", "test", "pool")}
         return corpus.model_copy(update={n: p if p is None else self._place(p) for n, p in given.items()})
 
     def _place(self, given: str) -> str:
@@ -139,23 +179,41 @@ class _Checked:
         place: Location = ("models", self._origins[name])
         if model.folder is not None:
             return
-        untaught = [corpus for corpus, entry in self.file.corpora.items() if entry.train is None]
-        if untaught and all(one.corpus is None for one in self.file.cross):
+        if (untaught := self._untaught) and all(one.corpus is None for one in self.file.cross):
             told = f"is trained, but corpus {untaught[0]!r} has no 'train'; give one, or a model 'folder'"
             self.mistakes.append((place, f"model {name!r} {told}"))
         try:
-            settings = trainer_named(model.trainer or DEFAULT).settings
+            settings = trainer_of(model.trainer).settings
         except UsageError as error:
             self.mistakes.append(((*place, "trainer"), str(error)))
             return
         try:
-            self.trainers[name] = self._with_places(settings.model_validate(model.options))
+            given = {POOL: "", **model.options} if model.pool and POOL in settings.corpora else model.options
+            self.trainers[name] = self._with_places(settings.model_validate(given))
         except ValidationError as error:
             grid = self._given.models[self._origins[name]].grid
             for at, what in problems(error, settings):
                 mistake = (*place, "grid" if at and at[0] in grid else "options", *at), what
                 if mistake not in self.mistakes:
                     self.mistakes.append(mistake)
+
+            return
+        for option in settings.files:
+            for file in places_of(self.trainers[name], [option]):
+                if not Path(file).exists():
+                    self.mistakes.append(((*place, "options", option), f"{file}: no such file"))
+        self._check_pool(place, name, model, settings)
+
+    def _check_pool(self, place: Location, name: str, model: SweptModel, settings: type[TrainerSettings]) -> None:
+        """A model learns on from a pool if its trainer can, and where there is one."""
+        if not model.pool:
+            return
+        without = [corpus for corpus, entry in self.file.corpora.items() if entry.pool is None]
+        if POOL not in settings.corpora:
+            self.mistakes.append(((*place, POOL), f"trainer {model.trainer or DEFAULT!r} learns from no pool"))
+        elif without and all(one.corpus is None for one in self.file.cross):
+            told = f"model {name!r} learns on from a pool, and corpus {without[0]!r} has none"
+            self.mistakes.append(((*place, POOL), told))
 
     def _with_places(self, settings: TrainerSettings) -> TrainerSettings:
         """The settings with absolute paths of corpora and files."""
@@ -164,7 +222,7 @@ class _Checked:
             given = getattr(settings, name)
             if isinstance(given, tuple | list):
                 placed[name] = tuple(self._place(str(one)) for one in given)
-            elif given is not None:
+            elif given:
                 placed[name] = type(given)(self._place(str(given)))
         return settings.model_copy(update=placed)
 
@@ -186,6 +244,41 @@ class _Checked:
             )
         except ConstraintError as error:
             self.mistakes.append((place, str(error)))
+
+    @property
+    def _untaught(self) -> list[str]:
+        """Corpora without training documents."""
+        return [corpus for corpus, entry in self.file.corpora.items() if entry.train is None]
+
+    def _check_penalty(self, name: str, entry: SweptPenalty) -> None:
+        place: Location = ("penalties", self._origins[name])
+        penalty = entry.penalty or name
+        if penalty == DECLARED:
+            self.mistakes += [((*place, "options"), f"weights {DECLARED!r} have no options")] if entry.options else []
+            return
+        if penalty not in PENALTIES:
+            self.mistakes.append((place, unknown("penalty", penalty, [DECLARED, *PENALTIES])))
+            return
+        kind = PENALTIES[penalty].settings
+        try:
+            found = Weighing(penalty, kind.model_validate(entry.options))
+            if isinstance(found.settings, TunedSettings | LearnedSettings):
+                check_figure(found.settings.measure, found.settings.figure)
+        except ValidationError as error:
+            self.mistakes += [((*place, "options", *at), what) for at, what in problems(error, kind)]
+            return
+        except UsageError as error:
+            self.mistakes.append(((*place, "options"), str(error)))
+            return
+        self.weighings[name] = found
+        told = f"penalty {penalty!r} weighs constraints on training documents"
+        if (untaught := self._untaught) and all(one.corpus is None for one in self.file.cross):
+            self.mistakes.append((place, f"{told}, but corpus {untaught[0]!r} has no 'train'"))
+        there = [model for model, one in self.file.models.items() if one.folder is not None]
+        if found.trains and there and all(one.model is None for one in self.file.cross):
+            self.mistakes.append(
+                (place, f"{told} that a model has not seen, but model {there[0]!r} is not trained here")
+            )
 
     def _check_engine(self, name: str, engine: SweptEngine) -> None:
         given = {"engine": engine.engine or name, "options": engine.options}
@@ -231,13 +324,19 @@ class _Checked:
 
     def _settings(self) -> Mapping[str, Collection[str]]:
         """The names that a setting is made of."""
-        return {"model": self.file.models, "constraints": self.file.constraints, "engine": self.file.engines}
+        return {
+            "model": self.file.models,
+            "constraints": self.file.constraints,
+            "penalty": {*self.file.penalties, DECLARED},
+            "engine": self.file.engines,
+        }
 
     def _check_cross(self) -> None:
         known = {
             "corpus": list(self.file.corpora),
             "model": list(self.file.models),
             "constraints": list(self.file.constraints),
+            "penalty": list(self.file.penalties),
             "engine": list(self.file.engines),
         }
         for number, crossing in enumerate(self.file.cross):

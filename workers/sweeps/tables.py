@@ -23,7 +23,7 @@ from concord.workers.sweeps.results import BOOTSTRAP_DRAWS, CellResult, Marker, 
 
 LONG = pa.schema(
     [
-        *((name, pa.string()) for name in ("cell", "key", "corpus", "model", "constraints", "engine")),
+        *((name, pa.string()) for name in ("cell", "key", "corpus", "model", "constraints", "penalty", "engine")),
         *((name, pa.int64()) for name in ("fold", "size", "subset", "seed")),
         *((name, pa.string()) for name in ("state", "measure")),
         *((name, pa.float64()) for name in ("value", "low", "high")),

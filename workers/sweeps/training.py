@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,34 +12,44 @@ from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.constraints.consistency import PairCounts
 from concord.workers.learning.search.folds import held_out
-from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.learning.weights.consistency_scales import tune_scales
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra
 from concord.workers.storage.files import staged
 from concord.workers.storage.scratch import scratch_folder
-from concord.workers.sweeps.documents import Documents, documents_of, round_in
+from concord.workers.sweeps.codl import trainer_of
+from concord.workers.sweeps.documents import Documents, changed, digests_beside, documents_of, round_in
 
 HELD_OUT = 0.2
-"""Share of the training documents on which label consistency is tuned, by a model of the others."""
+"""Share of the training documents on which label consistency, or weights, are tuned, by a model of the others."""
+
+
+class TrainingPart(NamedTuple):
+    """Documents to learn from: some of a corpus.
+
+    ``size``: their number; None for all
+    ``subset``: number of the random draw; None for the first documents
+    """
+
+    documents: Documents
+    size: int | None
+    subset: int | None
 
 
 class Learned(NamedTuple):
     """A model to train.
 
     ``key``: hexadecimal digits that name its content
-    ``size``: number of documents to learn from; None for all
-    ``subset``: number of the random draw; None for the first documents
+    ``beside``: digests of what the trainer reads beside the documents, by place
     ``consistency``: learn label consistency, too?
     """
 
     key: str
     name: str
-    documents: Documents
-    size: int | None
-    subset: int | None
+    part: TrainingPart
     trainer: str
     settings: TrainerSettings
+    beside: Mapping[str, str]
     consistency: bool
 
 
@@ -48,17 +58,16 @@ def train_into(learned: Learned, folder: Path) -> None:
 
     Raises `CorpusError` where the corpus has changed or is too small, `TrainingError`, and `OutputError`.
     """
-    documents = chosen(learned)
-    train = trainer_named(learned.trainer).train
+    documents = chosen(learned.part)
+    beside = digests_beside(learned.settings)
+    if different := [place for place in beside if beside[place] != learned.beside.get(place)]:
+        raise changed(different[0])
+    train = trainer_of(learned.trainer).train
     with staged(folder) as place:
         model = train(documents, settings=learned.settings, out=place)
         if not learned.consistency:
             return
-        out = held_out(documents, HELD_OUT, Validation.RANDOM)
-        inside = [d for d, held in zip(documents, out, strict=True) if not held]
-        outside = [d for d, held in zip(documents, out, strict=True) if held]
-        if not inside or not outside:
-            raise TrainingError(f"{len(documents)} documents are too few to tune label consistency on a share of them")
+        inside, outside = parted(documents)
         counted = [PairCounts.of(documents, model.labels, fold_case=fold) for fold in (False, True)]
         with scratch_folder() as scratch:
             unseen = train(inside, settings=learned.settings, out=scratch)
@@ -73,21 +82,31 @@ def train_into(learned: Learned, folder: Path) -> None:
         )
 
 
-def chosen(learned: Learned) -> Sequence[Document]:
-    """The documents that a model learns from, in the order of the corpus. Raises `CorpusError`."""
-    documents = documents_of(learned.documents)
-    if learned.documents.fold is not None:
-        documents = [documents[i] for i in round_in(learned.documents, documents).learned]
-    if learned.size is None:
+def parted(documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
+    """Documents to learn from, and the `HELD_OUT` share to tune on. Raises `TrainingError` where either is none."""
+    out = held_out(documents, HELD_OUT, Validation.RANDOM)
+    inside = [d for d, held in zip(documents, out, strict=True) if not held]
+    outside = [d for d, held in zip(documents, out, strict=True) if held]
+    if not inside or not outside:
+        raise TrainingError(f"{len(documents)} documents are too few to tune constraints on a share of them")
+    return inside, outside
+
+
+def chosen(part: TrainingPart) -> Sequence[Document]:
+    """The documents of a part, in the order of the corpus. Raises `CorpusError`."""
+    documents = documents_of(part.documents)
+    if part.documents.fold is not None:
+        documents = [documents[i] for i in round_in(part.documents, documents).learned]
+    if part.size is None:
         return documents
-    if learned.size > len(documents):
+    if part.size > len(documents):
         raise CorpusError(
-            f"{learned.documents.place}: has {len(documents)} documents to learn from, and size {learned.size} wants "
-            "more; give smaller sizes"
+            f"{part.documents.place}: has {len(documents)} documents to learn from, and size {part.size} wants more; "
+            "give smaller sizes"
         )
-    if learned.subset is None:
-        return documents[: learned.size]
-    drawn = sorted(range(len(documents)), key=lambda i: _lot(learned.subset, documents[i].doc_id))[: learned.size]
+    if part.subset is None:
+        return documents[: part.size]
+    drawn = sorted(range(len(documents)), key=lambda i: _lot(part.subset, documents[i].doc_id))[: part.size]
     return [documents[i] for i in sorted(drawn)]
 
 

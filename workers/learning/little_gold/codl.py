@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import softmax
 
 from concord.schemas.arrays import Floats
-from concord.schemas.codl import CodlSettings
+from concord.schemas.codl import CycleSettings
 from concord.schemas.document import Batch, Column
 from concord.schemas.labels import Labels, LabelSet
 from concord.workers.constraints.declared import DeclaredConstraints
@@ -79,10 +79,10 @@ class Weights:
 
     constraints: DeclaredConstraints
     first: Mapping[str, float]
-    settings: CodlSettings
+    settings: CycleSettings
 
     @classmethod
-    def of(cls, constraints: DeclaredConstraints, gold: Batch, labels: LabelSet, settings: CodlSettings) -> Weights:
+    def of(cls, constraints: DeclaredConstraints, gold: Batch, labels: LabelSet, settings: CycleSettings) -> Weights:
         """Weights counted on the labelled documents, or infinite ones if the settings say ``hard``."""
         if settings.penalties == "hard":
             return cls(constraints, dict.fromkeys(constraints.titles, math.inf), settings)
@@ -107,7 +107,7 @@ class Weights:
 
 
 def counted_weights(
-    constraints: DeclaredConstraints, labelled: Batch, labels: LabelSet, settings: CodlSettings
+    constraints: DeclaredConstraints, labelled: Batch, labels: LabelSet, settings: CycleSettings
 ) -> dict[str, float]:
     """Log odds of each constraint, by name, see `workers.learning.weights.penalties`."""
     counts = count_rows(constraints, [labelled], labels)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from concord.schemas.arrays import Floats, Ids, Ints
-from concord.schemas.codl import CodlSettings
+from concord.schemas.codl import CycleSettings
 from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.labels import Labels, LabelSet
 from concord.workers.features.derived import needed_columns
@@ -71,10 +71,10 @@ class HmmLearner:
     read: Read
     first: ModelParts
     seen: Seen
-    settings: CodlSettings
+    settings: CycleSettings
 
     @classmethod
-    def of(cls, documents: Sequence[Document], pool: Sequence[Document], settings: CodlSettings) -> HmmLearner:
+    def of(cls, documents: Sequence[Document], pool: Sequence[Document], settings: CycleSettings) -> HmmLearner:
         """Learner with a model of the labelled documents. Raises `TrainingError` where one of them has no labels."""
         seen = _seen(documents, pool, (TOKENS,))
         labels = LabelSet.infer(seen.names.union(settings.labels))
@@ -115,10 +115,10 @@ class PerceptronLearner:
     sentences: int
     first: ModelParts
     seen: Seen
-    settings: CodlSettings
+    settings: CycleSettings
 
     @classmethod
-    def of(cls, documents: Sequence[Document], pool: Sequence[Document], settings: CodlSettings) -> PerceptronLearner:
+    def of(cls, documents: Sequence[Document], pool: Sequence[Document], settings: CycleSettings) -> PerceptronLearner:
         """Learner with a model of the labelled documents.
 
         Raises `TrainingError`, `ColumnError`, and `FeatureSetError` for features that are not there.
@@ -161,7 +161,7 @@ Learner = HmmLearner | PerceptronLearner
 LEARNERS: dict[str, type[Learner]] = {"hmm": HmmLearner, "perceptron": PerceptronLearner}
 
 
-def learner_of(documents: Sequence[Document], pool: Sequence[Document], settings: CodlSettings) -> Learner:
+def learner_of(documents: Sequence[Document], pool: Sequence[Document], settings: CycleSettings) -> Learner:
     """The learner that the settings name, see ``of`` of each of `LEARNERS`."""
     return LEARNERS[settings.trainer].of(documents, pool, settings)
 

@@ -35,7 +35,11 @@ from pydantic import AfterValidator, Field, field_validator
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
 from concord.schemas.settings import Settings
+from concord.workers.evaluation.measures import MEASURES, check_measures
 from concord.workers.parts import Group, Registry, a_class, an_entry
+
+WEIGHT_DECIMALS = 3
+"""Number of decimals of weights in a file, in nats: counts allow no more."""
 
 PRIOR_ROWS = 0.5
 """Pseudo-count that is added to the rows that hold, and to those that break."""
@@ -232,3 +236,10 @@ def penalty_named(name: str) -> Penalty:
     if name not in PENALTIES:
         raise PenaltyError(unknown("penalty", name, PENALTIES))
     return PENALTIES[name]
+
+
+def check_figure(measure: str, figure: str) -> None:
+    """Raises `PenaltyError` for a figure that a measure does not have, and the errors of `check_measures`."""
+    check_measures([measure])
+    if figure not in MEASURES[measure].figures:
+        raise PenaltyError(unknown(f"figure of measure {measure}", figure, MEASURES[measure].figures))
