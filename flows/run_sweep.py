@@ -26,7 +26,7 @@ from concord.workers.storage.files import copy, make_folder, staged, write_whole
 from concord.workers.sweeps.content import corpora_of, digests_of, folders_of
 from concord.workers.sweeps.documents import Documents, documents_of, places_of
 from concord.workers.sweeps.planning import PLAN, Planned, PlannedCell, estimated, keep, kept, listed
-from concord.workers.sweeps.results import MODELS, RUNNING, WEIGHTS, Marker, Store
+from concord.workers.sweeps.results import MODELS, RUNNING, WEIGHINGS, Marker, Store
 from concord.workers.sweeps.searching import Choice, keep_choice, standing, without_dropped
 from concord.workers.sweeps.sweep_file import Sweep, read_sweep_file
 from concord.workers.sweeps.tables import check_documents_apart, long_table
@@ -158,7 +158,7 @@ def _reuse(cells: Sequence[PlannedCell], store: Store, other: Store) -> int:
         store.note(MODELS, models[key])
     for key in wanted & weighings.keys() - store.weighings().keys():
         copy(other.weights(key), store.weights(key))
-        store.note(WEIGHTS, weighings[key])
+        store.note(WEIGHINGS, weighings[key])
     return count
 
 

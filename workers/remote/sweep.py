@@ -16,7 +16,7 @@ from concord.workers.corpus.shards import DEFAULT_TEXT
 from concord.workers.remote.task import Task, itself, nothing
 from concord.workers.storage.files import write_whole
 from concord.workers.sweeps.judging import Judged, judge
-from concord.workers.sweeps.results import MODELS, WEIGHTS, Failure, LearnedPart, Store
+from concord.workers.sweeps.results import MODELS, WEIGHINGS, Failure, LearnedPart, Store
 from concord.workers.sweeps.training import Learned, train_into
 from concord.workers.sweeps.weighing import ToWeigh, weighed
 
@@ -101,7 +101,7 @@ class WeighingUnit(NamedTuple):
         text = constraints_text(weighed(self.given), {})
         write_whole(store.weights(self.given.key), text.encode())
         seconds = time.process_time() - began
-        store.note(WEIGHTS, LearnedPart(key=self.given.key, name=self.given.name, cpu_seconds=seconds))
+        store.note(WEIGHINGS, LearnedPart(key=self.given.key, name=self.given.name, cpu_seconds=seconds))
 
 
 class CellUnit(NamedTuple):

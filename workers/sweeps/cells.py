@@ -15,7 +15,7 @@ from concord.schemas.sweep import AXES, DECLARED, Cell, Crossing, Setting, Sweep
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import declared_weights
 from concord.workers.learning.search.folds import first_judged
-from concord.workers.sweeps.sweep_file import POOL, Sweep
+from concord.workers.sweeps.sweep_file import POOL_OF, Sweep
 
 ONLY, WITHOUT = " only ", " without "
 """Between the name of a constraints entry and that of a constraint, in cells of an ablation."""
@@ -58,7 +58,7 @@ def settings_of(sweep: Sweep, cell: Cell) -> TrainerSettings:
         return settings
     if pool is None:
         raise CorpusError(f"cell {cell.name} learns on from a pool, and corpus {cell.corpus!r} has none")
-    return settings.model_copy(update={POOL: pool})
+    return settings.model_copy(update={POOL_OF: pool})
 
 
 def entry_of(sweep: Sweep, name: str) -> str:

@@ -30,7 +30,7 @@ from concord.workers.evaluation.measures import MEASURES
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.storage.files import make_folder, write_whole, writing
 
-CELLS, MODELS, WEIGHTS, RUNNING, FAILED = "cells", "models", "weights", "running", "failed"
+CELLS, MODELS, WEIGHINGS, RUNNING, FAILED = "cells", "models", "weights", "running", "failed"
 NAMES_KEY = b"concord.names"
 """Entry of the table's metadata: names by measure."""
 
@@ -148,7 +148,7 @@ class Store(NamedTuple):
 
     def weights(self, key: str) -> Path:
         """Constraint file with the weights of a penalty."""
-        return self.folder / WEIGHTS / f"{key}.yaml"
+        return self.folder / WEIGHINGS / f"{key}.yaml"
 
     def running(self, key: str) -> Path:
         """File that is there while a worker is at a cell."""
@@ -160,7 +160,7 @@ class Store(NamedTuple):
 
     def make(self) -> None:
         """Makes the folders. Raises `OutputError`."""
-        for name in (CELLS, MODELS, WEIGHTS, RUNNING, FAILED):
+        for name in (CELLS, MODELS, WEIGHINGS, RUNNING, FAILED):
             make_folder(self.folder / name)
 
     def write(self, result: CellResult, content: Mapping[str, Any]) -> Marker:
@@ -185,7 +185,7 @@ class Store(NamedTuple):
         return marker
 
     def note(self, kind: str, made: LearnedPart) -> None:
-        """Notes what one of `MODELS` or `WEIGHTS` took, when it is whole. Raises `OutputError`."""
+        """Notes what one of `MODELS` or `WEIGHINGS` took, when it is whole. Raises `OutputError`."""
         write_whole(self.folder / kind / f"{made.key}.json", made.model_dump_json().encode())
 
     def models(self) -> dict[str, LearnedPart]:
@@ -194,7 +194,7 @@ class Store(NamedTuple):
 
     def weighings(self) -> dict[str, LearnedPart]:
         """The weights that are whole, by key."""
-        return {key: made for key, made in self._noted(WEIGHTS).items() if self.weights(key).is_file()}
+        return {key: made for key, made in self._noted(WEIGHINGS).items() if self.weights(key).is_file()}
 
     def _noted(self, kind: str) -> dict[str, LearnedPart]:
         return {path.stem: _parsed(LearnedPart, path) for path in sorted((self.folder / kind).glob("*.json"))}

@@ -60,7 +60,7 @@ from concord.workers.sweeps.codl import trainer_of
 from concord.workers.sweeps.documents import places_of
 from concord.workers.sweeps.grids import spread
 
-POOL = "pool"
+POOL_OF = "pool"
 """Option of trainers that learn on from documents without labels."""
 
 
@@ -188,7 +188,7 @@ class _Checked:
             self.mistakes.append(((*place, "trainer"), str(error)))
             return
         try:
-            given = {POOL: "", **model.options} if model.pool and POOL in settings.corpora else model.options
+            given = {POOL_OF: "", **model.options} if model.pool and POOL_OF in settings.corpora else model.options
             self.trainers[name] = self._with_places(settings.model_validate(given))
         except ValidationError as error:
             grid = self._given.models[self._origins[name]].grid
@@ -209,11 +209,11 @@ class _Checked:
         if not model.pool:
             return
         without = [corpus for corpus, entry in self.file.corpora.items() if entry.pool is None]
-        if POOL not in settings.corpora:
-            self.mistakes.append(((*place, POOL), f"trainer {model.trainer or DEFAULT!r} learns from no pool"))
+        if POOL_OF not in settings.corpora:
+            self.mistakes.append(((*place, POOL_OF), f"trainer {model.trainer or DEFAULT!r} learns from no pool"))
         elif without and all(one.corpus is None for one in self.file.cross):
             told = f"model {name!r} learns on from a pool, and corpus {without[0]!r} has none"
-            self.mistakes.append(((*place, POOL), told))
+            self.mistakes.append(((*place, POOL_OF), told))
 
     def _with_places(self, settings: TrainerSettings) -> TrainerSettings:
         """The settings with absolute paths of corpora and files."""
