@@ -22,9 +22,7 @@ class Here:
             yield Done(shard, None, "it burned") if i == self.broken else Done(shard, task.run(shard, parts))
 
     @contextmanager
-    def pool(
-        self, task: Task[U, P, R], parts: P, *, most: int
-    ) -> Iterator[PoolWork[U, R]]:
+    def pool(self, task: Task[U, P, R], parts: P, *, most: int) -> Iterator[PoolWork[U, R]]:
         def work(shards: Sequence[U], after: After[U, R] = lambda _done: []) -> Iterator[Done[U, R]]:
             while shards:
                 more = list[U]()
