@@ -21,7 +21,7 @@ from concord.flows.runfolder.runfolder import LOCK, is_at_work, locked
 from concord.flows.sweep_schedule import Schedule, UnitsMade
 from concord.schemas.settings import Settings
 from concord.schemas.sweep import CellRow, CellState, SweepPlan, SweepReport
-from concord.workers.remote.sweep import SWEEP, CellUnit, SweepParts, TrainingUnit, WeighingUnit
+from concord.workers.remote.sweep import SWEEP, SweepParts, TrainingUnit, WeighingUnit
 from concord.workers.storage.files import copy, make_folder, staged, write_whole, writing
 from concord.workers.sweeps.content import corpora_of, digests_of, folders_of
 from concord.workers.sweeps.documents import Documents, documents_of, places_of
@@ -198,18 +198,18 @@ def _left(planned: Planned, store: Store) -> list[PlannedCell]:
 
 
 def _report(rows: Sequence[CellRow], store: Store, made: UnitsMade, reused: int) -> SweepReport:
-    markers = store.markers()
-    mine = [markers[row.key] for row in rows if row.state is CellState.DONE]
+    markers, now = store.markers(), {unit.id for unit in made.units}
+    mine = {row.key for row in rows if row.state is CellState.DONE}
     return SweepReport(
         out=str(store.folder),
         cells=len(rows),
-        done=len(mine),
-        made=made.count(CellUnit),
+        done=sum(row.state is CellState.DONE for row in rows),
+        made=sum(row.key in now for row in rows),
         reused=reused,
         models=made.count(TrainingUnit),
         weights=made.count(WeighingUnit),
         failed={row.name: row.reason or "" for row in rows if row.state is CellState.FAILED},
-        cpu_seconds=sum(marker.cpu_seconds for marker in mine),
+        cpu_seconds=sum(markers[key].cpu_seconds for key in sorted(mine)),
         seconds=0.0,
     )
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from concord.workers.evaluation import bootstrap
-from concord.workers.evaluation.bootstrap import paired_bootstrap, paired_bootstraps
-from concord.workers.evaluation.figures import FIGURES, f1_of_counts
+from concord.workers.evaluation.bootstrap import bootstrap_interval, paired_bootstrap, paired_bootstraps
+from concord.workers.evaluation.figures import FIGURES, f1, f1_of_counts
+from concord.workers.evaluation.runs import Runs, drawn_means
 
 
 def some_counts(documents: int, hit_rate: float, seed: int) -> np.ndarray:
@@ -107,3 +108,43 @@ def test_a_macro_figure_draws_its_names_too() -> None:
     found = paired_bootstraps(base, other, figures, rng=np.random.default_rng(3), draws=200)["macro_f1"]
     assert found.difference == 0.5
     assert (found.low, found.high) == tuple(np.quantile(wanted, (0.025, 0.975)))
+
+
+def test_means_over_runs_draw_documents_and_training_draws() -> None:
+    """Against plain loops over the same draws, for runs whose number differs between training draws."""
+    rng = np.random.default_rng(6)
+    counts = rng.integers(1, 9, (7, 5, 2, 3)).cumsum(axis=-1)[..., ::-1]
+    runs = Runs(counts, (0, 1, 1, 4, 4))
+    (mean,) = drawn_means([runs], f1, rng=np.random.default_rng(2), draws=40)
+    again = np.random.default_rng(2)
+    documents = again.multinomial(7, np.full(7, 1.0 / 7), 40)
+    training = again.multinomial(3, np.full(3, 1.0 / 3), 40)
+    values = f1(counts.sum(axis=0))
+    assert mean.value == pytest.approx((values[0] + values[1:3].mean() + values[3:].mean()) / 3)
+    for draw in range(40):
+        own = f1(np.tensordot(documents[draw], counts, axes=1))
+        wanted = training[draw] @ [own[0], own[1:3].mean(), own[3:].mean()] / 3
+        assert mean.drawn[draw] == pytest.approx(wanted)
+    low, high = np.quantile(mean.drawn, (0.025, 0.975))
+    assert mean.interval() == pytest.approx((mean.value, low, high))
+
+
+def test_single_runs_compare_as_their_counts_do() -> None:
+    one, other = (np.random.default_rng(seed).integers(1, 9, (9, 2, 3)).cumsum(axis=-1)[..., ::-1] for seed in (0, 1))
+    base, mine = drawn_means(
+        [Runs(counts[:, None], (None,)) for counts in (one, other)], f1, rng=np.random.default_rng(3), draws=60
+    )
+    wanted = paired_bootstraps(one, other, {"f1": f1}, rng=np.random.default_rng(3), draws=60)["f1"]
+    assert mine.minus(base) == pytest.approx(wanted)
+    assert base.interval() == pytest.approx(bootstrap_interval(one, f1, rng=np.random.default_rng(3), draws=60))
+
+
+def test_settings_of_the_same_training_draws_share_them() -> None:
+    """All documents are alike and every setting is as good, so that a difference of draws alone would show."""
+    counts = np.tile(np.array([[[[4, 4, 1]], [[4, 4, 3]]]]), (6, 1, 1, 1))
+    settings = [Runs(counts, (0, 1)), Runs(counts, (0, 1)), Runs(counts, (0, 0)), Runs(counts[:, :1], (None,))]
+    one, other, alone, few = drawn_means(settings, f1, rng=np.random.default_rng(0), draws=50)
+    assert (one.minus(other).low, one.minus(other).high) == (0.0, 0.0)
+    assert one.interval().low < one.interval().high
+    assert alone.interval().low == alone.interval().high == one.value
+    assert few.value == 0.25

@@ -246,7 +246,6 @@ def test_a_key_is_that_of_the_content_whatever_it_is_called(corpora: Path) -> No
 @pytest.mark.parametrize(
     ("changes", "part"),
     [
-        ({"seeds": [2, 3]}, "engine"),
         ({"measures": ["labels"]}, "measures"),
         ({"engines": {"viterbi": {"work": 9}, "beam": {"work": 9}}}, "engine"),
         ({"constraints": {"none": ["more.yaml"], "rules": ["more.yaml"]}}, "constraints"),
@@ -261,11 +260,17 @@ def test_a_key_changes_with_each_part_of_the_content(corpora: Path, changes: dic
     assert one.cells[0].content.changed(other.cells[0].content.parts) == (part,)
 
 
+def test_seeds_are_of_one_content_where_an_engine_has_no_chance(corpora: Path) -> None:
+    found = keys(planned(corpora, engines={"viterbi": {}, "gibbs": {}}, constraints={"none": []}))
+    assert found["news/crf/none/viterbi/seed=0"] == found["news/crf/none/viterbi/seed=1"]
+    assert found["news/crf/none/gibbs/seed=0"] != found["news/crf/none/gibbs/seed=1"]
+
+
 def test_results_are_the_same_bytes_in_any_order_and_equal_what_labelling_says(corpora: Path, tmp_path: Path) -> None:
     made = planned(corpora)
     stores = [Store(tmp_path / name) for name in ("one", "two")]
     done = [work(made, store, backwards=backwards) for store, backwards in zip(stores, (False, True), strict=True)]
-    assert UnitsDone.merge(done[0]).units == len(made.cells) + 1
+    assert UnitsDone.merge(done[0]).units == len({cell.key for cell in made.cells}) + 1
     for cell in made.cells:
         assert stores[0].table(cell.key).read_bytes() == stores[1].table(cell.key).read_bytes()
     assert states(made, stores[0]) == [CellState.DONE] * len(made.cells)
@@ -311,7 +316,7 @@ def test_states_are_told_apart(corpora: Path, tmp_path: Path) -> None:
     assert not list((store.folder / "running").iterdir())
     other = planned(corpora, constraints={"none": [], "rules": ["more.yaml"]})
     rows = listed(other.cells, store, live=False)
-    assert [row.state for row in rows] == [CellState.DONE] * 4 + [CellState.STALE] * 4
+    assert [row.state for row in rows] == [CellState.DONE] * 4 + [CellState.STALE] * 4, "the seeds that were copied too"
     assert {row.changed for row in rows[4:]} == {("constraints",)}
     report = estimated(other.cells, store, rows)
     assert (report.models, report.count(CellState.STALE)) == (0, 4)
@@ -417,7 +422,7 @@ def told(made: Planned, store: Store) -> list[Any]:
     return [(cell.cell, row) for cell, row in zip(made.cells, listed(made.cells, store, live=False), strict=True)]
 
 
-def test_a_comparison_is_paired_and_adds_seeds_up(corpora: Path, tmp_path: Path) -> None:
+def test_a_comparison_is_paired_and_takes_seeds_together(corpora: Path, tmp_path: Path) -> None:
     made, store = planned(corpora), Store(tmp_path / "sweep")
     work(made, store)
     rows = compared(told(made, store), store, figure="spans.f1", by="constraints", against="none")
@@ -434,6 +439,9 @@ def test_a_comparison_is_paired_and_adds_seeds_up(corpora: Path, tmp_path: Path)
         assert row.difference.difference == pytest.approx(row.interval.value - base.interval.value, abs=1e-12)
     assert rows[1].difference is not None
     assert rows[1].difference.difference == 0.0, "viterbi reads no constraints"
+    assert {row.spread for row in rows} == {0.0}, "engines without chance give the same for every seed"
+    keyed = {cell.cell.name: cell.key for cell in made.cells}
+    assert len(set(keyed.values())) == len(keyed) // 2
     for figure, by, against, message in (
         ("spans.f2", "engine", None, "no figure is called 'f2'"),
         ("spans.f1", "colour", None, "no axis is called 'colour'"),

@@ -141,6 +141,18 @@ def the_same_seed_gives_the_same_bytes(solver: Solver, seeds: range) -> None:
         expect_same(steps[0], steps[1], "the same improvements for the same seed")
 
 
+def engines_without_chance_draw_nothing(solver: Solver, seeds: range) -> None:
+    """An engine that says it has no ``chance`` leaves ``rng`` as it is, so that every seed gives the same answer."""
+    if solver.chance:
+        return
+    for seed in seeds[:24]:
+        for budget in (UNLIMITED, Budget(work=1)):
+            rng = document_rng(seed, "doc")
+            before = rng.bit_generator.state
+            solver.solve(problem_of(seed), config=solver.settings(), rng=rng, budget=budget, incumbent=None)
+            expect_same(rng.bit_generator.state, before, "an engine without chance draws no numbers")
+
+
 def an_incumbent_is_never_made_worse(solver: Solver, seeds: range) -> None:
     """An engine that is given a labelling answers with one that is at least as good, whatever the budget."""
     for seed in seeds[:24]:
@@ -192,6 +204,7 @@ ENGINE_CHECKS = (
     one_token_is_enough,
     infeasible_sets_are_told,
     the_same_seed_gives_the_same_bytes,
+    engines_without_chance_draw_nothing,
     an_incumbent_is_never_made_worse,
     a_tiny_budget_still_answers,
     inputs_are_left_alone,

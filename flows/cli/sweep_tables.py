@@ -32,7 +32,8 @@ def shown_table(shown: ShownSweep) -> Table:
     """A figure (per cent) by the values of an axis, with intervals, and differences where there is a base."""
     axes = list(shown.rows[0].others)
     changes = [] if shown.against is None else ["change", "from", "to", "p"]
-    table = figures_table(*axes, shown.by, "cells", "documents", shown.figure, "low", "high", *changes)
+    spread = ["sd"] if any(row.spread is not None for row in shown.rows) else []
+    table = figures_table(*axes, shown.by, "cells", "documents", shown.figure, "low", "high", *spread, *changes)
     former = shown.rows[0].others
     for row in shown.rows:
         if row.others != former:
@@ -41,6 +42,7 @@ def shown_table(shown: ShownSweep) -> Table:
         given = [_text(row.others[name]) for name in axes]
         counts = [f"{row.cells:,}", f"{row.documents:,}"]
         figures = [f"{100 * value:.2f}" for value in row.interval]
+        figures += ["" if row.spread is None else f"{100 * row.spread:.2f}" for _ in spread]
         better = row.adjusted is not None and row.adjusted < LEVEL
         style = "bold" if better and row.difference is not None and row.difference.difference > 0 else None
         table.add_row(*given, _text(row.value), *counts, *figures, *(_changes(row) if changes else []), style=style)
@@ -64,11 +66,19 @@ def shown_lines(shown: ShownSweep) -> list[str]:
     lines = [f"{len(shown.cells):,} cells: {counts}"]
     lines += _chosen(shown)
     if shown.rows:
-        lines.append(f"{shown.figure} in per cent; low and high: 95 % interval, bootstrap over documents")
+        drawn = "documents and training draws" if _is_drawn(shown) else "documents"
+        lines.append(f"{shown.figure} in per cent; low and high: 95 % interval, bootstrap over {drawn}")
+        if any(row.spread is not None for row in shown.rows):
+            lines.append("the mean over runs (seeds and training draws), and their standard deviation (sd)")
     compared = sum(row.difference is not None for row in shown.rows)
     if compared:
         lines.append(f"change: on the same documents; p: adjusted for {compared} differences (Holm)")
     return lines + _failed([row for _, row in shown.cells])
+
+
+def _is_drawn(shown: ShownSweep) -> bool:
+    """Whether some cells learned from several draws of training documents."""
+    return len({cell.subset for cell, _ in shown.cells} - {None}) > 1
 
 
 def _chosen(shown: ShownSweep) -> list[str]:

@@ -63,10 +63,8 @@ def paired_bootstraps(
     """
     if base.shape != other.shape or base.shape[-1] != 3:
         raise ValueError(f"counts are {base.shape} and {other.shape}, want the same (D, ..., 3) for both")
-    if not len(base) or draws < 1:
-        raise ValueError(f"a bootstrap needs documents and draws, not {len(base)} and {draws}")
     both = np.stack([base, other], axis=1)
-    drawn = _drawn(both, rng, draws)
+    drawn = drawn_sums(both, rng, draws)
     whole = both.sum(axis=0)
     return {name: _compared(figure, whole, drawn, confidence) for name, figure in figures.items()}
 
@@ -87,19 +85,36 @@ def bootstrap_interval(
     draws: int = 1000,
     confidence: float = 0.95,
 ) -> Interval:
-    """A figure of counts (D, ..., 3) with the interval that holds the middle ``confidence`` of its draws.
+    """A figure of counts (D, ..., 3) with its interval, as `bootstrap_intervals`."""
+    return bootstrap_intervals(counts, {"": figure}, rng=rng, draws=draws, confidence=confidence)[""]
 
-    Documents are drawn with replacement. Raises `ValueError` on no documents and on fewer than 1 draw.
+
+def bootstrap_intervals(
+    counts: Counts,
+    figures: Mapping[str, Figure],
+    *,
+    rng: np.random.Generator,
+    draws: int = 1000,
+    confidence: float = 0.95,
+) -> dict[str, Interval]:
+    """Figures of counts (D, ..., 3), each with the interval that holds the middle ``confidence`` of its draws.
+
+    Documents are drawn with replacement, the same ones for all figures. Raises `ValueError` on no documents and on
+    fewer than 1 draw.
+    """
+    tail = (1.0 - confidence) / 2.0
+    drawn, whole = drawn_sums(counts, rng, draws), counts.sum(axis=0)
+    bounds = {name: np.quantile(figure(drawn), (tail, 1.0 - tail)) for name, figure in figures.items()}
+    return {name: Interval(float(figures[name](whole)), *map(float, bounds[name])) for name in figures}
+
+
+def drawn_sums(counts: Counts, rng: np.random.Generator, draws: int) -> NDArray[np.float64]:
+    """Sums (draws, ...) of the counts (D, ...) of as many documents, drawn with replacement.
+
+    Raises `ValueError` on no documents and on fewer than 1 draw.
     """
     if not len(counts) or draws < 1:
         raise ValueError(f"a bootstrap needs documents and draws, not {len(counts)} and {draws}")
-    tail = (1.0 - confidence) / 2.0
-    low, high = np.quantile(figure(_drawn(counts, rng, draws)), (tail, 1.0 - tail))
-    return Interval(float(figure(counts.sum(axis=0))), float(low), float(high))
-
-
-def _drawn(counts: Counts, rng: np.random.Generator, draws: int) -> NDArray[np.float64]:
-    """Sums (draws, ...) of the counts (D, ...) of as many documents, drawn with replacement."""
     # Counts are far below 2⁵³, so their sums are exact.
     flat = counts.reshape(len(counts), -1).astype(np.float64)
     rows = max(1, _CELLS_AT_ONCE // len(counts))

@@ -97,9 +97,15 @@ def _cpsat(problem: Problem, **given: Any) -> Decoded:
 
 
 OWN: dict[str, Solver] = {
-    "viterbi": Solver(_viterbi, EngineSettings, "the best labels under the model alone", exact=False, bounds=False),
+    "viterbi": Solver(
+        _viterbi, EngineSettings, "the best labels under the model alone", exact=False, bounds=False, chance=False
+    ),
     "constrained-viterbi": Solver(
-        _constrained_viterbi, EngineSettings, "the best labels that hard rules of one token or edge leave", exact=False
+        _constrained_viterbi,
+        EngineSettings,
+        "the best labels that hard rules of one token or edge leave",
+        exact=False,
+        chance=False,
     ),
     "posterior": Solver(
         _posterior,
@@ -108,18 +114,23 @@ OWN: dict[str, Solver] = {
         exact=False,
         bounds=False,
         own_aim=True,
+        chance=False,
     ),
     "window": Solver(
-        _window, WindowSettings, "dynamic programming, exact where rules look at few neighbouring tokens", exact=False
+        _window,
+        WindowSettings,
+        "dynamic programming, exact where rules look at few neighbouring tokens",
+        exact=False,
+        chance=False,
     ),
     "gibbs": Solver(
         _gibbs, GibbsSettings, "annealed Gibbs sampling over the whole document", exact=False, bounds=False
     ),
     "discrepancy": Solver(
-        _discrepancy, DiscrepancySettings, "limited discrepancy search with branch and bound", exact=True
+        _discrepancy, DiscrepancySettings, "limited discrepancy search with branch and bound", exact=True, chance=False
     ),
-    "beam": Solver(_beam, BeamSettings, "beam search from left to right", exact=False),
-    "astar": Solver(_astar, AstarSettings, "A* from left to right", exact=True),
+    "beam": Solver(_beam, BeamSettings, "beam search from left to right", exact=False, chance=False),
+    "astar": Solver(_astar, AstarSettings, "A* from left to right", exact=True, chance=False),
     "certify": Solver(
         _certify,
         CertifySettings,

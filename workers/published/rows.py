@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,9 @@ from scipy.stats import ttest_1samp
 from concord.schemas.arrays import Floats
 from concord.schemas.published import CPU, OBJECTIVE, OF_CELLS, PROVEN_SHARE, Lies, MeasuredRow, PublishedRow
 from concord.schemas.sweep import Cell, CellRow, CellState
-from concord.workers.evaluation.bootstrap import bootstrap_interval
-from concord.workers.evaluation.figures import FIGURES, GOLD
+from concord.workers.evaluation.figures import FIGURES, GOLD, Figure
 from concord.workers.evaluation.measures import ByDocument
+from concord.workers.evaluation.runs import Runs, drawn_means
 from concord.workers.published.paper_file import is_meant
 from concord.workers.sweeps.results import BOOTSTRAP_DRAWS, CellResult, ResultError, Store
 from concord.workers.sweeps.tables import PooledCounts, check_same, pooled
@@ -23,19 +23,6 @@ PER_CENT = 100.0
 
 KEPT = {"name", "column", "figure", "published", "sd", "minimum", "note"}
 """Fields of a published row that are those of the measured one."""
-
-Made = Callable[[NDArray[Any]], NDArray[np.float64]]
-"""Counts (..., K, 3) → figures (...)."""
-
-
-class FigureRuns(NamedTuple):
-    """Runs of one setting under S seeds and draws: ``counts`` (D, S, K, 3) of the same D documents.
-
-    ``subsets``: number of draws of training documents
-    """
-
-    counts: NDArray[Any]
-    subsets: int
 
 
 class NoFigureError(Exception):
@@ -77,23 +64,20 @@ def _figures(row: PublishedRow, cells: Sequence[tuple[Cell, CellRow]], store: St
     mine = _runs(row, row.cells, cells, store)
     base = None if row.minus is None else _runs(row, row.minus, cells, store)
     made, scale = _made(row), 1.0 if row.figure == OBJECTIVE else PER_CENT
-    values = made(mine.counts.sum(axis=0))
-    taken_off = 0.0
-    both, counts = _mean(made, mine), mine.counts
-    if base is not None:
-        if base.counts.shape[0] != mine.counts.shape[0]:
-            raise NoFigureError("the figure that is taken off is of other documents")
-        taken_off = float(made(base.counts.sum(axis=0)).mean())
-        both, counts = _difference(made, mine, base), np.concatenate([mine.counts, base.counts], axis=1)
-    interval = bootstrap_interval(counts, both, rng=np.random.default_rng(0), draws=BOOTSTRAP_DRAWS)
-    low, high = scale * interval.low, scale * interval.high
+    values, settings = mine.values(made), [mine] if base is None else [mine, base]
+    if len({len(runs.counts) for runs in settings}) > 1:
+        raise NoFigureError("the figure that is taken off is of other documents")
+    means = drawn_means(settings, made, rng=np.random.default_rng(0), draws=BOOTSTRAP_DRAWS)
+    taken_off = 0.0 if base is None else means[1].value
+    value, low, high = means[0].interval() if base is None else means[0].minus(means[1])[:3]
+    low, high = scale * low, scale * high
     found = {
-        "measured": scale * interval.value,
+        "measured": scale * value,
         "low": low,
         "high": high,
         "lies": lies(row.published, low, high),
         "runs": len(values),
-        "documents": len(counts),
+        "documents": len(mine.counts),
     }
     if len(values) > 1:
         found["measured_sd"] = scale * float(values.std(ddof=1))
@@ -125,47 +109,23 @@ def _t_test(values: Floats, base: float) -> float | None:
     return float(ttest_1samp(values, base).pvalue)
 
 
-def _mean(made: Made, runs: FigureRuns) -> Made:
-    """The mean of a figure over runs; where these learned from draws of documents, draws are drawn, too."""
-    rng = np.random.default_rng(1)
-
-    def mean(counts: NDArray[Any]) -> NDArray[np.float64]:
-        values = made(counts)
-        if values.ndim == 1 or runs.subsets < 2:
-            return np.asarray(values.mean(axis=-1))
-        size = values.shape[-1]
-        weights = rng.multinomial(size, np.full(size, 1.0 / size), len(values)) / size
-        return np.asarray((values * weights).sum(axis=-1))
-
-    return mean
-
-
-def _difference(made: Made, mine: FigureRuns, base: FigureRuns) -> Made:
-    """The difference of the means of two settings, whose runs stand side by side."""
-    size, one, other = mine.counts.shape[1], _mean(made, mine), _mean(made, base)
-    return lambda counts: one(counts[..., :size, :, :]) - other(counts[..., size:, :, :])
-
-
-def _made(row: PublishedRow) -> Made:
+def _made(row: PublishedRow) -> Figure:
     if row.figure == OBJECTIVE:
         return lambda counts: np.asarray(counts[..., GOLD].sum(axis=-1), np.float64)
     return FIGURES["recall" if row.figure == PROVEN_SHARE else row.figure.partition(".")[2]]
 
 
-def _runs(
-    row: PublishedRow, wanted: Mapping[str, str], cells: Sequence[tuple[Cell, CellRow]], store: Store
-) -> FigureRuns:
+def _runs(row: PublishedRow, wanted: Mapping[str, str], cells: Sequence[tuple[Cell, CellRow]], store: Store) -> Runs:
     """Counts of every run of the cells. Raises `NoFigureError`."""
     runs = _results(wanted, cells, store)
     pools = [_of_cells(own, row.figure) if row.figure in OF_CELLS else _counts(own, row) for own in runs.values()]
     try:
         for pool in pools[1:]:
-            check_same(pools[0], pool)
+            check_same(pools[0].doc_ids, pool.doc_ids)
     except ResultError as error:
         raise NoFigureError(str(error)) from None
     names = sorted({name for pool in pools for name in pool.counts.names})
-    subsets = len({subset for _, subset in runs})
-    return FigureRuns(np.stack([pool.counts.table_of(names) for pool in pools], axis=1), subsets)
+    return Runs(np.stack([pool.counts.table_of(names) for pool in pools], axis=1), tuple(subset for _, subset in runs))
 
 
 def _results(

@@ -147,7 +147,7 @@ def _run(unit: SweepUnit, parts: SweepParts) -> UnitsDone:
 def _noted(unit: SweepUnit, store: Store) -> Iterator[None]:
     """Shows that a worker is at the unit; of an error it keeps the traceback."""
     name = unit.place.partition(" ")[2]
-    write_whole(store.running(unit.id), name.encode())
+    store.begin(unit.id, name)
     try:
         yield
     except Exception as error:

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from concord.schemas.errors import CorpusError
+from concord.schemas.run import RunSettings
 from concord.schemas.settings import TrainerSettings, Validation
 from concord.schemas.sweep import AXES, DECLARED, Cell, Crossing, Setting, SweepFile, SweptCorpus
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import declared_weights
+from concord.workers.inference.registry import SOLVERS
 from concord.workers.learning.search.folds import first_judged
 from concord.workers.sweeps.sweep_file import POOL_OF, Sweep
 
@@ -59,6 +61,12 @@ def settings_of(sweep: Sweep, cell: Cell) -> TrainerSettings:
     if pool is None:
         raise CorpusError(f"cell {cell.name} learns on from a pool, and corpus {cell.corpus!r} has none")
     return settings.model_copy(update={POOL_OF: pool})
+
+
+def engine_of(sweep: Sweep, cell: Cell) -> RunSettings:
+    """Engine, options, budget and seed of a cell; the seed is 0 for an engine without chance."""
+    found = sweep.engines[cell.engine]
+    return found.model_copy(update={"seed": cell.seed if SOLVERS[found.engine].chance else 0})
 
 
 def entry_of(sweep: Sweep, name: str) -> str:

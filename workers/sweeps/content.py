@@ -20,7 +20,7 @@ from concord.workers.learning.trainers.registry import DEFAULT
 from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.parts import LABELLING as LABELLING_PARTS
 from concord.workers.parts import Group
-from concord.workers.sweeps.cells import entry_of, rules_of, settings_of
+from concord.workers.sweeps.cells import engine_of, entry_of, rules_of, settings_of
 from concord.workers.sweeps.documents import digest_of, digests_beside, places_of
 from concord.workers.sweeps.sweep_file import Sweep
 
@@ -120,14 +120,13 @@ def cell_content(
     corpus = sweep.file.corpora[cell.corpus]
     judged = corpus.test or corpus.train
     assert judged is not None
-    engine = sweep.engines[cell.engine].model_copy(update={"seed": cell.seed})
     return Content(
         {
             **model.parts,
             "judged documents": [digests[judged], *_fold(sweep, cell)],
             "constraints": _constraints(sweep, cell),
             **({} if weights is None else weights.parts),
-            "engine": engine.model_dump(mode="json"),
+            "engine": engine_of(sweep, cell).model_dump(mode="json"),
             "measures": list(sweep.file.measures),
             "code": digest_of_code(JUDGING_CODE, (*LABELLING_PARTS, Group.MEASURES)),
         }

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from concord.schemas.sweep import Cell, CellRow, CellState, SweepPlan
 from concord.workers.learning.trainers.registry import DEFAULT
 from concord.workers.storage.files import write_whole
-from concord.workers.sweeps.cells import cells_of, entry_of, rules_of, settings_of
+from concord.workers.sweeps.cells import cells_of, engine_of, entry_of, rules_of, settings_of
 from concord.workers.sweeps.content import TRAINER, Content, cell_content, model_content, weights_content
 from concord.workers.sweeps.documents import Documents, Fold, places_of
 from concord.workers.sweeps.judging import Judged
@@ -109,7 +109,7 @@ class Planned(NamedTuple):
             learned=entry.learned,
             consistency=entry.consistency,
             known_only=entry.known_labels_only,
-            settings=self.sweep.engines[cell.engine].model_copy(update={"seed": cell.seed}),
+            settings=engine_of(self.sweep, cell),
             measures=file.measures,
         )
 
@@ -176,9 +176,11 @@ def listed(cells: Sequence[PlannedCell], store: Store, *, live: bool) -> list[Ce
     """The state of every cell; ``live``: is a run at work in the folder? Raises `ResultError`."""
     markers, failures = store.markers(), store.failures()
     by_name: dict[str, Marker] = {marker.name: marker for marker in markers.values()}
+    # Cells of one content, such as seeds of an engine without chance, have one result, under the name of one of them.
+    before = {cell.key: by_name[cell.cell.name] for cell in cells if cell.cell.name in by_name}
     rows = []
     for cell in cells:
-        name, old = cell.cell.name, by_name.get(cell.cell.name)
+        name, old = cell.cell.name, before.get(cell.key)
         row = CellRow(name=name, key=cell.key, state=CellState.PLANNED)
         failed = failure_of(cell, failures)
         if cell.key in markers:

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from concord.schemas.arrays import Floats, Mask
 from concord.schemas.errors import InputError
 from concord.schemas.settings import Settings
-from concord.workers.evaluation.bootstrap import Interval, bootstrap_interval
-from concord.workers.evaluation.figures import FIGURES
+from concord.workers.evaluation.bootstrap import Interval, bootstrap_intervals
+from concord.workers.evaluation.figures import FIGURES, Figure
 from concord.workers.evaluation.measures import MEASURES
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.storage.files import make_folder, write_whole, writing
@@ -83,13 +83,13 @@ class CellResult:
 
     def figures(self) -> dict[str, Interval]:
         """Each figure of each measure (``spans.f1``) with its 95 % interval over documents."""
-        found = {}
+        # Documents are drawn once for all measures: that costs more than all figures.
+        counts = np.concatenate([measured.table for measured in self.measured], axis=1)
+        figures, first = dict[str, Figure](), 0
         for measured in self.measured:
-            for name in MEASURES[measured.measure].figures:
-                rng = np.random.default_rng(0)
-                interval = bootstrap_interval(measured.table, FIGURES[name], rng=rng, draws=BOOTSTRAP_DRAWS)
-                found[f"{measured.measure}.{name}"] = interval
-        return found
+            own = slice(first, first := first + len(measured.names))
+            figures |= {f"{measured.measure}.{n}": _part(FIGURES[n], own) for n in MEASURES[measured.measure].figures}
+        return bootstrap_intervals(counts, figures, rng=np.random.default_rng(0), draws=BOOTSTRAP_DRAWS)
 
 
 class Marker(Settings):
@@ -221,6 +221,11 @@ class Store(NamedTuple):
         """All failures by key."""
         return {path.stem: _parsed(Failure, path) for path in sorted((self.folder / FAILED).glob("*.json"))}
 
+    def begin(self, key: str, name: str) -> None:
+        """Shows that a worker is at a cell, a model or weights; a hint that need not outlive a power cut."""
+        with writing(self.running(key)):
+            self.running(key).write_text(name)
+
     def forget(self, path: Path) -> None:
         """Removes a file, if it is there. Raises `OutputError`."""
         with writing(path):
@@ -236,6 +241,11 @@ def _parsed(kind: type[Kept], path: Path) -> Kept:
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise ResultError(f"{path}: cannot be read ({reason}); delete it and run the sweep again") from None
+
+
+def _part(figure: Figure, names: slice) -> Figure:
+    """A figure of some of the names."""
+    return lambda counts: figure(counts[..., names, :])
 
 
 def _sums(result: CellResult) -> dict[str, float | None]:

@@ -14,10 +14,9 @@ from pydantic import ValidationError
 
 from concord.schemas.settings import Settings
 from concord.schemas.sweep import Cell, CellRow, CellState, Selection, Setting, Size, SweepFile, SweepSearch
-from concord.workers.evaluation.figures import FIGURES
 from concord.workers.storage.files import write_whole
 from concord.workers.sweeps.results import ResultError, Store
-from concord.workers.sweeps.tables import first_figure, pooled
+from concord.workers.sweeps.tables import complete_runs, first_figure
 
 CHOICE = "choice.json"
 """File of a sweep's folder: how its settings are searched and chosen."""
@@ -141,10 +140,9 @@ class _Search:
         if not own or any(row.state is CellState.FAILED for _, row in own):
             return -1.0
         largest = _largest([cell.size for cell, _ in own])
-        results = [self._store.read(row.key) for cell, row in own if cell.size == largest]
-        self._figure = self._figure or first_figure(results[0])
-        made = FIGURES[self._figure.partition(".")[2]]
-        return float(made(pooled(results, self._figure).counts.table.sum(axis=0)))
+        keys = {cell: row.key for cell, row in own if cell.size == largest}
+        self._figure = self._figure or first_figure(self._store.read(next(iter(keys.values()))))
+        return float(complete_runs(list(keys), keys, self._store, self._figure).values.mean())
 
     @property
     def _is_halving(self) -> bool:

@@ -16,9 +16,10 @@ from concord.schemas.arrays import Floats
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
 from concord.schemas.sweep import AXES, Cell, CellRow, CellState, Setting
-from concord.workers.evaluation.bootstrap import Comparison, Interval, bootstrap_interval, paired_bootstraps
-from concord.workers.evaluation.figures import FIGURES
+from concord.workers.evaluation.bootstrap import Comparison, Interval
+from concord.workers.evaluation.figures import FIGURES, Figure
 from concord.workers.evaluation.measures import MEASURES, ByDocument
+from concord.workers.evaluation.runs import DrawnMean, Runs, drawn_means
 from concord.workers.sweeps.results import BOOTSTRAP_DRAWS, CellResult, Marker, Measured, ResultError, Store
 
 LONG = pa.schema(
@@ -62,7 +63,8 @@ class Compared(NamedTuple):
 
     ``others``: coordinates that the row shares with its base, by axis; axes with one value are left out
     ``value``: value of the axis that is compared
-    ``interval``: the figure; seeds and draws are taken together
+    ``interval``: mean of the figure over runs, which are seeds and draws of training documents
+    ``spread``: standard deviation (n − 1) of the figure over runs; None for one run
     ``difference``: from the base, on the same documents; None for the base itself
     ``adjusted``: p-value of the difference among all of the table; None for the base
     """
@@ -72,6 +74,7 @@ class Compared(NamedTuple):
     cells: int
     documents: int
     interval: Interval
+    spread: float | None
     difference: Comparison | None
     adjusted: float | None
 
@@ -81,8 +84,8 @@ def compared(
 ) -> list[Compared]:
     """Figures by the values of an axis; with ``against``, one of these, paired differences from it.
 
-    Seeds, draws and folds are taken together: counts of a document add up over seeds and draws, and folds are
-    different documents. Raises `UsageError` for an axis, a value or a figure that is not there, and `ResultError`.
+    Seeds and draws of training documents are runs, of which the mean is taken; all folds together are one run. Raises
+    `UsageError` for an axis, a value or a figure that is not there, and `ResultError`.
     """
     if by not in (*AXES, SETTING):
         raise UsageError(unknown("axis", by, (*AXES, SETTING)))
@@ -97,21 +100,35 @@ def compared(
         groups.setdefault(_others(cell, by, done), {}).setdefault(value_of(cell, by), []).append(cell)
     rows = list[Compared]()
     for others, found in groups.items():
-        pools = {value: pooled([store.read(keys[cell]) for cell in own], figure) for value, own in found.items()}
-        names = sorted({name for pool in pools.values() for name in pool.counts.names})
+        pools = {value: complete_runs(own, keys, store, figure) for value, own in found.items()}
+        for value in found:
+            if against is not None and base in found and value != base:
+                check_same(pools[base].doc_ids, pools[value].doc_ids)
+        means = _drawn(pools, figure)
         for value, own in found.items():
-            mine, rival = pools[value], pools.get(base) if against is not None else None
-            rng = np.random.default_rng(0)
-            made = FIGURES[figure.partition(".")[2]]
-            interval = bootstrap_interval(mine.counts.table_of(names), made, rng=rng, draws=BOOTSTRAP_DRAWS)
-            difference = None
-            if rival is not None and value != base:
-                check_same(mine, rival)
-                rng = np.random.default_rng(0)
-                pair = rival.counts.table_of(names), mine.counts.table_of(names)
-                difference = paired_bootstraps(*pair, {figure: made}, rng=rng, draws=BOOTSTRAP_DRAWS)[figure]
-            rows.append(Compared(dict(others), value, len(own), len(mine.doc_ids), interval, difference, None))
+            change = None if base not in means or value == base else means[value].minus(means[base])
+            runs = pools[value]
+            spread = None if len(runs.values) < 2 else float(runs.values.std(ddof=1))
+            rows.append(
+                Compared(
+                    dict(others), value, len(own), len(runs.doc_ids), means[value].interval(), spread, change, None
+                )
+            )
     return _adjusted(rows)
+
+
+def _drawn(settings: Mapping[Any, SettingRuns], figure: str) -> dict[Any, DrawnMean]:
+    """The mean figure of each setting under draws that are the same for all with the same documents."""
+    names = sorted({name for setting in settings.values() for name in setting.names})
+    alike: dict[tuple[str, ...], list[Any]] = {}
+    for value, setting in settings.items():
+        alike.setdefault(setting.doc_ids, []).append(value)
+    means = dict[Any, DrawnMean]()
+    for values in alike.values():
+        runs = [settings[value].of(names) for value in values]
+        drawn = drawn_means(runs, made_of(figure), rng=np.random.default_rng(0), draws=BOOTSTRAP_DRAWS)
+        means |= dict(zip(values, drawn, strict=True))
+    return means
 
 
 def value_of(cell: Cell, by: str) -> Any:
@@ -133,10 +150,10 @@ def chosen_on(
         raise UsageError(unknown("corpus with results", corpus, dict.fromkeys(cell.corpus for cell, _ in done)))
     others = [(cell, row) for cell, row in done if cell.corpus != corpus]
     _check_apart(judges, others, store)
-    made, best = FIGURES[figure.partition(".")[2]], dict[tuple[Any, ...], tuple[float, Any]]()
+    keys, best = {cell: row.key for cell, row in judges}, dict[tuple[Any, ...], tuple[float, Any]]()
     for setting in dict.fromkeys((*_setting(cell, by), getattr(cell, by)) for cell, _ in judges):
-        own = [store.read(row.key) for cell, row in judges if (*_setting(cell, by), getattr(cell, by)) == setting]
-        value = float(made(pooled(own, figure).counts.table.sum(axis=0)))
+        own = [cell for cell, _ in judges if (*_setting(cell, by), getattr(cell, by)) == setting]
+        value = float(complete_runs(own, keys, store, figure).values.mean())
         best[setting[:-1]] = max(best.get(setting[:-1], (-1.0, None)), (value, setting[-1]), key=lambda found: found[0])
     return [
         (cell, row)
@@ -175,6 +192,7 @@ def comparison_table(rows: Sequence[Compared], *, by: str) -> pa.Table:
             "cells": row.cells,
             "documents": row.documents,
             **row.interval._asdict(),
+            "sd": row.spread,
             "change": None if row.difference is None else row.difference.difference,
             "change_low": None if row.difference is None else row.difference.low,
             "change_high": None if row.difference is None else row.difference.high,
@@ -227,9 +245,7 @@ class PooledCounts(NamedTuple):
 
 def pooled(results: Sequence[CellResult], figure: str) -> PooledCounts:
     """Counts of a measure over results, added up by document. Raises `ResultError` and `UsageError`."""
-    measure, _, name = figure.partition(".")
-    if name not in FIGURES:
-        raise UsageError(unknown("figure", name, FIGURES) + "; want MEASURE.FIGURE, such as spans.f1")
+    measure = figure.partition(".")[0]
     found: list[tuple[CellResult, Measured]] = [(result, result.of(measure)) for result in results]
     names = sorted({name for _, measured in found for name in measured.names})
     ids = sorted({doc_id for result in results for doc_id in result.doc_ids})
@@ -242,10 +258,61 @@ def pooled(results: Sequence[CellResult], figure: str) -> PooledCounts:
     return PooledCounts(tuple(ids), ByDocument(tuple(names), table))
 
 
-def check_same(one: PooledCounts, other: PooledCounts) -> None:
-    """Raises `ResultError` if two sets of counts are of other documents."""
-    if one.doc_ids != other.doc_ids:
+class SettingRuns(NamedTuple):
+    """Runs of a setting on the same documents.
+
+    ``doc_ids``: the documents
+    ``pools``: counts of each run
+    ``training``: the draw of training documents that each run learned from
+    ``figure``: as MEASURE.FIGURE
+    """
+
+    doc_ids: tuple[str, ...]
+    pools: Sequence[PooledCounts]
+    training: tuple[int | None, ...]
+    figure: str
+
+    @property
+    def names(self) -> set[str]:
+        """Names that some run counts."""
+        return {name for pool in self.pools for name in pool.counts.names}
+
+    @property
+    def values(self) -> Floats:
+        """(S,) the figure of each run."""
+        return self.of(sorted(self.names)).values(made_of(self.figure))
+
+    def of(self, names: Sequence[str]) -> Runs:
+        """Counts of these names."""
+        return Runs(np.stack([pool.counts.table_of(names) for pool in self.pools], axis=1), self.training)
+
+
+def complete_runs(cells: Sequence[Cell], keys: Mapping[Cell, str], store: Store, figure: str) -> SettingRuns:
+    """The runs of a setting's cells: a run has all folds of a seed and a draw, and one without some does not count.
+
+    Raises `ResultError`, `UsageError` for a figure that is not there.
+    """
+    found: dict[tuple[int, int | None], list[CellResult]] = {}
+    for cell in cells:
+        found.setdefault((cell.seed, cell.subset), []).append(store.read(keys[cell]))
+    pools = {run: pooled(results, figure) for run, results in found.items()}
+    most = max((pool.doc_ids for pool in pools.values()), key=len)
+    whole = {run: pool for run, pool in pools.items() if pool.doc_ids == most}
+    return SettingRuns(most, list(whole.values()), tuple(subset for _, subset in whole), figure)
+
+
+def made_of(figure: str) -> Figure:
+    """The function of a figure that is named as MEASURE.FIGURE. Raises `UsageError` for one that is not there."""
+    name = figure.partition(".")[2]
+    if name not in FIGURES:
+        raise UsageError(unknown("figure", name, FIGURES) + "; want MEASURE.FIGURE, such as spans.f1")
+    return FIGURES[name]
+
+
+def check_same(one: Sequence[str], other: Sequence[str]) -> None:
+    """Raises `ResultError` if two settings have judged other documents, by their ids."""
+    if one != other:
         raise ResultError(
-            f"cells that are compared have judged other documents ({len(one.doc_ids)} and {len(other.doc_ids)}); "
-            "compare along an axis that keeps the judged documents"
+            f"cells that are compared have judged other documents ({len(one)} and {len(other)}); compare along an axis "
+            "that keeps the judged documents"
         )

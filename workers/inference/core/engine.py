@@ -43,6 +43,7 @@ class Solver(NamedTuple):
     - ``certifies``: its bounds come from relaxations that `workers.certificates.writer` can write down.
     - ``bounds``: its bound can be tighter than the local optimum, which bounds every labelling anyway.
     - ``asks_solver``: some of its answers rest on CP-SAT's word.
+    - ``chance``: it draws from ``rng``; if not, every seed gives the same answer.
     - ``own_aim``: its answer may score less than the Viterbi labels: it optimises something else, or ignores them.
     """
 
@@ -54,6 +55,7 @@ class Solver(NamedTuple):
     bounds: bool = True
     asks_solver: bool = False
     own_aim: bool = False
+    chance: bool = True
 
 
 def proven(objective: float, bound: float, *, otherwise: Status) -> Status:

@@ -16,4 +16,4 @@ def _csp(problem: Problem, **given: Any) -> Decoded:
     return solve(problem, **given)
 
 
-CSP = Solver(_csp, CspSettings, "exhaustive search over the likeliest labels of each token", exact=False)
+CSP = Solver(_csp, CspSettings, "exhaustive search over the likeliest labels of each token", exact=False, chance=False)
