@@ -50,6 +50,7 @@ OUT = {
     "schemas/challenge.py": "what `concord` answers about a challenger",
     "schemas/nights.py": "the record of an output folder's runs",
     "schemas/doctor.py": "what `concord doctor` answers",
+    "workers/evaluation/runs.py": "compares results of sweeps",
     "workers/evaluation/gate.py": "compares two models",
     "schemas/sweep.py": "sweep files, and what sweeps answer",
     "schemas/published.py": "tables of papers, and what is measured beside them",
