@@ -89,7 +89,7 @@ def test_the_version_is_that_of_the_package() -> None:
 LISTED: dict[str, dict[str, type[Settings]]] = {
     "engines": {name: solver.settings for name, solver in SOLVERS.items()},
     "trainers": {name: trainer.settings for name, trainer in TRAINERS.items()},
-    "features": dict.fromkeys(SUMMARIES, Settings),
+    "features": dict.fromkeys([*SUMMARIES, *(name for name in FEATURE_SETS if name not in SUMMARIES)], Settings),
     "readers": {name: entry.settings for name, entry in READERS.items()},
     "tokenizers": dict.fromkeys(TOKENIZERS, Settings),
     "templates": {**TEMPLATES},
