@@ -8,7 +8,7 @@ import pytest
 from concord.workers.evaluation import bootstrap
 from concord.workers.evaluation.bootstrap import bootstrap_interval, paired_bootstrap, paired_bootstraps
 from concord.workers.evaluation.figures import FIGURES, f1, f1_of_counts
-from concord.workers.evaluation.runs import Runs, drawn_means
+from concord.workers.evaluation.runs import RunCounts, drawn_means
 
 
 def some_counts(documents: int, hit_rate: float, seed: int) -> np.ndarray:
@@ -114,7 +114,7 @@ def test_means_over_runs_draw_documents_and_training_draws() -> None:
     """Against plain loops over the same draws, for runs whose number differs between training draws."""
     rng = np.random.default_rng(6)
     counts = rng.integers(1, 9, (7, 5, 2, 3)).cumsum(axis=-1)[..., ::-1]
-    runs = Runs(counts, (0, 1, 1, 4, 4))
+    runs = RunCounts(counts, (0, 1, 1, 4, 4))
     (mean,) = drawn_means([runs], f1, rng=np.random.default_rng(2), draws=40)
     again = np.random.default_rng(2)
     documents = again.multinomial(7, np.full(7, 1.0 / 7), 40)
@@ -132,7 +132,10 @@ def test_means_over_runs_draw_documents_and_training_draws() -> None:
 def test_single_runs_compare_as_their_counts_do() -> None:
     one, other = (np.random.default_rng(seed).integers(1, 9, (9, 2, 3)).cumsum(axis=-1)[..., ::-1] for seed in (0, 1))
     base, mine = drawn_means(
-        [Runs(counts[:, None], (None,)) for counts in (one, other)], f1, rng=np.random.default_rng(3), draws=60
+        [RunCounts(counts[:, None], (None,)) for counts in (one, other)],
+        f1,
+        rng=np.random.default_rng(3),
+        draws=60,
     )
     wanted = paired_bootstraps(one, other, {"f1": f1}, rng=np.random.default_rng(3), draws=60)["f1"]
     assert mine.minus(base) == pytest.approx(wanted)
@@ -142,7 +145,12 @@ def test_single_runs_compare_as_their_counts_do() -> None:
 def test_settings_of_the_same_training_draws_share_them() -> None:
     """All documents are alike and every setting is as good, so that a difference of draws alone would show."""
     counts = np.tile(np.array([[[[4, 4, 1]], [[4, 4, 3]]]]), (6, 1, 1, 1))
-    settings = [Runs(counts, (0, 1)), Runs(counts, (0, 1)), Runs(counts, (0, 0)), Runs(counts[:, :1], (None,))]
+    settings = [
+        RunCounts(counts, (0, 1)),
+        RunCounts(counts, (0, 1)),
+        RunCounts(counts, (0, 0)),
+        RunCounts(counts[:, :1], (None,)),
+    ]
     one, other, alone, few = drawn_means(settings, f1, rng=np.random.default_rng(0), draws=50)
     assert (one.minus(other).low, one.minus(other).high) == (0.0, 0.0)
     assert one.interval().low < one.interval().high

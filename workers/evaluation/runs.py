@@ -18,8 +18,8 @@ from concord.workers.evaluation.bootstrap import Comparison, Interval, drawn_sum
 from concord.workers.evaluation.figures import Figure
 
 
-class Runs(NamedTuple):
-    """Runs of one setting.
+class RunCounts(NamedTuple):
+    """Counts of the runs of one setting.
 
     ``counts`` (D, S, ..., 3): counts of D documents in S runs
     ``training`` (S,): which draw of training documents each run learned from
@@ -54,7 +54,7 @@ class DrawnMean(NamedTuple):
 
 
 def drawn_means(
-    settings: Sequence[Runs], figure: Figure, *, rng: np.random.Generator, draws: int = 1000
+    settings: Sequence[RunCounts], figure: Figure, *, rng: np.random.Generator, draws: int = 1000
 ) -> list[DrawnMean]:
     """The mean figure of each setting, whose runs judge the same D documents, under the same draws of these.
 

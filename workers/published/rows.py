@@ -14,7 +14,7 @@ from concord.schemas.published import CPU, OBJECTIVE, OF_CELLS, PROVEN_SHARE, Li
 from concord.schemas.sweep import Cell, CellRow, CellState
 from concord.workers.evaluation.figures import FIGURES, GOLD, Figure
 from concord.workers.evaluation.measures import ByDocument
-from concord.workers.evaluation.runs import Runs, drawn_means
+from concord.workers.evaluation.runs import RunCounts, drawn_means
 from concord.workers.published.paper_file import is_meant
 from concord.workers.sweeps.results import BOOTSTRAP_DRAWS, CellResult, ResultError, Store
 from concord.workers.sweeps.tables import PooledCounts, check_same, pooled
@@ -115,7 +115,9 @@ def _made(row: PublishedRow) -> Figure:
     return FIGURES["recall" if row.figure == PROVEN_SHARE else row.figure.partition(".")[2]]
 
 
-def _runs(row: PublishedRow, wanted: Mapping[str, str], cells: Sequence[tuple[Cell, CellRow]], store: Store) -> Runs:
+def _runs(
+    row: PublishedRow, wanted: Mapping[str, str], cells: Sequence[tuple[Cell, CellRow]], store: Store
+) -> RunCounts:
     """Counts of every run of the cells. Raises `NoFigureError`."""
     runs = _results(wanted, cells, store)
     pools = [_of_cells(own, row.figure) if row.figure in OF_CELLS else _counts(own, row) for own in runs.values()]
@@ -125,7 +127,9 @@ def _runs(row: PublishedRow, wanted: Mapping[str, str], cells: Sequence[tuple[Ce
     except ResultError as error:
         raise NoFigureError(str(error)) from None
     names = sorted({name for pool in pools for name in pool.counts.names})
-    return Runs(np.stack([pool.counts.table_of(names) for pool in pools], axis=1), tuple(subset for _, subset in runs))
+    return RunCounts(
+        np.stack([pool.counts.table_of(names) for pool in pools], axis=1), tuple(subset for _, subset in runs)
+    )
 
 
 def _results(

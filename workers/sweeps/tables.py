@@ -19,7 +19,7 @@ from concord.schemas.sweep import AXES, Cell, CellRow, CellState, Setting
 from concord.workers.evaluation.bootstrap import Comparison, Interval
 from concord.workers.evaluation.figures import FIGURES, Figure
 from concord.workers.evaluation.measures import MEASURES, ByDocument
-from concord.workers.evaluation.runs import DrawnMean, Runs, drawn_means
+from concord.workers.evaluation.runs import DrawnMean, RunCounts, drawn_means
 from concord.workers.sweeps.results import BOOTSTRAP_DRAWS, CellResult, Marker, Measured, ResultError, Store
 
 LONG = pa.schema(
@@ -282,9 +282,9 @@ class SettingRuns(NamedTuple):
         """(S,) the figure of each run."""
         return self.of(sorted(self.names)).values(made_of(self.figure))
 
-    def of(self, names: Sequence[str]) -> Runs:
+    def of(self, names: Sequence[str]) -> RunCounts:
         """Counts of these names."""
-        return Runs(np.stack([pool.counts.table_of(names) for pool in self.pools], axis=1), self.training)
+        return RunCounts(np.stack([pool.counts.table_of(names) for pool in self.pools], axis=1), self.training)
 
 
 def complete_runs(cells: Sequence[Cell], keys: Mapping[Cell, str], store: Store, figure: str) -> SettingRuns:
