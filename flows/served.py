@@ -29,12 +29,11 @@ class ServedModel(PythonModel):
         """Opens the model; MLflow calls this once."""
         self._labeller: TextLabeller = open_labeller(context.artifacts["model"])
 
-    # MLflow would take type hints for a schema of its own.
-    def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]  # noqa: ARG002
+    def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:  # noqa: ARG002
         """An answer for each row of a data frame. Raises `MlflowException`, which a server sends as status 400."""
-        return pd.DataFrame([self._answer(row) for row in model_input.to_dict(orient="records")])
+        return pd.DataFrame([self._answer(dict(row)) for row in model_input.to_dict(orient="records")])
 
-    def _answer(self, row: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, row: dict[Any, Any]) -> dict[str, Any]:
         try:
             if "text" in row:
                 found = self._labeller(row["text"])
