@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from mlflow import MlflowClient
 
+import concord.flows.cluster.cluster
 from concord.flows.cluster.pool import Done
 from concord.flows.commands.requests import WeighRequest
 from concord.flows.commands.sweeps import log_of, show_sweep
 from concord.flows.commands.weighing import weigh_file
+from concord.flows.run_context import RunContext
+from concord.flows.run_sweep import SweepRequest, run_sweep
 from concord.flows.sweep_schedule import Schedule
 from concord.schemas.document import Batch
 from concord.schemas.errors import CorpusError, TrainingError, UsageError
@@ -44,6 +49,7 @@ from concord.workers.sweeps.sweep_file import SweepFileError, read_sweep_file
 from concord.workers.sweeps.tables import chosen_on, compared, holm, long_table
 from concord.workers.sweeps.training import chosen
 from concord.workers.synthesis.made_up import synthesize
+from tests.support.in_process import Here
 
 RULES = {"constraints": [{"template": "appears_once", "name": "once", "labels": ["PER", "LOC"], "weight": "1.5"}]}
 MORE = {"constraints": [*RULES["constraints"], {"template": "legality", "name": "legal", "weight": "2.0"}]}
@@ -741,3 +747,28 @@ def test_what_a_trainer_reads_may_not_change_while_a_sweep_runs(corpora: Path, t
     with pytest.raises(CorpusError, match=rf"{file}: has changed since the sweep was planned"):
         work(made, Store(tmp_path / "sweep"))
     assert planned(corpora, models=models).cells[0].model.key != made.cells[0].model.key, "of one process, too"
+
+
+@pytest.mark.slow
+def test_each_new_cell_is_a_run_in_mlflow_unless_there_are_many(
+    corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(Here(None)))
+    context = RunContext(tracking=f"sqlite:///{tmp_path / 'mlflow.db'}")
+    few: dict[str, Any] = {"engines": {"viterbi": {}, "beam": {}}, "seeds": [0], "constraints": {"none": []}}
+
+    def children(**changes: Any) -> list[Any]:
+        file = written(corpora, PLAIN | few | changes)
+        report = run_sweep(SweepRequest(file=str(file), out=str(tmp_path / "sweep"), context=context))
+        client = MlflowClient(tracking_uri=context.tracking)
+        parent = f"tags.mlflow.parentRunId = '{report.mlflow_run}'"
+        return sorted(client.search_runs(["1"], parent), key=lambda run: str(run.info.run_name))
+
+    beam, viterbi = children()
+    assert (beam.info.run_name, beam.info.status) == ("news/crf/none/beam/seed=0", "FINISHED")
+    assert (beam.data.params["engine"], "fold" in beam.data.params) == ("beam", False)
+    marker = Store(tmp_path / "sweep").read_marker(viterbi.data.params["key"])
+    assert viterbi.data.metrics["spans.f1"] == marker.figures["spans.f1"][0]
+    (other,) = children(constraints={"none": [], "rules": ["rules.yaml"]}, cross=[{"engine": ["viterbi"]}])
+    assert other.info.run_name == "news/crf/rules/viterbi/seed=0"
+    assert children(seeds=[0, 1], engines={"gibbs": {}}, tracking="table") == []
