@@ -6,8 +6,9 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,12 +16,15 @@ import pyarrow.parquet as pq
 from concord.flows.apart import check_apart
 from concord.flows.errors import RunFolderError, SweepFailedError
 from concord.flows.jobs import check_sources, run_tags
-from concord.flows.progress import meter
+from concord.flows.progress import meter, say
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.runfolder import LOCK, is_at_work, locked
 from concord.flows.sweep_schedule import Schedule, UnitsMade
+from concord.schemas.errors import InputError
 from concord.schemas.settings import Settings
 from concord.schemas.sweep import Cell, CellRow, CellState, SweepFile, SweepPlan, SweepReport
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.models.loaders import load_model
 from concord.workers.remote.sweep import SWEEP, SweepParts, TrainingUnit, WeighingUnit
 from concord.workers.storage.files import copy, make_folder, staged, write_whole, writing
 from concord.workers.sweeps.content import corpora_of, digests_of, folders_of
@@ -150,24 +154,38 @@ def _alone(store: Store) -> Iterator[None]:
 
 
 def _reuse(cells: Sequence[PlannedCell], store: Store, other: Store) -> int:
-    """Copies results, models and weights of equal content from another sweep; returns the number of cells."""
+    """Copies results, models and weights of equal content from another sweep; returns the number of cells.
+
+    What is damaged there is told, and done again.
+    """
     kept(other)
-    count, models, weighings = 0, other.models(), other.weighings()
-    for cell in cells:
-        if not store.marker(cell.key).exists() and other.marker(cell.key).exists():
-            copy(other.table(cell.key), store.table(cell.key))
-            marker = other.read_marker(cell.key).model_copy(update={"name": cell.cell.name})
-            write_whole(store.marker(cell.key), marker.model_dump_json().encode())
-            count += 1
-    wanted = {key for cell in cells for key in cell.wants}
-    for key in wanted & models.keys() - store.models().keys():
-        with staged(store.model(key)) as place, writing(place):
-            shutil.copytree(other.model(key), place, dirs_exist_ok=True)
-        store.note(MODELS, models[key])
-    for key in wanted & weighings.keys() - store.weighings().keys():
-        copy(other.weights(key), store.weights(key))
-        store.note(WEIGHTS, weighings[key])
-    return count
+    there, missing = other.markers(), {cell.key: cell.cell.name for cell in cells if not store.is_done(cell.key)}
+    results = [key for key in missing if key in there and _is_whole(partial(other.read, key))]
+    for key in results:
+        copy(other.table(key), store.table(key))
+        marker = there[key].model_copy(update={"name": missing[key]})
+        write_whole(store.marker(key), marker.model_dump_json().encode())
+    wanted, models, weighings = {key for cell in cells for key in cell.wants}, other.models(), other.weighings()
+    for key in sorted(wanted & models.keys() - store.models().keys()):
+        if _is_whole(partial(load_model, other.model(key))):
+            with staged(store.model(key)) as place, writing(place):
+                shutil.copytree(other.model(key), place, dirs_exist_ok=True)
+            store.note(MODELS, models[key])
+    for key in sorted(wanted & weighings.keys() - store.weighings().keys()):
+        if _is_whole(partial(load_constraints, other.weights(key))):
+            copy(other.weights(key), store.weights(key))
+            store.note(WEIGHTS, weighings[key])
+    return sum(cell.key in set(results) for cell in cells)
+
+
+def _is_whole(read: Callable[[], Any]) -> bool:
+    """Whether something of another sweep can be read; if not, it says so."""
+    try:
+        read()
+    except InputError as error:
+        say(f"not used again: {error}")
+        return False
+    return True
 
 
 def _forget_failures(cells: Sequence[PlannedCell], store: Store) -> None:
