@@ -107,8 +107,8 @@ class SweepResults:
     ) -> pa.Table:
         """A figure by the values of one axis, with its 95 % interval.
 
-        - ``by``: the axis: corpus, model, size, subset, constraints, engine, seed, or setting (model, constraints and
-          engine together); the default is engine, and setting for a sweep that selects one
+        - ``by``: the axis: corpus, model, size, subset, constraints, penalty, engine, seed, or setting (model,
+          constraints, penalty and engine together); the default is engine, and setting for a sweep that selects one
         - ``against``: value of the axis that the others are compared with, on the same documents
         - ``measure``: MEASURE.FIGURE, such as spans.f1; the default is the first F1 or accuracy
 

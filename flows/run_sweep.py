@@ -6,8 +6,9 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,12 +16,15 @@ import pyarrow.parquet as pq
 from concord.flows.apart import check_apart
 from concord.flows.errors import RunFolderError, SweepFailedError
 from concord.flows.jobs import check_sources, run_tags
-from concord.flows.progress import meter
+from concord.flows.progress import meter, say
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.runfolder import LOCK, is_at_work, locked
 from concord.flows.sweep_schedule import Schedule, UnitsMade
+from concord.schemas.errors import InputError
 from concord.schemas.settings import Settings
-from concord.schemas.sweep import CellRow, CellState, SweepPlan, SweepReport
+from concord.schemas.sweep import Cell, CellRow, CellState, SweepFile, SweepPlan, SweepReport
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.models.loaders import load_model
 from concord.workers.remote.sweep import SWEEP, SweepParts, TrainingUnit, WeighingUnit
 from concord.workers.storage.files import copy, make_folder, staged, write_whole, writing
 from concord.workers.sweeps.content import corpora_of, digests_of, folders_of
@@ -33,12 +37,17 @@ from concord.workers.sweeps.tables import check_documents_apart, long_table
 
 if TYPE_CHECKING:
     from concord.flows.cluster.cluster import Cluster
+    from concord.flows.tracking.tracking import Run, Tracking
 
 COPY = "sweep.yaml"
 """File of the folder: the sweep file as it was when it last ran."""
 
 CELLS_TABLE, TIMES_TABLE = "cells.parquet", "times.parquet"
 """Files of the folder: every figure of every cell; CPU seconds of cells and models."""
+
+
+MOST_RUNS = 200
+"""Number of cells up to which each is a run in MLflow, unless the file says otherwise; a run takes 20 ms of CPU."""
 
 
 class SweepRequest(Settings):
@@ -70,18 +79,21 @@ def run_sweep(request: SweepRequest, *, running: Callable[[], Cluster] | None = 
     check_apart(request.out, [request.file, request.reuse, *_inputs(planned.sweep)])
     _check_choice(planned)
     with _alone(store):
+        if request.retry_failed:
+            _forget_failures(planned.cells, store)
+        before = listed(planned.cells, store, live=False)
         keep(planned.cells, store)
         keep_choice(Choice.of(planned.sweep.file), store)
         write_whole(store.folder / COPY, Path(request.file).read_bytes())
         reused = 0 if request.reuse is None else _reuse(planned.cells, store, Store(Path(request.reuse)))
-        if request.retry_failed:
-            _forget_failures(planned.cells, store)
         made = _work(planned, store, request.context, running)
         rows = _states(planned, store, live=False)
         report = _report(rows, store, made, reused)
         _write_tables(planned.cells, rows, store)
         if made.units or reused or report.failed:
-            report = _tracked(request, report, store)
+            told = zip(planned.cells, rows, before, strict=True)
+            new = [(cell.cell, row) for cell, row, former in told if row.state is not former.state]
+            report = _tracked(request, report, store, new if _has_runs(planned.sweep.file, len(rows)) else [])
         report = report.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
     if report.failed:
         raise SweepFailedError(report)
@@ -142,24 +154,38 @@ def _alone(store: Store) -> Iterator[None]:
 
 
 def _reuse(cells: Sequence[PlannedCell], store: Store, other: Store) -> int:
-    """Copies results, models and weights of equal content from another sweep; returns the number of cells."""
+    """Copies results, models and weights of equal content from another sweep; returns the number of cells.
+
+    What is damaged there is told, and done again.
+    """
     kept(other)
-    count, models, weighings = 0, other.models(), other.weighings()
-    for cell in cells:
-        if not store.marker(cell.key).exists() and other.marker(cell.key).exists():
-            copy(other.table(cell.key), store.table(cell.key))
-            marker = other.read_marker(cell.key).model_copy(update={"name": cell.cell.name})
-            write_whole(store.marker(cell.key), marker.model_dump_json().encode())
-            count += 1
-    wanted = {key for cell in cells for key in cell.wants}
-    for key in wanted & models.keys() - store.models().keys():
-        with staged(store.model(key)) as place, writing(place):
-            shutil.copytree(other.model(key), place, dirs_exist_ok=True)
-        store.note(MODELS, models[key])
-    for key in wanted & weighings.keys() - store.weighings().keys():
-        copy(other.weights(key), store.weights(key))
-        store.note(WEIGHINGS, weighings[key])
-    return count
+    there, missing = other.markers(), {cell.key: cell.cell.name for cell in cells if not store.is_done(cell.key)}
+    results = [key for key in missing if key in there and _is_whole(partial(other.read, key))]
+    for key in results:
+        copy(other.table(key), store.table(key))
+        marker = there[key].model_copy(update={"name": missing[key]})
+        write_whole(store.marker(key), marker.model_dump_json().encode())
+    wanted, models, weighings = {key for cell in cells for key in cell.wants}, other.models(), other.weighings()
+    for key in sorted(wanted & models.keys() - store.models().keys()):
+        if _is_whole(partial(load_model, other.model(key))):
+            with staged(store.model(key)) as place, writing(place):
+                shutil.copytree(other.model(key), place, dirs_exist_ok=True)
+            store.note(MODELS, models[key])
+    for key in sorted(wanted & weighings.keys() - store.weighings().keys()):
+        if _is_whole(partial(load_constraints, other.weights(key))):
+            copy(other.weights(key), store.weights(key))
+            store.note(WEIGHINGS, weighings[key])
+    return sum(cell.key in set(results) for cell in cells)
+
+
+def _is_whole(read: Callable[[], Any]) -> bool:
+    """Whether something of another sweep can be read; if not, it says so."""
+    try:
+        read()
+    except InputError as error:
+        say(f"not used again: {error}")
+        return False
+    return True
 
 
 def _forget_failures(cells: Sequence[PlannedCell], store: Store) -> None:
@@ -245,8 +271,15 @@ def _write(table: pa.Table, path: Path) -> None:
     write_whole(path, sink.getvalue().to_pybytes())
 
 
-def _tracked(request: SweepRequest, report: SweepReport, store: Store) -> SweepReport:
-    """The report with the id of the MLflow run that has its figures and tables."""
+def _has_runs(file: SweepFile, cells: int) -> bool:
+    """Whether each cell is a run in MLflow."""
+    return file.tracking == "runs" or (file.tracking is None and cells <= MOST_RUNS)
+
+
+def _tracked(
+    request: SweepRequest, report: SweepReport, store: Store, cells: Sequence[tuple[Cell, CellRow]]
+) -> SweepReport:
+    """The report with the id of the MLflow run that has its figures and tables; ``cells`` are runs within it."""
     from concord.flows.tracking.tracking import Outcome, Tracking
 
     tracking = Tracking(request.context.tracking)
@@ -254,7 +287,25 @@ def _tracked(request: SweepRequest, report: SweepReport, store: Store) -> SweepR
         run.params({"file": request.file, "cells": report.cells})
         for name in (COPY, CELLS_TABLE, TIMES_TABLE):
             run.file(store.folder / name)
+        markers = store.markers()
+        for cell, row in cells:
+            if row.state in (CellState.DONE, CellState.FAILED):
+                _track_cell(tracking, run, cell, row, markers.get(row.key))
         figures = {"done": report.done, "made": report.made, "models": report.models, "failed": len(report.failed)}
         failures = [f"{name}: {reason}" for name, reason in report.failed.items()]
         run.end(Outcome.now({**figures, "cpu_seconds": report.cpu_seconds}, failures=failures))
         return report.model_copy(update={"mlflow_run": run.id})
+
+
+def _track_cell(tracking: Tracking, run: Run, cell: Cell, row: CellRow, marker: Marker | None) -> None:
+    """A cell as a run in MLflow: its axes, its figures, and the CPU seconds of its worker as its length."""
+    from concord.flows.tracking.tracking import Outcome
+
+    figures = dict[str, float]() if marker is None else {name: value for name, (value, _, _) in marker.figures.items()}
+    seconds = 0.0
+    if marker is not None:
+        figures |= {name: total for name, total in marker.sums.items() if total is not None}
+        seconds = figures["cpu_seconds"] = marker.worker_cpu_seconds
+    outcome = Outcome.now(figures, failures=[row.reason or ""] if row.state is CellState.FAILED else ())
+    start = outcome.time_ms - round(1000 * seconds)
+    tracking.child(run, row.name, params={**cell._asdict(), "key": row.key}, outcome=outcome, start_ms=start)

@@ -218,6 +218,9 @@ class SweepFile(Settings):
     cross: tuple[Crossing, ...] = Field((Crossing(),), min_length=1, description="Which cells there are.")
     search: SweepSearch = Field(SweepSearch(), description="Which settings are tried (default: all).")
     select: Selection | None = Field(None, description="Choice of the best setting on other documents.")
+    tracking: Literal["runs", "table"] | None = Field(
+        None, description="A run in MLflow for each cell, or only the table of all (default: runs for up to 200 cells)."
+    )
 
     @field_validator("corpora", "models", "constraints", "penalties", "engines")
     @classmethod

@@ -560,7 +560,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Counting:
         yield stand_in
 
     monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", cluster)
-    monkeypatch.setattr(concord.flows.run_sweep, "_tracked", lambda request, report, store: report)
+    monkeypatch.setattr(concord.flows.run_sweep, "_tracked", lambda request, report, *_: report)
     return stand_in
 
 

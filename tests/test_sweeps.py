@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from mlflow import MlflowClient
 
+import concord.flows.cluster.cluster
+import concord.flows.run_sweep
 from concord.flows.cluster.pool import Done
 from concord.flows.commands.requests import WeighRequest
 from concord.flows.commands.sweeps import log_of, show_sweep
 from concord.flows.commands.weighing import weigh_file
+from concord.flows.run_context import RunContext
+from concord.flows.run_sweep import SweepRequest, run_sweep
 from concord.flows.sweep_schedule import Schedule
 from concord.schemas.document import Batch
 from concord.schemas.errors import CorpusError, TrainingError, UsageError
 from concord.schemas.settings import Validation
-from concord.schemas.sweep import Cell, CellState, Setting
+from concord.schemas.sweep import Cell, CellState, Setting, SweepReport
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.declared_weights import declared_weights
 from concord.workers.constraints.rows import ConstraintError
@@ -32,6 +38,7 @@ from concord.workers.labelling.labelled import label_batch
 from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.learning.weights.penalties import PENALTIES, OddsSettings
 from concord.workers.learning.weights.row_counts import count_rows
+from concord.workers.models.folder import MANIFEST
 from concord.workers.models.loaders import load_model
 from concord.workers.remote.sweep import SWEEP, SweepParts, SweepUnit, TrainingUnit, UnitsDone
 from concord.workers.sweeps.cells import cells_of, rules_of
@@ -44,6 +51,7 @@ from concord.workers.sweeps.sweep_file import SweepFileError, read_sweep_file
 from concord.workers.sweeps.tables import chosen_on, compared, holm, long_table
 from concord.workers.sweeps.training import chosen
 from concord.workers.synthesis.made_up import synthesize
+from tests.support.in_process import Here
 
 RULES = {"constraints": [{"template": "appears_once", "name": "once", "labels": ["PER", "LOC"], "weight": "1.5"}]}
 MORE = {"constraints": [*RULES["constraints"], {"template": "legality", "name": "legal", "weight": "2.0"}]}
@@ -741,3 +749,73 @@ def test_what_a_trainer_reads_may_not_change_while_a_sweep_runs(corpora: Path, t
     with pytest.raises(CorpusError, match=rf"{file}: has changed since the sweep was planned"):
         work(made, Store(tmp_path / "sweep"))
     assert planned(corpora, models=models).cells[0].model.key != made.cells[0].model.key, "of one process, too"
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Ray."""
+    monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(Here(None)))
+
+
+def test_what_is_damaged_in_another_sweep_is_told_and_done_again(
+    corpora: Path, tmp_path: Path, here: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(concord.flows.run_sweep, "_tracked", lambda request, report, *_: report)
+    parts = {
+        "constraints": {"rules": ["more.yaml"]},
+        "penalties": {"declared": {}, "odds": {}},
+        "engines": {"beam": {}},
+    }
+
+    def run(out: str, reuse: str | None = None) -> SweepReport:
+        file = written(corpora, PLAIN | parts | {"seeds": [0, 1, 2]})
+        given = None if reuse is None else str(tmp_path / reuse)
+        return run_sweep(SweepRequest(file=str(file), out=str(tmp_path / out), reuse=given))
+
+    first, store = run("one"), Store(tmp_path / "one")
+    assert (first.made, first.models, first.weights) == (6, 1, 1), "seeds of an engine without chance are done once"
+    again = run("two", "one")
+    assert (again.reused, again.made, again.models, again.weights) == (6, 0, 0, 0)
+    key = next(iter(store.markers()))
+    store.table(key).write_bytes(store.table(key).read_bytes()[:-9])
+    (model,) = (path for path in (tmp_path / "one" / "models").iterdir() if path.is_dir())
+    next(path for path in sorted(model.iterdir()) if path.name != MANIFEST).write_bytes(b"")
+    third = run("three", "one")
+    assert (third.reused, third.made, third.models) == (3, 3, 1)
+    told = capsys.readouterr().err
+    assert f"not used again: {store.table(key)}: no whole result" in told
+    assert f"not used again: {model}" in told
+    Store(tmp_path / "two").table(key).unlink()
+    assert run("two").made == 3, "a result without its table is none"
+
+
+def test_a_model_folder_that_changes_during_a_sweep_is_an_error_of_its_cells(corpora: Path, tmp_path: Path) -> None:
+    trainer, documents = trainer_named("perceptron"), list(synthesize(10, seed=6, kind="news"))
+    settings = trainer.settings.model_validate({"features": "core", "passes": 1})
+    trainer.train(documents, settings=settings, out=tmp_path / "model")
+    made = planned(corpora, models={"old": {"folder": str(tmp_path / "model")}}, engines={"viterbi": {}}, seeds=[0])
+    trainer.train(documents[1:], settings=settings, out=tmp_path / "model")
+    with pytest.raises(CorpusError, match="model: has changed since the sweep was planned"):
+        work(made, Store(tmp_path / "sweep"))
+
+
+@pytest.mark.slow
+def test_each_new_cell_is_a_run_in_mlflow_unless_there_are_many(corpora: Path, tmp_path: Path, here: None) -> None:
+    context = RunContext(tracking=f"sqlite:///{tmp_path / 'mlflow.db'}")
+    few: dict[str, Any] = {"engines": {"viterbi": {}, "beam": {}}, "seeds": [0], "constraints": {"none": []}}
+
+    def children(**changes: Any) -> list[Any]:
+        file = written(corpora, PLAIN | few | changes)
+        report = run_sweep(SweepRequest(file=str(file), out=str(tmp_path / "sweep"), context=context))
+        client = MlflowClient(tracking_uri=context.tracking)
+        parent = f"tags.mlflow.parentRunId = '{report.mlflow_run}'"
+        return sorted(client.search_runs(["1"], parent), key=lambda run: str(run.info.run_name))
+
+    beam, viterbi = children()
+    assert (beam.info.run_name, beam.info.status) == ("news/crf/none/beam/seed=0", "FINISHED")
+    assert (beam.data.params["engine"], "fold" in beam.data.params) == ("beam", False)
+    marker = Store(tmp_path / "sweep").read_marker(viterbi.data.params["key"])
+    assert viterbi.data.metrics["spans.f1"] == marker.figures["spans.f1"][0]
+    (other,) = children(constraints={"none": [], "rules": ["rules.yaml"]}, cross=[{"engine": ["viterbi"]}])
+    assert other.info.run_name == "news/crf/rules/viterbi/seed=0"
+    assert children(seeds=[0, 1], engines={"gibbs": {}}, tracking="table") == []

@@ -82,8 +82,8 @@ def show_results(
     by: Annotated[
         str | None,
         typer.Option(
-            help=f"Axis whose values are compared: one of {', '.join(AXES)}, or setting (model, constraints and engine "
-            "together; default: engine, and setting where the file has `select`)."
+            help=f"Axis whose values are compared: one of {', '.join(AXES)}, or setting (model, constraints, penalty "
+            "and engine together; default: engine, and setting where the file has `select`)."
         ),
     ] = None,
     against: Annotated[

@@ -218,6 +218,20 @@ class Tracking:
             stack.push(lambda kind, _error, _traceback: self._leave(run, kind))
             yield run
 
+    def child(self, parent: Run, name: str, *, params: Mapping[str, object], outcome: Outcome, start_ms: int) -> None:
+        """A run within another one that has begun and ended already, in three calls."""
+        names, given = _names(outcome.metrics), {_name(k): redact(str(v)) for k, v in params.items() if v is not None}
+        metrics = [Metric(names[n], value, outcome.time_ms, 0) for n, value in outcome.metrics.items()]
+        tags = _masked({PARENT: parent.id, **outcome.tags})
+
+        def send(client: MlflowClient) -> None:
+            info = client.create_run(self._experiment, run_name=redact(name), tags=tags, start_time=start_ms).info
+            told = [Param(key, value[:PARAM_LETTERS]) for key, value in given.items()]
+            client.log_batch(info.run_id, metrics=metrics, params=told)
+            client.set_terminated(info.run_id, outcome.status, outcome.time_ms)
+
+        self.ask(send)
+
     def finish(self, run_id: str, outcome: Outcome) -> bool:
         """Ends a run that another process began; False where MLflow has none of that id."""
 

@@ -17,11 +17,10 @@ from concord.schemas.sweep import Cell
 from concord.workers.compiling.code import LABELLING, digest_of_code
 from concord.workers.corpus.plan import plan
 from concord.workers.learning.trainers.registry import DEFAULT
-from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.parts import LABELLING as LABELLING_PARTS
 from concord.workers.parts import Group
 from concord.workers.sweeps.cells import engine_of, entry_of, rules_of, settings_of
-from concord.workers.sweeps.documents import digest_of, digests_beside, places_of
+from concord.workers.sweeps.documents import digest_of, digests_beside, model_digest_of, places_of
 from concord.workers.sweeps.sweep_file import Sweep
 
 FORMAT = 1
@@ -60,7 +59,7 @@ def digests_of(sweep: Sweep) -> dict[str, str]:
     Raises `CorpusError`, `ModelError` for a model folder that cannot be read, and `OSError` for a trainer's file.
     """
     found = {place: digest_of(plan(place)) for place in corpora_of(sweep)}
-    found |= {folder: _digest_of_model(Path(folder)) for folder in folders_of(sweep)}
+    found |= {folder: model_digest_of(Path(folder)) for folder in folders_of(sweep)}
     for settings in sweep.trainers.values():
         found |= digests_beside(settings)
     return found
@@ -149,9 +148,3 @@ def _constraints(sweep: Sweep, cell: Cell) -> list[Any]:
 def _fold(sweep: Sweep, cell: Cell) -> list[Any]:
     corpus = sweep.file.corpora[cell.corpus]
     return [] if cell.fold is None else [cell.fold, corpus.folds, corpus.validation.value]
-
-
-def _digest_of_model(folder: Path) -> str:
-    """Digest of a model and of what was learned with it, such as label consistency. Raises `ModelError`."""
-    manifest = parse_manifest(folder / MANIFEST)
-    return hashlib.sha256(json.dumps([manifest.digest, manifest.extras], sort_keys=True).encode()).hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import Shard, read_batch
 from concord.workers.learning.search.folds import TrainingRound, parts_of, round_of
+from concord.workers.models.folder import MANIFEST, parse_manifest
 
 
 class Fold(NamedTuple):
@@ -59,6 +61,12 @@ def digests_beside(settings: TrainerSettings) -> dict[str, str]:
     """Digests of everything that a trainer reads beside its documents, by place. Raises `CorpusError` and `OSError`."""
     corpora = {place: digest_of(plan(place)) for place in places_of(settings, settings.corpora)}
     return corpora | {place: _digest_of_files(Path(place)) for place in places_of(settings, settings.files)}
+
+
+def model_digest_of(folder: Path) -> str:
+    """Digest of a model and of what was learned with it, such as label consistency. Raises `ModelError`."""
+    manifest = parse_manifest(folder / MANIFEST)
+    return hashlib.sha256(json.dumps([manifest.digest, manifest.extras], sort_keys=True).encode()).hexdigest()
 
 
 def changed(place: str) -> CorpusError:

@@ -26,7 +26,7 @@ from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import LocalScores, Model, local_scores
 from concord.workers.models.saved_consistency import saved_consistency
-from concord.workers.sweeps.documents import Documents, documents_of, round_in
+from concord.workers.sweeps.documents import Documents, changed, documents_of, model_digest_of, round_in
 from concord.workers.sweeps.results import CellResult, Measured
 
 
@@ -35,6 +35,7 @@ class Judged(NamedTuple):
 
     ``key``: hexadecimal digits that name its content
     ``model``: folder of its model
+    ``model_digest``: digest of a folder that was there, see `model_digest_of`; None for a model of the sweep
     ``documents``: the documents, with gold labels
     ``declared``: declared constraints
     ``weights``: constraint file with their weights; None for those that they have
@@ -48,6 +49,7 @@ class Judged(NamedTuple):
     key: str
     name: str
     model: Path
+    model_digest: str | None
     documents: Documents
     declared: DeclaredConstraints
     weights: Path | None
@@ -66,7 +68,7 @@ def judge(cell: Judged) -> CellResult:
     """
     began = time.process_time()
     batch = _batch(cell.documents)
-    model = _loaded(cell.model)
+    model = _loaded(cell.model, cell.model_digest)
     given = _learned(cell.model) if cell.learned else cell.declared
     fitting = given.fitting(model.labels) if cell.known_only else given
     declared = fitting if cell.weights is None else load_constraints(cell.weights)
@@ -134,7 +136,10 @@ def _learned(folder: Path) -> DeclaredConstraints:
 
 
 @lru_cache(maxsize=2)
-def _loaded(folder: Path) -> _Scored:
+def _loaded(folder: Path, digest: str | None) -> _Scored:
+    """The model of a folder. Raises `ModelError`, and `CorpusError` where it has another digest than was planned."""
+    if digest is not None and model_digest_of(folder) != digest:
+        raise changed(str(folder))
     return _Scored(load_model(folder))
 
 

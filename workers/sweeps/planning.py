@@ -103,6 +103,7 @@ class Planned(NamedTuple):
             key=planned.key,
             name=cell.name,
             model=self._model(planned, store),
+            model_digest=None if planned.is_trained else planned.model.parts["model"],
             documents=Documents(place, self.digests[place], self._fold(cell)),
             declared=rules_of(self.sweep, cell.constraints),
             weights=None if planned.weights is None else store.weights(planned.weights.key),
@@ -203,7 +204,8 @@ def failure_of(cell: PlannedCell, failures: Mapping[str, Failure]) -> Failure | 
 def estimated(cells: Sequence[PlannedCell], store: Store, rows: Sequence[CellRow]) -> SweepPlan:
     """What is left to do, with its cost by results that are there."""
     markers, made = store.markers(), store.models() | store.weighings()
-    todo = [c for c, row in zip(cells, rows, strict=True) if row.state not in (CellState.DONE, CellState.DROPPED)]
+    left = [c for c, row in zip(cells, rows, strict=True) if row.state not in (CellState.DONE, CellState.DROPPED)]
+    todo = {cell.key: cell for cell in left}.values()
     models = {c.model.key for c in todo if c.is_trained} - made.keys()
     weights = {c.weights.key for c in todo if c.weights is not None} - made.keys()
     seconds = _means({m.key: (_engine(m.name), m.worker_cpu_seconds) for m in markers.values()})

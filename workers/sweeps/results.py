@@ -188,6 +188,10 @@ class Store(NamedTuple):
         """Notes what one of `MODELS` or `WEIGHINGS` took, when it is whole. Raises `OutputError`."""
         write_whole(self.folder / kind / f"{made.key}.json", made.model_dump_json().encode())
 
+    def is_done(self, key: str) -> bool:
+        """Whether a cell has a result."""
+        return self.marker(key).is_file() and self.table(key).is_file()
+
     def models(self) -> dict[str, LearnedPart]:
         """The models that are whole, by key."""
         return {key: made for key, made in self._noted(MODELS).items() if self.model(key).is_dir()}
@@ -206,7 +210,7 @@ class Store(NamedTuple):
             table = pq.read_table(path)
             marker = self.read_marker(key)
             return _result(table, marker)
-        except (OSError, pa.ArrowException, KeyError) as error:
+        except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
             raise ResultError(f"{path}: no whole result ({error}); delete it and run the sweep again") from None
 
     def read_marker(self, key: str) -> Marker:
@@ -214,8 +218,9 @@ class Store(NamedTuple):
         return _parsed(Marker, self.marker(key))
 
     def markers(self) -> dict[str, Marker]:
-        """All markers by key."""
-        return {path.stem: _parsed(Marker, path) for path in sorted((self.folder / CELLS).glob("*.json"))}
+        """Markers of all results whose table is there, by key."""
+        found = {path.stem: _parsed(Marker, path) for path in sorted((self.folder / CELLS).glob("*.json"))}
+        return {key: marker for key, marker in found.items() if self.table(key).is_file()}
 
     def failures(self) -> dict[str, Failure]:
         """All failures by key."""
