@@ -40,6 +40,7 @@ from concord.workers.remote.label import LABEL, LabelParts
 from concord.workers.remote.memory import BASE, GROWTH, memory_of
 from concord.workers.remote.task import AnyTask
 from concord.workers.remote.trials import TRIALS, TrialGroup, TrialParts
+from concord.workers.storage.storage import FolderStorage
 
 LEARNERS: dict[str, dict[str, Any]] = {
     "nearest": {},
@@ -89,7 +90,7 @@ def labelling(
     shards = plan(corpus) if shard_bytes is None else plan(corpus, shard_bytes=shard_bytes)[:LABELLED]
     key = RunKey(settings=RunSettings(engine=engine), model=model.digest, constraints="none", code="none")
     sample = first_document(shards, key.settings.text, model)
-    return LABEL, LabelParts(model, Unconstrained(), key, folder / "store", sample), shards
+    return LABEL, LabelParts(model, Unconstrained(), key, FolderStorage(folder / "store"), sample), shards
 
 
 def trials() -> Iterator[dict[str, Any]]:

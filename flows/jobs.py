@@ -19,6 +19,7 @@ from concord.schemas.run import REGISTRY
 from concord.schemas.secrets import place_of
 from concord.workers.models.folder import MANIFEST, ModelError, check_model_folder
 from concord.workers.storage.files import naming
+from concord.workers.storage.storage import storage_at
 
 
 def corpus_place(corpus: str) -> str:
@@ -29,6 +30,11 @@ def corpus_place(corpus: str) -> str:
 def corpus_name(corpus: str) -> str:
     """Name of a corpus for people: the last part of its place."""
     return Path(place_of(corpus).partition("?")[0]).name
+
+
+def run_place(out: str) -> str:
+    """Place of a run's output: a URI of an object store unchanged, or an absolute path. Raises `StorageError`."""
+    return storage_at(out).uri
 
 
 def folder_place(out: str) -> str:

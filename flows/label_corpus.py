@@ -16,15 +16,15 @@ from concord.flows.nights.record import keep_night
 from concord.flows.progress import meter, say
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.last_run import last_answers
+from concord.flows.runfolder.layout import STORE, RunOutput
 from concord.flows.runfolder.runfolder import (
-    STORE,
     Sources,
     claim,
     dataset_digest,
-    exclusive,
     find_done,
     first_reject,
     publish,
+    run_output,
     write_sources,
 )
 from concord.flows.runfolder.tracked import keep_tracked, tracked_run
@@ -62,6 +62,7 @@ from concord.workers.evaluation.named_counts import MatchCounts
 from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.models.folder import file_digest
 from concord.workers.models.model import score_column
+from concord.workers.storage.storage import Storage
 
 if TYPE_CHECKING:
     from concord.flows.tracking.tracking import Outcome, Run, Tracking
@@ -95,17 +96,21 @@ def label_corpus(request: LabelRequest) -> RunReport:
     Neither Ray nor MLflow is imported where all shards are done and MLflow has the run.
     """
     started = time.monotonic()
-    out = Path(request.out)
-    with exclusive(out):
+    out = run_output(request.out)
+    with out.exclusive():
         job = LabelJob.of(request)
         claim(out, request.corpus)
         done = find_done(out, job.shards, job.key)
-        told = None if job.damages else tracked_run(out, uri=tracking_uri(request.context.tracking), digest=job.digest)
+        told = (
+            None
+            if job.damages
+            else tracked_run(out.storage, uri=tracking_uri(request.context.tracking), digest=job.digest)
+        )
         if told is None or len(done) < len({shard.id for shard in job.shards}):
-            return _label_tracked(job, done, started)
-        report = _published(job, done)
+            return _label_tracked(job, out, done, started)
+        report = _published(job, out, done)
         answer = _report(request, report, _Work(skipped=len(job.shards)), told, seconds=time.monotonic() - started)
-        keep_night(out, answer, tags=run_tags(job="reprocess"), asked=_asked(job))
+        keep_night(out.storage, answer, tags=run_tags(job="reprocess"), asked=_asked(job))
         failure = _failure(answer, job.shards, done)
         if failure is not None:
             raise failure
@@ -152,25 +157,25 @@ class LabelJob(NamedTuple):
         return hashlib.sha256("\0".join(told).encode()).hexdigest()
 
 
-def _label_tracked(job: LabelJob, done: dict[str, ShardMarker], started: float) -> RunReport:
+def _label_tracked(job: LabelJob, out: RunOutput, done: dict[str, ShardMarker], started: float) -> RunReport:
     """Labels what is not done, and tells MLflow."""
     from concord.flows.nights.drift import against_last
     from concord.flows.nights.files import keep_files
     from concord.flows.tracking.tracking import Outcome, Tracking
     from concord.flows.tracking.untracked import catch_up
 
-    request, out = job.request, Path(job.request.out)
+    request = job.request
     tracking = Tracking(request.context.tracking)
-    catch_up(tracking, out)
+    catch_up(tracking, out.storage)
     tags = run_tags(job="reprocess", predictions=request.out)
     with tracking.run(_run_name(job), tags=tags) as run:
         run.params(_params(job))
         run.dataset(name=request.corpus, digest=dataset_digest(job.shards), source=request.corpus, context="reprocess")
-        work = _label(job, done)
+        work = _label(job, out, done)
         work = work._replace(errors=(*(redact(str(damage)) for damage in job.damages), *work.errors))
         markers = [done[shard.id] for shard in job.shards if shard.id in done]
-        beside = None if work.errors else against_last(out, markers, job.key, job.opened.model)
-        report = _merged(job, done) if work.errors else _published(job, done)
+        beside = None if work.errors else against_last(out.storage, markers, job.key, job.opened.model)
+        report = _merged(job, done) if work.errors else _published(job, out, done)
         answer = _report(request, report, work, run.id, seconds=time.monotonic() - started)
         if beside is not None:
             answer = answer.model_copy(update={"drift": beside.drift})
@@ -178,18 +183,18 @@ def _label_tracked(job: LabelJob, done: dict[str, ShardMarker], started: float) 
         failures = work.errors or ((str(failure),) if failure else ())
         keep_files(run, answer, report, last=None if beside is None else beside.last)
         figures = metrics_of(report) | _speed(work) | weights_of(job.constraints)
-        keep_night(out, answer, tags=tags, asked=_asked(job), chart=None if beside is None else beside.chart)
-        _conclude(answer, run, Outcome.now(figures, failures=failures, tags=_drift_tags(answer)), tracking, failure)
-        keep_tracked(out, run.id, uri=tracking_uri(request.context.tracking), digest=job.digest)
+        keep_night(out.storage, answer, tags=tags, asked=_asked(job), chart=None if beside is None else beside.chart)
+        outcome = Outcome.now(figures, failures=failures, tags=_drift_tags(answer))
+        _conclude(answer, out.storage, run, outcome, tracking, failure)
+        keep_tracked(out.storage, run.id, uri=tracking_uri(request.context.tracking), digest=job.digest)
         if request.fail_on_drift and answer.drift is not None and answer.drift.breaches:
             raise DriftedRunError(answer)
         return answer
 
 
-def _published(job: LabelJob, done: Mapping[str, ShardMarker]) -> ShardReport:
+def _published(job: LabelJob, out: RunOutput, done: Mapping[str, ShardMarker]) -> ShardReport:
     """Counts of the run, which readers can see from now on."""
-    out = Path(job.request.out)
-    write_sources(out, _sources(job.request))
+    write_sources(out.storage, _sources(job.request))
     publish(out, job.key, job.shards, done, rules=job.constraints.strengths)
     return _merged(job, done)
 
@@ -236,12 +241,14 @@ def _failure(
     return None
 
 
-def _conclude(report: RunReport, run: Run, outcome: Outcome, tracking: Tracking, failure: Exception | None) -> None:
+def _conclude(
+    report: RunReport, out: Storage, run: Run, outcome: Outcome, tracking: Tracking, failure: Exception | None
+) -> None:
     """Tells MLflow how the run ended. Raises ``failure``, or `UntrackedError` where MLflow is gone."""
     from concord.flows.tracking.untracked import end_or_keep
 
     try:
-        end_or_keep(run, tracking, outcome, Path(report.out))
+        end_or_keep(run, tracking, outcome, out)
     except TrackingError as error:
         if failure is None:
             raise UntrackedError(str(error), report) from None
@@ -271,7 +278,7 @@ class _Work(NamedTuple):
     errors: tuple[str, ...] = ()
 
 
-def _label(job: LabelJob, done: dict[str, ShardMarker]) -> _Work:
+def _label(job: LabelJob, out: RunOutput, done: dict[str, ShardMarker]) -> _Work:
     """Labels the shards that are not done and adds their markers to ``done``."""
     request, shards, key, model = job.request, job.shards, job.key, job.opened.model
     skipped = sum(shard.id in done for shard in shards)
@@ -281,9 +288,9 @@ def _label(job: LabelJob, done: dict[str, ShardMarker]) -> _Work:
     from concord.flows.cluster.cluster import cluster
     from concord.workers.remote.label import LABEL, LabelParts
 
-    store = Path(request.out).absolute() / STORE
+    store = out.storage.below(STORE)
     sample = first_document(todo, key.settings.text, model)
-    last = last_answers(Path(request.out), key, job.constraints.strengths)
+    last = last_answers(out.storage, key, job.constraints.strengths)
     given = LabelParts(model, job.constraints, key, store, sample, last)
     errors: list[str] = []
     parts: list[Seconds] = []

@@ -24,8 +24,9 @@ from concord.flows.label_corpus import LabelRequest as Labelling
 from concord.flows.label_corpus import label_corpus
 from concord.flows.progress import say
 from concord.flows.run_context import HERE, RunContext
+from concord.flows.runfolder.locks import LOCK, locked
 from concord.flows.runfolder.published import published
-from concord.flows.runfolder.runfolder import LOCK, dataset_digest, locked
+from concord.flows.runfolder.runfolder import dataset_digest
 from concord.flows.sources import read_documents
 from concord.flows.tracking.tracking import PARENT, Outcome, Run, Tracking
 from concord.schemas.codl import CodlReport, CodlSettings, Cycle, GammaTrial
@@ -42,12 +43,11 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import tokenizer_of
 from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.labelling.output import PREDICTIONS as FOLDER
-from concord.workers.labelling.output import remove
 from concord.workers.learning.little_gold.codl import Ranked, Weights, changed, ways_of
 from concord.workers.learning.little_gold.codl_learners import Learner, LearningWay, learner_of
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from concord.workers.models.loaders import load_model
-from concord.workers.storage.files import TEMPORARY, make_folder, staged, write_whole
+from concord.workers.storage.files import TEMPORARY, make_folder, remove, staged, write_whole
 
 SCORE = "score"
 MODEL, CONSTRAINTS, POOL, HELD_OUT, MARKER = "model", "constraints.yaml", "labels", "held-out", "cycle.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from concord.flows.apart import check_apart
-from concord.flows.jobs import check_sources, corpus_place, folder_place
+from concord.flows.jobs import check_sources, corpus_place, run_place
 from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.run import DEFAULT_RUN, SHARD_BYTES, RunReport, RunSettings
@@ -26,7 +26,7 @@ def reprocess(
     tracking: str | None = None,
     fail_on_drift: bool = False,
 ) -> RunReport:
-    """Labels every document of ``corpus`` with ``model`` into the folder ``out``.
+    """Labels every document of ``corpus`` with ``model`` into ``out``, a folder or a URI of an object store such as ``s3://bucket/out``.
 
     - ``model``: folder, or ``models:/NAME@ALIAS``.
     - ``settings``: settings by which each document is decoded; a mapping is validated.
@@ -43,7 +43,7 @@ def reprocess(
     a reject, and `UntrackedError` if MLflow was gone at the end; all have the report. Other errors are those of
     `schemas.errors`.
     """
-    place, folder = corpus_place(corpus), folder_place(out)
+    place, folder = corpus_place(corpus), run_place(out)
     check_sources([place], model=model, files=constraints)
     check_apart(folder, [place, model, *constraints])
 

@@ -18,7 +18,7 @@ from concord.flows.errors import RunFolderError, SweepFailedError
 from concord.flows.jobs import check_sources, run_tags
 from concord.flows.progress import meter, say
 from concord.flows.run_context import HERE, RunContext
-from concord.flows.runfolder.runfolder import LOCK, is_at_work, locked
+from concord.flows.runfolder.locks import LOCK, is_at_work, locked
 from concord.flows.sweep_schedule import Schedule, UnitsMade
 from concord.schemas.errors import InputError
 from concord.schemas.settings import Settings

@@ -17,7 +17,8 @@ from concord.flows.jobs import check_model_place, corpus_name, corpus_place, run
 from concord.flows.progress import meter
 from concord.flows.progressive import Kept, choose, forget, track
 from concord.flows.run_context import HERE, RunContext
-from concord.flows.runfolder.runfolder import LOCK, dataset_digest, locked
+from concord.flows.runfolder.locks import LOCK, locked
+from concord.flows.runfolder.runfolder import dataset_digest
 from concord.flows.sources import read_documents
 from concord.flows.tracking.tracking import (
     PARENT,

@@ -26,7 +26,7 @@ from concord.flows.commands.mining import METHODS, method_named
 from concord.flows.given import Flag, beside_flags
 from concord.flows.options import OptionError, option_values, parse_options, with_engine
 from concord.flows.progress import meter
-from concord.flows.runfolder.runfolder import STORE
+from concord.flows.runfolder.layout import STORE
 from concord.schemas.codl import CodlSettings
 from concord.schemas.errors import UsageError
 from concord.schemas.run import RunSettings

@@ -22,6 +22,7 @@ from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.drift.chart import NightScore
 from concord.workers.drift.figures import DocumentFigures, DriftWatch
 from concord.workers.drift.nights import Night, compare
+from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import HashModel
 from tests.support.runs_here import label, stay_here
@@ -209,7 +210,7 @@ def test_drift_is_told_to_mlflow_and_fails_where_that_is_asked_for(
 def test_nights_are_judged_by_those_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     night(tmp_path, monkeypatch, NEWS[:30], OfNight())
     night(tmp_path, monkeypatch, NEWS[:30], OfNight(1))
-    record = read_record(tmp_path / "out")
+    record = read_record(FolderStorage(tmp_path / "out"))
     (scores,) = record.charts()
     assert {name.partition(": ")[0] for name in scores} == {"answers"}
     last = record.nights[-1]

@@ -24,6 +24,7 @@ from concord.workers.labelling.shard import label_shard
 from concord.workers.learning.trainers.crfsuite import train
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.settings import CrfSettings
+from concord.workers.storage.storage import FolderStorage
 from tests.support.made_corpora import corpus
 
 Form = dict[str, Any]
@@ -121,7 +122,7 @@ def label(
     rejects: list[Any] = []
     for shard in plan(folder / "c.parquet"):
         store = folder / f"out-{shard.first_row}"
-        marker = label_shard(shard, model=model, constraints=constraints, key=key, store=store).marker
+        marker = label_shard(shard, model=model, constraints=constraints, key=key, store=FolderStorage(store)).marker
         found = pq.read_table(store / PREDICTIONS).to_pylist()
         assert (marker.report.documents, marker.report.rejected) == (len(found), len(marker.rejects))
         assert len(found) + len(marker.rejects) == shard.rows

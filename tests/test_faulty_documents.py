@@ -30,6 +30,7 @@ from concord.workers.inference.registry import SOLVERS
 from concord.workers.labelling.labelled import check_settings, label_batch
 from concord.workers.labelling.output import PREDICTIONS, in_place
 from concord.workers.labelling.shard import label_shard
+from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import HashModel
 
@@ -118,7 +119,7 @@ def label(corpus: Path, out: Path, constraints: ConstraintSet, engine: str) -> t
     model = PoisonedModel(np.nan)
     settings = check_settings(RunSettings(engine=engine))
     key = RunKey(settings=settings, model=model.digest, constraints=constraints.digest, code="code")
-    marker = label_shard(shard, model=model, constraints=constraints, key=key, store=out).marker
+    marker = label_shard(shard, model=model, constraints=constraints, key=key, store=FolderStorage(out)).marker
     report, rejects = marker.report, [reject._asdict() for reject in in_place(marker.rejects, shard)]
     predictions = pq.read_table(out / PREDICTIONS).to_pylist()
     assert (report.documents, report.rejected) == (len(predictions), len(rejects))

@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
-from concord.flows.nights import record
 from concord.flows.nights.record import KEPT_NIGHTS, MOST_NIGHTS, RECORD, keep_night, read_record
 from concord.schemas.nights import NightLine
 from concord.schemas.run import Drift, Movement
 from concord.workers.drift.chart import NightScore
+from concord.workers.storage.storage import FolderStorage
 from tests.support.made_reports import run_report
 
 TAGS = {"mlflow.user": "ada", "host": "engine"}
@@ -26,7 +26,7 @@ MOVED = Movement(figure="unknown words", of="texts", before=0.02, after=0.31, p_
 def keep(
     out: Path, asked: dict[str, object] | None = None, chart: dict[str, NightScore] | None = None, **given: Any
 ) -> None:
-    keep_night(out, run_report(**given), tags=TAGS, asked=asked or {}, chart=chart)
+    keep_night(FolderStorage(out), run_report(**given), tags=TAGS, asked=asked or {}, chart=chart)
 
 
 def history(out: Path, *options: str) -> Any:
@@ -39,7 +39,7 @@ def test_a_run_adds_a_line_and_changes_no_other(tmp_path: Path) -> None:
     first = (tmp_path / RECORD).read_bytes()
     keep(tmp_path, documents=9, chart=scores)
     assert (tmp_path / RECORD).read_bytes().startswith(first)
-    found = read_record(tmp_path)
+    found = read_record(FolderStorage(tmp_path))
     assert [night.night for night in found.nights] == [1, 2]
     assert found.nights[0].asked == {"model": "models:/news@champion"}
     assert found.charts() == [scores]
@@ -57,7 +57,7 @@ def test_half_a_line_costs_no_other(torn: bytes, tmp_path: Path) -> None:
     with (tmp_path / RECORD).open("ab") as file:
         file.write(torn)
     keep(tmp_path)
-    found = read_record(tmp_path)
+    found = read_record(FolderStorage(tmp_path))
     assert ([night.night for night in found.nights], found.unread) == ([1, 2], 1)
     assert "1 lines of the record cannot be read" in history(tmp_path).stderr
 
@@ -65,9 +65,7 @@ def test_half_a_line_costs_no_other(torn: bytes, tmp_path: Path) -> None:
 def test_a_record_that_cannot_be_written_ends_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / RECORD).mkdir()
     with pytest.raises(IsADirectoryError):
-        read_record(tmp_path)
-    (tmp_path / RECORD).rmdir()
-    (tmp_path / RECORD).symlink_to(tmp_path / "nowhere" / "at all")
+        read_record(FolderStorage(tmp_path))
     keep(tmp_path)
     assert "this run is missing in the folder's record" in " ".join(capfd.readouterr().err.split())
 
@@ -75,22 +73,21 @@ def test_a_record_that_cannot_be_written_ends_nothing(tmp_path: Path, capfd: pyt
 def test_of_very_many_nights_the_last_are_kept_and_it_stays_quick(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(record, "sync", lambda _: None)
     chart = {f"texts: figure {i}": NightScore(0.5, 30.0) for i in range(40)}
     keep(tmp_path, chart=chart, documents=3)
     line = json.loads((tmp_path / RECORD).read_text())
     many = (json.dumps(line | {"night": i}) + "\n" for i in range(1, MOST_NIGHTS - 1))
     (tmp_path / RECORD).write_text("".join(many))
     keep(tmp_path, chart=chart)
-    assert len(read_record(tmp_path).nights) == MOST_NIGHTS - 1
+    assert len(read_record(FolderStorage(tmp_path)).nights) == MOST_NIGHTS - 1
     started = time.process_time()
     keep(tmp_path, chart=chart)
     assert time.process_time() - started < 2
-    found = read_record(tmp_path)
+    found = read_record(FolderStorage(tmp_path))
     assert len(found.nights) == KEPT_NIGHTS
     assert found.nights[-1].night == MOST_NIGHTS
     keep(tmp_path)
-    assert read_record(tmp_path).last == MOST_NIGHTS + 1
+    assert read_record(FolderStorage(tmp_path)).last == MOST_NIGHTS + 1
 
 
 def test_history_says_who_asked_what_came_of_it_and_what_was_asked_for_otherwise(tmp_path: Path) -> None:

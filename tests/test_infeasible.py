@@ -24,6 +24,7 @@ from concord.workers.corpus.settings import IngestSettings
 from concord.workers.labelling.labelled import check_settings, label_batch
 from concord.workers.labelling.output import MARKERS, PREDICTIONS, read_marker
 from concord.workers.labelling.shard import label_shard
+from concord.workers.storage.storage import FolderStorage
 
 LABELS = LabelSet(("author", "note", "title"), Scheme.PLAIN)
 HARD = DeclaredConstraints(
@@ -63,7 +64,9 @@ def labelled(tmp_path: Path, policy: OnInfeasible, engine: str) -> tuple[ShardRe
     write_corpus(DOCUMENTS, tmp_path / "corpus", source="test", layout=IngestSettings(group_documents=8))
     shard = plan(tmp_path / "corpus")[0]
     key = key_of(policy, engine)
-    marker = label_shard(shard, model=FlatModel(), constraints=HARD, key=key, store=tmp_path / "out").marker
+    marker = label_shard(
+        shard, model=FlatModel(), constraints=HARD, key=key, store=FolderStorage(tmp_path / "out")
+    ).marker
     rows = pq.read_table(tmp_path / "out" / PREDICTIONS).to_pylist()
     return marker.report, {row["doc_id"]: row for row in rows}
 
@@ -88,7 +91,7 @@ def test_rejects_name_the_document_and_the_constraints(tmp_path: Path, engine: s
     assert report.tokens == report.gold_tokens == 5
     assert sorted(rows) == ["also fine", "fine"]
     (path,) = (tmp_path / "out" / MARKERS).iterdir()
-    marker = read_marker(path)
+    marker = read_marker(FolderStorage(tmp_path / "out"), f"{MARKERS}/{path.name}")
     assert marker is not None
     (reject,) = marker.rejects
     assert (reject.row, reject.doc_id) == (1, "torn")
@@ -101,7 +104,9 @@ def test_a_shard_of_rejects_alone_is_written(tmp_path: Path) -> None:
     write_corpus(DOCUMENTS[1:2], tmp_path / "corpus", source="test")
     shard = plan(tmp_path / "corpus")[0]
     key = key_of("reject", "certify")
-    report = label_shard(shard, model=FlatModel(), constraints=HARD, key=key, store=tmp_path / "out").marker.report
+    report = label_shard(
+        shard, model=FlatModel(), constraints=HARD, key=key, store=FolderStorage(tmp_path / "out")
+    ).marker.report
     assert (report.documents, report.tokens, report.rejected) == (0, 0, 1)
     assert pq.read_table(tmp_path / "out" / PREDICTIONS).num_rows == 0
 

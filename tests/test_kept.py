@@ -14,8 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.last_run import last_answers
-from concord.flows.runfolder.runfolder import STORE, find_done, publish
+from concord.flows.runfolder.layout import STORE
+from concord.flows.runfolder.runfolder import find_done, publish
 from concord.schemas.columns import table_from_documents
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Scheme
@@ -31,6 +33,7 @@ from concord.workers.constraints.templates.words import Lexicon
 from concord.workers.corpus.plan import plan
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.labelling.shard import label_shard
+from concord.workers.storage.storage import FolderStorage
 from tests.support.made_folders import BIO, QUICK, SCHEMES, WordModel, documents
 
 COUNTS = PairCounts(BIO.types, np.array([[9, 1], [1, 7]]), np.array([[5, 1], [2, 4]]), np.array([2, 3]))
@@ -86,13 +89,20 @@ class Night(NamedTuple):
         corpus = out.parent / "corpus.parquet"
         pq.write_table(table_from_documents(self.documents), corpus)
         key = key_of(self.constraints, self.model, **self.settings)
-        last = last_answers(out, key, self.constraints.strengths)
+        last = last_answers(FolderStorage(out), key, self.constraints.strengths)
         shards, reuse = plan(corpus, shard_bytes=100), Reuse()
         for shard in shards:
             reuse += label_shard(
-                shard, model=self.model, constraints=self.constraints, key=key, store=out / STORE, last=last
+                shard,
+                model=self.model,
+                constraints=self.constraints,
+                key=key,
+                store=FolderStorage(out / STORE),
+                last=last,
             ).reuse
-        publish(out, key, shards, find_done(out, shards, key), rules=self.constraints.strengths)
+        publish(
+            FolderOutput(out), key, shards, find_done(FolderOutput(out), shards, key), rules=self.constraints.strengths
+        )
         return reuse
 
 
@@ -227,7 +237,7 @@ def test_a_row_whose_digest_is_another_documents_is_not_taken(tmp_path: Path) ->
     out = tmp_path / "out"
     out.mkdir()
     Night(made, constraints).into(out)
-    last = last_answers(out, key_of(constraints, Night(made, constraints).model), constraints.strengths)
+    last = last_answers(FolderStorage(out), key_of(constraints, Night(made, constraints).model), constraints.strengths)
     table = pa.concat_tables(pq.read_table(out / path, columns=["document_digest"]) for path, _ in last.files)
     whole: list[bytes] = table["document_digest"].to_pylist()
     assert set(last.find(whole, BIO)) == set(range(4))
@@ -239,7 +249,7 @@ def test_labels_that_the_model_no_longer_has_are_no_guess(tmp_path: Path) -> Non
     out = tmp_path / "out"
     out.mkdir()
     Night(made, constraints).into(out)
-    last = last_answers(out, key_of(constraints, Night(made, constraints).model), constraints.strengths)
+    last = last_answers(FolderStorage(out), key_of(constraints, Night(made, constraints).model), constraints.strengths)
     table = pa.concat_tables(pq.read_table(out / path, columns=["document_digest"]) for path, _ in last.files)
     without = SCHEMES[Scheme.PLAIN]
     assert not last.find(table["document_digest"].to_pylist(), without)

@@ -19,6 +19,7 @@ from concord.flows.nights.record import RECORD, keep_night
 from concord.flows.pages import page_of
 from concord.schemas.nights import MonthReport
 from concord.schemas.run import ChangedDocument, Drift, Movement
+from concord.workers.storage.storage import FolderStorage
 from tests.support.made_reports import run_report
 
 DEPLOYMENTS = yaml.safe_load((Path(__file__).parents[1] / "infra" / "prefect.yaml").read_text())["deployments"]
@@ -39,7 +40,10 @@ def nights(out: Path) -> None:
     for _, given, model in reports:
         report = run_report(documents=100, shards_done=1, **given)
         keep_night(
-            out, report, tags={"mlflow.user": "ada", "host": "h"}, asked={"model": model, "s": "s3://K:S3CRET@b"}
+            FolderStorage(out),
+            report,
+            tags={"mlflow.user": "ada", "host": "h"},
+            asked={"model": model, "s": "s3://K:S3CRET@b"},
         )
     lines = [json.loads(line) for line in (out / RECORD).read_text().splitlines()]
     dated = (line | {"time": f"{day}T03:00:00+00:00"} for line, (day, *_) in zip(lines, reports, strict=True))

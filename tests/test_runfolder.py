@@ -14,20 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from concord.flows.errors import RunFolderError
+from concord.flows.runfolder.folder_output import CURRENT, PUBLISHED, FolderOutput
+from concord.flows.runfolder.layout import CORPUS, MANIFEST, SEEN, STORE
+from concord.flows.runfolder.locks import LOCK
 from concord.flows.runfolder.published import PublishedError, published
-from concord.flows.runfolder.runfolder import (
-    CORPUS,
-    CURRENT,
-    LOCK,
-    MANIFEST,
-    PUBLISHED,
-    SEEN,
-    STORE,
-    claim,
-    exclusive,
-    find_done,
-    publish,
-)
+from concord.flows.runfolder.runfolder import claim, find_done, publish
 from concord.schemas.columns import PREDICTIONS as PREDICTIONS_LAYOUT
 from concord.schemas.columns import TEXT, table_from_documents
 from concord.schemas.document import Document
@@ -47,6 +38,7 @@ from concord.workers.labelling.output import (
 )
 from concord.workers.storage.files import TEMPORARY, OutputError
 from concord.workers.storage.sealed import seal, unseal
+from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.kills import killed_before
 from tests.support.made_runs import consistency, key_of, run
@@ -68,9 +60,9 @@ def corpus(tmp_path: Path) -> Path:
 
 def label(out: Path, corpus: Path, key: RunKey = KEY) -> tuple[list[Shard], int]:
     """What a run does, up to publication: its shards, and how many it had to label."""
-    claim(out, str(corpus))
+    claim(FolderOutput(out), str(corpus))
     shards = plan(corpus, shard_bytes=1)
-    done = find_done(out, shards, key)
+    done = find_done(FolderOutput(out), shards, key)
     todo = [shard for shard in shards if shard.id not in done]
     run(todo, out / STORE, key, CONSTRAINTS)
     return shards, len(todo)
@@ -80,19 +72,20 @@ def made_up_work(shards: list[Shard], store: Path, key: RunKey, _: object) -> No
     """In the place of labelling: a file and a marker, and a reject for every row without an id."""
     for shard in shards:
         ids, name = read_shard(shard)["doc_id"].to_pylist(), shard_name(shard, key)
-        write_table(pa.table({"doc_id": ids}), store, TIMES, name)
-        file = write_table(pa.table({"doc_id": ids}), store, PREDICTIONS, name)
+        write_table(pa.table({"doc_id": ids}), FolderStorage(store), TIMES, name)
+        file = write_table(pa.table({"doc_id": ids}), FolderStorage(store), PREDICTIONS, name)
         rejects = tuple(RowReject(row=row, doc_id=None, reason="none") for row, i in enumerate(ids) if i is None)
         write_marker(
-            ShardMarker(key=shard_key(shard, key), files=(file,), rejects=rejects, report=ShardReport()), store
+            ShardMarker(key=shard_key(shard, key), files=(file,), rejects=rejects, report=ShardReport()),
+            FolderStorage(store),
         )
 
 
 def whole_run(out: Path, corpus: Path, key: RunKey = KEY) -> int:
     """A run to its end: how many shards it had to label."""
-    with exclusive(out):
+    with FolderOutput(out).exclusive():
         shards, labelled = label(out, corpus, key)
-        publish(out, key, shards, find_done(out, shards, key))
+        publish(FolderOutput(out), key, shards, find_done(FolderOutput(out), shards, key))
     return labelled
 
 
@@ -139,11 +132,11 @@ def test_a_run_that_does_not_come_to_its_end_takes_nothing_away(corpus: Path, tm
     whole_run(out, corpus)
     before = seen(out)
     make_corpus(corpus, [*NEWS, LATER])
-    with exclusive(out):
-        claim(out, str(corpus))
-        find_done(out, plan(corpus, shard_bytes=1), KEY)
+    with FolderOutput(out).exclusive():
+        claim(FolderOutput(out), str(corpus))
+        find_done(FolderOutput(out), plan(corpus, shard_bytes=1), KEY)
     assert seen(out) == before
-    with exclusive(out):
+    with FolderOutput(out).exclusive():
         label(out, corpus, key_of(CONSTRAINTS, seed=3))
     assert seen(out) == before
     assert published(str(out)).unfinished == 4
@@ -237,7 +230,7 @@ def test_what_readers_see_is_mended(corpus: Path, tmp_path: Path, name: str, dam
 
 def test_a_folder_without_a_whole_run_is_refused(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with exclusive(out):
+    with FolderOutput(out).exclusive():
         label(out, corpus)
     for uri in (str(out), f"file://{out}", str(corpus)):
         with pytest.raises(PublishedError, match=r"no manifest\.json, so there is no whole run"):
@@ -260,23 +253,27 @@ def test_what_killed_workers_left_and_what_no_run_needs_any_more_goes(corpus: Pa
 
 
 def test_one_run_at_a_time(tmp_path: Path) -> None:
-    with exclusive(tmp_path / "out"), pytest.raises(RunFolderError, match="another run"), exclusive(tmp_path / "out"):
+    with (
+        FolderOutput(tmp_path / "out").exclusive(),
+        pytest.raises(RunFolderError, match="another run"),
+        FolderOutput(tmp_path / "out").exclusive(),
+    ):
         pass
-    with exclusive(tmp_path / "out"):
+    with FolderOutput(tmp_path / "out").exclusive():
         pass
 
 
 def test_another_corpus_is_kept_out_of_a_folder_with_work_in_it(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    claim(out, "mistyped")
-    with exclusive(out):
+    claim(FolderOutput(out), "mistyped")
+    with FolderOutput(out).exclusive():
         label(out, corpus)
     with pytest.raises(RunFolderError, match=f"holds the predictions of {corpus}"):
-        claim(out, "elsewhere")
+        claim(FolderOutput(out), "elsewhere")
     whole_run(out, corpus)
     shutil.rmtree(out / STORE)
     with pytest.raises(RunFolderError, match=f"holds the predictions of {corpus}"):
-        claim(out, "elsewhere")
+        claim(FolderOutput(out), "elsewhere")
 
 
 @pytest.mark.parametrize("name", SEEN)
@@ -319,11 +316,14 @@ def test_a_lock_that_is_a_link_keeps_its_target(tmp_path: Path) -> None:
     (tmp_path / "thesis").write_text("all of it")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / LOCK).symlink_to(tmp_path / "thesis")
-    with pytest.raises(RunFolderError, match=r"\.lock: a symbolic link.*; remove it"), exclusive(tmp_path / "out"):
+    with (
+        pytest.raises(RunFolderError, match=r"\.lock: a symbolic link.*; remove it"),
+        FolderOutput(tmp_path / "out").exclusive(),
+    ):
         pass
     (tmp_path / "out" / LOCK).unlink()
     os.link(tmp_path / "thesis", tmp_path / "out" / LOCK)
-    with exclusive(tmp_path / "out"):
+    with FolderOutput(tmp_path / "out").exclusive():
         pass
     assert (tmp_path / "thesis").read_text() == "all of it"
 
@@ -390,6 +390,6 @@ def test_a_folder_below_a_file_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text(TEXT)
     with (
         pytest.raises(OutputError, match=r"file/out: cannot be written \(Not a directory\)"),
-        exclusive(tmp_path / "file" / "out"),
+        FolderOutput(tmp_path / "file" / "out").exclusive(),
     ):
         pass

@@ -46,6 +46,7 @@ from concord.workers.models.scores import (
     unary,
 )
 from concord.workers.models.settings import ScoresSettings, SgdSettings
+from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_corpora import corpus
 from tests.support.made_runs import LABELS, HashModel
@@ -389,7 +390,9 @@ def scored_run(tmp_path: Path, rows: list[Any], **settings: object) -> ShardRepo
     )
     constraints = Unconstrained()
     return ShardReport.merge(
-        label_shard(shard, model=model, constraints=constraints, key=key, store=tmp_path / "out").marker.report
+        label_shard(
+            shard, model=model, constraints=constraints, key=key, store=FolderStorage(tmp_path / "out")
+        ).marker.report
         for shard in plan(folder, scores=model.score_column)
     )
 

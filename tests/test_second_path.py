@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from concord.flows.runfolder.runfolder import STORE, Sources, find_done, publish, write_sources
+from concord.flows.runfolder.folder_output import FolderOutput
+from concord.flows.runfolder.layout import STORE
+from concord.flows.runfolder.runfolder import Sources, find_done, publish, write_sources
 from concord.flows.sources import OpenModel, open_constraints
 from concord.schemas.document import Batch
 from concord.schemas.labels import LabelSet, Scheme
@@ -30,6 +32,7 @@ from concord.workers.models.loaders import load_model
 from concord.workers.models.model import local_scores as model_scores
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra
 from concord.workers.models.settings import CrfSettings, HmmSettings, StackedSettings
+from concord.workers.storage.storage import FolderStorage
 from concord.workers.verification.plain_chain import best_labels, best_without, span_probabilities
 from concord.workers.verification.second_path import second_path
 from tests.support.made_corpora import corpus
@@ -149,9 +152,9 @@ def test_a_crfs_run_is_verified_without_any_kernel(folders: dict[str, Path], tmp
     key = RunKey(settings=settings, model=model.digest, constraints=constraints.digest, code=code_digest())
     shards = plan(sources.corpus)
     for shard in shards:
-        label_shard(shard, model=model, constraints=constraints, key=key, store=out / STORE)
-    write_sources(out, sources)
-    publish(out, key, shards, find_done(out, shards, key))
+        label_shard(shard, model=model, constraints=constraints, key=key, store=FolderStorage(out / STORE))
+    write_sources(FolderStorage(out), sources)
+    publish(FolderOutput(out), key, shards, find_done(FolderOutput(out), shards, key))
     command = [sys.executable, "-c", CHECK, str(out)]
     done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]

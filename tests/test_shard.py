@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,19 +11,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from concord.flows.runfolder.folder_output import intact
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelError
-from concord.schemas.run import ConstraintFigures, RunSettings, ShardReport
+from concord.schemas.run import ConstraintFigures, RunKey, RunSettings, ShardMarker, ShardReport
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.settings import IngestSettings
+from concord.workers.corpus.shards import Shard
 from concord.workers.inference.registry import EngineError
 from concord.workers.labelling import labelled as labelled_module
 from concord.workers.labelling.labelled import check_settings, label_batch
 from concord.workers.labelling.output import MARKERS, PREDICTIONS, TIMES, finished, in_place, shard_name
 from concord.workers.labelling.report import report_of
 from concord.workers.storage.files import OutputError
+from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import LABELS, HashModel, consistency, key_of, run
 
@@ -67,6 +71,11 @@ def test_output_does_not_depend_on_order_or_on_what_is_scored_together(
     assert content(tmp_path / "a") == content(tmp_path / "b")
 
 
+def known(shard: Shard, key: RunKey, store: Path) -> ShardMarker | None:
+    """The marker of a finished shard, its files read and hashed."""
+    return finished(shard, key, FolderStorage(store), holds=partial(intact, store))
+
+
 def test_each_document_is_decoded_as_if_it_were_alone() -> None:
     documents = list(synthesize(5, seed=2, kind="news"))
     key, constraints = key_of(consistency()), consistency()
@@ -81,9 +90,9 @@ def test_a_finished_shard_is_known_again_and_any_change_makes_it_due(corpus: Pat
     constraints, out = consistency(), tmp_path / "out"
     shard = plan(corpus, shard_bytes=1)[0]
     key = key_of(constraints)
-    assert finished(shard, key, out) is None
+    assert known(shard, key, out) is None
     run([shard], out, key, constraints)
-    assert finished(shard, key, out) is not None
+    assert known(shard, key, out) is not None
     changed = (
         key_of(constraints, seed=1),
         key_of(constraints, engine="viterbi", options={}),
@@ -93,7 +102,7 @@ def test_a_finished_shard_is_known_again_and_any_change_makes_it_due(corpus: Pat
         *(key.model_copy(update={name: "other"}) for name in ("model", "constraints", "code")),
     )
     assert len({k.digest for k in (key, *changed)}) == len(changed) + 1
-    assert all(finished(shard, other, out) is None for other in changed)
+    assert all(known(shard, other, out) is None for other in changed)
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -120,10 +129,10 @@ def test_a_shard_whose_files_are_damaged_is_due(corpus: Path, tmp_path: Path, fo
     good = path.read_bytes()
     assert DAMAGES[damage](good) != good
     path.write_bytes(DAMAGES[damage](good))
-    assert finished(shard, key, out) is None
+    assert known(shard, key, out) is None
     run([shard], out, key, constraints)
     assert path.read_bytes() == good
-    assert finished(shard, key, out) is not None
+    assert known(shard, key, out) is not None
 
 
 def test_writing_that_dies_half_way_leaves_no_marker_and_no_file(
@@ -154,7 +163,7 @@ def test_a_bad_row_is_a_reject_and_the_counts_add_up(tmp_path: Path) -> None:
     key = key_of(constraints)
     report = run([shard], out, key, constraints)[0]
     assert (report.documents, report.rejected) == (2, 1)
-    marker = finished(shard, key, out)
+    marker = known(shard, key, out)
     assert marker is not None
     assert [(r.source, r.row, r.doc_id) for r in in_place(marker.rejects, shard)] == [
         (str(path), 1, documents[1].doc_id)

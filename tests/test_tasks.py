@@ -34,6 +34,7 @@ from concord.workers.remote.mining import ClausesParts, HeldOut, OpeningsParts, 
 from concord.workers.remote.registry import TASKS
 from concord.workers.remote.task import AnyTask
 from concord.workers.remote.words import ContextsParts, WordsParts
+from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import HashModel, consistency, key_of
 
@@ -61,7 +62,8 @@ CLAUSES = (
 
 def label_parts(folder: Path) -> LabelParts:
     constraints = consistency()
-    return LabelParts(HashModel(), constraints, key_of(constraints, engine="viterbi", options={}), folder / "store")
+    key = key_of(constraints, engine="viterbi", options={})
+    return LabelParts(HashModel(), constraints, key, FolderStorage(folder / "store"))
 
 
 PARTS: dict[str, Callable[[Path], Any]] = {

@@ -17,7 +17,7 @@ from concord.flows.cli.app import _show_training, app
 from concord.flows.cli.failures import Exit
 from concord.flows.cli.tables import selection_table
 from concord.flows.errors import RunFolderError
-from concord.flows.runfolder.runfolder import locked
+from concord.flows.runfolder.locks import locked
 from concord.flows.tracking.tracking import PENALTIES_FILE
 from concord.flows.train_model import TrainRequest, train_model
 from concord.schemas.document import Document

@@ -14,7 +14,9 @@ import pytest
 from concord.flows.cli.verified import counts_line
 from concord.flows.commands import verify as flow
 from concord.flows.commands.verify import VerifyError, verify
-from concord.flows.runfolder.runfolder import MANIFEST, STORE, Sources, find_done, publish, write_sources
+from concord.flows.runfolder.folder_output import FolderOutput
+from concord.flows.runfolder.layout import MANIFEST, STORE
+from concord.flows.runfolder.runfolder import Sources, find_done, publish, write_sources
 from concord.flows.sources import OpenModel
 from concord.schemas.run import RunKey
 from concord.workers.corpus.ingestion import write_corpus
@@ -24,6 +26,7 @@ from concord.workers.corpus.settings import IngestSettings
 from concord.workers.inference.registry import EngineError
 from concord.workers.labelling.output import CERTIFICATES
 from concord.workers.storage.sealed import seal, unseal
+from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import HashModel, consistency, key_of, run
 
@@ -53,8 +56,8 @@ def publish_run(out: Path, corpus: Path, key: RunKey) -> None:
     out.mkdir()
     shards = plan(corpus)
     run(shards, out / STORE, key, consistency())
-    write_sources(out, Sources(corpus=str(corpus), model="model", constraints=(), consistency=True))
-    publish(out, key, shards, find_done(out, shards, key))
+    write_sources(FolderStorage(out), Sources(corpus=str(corpus), model="model", constraints=(), consistency=True))
+    publish(FolderOutput(out), key, shards, find_done(FolderOutput(out), shards, key))
 
 
 def rewritten(out: Path, change: Callable[[list[int]], list[int]]) -> None:
@@ -125,7 +128,9 @@ def test_another_model_or_corpus_is_refused(out: Path, tmp_path: Path, monkeypat
         with pytest.raises(VerifyError, match="the model model is not what this run was made from"):
             verify(str(out))
     write_corpus(synthesize(9, seed=3, kind="news"), tmp_path / "other", source="made up")
-    write_sources(out, Sources(corpus=str(tmp_path / "other"), model="model", constraints=(), consistency=True))
+    write_sources(
+        FolderStorage(out), Sources(corpus=str(tmp_path / "other"), model="model", constraints=(), consistency=True)
+    )
     with pytest.raises(VerifyError, match=r"the corpus .* is not what this run was made from"):
         verify(str(out))
 

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from concord.flows.apart import check_apart
-from concord.flows.jobs import check_sources, corpus_place, folder_place
+from concord.flows.jobs import check_sources, corpus_place, run_place
 from concord.flows.label_corpus import LabelJob, LabelRequest
 from concord.flows.progress import meter
 from concord.flows.runfolder.last_run import last_answers
-from concord.flows.runfolder.runfolder import find_done
+from concord.flows.runfolder.layout import times_of
+from concord.flows.runfolder.runfolder import find_done, run_output
+from concord.schemas.arrays import Floats
 from concord.schemas.run import RunPlan
 from concord.workers.corpus.plan import distinct
 from concord.workers.corpus.shards import read_digests
 from concord.workers.labelling.kept import Known, LastAnswers
 from concord.workers.labelling.labelled import check_settings
-from concord.workers.labelling.output import PREDICTIONS, TIMES
+from concord.workers.storage.storage import Storage
 
 
 def plan_run(request: LabelRequest) -> RunPlan:
     """The plan of a run. Raises what the run would raise before its first shard."""
-    place, folder = corpus_place(request.corpus), folder_place(request.out)
+    place, folder = corpus_place(request.corpus), run_place(request.out)
     check_sources([place], model=request.model, files=request.constraints)
     check_apart(folder, [place, request.model, *request.constraints])
     settings = check_settings(request.settings)
     job = LabelJob.of(request.model_copy(update={"corpus": place, "out": folder, "settings": settings}))
-    out = Path(folder)
+    out = run_output(folder)
     done = find_done(out, job.shards, job.key)
-    last = last_answers(out, job.key, job.constraints.strengths)
+    last = last_answers(out.storage, job.key, job.constraints.strengths)
     todo = distinct([shard for shard in job.shards if shard.id not in done])
     known, settled, rows = 0, 0, 0
     with meter("reading", sum(shard.rows for shard in todo)) as bar:
@@ -51,20 +51,26 @@ def plan_run(request: LabelRequest) -> RunPlan:
         checked=standing,
         guessed=0 if same else known - standing,
         decoded=rows - known,
-        cpu_seconds=_estimate(last, rows - known, out),
+        cpu_seconds=_estimate(last, rows - known),
         shards=len(todo),
     )
 
 
-def _estimate(last: LastAnswers, documents: int, out: Path) -> float | None:
+def _estimate(last: LastAnswers, documents: int) -> float | None:
     """CPU seconds of decoding so many documents, at the mean of those that the last run decoded; None without one."""
     if not last.files:
         return None
-    names = [str(out / path).replace(f"/{PREDICTIONS}/", f"/{TIMES}/") for path, _ in last.files]
     try:
-        seconds = [pq.read_table(name, columns=["cpu_seconds"])["cpu_seconds"].to_numpy() for name in names]
+        seconds = [_seconds(last.storage, path) for path, _ in last.files]
     except (OSError, pa.ArrowException):
         return None
     spent = np.concatenate([np.zeros(0), *seconds])
     spent = spent[spent > 0.0]
     return float(spent.mean()) * documents if len(spent) else None
+
+
+def _seconds(storage: Storage, path: str) -> Floats:
+    """CPU seconds of each document of a file of predictions."""
+    with storage.opened(times_of(path)) as file:
+        seconds: Floats = pq.read_table(file, columns=["cpu_seconds"])["cpu_seconds"].to_numpy()
+        return seconds

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from concord.flows.runfolder.runfolder import is_at_work
+from concord.flows.runfolder.locks import is_at_work
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
 from concord.schemas.sweep import Cell, CellRow, CellState

@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +18,9 @@ import pyarrow as pa
 
 from concord.flows.progress import meter
 from concord.flows.run_context import HERE, RunContext
+from concord.flows.runfolder.layout import MANIFEST, foreign_files
 from concord.flows.runfolder.published import Published, PublishedError, published
-from concord.flows.runfolder.runfolder import MANIFEST, Sources, dataset_digest, foreign_files, read_sources
+from concord.flows.runfolder.runfolder import Sources, dataset_digest, read_sources
 from concord.flows.sources import open_constraints, open_model
 from concord.schemas.arrays import Ints
 from concord.schemas.columns import CERTIFICATES as CERTIFICATES_LAYOUT
@@ -63,7 +63,8 @@ def verify(out: str, context: RunContext = HERE) -> VerifyReport:
     and the errors of reading.
     """
     started = time.process_time()
-    run, sources = published(out), read_sources(Path(out))
+    run = published(out)
+    sources = read_sources(run.storage)
     key = run.manifest.run
     opened = open_model(sources.model, context)
     constraints = open_constraints(opened, sources.constraints, consistency=sources.consistency)
@@ -72,7 +73,7 @@ def verify(out: str, context: RunContext = HERE) -> VerifyReport:
     )
     _check_sources(out, run, sources, opened.model, constraints, shards)
     job = _Verification(run, shards, _definition(key, opened.model, constraints), opened.model)
-    faults = [*_settings_faults(key), *_listed_faults(job, Path(out))]
+    faults = [*_settings_faults(key), *_listed_faults(job)]
     if not faults:
         faults += job.verified()
     return VerifyReport(
@@ -125,7 +126,7 @@ def _of_manifest(field: str, reason: str) -> VerifyFault:
     return VerifyFault(file=MANIFEST, doc_id=None, field=field, reason=reason)
 
 
-def _listed_faults(job: _Verification, out: Path) -> Iterator[VerifyFault]:
+def _listed_faults(job: _Verification) -> Iterator[VerifyFault]:
     """Shards and files that the run lacks in its list, and those that must not be there."""
     manifest, shards = job.run.manifest, job.shards
     wanted = tuple(
@@ -148,7 +149,7 @@ def _listed_faults(job: _Verification, out: Path) -> Iterator[VerifyFault]:
             yield _of_manifest("files", f"lists {path}, which no shard has")
         else:
             held.add(int(found[1]))
-    for place in foreign_files(out, manifest.files):
+    for place in foreign_files(job.run.storage, manifest.files):
         reason = "is not of this run, though readers of the folder read it; move it away"
         yield VerifyFault(file=place, doc_id=None, field="file", reason=reason)
 

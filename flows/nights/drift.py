@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +16,8 @@ import pyarrow.parquet as pq
 
 from concord.flows.nights.record import read_record
 from concord.flows.progress import say
-from concord.flows.runfolder.published import Published, PublishedError, published
-from concord.flows.runfolder.runfolder import MANIFEST, STORE
+from concord.flows.runfolder.layout import STORE
+from concord.flows.runfolder.published import NothingPublishedError, Published, PublishedError, published
 from concord.schemas.columns import DOC_ID
 from concord.schemas.columns import PREDICTIONS as LAYOUT
 from concord.schemas.run import Drift, RunKey, ShardMarker, ShardReport
@@ -27,6 +26,7 @@ from concord.workers.drift.figures import DocumentFigures, DriftWatch
 from concord.workers.drift.nights import Night, compare
 from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.models.model import KnownWords, Model
+from concord.workers.storage.storage import Storage
 
 MOST_DOCUMENTS = 200_000
 """Documents of a night that are compared; of more, some are drawn by their ids."""
@@ -46,42 +46,40 @@ class AgainstLast(NamedTuple):
     last: ShardReport
 
 
-def against_last(out: Path, markers: Sequence[ShardMarker], key: RunKey, model: Model) -> AgainstLast | None:
+def against_last(storage: Storage, markers: Sequence[ShardMarker], key: RunKey, model: Model) -> AgainstLast | None:
     """A run whose shards are done, with those markers, and that is not published yet, against what is.
 
     None where nothing is published yet, where predictions are the same, and where what is published is damaged, which
     is told.
     """
-    if not (out / MANIFEST).is_file():
-        return None
     try:
-        return _against(published(str(out)), out, markers, key, model)
+        return _against(published(storage.uri), markers, key, model)
+    except NothingPublishedError:
+        return None
     except PublishedError as error:
         say(f"not compared with the last night: {error}", style="yellow")
         return None
 
 
-def _against(
-    last: Published, out: Path, markers: Sequence[ShardMarker], key: RunKey, model: Model
-) -> AgainstLast | None:
+def _against(last: Published, markers: Sequence[ShardMarker], key: RunKey, model: Model) -> AgainstLast | None:
     old = {digest: path for path, digest in last.manifest.files.items() if path.startswith(f"{PREDICTIONS}/")}
     new = {
-        file.sha256: out / STORE / file.path
+        file.sha256: f"{STORE}/{file.path}"
         for marker in markers
         for file in marker.files
         if file.path.startswith(f"{PREDICTIONS}/")
     }
     if old.keys() == new.keys():
         return None
-    totals, record = last.manifest.totals, read_record(out)
+    totals, record = last.manifest.totals, read_record(last.storage)
     drawn = math.ceil(max(totals.documents, sum(marker.report.documents for marker in markers)) / MOST_DOCUMENTS) or 1
     watch = DriftWatch(
         model.known if isinstance(model, KnownWords) else None,
         _watched(totals, ShardReport.merge(marker.report for marker in markers)),
     )
     before = (last.table(path, LAYOUT) for digest, path in sorted(old.items()) if digest not in new)
-    after = (pq.read_table(path) for digest, path in sorted(new.items()) if digest not in old)
-    same = (pq.read_table(path) for digest, path in sorted(new.items()) if digest in old)
+    after = (_table(last.storage, path) for digest, path in sorted(new.items()) if digest not in old)
+    same = (last.table(path, LAYOUT) for digest, path in sorted(old.items()) if digest in new)
     night = Night(
         _figures(before, watch, drawn),
         _figures(after, watch, drawn),
@@ -91,6 +89,13 @@ def _against(
     )
     compared = compare(night, against=record.last, earlier=record.charts())
     return AgainstLast(compared.drift, compared.chart, totals)
+
+
+def _table(storage: Storage, path: str) -> pa.Table:
+    """A table of the store, which was looked at before, or has just been written."""
+    data = storage.read(path)
+    assert data is not None
+    return pq.read_table(pa.BufferReader(data))
 
 
 def _figures(tables: Iterable[pa.Table], watch: DriftWatch, drawn: int = 1) -> DocumentFigures:

@@ -12,10 +12,11 @@ import pyarrow.csv
 
 from concord.flows.errors import TrackingError
 from concord.flows.pages import page_of
-from concord.flows.runfolder.runfolder import MANIFEST
+from concord.flows.runfolder.layout import MANIFEST
 from concord.schemas.run import ConstraintFigures, RunReport, ShardReport
 from concord.workers.storage.files import writing
 from concord.workers.storage.scratch import scratch_folder
+from concord.workers.storage.storage import storage_at
 
 if TYPE_CHECKING:
     from concord.flows.tracking.tracking import Run
@@ -46,9 +47,9 @@ def write_files(folder: Path, report: RunReport, totals: ShardReport, last: Shar
     assert page is not None
     with writing(folder):
         (folder / "report.md").write_text(page.markdown, encoding="utf-8")
-        manifest = Path(report.out) / MANIFEST
-        if not report.errors and manifest.stat().st_size <= MOST_MANIFEST_BYTES:
-            (folder / MANIFEST).write_bytes(manifest.read_bytes())
+        manifest = None if report.errors else storage_at(report.out).read(MANIFEST)
+        if manifest is not None and len(manifest) <= MOST_MANIFEST_BYTES:
+            (folder / MANIFEST).write_bytes(manifest)
         (folder / "tables").mkdir()
         for name, table in _tables(report, totals, last).items():
             if len(table):

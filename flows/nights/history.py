@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from pathlib import Path
 
 from concord.flows.errors import RunFolderError
 from concord.flows.nights.record import RECORD, read_record
 from concord.schemas.nights import HistoryReport, NightLine, NightReport
+from concord.schemas.secrets import redact
+from concord.workers.storage.storage import storage_at
 
 CONTENT = "dataset"
 """Digest of the corpus, which differs most nights; what it changed is told by new and gone documents."""
@@ -19,10 +20,10 @@ def history(out: str, *, nights: int | None = None, month: str = "") -> HistoryR
 
     Raises `RunFolderError` where none at all is recorded.
     """
-    record = read_record(Path(out).expanduser())
+    record = read_record(storage_at(out))
     if not record.nights:
         raise RunFolderError(
-            f"{out}: no run is recorded there ({RECORD}); give the folder that `concord reprocess` writes to"
+            f"{redact(out)}: no run is recorded there ({RECORD}); give the folder that `concord reprocess` writes to"
         )
     told = [_report(line, last) for last, line in pairwise([None, *record.nights]) if line is not None]
     chosen = [night for night in told if night.line.time.startswith(month)]

@@ -1,16 +1,13 @@
 """The record of an output folder: a line a run, added at its end, the oldest of very many left out.
 
-The record is `RECORD` in the folder, a JSON object a line. A run adds its line and changes no other, so that a kill
-leaves at most half a line, which readers leave out. Once there are `MOST_NIGHTS` lines, the last `KEPT_NIGHTS` are
-kept.
+The record is `RECORD` in the output, a JSON object a line. A run writes it anew with its line added, whole or not at
+all. Once there are `MOST_NIGHTS` lines, the last `KEPT_NIGHTS` are kept.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import ValidationError
@@ -20,7 +17,8 @@ from concord.schemas.nights import NightLine
 from concord.schemas.run import RunReport
 from concord.schemas.secrets import redact
 from concord.workers.drift.chart import NightScore
-from concord.workers.storage.files import OutputError, sync, write_whole, writing
+from concord.workers.storage.files import OutputError
+from concord.workers.storage.storage import Storage
 
 RECORD = ".nights.jsonl"
 KEPT_NIGHTS = 1_000
@@ -43,12 +41,12 @@ class Record(NamedTuple):
         return [{name: NightScore(*score) for name, score in n.chart.items()} for n in self.nights if n.chart]
 
 
-def read_record(out: Path) -> Record:
-    """The record of an output folder, which may have none."""
-    try:
-        lines = (out / RECORD).read_bytes().splitlines()
-    except FileNotFoundError:
-        return Record()
+def read_record(storage: Storage) -> Record:
+    """The record of a run's output, which may have none.
+
+    Raises `OSError` and `OutputError` where it cannot be read.
+    """
+    lines = (storage.read(RECORD) or b"").splitlines()
     read = [night for night in map(_night, lines) if night is not None]
     return Record(tuple(read), len(lines) - len(read))
 
@@ -57,11 +55,11 @@ def _night(line: bytes) -> NightLine | None:
     try:
         return NightLine.model_validate_json(line)
     except ValidationError:
-        return None  # cut off by a kill or a full disk, or of another version
+        return None  # of another version, or edited
 
 
 def keep_night(
-    out: Path,
+    storage: Storage,
     report: RunReport,
     *,
     tags: Mapping[str, str],
@@ -70,22 +68,22 @@ def keep_night(
 ) -> None:
     """Adds a run to the record: how it ended, the tags and parameters of its MLflow run, and its scores.
 
-    A record that cannot be written is told, and ends nothing: the output is what was asked for.
+    A record that cannot be read or written is told, and ends nothing: the output is what was asked for.
     """
     try:
-        _add(out, report, tags, asked, chart or {})
-    except OutputError as error:
+        _add(storage, report, tags, asked, chart or {})
+    except (OSError, OutputError) as error:
         say(f"this run is missing in the folder's record: {error}", style="yellow")
 
 
 def _add(
-    out: Path,
+    storage: Storage,
     report: RunReport,
     tags: Mapping[str, str],
     asked: Mapping[str, object],
     chart: Mapping[str, NightScore],
 ) -> None:
-    record = read_record(out)
+    record = read_record(storage)
     told = {name: redact(str(value)) for name, value in asked.items() if value is not None}
     now = datetime.now(UTC).isoformat(timespec="seconds")
     line = NightLine.of(record.last + 1, now, report, tags=dict(tags), asked=told)
@@ -93,29 +91,12 @@ def _add(
     # MLflow has the other movements.
     drift = None if line.drift is None else line.drift.model_copy(update={"movements": line.drift.breaches})
     data = _line(line.model_copy(update={"chart": scores, "drift": drift}))
-    path = out / RECORD
     if len(record.nights) + record.unread + 1 >= MOST_NIGHTS:
-        write_whole(path, b"".join(map(_line, record.nights[1 - KEPT_NIGHTS :])) + data)
-        return
-    with writing(path), path.open("ab") as file:
-        if not _ends_whole(path):
-            file.write(b"\n")
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    if record.nights == ():
-        sync(out)
+        earlier = b"".join(map(_line, record.nights[1 - KEPT_NIGHTS :]))
+    else:
+        earlier = b"".join(line + b"\n" for line in (storage.read(RECORD) or b"").splitlines())
+    storage.write(RECORD, earlier + data)
 
 
 def _line(night: NightLine) -> bytes:
     return night.model_dump_json().encode() + b"\n"
-
-
-def _ends_whole(path: Path) -> bool:
-    """Does the file end with a whole line? One that a kill has cut off must not take the next one with it."""
-    with path.open("rb") as file:
-        file.seek(0, os.SEEK_END)
-        if not file.tell():
-            return True
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"

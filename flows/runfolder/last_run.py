@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -12,28 +10,36 @@ from concord.schemas.columns import DOCUMENT_DIGEST
 from concord.schemas.run import RuleStrengths, RunKey
 from concord.workers.labelling.kept import Known, LastAnswers, cheaper, index, known
 from concord.workers.labelling.output import PREDICTIONS
+from concord.workers.storage.storage import FolderStorage, Storage
 
 
-def last_answers(out: Path, key: RunKey, rules: RuleStrengths) -> LastAnswers:
+def last_answers(storage: Storage, key: RunKey, rules: RuleStrengths) -> LastAnswers:
     """The answers of the last run that a run with this key and these constraints may take.
 
     None are taken from a folder that is damaged, or that an older version of concord wrote.
     """
     try:
-        run = published(str(out))
+        run = published(storage.uri)
     except PublishedError:
         return LastAnswers.none()
     manifest = run.manifest
     may = known(manifest.run, key, manifest.rules, rules)
     if may is Known.NOTHING:
         return LastAnswers.none()
-    # Readers' names lead to another folder as soon as this run is published; this one stays until then.
-    folder = (out / PREDICTIONS).resolve().parent
+    if isinstance(storage, FolderStorage):
+        # Readers' names lead to another folder as soon as this run is published; this one stays until then.
+        storage = FolderStorage((storage.root / PREDICTIONS).resolve().parent)
     files = tuple(
         (path, digest) for path, digest in sorted(manifest.files.items()) if path.startswith(f"{PREDICTIONS}/")
     )
     try:
-        digests = [pq.read_table(folder / path, columns=[DOCUMENT_DIGEST])[DOCUMENT_DIGEST] for path, _ in files]
+        digests = [_digests(storage, path) for path, _ in files]
     except (pa.ArrowException, OSError, KeyError):
         return LastAnswers.none()
-    return LastAnswers(folder, files, *index(digests), may, cheaper(manifest.rules, rules))
+    return LastAnswers(storage, files, *index(digests), may, cheaper(manifest.rules, rules))
+
+
+def _digests(storage: Storage, path: str) -> pa.ChunkedArray:
+    """The digests of a file's documents; of the file no more is read."""
+    with storage.opened(path) as file:
+        return pq.read_table(file, columns=[DOCUMENT_DIGEST])[DOCUMENT_DIGEST]

@@ -7,29 +7,31 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.fs as fs
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
-from concord.flows.runfolder.runfolder import MANIFEST, STORE
+from concord.flows.runfolder.layout import MANIFEST, STORE
 from concord.schemas.columns import Layout, check
 from concord.schemas.errors import InputError
 from concord.schemas.run import RunManifest
-from concord.workers.corpus.parquet import resolve
 from concord.workers.labelling.output import MARKERS, NAME_LENGTH
 from concord.workers.storage.sealed import unseal
+from concord.workers.storage.storage import Storage, storage_at
 
 
 class PublishedError(InputError):
     """A folder without a whole run, or one whose files are not what its manifest says."""
 
 
+class NothingPublishedError(PublishedError):
+    """A folder without a whole run."""
+
+
 class Published(NamedTuple):
     """A whole run at ``uri`` (a path or URI). ``unfinished`` shards of a later run are done and not yet published."""
 
     uri: str
-    system: fs.FileSystem
-    base: str
+    storage: Storage
     manifest: RunManifest
     unfinished: int
 
@@ -44,7 +46,10 @@ class Published(NamedTuple):
 
     def table(self, path: str, layout: Layout) -> pa.Table:
         """One of the tables, by its path in the manifest. Raises as `tables`."""
-        data = self.read(path)
+        try:
+            data = self.storage.read(path)
+        except OSError:
+            data = None
         if data is None or hashlib.sha256(data).hexdigest() != self.manifest.files[path]:
             raise PublishedError(
                 f"{self.uri}: {path} is {'missing' if data is None else 'damaged'}; run the same "
@@ -59,18 +64,20 @@ class Published(NamedTuple):
         check(table.schema, layout, source=path)
         return table
 
-    def read(self, path: str) -> bytes | None:
-        """The bytes of a file; None where it cannot be read."""
-        return _read(self.system, f"{self.base}/{path}")
-
 
 def published(uri: str) -> Published:
-    """The whole run in a run's folder. Raises `PublishedError`, and `CorpusError` for a URI that cannot be opened."""
-    system, base = resolve(uri)
-    base = base.rstrip("/")
-    data = _read(system, f"{base}/{MANIFEST}")
+    """The whole run at a path or URI.
+
+    Raises `PublishedError`, `NothingPublishedError` before the first run, `StorageError` for a URI of another kind,
+    and `OutputError` where an object store cannot be reached.
+    """
+    storage = storage_at(uri)
+    try:
+        data = storage.read(MANIFEST)
+    except OSError:
+        data = None
     if data is None:
-        raise PublishedError(
+        raise NothingPublishedError(
             f"{uri}: no {MANIFEST}, so there is no whole run in this folder; give the folder that "
             "`concord reprocess` wrote, or run it to its end (the same command goes on where it stopped)"
         )
@@ -82,14 +89,6 @@ def published(uri: str) -> Published:
             "writes it anew, without labelling again where nothing else has changed"
         ) from None
     keys = {f"{shard.key[:NAME_LENGTH]}.json" for shard in manifest.shards}
-    there = system.get_file_info(fs.FileSelector(f"{base}/{STORE}/{MARKERS}", allow_not_found=True))
-    unfinished = sum(entry.base_name.endswith(".json") and entry.base_name not in keys for entry in there)
-    return Published(uri, system, base, manifest, unfinished)
-
-
-def _read(system: fs.FileSystem, path: str) -> bytes | None:
-    try:
-        with system.open_input_stream(path, compression=None) as stream:
-            return bytes(stream.read())
-    except OSError:
-        return None
+    there = storage.listed(f"{STORE}/{MARKERS}")
+    unfinished = sum(name.endswith(".json") and name not in keys for name in there)
+    return Published(uri, storage, manifest, unfinished)

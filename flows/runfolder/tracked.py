@@ -11,6 +11,7 @@ from concord.flows.environment import home
 from concord.schemas.run import Figures
 from concord.schemas.secrets import place_of
 from concord.workers.storage.files import write_whole
+from concord.workers.storage.storage import Storage
 
 FOLDER = "tracked"
 """In `home`: a file an output folder, whose own files are the same however the run went."""
@@ -24,13 +25,13 @@ class Tracked(Figures):
     digest: str
 
 
-def keep_tracked(out: Path, run: str, *, uri: str, digest: str) -> None:
+def keep_tracked(out: Storage, run: str, *, uri: str, digest: str) -> None:
     """Keeps that the run has all of ``out``. Raises `OutputError`."""
     kept = Tracked(run=run, place=place_of(uri), digest=digest)
     write_whole(_file_of(out), kept.model_dump_json(indent=1).encode() + b"\n")
 
 
-def tracked_run(out: Path, *, uri: str, digest: str) -> str | None:
+def tracked_run(out: Storage, *, uri: str, digest: str) -> str | None:
     """The id of the run that has it all; None where no run at ``uri`` has."""
     try:
         kept = Tracked.model_validate_json(_file_of(out).read_bytes())
@@ -39,6 +40,6 @@ def tracked_run(out: Path, *, uri: str, digest: str) -> str | None:
     return kept.run if (kept.place, kept.digest) == (place_of(uri), digest) else None
 
 
-def _file_of(out: Path) -> Path:
-    name = hashlib.sha256(str(out.absolute()).encode()).hexdigest()[:16]
+def _file_of(out: Storage) -> Path:
+    name = hashlib.sha256(place_of(out.uri).encode()).hexdigest()[:16]
     return home() / FOLDER / f"{name}.json"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import ValidationError
 
 from concord.flows.errors import TrackingError
@@ -11,7 +9,7 @@ from concord.flows.progress import say
 from concord.flows.tracking.tracking import Outcome, Run, Tracking
 from concord.schemas.run import Figures
 from concord.schemas.secrets import place_of
-from concord.workers.storage.files import write_whole
+from concord.workers.storage.storage import Storage
 
 FOLDER = ".untracked"
 """In the output folder: a file a run."""
@@ -25,24 +23,27 @@ class Untracked(Figures):
     outcome: Outcome
 
 
-def end_or_keep(run: Run, tracking: Tracking, outcome: Outcome, out: Path) -> None:
+def end_or_keep(run: Run, tracking: Tracking, outcome: Outcome, out: Storage) -> None:
     """Ends the run with its outcome. Where MLflow is gone, keeps it in ``out`` and raises `TrackingError`."""
     try:
         run.end(outcome)
     except TrackingError as error:
         kept = Untracked(place=place_of(tracking.uri), run=run.id, outcome=outcome)
-        write_whole(out / FOLDER / f"{run.id}.json", kept.model_dump_json(indent=1).encode() + b"\n")
+        out.write(f"{FOLDER}/{run.id}.json", kept.model_dump_json(indent=1).encode() + b"\n")
         raise TrackingError(
-            f"{error}; the output in {out} is finished, and the same command logs what MLflow has missed"
+            f"{error}; the output in {place_of(out.uri)} is finished, and the same command logs what MLflow has missed"
         ) from None
 
 
-def catch_up(tracking: Tracking, out: Path) -> None:
+def catch_up(tracking: Tracking, out: Storage) -> None:
     """Tells MLflow what earlier runs into ``out`` could not. Raises `TrackingError`."""
-    for path in sorted((out / FOLDER).glob("*.json")):
-        kept = _read(path)
+    for name in sorted(out.listed(FOLDER)):
+        path = f"{FOLDER}/{name}"
+        kept = _read(out.read(path))
         if kept is None:
-            say(f"{path}: cannot be read, so MLflow does not get the figures in it; delete the file")
+            say(
+                f"{place_of(out.uri)}: {path} cannot be read, so MLflow does not get the figures in it; delete the file"
+            )
             continue
         if kept.place != place_of(tracking.uri):
             continue
@@ -50,11 +51,11 @@ def catch_up(tracking: Tracking, out: Path) -> None:
             say(f"MLflow has now the figures of its run {kept.run}")
         else:
             say(f"MLflow no longer knows run {kept.run}, whose figures it had missed")
-        path.unlink()
+        out.remove([path])
 
 
-def _read(path: Path) -> Untracked | None:
+def _read(data: bytes | None) -> Untracked | None:
     try:
-        return Untracked.model_validate_json(path.read_bytes())
+        return Untracked.model_validate_json(data or b"")
     except ValidationError:
         return None  # of another version, or cut off by a full disk

@@ -19,6 +19,7 @@ from concord.workers.labelling.labelled import check_settings
 from concord.workers.models.crf import KIND, CrfModel, load
 from concord.workers.models.loaders import OWN
 from concord.workers.remote.label import LabelParts
+from concord.workers.storage.storage import FolderStorage
 from tests.support.made_runs import HashModel
 
 LETHAL = "lethal"
@@ -40,7 +41,7 @@ def lethal_job(store: Path = Path("nowhere")) -> LabelParts:
     """A job whose warm-up kills its process."""
     settings = check_settings(RunSettings(engine="viterbi"))
     key = RunKey(settings=settings, model="lethal", constraints="none", code=code_digest())
-    return LabelParts(LethalModel(), Unconstrained(), key, store, Document.build(LETHAL, [["word"]]))
+    return LabelParts(LethalModel(), Unconstrained(), key, FolderStorage(store), Document.build(LETHAL, [["word"]]))
 
 
 class LethalWords:

@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from concord.flows.runfolder.folder_output import intact
 from concord.schemas.document import Batch, Document
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
@@ -20,6 +22,7 @@ from concord.workers.corpus.shards import REPEATED
 from concord.workers.labelling.labelled import label_batch
 from concord.workers.labelling.output import PREDICTIONS, TIMES, finished
 from concord.workers.labelling.shard import label_shard
+from concord.workers.storage.storage import FolderStorage
 from tests.integration.conftest import PYTHON
 from tests.integration.lethal import LETHAL, lethal_job
 from tests.support.made_runs import HashModel
@@ -76,7 +79,10 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Labelled:
 def test_documents_that_kill_twice_are_rejected_and_the_others_labelled(labelled: Labelled) -> None:
     assert labelled.errors == [None] * len(FILES)
     # What a run finds done, it skips: the same command again labels nothing.
-    markers = [finished(shard, lethal_job().key, labelled.store) for shard in plan(labelled.corpus)]
+    markers = [
+        finished(shard, lethal_job().key, FolderStorage(labelled.store), holds=partial(intact, labelled.store))
+        for shard in plan(labelled.corpus)
+    ]
     for marker, names in zip(markers, FILES, strict=True):
         assert marker is not None
         assert marker.report.rejected == len(marker.rejects)
@@ -104,7 +110,7 @@ def test_the_bytes_are_those_of_one_process_that_knows_the_lethal_rows(labelled:
     job = lethal_job(tmp_path)
     for shard, lethal in zip(plan(labelled.corpus), ((1, 3), (0,), ()), strict=True):
         known = shard._replace(lethal=lethal)
-        label_shard(known, model=job.model, constraints=job.constraints, key=job.key, store=tmp_path)
+        label_shard(known, model=job.model, constraints=job.constraints, key=job.key, store=FolderStorage(tmp_path))
     assert contents(labelled.store) == contents(tmp_path)
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from concord.flows.commands.verify import verify
-from concord.flows.runfolder.runfolder import CORPUS, MANIFEST, SOURCES
+from concord.flows.runfolder.layout import CORPUS, MANIFEST, SOURCES
 from concord.schemas.columns import (
     DOC_ID,
     LABELS,

@@ -15,7 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from concord.flows.commands import verify as flow
-from concord.flows.runfolder.runfolder import STORE, Sources, find_done, publish, write_sources
+from concord.flows.runfolder.folder_output import FolderOutput
+from concord.flows.runfolder.layout import STORE
+from concord.flows.runfolder.runfolder import Sources, find_done, publish, write_sources
 from concord.flows.sources import OpenModel
 from concord.schemas.arrays import Floats
 from concord.schemas.columns import table_from_documents
@@ -33,6 +35,7 @@ from concord.workers.constraints.templates.words import Lexicon
 from concord.workers.corpus.plan import plan
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.labelling.shard import label_shard
+from concord.workers.storage.storage import FolderStorage
 
 BIO = LabelSet.bio(["PER", "LOC"])
 SCHEMES = {
@@ -151,7 +154,7 @@ def made_run(
     )
     shards = plan(corpus)
     for shard in shards:
-        label_shard(shard, model=model, constraints=constraints, key=key, store=out / STORE)
-    write_sources(out, Sources(corpus=str(corpus), model="model", constraints=(), consistency=True))
-    publish(out, key, shards, find_done(out, shards, key))
+        label_shard(shard, model=model, constraints=constraints, key=key, store=FolderStorage(out / STORE))
+    write_sources(FolderStorage(out), Sources(corpus=str(corpus), model="model", constraints=(), consistency=True))
+    publish(FolderOutput(out), key, shards, find_done(FolderOutput(out), shards, key))
     return MadeRun(out, model, constraints, key)

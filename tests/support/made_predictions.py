@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from concord.flows.runfolder.runfolder import MANIFEST
+from concord.flows.runfolder.layout import MANIFEST
 from concord.schemas.columns import PREDICTIONS
 from concord.schemas.run import RunKey, RunManifest, RunSettings, ShardReport
 from concord.workers.labelling.output import PREDICTIONS as FOLDER

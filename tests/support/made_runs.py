@@ -21,6 +21,7 @@ from concord.workers.constraints.constraint_set import ConstraintSet, GroundCons
 from concord.workers.corpus.shards import Shard
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.labelling.shard import label_shard
+from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
 
 LABELS = LabelSet.bio(["LOC", "MISC", "ORG", "PER"])
@@ -57,7 +58,9 @@ def key_of(constraints: ConstraintSet, **settings: object) -> RunKey:
 
 def run(shards: list[Shard], store: Path, key: RunKey, constraints: ConstraintSet) -> list[ShardReport]:
     return [
-        label_shard(shard, model=HashModel(), constraints=constraints, key=key, store=store).marker.report
+        label_shard(
+            shard, model=HashModel(), constraints=constraints, key=key, store=FolderStorage(store)
+        ).marker.report
         for shard in shards
     ]
 

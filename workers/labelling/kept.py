@@ -51,6 +51,7 @@ from concord.schemas.potentials import Potentials
 from concord.schemas.problem import NO_KEY, Problem
 from concord.schemas.run import RuleStrengths, RunKey
 from concord.workers.constraints.constraint_set import ConstraintSet
+from concord.workers.storage.storage import FolderStorage, Storage
 
 READ = (DOCUMENT_DIGEST, LABELS, VITERBI_LABELS, "local", VITERBI_LOCAL, "bound", "status", "constraints")
 ANSWERED = frozenset({Status.OPTIMAL, Status.BY_SOLVER, Status.FEASIBLE, Status.TIMEOUT})
@@ -99,7 +100,7 @@ def cheaper(old: RuleStrengths, new: RuleStrengths) -> tuple[str, ...]:
 class LastAnswers:
     """Where the answers of the last run are, by the digest of their documents.
 
-    - ``folder``: the run's published folder
+    - ``storage``: the run's published files
     - ``files``: its files of predictions, each with its SHA-256
     - ``digest`` (D,): first eight bytes of each document's digest, rising
     - ``file``, ``row`` (D,): file and row of each document
@@ -107,7 +108,7 @@ class LastAnswers:
     - ``cheaper``: constraints that may cost less now, see `cheaper`
     """
 
-    folder: Path
+    storage: Storage
     files: tuple[tuple[str, str], ...]
     digest: NDArray[np.uint64]
     file: NDArray[np.int32]
@@ -119,7 +120,7 @@ class LastAnswers:
     def none(cls) -> LastAnswers:
         """No answers: there was no run before, or nothing of it can be taken."""
         ints = np.zeros(0, np.int32)
-        return cls(Path(), (), np.zeros(0, np.uint64), ints, ints, Known.NOTHING)
+        return cls(FolderStorage(Path()), (), np.zeros(0, np.uint64), ints, ints, Known.NOTHING)
 
     def find(self, digests: Sequence[bytes], labels: LabelSet) -> dict[int, LastAnswer]:
         """The answers to those of the documents with these ``digests`` that were answered, by place.
@@ -143,10 +144,10 @@ class LastAnswers:
 
     def _table(self, path: str, sha256: str) -> pa.Table | None:
         try:
-            data = (self.folder / path).read_bytes()
+            data = self.storage.read(path)
         except OSError:
             return None
-        if hashlib.sha256(data).hexdigest() != sha256:
+        if data is None or hashlib.sha256(data).hexdigest() != sha256:
             return None
         file = pq.ParquetFile(pa.BufferReader(data))
         columns = [name for name in (*READ, VITERBI_CONSTRAINTS, SETTLED) if name in file.schema_arrow.names]

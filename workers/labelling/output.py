@@ -8,8 +8,7 @@ that readers see.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 from pydantic import ValidationError
@@ -18,8 +17,8 @@ from concord.schemas.columns import Reject
 from concord.schemas.run import FileDigest, RowReject, RunKey, ShardMarker
 from concord.workers.corpus.parquet import table_bytes
 from concord.workers.corpus.shards import REPEATED, Shard
-from concord.workers.storage.files import OutputError, write_whole
 from concord.workers.storage.sealed import seal, unseal
+from concord.workers.storage.storage import Storage
 
 PREDICTIONS, REJECTS, TIMES, MARKERS = "predictions", "_rejects", "_times", "_shards"
 CERTIFICATES = "_certificates"
@@ -27,6 +26,9 @@ CERTIFICATES = "_certificates"
 
 NAME_LENGTH = 32
 """Number of hex digits of a shard's key in the names of its files: 128 bits."""
+
+Holds = Callable[[FileDigest], bool]
+"""Whether a store holds a file of a shard, undamaged."""
 
 
 def shard_key(shard: Shard, key: RunKey) -> str:
@@ -39,46 +41,39 @@ def shard_name(shard: Shard, key: RunKey) -> str:
     return shard_key(shard, key)[:NAME_LENGTH]
 
 
-def finished(shard: Shard, key: RunKey, store: Path) -> ShardMarker | None:
-    """Marker of a shard that is finished; None unless marker and files are undamaged and the key is the same."""
-    marker = read_marker(store / MARKERS / f"{shard_name(shard, key)}.json")
+def finished(shard: Shard, key: RunKey, store: Storage, *, holds: Holds) -> ShardMarker | None:
+    """Marker of a shard that is finished; None unless marker and files are undamaged and the key is the same.
+
+    ``holds``: whether the store holds a file of the marker, undamaged.
+    """
+    marker = read_marker(store, f"{MARKERS}/{shard_name(shard, key)}.json")
     if marker is None or marker.key != shard_key(shard, key):
         return None
-    return marker if all(intact(store / entry.path, entry) for entry in marker.files) else None
+    return marker if all(holds(entry) for entry in marker.files) else None
 
 
-def read_marker(path: Path) -> ShardMarker | None:
+def read_marker(store: Storage, name: str) -> ShardMarker | None:
     """The marker in a file; None where there is none, where it is damaged or of another version."""
     try:
-        content = unseal(path.read_bytes())
+        data = store.read(name)
     except OSError:
         return None
+    content = None if data is None else unseal(data)
     try:
         return None if content is None else ShardMarker.model_validate(content)
     except ValidationError:
         return None
 
 
-def write_marker(marker: ShardMarker, store: Path) -> None:
-    """Writes the marker of a finished shard, whose files must already be on the disk. Raises `OutputError`."""
-    write_whole(store / MARKERS / f"{marker.key[:NAME_LENGTH]}.json", seal(marker.model_dump(mode="json")))
+def write_marker(marker: ShardMarker, store: Storage) -> None:
+    """Writes the marker of a finished shard, whose files must already be there. Raises `OutputError`."""
+    store.write(f"{MARKERS}/{marker.key[:NAME_LENGTH]}.json", seal(marker.model_dump(mode="json")))
 
 
-def intact(path: Path, entry: FileDigest) -> bool:
-    """Whether the file exists with the bytes that were written."""
-    try:
-        if path.stat().st_size != entry.bytes:
-            return False
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == entry.sha256
-    except OSError:
-        return False
-
-
-def write_table(table: pa.Table, root: Path, folder: str, name: str) -> FileDigest:
-    """Writes a table as ``folder/name.parquet`` below ``root``. Raises `OutputError`."""
+def write_table(table: pa.Table, store: Storage, folder: str, name: str) -> FileDigest:
+    """Writes a table as ``folder/name.parquet``. Raises `OutputError`."""
     data, path = table_bytes(table), f"{folder}/{name}.parquet"
-    write_whole(root / path, data)
+    store.write(path, data)
     return FileDigest(path=path, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
 
 
@@ -102,12 +97,3 @@ def in_place(rejects: Sequence[RowReject], shard: Shard) -> list[Reject]:
         )
         for r in rejects
     ]
-
-
-def remove(paths: Sequence[Path]) -> None:
-    """Removes files, those that are there. Raises `OutputError`."""
-    for path in paths:
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise OutputError(f"{path}: cannot be removed ({error.strerror}); see to its rights") from error

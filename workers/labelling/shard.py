@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +46,7 @@ from concord.workers.labelling.output import (
 )
 from concord.workers.labelling.report import report_of
 from concord.workers.models.model import Model, text_tokenizer
+from concord.workers.storage.storage import Storage
 
 
 def label_shard(
@@ -55,7 +55,7 @@ def label_shard(
     model: Model,
     constraints: ConstraintSet,
     key: RunKey,
-    store: Path,
+    store: Storage,
     last: LastAnswers | None = None,
 ) -> ShardResult:
     """Reads a shard, labels it, and writes its predictions, times and, last, its marker with the rejects.

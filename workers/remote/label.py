@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 from concord.schemas.document import Document
@@ -16,18 +15,19 @@ from concord.workers.labelling.shard import label_shard
 from concord.workers.labelling.warming import warm
 from concord.workers.models.model import Model, text_tokenizer
 from concord.workers.remote.task import Task
+from concord.workers.storage.storage import Storage
 
 
 class LabelParts(NamedTuple):
     """Shared parts of the task: model, constraints and run key decide the labels.
 
-    ``store`` is the absolute path of a folder that driver and workers share.
+    ``store`` is where driver and workers both keep files.
     """
 
     model: Model
     constraints: ConstraintSet
     key: RunKey
-    store: Path
+    store: Storage
     sample: Document | None = None
     """Any document of the corpus, to compile the numba kernels on; None where none can be read."""
     last: LastAnswers | None = None

@@ -8,7 +8,7 @@ import hashlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -140,6 +140,15 @@ def staged(target: Path) -> Iterator[Path]:
         _put_back(retired, target)
         raise
     shutil.rmtree(retired, ignore_errors=True)
+
+
+def remove(paths: Iterable[Path]) -> None:
+    """Removes files, those that are there. Raises `OutputError`."""
+    for path in paths:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise OutputError(f"{path}: cannot be removed ({error.strerror}); see to its rights") from error
 
 
 def _put_back(retired: Path, target: Path) -> None:

@@ -1,0 +1,189 @@
+"""A run's output in a folder that driver and workers see under one path.
+
+What readers see (``predictions``, ``manifest.json``, ...) are symbolic links through the one link ``.current`` to a
+folder in ``.published``, whose files are hard links into the store. Publishing builds a new such folder and turns
+``.current`` to it by one rename, so a reader sees the last whole run or the new one, at every moment and after
+every kill.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from concord.flows.errors import RunFolderError
+from concord.flows.runfolder.layout import (
+    FILE_NAME,
+    FOLDERS,
+    MANIFEST,
+    SEEN,
+    STORE,
+    SeenFile,
+    files_seen,
+    foreign_files,
+    times_of,
+)
+from concord.flows.runfolder.locks import LOCK, locked
+from concord.schemas.run import FileDigest
+from concord.workers.labelling.output import MARKERS, PREDICTIONS
+from concord.workers.storage.files import TEMPORARY, make_folder, point, remove, second_name, sync, write_whole, writing
+from concord.workers.storage.storage import FolderStorage
+
+PUBLISHED, CURRENT = ".published", ".current"
+NUMBER = re.compile(r"[0-9]{8}")
+"""What folders in `PUBLISHED` are called."""
+
+
+class FolderOutput(NamedTuple):
+    """The output in the folder ``root``; as `RunOutput` has it."""
+
+    root: Path
+
+    @property
+    def storage(self) -> FolderStorage:
+        """All files of the run."""
+        return FolderStorage(self.root)
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Keeps other runs on this machine out of the folder for the length of the block.
+
+        The lock ends with the process, however it ends. Raises `RunFolderError`, also where something else than a run
+        of concord's is in the folder, and `OutputError`.
+        """
+        make_folder(self.root)
+        _check_own(self.root)
+        with locked(self.root / LOCK, self.root):
+            yield
+
+    def begun(self) -> bool:
+        """Has any run here finished a shard?"""
+        return (self.root / CURRENT).is_symlink() or any((self.root / STORE / MARKERS).glob("*.json"))
+
+    def tidy(self) -> None:
+        """Clears what killed processes left half written."""
+        remove([*self.root.glob(f"{TEMPORARY}*"), *(self.root / STORE).glob(f"*/{TEMPORARY}*")])
+
+    def holds(self, entry: FileDigest) -> bool:
+        """Reads and hashes the file."""
+        return intact(self.root / STORE, entry)
+
+    def show(self, files: Sequence[SeenFile], manifest: bytes, *, keys: Collection[str]) -> None:
+        """Shows these files in one step."""
+        out = self.root
+        if not _is_seen(out, files, manifest):
+            number = _number(out)
+            _clear_published(out, but=number)
+            folder = out / PUBLISHED / f"{number + 1:08d}"
+            _fill(folder, out / STORE, files, manifest)
+            for name in SEEN:
+                point(out / name, f"{CURRENT}/{name}")
+            point(out / CURRENT, f"{PUBLISHED}/{folder.name}")
+        _clear_published(out, but=_number(out))
+        remove([path for path in (out / STORE).glob("*/*") if path.stem not in keys])
+
+
+def _check_own(out: Path) -> None:
+    """Raises `RunFolderError` where there is something in the folder that is not concord's: nobody deletes that."""
+    for name in (*SEEN, CURRENT):
+        if not (out / name).exists() or (out / name).is_symlink():
+            continue
+        if (out / STORE).is_dir() and (out / PUBLISHED).is_dir():
+            raise RunFolderError(
+                f"{out / name}: no link, as if the folder had been copied without its links (cp -rL); delete "
+                f"{', '.join((*SEEN, CURRENT))} and {PUBLISHED} there, and the same command makes them anew without "
+                f"labelling again, or copy with cp -a"
+            )
+        raise RunFolderError(
+            f"{out / name}: not written by this version of concord; give another --out, or move that away"
+        )
+    if (out / PUBLISHED).is_symlink():
+        raise RunFolderError(f"{out / PUBLISHED}: a symbolic link, where concord makes a folder; remove it")
+    strange = [f"{PUBLISHED}/{path.name}" for path in _shown(out / PUBLISHED) if not _is_published(path)]
+    strange += [place for place in files_seen(FolderStorage(out)) if not FILE_NAME.fullmatch(Path(place).name)]
+    if strange:
+        raise RunFolderError(
+            f"{out / min(strange)}: not written by concord, which would delete it or have readers take it for a part "
+            "of the run; move it away, and run the same command again"
+        )
+
+
+def _shown(folder: Path) -> list[Path]:
+    """What is in a folder, but for what readers of Parquet leave out: names that start with a dot or a low line."""
+    found = folder.iterdir() if folder.is_dir() else ()
+    return [path for path in found if not path.name.startswith((".", "_"))]
+
+
+def _is_published(path: Path) -> bool:
+    return NUMBER.fullmatch(path.name) is not None and path.is_dir() and not path.is_symlink()
+
+
+def intact(folder: Path, entry: FileDigest) -> bool:
+    """Whether the file exists in a folder with the bytes that were written."""
+    path = folder / entry.path
+    try:
+        if path.stat().st_size != entry.bytes:
+            return False
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == entry.sha256
+    except OSError:
+        return False
+
+
+def _is_seen(out: Path, files: Sequence[SeenFile], manifest: bytes) -> bool:
+    """Is this what readers see, undamaged? The files in the store are known to be whole."""
+    try:
+        if (out / MANIFEST).read_bytes() != manifest:
+            return False
+    except OSError:
+        return False
+    if foreign_files(FolderStorage(out), [file.entry.path for file in files]):
+        return False
+    return all(_is_second_name(file, out) or intact(out, file.entry) for file in files)
+
+
+def _is_second_name(file: SeenFile, out: Path) -> bool:
+    try:
+        return file.stored is not None and (out / STORE / file.stored).samefile(out / file.entry.path)
+    except OSError:
+        return False
+
+
+def _number(out: Path) -> int:
+    """The number of the folder that readers see, or the last there is where the link is damaged; 0 for none."""
+    current = out / CURRENT
+    target = current.readlink() if current.is_symlink() else Path()
+    if target.parent == Path(PUBLISHED) and NUMBER.fullmatch(target.name):
+        return int(target.name)
+    return max((int(path.name) for path in _shown(out / PUBLISHED) if _is_published(path)), default=0)
+
+
+def _fill(folder: Path, store: Path, files: Sequence[SeenFile], manifest: bytes) -> None:
+    for name in FOLDERS:
+        make_folder(folder / name)
+    for file in files:
+        place = folder / file.entry.path
+        if file.stored is None:
+            write_whole(place, file.data)
+            continue
+        second_name(store / file.stored, place)
+        times = store / times_of(file.stored)
+        if file.stored.startswith(f"{PREDICTIONS}/") and times.is_file():
+            second_name(times, folder / times_of(file.entry.path))
+    write_whole(folder / MANIFEST, manifest)
+    with writing(folder):
+        for name in FOLDERS:
+            sync(folder / name)
+        sync(folder.parent)
+
+
+def _clear_published(out: Path, *, but: int) -> None:
+    for path in _shown(out / PUBLISHED):
+        if path.name != f"{but:08d}" and _is_published(path):
+            with writing(path):
+                shutil.rmtree(path)

@@ -1,0 +1,82 @@
+"""What is in the output of a run, by name, and what a folder and an object store do for it in ways of their own.
+
+Two halves. `STORE` has the finished work of every shard by its key, which nobody but concord reads. What readers see
+is `SEEN`: tables by shard, and the manifest that names them. File names there hold the key of their content: a reader
+that listed the last run and opens its files after the next one was published finds the same bytes or none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+from concord.schemas.run import FileDigest
+from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS, TIMES
+from concord.workers.storage.storage import Storage
+
+CORPUS, SOURCES, STORE = ".corpus.json", ".sources.json", ".shards"
+MANIFEST = "manifest.json"
+FOLDERS = (PREDICTIONS, REJECTS, TIMES, CERTIFICATES)
+SEEN = (*FOLDERS, MANIFEST)
+"""What readers see."""
+FILE_NAME = re.compile(r"[0-9]{8}-[0-9a-f]{16}\.parquet")
+"""What files that readers see are called: the shard's place in the corpus, and a key of the content."""
+
+
+class SeenFile(NamedTuple):
+    """A file that readers shall see.
+
+    - ``entry``: name, size and digest
+    - ``stored``: the file in the store that it is; None for bytes of its own
+    - ``data``: these bytes
+    """
+
+    entry: FileDigest
+    stored: str | None
+    data: bytes = b""
+
+
+class RunOutput(Protocol):
+    """Where a run writes, while it is at work."""
+
+    @property
+    def storage(self) -> Storage:
+        """All files of the run."""
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Keeps the place for this run for the length of the block, as far as its kind can. Raises `RunFolderError`."""
+
+    def begun(self) -> bool:
+        """Has any run here finished a shard?"""
+
+    def tidy(self) -> None:
+        """Clears what killed processes left half written. Raises `OutputError`."""
+
+    def holds(self, entry: FileDigest) -> bool:
+        """Does the store hold a file of a finished shard, undamaged?"""
+
+    def show(self, files: Sequence[SeenFile], manifest: bytes, *, keys: Collection[str]) -> None:
+        """Shows these files and the manifest to readers, then removes what is neither shown nor of these shards.
+
+        - ``keys``: names of the shards in the store
+
+        May be killed at any point: the same call again ends in the same state. Raises `OutputError`.
+        """
+
+
+def foreign_files(storage: Storage, listed: Collection[str]) -> list[str]:
+    """Files in the folders of a run that it does not list, and that readers of those folders read nevertheless."""
+    times = {times_of(path) for path in listed if path.startswith(f"{PREDICTIONS}/")}
+    return sorted(set(files_seen(storage)) - times - set(listed))
+
+
+def files_seen(storage: Storage) -> list[str]:
+    """What is in the folders that readers see, but for names that readers of Parquet leave out: of a dot, a low line"""
+    return [f"{folder}/{name}" for folder in FOLDERS for name in storage.listed(folder) if name[0] not in "._"]
+
+
+def times_of(path: str) -> str:
+    """The file of times that belongs to one of predictions."""
+    return f"{TIMES}/{path.rpartition('/')[2]}"

@@ -1,0 +1,160 @@
+"""A run's output below a prefix of an object store, which has neither links nor renames.
+
+Every file that readers see is an object of its own: copied inside the store from the shard's, which then goes. What
+makes a run the current one is its manifest, written last and only over the manifest that was there when the run began;
+so of two runs at once the first to end is published, and the other one is told so. Readers go by the manifest. Those
+who list a folder instead may meet files of two runs while one is published, and after a kill at that moment, until the
+same command has run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cached_property
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from concord.flows.runfolder.layout import FILE_NAME, FOLDERS, MANIFEST, STORE, SeenFile, times_of
+from concord.schemas.run import FileDigest, RunManifest
+from concord.workers.labelling.output import MARKERS, NAME_LENGTH, PREDICTIONS, TIMES
+from concord.workers.storage.object_storage import ObjectStorage, StoredFile, Version
+from concord.workers.storage.sealed import unseal
+
+REQUESTS = 32
+"""Requests to the store at once."""
+
+KEPT = timedelta(days=7)
+"""How long finished shards are kept that no published run has: those of a run that goes on later."""
+
+
+class _There(NamedTuple):
+    """What is there.
+
+    - ``manifest``: the manifest and its version; None before the first run
+    - ``seen``: files in the folders that readers see, by path
+    - ``stored``: files in the store, by path in it
+    - ``run``: the content of the manifest; None where there is none, or a damaged one, which names nothing
+    """
+
+    manifest: Version | None
+    seen: Mapping[str, StoredFile]
+    stored: Mapping[str, StoredFile]
+    run: RunManifest | None
+
+    @classmethod
+    def at(cls, storage: ObjectStorage) -> _There:
+        """What is there now."""
+        version = storage.version(MANIFEST)
+        seen, stored = _below(storage, FOLDERS), _below(storage.below(STORE), (*FOLDERS, MARKERS))
+        return cls(version, seen, stored, _content(version))
+
+    @cached_property
+    def published(self) -> dict[str, str]:
+        """The digest of each published file that is there, by path."""
+        files = {} if self.run is None else self.run.files
+        return {path: digest for path, digest in files.items() if path in self.seen}
+
+    @cached_property
+    def by_digest(self) -> dict[str, str]:
+        """The path of each published file that is there, by digest."""
+        return {digest: path for path, digest in self.published.items()}
+
+
+class ObjectOutput:
+    """The output at ``storage``; as `RunOutput` has it. Made anew for each run."""
+
+    def __init__(self, storage: ObjectStorage) -> None:
+        """Asks for nothing yet."""
+        self.storage = storage
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Notes what is published; a run that is overtaken is told when it publishes."""
+        _ = self._before
+        yield
+
+    def begun(self) -> bool:
+        """Has any run here finished a shard?"""
+        return self._before.manifest is not None or any(path.startswith(MARKERS) for path in self._before.stored)
+
+    def tidy(self) -> None:
+        """Does nothing: an object that was half sent is none."""
+
+    def holds(self, entry: FileDigest) -> bool:
+        """Is the file in the store, or published? The store vouches for bytes that it has taken."""
+        stored = self._before.stored.get(entry.path)
+        return (stored is not None and stored.size == entry.bytes) or entry.sha256 in self._before.by_digest
+
+    def show(self, files: Sequence[SeenFile], manifest: bytes, *, keys: Collection[str]) -> None:
+        """Copies what is not there, and commits it by the manifest.
+
+        Raises `OvertakenError` where another run was published since this one began.
+        """
+        before = self._before
+        # Since then the shards of this run have come.
+        there = _There.at(self.storage)
+        new = [file for file in files if before.published.get(file.entry.path) != file.entry.sha256]
+        with ThreadPoolExecutor(max_workers=REQUESTS) as pool:
+            for _ in pool.map(lambda file: self._put(file, there), new):
+                pass
+        if before.manifest is None or before.manifest.data != manifest:
+            self.storage.replace(MANIFEST, manifest, over=before.manifest)
+        last = () if before.run is None else (shard.key[:NAME_LENGTH] for shard in before.run.shards)
+        self._clear({file.entry.path for file in files}, keys, set(last))
+        del self._before
+
+    @cached_property
+    def _before(self) -> _There:
+        """What was there when the run began."""
+        return _There.at(self.storage)
+
+    def _put(self, file: SeenFile, there: _There) -> None:
+        """Makes one file that readers shall see, and its times."""
+        if file.stored is None:
+            self.storage.write(file.entry.path, file.data)
+            return
+        source = f"{STORE}/{file.stored}"
+        if file.stored not in there.stored and file.entry.sha256 in there.by_digest:
+            source = there.by_digest[file.entry.sha256]
+        folder, _, name = source.rpartition("/")
+        if folder.endswith(PREDICTIONS):
+            times = f"{folder.removesuffix(PREDICTIONS)}{TIMES}/{name}"
+            if times in there.seen or times.removeprefix(f"{STORE}/") in there.stored:
+                self.storage.copy(times, times_of(file.entry.path))
+        self.storage.copy(source, file.entry.path)
+
+    def _clear(self, shown: Collection[str], keys: Collection[str], last: Collection[str]) -> None:
+        """Removes published files of other runs, and from the store what is published or was the last run's.
+
+        Only what was written before the manifest: a run that has begun since may be writing.
+        """
+        there = _There.at(self.storage)
+        assert there.manifest is not None
+        committed = there.manifest.modified
+        wanted = {*shown, *(times_of(path) for path in shown if path.startswith(f"{PREDICTIONS}/"))}
+        names = ((path, path.rpartition("/")[2]) for path, file in there.seen.items() if file.modified <= committed)
+        old = [path for path, name in names if FILE_NAME.fullmatch(name) and path not in wanted]
+        for path, file in there.stored.items():
+            folder, _, name = path.partition("/")
+            stem = name.partition(".")[0]
+            published = stem in keys and folder != MARKERS
+            gone = stem not in keys and (stem in last or committed - file.modified > KEPT)
+            if (published or gone) and file.modified <= committed:
+                old.append(f"{STORE}/{path}")
+        self.storage.remove(old)
+
+
+def _below(storage: ObjectStorage, folders: Sequence[str]) -> dict[str, StoredFile]:
+    return {f"{folder}/{name}": file for folder in folders for name, file in storage.listed(folder).items()}
+
+
+def _content(version: Version | None) -> RunManifest | None:
+    content = None if version is None else unseal(version.data)
+    try:
+        return None if content is None else RunManifest.model_validate(content)
+    except ValidationError:
+        return None

@@ -1,0 +1,241 @@
+"""A prefix of an object store (S3, Google Cloud Storage, Azure) as the storage of a run.
+
+An object is there whole or not at all, and its key may be written on a condition, which is all that publishing needs:
+nothing is renamed. Requests that the store refuses for the moment (errors 5xx, a lost connection) are sent again.
+Credentials, endpoint and region are those of the environment (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``, ... on
+every machine), or stand in the URI as pyarrow reads them: ``s3://KEY:SECRET@bucket/out?endpoint_override=HOST:PORT&
+scheme=http&region=NAME``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from io import SEEK_SET, BufferedReader, RawIOBase
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from concord.schemas.secrets import place_of, redact
+from concord.workers.storage.files import OutputError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+    from obstore import ReadableFile
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig, S3Config
+
+SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+"""Kinds of URIs of object stores."""
+
+MOST_RETRIES = 10
+PATIENCE = timedelta(minutes=3)
+"""How long a request is sent again for."""
+REQUEST_SECONDS = 120
+"""How long one request may take: a shard's predictions on a slow line."""
+
+PART_BYTES = 1 << 18
+"""Bytes that are asked for at once where parts of an object are read."""
+
+
+class StoredFile(NamedTuple):
+    """A file that is there.
+
+    - ``size``: bytes
+    - ``modified``: when it was written, by the clock of the storage
+    """
+
+    size: int
+    modified: datetime
+
+
+class Version(NamedTuple):
+    """An object as it was read.
+
+    - ``data``: its bytes
+    - ``tag``: the store's tag of this version, by which it is known that nobody has written it since
+    - ``modified``: when it was written, by the clock of the store
+    """
+
+    data: bytes
+    tag: str
+    modified: datetime
+
+
+class OvertakenError(OutputError):
+    """Somebody else has written an object since it was read."""
+
+
+@dataclass(frozen=True)
+class ObjectStorage:
+    """The objects below ``uri``. Errors of the store are `OutputError`, without the secrets of the URI."""
+
+    uri: str
+
+    def below(self, folder: str) -> ObjectStorage:
+        """The objects below a longer prefix."""
+        base, question, query = self.uri.partition("?")
+        return ObjectStorage(f"{base.rstrip('/')}/{folder}{question}{query}")
+
+    def read(self, name: str) -> bytes | None:
+        """The bytes of an object; None where there is none."""
+        version = self.version(name)
+        return None if version is None else version.data
+
+    def opened(self, name: str) -> BinaryIO:
+        """An object for reading parts of it. Raises `OutputError` where it cannot be read."""
+        import obstore
+
+        with self._asking("read", name):
+            return BufferedReader(_Parts(obstore.open_reader(self._client(), name)), PART_BYTES)
+
+    def version(self, name: str) -> Version | None:
+        """An object and its version; None where there is none."""
+        import obstore
+
+        with self._asking("read", name):
+            try:
+                found = obstore.get(self._client(), name)
+                return Version(bytes(found.bytes()), found.meta["e_tag"] or "", found.meta["last_modified"])
+            except FileNotFoundError:
+                return None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Writes an object, over one that is there."""
+        import obstore
+
+        with self._asking("written", name):
+            obstore.put(self._client(), name, data, use_multipart=False)
+
+    def replace(self, name: str, data: bytes, *, over: Version | None) -> None:
+        """Writes an object in place of the version ``over``, or of none.
+
+        An answer that was lost on the way does no harm: an object that has these bytes already is what was asked for.
+        Raises `OvertakenError` where another object is there by now.
+        """
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        with self._asking("written", name):
+            try:
+                obstore.put(
+                    self._client(),
+                    name,
+                    data,
+                    mode="create" if over is None else {"e_tag": over.tag},
+                    use_multipart=False,
+                )
+            except (AlreadyExistsError, PreconditionError, FileNotFoundError):
+                if self.read(name) != data:
+                    raise OvertakenError(
+                        f"{self.named(name)}: another run has published there since this one began; run the same "
+                        "command again, which keeps what is labelled, and let runs into one place follow each other"
+                    ) from None
+
+    def copy(self, name: str, other: str) -> None:
+        """Copies an object within the store, which sends no bytes through this machine."""
+        import obstore
+
+        with self._asking("copied", name):
+            obstore.copy(self._client(), name, other)
+
+    def listed(self, folder: str) -> dict[str, StoredFile]:
+        """The objects directly below a longer prefix, by the rest of their names."""
+        import obstore
+
+        found = {}
+        with self._asking("listed", folder):
+            for part in obstore.list(self._client(), folder):
+                for entry in part:
+                    above, _, last = entry["path"].rpartition("/")
+                    if above == folder:
+                        found[last] = StoredFile(entry["size"], entry["last_modified"])
+        return found
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Removes objects, those that are there."""
+        import obstore
+
+        if names:
+            with self._asking("removed", names[0]):
+                obstore.delete(self._client(), list(names))
+
+    def named(self, name: str) -> str:
+        """An object for messages: without secrets and parameters."""
+        return f"{place_of(self.uri).partition('?')[0].rstrip('/')}/{name}"
+
+    def _client(self) -> ObjectStore:
+        return _client(self.uri)
+
+    @contextmanager
+    def _asking(self, done: str, name: str) -> Iterator[None]:
+        """Turns an error of the store into an `OutputError`; ``done``: what could not be done with the object."""
+        from obstore.exceptions import BaseError
+
+        try:
+            yield
+        except (BaseError, FileNotFoundError) as error:
+            reason = redact(str(error).partition("\n")[0])
+            raise OutputError(
+                f"{self.named(name)}: cannot be {done} ({reason}); see to that place and the credentials for it, and "
+                "run the same command again"
+            ) from None
+
+
+class _Parts(RawIOBase):
+    """An object as a file of Python's, which reads what is asked for."""
+
+    def __init__(self, reader: ReadableFile) -> None:
+        self._reader = reader
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
+        return self._reader.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._reader.tell()
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        with memoryview(buffer) as view:
+            data = self._reader.read(len(view))
+            view[: len(data)] = data
+            return len(data)
+
+
+@lru_cache(maxsize=8)
+def _client(uri: str) -> ObjectStore:
+    """The client of a prefix, one for each process."""
+    from obstore.store import from_url
+
+    parts = urlsplit(uri)
+    query = dict(parse_qsl(parts.query))
+    config: S3Config = {}
+    secure = query.get("scheme", "https") == "https"
+    if "endpoint_override" in query:
+        config["endpoint"] = f"{'https' if secure else 'http'}://{query['endpoint_override']}"
+    if "region" in query:
+        config["region"] = query["region"]
+    if parts.username and parts.password:
+        config["access_key_id"], config["secret_access_key"] = unquote(parts.username), unquote(parts.password)
+    host = parts.netloc.rpartition("@")[2] if parts.password else parts.netloc
+    options: ClientConfig = {
+        "allow_http": not secure or _plain_endpoint(os.environ),
+        "timeout": f"{REQUEST_SECONDS}s",
+    }
+    retry: RetryConfig = {"max_retries": MOST_RETRIES, "retry_timeout": PATIENCE}
+    client: ObjectStore = from_url(
+        f"{parts.scheme}://{host}{parts.path}", config=config, client_options=options, retry_config=retry
+    )
+    return client
+
+
+def _plain_endpoint(environment: Mapping[str, str]) -> bool:
+    """Does the environment name an endpoint without TLS, such as one inside a cluster?"""
+    return environment.get("AWS_ENDPOINT_URL_S3", environment.get("AWS_ENDPOINT_URL", "")).startswith("http://")
