@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from concord.schemas.secrets import place_of, redact
 from concord.workers.models.folder import MANIFEST, ModelError, parse_manifest
 from concord.workers.storage.files import OutputError, make_folder, writing
+from concord.workers.storage.storage import URI
+
+ALIASES = {"s3a": "s3", "abfss": "abfs"}
+"""Schemes that name the same stores as others."""
 
 
 def check_apart(out: str | Path, inputs: Iterable[str | Path | None], *, model: bool = False) -> None:
@@ -20,6 +24,9 @@ def check_apart(out: str | Path, inputs: Iterable[str | Path | None], *, model: 
 
     Nothing is written here.
     """
+    if isinstance(out, str) and _is_uri(out):
+        _check_prefix(out, inputs)
+        return
     place = Path(os.path.realpath(Path(out).expanduser()))
     for folder in place.parents if model else (place, *place.parents):
         if _is_model(folder):
@@ -28,6 +35,27 @@ def check_apart(out: str | Path, inputs: Iterable[str | Path | None], *, model: 
         source = _local(given)
         if source is not None and _meets(place, source):
             raise OutputError(f"--out {out}: would overwrite what is read, {given}; give a place apart from it")
+
+
+def _check_prefix(out: str, inputs: Iterable[str | Path | None]) -> None:
+    """Raises `OutputError` if a URI is the same as an input's, or one is below the other."""
+    place = _parts(out)
+    for given in inputs:
+        source = _parts(given) if isinstance(given, str) and _is_uri(given) else ()
+        if source and all(one == other for one, other in zip(place, source, strict=False)):
+            raise OutputError(
+                f"--out {redact(out)}: would overwrite what is read, {redact(str(given))}; give a place apart from it"
+            )
+
+
+def _is_uri(given: str) -> bool:
+    return URI.match(given) is not None and not given.startswith("file:/")
+
+
+def _parts(uri: str) -> tuple[str, ...]:
+    """Bucket and folders of a URI, without keys and parameters; s3a is S3 by another name."""
+    scheme, _, rest = place_of(uri).partition("?")[0].partition("://")
+    return (ALIASES.get(scheme.lower(), scheme.lower()), *rest.strip("/").split("/"))
 
 
 def check_file_place(out: str | Path, inputs: Iterable[str | Path | None]) -> None:
@@ -55,8 +83,8 @@ def _local(given: str | Path | None) -> Path | None:
     """Path of an input on this machine, with links resolved; None for an input elsewhere, such as in a registry."""
     if given is None:
         return None
-    if isinstance(given, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", given):
-        if not given.startswith("file://"):
+    if isinstance(given, str) and URI.match(given):
+        if _is_uri(given):
             return None
         from concord.workers.corpus.parquet import resolve
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -19,7 +18,7 @@ from concord.schemas.run import REGISTRY
 from concord.schemas.secrets import place_of
 from concord.workers.models.folder import MANIFEST, ModelError, check_model_folder
 from concord.workers.storage.files import naming
-from concord.workers.storage.storage import storage_at
+from concord.workers.storage.storage import URI, storage_at
 
 
 def corpus_place(corpus: str) -> str:
@@ -27,9 +26,9 @@ def corpus_place(corpus: str) -> str:
     return corpus if "://" in corpus else str(Path(corpus).expanduser().absolute())
 
 
-def corpus_name(corpus: str) -> str:
-    """Name of a corpus for people: the last part of its place."""
-    return Path(place_of(corpus).partition("?")[0]).name
+def short_name(place: str) -> str:
+    """Name of a corpus, model or output for people: the last part of its place."""
+    return Path(place_of(place).partition("?")[0]).name
 
 
 def run_place(out: str) -> str:
@@ -39,7 +38,7 @@ def run_place(out: str) -> str:
 
 def folder_place(out: str) -> str:
     """Absolute path of an output folder. Raises `RunFolderError` for a URI, also one that went through `Path`."""
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", out):
+    if URI.match(out):
         raise RunFolderError(f"--out {out}: give a folder that driver and workers share, not a URI")
     return str(Path(out).expanduser().absolute())
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from concord.flows.environment import page_of_run, tracking_uri
 from concord.flows.errors import DriftedRunError, NothingLabelledError, ShardsFailedError, TrackingError, UntrackedError
-from concord.flows.jobs import corpus_name, run_tags
+from concord.flows.jobs import run_tags, short_name
 from concord.flows.nights.record import keep_night
 from concord.flows.progress import meter, say
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.last_run import last_answers
-from concord.flows.runfolder.layout import STORE, RunOutput
+from concord.flows.runfolder.layout import MANIFEST, STORE, RunOutput
 from concord.flows.runfolder.runfolder import (
     Sources,
     claim,
@@ -167,7 +167,7 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: dict[str, ShardMarker], 
     request = job.request
     tracking = Tracking(request.context.tracking)
     catch_up(tracking, out.storage)
-    tags = run_tags(job="reprocess", predictions=request.out)
+    tags = run_tags(job="reprocess", predictions=redact(request.out))
     with tracking.run(_run_name(job), tags=tags) as run:
         run.params(_params(job))
         run.dataset(name=request.corpus, digest=dataset_digest(job.shards), source=request.corpus, context="reprocess")
@@ -181,7 +181,8 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: dict[str, ShardMarker], 
             answer = answer.model_copy(update={"drift": beside.drift})
         failure = _failure(answer, job.shards, done)
         failures = work.errors or ((str(failure),) if failure else ())
-        keep_files(run, answer, report, last=None if beside is None else beside.last)
+        manifest = None if work.errors else out.storage.read(MANIFEST)
+        keep_files(run, answer, report, manifest=manifest, last=None if beside is None else beside.last)
         figures = metrics_of(report) | _speed(work) | weights_of(job.constraints)
         keep_night(out.storage, answer, tags=tags, asked=_asked(job), chart=None if beside is None else beside.chart)
         outcome = Outcome.now(figures, failures=failures, tags=_drift_tags(answer))
@@ -401,7 +402,7 @@ def _report(request: LabelRequest, report: ShardReport, work: _Work, run: str, *
         penalty=sum(f.penalty for f in figures),
         search_errors=totals(report.search_errors),
         search_documents=totals(report.search_documents),
-        out=request.out,
+        out=redact(request.out),
         mlflow_run=run,
         mlflow_page=page_of_run(tracking_uri(request.context.tracking), run),
         errors=work.errors,
@@ -416,7 +417,7 @@ def _params(job: LabelJob) -> dict[str, object]:
         "model_version": job.opened.version,
         "model_digest": job.opened.model.digest,
         "constraints": ", ".join(request.constraints) or None,
-        **{f"constraints.{corpus_name(name)}": file_digest(Path(name).expanduser()) for name in request.constraints},
+        **{f"constraints.{short_name(name)}": file_digest(Path(name).expanduser()) for name in request.constraints},
         "constraints_digest": key.constraints,
         "code_digest": key.code,
         "engine": settings.engine,
@@ -442,9 +443,9 @@ def _drift_tags(report: RunReport) -> dict[str, str]:
 def _run_name(job: LabelJob) -> str:
     """Corpus, engine, model with its version, and files of constraints with a digest: what tells runs apart."""
     request = job.request
-    parts = [corpus_name(request.corpus), request.settings.engine, job.opened.version or corpus_name(request.model)]
+    parts = [short_name(request.corpus), request.settings.engine, job.opened.version or short_name(request.model)]
     if request.constraints:
-        parts.append(f"{', '.join(map(corpus_name, request.constraints))} {job.constraints.digest[:8]}")
+        parts.append(f"{', '.join(map(short_name, request.constraints))} {job.constraints.digest[:8]}")
     if not request.consistency:
         parts.append("no consistency")
     return " · ".join(parts)

@@ -19,7 +19,7 @@ import numpy as np
 from concord.flows.codl_tuning import best_gamma, choose_gamma
 from concord.flows.commands.evaluate import evaluate
 from concord.flows.errors import RunFolderError
-from concord.flows.jobs import corpus_name, run_tags
+from concord.flows.jobs import run_tags, short_name
 from concord.flows.label_corpus import LabelRequest as Labelling
 from concord.flows.label_corpus import label_corpus
 from concord.flows.progress import say
@@ -103,7 +103,7 @@ def learn(request: LearnRequest) -> CodlReport:
     with locked(out / LOCK, out):
         remove([*out.glob(f"{TEMPORARY}*"), *out.glob(f"cycle-*/{TEMPORARY}*")])
         tracking = Tracking(request.context.tracking)
-        name = f"{corpus_name(request.corpus)} and {corpus_name(request.pool)} · codl"
+        name = f"{short_name(request.corpus)} and {short_name(request.pool)} · codl"
         with tracking.run(name, tags=run_tags(job="codl", model=request.out)) as run:
             job = _LearnJob.open(request, tracking, run)
             run.params(_params(request) | {"gamma": job.learner.settings.gamma})
@@ -168,7 +168,7 @@ class _LearnJob(NamedTuple):
         digests = {context: dataset_digest(found) for context, found in shards.items()}
         for context, digest in digests.items():
             place = str(places[context])
-            run.dataset(name=corpus_name(place), digest=digest, source=place, context=context)
+            run.dataset(name=short_name(place), digest=digest, source=place, context=context)
         learner = learner_of(documents, pool, request.settings)
         bound, text = None, ""
         if request.constraints is not None:

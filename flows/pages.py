@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import singledispatch
-from pathlib import Path
 from typing import NamedTuple
 
+from concord.flows.jobs import short_name
 from concord.schemas.challenge import ChallengeReport
 from concord.schemas.codl import CodlReport
 from concord.schemas.nights import MonthReport
@@ -44,7 +44,7 @@ def page_of(_report: object) -> Page | None:
 
 @page_of.register
 def _(report: RunReport) -> Page:
-    name = Path(report.out).name
+    name = short_name(report.out)
     return _page(
         name,
         headline(report),
@@ -73,7 +73,7 @@ def _(report: TrainReport) -> Page:
         rows.append(("F1 on documents held out", f"{tuned.f1_without:.2%} → {tuned.f1:.2%} with label consistency"))
     registered = f", registered as {report.registered}" if report.registered else ""
     return _page(
-        Path(report.out).name,
+        short_name(report.out),
         f"trained on {report.documents:,} documents by {report.trainer}{registered}",
         [
             table(("model", "value"), rows),
@@ -85,7 +85,7 @@ def _(report: TrainReport) -> Page:
 @page_of.register
 def _(report: CodlReport) -> Page:
     told = f"{len(report.cycles)} cycles over {report.pool:,} documents{'' if report.settled else ', not settled'}"
-    return _page(Path(report.out).name, told, _listed("Look at", _places(report.out, report.mlflow_run, None)))
+    return _page(short_name(report.out), told, _listed("Look at", _places(report.out, report.mlflow_run, None)))
 
 
 @page_of.register
@@ -118,7 +118,7 @@ def _(report: ChallengeReport) -> Page:
 def _(report: MonthReport) -> Page:
     told = f"{report.month}: {report.nights:,} runs, {report.labelled:,} documents labelled"
     told += f", {report.drifted:,} with drift, {report.failed:,} with failed shards"
-    return Page(redact(Path(report.out).name), told, report.markdown, ("drift",) if report.drifted else ())
+    return Page(short_name(report.out), told, report.markdown, ("drift",) if report.drifted else ())
 
 
 def challenge_told(report: ChallengeReport) -> str:

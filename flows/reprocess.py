@@ -26,8 +26,9 @@ def reprocess(
     tracking: str | None = None,
     fail_on_drift: bool = False,
 ) -> RunReport:
-    """Labels every document of ``corpus`` with ``model`` into ``out``, a folder or a URI of an object store such as ``s3://bucket/out``.
+    """Labels every document of ``corpus`` with ``model`` into ``out``.
 
+    - ``out``: folder that all machines see, or a URI of an object store such as ``s3://bucket/out``.
     - ``model``: folder, or ``models:/NAME@ALIAS``.
     - ``settings``: settings by which each document is decoded; a mapping is validated.
     - ``constraints``: YAML files, added to the label consistency trained with the model (``consistency``).

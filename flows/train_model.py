@@ -13,7 +13,7 @@ from pydantic import Field
 
 from concord.flows.environment import page_of_run, tracking_uri
 from concord.flows.errors import TrackingError
-from concord.flows.jobs import check_model_place, corpus_name, corpus_place, run_tags
+from concord.flows.jobs import check_model_place, corpus_place, run_tags, short_name
 from concord.flows.progress import meter
 from concord.flows.progressive import Kept, choose, forget, track
 from concord.flows.run_context import HERE, RunContext
@@ -121,7 +121,7 @@ def _train(request: TrainRequest, out: Path) -> TrainReport:
     started = time.monotonic()
     tracking = Tracking(request.context.tracking)
     shards = {context: plan(place) for context, place in corpora_of(request).items()}
-    name = f"{corpus_name(request.corpus)} · {request.trainer}"
+    name = f"{short_name(request.corpus)} · {request.trainer}"
     with tracking.run(name, tags=run_tags(job="train", model=request.out)) as run:
         documents, rejected = read_documents(shards["training"], gold=True)
         choice = _choose(request, documents, dataset_digest(shards["training"]), tracking, run)

@@ -8,7 +8,7 @@ import pytest
 
 from concord.flows.commands.corpora import ingest_corpus, synthesize_corpus
 from concord.flows.errors import NAMED, RunFolderError, ShardsFailedError
-from concord.flows.jobs import corpus_name, corpus_place, folder_place
+from concord.flows.jobs import corpus_place, folder_place, short_name
 from concord.schemas.run import RunReport
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.settings import IngestSettings
@@ -21,7 +21,7 @@ def test_paths_become_absolute_and_uris_stay(monkeypatch: pytest.MonkeyPatch, tm
     assert corpus_place("a/b") == folder_place("a/b") == str(tmp_path / "a" / "b")
     assert corpus_place("~/c") == folder_place("~/c") == str(tmp_path / "home" / "c")
     assert corpus_place("s3://bucket/corpus") == "s3://bucket/corpus"
-    assert corpus_name("/a/b/") == corpus_name("s3://KEY:SECRET@b?region=eu") == "b"
+    assert short_name("/a/b/") == short_name("s3://KEY:SECRET@b?region=eu") == "b"
 
 
 @pytest.mark.parametrize("out", ["s3://bucket/out", str(Path("s3://bucket/out")), "file:///out"])

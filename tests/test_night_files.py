@@ -26,12 +26,10 @@ TOTALS = ShardReport(
 
 
 def test_tables_have_every_constraint_by_its_own_name(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "manifest.json").write_text("{}")
     (tmp_path / "files").mkdir()
     drift = Drift(against=1, new=0, gone=0, changed=1, most_changed=(ChangedDocument(doc_id="a", spans=2),))
     report = run_report(documents=3, labelled=3, shards_done=1, out=str(tmp_path / "out"), drift=drift)
-    write_files(tmp_path / "files", report, TOTALS)
+    write_files(tmp_path / "files", report, TOTALS, manifest=b"{}")
     table = csv.read_csv(tmp_path / "files" / "tables" / "constraints.csv").to_pylist()
     assert [(row["constraint"], row["degree_before"], row["penalty"]) for row in table] == [
         ("Wörter, $5 (alle)", 4, 2.5),

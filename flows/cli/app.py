@@ -403,7 +403,10 @@ def reprocess(
     *,
     corpus: Corpus,
     model: ModelName,
-    out: Annotated[Path, typer.Option(help="Folder for predictions, on a disk that all workers see.")],
+    out: Annotated[
+        str,
+        typer.Option(help="Folder for predictions, on a disk that all workers see, or a URI such as s3://bucket/out."),
+    ],
     set_: Set = None,
     declared: DeclaredOptions,
     shard_kib: ShardKib = 256,
@@ -427,7 +430,7 @@ def reprocess(
     request = LabelRequest(
         corpus=corpus,
         model=model,
-        out=str(out),
+        out=out,
         settings=run_settings(settings, set_ or []),
         constraints=tuple(str(Path(file).absolute()) for file in declared.files),
         consistency=declared.consistency,

@@ -47,7 +47,7 @@ Set = Annotated[
 ]
 ModelName = Annotated[str, typer.Option("--model", help=MODEL_HELP)]
 ModelOut = Annotated[Path, typer.Option(help="Folder for the model.")]
-RunFolder = Annotated[str, typer.Option("--run", help="Folder of a finished run of `concord reprocess`.")]
+RunFolder = Annotated[str, typer.Option("--run", help="Folder or URI of a finished run of `concord reprocess`.")]
 ShardKib = Annotated[
     int,
     typer.Option(

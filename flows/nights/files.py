@@ -16,7 +16,6 @@ from concord.flows.runfolder.layout import MANIFEST
 from concord.schemas.run import ConstraintFigures, RunReport, ShardReport
 from concord.workers.storage.files import writing
 from concord.workers.storage.scratch import scratch_folder
-from concord.workers.storage.storage import storage_at
 
 if TYPE_CHECKING:
     from concord.flows.tracking.tracking import Run
@@ -31,23 +30,31 @@ MOST_BARS = 30
 """Constraints in the plot: those with the highest penalty."""
 
 
-def keep_files(run: Run, report: RunReport, totals: ShardReport, *, last: ShardReport | None) -> None:
+def keep_files(
+    run: Run, report: RunReport, totals: ShardReport, *, manifest: bytes | None, last: ShardReport | None
+) -> None:
     """Uploads the files of a run; ``last`` are the counts of the last night.
 
     MLflow that has gone away is told of at the end of the run, not here.
     """
     with scratch_folder() as folder, suppress(TrackingError):
-        write_files(folder, report, totals, last)
+        write_files(folder, report, totals, manifest=manifest, last=last)
         run.folder(folder, seconds=FILES_SECONDS)
 
 
-def write_files(folder: Path, report: RunReport, totals: ShardReport, last: ShardReport | None = None) -> None:
+def write_files(
+    folder: Path,
+    report: RunReport,
+    totals: ShardReport,
+    *,
+    manifest: bytes | None = None,
+    last: ShardReport | None = None,
+) -> None:
     """Writes the files of a run into a folder. Raises `OutputError`."""
     page = page_of(report)
     assert page is not None
     with writing(folder):
         (folder / "report.md").write_text(page.markdown, encoding="utf-8")
-        manifest = None if report.errors else storage_at(report.out).read(MANIFEST)
         if manifest is not None and len(manifest) <= MOST_MANIFEST_BYTES:
             (folder / MANIFEST).write_bytes(manifest)
         (folder / "tables").mkdir()

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
-from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -31,7 +31,8 @@ KEPT = timedelta(days=7)
 """How long finished shards are kept that no published run has: those of a run that goes on later."""
 
 
-class _There(NamedTuple):
+@dataclass(frozen=True)
+class _There:
     """What is there.
 
     - ``manifest``: the manifest and its version; None before the first run

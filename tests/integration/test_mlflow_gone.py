@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import signal
 import subprocess
 import tempfile
@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 from urllib.parse import quote
 
 import pytest
@@ -20,8 +21,8 @@ from concord.flows.cluster.cluster import STARTING
 from concord.flows.progress import COMPILING
 from concord.flows.tracking.tracking import TRACKER_SECONDS
 from tests.integration.conftest import World, markers
-from tests.integration.object_store import object_store
 from tests.integration.servers import SECRET, MlflowServer, mlflow_server
+from tests.support.s3 import KEYS, s3_server, upload, uri
 
 pytestmark = pytest.mark.slow
 
@@ -82,16 +83,17 @@ def test_mlflow_dies_and_the_same_command_logs_what_it_missed_and_no_secret_stay
     """Two runs at once: the server of one is stopped (it hangs), that of the other is killed (it refuses)."""
     assert trained["documents"] == 80
     private = replace(world, env=world.env | {"TMPDIR": str(temporary)})
-    shutil.copytree(world.folder / "test", world.folder / "store" / "bucket" / "corpus")
     with (
         mlflow_server(world.folder / "mlflow-hangs", world.env) as hangs,
         mlflow_server(world.folder / "mlflow-dies", world.env) as dies,
-        object_store(world.folder / "store") as host,
+        s3_server() as host,
         ExitStack() as stack,
     ):
+        stack.enter_context(patch.dict(os.environ, KEYS))
+        upload(world.folder / "test", uri(host, "corpus"))
 
         def command(name: str, server: MlflowServer, *, key: str) -> list[str]:
-            place = f"s3://{key}:{quote(SECRET, safe='')}@bucket/corpus?endpoint_override={host}&scheme=http&region=eu"
+            place = f"s3://{key}:{quote(SECRET, safe='')}@bucket/corpus?endpoint_override={host}&scheme=http&region=us-east-1"
             given = world.reprocess_command(name, "--workers", "1", "--tracking", server.uri)
             given[given.index("test")] = place
             return given

@@ -1,0 +1,75 @@
+"""A corpus and its output in an object store, as a user has them there: a real S3 server, Ray, the commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from concord.flows.cli.failures import Exit
+from concord.workers.storage.object_storage import ObjectStorage
+from tests.integration.conftest import World
+from tests.support.s3 import KEYS, Troubles, s3_server, troubled, upload, uri
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with s3_server() as address:
+        yield address
+
+
+@pytest.fixture
+def keyed(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The world with the keys of the store, in a Ray of its own: workers have the keys too."""
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    return replace(world, env=world.env | KEYS, ray=None)
+
+
+@pytest.mark.slow
+def test_a_run_in_an_object_store_has_the_bytes_of_one_in_a_folder(keyed: World, reference: Any, server: str) -> None:
+    corpus = uri(server, "corpora/test")
+    upload(keyed.folder / "test", corpus)
+    troubles = Troubles(0.1, seed=1)
+    with troubled(server, troubles) as proxy:
+        out = uri(proxy, "out")
+        command = keyed.reprocess_command(out, "--workers", "2")
+        command[command.index("test")] = corpus
+        first = keyed.run(*command)
+        assert (first["documents"], first["shards_done"]) == (reference["documents"], reference["shards_done"])
+        again = keyed.run(*command)
+        assert (again["shards_done"], again["shards_skipped"]) == (0, reference["shards_done"])
+        plan = keyed.run(*command, "--dry-run")
+        assert (plan["skipped"], plan["decoded"]) == (reference["documents"], 0)
+        counts = keyed.run("evaluate", "--run", out, "--corpus", corpus, "--json")
+        assert counts["documents"] == reference["documents"]
+        checked = keyed.run("verify", "--run", out, "--json")
+        assert (checked["failed"], checked["documents"]) == ([], reference["documents"])
+        nights = keyed.run("history", "--run", out, "--json")
+        assert [night["line"]["labelled"] for night in nights["nights"]] == [reference["documents"], 0]
+    assert troubles.met
+    storage = ObjectStorage(uri(server, "out"))
+    manifest = (keyed.folder / "reference" / "manifest.json").read_bytes()
+    assert storage.read("manifest.json") == manifest
+    for name in json.loads(manifest)["files"]:
+        assert storage.read(name) == (keyed.folder / "reference" / name).read_bytes()
+
+
+def test_an_output_over_the_corpus_and_one_that_cannot_be_reached_are_told_in_a_line(
+    keyed: World, trained: Any, server: str
+) -> None:
+    corpus = uri(server, "corpora/other")
+    upload(keyed.folder / "test", corpus)
+    for out, told in (
+        (uri(server, "corpora"), "would overwrite what is read"),
+        (uri(server, "x").replace("s3://bucket", "s3://nowhere"), "s3://nowhere/x/.corpus.json: cannot be"),
+    ):
+        command = keyed.reprocess_command(out, "--workers", "1")
+        command[command.index("test")] = corpus
+        process = keyed.start(*command)
+        _, said = process.communicate(timeout=300)
+        assert process.returncode == Exit.INPUT, said
+        assert told in " ".join(said.split()), said

@@ -1,0 +1,336 @@
+"""A run's output in an object store, against a real S3 server: the bytes of a folder, whatever the network does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from concord.flows.apart import check_apart
+from concord.flows.errors import RunFolderError
+from concord.flows.nights.record import keep_night, read_record
+from concord.flows.runfolder.folder_output import FolderOutput
+from concord.flows.runfolder.last_run import last_answers
+from concord.flows.runfolder.layout import FOLDERS, MANIFEST, STORE, RunOutput, foreign_files
+from concord.flows.runfolder.object_output import KEPT, ObjectOutput
+from concord.flows.runfolder.published import NothingPublishedError, published
+from concord.flows.runfolder.runfolder import (
+    Sources,
+    claim,
+    find_done,
+    publish,
+    read_sources,
+    run_output,
+    write_sources,
+)
+from concord.schemas.columns import PREDICTIONS as LAYOUT
+from concord.schemas.document import Document
+from concord.schemas.run import RuleStrengths, RunKey
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import Shard
+from concord.workers.labelling.kept import Known
+from concord.workers.labelling.output import MARKERS, PREDICTIONS, TIMES
+from concord.workers.labelling.shard import label_shard
+from concord.workers.storage import object_storage
+from concord.workers.storage.files import OutputError
+from concord.workers.storage.object_storage import ObjectStorage, OvertakenError
+from concord.workers.storage.storage import FolderStorage, StorageError, storage_at
+from concord.workers.synthesis.made_up import synthesize
+from tests.support.made_reports import run_report
+from tests.support.made_runs import HashModel, consistency, key_of
+from tests.support.s3 import KEYS, Troubles, s3_server, troubled, uri
+
+CONSTRAINTS = consistency()
+KEY = key_of(CONSTRAINTS, engine="viterbi", options={})
+OTHER = key_of(CONSTRAINTS, engine="viterbi", options={}, seed=1)
+*NEWS, LATER = synthesize(4, seed=1, kind="news")
+TROUBLE_SEEDS = range(3)
+
+
+class Killed(BaseException):
+    """In the place of SIGKILL: nothing catches it."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with patch.dict(os.environ, KEYS), s3_server() as address:
+        yield address
+
+
+@pytest.fixture
+def out(server: str, request: pytest.FixtureRequest) -> str:
+    return uri(server, f"{abs(hash(request.node.nodeid))}/out")
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    return make_corpus(tmp_path / "corpus", NEWS)
+
+
+def make_corpus(folder: Path, documents: list[Document]) -> Path:
+    write_corpus(documents, folder, source="test", overwrite=True)
+    return folder
+
+
+def label(out: RunOutput, shards: list[Shard], key: RunKey) -> int:
+    """What a run does, up to publication: how many shards it had to label; then it publishes."""
+    markers = find_done(out, shards, key)
+    todo = [shard for shard in shards if shard.id not in markers]
+    store = out.storage.below(STORE)
+    for shard in todo:
+        markers[shard.id] = label_shard(shard, model=HashModel(), constraints=CONSTRAINTS, key=key, store=store).marker
+    publish(out, key, shards, markers)
+    return len(todo)
+
+
+def whole_run(out: RunOutput, corpus: Path, key: RunKey = KEY) -> int:
+    with out.exclusive():
+        claim(out, "corpus")
+        return label(out, plan(corpus, shard_bytes=1), key)
+
+
+def content(out: RunOutput) -> dict[str, bytes]:
+    """All that readers see, times apart, and the markers."""
+    storage = out.storage
+    names = [
+        MANIFEST,
+        *(f"{folder}/{name}" for folder in FOLDERS if folder != TIMES for name in storage.listed(folder)),
+    ]
+    names += [f"{STORE}/{MARKERS}/{name}" for name in storage.listed(f"{STORE}/{MARKERS}")]
+    return {name: storage.read(name) or b"" for name in names}
+
+
+def reference(tmp_path: Path, corpus: Path, key: RunKey = KEY) -> dict[str, bytes]:
+    """What the same run writes to a folder."""
+    folder = FolderOutput(tmp_path / "reference")
+    whole_run(folder, corpus, key)
+    return content(folder)
+
+
+def leftovers(storage: ObjectStorage) -> list[str]:
+    """Objects that a finished run has no use for."""
+    names = [f"{STORE}/{folder}/{name}" for folder in FOLDERS for name in storage.listed(f"{STORE}/{folder}")]
+    return [*names, *foreign_files(storage, published(storage.uri).manifest.files)]
+
+
+def test_a_run_writes_the_bytes_of_a_folder_and_the_next_one_skips_them(out: str, corpus: Path, tmp_path: Path) -> None:
+    assert whole_run(run_output(out), corpus) == 3
+    assert content(run_output(out)) == reference(tmp_path, corpus)
+    assert whole_run(run_output(out), corpus) == 0
+    assert leftovers(ObjectStorage(out)) == []
+    assert len(ObjectStorage(out).listed(TIMES)) == 3
+
+
+def test_readers_of_a_run_need_only_its_uri(out: str, corpus: Path) -> None:
+    with pytest.raises(NothingPublishedError, match="no whole run"):
+        published(out)
+    whole_run(run_output(out), corpus)
+    ids = [name for table in published(out).tables(PREDICTIONS, LAYOUT) for name in table["doc_id"].to_pylist()]
+    assert ids == [document.doc_id for document in NEWS]
+    last = last_answers(ObjectStorage(out), KEY, RuleStrengths())
+    assert (last.known, len(last.files), len(last.digest)) == (Known.SAME, 3, 3)
+
+
+@pytest.mark.parametrize("change", ["a document before the others", "another key", "a document less"])
+def test_the_next_run_leaves_nothing_of_the_last(out: str, corpus: Path, tmp_path: Path, change: str) -> None:
+    whole_run(run_output(out), corpus)
+    key = OTHER if change == "another key" else KEY
+    documents = {"a document before the others": [LATER, *NEWS], "a document less": NEWS[1:]}.get(change, NEWS)
+    make_corpus(corpus, documents)
+    labelled = whole_run(run_output(out), corpus, key)
+    assert labelled == {"a document before the others": 1, "another key": 3, "a document less": 0}[change]
+    assert content(run_output(out)) == reference(tmp_path, corpus, key)
+    assert leftovers(ObjectStorage(out)) == []
+
+
+@pytest.mark.parametrize("seed", TROUBLE_SEEDS)
+def test_troubles_of_the_network_change_no_byte(server: str, out: str, corpus: Path, tmp_path: Path, seed: int) -> None:
+    troubles = Troubles(0.3, seed=seed)
+    with troubled(server, troubles) as proxy:
+        there = run_output(out.replace(server, proxy))
+        whole_run(there, corpus)
+        make_corpus(corpus, [LATER, *NEWS])
+        whole_run(run_output(out.replace(server, proxy)), corpus)
+    assert sum(troubles.met.values()) > 5
+    assert content(run_output(out)) == reference(tmp_path, corpus)
+    assert leftovers(ObjectStorage(out)) == []
+
+
+def test_an_answer_that_is_lost_after_the_commit_is_no_failure(server: str, out: str, corpus: Path) -> None:
+    whole_run(run_output(out), corpus)
+    lost = Troubles(1.0, ("lost",))
+    storage = ObjectStorage(out)
+    before = storage.version(MANIFEST)
+    with troubled(server, lost) as proxy:
+        through = ObjectStorage(out.replace(server, proxy))
+        with patch.object(object_storage, "MOST_RETRIES", 3), pytest.raises(OutputError, match="cannot be"):
+            through.replace(MANIFEST, b"new", over=before)
+    # It was done; the same call again finds it so, though it names the version before.
+    assert storage.read(MANIFEST) == b"new"
+    storage.replace(MANIFEST, b"new", over=before)
+
+
+MUTATIONS = ("write", "replace", "copy", "remove")
+
+
+@contextmanager
+def kill_before(step: int) -> Iterator[None]:
+    """Lets so many writes of a process be done, and kills it before the next one."""
+    left = [step]
+
+    def dying(method: str) -> Callable[..., Any]:
+        real = getattr(ObjectStorage, method)
+
+        def called(self: ObjectStorage, *args: object, **more: object) -> object:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Killed
+            return real(self, *args, **more)
+
+        return called
+
+    with ExitStack() as stack:
+        for method in MUTATIONS:
+            stack.enter_context(patch.object(ObjectStorage, method, dying(method)))
+        yield
+
+
+def test_a_kill_before_any_write_loses_nothing(server: str, corpus: Path, tmp_path: Path) -> None:
+    """Each place of a second run, with one more document and one less; then the same command to its end."""
+    before = make_corpus(tmp_path / "before", NEWS)
+    make_corpus(corpus, [LATER, *NEWS[:2]])
+    first, second = reference(tmp_path / "1", before), reference(tmp_path / "2", corpus)
+    step, ended = 0, False
+    while not ended:
+        place = uri(server, f"killed/{step}")
+        whole_run(run_output(place), before)
+        try:
+            with kill_before(step):
+                whole_run(run_output(place), corpus)
+            ended = True
+        except Killed:
+            manifest = ObjectStorage(place).read(MANIFEST)
+            assert manifest in (first[MANIFEST], second[MANIFEST])
+            readers = published(place)
+            assert sum(len(table) for table in readers.tables(PREDICTIONS, LAYOUT)) == readers.manifest.totals.documents
+        whole_run(run_output(place), corpus)
+        # Markers of the last run that the kill has left there go after some days.
+        assert second.items() <= content(run_output(place)).items()
+        assert leftovers(ObjectStorage(place)) == []
+        step += 1
+    assert step > 10
+
+
+def test_of_two_runs_at_once_the_second_is_told_and_loses_no_work(out: str, corpus: Path, tmp_path: Path) -> None:
+    slow = run_output(out)
+    with slow.exclusive():
+        claim(slow, "corpus")
+        whole_run(run_output(out), corpus, OTHER)
+        with pytest.raises(OvertakenError, match=r"another run has published there.*the same command again"):
+            label(slow, plan(corpus, shard_bytes=1), KEY)
+    assert content(run_output(out))[MANIFEST] == reference(tmp_path / "other", corpus, OTHER)[MANIFEST]
+    assert whole_run(run_output(out), corpus, KEY) == 0  # its shards are kept
+    assert content(run_output(out)) == reference(tmp_path, corpus, KEY)
+
+
+def test_two_runs_of_the_same_are_both_right(out: str, corpus: Path, tmp_path: Path) -> None:
+    slow = run_output(out)
+    with slow.exclusive():
+        claim(slow, "corpus")
+        whole_run(run_output(out), corpus)
+        assert label(slow, plan(corpus, shard_bytes=1), KEY) == 3
+    assert content(run_output(out)) == reference(tmp_path, corpus)
+
+
+def test_what_is_damaged_or_gone_is_made_again(out: str, corpus: Path, tmp_path: Path) -> None:
+    whole_run(run_output(out), corpus)
+    storage = ObjectStorage(out)
+    gone = min(storage.listed(PREDICTIONS))
+    storage.remove([f"{PREDICTIONS}/{gone}"])
+    storage.write(f"{STORE}/{MARKERS}/{min(storage.listed(f'{STORE}/{MARKERS}'))}", b"cut of")
+    assert 1 <= whole_run(run_output(out), corpus) <= 2
+    assert content(run_output(out)) == reference(tmp_path, corpus)
+    storage.write(MANIFEST, b"{}")
+    assert whole_run(run_output(out), corpus) == 3  # no file is known to be what it was
+    assert content(run_output(out)) == reference(tmp_path, corpus)
+
+
+def test_shards_of_a_run_that_may_go_on_are_kept_for_days(out: str, corpus: Path) -> None:
+    storage = ObjectStorage(out)
+    shards = plan(corpus, shard_bytes=1)
+    label_shard(shards[0], model=HashModel(), constraints=CONSTRAINTS, key=OTHER, store=storage.below(STORE))
+    whole_run(run_output(out), corpus)
+    assert len(storage.listed(f"{STORE}/{PREDICTIONS}")) == 1
+    with patch("concord.flows.runfolder.object_output.KEPT", -KEPT):
+        whole_run(run_output(out), corpus)
+    assert storage.listed(f"{STORE}/{PREDICTIONS}") == {}
+
+
+def test_another_corpus_is_refused(out: str, corpus: Path) -> None:
+    whole_run(run_output(out), corpus)
+    with pytest.raises(RunFolderError, match=r"holds the predictions of corpus; give another --out"):
+        claim(run_output(out), "elsewhere")
+
+
+def test_a_bucket_that_is_not_there_is_told_in_a_line_without_keys(server: str) -> None:
+    place = f"s3://ADA:S3CRET@nowhere/out?endpoint_override={server}&scheme=http&region=us-east-1"
+    with pytest.raises(OutputError) as told:
+        ObjectStorage(place).write("a", b"")
+    assert str(told.value).startswith("s3://nowhere/out/a: cannot be written (")
+    assert "S3CRET" not in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("out", ["hdfs://name/out", "ftp://a/b", str(Path("s3://bucket/out"))])
+def test_kinds_of_places_that_runs_cannot_write_to_are_refused(out: str) -> None:
+    with pytest.raises(StorageError, match="give a folder, or a URI with one of s3://"):
+        storage_at(out)
+
+
+@pytest.mark.parametrize(
+    ("out", "given", "meets"),
+    [
+        ("s3://b/x", "s3://b/x", True),
+        ("s3://b/x/out", "s3a://KEY:SECRET@b/x?region=eu", True),
+        ("s3://b/x", "s3://b/x/corpus/", True),
+        ("s3://b/out", "s3://b/other", False),
+        ("s3://b/out", "s3://b/out2", False),
+        ("s3://b/out", "/b/out", False),
+        ("s3://b/out", "models:/news@champion", False),
+    ],
+)
+def test_an_input_is_never_written_over(out: str, given: str, meets: bool) -> None:
+    if not meets:
+        check_apart(out, [given, None])
+        return
+    with pytest.raises(OutputError, match="would overwrite what is read") as told:
+        check_apart(out, [given])
+    assert "SECRET" not in str(told.value)
+
+
+def test_a_folder_and_an_object_store_are_one_to_their_users(out: str, tmp_path: Path) -> None:
+    for storage in (FolderStorage(tmp_path), ObjectStorage(out)):
+        assert (storage.read("a"), storage.listed("b"), storage.listed("")) == (None, {}, {})
+        storage.below("b").write("c.bin", b"12")
+        storage.write("b/d/e", b"3")
+        assert storage.read("b/c.bin") == b"12"
+        assert storage.listed("b")["c.bin"].size == 2
+        with storage.opened("b/c.bin") as file:
+            file.seek(1)
+            assert (file.read(), file.tell()) == (b"2", 2)
+        storage.remove(["b/c.bin", "b/never"])
+        assert storage.read("b/c.bin") is None
+        sources = Sources(corpus="c", model="m", constraints=(), consistency=True)
+        write_sources(storage, sources)
+        assert read_sources(storage) == sources
+        keep_night(storage, run_report(documents=1), tags={"mlflow.user": "ada", "host": "h"}, asked={})
+        keep_night(storage, run_report(documents=2), tags={"mlflow.user": "ada", "host": "h"}, asked={})
+        assert [line.documents for line in read_record(storage).nights] == [1, 2]
+    assert isinstance(run_output(out), ObjectOutput)
+    assert run_output(f"file://{tmp_path}/a%20b") == FolderOutput(tmp_path / "a b")
