@@ -88,6 +88,9 @@ OUT = {
 PARSERS = {"pydantic", "yaml"}
 """Libraries whose results, settings and constraints, are in the key themselves."""
 
+MOVERS = {"obstore", "_typeshed"}
+"""Libraries that move bytes, and types."""
+
 DISTRIBUTIONS = {"pycrfsuite": "python-crfsuite"}
 
 
@@ -117,7 +120,9 @@ for module in list(sys.modules.values()):
 
 def test_every_library_that_labelling_imports_is_in_the_digest() -> None:
     roots = {name.split(".")[0] for path in BEHIND for name in imports_of(path)}
-    libraries = {DISTRIBUTIONS.get(name, name) for name in roots - set(sys.stdlib_module_names) - {PACKAGE} - PARSERS}
+    libraries = {
+        DISTRIBUTIONS.get(name, name) for name in roots - set(sys.stdlib_module_names) - {PACKAGE} - PARSERS - MOVERS
+    }
     named = {tokenizer.library for tokenizer in TOKENIZERS.values()} - {""}  # in a run's key with their version
     assert libraries | {"llvmlite"} == {*LIBRARIES, *named}
     assert set(COMPILERS) <= set(LIBRARIES)

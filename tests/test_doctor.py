@@ -59,7 +59,7 @@ def test_compiled_kernels_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path:
     [
         ({"LEAST_FREE": 1 << 60}, "output", "GiB free", "free some space"),
         ({"LEAST_SHARED": 1 << 60}, "Ray", "MiB of shared memory", "--shm-size"),
-        ({"STORAGE_SKEW": -1.0}, "clocks", "the output's disk", "NTP"),
+        ({"STORAGE_SKEW": -1.0}, "clocks", "the output's storage", "NTP"),
         ({"OLDEST": datetime.fromisoformat("9999-01-01T00:00Z")}, "clocks", " here", "set this machine's clock"),
         ({"version": lambda name: "0.0.1"}, "versions", "numba is 0.0.1, want ", "install concord again"),
     ],
@@ -139,7 +139,7 @@ def test_servers_are_asked_and_their_clocks_compared(server: str, tmp_path: Path
 
 def test_what_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(doctor, "_storage", lambda _: str(threading.Event().wait(2)))
+    monkeypatch.setattr(doctor, "_folder", lambda _: str(threading.Event().wait(2)))
     code, found = asked(tmp_path)
     assert code == Exit.INPUT
     assert found["output"]["told"] == "no answer within 0.1 s"

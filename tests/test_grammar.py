@@ -45,8 +45,10 @@ OTHERWISE = {
     ("export crfsuite", "model"): Path,
     ("clusters learn", "corpus"): list[str],
     ("clusters brown", "corpus"): list[str],
+    ("reprocess", "out"): str,
+    ("doctor", "out"): str,
 }
-"""Many corpora at once, and a model that cannot be of a registry."""
+"""Many corpora at once, a model that cannot be of a registry, and outputs that may be in an object store."""
 
 
 class Leaf(NamedTuple):

@@ -12,6 +12,7 @@ from unittest.mock import patch
 import pytest
 
 from concord.flows.apart import check_apart
+from concord.flows.commands.doctor import WrongError, _clocks, _output
 from concord.flows.errors import RunFolderError
 from concord.flows.nights.record import keep_night, read_record
 from concord.flows.runfolder.folder_output import FolderOutput
@@ -312,6 +313,17 @@ def test_an_input_is_never_written_over(out: str, given: str, meets: bool) -> No
     with pytest.raises(OutputError, match="would overwrite what is read") as told:
         check_apart(out, [given])
     assert "SECRET" not in str(told.value)
+
+
+def test_the_doctor_tries_a_store_and_leaves_nothing_there(out: str) -> None:
+    storage = ObjectStorage(out)
+    assert _output(storage).endswith("can be written, and writes on a condition work")
+    assert "the output's storage" in _clocks(storage, "")
+    assert storage.listed("") == {}
+    heedless = patch.object(ObjectStorage, "replace", lambda self, name, data, *, over: self.write(name, data))
+    with heedless, pytest.raises(WrongError, match="writes over what another run has just written"):
+        _output(storage)
+    assert storage.listed("") == {}
 
 
 def test_a_folder_and_an_object_store_are_one_to_their_users(out: str, tmp_path: Path) -> None:

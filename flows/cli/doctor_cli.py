@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,7 +17,7 @@ DOCTOR_EXAMPLE = "Example: concord doctor --out out/"
 
 def doctor(
     *,
-    out: Annotated[Path, typer.Option(help="Folder that runs write to.")] = Path(),
+    out: Annotated[str, typer.Option(help="Folder or URI that runs write to.")] = ".",
     context: Annotated[RunContext, FieldOptions(RunContext, apart=("workers",))],
     as_json: Json = False,
 ) -> None:
@@ -28,7 +27,7 @@ def doctor(
     """
     from concord.flows.commands.doctor import doctor as examine
 
-    report = examine(out.expanduser(), context)
+    report = examine(out, context)
     if as_json:
         print_json(report.model_dump_json())
     else:

@@ -12,8 +12,9 @@ import shutil
 import sqlite3
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -29,7 +30,10 @@ from concord.flows.run_context import RunContext
 from concord.flows.watched import is_watched
 from concord.schemas.doctor import DoctorReport, Finding
 from concord.schemas.errors import ServiceError
-from concord.schemas.secrets import redact
+from concord.schemas.secrets import place_of, redact
+from concord.workers.storage.files import OutputError
+from concord.workers.storage.object_storage import ObjectStorage, ObjectVersion, OvertakenError
+from concord.workers.storage.storage import Storage, storage_at
 
 LOOK_SECONDS = 40.0
 """How long one look may take; Ray and Prefect have shorter limits of their own."""
@@ -61,19 +65,22 @@ class WrongError(Exception):
         self.remedy = remedy
 
 
-def doctor(out: Path, context: RunContext) -> DoctorReport:
-    """Looks at versions, kernels, the disks of ``out`` and of concord's own files, clocks, Ray, Prefect and MLflow.
+def doctor(out: str, context: RunContext) -> DoctorReport:
+    """Looks at versions, kernels, the places of ``out`` and of concord's own files, clocks, Ray, Prefect and MLflow.
 
-    Raises `OutputError` where no run may write: in the folder of a model.
+    - ``out``: folder, or URI of an object store
+
+    Raises `OutputError` where no run may write: in the folder of a model; and `StorageError` for other URIs.
     """
     check_apart(out, [])
+    storage = storage_at(out)
     uri = tracking_uri(context.tracking)
     looks = [
         Look("versions", _versions),
         Look("kernels", _kernels),
-        Look("output", partial(_storage, out.absolute())),
-        Look("own files", partial(_storage, home())),
-        Look("clocks", partial(_clocks, out, uri)),
+        Look("output", partial(_output, storage)),
+        Look("own files", partial(_folder, home())),
+        Look("clocks", partial(_clocks, storage, uri)),
         Look("Ray", partial(_ray, context.ray)),
         Look("Prefect", _prefect),
         Look("MLflow", partial(_mlflow, uri)),
@@ -134,7 +141,42 @@ def _kernels() -> str:
 # Disks and clocks
 
 
-def _storage(place: Path) -> str:
+def _output(storage: Storage) -> str:
+    return _objects(storage) if isinstance(storage, ObjectStorage) else _folder(Path(storage.uri))
+
+
+def _objects(storage: ObjectStorage) -> str:
+    """Tries what publishing needs: objects are written, copied, listed and removed, and written on a condition."""
+    with _probe(storage) as (name, first):
+        storage.replace(name, b"2", over=first)
+        try:
+            storage.replace(name, b"3", over=first)
+        except OvertakenError:
+            return f"{place_of(storage.uri)}: can be written, and writes on a condition work"
+    raise WrongError(
+        f"{place_of(storage.uri)}: writes over what another run has just written, though told not to",
+        "let no two runs write there at once, or use a store that knows If-Match (S3, GCS, Azure, MinIO, R2)",
+    )
+
+
+@contextmanager
+def _probe(storage: ObjectStorage) -> Iterator[tuple[str, ObjectVersion]]:
+    """An object that is removed at the end, its name and first version. Raises `WrongError`."""
+    name = f".concord-doctor-{uuid.uuid4().hex}"
+    try:
+        storage.replace(name, b"1", over=None)
+        storage.copy(name, f"{name}-2")
+        first = storage.version(name)
+        assert first is not None
+        try:
+            yield name, first
+        finally:
+            storage.remove([name, f"{name}-2"])
+    except OutputError as error:
+        raise WrongError(str(error), "see to its address, keys and rights") from None
+
+
+def _folder(place: Path) -> str:
     """Whether a run can write there; ``place`` need not exist."""
     folder = _existing(place)
     try:
@@ -179,12 +221,13 @@ def _existing(place: Path) -> Path:
     return next(folder for folder in (place.absolute(), *place.absolute().parents) if folder.is_dir())
 
 
-def _clocks(out: Path, uri: str) -> str:
+def _clocks(out: Storage, uri: str) -> str:
     now = datetime.now(UTC)
     told = f"{now.isoformat(timespec='seconds')} here"
     if now < OLDEST:
         raise WrongError(told, "set this machine's clock; a wrong one breaks schedules and signed requests")
-    skews = {"the output's disk": (_disk_skew(_existing(out)), STORAGE_SKEW)}
+    most = SERVER_SKEW if isinstance(out, ObjectStorage) else STORAGE_SKEW
+    skews = {"the output's storage": (_storage_skew(out), most)}
     if uri.startswith("http"):
         skews["MLflow's server"] = (_server_skew(uri), SERVER_SKEW)
     known = {name: skew for name, (skew, _) in skews.items() if skew is not None}
@@ -193,6 +236,17 @@ def _clocks(out: Path, uri: str) -> str:
     if wrong:
         raise WrongError(told, f"set the clocks by one source (NTP): {', '.join(wrong)}")
     return told
+
+
+def _storage_skew(storage: Storage) -> float | None:
+    """Seconds by which the clock of the output's storage is ahead of ours; None where nothing can be written."""
+    if not isinstance(storage, ObjectStorage):
+        return _disk_skew(_existing(Path(storage.uri)))
+    try:
+        with _probe(storage) as (_, version):
+            return (version.modified - datetime.now(UTC)).total_seconds()
+    except WrongError:
+        return None  # told of the storage itself
 
 
 def _disk_skew(folder: Path) -> float | None:

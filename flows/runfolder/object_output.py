@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from concord.flows.runfolder.layout import FILE_NAME, FOLDERS, MANIFEST, STORE, SeenFile, times_of
 from concord.schemas.run import FileDigest, RunManifest
 from concord.workers.labelling.output import MARKERS, NAME_LENGTH, PREDICTIONS, TIMES
-from concord.workers.storage.object_storage import ObjectStorage, StoredFile, Version
+from concord.workers.storage.object_storage import ObjectStorage, ObjectVersion, StoredFile
 from concord.workers.storage.sealed import unseal
 
 REQUESTS = 32
@@ -41,7 +41,7 @@ class _There:
     - ``run``: the content of the manifest; None where there is none, or a damaged one, which names nothing
     """
 
-    manifest: Version | None
+    manifest: ObjectVersion | None
     seen: Mapping[str, StoredFile]
     stored: Mapping[str, StoredFile]
     run: RunManifest | None
@@ -153,7 +153,7 @@ def _below(storage: ObjectStorage, folders: Sequence[str]) -> dict[str, StoredFi
     return {f"{folder}/{name}": file for folder in folders for name, file in storage.listed(folder).items()}
 
 
-def _content(version: Version | None) -> RunManifest | None:
+def _content(version: ObjectVersion | None) -> RunManifest | None:
     content = None if version is None else unseal(version.data)
     try:
         return None if content is None else RunManifest.model_validate(content)

@@ -36,7 +36,7 @@ from concord.workers.storage.object_storage import ObjectStorage
 from concord.workers.storage.sealed import seal, unseal
 from concord.workers.storage.storage import Storage, storage_at
 
-READERS = 32
+MARKERS_AT_ONCE = 32
 """Markers that are asked for at once: those of an object store take a while to come."""
 
 
@@ -102,7 +102,9 @@ def read_sources(storage: Storage) -> Sources:
 def find_done(out: RunOutput, shards: Sequence[Shard], key: RunKey) -> dict[str, ShardMarker]:
     """The markers of the shards that need not be done again, by shard id; looks at all their files."""
     store = out.storage.below(STORE)
-    with ThreadPoolExecutor(max_workers=max(READERS, os.cpu_count() or 1)) as pool:  # hashing leaves Python's lock
+    with ThreadPoolExecutor(
+        max_workers=max(MARKERS_AT_ONCE, os.cpu_count() or 1)
+    ) as pool:  # hashing leaves Python's lock
         found = pool.map(lambda shard: finished(shard, key, store, holds=out.holds), shards)
         return {shard.id: marker for shard, marker in zip(shards, found, strict=True) if marker is not None}
 

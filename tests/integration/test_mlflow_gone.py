@@ -93,7 +93,7 @@ def test_mlflow_dies_and_the_same_command_logs_what_it_missed_and_no_secret_stay
         upload(world.folder / "test", uri(host, "corpus"))
 
         def command(name: str, server: MlflowServer, *, key: str) -> list[str]:
-            place = f"s3://{key}:{quote(SECRET, safe='')}@bucket/corpus?endpoint_override={host}&scheme=http&region=us-east-1"
+            place = uri(host, "corpus").replace("s3://", f"s3://{key}:{quote(SECRET, safe='')}@")
             given = world.reprocess_command(name, "--workers", "1", "--tracking", server.uri)
             given[given.index("test")] = place
             return given

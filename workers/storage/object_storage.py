@@ -51,7 +51,7 @@ class StoredFile(NamedTuple):
     modified: datetime
 
 
-class Version(NamedTuple):
+class ObjectVersion(NamedTuple):
     """An object as it was read.
 
     - ``data``: its bytes
@@ -89,16 +89,16 @@ class ObjectStorage:
         import obstore
 
         with self._asking("read", name):
-            return BufferedReader(_Parts(obstore.open_reader(self._client(), name)), PART_BYTES)
+            return BufferedReader(_ObjectReader(obstore.open_reader(self._client(), name)), PART_BYTES)
 
-    def version(self, name: str) -> Version | None:
+    def version(self, name: str) -> ObjectVersion | None:
         """An object and its version; None where there is none."""
         import obstore
 
         with self._asking("read", name):
             try:
                 found = obstore.get(self._client(), name)
-                return Version(bytes(found.bytes()), found.meta["e_tag"] or "", found.meta["last_modified"])
+                return ObjectVersion(bytes(found.bytes()), found.meta["e_tag"] or "", found.meta["last_modified"])
             except FileNotFoundError:
                 return None
 
@@ -109,7 +109,7 @@ class ObjectStorage:
         with self._asking("written", name):
             obstore.put(self._client(), name, data, use_multipart=False)
 
-    def replace(self, name: str, data: bytes, *, over: Version | None) -> None:
+    def replace(self, name: str, data: bytes, *, over: ObjectVersion | None) -> None:
         """Writes an object in place of the version ``over``, or of none.
 
         An answer that was lost on the way does no harm: an object that has these bytes already is what was asked for.
@@ -184,7 +184,7 @@ class ObjectStorage:
             ) from None
 
 
-class _Parts(RawIOBase):
+class _ObjectReader(RawIOBase):
     """An object as a file of Python's, which reads what is asked for."""
 
     def __init__(self, reader: ReadableFile) -> None:
