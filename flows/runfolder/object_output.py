@@ -131,7 +131,7 @@ class ObjectOutput:
     def _clear(self, shown: Collection[str], keys: Collection[str], last: Collection[str]) -> None:
         """Removes published files of other runs, and from the store what is published or was the last run's.
 
-        Only what was written before the manifest: a run that has begun since may be writing.
+        Of what is neither only what was written before the manifest: a run that has begun since may be writing.
         """
         there = _There.at(self.storage)
         assert there.manifest is not None
@@ -143,8 +143,8 @@ class ObjectOutput:
             folder, _, name = path.partition("/")
             stem = name.partition(".")[0]
             published = stem in keys and folder != MARKERS
-            gone = stem not in keys and (stem in last or committed - file.modified > KEPT)
-            if (published or gone) and file.modified <= committed:
+            gone = (stem in last and file.modified <= committed) or committed - file.modified > KEPT
+            if published or (stem not in keys and gone):
                 old.append(f"{STORE}/{path}")
         self.storage.remove(old)
 

@@ -52,7 +52,7 @@ def stay_here(monkeypatch: pytest.MonkeyPatch, model: Model | None = None) -> li
     return told
 
 
-def label(corpus: Path, out: Path, **given: Any) -> RunReport:
+def label(corpus: Path, out: Path | str, **given: Any) -> RunReport:
     """A run by the engine viterbi, a shard a document."""
     settings = RunSettings(engine="viterbi")
     request = LabelRequest(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock, Thread
+from typing import Protocol
 
 from moto.server import ThreadedMotoServer
 
@@ -68,7 +69,7 @@ class Troubles:
         self._chance = random.Random(self.seed)
         self._lock = Lock()
 
-    def next(self) -> str | None:
+    def next(self, _method: str, _path: str) -> str | None:
         """What the next request meets."""
         with self._lock:
             if self._chance.random() >= self.share:
@@ -78,8 +79,15 @@ class Troubles:
             return kind
 
 
+class Chance(Protocol):
+    """Decides what requests meet."""
+
+    def next(self, method: str, path: str, /) -> str | None:
+        """What the next request meets, see `Troubles`; None for nothing."""
+
+
 @contextmanager
-def troubled(server: str, troubles: Troubles) -> Iterator[str]:
+def troubled(server: str, troubles: Chance) -> Iterator[str]:
     """A proxy before an S3 server; gives its HOST:PORT."""
 
     class Handler(_Proxy):
@@ -98,14 +106,14 @@ def troubled(server: str, troubles: Troubles) -> Iterator[str]:
 class _Proxy(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     behind: str
-    chance: Troubles
+    chance: Chance
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 — the base class's name
         """Says nothing."""
 
     def _pass(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        trouble = self.chance.next()
+        trouble = self.chance.next(self.command, self.path)
         if trouble == "cut":
             self.close_connection = True
             return
