@@ -159,7 +159,7 @@ def _jump(by: timedelta) -> None:
             return cls.fromtimestamp(real() + by.total_seconds(), tz)
 
     time.time = lambda: real() + by.total_seconds()
-    concord.flows.nights.record.datetime = Jumped  # type: ignore[misc]
+    pytest.MonkeyPatch().setattr(concord.flows.nights.record, "datetime", Jumped)
 
 
 def step_of(path: str) -> str | None:
@@ -318,6 +318,12 @@ class Bench:
         ended = self.ended(self.run(out, corpus=corpus))
         assert ended.told == "done", ended.told
 
+    def wanted(self, storage: str) -> dict[str, str]:
+        """What a run that nothing disturbs holds; see `seen`."""
+        out = self.out(storage, "wanted")
+        self.done(out)
+        return self.seen(out, at_end=True)
+
     def seen(self, out: str, *, at_end: bool = False) -> dict[str, str]:
         """What the output holds, looked at in a process of its own; see `content`, and ``at_end`` `leftovers`."""
         pid = os.fork()
@@ -368,9 +374,8 @@ def leftovers(out: RunOutput) -> list[str]:
     storage = out.storage
     found = foreign_files(storage, published(storage.uri).manifest.files)
     if isinstance(storage, ObjectStorage):
-        return found + [
-            f"{STORE}/{folder}/{name}" for folder in FOLDERS for name in storage.listed(f"{STORE}/{folder}")
-        ]
+        store = storage.below(STORE)
+        return found + [f"{STORE}/{folder}/{name}" for folder in FOLDERS for name in store.listed(folder)]
     return found + [str(path) for path in Path(storage.uri).rglob(f"{TEMPORARY}*")]
 
 

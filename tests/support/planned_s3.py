@@ -81,5 +81,6 @@ def planned_s3(plan: Path) -> Iterator[tuple[Callable[[str, bool], str], Callabl
 
 if __name__ == "__main__":
     with s3_server() as server, troubled(server, Planned(Path(sys.argv[1]))) as proxy:
-        print(json.dumps([server, proxy]), flush=True)
+        sys.stdout.write(json.dumps([server, proxy]) + "\n")
+        sys.stdout.flush()
         sys.stdin.read()
