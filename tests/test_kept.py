@@ -24,14 +24,16 @@ from concord.schemas.run import Reuse, RunKey, RunSettings
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from concord.workers.constraints.constraint_set import Separable
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
+from concord.workers.constraints.templates import template
 from concord.workers.constraints.templates.features import TokenFeature
+from concord.workers.constraints.templates.order import PresencePrecedence
 from concord.workers.constraints.templates.runs import AtMostRuns
 from concord.workers.constraints.templates.template import Template, TokenTest
 from concord.workers.constraints.templates.words import Lexicon
 from concord.workers.corpus.plan import plan
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.labelling.shard import label_shard
-from tests.support.made_folders import BIO, QUICK, SCHEMES, WordModel, documents
+from tests.support.made_folders import BIO, QUICK, SCHEMES, WORDS, WordModel, documents
 
 COUNTS = PairCounts(BIO.types, np.array([[9, 1], [1, 7]]), np.array([[5, 1], [2, 4]]), np.array([2, 3]))
 COUNT = 24
@@ -185,6 +187,20 @@ def test_under_other_rules_the_answers_are_those_of_a_run_that_decodes_everythin
         made = documents(COUNT, seed)
         total += nights(folder, Night(made, before), Night(made, after))
     assert expected(total), total
+
+
+def test_a_document_too_large_for_an_added_rule_is_a_reject_and_its_neighbours_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answer was settled, so what the new rule says of it is asked before anything is decoded."""
+    large = Document.build("large", [list(WORDS) * 6], labels=[["O"] * 6 * len(WORDS)])
+    made = documents(COUNT, 2)
+    made.insert(COUNT // 2, large)
+    before, added = lexicon(0.7), PresencePrecedence(first=("LOC",), second=("PER",), weight=0.1)
+    monkeypatch.setattr(template, "MOST_ENTRIES", 500)
+    assert nights(tmp_path, Night(made, rules(before)), Night(made, rules(before, added))).stood > 0
+    rejects = pq.read_table(tmp_path / "out" / "_rejects").to_pylist()
+    assert [(row["row"], row["doc_id"]) for row in rejects] == [(COUNT // 2, "large")]
 
 
 def test_of_equals_none_is_taken(tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import NO_KEY, Problem
 from concord.schemas.run import RuleStrengths, RunKey
-from concord.workers.constraints.constraint_set import ConstraintSet
+from concord.workers.constraints.constraint_set import ConstraintSet, build_problems
+from concord.workers.labelling.problems import each_problem
 
 READ = (DOCUMENT_DIGEST, LABELS, VITERBI_LABELS, "local", VITERBI_LOCAL, "bound", "status", "constraints")
 ANSWERED = frozenset({Status.OPTIMAL, Status.BY_SOLVER, Status.FEASIBLE, Status.TIMEOUT})
@@ -233,25 +234,26 @@ def standing(
     constraints: ConstraintSet,
     cheaper_now: Sequence[str],
 ) -> dict[int, KeptAnswer]:
-    """The settled answers, by place in the batch, that stand under other constraints, see above."""
+    """The settled answers, by place in the batch, that stand under other constraints, see above.
+
+    A document on which the constraints cannot be grounded has none: it is refused when it is labelled.
+    """
     places = [place for place, answer in answers.items() if answer.settled]
     if not places:
         return {}
     part = Batch.of([batch.document(place) for place in places])
-    starts, kept = part.doc_starts.tolist(), dict[int, KeptAnswer]()
-    for i, (place, ground) in enumerate(zip(places, constraints.ground(part, labels), strict=True)):
-        unscored = _unscored(part, i, starts, len(labels))
-        problem = Problem(unscored, labels, constraints.names, ground.rows, ground.agreements)
-        found = _standing(answers[place], problem, cheaper_now)
-        if found is not None:
-            kept[place] = found
-    return kept
+    problems = each_problem(part, lambda run: build_problems(run, _unscored(run, len(labels)), labels, constraints))
+    found = {
+        place: _standing(answers[place], problem, cheaper_now)
+        for place, problem in zip(places, problems, strict=True)
+        if isinstance(problem, Problem)
+    }
+    return {place: answer for place, answer in found.items() if answer is not None}
 
 
-def _unscored(part: Batch, i: int, starts: Sequence[int], width: int) -> Potentials:
-    """Potentials of 0 nats for a document."""
-    sentences = part.document(i).sentence_starts
-    return Potentials(np.zeros((starts[i + 1] - starts[i], width)), np.zeros((width, width)), sentences)
+def _unscored(batch: Batch, width: int) -> Potentials:
+    """Potentials of 0 nats for a batch."""
+    return Potentials(np.zeros((int(batch.doc_starts[-1]), width)), np.zeros((width, width)), batch.sentence_starts)
 
 
 def _standing(answer: LastAnswer, problem: Problem, cheaper_now: Sequence[str]) -> KeptAnswer | None:

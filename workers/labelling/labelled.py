@@ -26,15 +26,13 @@ from concord.workers.labelling.confidence import confidence
 from concord.workers.labelling.error_analysis import ErrorAnalysis
 from concord.workers.labelling.infeasible import breaks_something_hard, fallback, reason
 from concord.workers.labelling.kept import KeptAnswer, grounded_constraints
+from concord.workers.labelling.problems import each_problem
 from concord.workers.labelling.ranking import ranking
 from concord.workers.labelling.report import check_gold
 from concord.workers.models.model import Model, local_scores
 
 NONE_KEPT: Mapping[int, KeptAnswer] = MappingProxyType({})
 NO_GUESSES: Mapping[int, Labels] = MappingProxyType({})
-
-SCORE_TOKENS = 100_000
-"""Largest number of tokens scored at once, which bounds the memory of the unary table."""
 
 
 @dataclass
@@ -120,7 +118,7 @@ def label_batch(
     decoder = run_decoder(settings)
     labelled = Labelled(errors=ErrorAnalysis.by(settings))
     rest = Batch.of([batch.document(place) for place in range(len(batch)) if place not in kept]) if kept else batch
-    problems = (problem for part in _parts(rest) for problem in _problems(part, model, constraints, labelled))
+    problems = each_problem(rest, lambda part: _scored(part, model, constraints, labelled))
     for place, document in enumerate(batch):
         if place in kept:
             _add(labelled, kept[place])
@@ -133,30 +131,7 @@ def label_batch(
     return labelled
 
 
-def _problems(
-    batch: Batch, model: Model, constraints: ConstraintSet, labelled: Labelled
-) -> Iterator[Problem | DocumentError]:
-    """The problem of each document, in order, or why it has none.
-
-    Documents among which one has none are tried again in halves, so that each is judged by itself.
-    """
-    done = 0
-    try:
-        for problem in _problems_of_all(batch, model, constraints, labelled):
-            yield problem
-            done += 1
-        return
-    except DocumentError as error:
-        if len(batch) == 1:
-            yield error
-            return
-    middle = (done + len(batch)) // 2
-    for first, last in ((done, middle), (middle, len(batch))):
-        if first < last:
-            yield from _problems(batch.part(first, last), model, constraints, labelled)
-
-
-def _problems_of_all(batch: Batch, model: Model, constraints: ConstraintSet, labelled: Labelled) -> Iterator[Problem]:
+def _scored(batch: Batch, model: Model, constraints: ConstraintSet, labelled: Labelled) -> Iterator[Problem]:
     """The problem of each document, in order. Raises `DocumentError` where one has none."""
     check_gold(model.labels, batch)
     started = time.perf_counter()
@@ -239,9 +214,3 @@ def _without_what_is_hard(
         labelled.infeasible_rejected += 1
         raise DocumentError(reason(answer, problem.constraint_names))
     return answer
-
-
-def _parts(batch: Batch) -> Iterator[Batch]:
-    """The batch in runs of whole documents of at most `SCORE_TOKENS` tokens (or one longer document)."""
-    for first, last in batch.runs(SCORE_TOKENS):
-        yield batch.part(first, last)
