@@ -33,7 +33,7 @@ from concord.workers.constraints.templates.words import Lexicon
 from concord.workers.corpus.plan import plan
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.labelling.shard import label_shard
-from tests.support.made_folders import BIO, QUICK, SCHEMES, WORDS, WordModel, documents
+from tests.support.made_folders import BIO, QUICK, SCHEMES, WORDS, FlatModel, WordModel, documents
 
 COUNTS = PairCounts(BIO.types, np.array([[9, 1], [1, 7]]), np.array([[5, 1], [2, 4]]), np.array([2, 3]))
 COUNT = 24
@@ -47,14 +47,6 @@ class Drifted(WordModel):
         before = super().potentials(batch)
         shift = np.random.default_rng(1).normal(size=before.unary.shape[1]) * 0.05
         return Potentials(before.unary + shift, before.transition, before.sentence_starts)
-
-
-class Flat(WordModel):
-    """A model that knows nothing: all labellings are equal."""
-
-    def potentials(self, batch: Batch) -> Potentials:
-        before = super().potentials(batch)
-        return Potentials(before.unary * 0.0, before.transition * 0.0, before.sentence_starts)
 
 
 def lexicon(weight: float, *words: str, name: str = "outside") -> Lexicon:
@@ -204,7 +196,7 @@ def test_a_document_too_large_for_an_added_rule_is_a_reject_and_its_neighbours_s
 
 
 def test_of_equals_none_is_taken(tmp_path: Path) -> None:
-    made, model = documents(COUNT, 3), Flat(SCHEMES[Scheme.BIO], digest="flat")
+    made, model = documents(COUNT, 3), FlatModel(SCHEMES[Scheme.BIO], digest="flat")
     first = Night(made, rules(ONE_RUN), model)
     assert nights(tmp_path, first, first._replace(constraints=rules(lexicon(1.0), ONE_RUN))) == Reuse()
 

@@ -54,7 +54,7 @@ def publish_run(out: Path, corpus: Path, key: RunKey) -> None:
     shards = plan(corpus)
     run(shards, out / STORE, key, consistency())
     write_sources(out, Sources(corpus=str(corpus), model="model", constraints=(), consistency=True))
-    publish(out, key, shards, find_done(out, shards, key))
+    publish(out, key, shards, find_done(out, shards, key), rules=consistency().strengths)
 
 
 def rewritten(out: Path, change: Callable[[list[int]], list[int]]) -> None:

@@ -30,9 +30,9 @@ from concord.schemas.reports import VerifyFault, VerifyReport
 from concord.schemas.run import RunKey, ShardPlace, ShardReport
 from concord.workers.certificates.checker import TOLERANCE
 from concord.workers.compiling.code import code_digest
-from concord.workers.constraints.constraint_set import ConstraintSet
+from concord.workers.constraints.constraint_set import ConstraintSet, Separable
 from concord.workers.corpus.plan import plan
-from concord.workers.corpus.shards import Shard, read_batch
+from concord.workers.corpus.shards import Shard, read_documents
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.labelling.output import CERTIFICATES, in_place, shard_key, without_place
@@ -43,11 +43,12 @@ from concord.workers.verification.claims import Promises, Standing
 from concord.workers.verification.second_path import EVERYTHING, second_path
 from concord.workers.verification.shard import RunDefinition, WrittenShard, WrongField, verify_shard
 
-UNVERIFIED = {"work", "search_errors", "search_documents"}
+UNVERIFIED = {"search_errors", "search_documents"}
 """Totals that only the engine knows, and that are not verified."""
 SUMS = 1e-9
 """Largest relative error of a total of floats."""
 NOTE = "documents"
+SETTLED_WORD = "the engine's word that no labelling but the Viterbi labels comes near a settled answer"
 OTHER_CODE = "that this version of concord defines the problem as the one that made the run"
 
 
@@ -72,7 +73,7 @@ def verify(out: str, context: RunContext = HERE) -> VerifyReport:
     )
     _check_sources(out, run, sources, opened.model, constraints, shards)
     job = _Verification(run, shards, _definition(key, opened.model, constraints), opened.model)
-    faults = [*_settings_faults(key), *_listed_faults(job, Path(out))]
+    faults = [*_settings_faults(key), *_rules_faults(run, constraints), *_listed_faults(job, Path(out))]
     if not faults:
         faults += job.verified()
     return VerifyReport(
@@ -82,7 +83,7 @@ def verify(out: str, context: RunContext = HERE) -> VerifyReport:
         rejected=job.rejected,
         lethal=job.lethal,
         failed=tuple(faults),
-        trusted=(*EVERYTHING, *job.definition.path.trusted, *(() if key.code == code_digest() else (OTHER_CODE,))),
+        trusted=_trusted(key, job.definition),
         cpu_seconds=round(time.process_time() - started, 3),
         out=out,
     )
@@ -119,6 +120,18 @@ def _settings_faults(key: RunKey) -> Iterator[VerifyFault]:
             yield _of_manifest("run.settings", "has not every option of the engine written out, as runs have")
     except UsageError as error:
         yield _of_manifest("run.settings", str(error))
+
+
+def _rules_faults(run: Published, constraints: Separable) -> Iterator[VerifyFault]:
+    """Forms and weights that are not those of the constraints, by which a later run would take answers."""
+    if run.manifest.rules != constraints.strengths:
+        yield _of_manifest("rules", "are not the forms and weights of the run's constraints")
+
+
+def _trusted(key: RunKey, definition: RunDefinition) -> tuple[str, ...]:
+    """What the verdict rests on."""
+    settled = (SETTLED_WORD,) if key.settings.settle else ()
+    return *EVERYTHING, *definition.path.trusted, *settled, *(() if key.code == code_digest() else (OTHER_CODE,))
 
 
 def _of_manifest(field: str, reason: str) -> VerifyFault:
@@ -190,15 +203,15 @@ class _Verification:
                 faults += [] if proofs.fault is None else [proofs.fault]
                 rows = self.run.table(predictions, PREDICTIONS).to_pylist()
                 faults += _misplaced(rows, proofs, *certificates)
-                batch, unread = read_batch(
+                there = read_documents(
                     shard, text=self.definition.promises.settings.text, tokenizer=text_tokenizer(self.model)
                 )
-                unread = in_place(without_place(unread, shard), shard)
+                there = there._replace(rejects=in_place(without_place(there.rejects, shard), shard))
                 written = WrittenShard(rows, rejects, proofs.proofs)
                 verdict = verify_shard(
-                    batch, unread, shard.first_row, written, self.definition, progress=partial(bar.advance, note=NOTE)
+                    there, shard.first_row, written, self.definition, progress=partial(bar.advance, note=NOTE)
                 )
-                bar.advance(shard.rows - len(batch), note=NOTE)
+                bar.advance(shard.rows - len(there.batch), note=NOTE)
                 faults += [_placed(fault, rejects_path if fault.rejected else predictions) for fault in verdict.faults]
                 self.standings += verdict.standings
                 self.rejected += verdict.rejected
