@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from concord.flows.apart import check_apart
-from concord.flows.jobs import check_sources, corpus_place, folder_place
+from concord.flows.jobs import checked_places
 from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.challenge import ChallengeReport
-from concord.schemas.run import ALIAS, RunSettings
-
-DEFAULT_SETTINGS = RunSettings()
+from concord.schemas.run import ALIAS, DEFAULT_RUN, RunSettings
 
 
 @watched("challenge", run_name="{register_as} by {corpus}")
@@ -25,7 +22,7 @@ def challenge(
     alias: str = ALIAS,
     trainer: str | None = None,
     options: dict[str, Any] | None = None,
-    settings: RunSettings = DEFAULT_SETTINGS,
+    settings: RunSettings = DEFAULT_RUN,
     constraints: Sequence[str] = (),
     consistency: bool = True,
     least_gain: float = 0.0,
@@ -46,10 +43,7 @@ def challenge(
 
     Raises `ChallengeError` for a held-out document that is in ``corpus``, and the errors of training and labelling.
     """
-    places = [corpus_place(corpus), corpus_place(held_out)]
-    folder = folder_place(out)
-    check_sources(places, files=constraints)
-    check_apart(folder, [*places, *constraints])
+    places, folder = checked_places([corpus, held_out], out, files=constraints)
 
     from concord.flows.challenge_champion import ChallengeRequest, challenge_champion
     from concord.workers.labelling.labelled import check_settings

@@ -28,7 +28,7 @@ from concord.schemas.columns import (
     sentence_lists,
     stamp,
 )
-from concord.schemas.decoded import Confidence, Decoded, Ranking
+from concord.schemas.decoded import Confidence, Decoded, Ranking, Score
 from concord.schemas.document import TOKENS, Batch, Column
 from concord.schemas.labels import LabelSet
 
@@ -64,7 +64,7 @@ def predictions_table(
         "gap": pa.array([d.gap for d in decoded], pa.float64()),
         "status": pa.array([str(d.status) for d in decoded], pa.string()),
         "certified": pa.array([d.certified for d in decoded], pa.bool_()),
-        "constraints": _violations(decoded, constraint_names),
+        "constraints": charges(VIOLATION, [d.score for d in decoded], constraint_names),
         "model_digest": pa.array([model_digest] * len(batch), pa.string()),
         "constraint_digest": pa.array([constraint_digest] * len(batch), pa.string()),
     }
@@ -144,10 +144,18 @@ def entities_column(batch: Batch, labels: LabelSet, chosen: NDArray[np.int32]) -
     return pa.ListArray.from_arrays(pa.array(first.astype(np.int32)), rows)
 
 
-def _violations(decoded: Sequence[Decoded], names: Sequence[str]) -> pa.Array:
-    starts = np.arange(len(decoded) + 1, dtype=np.int32) * len(names)
+def charges(kind: pa.StructType, scores: Sequence[Score], names: Sequence[str], *more: pa.Array) -> pa.Array:
+    """A list for each document of what the K constraints ``names`` charge it.
+
+    - ``kind``: `VIOLATION`, or another structure that begins with its fields
+    - ``more`` (D · K,): values of the other fields
+    """
     none = [np.zeros(0)]
-    degree = np.concatenate(none + [d.score.degree for d in decoded])
-    penalty = np.concatenate(none + [d.score.penalties for d in decoded])
-    arrays = [pa.array(list(names) * len(decoded), pa.string()), pa.array(degree), pa.array(penalty)]
-    return pa.ListArray.from_arrays(pa.array(starts), pa.StructArray.from_arrays(arrays, fields=list(VIOLATION)))
+    arrays = [
+        pa.array(list(names) * len(scores), pa.string()),
+        pa.array(np.concatenate(none + [score.degree for score in scores])),
+        pa.array(np.concatenate(none + [score.penalties for score in scores])),
+        *more,
+    ]
+    starts = np.arange(len(scores) + 1, dtype=np.int32) * len(names)
+    return pa.ListArray.from_arrays(pa.array(starts), pa.StructArray.from_arrays(arrays, fields=list(kind)))

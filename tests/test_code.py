@@ -81,6 +81,7 @@ OUT = {
     "workers/corpus/readers/lines.py": "read at ingestion",
     "workers/corpus/readers/registry.py": "read at ingestion",
     "workers/evaluation/corpus_counts.py": "counts what is in a corpus",
+    "workers/storage/html_page.py": "writes pages for people",
     "workers/labelling/warming.py": "compiles, and throws away what it labels",
 }
 """Other files that labelling does not import, and what they are for."""

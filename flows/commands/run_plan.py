@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from concord.flows.apart import check_apart
-from concord.flows.jobs import check_sources, corpus_place, folder_place
+from concord.flows.jobs import checked_places
 from concord.flows.label_corpus import LabelJob, LabelRequest
 from concord.flows.progress import meter
 from concord.flows.runfolder.last_run import last_answers
@@ -19,14 +18,12 @@ from concord.workers.corpus.plan import distinct
 from concord.workers.corpus.shards import read_digests
 from concord.workers.labelling.kept import Known, LastAnswers
 from concord.workers.labelling.labelled import check_settings
-from concord.workers.labelling.output import PREDICTIONS, TIMES
+from concord.workers.labelling.output import TIMES
 
 
 def plan_run(request: LabelRequest) -> RunPlan:
     """The plan of a run. Raises what the run would raise before its first shard."""
-    place, folder = corpus_place(request.corpus), folder_place(request.out)
-    check_sources([place], model=request.model, files=request.constraints)
-    check_apart(folder, [place, request.model, *request.constraints])
+    (place,), folder = checked_places([request.corpus], request.out, model=request.model, files=request.constraints)
     settings = check_settings(request.settings)
     job = LabelJob.of(request.model_copy(update={"corpus": place, "out": folder, "settings": settings}))
     out = Path(folder)
@@ -60,7 +57,7 @@ def _estimate(last: LastAnswers, documents: int, out: Path) -> float | None:
     """CPU seconds of decoding so many documents, at the mean of those that the last run decoded; None without one."""
     if not last.files:
         return None
-    names = [str(out / path).replace(f"/{PREDICTIONS}/", f"/{TIMES}/") for path, _ in last.files]
+    names = [out / TIMES / Path(path).name for path, _ in last.files]
     try:
         seconds = [pq.read_table(name, columns=["cpu_seconds"])["cpu_seconds"].to_numpy() for name in names]
     except (OSError, pa.ArrowException):

@@ -105,15 +105,6 @@ def p_value(score: NightScore, earlier: Sequence[NightScore]) -> float:
     return float(2 * stats.t.sf(abs(score.z) / np.sqrt(1 + excess), freedom))
 
 
-def adjusted(p_values: Floats) -> Floats:
-    """(F,) p-values adjusted for all of them together, by Holm (1979)."""
-    order = np.argsort(p_values, kind="stable")
-    steps = p_values[order] * np.arange(len(p_values), 0, -1)
-    found = np.empty_like(p_values)
-    found[order] = np.minimum(1.0, np.maximum.accumulate(steps))
-    return found
-
-
 def effect(before: Floats, after: Floats) -> float:
     """Difference of the means of a figure, in standard deviations of all documents together."""
     spread = np.concatenate([before, after]).std()

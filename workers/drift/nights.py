@@ -15,13 +15,13 @@ from concord.workers.drift.chart import (
     BREACH_LEVEL,
     LEAST_EFFECT,
     NightScore,
-    adjusted,
     effect,
     p_value,
     paired_rise,
     rise,
 )
 from concord.workers.drift.figures import OF_TEXTS, WITHOUT_ANSWERS, DocumentFigures
+from concord.workers.evaluation.bootstrap import holm
 
 MOST_CHANGED = 10
 """Documents with other answers that are named: those with the most changes."""
@@ -65,7 +65,7 @@ def compare(night: Night, *, against: int, earlier: Sequence[Chart]) -> NightCom
     moves = [*_of_texts(night, pairs), *_of_answers(night, pairs)]
     chart = {name_of(move.of, move.figure): move.score for move in moves}
     p_values = [p_value(m.score, [c[name] for c in earlier if name in c]) for name, m in zip(chart, moves, strict=True)]
-    told = [move.told(float(p)) for move, p in zip(moves, adjusted(np.array(p_values)), strict=True)]
+    told = [move.told(float(p)) for move, p in zip(moves, holm(np.array(p_values, np.float64)), strict=True)]
     changed = [i for i, (a, b) in enumerate(pairs.rows.tolist()) if night.before.answers[a] != night.after.answers[b]]
     drift = Drift(
         against=against,

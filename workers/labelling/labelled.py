@@ -81,17 +81,21 @@ def check_settings(settings: RunSettings) -> RunSettings:
         able = " or ".join(name for name, other in SOLVERS.items() if other.certifies)
         raise EngineError(f"engine {settings.engine} writes no certificates; use --engine {able}")
     if settings.settle and not solver.exact:
-        able = ", ".join(name for name, other in SOLVERS.items() if other.exact)
-        raise EngineError(f"engine {settings.engine} proves nothing, so it settles no answer; use one of {able}")
+        raise EngineError(
+            f"engine {settings.engine} proves nothing, so it settles no answer; use one of {_exact_engines()}"
+        )
     if settings.errors_of is not None:
         Decoder.of(settings.errors_of)
         if not solver.exact:
-            able = ", ".join(name for name, other in SOLVERS.items() if other.exact)
             raise EngineError(
                 f"engine {settings.engine} proves nothing, so it cannot tell the errors of {settings.errors_of} apart; "
-                f"use --engine with one of {able}"
+                f"use --engine with one of {_exact_engines()}"
             )
     return settings.model_copy(update={"options": decoder.config.model_dump(mode="json")})
+
+
+def _exact_engines() -> str:
+    return ", ".join(name for name, solver in SOLVERS.items() if solver.exact)
 
 
 def run_decoder(settings: RunSettings) -> Decoder:
