@@ -31,6 +31,7 @@ from concord.workers.constraints.templates.runs import AtMostRuns
 from concord.workers.constraints.templates.template import Template, TokenTest
 from concord.workers.constraints.templates.words import Lexicon
 from concord.workers.corpus.plan import plan
+from concord.workers.labelling.kept import LastAnswers
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.labelling.shard import label_shard
 from tests.support.made_folders import BIO, QUICK, SCHEMES, WORDS, FlatModel, WordModel, documents
@@ -229,25 +230,23 @@ def test_a_damaged_file_of_the_last_run_is_not_taken(tmp_path: Path) -> None:
     assert reuse.documents == 0, "its digests cannot be read either"
 
 
+def last_night(out: Path, seed: int) -> tuple[LastAnswers, list[bytes]]:
+    """What a run of four documents leaves for the next one, and their digests."""
+    out.mkdir()
+    night = Night(documents(4, seed), rules(ONE_RUN))
+    night.into(out)
+    last = last_answers(out, key_of(night.constraints, night.model), night.constraints.strengths)
+    table = pa.concat_tables(pq.read_table(out / path, columns=["document_digest"]) for path, _ in last.files)
+    return last, table["document_digest"].to_pylist()
+
+
 def test_a_row_whose_digest_is_another_documents_is_not_taken(tmp_path: Path) -> None:
     """Two digests may begin alike: eight bytes find the row, and all sixteen have to agree."""
-    made, constraints = documents(4, 7), rules(ONE_RUN)
-    out = tmp_path / "out"
-    out.mkdir()
-    Night(made, constraints).into(out)
-    last = last_answers(out, key_of(constraints, Night(made, constraints).model), constraints.strengths)
-    table = pa.concat_tables(pq.read_table(out / path, columns=["document_digest"]) for path, _ in last.files)
-    whole: list[bytes] = table["document_digest"].to_pylist()
+    last, whole = last_night(tmp_path / "out", 7)
     assert set(last.find(whole, BIO)) == set(range(4))
     assert not last.find([digest[:8] + bytes(8) for digest in whole], BIO)
 
 
 def test_labels_that_the_model_no_longer_has_are_no_guess(tmp_path: Path) -> None:
-    made, constraints = documents(4, 8), rules(ONE_RUN)
-    out = tmp_path / "out"
-    out.mkdir()
-    Night(made, constraints).into(out)
-    last = last_answers(out, key_of(constraints, Night(made, constraints).model), constraints.strengths)
-    table = pa.concat_tables(pq.read_table(out / path, columns=["document_digest"]) for path, _ in last.files)
-    without = SCHEMES[Scheme.PLAIN]
-    assert not last.find(table["document_digest"].to_pylist(), without)
+    last, whole = last_night(tmp_path / "out", 8)
+    assert not last.find(whole, SCHEMES[Scheme.PLAIN])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from types import MappingProxyType
 
 import numpy as np
@@ -115,8 +116,10 @@ def label_batch(
 ) -> Labelled:
     """Scores and decodes every document, in order; no answer depends on what else is in the batch.
 
-    - ``kept``: answers that need no search, by place; these documents are not scored. ``guesses``: labels that may be
-    settled. A document that cannot be labelled is among `Labelled.refused`, and its neighbours are labelled.
+    - ``kept``: answers that need no search, by place; these documents are not scored
+    - ``guesses``: labels that may be settled, by place
+
+    A document that cannot be labelled is among `Labelled.refused`, and its neighbours are labelled.
     """
     started = time.perf_counter()
     decoder = run_decoder(settings)
@@ -157,13 +160,7 @@ def _label(
         raise problem
     prepared = judged = Prepared.of(problem)
     started = time.process_time()
-    confirmed = settled(prepared, guess) if guess is not None and len(guess) == len(problem) else None
-    decoded = confirmed or decoder(prepared, document.doc_id)
-    proven = confirmed
-    if settings.settle and confirmed is None and decoded.certified:
-        proven = settled(prepared, decoded.labels)
-        if proven is not None:
-            decoded = replace(decoded, bound=proven.bound, status=proven.status)
+    decoded, found = _decoded(prepared, document, decoder, settings, guess)
     cpu_seconds = time.process_time() - started
     if breaks_something_hard(decoded):
         decoded = _without_what_is_hard(labelled, document, prepared, decoded, decoder, settings)
@@ -182,10 +179,35 @@ def _label(
     if settings.n_best:
         labelled.rankings.append(ranking(judged, decoded, document.doc_id, settings))
     grounded = grounded_constraints(prepared)
-    answer = KeptAnswer(decoded, prepared.viterbi, prepared.first, grounded, settled=proven is not None)
-    _add(labelled, answer, cpu_seconds)
-    if confirmed is not None:
+    is_settled = found is not _Found.SEARCHED
+    _add(labelled, KeptAnswer(decoded, prepared.viterbi, prepared.first, grounded, is_settled), cpu_seconds)
+    if found is _Found.CONFIRMED:
         labelled.reuse += Reuse(confirmed=1)
+
+
+class _Found(Enum):
+    """How an answer was found."""
+
+    CONFIRMED = auto()
+    """It is a guess that is settled."""
+    SETTLED = auto()
+    """It is the engine's, and settled."""
+    SEARCHED = auto()
+    """It is the engine's."""
+
+
+def _decoded(
+    problem: Prepared, document: Document, decoder: Decoder, settings: RunSettings, guess: Labels | None
+) -> tuple[Decoded, _Found]:
+    """The guess if it is settled; otherwise the engine's answer, with the bound of a settled one where it is that."""
+    confirmed = settled(problem, guess) if guess is not None and len(guess) == len(problem) else None
+    if confirmed is not None:
+        return confirmed, _Found.CONFIRMED
+    decoded = decoder(problem, document.doc_id)
+    proven = settled(problem, decoded.labels) if settings.settle and decoded.certified else None
+    if proven is None:
+        return decoded, _Found.SEARCHED
+    return replace(decoded, bound=proven.bound, status=proven.status), _Found.SETTLED
 
 
 def _add(labelled: Labelled, answer: KeptAnswer, cpu_seconds: float = 0.0) -> None:
