@@ -32,14 +32,14 @@ def challenge(
 ) -> ChallengeReport:
     """Trains on ``corpus`` and, if that is better on ``held_out``, makes it the model that ``alias`` names.
 
-    ``held_out``: labelled documents, none of which is in ``corpus``
-    ``out``: folder for the new model, and for the answers of both
-    ``register_as``: name in MLflow's registry; the new version gets the alias ``challenger``
-    ``trainer``, ``options``: as in `flows.train.train`
-    ``consistency``: learns label consistency, and uses that of either model
-    ``settings``, ``constraints``: by which both models label the held-out documents
-    ``least_gain``: fraction of F1 that the whole interval of the gain (paired bootstrap over documents) has to exceed
-    ``tracking``, ``ray``, ``workers``: as in `flows.reprocess.reprocess`
+    - ``held_out``: labelled documents, none of which is in ``corpus``
+    - ``out``: folder for the new model, and for the answers of both
+    - ``register_as``: name in MLflow's registry; the new version gets the alias ``challenger``
+    - ``trainer``, ``options``: as in `flows.train.train`
+    - ``consistency``: learns label consistency, and uses that of either model
+    - ``settings``, ``constraints``: by which both models label the held-out documents
+    - ``least_gain``: fraction of F1 that the whole interval of the gain (paired bootstrap over documents) has to exceed
+    - ``tracking``, ``ray``, ``workers``: as in `flows.reprocess.reprocess`
 
     Raises `ChallengeError` for a held-out document that is in ``corpus``, and the errors of training and labelling.
     """

@@ -363,9 +363,9 @@ def rejects_table(rejects: Sequence[Reject]) -> pa.Table:
 class ListColumn(NamedTuple):
     """A list column.
 
-    ``present``: mask of the rows that are not null
-    ``starts``: where each row starts in ``values``
-    ``values``: the values of all rows
+    - ``present``: mask of the rows that are not null
+    - ``starts``: where each row starts in ``values``
+    - ``values``: the values of all rows
     """
 
     present: NDArray[np.bool_]

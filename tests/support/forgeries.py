@@ -119,7 +119,7 @@ class Forged:
 class Forgery(NamedTuple):
     """A way to forge. ``change`` returns the start of the field that verify has to name, None where it does not apply.
 
-    ``of_document``: the document is named, too.
+    - ``of_document``: the document is named, too.
     """
 
     name: str

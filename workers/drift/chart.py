@@ -55,8 +55,8 @@ LEAST_P = 1e-300
 class NightScore(NamedTuple):
     """A figure of a night against the last night.
 
-    ``z``: normal score of its exact p-value, positive for a rise
-    ``size``: documents that it rests on, the harmonic number of both groups
+    - ``z``: normal score of its exact p-value, positive for a rise
+    - ``size``: documents that it rests on, the harmonic number of both groups
     """
 
     z: float

@@ -33,10 +33,10 @@ Chart = Mapping[str, NightScore]
 class Night(NamedTuple):
     """The documents of both nights that may differ.
 
-    ``before``, ``after``: documents of the parts that differ, of the last night and of this one
-    ``same``: documents of parts that do not differ; some will do
-    ``same_run``: whether model, constraints, settings and code are those of the last night
-    ``drawn``: one document of so many was taken
+    - ``before``, ``after``: documents of the parts that differ, of the last night and of this one
+    - ``same``: documents of parts that do not differ; some will do
+    - ``same_run``: whether model, constraints, settings and code are those of the last night
+    - ``drawn``: one document of so many was taken
     """
 
     before: DocumentFigures

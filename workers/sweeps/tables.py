@@ -61,12 +61,12 @@ def _rows(cell: Cell, told: CellRow, marker: Marker | None) -> Iterator[dict[str
 class Compared(NamedTuple):
     """A row of a comparison.
 
-    ``others``: coordinates that the row shares with its base, by axis; axes with one value are left out
-    ``value``: value of the axis that is compared
-    ``interval``: mean of the figure over runs, which are seeds and draws of training documents
-    ``spread``: standard deviation (n − 1) of the figure over runs; None for one run
-    ``difference``: from the base, on the same documents; None for the base itself
-    ``adjusted``: p-value of the difference among all of the table; None for the base
+    - ``others``: coordinates that the row shares with its base, by axis; axes with one value are left out
+    - ``value``: value of the axis that is compared
+    - ``interval``: mean of the figure over runs, which are seeds and draws of training documents
+    - ``spread``: standard deviation (n − 1) of the figure over runs; None for one run
+    - ``difference``: from the base, on the same documents; None for the base itself
+    - ``adjusted``: p-value of the difference among all of the table; None for the base
     """
 
     others: Mapping[str, Any]
@@ -252,10 +252,10 @@ def pooled(results: Sequence[CellResult], figure: str) -> PooledCounts:
 class SettingRuns(NamedTuple):
     """Runs of a setting on the same documents.
 
-    ``doc_ids``: the documents
-    ``pools``: counts of each run
-    ``training``: the draw of training documents that each run learned from
-    ``figure``: as MEASURE.FIGURE
+    - ``doc_ids``: the documents
+    - ``pools``: counts of each run
+    - ``training``: the draw of training documents that each run learned from
+    - ``figure``: as MEASURE.FIGURE
     """
 
     doc_ids: tuple[str, ...]
