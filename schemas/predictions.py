@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from concord.schemas.columns import (
-    CERTIFICATES,
+    CERTIFICATES_LAYOUT,
     DOC_ID,
     ENTITY,
     LABELS,
@@ -18,11 +18,11 @@ from concord.schemas.columns import (
     MARGIN_STATUS,
     N_BEST,
     N_BEST_BOUND,
-    PREDICTIONS,
+    PREDICTIONS_LAYOUT,
     PROBABILITY,
     RANKED,
     SENTENCE_STARTS,
-    TIMES,
+    TIMES_LAYOUT,
     VIOLATION,
     nest,
     sentence_lists,
@@ -68,7 +68,7 @@ def predictions_table(
         "model_digest": pa.array([model_digest] * len(batch), pa.string()),
         "constraint_digest": pa.array([constraint_digest] * len(batch), pa.string()),
     }
-    return stamp(pa.table(data, schema=PREDICTIONS.required), PREDICTIONS)
+    return stamp(pa.table(data, schema=PREDICTIONS_LAYOUT.required), PREDICTIONS_LAYOUT)
 
 
 def confidence_columns(confidences: Sequence[Confidence]) -> dict[str, pa.Array]:
@@ -109,7 +109,7 @@ def _lists(rows: Sequence[Any], kind: pa.DataType) -> pa.Array:
 def certificates_table(batch: Batch, proofs: Sequence[Sequence[int] | None]) -> pa.Table:
     """A stamped table of proofs, null for a document without one."""
     data = {DOC_ID: list(batch.doc_ids), "proof": list(proofs)}
-    return stamp(pa.table(data, schema=CERTIFICATES.required), CERTIFICATES)
+    return stamp(pa.table(data, schema=CERTIFICATES_LAYOUT.required), CERTIFICATES_LAYOUT)
 
 
 def times_table(batch: Batch, decoded: Sequence[Decoded], cpu_seconds: Sequence[float]) -> pa.Table:
@@ -120,7 +120,7 @@ def times_table(batch: Batch, decoded: Sequence[Decoded], cpu_seconds: Sequence[
         "cpu_seconds": list(cpu_seconds),
         "work": [d.work for d in decoded],
     }
-    return stamp(pa.table(data, schema=TIMES.required), TIMES)
+    return stamp(pa.table(data, schema=TIMES_LAYOUT.required), TIMES_LAYOUT)
 
 
 def entities_column(batch: Batch, labels: LabelSet, chosen: NDArray[np.int32]) -> pa.Array:

@@ -20,7 +20,7 @@ from concord.flows.errors import NothingLabelledError, ShardsFailedError
 from concord.flows.label_corpus import LabelRequest, label_corpus, weights_of
 from concord.flows.runfolder.published import published
 from concord.flows.tracking.tracking import Outcome
-from concord.schemas.columns import REJECTS as REJECTS_LAYOUT
+from concord.schemas.columns import REJECTS_LAYOUT
 from concord.schemas.run import Reuse, RunSettings
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
 from concord.workers.constraints.templates.presence import StartsWith

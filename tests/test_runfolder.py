@@ -28,8 +28,7 @@ from concord.flows.runfolder.runfolder import (
     find_done,
     publish,
 )
-from concord.schemas.columns import PREDICTIONS as PREDICTIONS_LAYOUT
-from concord.schemas.columns import TEXT, table_from_documents
+from concord.schemas.columns import PREDICTIONS_LAYOUT, TEXT, table_from_documents
 from concord.schemas.document import Document
 from concord.schemas.run import RowReject, RunKey, ShardMarker, ShardReport
 from concord.workers.corpus.ingestion import write_corpus

@@ -23,8 +23,7 @@ from concord.flows.runfolder.published import Published, PublishedError, publish
 from concord.flows.runfolder.runfolder import MANIFEST, Sources, dataset_digest, foreign_files, read_sources
 from concord.flows.sources import open_constraints, open_model
 from concord.schemas.arrays import Ints
-from concord.schemas.columns import CERTIFICATES as CERTIFICATES_LAYOUT
-from concord.schemas.columns import DOC_ID, PREDICTIONS, REJECTS, Reject, SchemaError
+from concord.schemas.columns import CERTIFICATES_LAYOUT, DOC_ID, PREDICTIONS_LAYOUT, REJECTS_LAYOUT, Reject, SchemaError
 from concord.schemas.errors import InputError, UsageError
 from concord.schemas.reports import VerifyFault, VerifyReport
 from concord.schemas.run import RunKey, ShardPlace, ShardReport
@@ -35,9 +34,7 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import Shard, read_documents
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.labelling.labelled import check_settings
-from concord.workers.labelling.output import CERTIFICATES, in_place, shard_key, without_place
-from concord.workers.labelling.output import PREDICTIONS as FOLDER
-from concord.workers.labelling.output import REJECTS as REJECTS_FOLDER
+from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS, in_place, shard_key, without_place
 from concord.workers.models.model import Model, score_column, text_tokenizer
 from concord.workers.verification.claims import Promises, Standing
 from concord.workers.verification.second_path import EVERYTHING, second_path
@@ -153,7 +150,7 @@ def _listed_faults(job: _Verification, out: Path) -> Iterator[VerifyFault]:
     tables = {path for number in range(len(shards)) for path in job.tables(number)}
     for path in sorted(tables - manifest.files.keys()):
         yield _of_manifest("files", f"does not list {path}")
-    rejects = re.compile(rf"{REJECTS_FOLDER}/(\d{{8}})-[0-9a-f]{{16}}\.parquet")
+    rejects = re.compile(rf"{REJECTS}/(\d{{8}})-[0-9a-f]{{16}}\.parquet")
     held: set[int] = set()
     for path in sorted(manifest.files.keys() - tables):
         found = rejects.fullmatch(path)
@@ -188,7 +185,7 @@ class _Verification:
     def tables(self, number: int) -> list[str]:
         """Files that a shard always has: predictions, and certificates if the run writes them."""
         name = f"{number:08d}-{self.run.manifest.shards[number].key[:16]}.parquet"
-        folders = [FOLDER, CERTIFICATES] if self.run.manifest.run.settings.certificates else [FOLDER]
+        folders = [PREDICTIONS, CERTIFICATES] if self.run.manifest.run.settings.certificates else [PREDICTIONS]
         return [f"{folder}/{name}" for folder in folders]
 
     def verified(self) -> list[VerifyFault]:
@@ -201,7 +198,7 @@ class _Verification:
                 rejects, rejects_path = self._rejects(number)
                 proofs = self._proofs(*certificates) if certificates else _Read({})
                 faults += [] if proofs.fault is None else [proofs.fault]
-                rows = self.run.table(predictions, PREDICTIONS).to_pylist()
+                rows = self.run.table(predictions, PREDICTIONS_LAYOUT).to_pylist()
                 faults += _misplaced(rows, proofs, *certificates)
                 there = read_documents(
                     shard, text=self.definition.promises.settings.text, tokenizer=text_tokenizer(self.model)
@@ -221,11 +218,11 @@ class _Verification:
 
     def _rejects(self, number: int) -> tuple[list[Reject], str]:
         """Rejects of a shard, and their file."""
-        start = f"{REJECTS_FOLDER}/{number:08d}-"
+        start = f"{REJECTS}/{number:08d}-"
         path = next((path for path in self.run.manifest.files if path.startswith(start)), None)
         if path is None:
-            return [], REJECTS_FOLDER
-        return [Reject(**row) for row in self.run.table(path, REJECTS).select(Reject._fields).to_pylist()], path
+            return [], REJECTS
+        return [Reject(**row) for row in self.run.table(path, REJECTS_LAYOUT).select(Reject._fields).to_pylist()], path
 
     def _proofs(self, path: str) -> _Read:
         """Proofs of a shard. A file that cannot be read is a fault, and its documents have no proofs."""
@@ -248,7 +245,7 @@ def _misplaced(rows: Sequence[Mapping[str, Any]], proofs: _Read, *certificates: 
 
 def _placed(fault: WrongField, path: str) -> VerifyFault:
     certified = fault.field == "proof"
-    place = path.replace(FOLDER, CERTIFICATES, 1) if certified else path
+    place = path.replace(PREDICTIONS, CERTIFICATES, 1) if certified else path
     return VerifyFault(file=place, doc_id=fault.doc_id, field=fault.field, reason=fault.reason)
 
 

@@ -19,8 +19,7 @@ from concord.flows.nights.record import read_record
 from concord.flows.progress import say
 from concord.flows.runfolder.published import Published, PublishedError, published
 from concord.flows.runfolder.runfolder import MANIFEST, STORE
-from concord.schemas.columns import DOC_ID
-from concord.schemas.columns import PREDICTIONS as LAYOUT
+from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT
 from concord.schemas.run import Drift, RunKey, ShardMarker, ShardReport
 from concord.workers.drift.chart import NightScore
 from concord.workers.drift.figures import DocumentFigures, DriftWatch
@@ -79,7 +78,7 @@ def _against(
         model.known if isinstance(model, KnownWords) else None,
         _watched(totals, ShardReport.merge(marker.report for marker in markers)),
     )
-    before = (last.table(path, LAYOUT) for digest, path in sorted(old.items()) if digest not in new)
+    before = (last.table(path, PREDICTIONS_LAYOUT) for digest, path in sorted(old.items()) if digest not in new)
     after = (pq.read_table(path) for digest, path in sorted(new.items()) if digest not in old)
     same = (pq.read_table(path) for digest, path in sorted(new.items()) if digest in old)
     night = Night(

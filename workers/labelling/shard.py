@@ -12,6 +12,7 @@ import pyarrow as pa
 from concord.schemas.columns import (
     CHARGE,
     DOCUMENT_DIGEST,
+    PREDICTIONS_LAYOUT,
     SETTLED,
     VITERBI_CONSTRAINTS,
     VITERBI_LABELS,
@@ -21,7 +22,6 @@ from concord.schemas.columns import (
     nest,
     stamp,
 )
-from concord.schemas.columns import PREDICTIONS as PREDICTIONS_LAYOUT
 from concord.schemas.document import Batch, Column
 from concord.schemas.predictions import (
     certificates_table,
