@@ -60,8 +60,8 @@ def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport
     is written, if cells have failed.
     """
     began = time.monotonic()
-    wanted = list(_wanted(request, files))
     check_apart(request.out, [request.data, request.test_parts])
+    wanted = list(_wanted(request, files))
     _check_data(request)
     out = Path(request.out)
     _check_folder(out)
