@@ -45,7 +45,7 @@ UNVERIFIED = {"search_errors", "search_documents"}
 SUMS = 1e-9
 """Largest relative error of a total of floats."""
 NOTE = "documents"
-SETTLED_WORD = "the engine's word that no labelling but the Viterbi labels comes near a settled answer"
+SETTLED_WORD = "the engine's word that labellings other than the Viterbi labels do not come near a settled answer"
 OTHER_CODE = "that this version of concord defines the problem as the one that made the run"
 
 
