@@ -25,7 +25,7 @@ from common import MADE, concord, concord_command, draw, environment, figure, op
 from corpora import NOVELS, STAND_IN, labelled_corpora, made_up
 from numpy.typing import NDArray
 
-from concord.schemas.columns import DOC_ID, PREDICTIONS, TIMES
+from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT, TIMES_LAYOUT
 from concord.schemas.document import TOKENS
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.parquet import read_tables
@@ -190,10 +190,10 @@ def _flatness(memory: list[Memory]) -> dict[str, float]:
 
 def _documents(out: Path) -> NDArray[np.float64]:
     """(D, 3) tokens, seconds of decoding and the sampler's work, which is 0 where Viterbi's labels have no penalty."""
-    times = {row[DOC_ID]: row for table in read_tables(out / "_times", TIMES) for row in table.to_pylist()}
+    times = {row[DOC_ID]: row for table in read_tables(out / "_times", TIMES_LAYOUT) for row in table.to_pylist()}
     rows = [
         (len(labels), times[name]["seconds"], times[name]["work"])
-        for table in read_tables(out, PREDICTIONS)
+        for table in read_tables(out, PREDICTIONS_LAYOUT)
         for name, labels in zip(table[DOC_ID].to_pylist(), table["labels"], strict=True)
     ]
     return np.array(rows)
@@ -239,7 +239,7 @@ def _open_documents(out: Path) -> list[dict[str, Any]]:
     """Documents without a proof, with their gaps in nats."""
     return [
         {"doc_id": row[DOC_ID], "gap": row["gap"], "status": row["status"]}
-        for table in read_tables(out, PREDICTIONS)
+        for table in read_tables(out, PREDICTIONS_LAYOUT)
         for row in table.select([DOC_ID, "gap", "status", "certified"]).to_pylist()
         if not row["certified"]
     ]

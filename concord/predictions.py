@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from concord.flows.runfolder.published import Published, published
-from concord.schemas.columns import PREDICTIONS
+from concord.schemas.columns import PREDICTIONS_LAYOUT
 from concord.schemas.shown import fields_html, fields_text, marked_html, marked_text, marked_tokens, proven
-from concord.workers.labelling.output import PREDICTIONS as FOLDER
+from concord.workers.labelling.output import PREDICTIONS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,7 +128,7 @@ class Predictions:
         return {"run": self._run.uri, "documents": len(self), "engine": self.settings["engine"]}
 
     def _tables(self) -> Iterator[pa.Table]:
-        return self._run.tables(FOLDER, PREDICTIONS)
+        return self._run.tables(PREDICTIONS, PREDICTIONS_LAYOUT)
 
 
 def read_predictions(run: str | PathLike[str]) -> Predictions:

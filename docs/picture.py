@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 
 from concord.flows.commands.evaluate import evaluate
 from concord.flows.commands.examples import mended_name
-from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS, VITERBI_LABELS
+from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS_LAYOUT, VITERBI_LABELS
 from concord.schemas.document import Document
 from concord.schemas.reports import MeasureReport
 from concord.workers.corpus.parquet import read_tables
@@ -40,7 +40,10 @@ def _draw_document(axes: Axes) -> None:
     assert found is not None, "the demonstration mended nothing"
     document = next(d for s in plan(DEMO / "test") for d in read_batch(s)[0] if d.doc_id == found.doc_id)
     row = next(
-        r for t in read_tables(DEMO / "out-gibbs", PREDICTIONS) for r in t.to_pylist() if r[DOC_ID] == found.doc_id
+        r
+        for t in read_tables(DEMO / "out-gibbs", PREDICTIONS_LAYOUT)
+        for r in t.to_pylist()
+        if r[DOC_ID] == found.doc_id
     )
     assert document.labels is not None
     labellings = {"Viterbi": row[VITERBI_LABELS], "joint": row[LABELS], "gold": document.labels.strings()}

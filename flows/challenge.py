@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from concord.flows.apart import check_apart
-from concord.flows.jobs import check_sources, corpus_place, folder_place
+from concord.flows.jobs import checked_places, folder_place
 from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.challenge import ChallengeReport
-from concord.schemas.run import ALIAS, RunSettings
-
-DEFAULT_SETTINGS = RunSettings()
+from concord.schemas.run import ALIAS, DEFAULT_RUN, RunSettings
 
 
 @watched("challenge", run_name="{register_as} by {corpus}")
@@ -25,7 +22,7 @@ def challenge(
     alias: str = ALIAS,
     trainer: str | None = None,
     options: dict[str, Any] | None = None,
-    settings: RunSettings = DEFAULT_SETTINGS,
+    settings: RunSettings = DEFAULT_RUN,
     constraints: Sequence[str] = (),
     consistency: bool = True,
     least_gain: float = 0.0,
@@ -35,21 +32,19 @@ def challenge(
 ) -> ChallengeReport:
     """Trains on ``corpus`` and, if that is better on ``held_out``, makes it the model that ``alias`` names.
 
-    ``held_out``: labelled documents, none of which is in ``corpus``
-    ``out``: folder for the new model, and for the answers of both
-    ``register_as``: name in MLflow's registry; the new version gets the alias ``challenger``
-    ``trainer``, ``options``: as in `flows.train.train`
-    ``consistency``: learns label consistency, and uses that of either model
-    ``settings``, ``constraints``: by which both models label the held-out documents
-    ``least_gain``: fraction of F1 that the whole interval of the gain (paired bootstrap over documents) has to exceed
-    ``tracking``, ``ray``, ``workers``: as in `flows.reprocess.reprocess`
+    - ``held_out``: labelled documents, none of which is in ``corpus``
+    - ``out``: folder for the new model, and for the answers of both
+    - ``register_as``: name in MLflow's registry; the new version gets the alias ``challenger``
+    - ``trainer``, ``options``: as in `flows.train.train`
+    - ``consistency``: learns label consistency, and uses that of either model
+    - ``settings``, ``constraints``: by which both models label the held-out documents
+    - ``least_gain``: fraction of F1 that the whole interval of the gain (paired bootstrap over documents) has to exceed
+    - ``tracking``, ``ray``, ``workers``: as in `flows.reprocess.reprocess`
 
     Raises `ChallengeError` for a held-out document that is in ``corpus``, and the errors of training and labelling.
     """
-    places = [corpus_place(corpus), corpus_place(held_out)]
     folder = folder_place(out)
-    check_sources(places, files=constraints)
-    check_apart(folder, [*places, *constraints])
+    places = checked_places([corpus, held_out], folder, files=constraints)
 
     from concord.flows.challenge_champion import ChallengeRequest, challenge_champion
     from concord.workers.labelling.labelled import check_settings

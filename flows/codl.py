@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from concord.flows.apart import check_apart
-from concord.flows.jobs import check_sources, corpus_place, folder_place
+from concord.flows.jobs import checked_places, folder_place
 from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.codl import CodlReport, CodlSettings
@@ -49,19 +48,19 @@ def codl(
         from concord.schemas.errors import TrainingError
 
         raise TrainingError("--validation says which documents judge what --tune chooses: give --tune as well")
-    places = [corpus_place(given) for given in (corpus, pool, held_out) if given is not None]
-    check_sources(places, files=[] if constraints is None else [constraints])
-    check_apart(folder_place(out), [*places, constraints])
+    given = [corpus, pool] if held_out is None else [corpus, pool, held_out]
+    folder = folder_place(out)
+    places = checked_places(given, folder, files=[] if constraints is None else [constraints])
 
     from concord.flows.learn_from_pool import LearnRequest, learn
     from concord.workers.labelling.labelled import check_settings
 
     request = LearnRequest(
-        corpus=corpus_place(corpus),
-        pool=corpus_place(pool),
-        out=folder_place(out),
+        corpus=places[0],
+        pool=places[1],
+        out=folder,
         constraints=constraints,
-        held_out=None if held_out is None else corpus_place(held_out),
+        held_out=None if held_out is None else places[2],
         settings=chosen,
         tune=tune,
         validation=validation or Validation.RANDOM,

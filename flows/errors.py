@@ -31,7 +31,7 @@ class ReportingError(Exception):
 class ShardsFailedError(ReportingError, ShardsError):
     """Some shards failed. The others are done, and the same call tries the failed ones again.
 
-    ``report``: report of the whole run; its ``errors`` name the rows of each failed shard and the reason.
+    - ``report``: report of the whole run; its ``errors`` name the rows of each failed shard and the reason.
     """
 
     def __init__(self, report: RunReport) -> None:

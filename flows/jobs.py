@@ -9,9 +9,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from concord.flows.apart import check_apart
 from concord.flows.errors import RunFolderError
 from concord.schemas.errors import CorpusError
 from concord.schemas.run import REGISTRY
@@ -65,6 +66,19 @@ def check_sources(corpora: Iterable[str], *, model: str | None = None, files: It
     for file in map(Path, files):
         with naming(file):
             file.expanduser().stat()
+
+
+def checked_places(
+    corpora: Sequence[str], out: str, *, model: str | None = None, files: Sequence[str] = ()
+) -> list[str]:
+    """Places of corpora: all that is read is there, and the place ``out`` is apart from it.
+
+    Raises the errors of `corpus_place`, `check_sources` and `check_apart`.
+    """
+    places = [corpus_place(corpus) for corpus in corpora]
+    check_sources(places, model=model, files=files)
+    check_apart(out, [*places, model, *files])
+    return places
 
 
 def check_model_place(out: Path) -> None:

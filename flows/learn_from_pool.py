@@ -30,7 +30,7 @@ from concord.flows.runfolder.runfolder import dataset_digest
 from concord.flows.sources import read_documents
 from concord.flows.tracking.tracking import PARENT, Outcome, Run, Tracking
 from concord.schemas.codl import CodlReport, CodlSettings, Cycle, GammaTrial
-from concord.schemas.columns import DOC_ID, LABELS, N_BEST, PREDICTIONS
+from concord.schemas.columns import DOC_ID, LABELS, N_BEST, PREDICTIONS_LAYOUT
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.run import SHARD_BYTES, Figures, RunReport, RunSettings
@@ -42,7 +42,7 @@ from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import tokenizer_of
 from concord.workers.corpus.tokenizers.registry import pinned
-from concord.workers.labelling.output import PREDICTIONS as FOLDER
+from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.learning.little_gold.codl import Ranked, Weights, changed, ways_of
 from concord.workers.learning.little_gold.codl_learners import Learner, LearningWay, learner_of
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
@@ -250,7 +250,7 @@ class _LearnJob(NamedTuple):
         """The pool's labellings in a cycle's run. Raises `RunFolderError` if a document is missing."""
         place, encode = self.folder(number) / POOL, self.learner.labels.encode
         found: dict[str, Ranked] = {}
-        for table in published(str(place)).tables(FOLDER, PREDICTIONS):
+        for table in published(str(place)).tables(PREDICTIONS, PREDICTIONS_LAYOUT):
             ranked = table[N_BEST].to_pylist() if N_BEST in table.column_names else [None] * len(table)
             for doc_id, labels, ranks in zip(table[DOC_ID].to_pylist(), table[LABELS].to_pylist(), ranked, strict=True):
                 best = ranks or [{LABELS: labels, SCORE: 0.0}]

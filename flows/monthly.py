@@ -11,7 +11,7 @@ from concord.schemas.nights import MonthReport
 def monthly(out: str, into: str, *, month: str | None = None) -> MonthReport:
     """Writes what the runs of an output folder came to in a month, as Markdown and HTML, into the folder ``into``.
 
-    ``month``: YYYY-MM (None: the last month that is over)
+    - ``month``: YYYY-MM (None: the last month that is over)
 
     Raises `RunFolderError` where no run is recorded, and `OutputError`.
     """

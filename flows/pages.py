@@ -24,10 +24,10 @@ MOST_MOVEMENTS = 20
 class Page(NamedTuple):
     """The line and the page of a run that has ended.
 
-    ``name``: what the run is about, the same every night
-    ``headline``: one line
-    ``markdown``: the page
-    ``tags``: what runs are looked for by
+    - ``name``: what the run is about, the same every night
+    - ``headline``: one line
+    - ``markdown``: the page
+    - ``tags``: what runs are looked for by
     """
 
     name: str

@@ -163,7 +163,7 @@ def explained(message: str, *, after: float = SILENT_SECONDS) -> Iterator[None]:
 class CompilingLines:
     """Prints the kernels that are being compiled, first after `SILENT_SECONDS`, then every `LINE_SECONDS`.
 
-    ``where``: place of the compiler, which ends the line.
+    - ``where``: place of the compiler, which ends the line.
     """
 
     def __init__(self, where: str = "") -> None:

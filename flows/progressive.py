@@ -44,7 +44,9 @@ class Kept:
     def __init__(self, out: Path, corpus: str, sampling: Sampling, settings: TrainerSettings) -> None:
         """Takes the trials of an earlier call beside the folder ``out``, if they are of the same search.
 
-        ``corpus``: digest of the documents. Raises `TrainingError` if there is nothing to search, and `OutputError`.
+        - ``corpus``: digest of the documents
+
+        Raises `TrainingError` if there is nothing to search, and `OutputError`.
         """
         self._path = _file_of(out)
         every = [one.model_dump_json() for one in sampling.grid(settings)]
@@ -93,8 +95,9 @@ def choose(
 ) -> tuple[TrainerSettings, list[SampleRow]]:
     """The best settings, and a row for each sample; ``told`` gets each sample.
 
-    ``largest``: largest training sample of a trial, in tokens (None: the whole corpus). Raises `TrainingError`,
-    `ShardsError` if a trial failed, `ClusterError` and `OutputError`.
+    - ``largest``: largest training sample of a trial, in tokens (None: the whole corpus)
+
+    Raises `TrainingError`, `ShardsError` if a trial failed, `ClusterError` and `OutputError`.
     """
     every, sample = sampling.grid(settings), sampling.sample(documents, settings)
     rows, best = list[SampleRow](), settings

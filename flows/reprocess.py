@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from concord.flows.apart import check_apart
-from concord.flows.jobs import check_sources, corpus_place, run_place
+from concord.flows.jobs import checked_places, run_place
 from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.run import DEFAULT_RUN, SHARD_BYTES, RunReport, RunSettings
@@ -44,9 +43,8 @@ def reprocess(
     a reject, and `UntrackedError` if MLflow was gone at the end; all have the report. Other errors are those of
     `schemas.errors`.
     """
-    place, folder = corpus_place(corpus), run_place(out)
-    check_sources([place], model=model, files=constraints)
-    check_apart(folder, [place, model, *constraints])
+    folder = run_place(out)
+    (place,) = checked_places([corpus], folder, model=model, files=constraints)
 
     from concord.flows.label_corpus import LabelRequest, label_corpus
     from concord.workers.labelling.labelled import check_settings

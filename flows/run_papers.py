@@ -60,8 +60,8 @@ def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport
     is written, if cells have failed.
     """
     began = time.monotonic()
-    wanted = list(_wanted(request, files))
     check_apart(request.out, [request.data, request.test_parts])
+    wanted = list(_wanted(request, files))
     _check_data(request)
     out = Path(request.out)
     _check_folder(out)
@@ -145,9 +145,9 @@ def _shared(context: RunContext) -> Iterator[Callable[[], Cluster]]:
 class Sweeping(NamedTuple):
     """What the sweep of a table has to do with.
 
-    ``running``: gives the Ray that all sweeps share
-    ``ended``: sweeps of other tables by folder, whose models and results are used again where they are the same
-    ``counted``: keys of models and results whose CPU seconds are told already
+    - ``running``: gives the Ray that all sweeps share
+    - ``ended``: sweeps of other tables by folder, whose models and results are used again where they are the same
+    - ``counted``: keys of models and results whose CPU seconds are told already
     """
 
     request: PapersRequest

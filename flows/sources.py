@@ -89,7 +89,7 @@ def check_columns(
 ) -> None:
     """Raises `CorpusError` for the first file without a token column that the model or the constraints read.
 
-    ``source``: the user's name of the model.
+    - ``source``: the user's name of the model.
     """
     for file in dict.fromkeys(shard.file for shard in shards):
         check_there(file_columns(file, text), file.path, model=model, constraints=constraints, source=source)
@@ -119,8 +119,10 @@ def read_documents(
 ) -> tuple[list[Document], int]:
     """Documents of shards, and the number of rejects, of which the first is printed.
 
-    ``gold``: are gold labels needed? Raises `CorpusError` if all documents are rejects, or if gold labels are needed
-    and no file has the column of labels; and the errors of reading.
+    - ``gold``: are gold labels needed?
+
+    Raises `CorpusError` if all documents are rejects, or if gold labels are needed and no file has the column
+    of labels; and the errors of reading.
     """
     if gold:
         _check_gold(shards, text)

@@ -156,7 +156,7 @@ def _train(request: TrainRequest, out: Path) -> TrainReport:
 def _choose(request: TrainRequest, documents: Sequence[Document], corpus: str, tracking: Tracking, run: Run) -> _Choice:
     """Settings to train with; options that were not given are chosen if that is asked for.
 
-    ``corpus``: digest of the documents.
+    - ``corpus``: digest of the documents.
     """
     settings = request.settings
     if not request.tune:

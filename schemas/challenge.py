@@ -9,13 +9,13 @@ from concord.schemas.run import Figures, TrainReport
 class ChallengeReport(Figures):
     """A challenger and the champion, on documents that neither may have learned from.
 
-    ``alias``: alias of the champion
-    ``challenger``, ``champion``: versions in the registry; null where there was no champion
-    ``promoted``: whether the alias moved to the challenger
-    ``reason``: why, or why not
-    ``measure``: what was compared by F1
-    ``gain``: the challenger's F1 beside the champion's, on ``documents``; null where nothing was compared
-    ``training``: report of the challenger's training
+    - ``alias``: alias of the champion
+    - ``challenger``, ``champion``: versions in the registry; null where there was no champion
+    - ``promoted``: whether the alias moved to the challenger
+    - ``reason``: why, or why not
+    - ``measure``: what was compared by F1
+    - ``gain``: the challenger's F1 beside the champion's, on ``documents``; null where nothing was compared
+    - ``training``: report of the challenger's training
     """
 
     name: str

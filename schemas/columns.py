@@ -127,7 +127,7 @@ class Layout:
         return {NAME_KEY: self.name.encode(), VERSION_KEY: str(self.version).encode()}
 
 
-CORPUS = Layout(
+CORPUS_LAYOUT = Layout(
     "corpus",
     1,
     pa.schema([(DOC_ID, pa.string()), (TOKENS, STRINGS), (SENTENCE_STARTS, INTEGERS)]),
@@ -146,7 +146,7 @@ CORPUS = Layout(
     ),
     "run `concord ingest` to make a corpus, or give the file this column",
 )
-PREDICTIONS = Layout(
+PREDICTIONS_LAYOUT = Layout(
     "predictions",
     2,
     pa.schema(
@@ -180,21 +180,21 @@ PREDICTIONS = Layout(
     ),
     "give the folder that `concord reprocess` wrote",
 )
-CERTIFICATES = Layout(
+CERTIFICATES_LAYOUT = Layout(
     "certificates",
     1,
     pa.schema([(DOC_ID, pa.string()), ("proof", pa.list_(pa.int64()))]),
     pa.schema([]),
     "give the folder that `concord reprocess --engine certify --certificates` wrote",
 )
-TIMES = Layout(
+TIMES_LAYOUT = Layout(
     "times",
     2,
     pa.schema([(DOC_ID, pa.string()), ("seconds", pa.float64()), ("cpu_seconds", pa.float64()), ("work", pa.int64())]),
     pa.schema([]),
     "give the folder that `concord reprocess` wrote",
 )
-REJECTS = Layout(
+REJECTS_LAYOUT = Layout(
     "rejects",
     1,
     pa.schema([("source", pa.string()), ("row", pa.int64()), (DOC_ID, pa.string()), ("reason", pa.string())]),
@@ -324,7 +324,7 @@ def table_from_batch(batch: Batch) -> pa.Table:
         data |= {name: nest(values, spans.starts) for name, values in zip(SOURCE_SPANS, columns, strict=True)}
     extra = [n for n in sorted(batch.columns) if n not in (TOKENS, "pos", "chunk")]
     metadata = {COLUMNS_KEY: ",".join(extra).encode()} if extra else {}
-    return stamp(pa.table(data).replace_schema_metadata(metadata), CORPUS)
+    return stamp(pa.table(data).replace_schema_metadata(metadata), CORPUS_LAYOUT)
 
 
 def sentence_lists(batch: Batch) -> pa.Array:
@@ -354,7 +354,7 @@ def nest(values: Column | NDArray[Any], starts: NDArray[np.int64]) -> pa.Array:
 def rejects_table(rejects: Sequence[Reject]) -> pa.Table:
     """A stamped table of rejects, in the order given."""
     rows = [r._asdict() for r in rejects]
-    return stamp(pa.Table.from_pylist(rows, schema=REJECTS.required), REJECTS)
+    return stamp(pa.Table.from_pylist(rows, schema=REJECTS_LAYOUT.required), REJECTS_LAYOUT)
 
 
 # Corpus tables to batches
@@ -363,9 +363,9 @@ def rejects_table(rejects: Sequence[Reject]) -> pa.Table:
 class ListColumn(NamedTuple):
     """A list column.
 
-    ``present``: mask of the rows that are not null
-    ``starts``: where each row starts in ``values``
-    ``values``: the values of all rows
+    - ``present``: mask of the rows that are not null
+    - ``starts``: where each row starts in ``values``
+    - ``values``: the values of all rows
     """
 
     present: NDArray[np.bool_]
@@ -443,7 +443,7 @@ def batch_from_table(
     Gold labels are all there or all null: a row without labels among labelled rows is rejected. Raises `SchemaError`
     if a column is missing or of another type.
     """
-    check(table.schema, CORPUS, source=source)
+    check(table.schema, CORPUS_LAYOUT, source=source)
     if scores is not None:
         check_scores(table.schema, scores, source=source)
     table = table.select([*corpus_columns(table.schema), *([] if scores is None else [scores.name])])

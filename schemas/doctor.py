@@ -8,9 +8,9 @@ from concord.schemas.reports import Report
 class Finding(Report):
     """One thing that was looked at.
 
-    ``name``: what
-    ``told``: what was found
-    ``remedy``: what to do; null where nothing is wrong
+    - ``name``: what
+    - ``told``: what was found
+    - ``remedy``: what to do; null where nothing is wrong
     """
 
     name: str

@@ -88,7 +88,7 @@ class SourceSpans:
     def said(cls, batch: Batch, spans: Spans, types: Sequence[str]) -> Self:
         """The characters of spans of tokens, such as those of labels; the batch must have texts.
 
-        ``types``: names that the types of ``spans`` index.
+        - ``types``: names that the types of ``spans`` index.
         """
         assert batch.raw is not None
         left, right = batch.raw.start[spans.start], batch.raw.end[spans.end - 1]

@@ -13,17 +13,17 @@ RECORD_FORMAT = 1
 class NightLine(Figures):
     """A run, as a line of the record.
 
-    ``night``: its number; 1 is the first
-    ``time``: when it ended, ISO 8601 in UTC
-    ``user``, ``host``, ``commit``, ``flow_run``: who asked: user, machine, git commit of the folder it was asked from,
-        and Prefect's flow run; null where there is none
-    ``asked``: what was asked for and its digests, as MLflow's parameters have it
-    ``documents``, ``labelled``, ``rejected``: documents with an answer, those labelled by this run, and rejects
-    ``failed``: shards that failed; nothing is published then
-    ``certified``: fraction of the documents
-    ``seconds``: wall-clock time
-    ``drift``: with the figures beyond their thresholds alone; MLflow has the others
-    ``chart``: normal score and size of each figure, see `workers.drift.chart`; later nights are judged by them
+    - ``night``: its number; 1 is the first
+    - ``time``: when it ended, ISO 8601 in UTC
+    - ``user``, ``host``, ``commit``, ``flow_run``: who asked: user, machine, git commit of the folder it was asked
+      from, and Prefect's flow run; null where there is none
+    - ``asked``: what was asked for and its digests, as MLflow's parameters have it
+    - ``documents``, ``labelled``, ``rejected``: documents with an answer, those labelled by this run, and rejects
+    - ``failed``: shards that failed; nothing is published then
+    - ``certified``: fraction of the documents
+    - ``seconds``: wall-clock time
+    - ``drift``: with the figures beyond their thresholds alone; MLflow has the others
+    - ``chart``: normal score and size of each figure, see `workers.drift.chart`; later nights are judged by them
     """
 
     format: int = RECORD_FORMAT
@@ -76,7 +76,8 @@ class NightReport(Figures):
 class HistoryReport(Figures):
     """What ``concord history --json`` prints: nights of an output folder, the newest last.
 
-    ``kept``: nights in the record; ``unread``: its lines that cannot be read
+    - ``kept``: nights in the record
+    - ``unread``: its lines that cannot be read
     """
 
     out: str
@@ -88,10 +89,11 @@ class HistoryReport(Figures):
 class MonthReport(Figures):
     """A month of an output folder.
 
-    ``nights``: runs that ended in it; ``failed``, ``drifted``: those with failed shards, and with drift
-    ``labelled``: documents that were labelled
-    ``page``: the file with the page; the same in HTML is beside it
-    ``markdown``: the page
+    - ``nights``: runs that ended in it
+    - ``failed``, ``drifted``: those with failed shards, and with drift
+    - ``labelled``: documents that were labelled
+    - ``page``: the file with the page; the same in HTML is beside it
+    - ``markdown``: the page
     """
 
     out: str

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from concord.schemas.columns import (
-    CERTIFICATES,
+    CERTIFICATES_LAYOUT,
     DOC_ID,
     ENTITY,
     LABELS,
@@ -18,17 +18,17 @@ from concord.schemas.columns import (
     MARGIN_STATUS,
     N_BEST,
     N_BEST_BOUND,
-    PREDICTIONS,
+    PREDICTIONS_LAYOUT,
     PROBABILITY,
     RANKED,
     SENTENCE_STARTS,
-    TIMES,
+    TIMES_LAYOUT,
     VIOLATION,
     nest,
     sentence_lists,
     stamp,
 )
-from concord.schemas.decoded import Confidence, Decoded, Ranking
+from concord.schemas.decoded import Confidence, Decoded, Ranking, Score
 from concord.schemas.document import TOKENS, Batch, Column
 from concord.schemas.labels import LabelSet
 
@@ -64,11 +64,11 @@ def predictions_table(
         "gap": pa.array([d.gap for d in decoded], pa.float64()),
         "status": pa.array([str(d.status) for d in decoded], pa.string()),
         "certified": pa.array([d.certified for d in decoded], pa.bool_()),
-        "constraints": _violations(decoded, constraint_names),
+        "constraints": charges(VIOLATION, [d.score for d in decoded], constraint_names),
         "model_digest": pa.array([model_digest] * len(batch), pa.string()),
         "constraint_digest": pa.array([constraint_digest] * len(batch), pa.string()),
     }
-    return stamp(pa.table(data, schema=PREDICTIONS.required), PREDICTIONS)
+    return stamp(pa.table(data, schema=PREDICTIONS_LAYOUT.required), PREDICTIONS_LAYOUT)
 
 
 def confidence_columns(confidences: Sequence[Confidence]) -> dict[str, pa.Array]:
@@ -109,7 +109,7 @@ def _lists(rows: Sequence[Any], kind: pa.DataType) -> pa.Array:
 def certificates_table(batch: Batch, proofs: Sequence[Sequence[int] | None]) -> pa.Table:
     """A stamped table of proofs, null for a document without one."""
     data = {DOC_ID: list(batch.doc_ids), "proof": list(proofs)}
-    return stamp(pa.table(data, schema=CERTIFICATES.required), CERTIFICATES)
+    return stamp(pa.table(data, schema=CERTIFICATES_LAYOUT.required), CERTIFICATES_LAYOUT)
 
 
 def times_table(batch: Batch, decoded: Sequence[Decoded], cpu_seconds: Sequence[float]) -> pa.Table:
@@ -120,7 +120,7 @@ def times_table(batch: Batch, decoded: Sequence[Decoded], cpu_seconds: Sequence[
         "cpu_seconds": list(cpu_seconds),
         "work": [d.work for d in decoded],
     }
-    return stamp(pa.table(data, schema=TIMES.required), TIMES)
+    return stamp(pa.table(data, schema=TIMES_LAYOUT.required), TIMES_LAYOUT)
 
 
 def entities_column(batch: Batch, labels: LabelSet, chosen: NDArray[np.int32]) -> pa.Array:
@@ -144,10 +144,18 @@ def entities_column(batch: Batch, labels: LabelSet, chosen: NDArray[np.int32]) -
     return pa.ListArray.from_arrays(pa.array(first.astype(np.int32)), rows)
 
 
-def _violations(decoded: Sequence[Decoded], names: Sequence[str]) -> pa.Array:
-    starts = np.arange(len(decoded) + 1, dtype=np.int32) * len(names)
+def charges(kind: pa.StructType, scores: Sequence[Score], names: Sequence[str], *more: pa.Array) -> pa.Array:
+    """A list for each document of what the K constraints ``names`` charge it.
+
+    - ``kind``: `VIOLATION`, or another structure that begins with its fields
+    - ``more`` (D · K,): values of the other fields
+    """
     none = [np.zeros(0)]
-    degree = np.concatenate(none + [d.score.degree for d in decoded])
-    penalty = np.concatenate(none + [d.score.penalties for d in decoded])
-    arrays = [pa.array(list(names) * len(decoded), pa.string()), pa.array(degree), pa.array(penalty)]
-    return pa.ListArray.from_arrays(pa.array(starts), pa.StructArray.from_arrays(arrays, fields=list(VIOLATION)))
+    arrays = [
+        pa.array(list(names) * len(scores), pa.string()),
+        pa.array(np.concatenate(none + [score.degree for score in scores])),
+        pa.array(np.concatenate(none + [score.penalties for score in scores])),
+        *more,
+    ]
+    starts = np.arange(len(scores) + 1, dtype=np.int32) * len(names)
+    return pa.ListArray.from_arrays(pa.array(starts), pa.StructArray.from_arrays(arrays, fields=list(kind)))

@@ -181,13 +181,14 @@ class Lies(StrEnum):
 class MeasuredRow(Figures):
     """A row with what was measured; figures are in per cent, or in nats.
 
-    ``measured``: figure, or mean over runs; None where there is none, and ``why`` says why
-    ``low``, ``high``: its 95 % interval
-    ``lies``: where the published figure lies beside that
-    ``column``: column of the page, where rows of a name stand on one line
-    ``runs``: number of seeds and draws
-    ``measured_sd``: standard deviation (n − 1) over runs; ``measured_minimum``: least of them
-    ``t_test``: p-value of the runs against the figure that is taken off; None where they are all the same
+    - ``measured``: figure, or mean over runs; None where there is none, and ``why`` says why
+    - ``low``, ``high``: its 95 % interval
+    - ``lies``: where the published figure lies beside that
+    - ``column``: column of the page, where rows of a name stand on one line
+    - ``runs``: number of seeds and draws
+    - ``measured_sd``: standard deviation (n − 1) over runs
+    - ``measured_minimum``: least of them
+    - ``t_test``: p-value of the runs against the figure that is taken off; None where they are all the same
     """
 
     name: str
@@ -212,8 +213,8 @@ class MeasuredRow(Figures):
 class MeasuredTable(Figures):
     """A table with what was measured.
 
-    ``parts``: what stands for official test parts, a sentence for each
-    ``cpu_seconds``: of workers, for its cells and models
+    - ``parts``: what stands for official test parts, a sentence for each
+    - ``cpu_seconds``: of workers, for its cells and models
     """
 
     paper: str
@@ -228,9 +229,9 @@ class MeasuredTable(Figures):
 class PapersReport(Figures):
     """What `concord papers` did.
 
-    ``page``: Markdown file; the HTML file stands beside it
-    ``made_up``: were the corpora made up?
-    ``failed``: reason by the name of each cell without a result
+    - ``page``: Markdown file; the HTML file stands beside it
+    - ``made_up``: were the corpora made up?
+    - ``failed``: reason by the name of each cell without a result
     """
 
     out: str

@@ -241,10 +241,10 @@ class SweepFile(Settings):
 class Cell(NamedTuple):
     """Coordinates of a cell: a model is trained, labels the judged documents, and is measured.
 
-    ``fold``: number of the fold that is judged; None for a corpus with a test part
-    ``size``: number of training documents; None for all
-    ``subset``: number of the random draw of these; None for the first ones
-    ``penalty``: how the weights of the constraints are decided
+    - ``fold``: number of the fold that is judged; None for a corpus with a test part
+    - ``size``: number of training documents; None for all
+    - ``subset``: number of the random draw of these; None for the first ones
+    - ``penalty``: how the weights of the constraints are decided
     """
 
     corpus: str
@@ -310,8 +310,8 @@ class CellState(StrEnum):
 class CellRow(Figures):
     """A cell in a listing.
 
-    ``changed``: parts of its content that differ from the result that is there
-    ``reason``: why it failed
+    - ``changed``: parts of its content that differ from the result that is there
+    - ``reason``: why it failed
     """
 
     name: str
@@ -324,11 +324,11 @@ class CellRow(Figures):
 class SweepPlan(Figures):
     """What a sweep would do.
 
-    ``cells``: every cell, in the order of the file
-    ``models``: number of models to train
-    ``weights``: number of constraint sets to weigh
-    ``cpu_seconds``: estimate from cells that are done; None where there is none like them
-    ``bytes``: estimate of the disk that results take
+    - ``cells``: every cell, in the order of the file
+    - ``models``: number of models to train
+    - ``weights``: number of constraint sets to weigh
+    - ``cpu_seconds``: estimate from cells that are done; None where there is none like them
+    - ``bytes``: estimate of the disk that results take
     """
 
     out: str
@@ -346,12 +346,12 @@ class SweepPlan(Figures):
 class SweepReport(Figures):
     """What a sweep did.
 
-    ``done``: number of cells with a result
-    ``made``: number of these that this run made
-    ``reused``: number of these that came from another sweep
-    ``models``: number of models that this run trained
-    ``weights``: number of constraint sets that it weighed
-    ``failed``: reason by the name of each cell without one
+    - ``done``: number of cells with a result
+    - ``made``: number of these that this run made
+    - ``reused``: number of these that came from another sweep
+    - ``models``: number of models that this run trained
+    - ``weights``: number of constraint sets that it weighed
+    - ``failed``: reason by the name of each cell without one
     """
 
     out: str

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from concord.workers.evaluation import bootstrap
-from concord.workers.evaluation.bootstrap import bootstrap_interval, paired_bootstrap, paired_bootstraps
+from concord.workers.evaluation.bootstrap import bootstrap_interval, holm, paired_bootstrap, paired_bootstraps
 from concord.workers.evaluation.figures import FIGURES, f1, f1_of_counts
 from concord.workers.evaluation.runs import RunCounts, drawn_means
 
@@ -20,6 +20,15 @@ def some_counts(documents: int, hit_rate: float, seed: int) -> np.ndarray:
 def test_f1_of_counts_by_hand() -> None:
     counts = np.array([[4, 4, 2], [0, 0, 0], [3, 1, 1], [0, 5, 0]])
     assert f1_of_counts(counts).tolist() == [0.5, 0.0, 0.5, 0.0]
+
+
+@pytest.mark.parametrize("values", [[], [0.2], [0.01, 0.04, 0.03, 0.2], [0.5, 0.5, 0.001], [1.0, 0.9]])
+def test_holm_is_the_step_down_of_its_definition(values: list[float]) -> None:
+    order, worst, wanted = sorted(range(len(values)), key=values.__getitem__), 0.0, [0.0] * len(values)
+    for step, i in enumerate(order):
+        worst = max(worst, min(1.0, values[i] * (len(values) - step)))
+        wanted[i] = worst
+    assert holm(np.array(values, np.float64)).tolist() == pytest.approx(wanted)
 
 
 def test_equals_a_plain_loop_over_draws() -> None:

@@ -32,7 +32,7 @@ from concord.flows.runfolder.published import published
 from concord.flows.tracking.tracking import Outcome
 from concord.schemas.arrays import Floats
 from concord.schemas.codl import CodlReport, CodlSettings, GammaTrial
-from concord.schemas.columns import PREDICTIONS
+from concord.schemas.columns import PREDICTIONS_LAYOUT
 from concord.schemas.document import Batch, Column, Document
 from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import Labels
@@ -42,7 +42,7 @@ from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.constraints.declared_weights import declared_weights
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.inference.core.chain import viterbi
-from concord.workers.labelling.output import PREDICTIONS as FOLDER
+from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.learning.estimation.expectation import improved
 from concord.workers.learning.estimation.hmm_counts import counted, mixed
 from concord.workers.learning.little_gold.codl import Ranked, Weights, changed, counted_weights, ways_of
@@ -281,7 +281,7 @@ def content(out: str) -> dict[str, bytes]:
     for folder in sorted(Path(out).glob("cycle-*")):
         for place in (folder / POOL, folder / HELD_OUT):
             if place.is_dir():
-                for i, table in enumerate(published(str(place)).tables(FOLDER, PREDICTIONS)):
+                for i, table in enumerate(published(str(place)).tables(PREDICTIONS, PREDICTIONS_LAYOUT)):
                     found[f"{place}-{i}"] = str(table.to_pylist()).encode()
         parts = [*(folder / MODEL).iterdir(), folder / CONSTRAINTS, folder / MARKER]
         found |= {str(path): path.read_bytes() for path in parts if path.exists()}
@@ -298,7 +298,7 @@ def test_cycles_learn_from_the_pool_as_the_last_one_labelled_it(request_of: Call
     assert (report.documents, report.pool, report.rejected) == (len(GOLD), len(POOLED), 0)
     out, one = Path(report.out), learner(gamma=0.1)
     for k in (1, 2):
-        (table,) = published(str(out / f"cycle-0{k}" / POOL)).tables(FOLDER, PREDICTIONS)
+        (table,) = published(str(out / f"cycle-0{k}" / POOL)).tables(PREDICTIONS, PREDICTIONS_LAYOUT)
         best = one.labels.encode([label for labels in table["labels"].to_pylist() for label in labels])
         saved = load_model(out / f"cycle-0{k}" / MODEL)
         assert isinstance(saved, HmmModel)

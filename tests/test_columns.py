@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from concord.schemas.columns import (
-    CORPUS,
+    CORPUS_LAYOUT,
     INTEGERS,
-    PREDICTIONS,
-    REJECTS,
+    PREDICTIONS_LAYOUT,
+    REJECTS_LAYOUT,
     STRINGS,
-    TIMES,
+    TIMES_LAYOUT,
     Layout,
     Reject,
     SchemaError,
@@ -197,18 +197,20 @@ def test_a_version_of_thousands_of_digits_is_a_newer_one() -> None:
     """Python refuses to read such a number, with a `ValueError` of its own."""
     table = corpus().replace_schema_metadata({b"concord.schema": b"corpus", b"concord.version": b"1" * 5_000})
     with pytest.raises(SchemaError, match=r"corpus version 1{9}, this concord reads up to 1; upgrade"):
-        check(table.schema, CORPUS, source="f")
+        check(table.schema, CORPUS_LAYOUT, source="f")
 
 
 def test_a_newer_version_and_another_kind_of_file_are_refused() -> None:
     newer = corpus().replace_schema_metadata({b"concord.schema": b"corpus", b"concord.version": b"99"})
     with pytest.raises(SchemaError, match="upgrade concord"):
-        check(newer.schema, CORPUS, source="f")
+        check(newer.schema, CORPUS_LAYOUT, source="f")
     with pytest.raises(SchemaError, match="this is a rejects file"):
-        check(rejects_table([]).schema, CORPUS, source="f")
+        check(rejects_table([]).schema, CORPUS_LAYOUT, source="f")
 
 
-@pytest.mark.parametrize("layout", [CORPUS, PREDICTIONS, TIMES, REJECTS], ids=lambda layout: layout.name)
+@pytest.mark.parametrize(
+    "layout", [CORPUS_LAYOUT, PREDICTIONS_LAYOUT, TIMES_LAYOUT, REJECTS_LAYOUT], ids=lambda layout: layout.name
+)
 def test_writing_is_checked_too(layout: Layout) -> None:
     empty = layout.required.empty_table()
     assert stamp(empty, layout).schema.metadata[b"concord.schema"] == layout.name.encode()

@@ -15,7 +15,7 @@ from concord.flows.errors import DriftedRunError
 from concord.flows.nights import drift
 from concord.flows.nights.record import read_record
 from concord.flows.tracking.tracking import Outcome
-from concord.schemas.columns import PREDICTIONS, batch_from_table, table_from_documents
+from concord.schemas.columns import PREDICTIONS_LAYOUT, batch_from_table, table_from_documents
 from concord.schemas.document import Batch, Document
 from concord.schemas.run import Drift, RunReport
 from concord.workers.corpus.ingestion import write_corpus
@@ -128,7 +128,7 @@ def figures(documents: dict[str, tuple[str, str]]) -> DocumentFigures:
         }
         for name, (words, labels) in documents.items()
     ]
-    return DocumentFigures.of(pa.Table.from_pylist(rows, schema=PREDICTIONS.required), DriftWatch())
+    return DocumentFigures.of(pa.Table.from_pylist(rows, schema=PREDICTIONS_LAYOUT.required), DriftWatch())
 
 
 def test_documents_are_matched_by_id_and_text_wherever_they_stand() -> None:

@@ -114,11 +114,12 @@ def write(found: list[Document], folder: Path) -> Path:
     return folder
 
 
-def label(corpus: Path, out: Path, constraints: ConstraintSet, engine: str) -> tuple[dict[str, Any], list[Any]]:
+def label(
+    corpus: Path, out: Path, constraints: ConstraintSet, settings: RunSettings
+) -> tuple[dict[str, Any], list[Any]]:
     (shard,) = plan(corpus)
     model = PoisonedModel(np.nan)
-    settings = check_settings(RunSettings(engine=engine))
-    key = RunKey(settings=settings, model=model.digest, constraints=constraints.digest, code="code")
+    key = RunKey(settings=check_settings(settings), model=model.digest, constraints=constraints.digest, code="code")
     marker = label_shard(shard, model=model, constraints=constraints, key=key, store=FolderStorage(out)).marker
     report, rejects = marker.report, [reject._asdict() for reject in in_place(marker.rejects, shard)]
     predictions = pq.read_table(out / PREDICTIONS).to_pylist()
@@ -127,9 +128,13 @@ def label(corpus: Path, out: Path, constraints: ConstraintSet, engine: str) -> t
     return {row["doc_id"]: row for row in predictions}, rejects
 
 
-@pytest.mark.parametrize("engine", ["viterbi", "certify"])
+@pytest.mark.parametrize(
+    "settings",
+    [RunSettings(engine="viterbi"), RunSettings(engine="certify", options={"deterministic_seconds": 0.05})],
+    ids=lambda settings: settings.engine,
+)
 def test_each_faulty_document_is_a_reject_and_its_neighbours_go_out_unchanged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: RunSettings
 ) -> None:
     monkeypatch.setattr(template, "MOST_ENTRIES", 40_000)
     good = list(synthesize(4, seed=1, kind="news"))
@@ -142,8 +147,8 @@ def test_each_faulty_document_is_a_reject_and_its_neighbours_go_out_unchanged(
     ]
     plainly = [Document.build(d.doc_id, sentences(d), labels=gold_of(d)) for d in good]
     mixed = [plainly[0], bad[0], bad[1], plainly[1], bad[2], bad[3], *plainly[2:]]
-    alone, none = label(write(plainly, tmp_path / "good"), tmp_path / "a", QUADRATIC, engine)
-    among, rejects = label(write(mixed, tmp_path / "mixed"), tmp_path / "b", QUADRATIC, engine)
+    alone, none = label(write(plainly, tmp_path / "good"), tmp_path / "a", QUADRATIC, settings)
+    among, rejects = label(write(mixed, tmp_path / "mixed"), tmp_path / "b", QUADRATIC, settings)
     assert none == []
     assert among.pop("unknown type")  # labelled: the model cannot find a car, and that is its error
     assert among == alone
@@ -154,7 +159,7 @@ def test_each_faulty_document_is_a_reject_and_its_neighbours_go_out_unchanged(
     assert "constraint 1 (presence_precedence): " in reasons[2]
     assert "more than 40000; narrow the constraint" in reasons[2]
     for document, reason in zip(bad, reasons, strict=False):
-        _, (only,) = label(write([document], tmp_path / document.doc_id), tmp_path / reason[:9], QUADRATIC, engine)
+        _, (only,) = label(write([document], tmp_path / document.doc_id), tmp_path / reason[:9], QUADRATIC, settings)
         assert only["reason"] == reason  # the same whatever the company
 
 

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from concord.flows.commands.verify import verify
+from concord.flows.commands.verify import SETTLED_WORD, verify
+from concord.flows.runfolder.layout import MANIFEST
 from concord.schemas.labels import Scheme
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS
 from tests.support.forgeries import OF_MANIFESTS, OF_ROWS, Found, forge_rows, opened, refused
-from tests.support.made_folders import MadeRun, made_run
+from tests.support.made_folders import FlatModel, MadeRun, made_run
 
 EVERYTHING: dict[str, Any] = {"confidence": "margin", "n_best": 3}
 POLICIES = ("viterbi", "relax", "reject")
@@ -26,8 +27,9 @@ KINDS = [
     (Scheme.BIO, "gibbs", EVERYTHING),
     (Scheme.LOOSE, "viterbi", {"n_best": 3}),
     (Scheme.PLAIN, "beam", {"impossible": True}),
+    (Scheme.BIO, "certify", {"settle": True, "impossible": True}),
 ]
-IDS = [f"{scheme}-{engine}" for scheme, engine, _ in KINDS]
+IDS = [f"{scheme}-{engine}{'-settle' * ('settle' in settings)}" for scheme, engine, settings in KINDS]
 
 
 @pytest.fixture(scope="module", params=range(len(KINDS)), ids=IDS)
@@ -72,6 +74,25 @@ def test_forged_rows_are_refused_and_named(made: MadeRun, tmp_path: Path) -> Non
 def _names(fault: Found, field: str) -> bool:
     folders = (PREDICTIONS, CERTIFICATES, REJECTS)
     return fault.field.startswith(field) and fault.file.startswith(folders) and fault.field in fault.line
+
+
+def test_of_two_equal_answers_none_is_settled(tmp_path: Path) -> None:
+    """All labellings score the same but for constraints, which none of these two breaks."""
+    made = made_run(tmp_path / "run", Scheme.BIO, model_class=FlatModel, engine="certify", settle=True)
+    with made.opened():
+        report = verify(str(made.out))
+    assert report.failed == ()
+    assert SETTLED_WORD in report.trusted
+    forged = opened(made)
+    tokens = forged.row["tokens"]
+    names = ["O"] * len(tokens)
+    names[next(t for t, token in enumerate(tokens) if tokens.count(token) == 1 and token != "1996")] = "B-LOC"
+    assert names != forged.row["viterbi_labels"]
+    forged.rescored(names, bound=0.0, status="optimal")
+    assert {fault.file for fault in refused(forged, tmp_path / "unsettled")} == {MANIFEST}, "its totals alone"
+    forged.row["settled"] = True
+    found = refused(forged, tmp_path / "settled")
+    assert [(fault.doc_id, fault.field) for fault in found] == [(forged.row["doc_id"], "settled")]
 
 
 def test_forged_manifests_are_refused(made: MadeRun, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from concord.schemas.columns import REJECTS, Misfit, Reject, SchemaError, batch_from_table
+from concord.schemas.columns import REJECTS_LAYOUT, Misfit, Reject, SchemaError, batch_from_table
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError
 from concord.workers.corpus.ingestion import Ceiling, IngestError, IngestReport, ingest, write_corpus
@@ -54,7 +54,7 @@ def test_counts_add_up_and_rejects_say_why(source: Path, tmp_path: Path) -> None
     assert seen[-1] == report
     assert all(r.read == r.written + r.rejected for r in seen)
     assert [d.tokens[0] for d in stored(tmp_path / "out")] == [f"w{i}" for i in range(40) if i % 10 != 9]
-    rejects = rejects_in(next(read_tables(tmp_path / "out" / "_rejects.parquet", REJECTS)))
+    rejects = rejects_in(next(read_tables(tmp_path / "out" / "_rejects.parquet", REJECTS_LAYOUT)))
     assert [r.doc_id for r in rejects] == ["posts-0010", "posts-0020", "posts-0030", "posts-0040"]
     assert rejects[0].row == 39
     assert "'X-PER'" in rejects[0].reason
@@ -97,7 +97,7 @@ def test_a_second_document_with_an_id_is_rejected(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "t.parquet")
     report = ingest("text", tmp_path / "t.parquet", tmp_path / "out")
     assert (report.read, report.written, report.rejected) == (3, 2, 1)
-    (reject,) = rejects_in(next(read_tables(tmp_path / "out" / "_rejects.parquet", REJECTS)))
+    (reject,) = rejects_in(next(read_tables(tmp_path / "out" / "_rejects.parquet", REJECTS_LAYOUT)))
     assert (reject.doc_id, reject.reason) == ("a", "doc_id was seen before in this ingest")
     assert [d.text for d in stored(tmp_path / "out")] == ["One.", "Two."]
 

@@ -26,15 +26,18 @@ from concord.schemas.run import Reuse, RunKey, RunSettings
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from concord.workers.constraints.constraint_set import Separable
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
+from concord.workers.constraints.templates import template
 from concord.workers.constraints.templates.features import TokenFeature
+from concord.workers.constraints.templates.order import PresencePrecedence
 from concord.workers.constraints.templates.runs import AtMostRuns
 from concord.workers.constraints.templates.template import Template, TokenTest
 from concord.workers.constraints.templates.words import Lexicon
 from concord.workers.corpus.plan import plan
+from concord.workers.labelling.kept import LastAnswers
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.labelling.shard import label_shard
 from concord.workers.storage.storage import FolderStorage
-from tests.support.made_folders import BIO, QUICK, SCHEMES, WordModel, documents
+from tests.support.made_folders import BIO, QUICK, SCHEMES, WORDS, FlatModel, WordModel, documents
 
 COUNTS = PairCounts(BIO.types, np.array([[9, 1], [1, 7]]), np.array([[5, 1], [2, 4]]), np.array([2, 3]))
 COUNT = 24
@@ -48,14 +51,6 @@ class Drifted(WordModel):
         before = super().potentials(batch)
         shift = np.random.default_rng(1).normal(size=before.unary.shape[1]) * 0.05
         return Potentials(before.unary + shift, before.transition, before.sentence_starts)
-
-
-class Flat(WordModel):
-    """A model that knows nothing: all labellings are equal."""
-
-    def potentials(self, batch: Batch) -> Potentials:
-        before = super().potentials(batch)
-        return Potentials(before.unary * 0.0, before.transition * 0.0, before.sentence_starts)
 
 
 def lexicon(weight: float, *words: str, name: str = "outside") -> Lexicon:
@@ -197,8 +192,22 @@ def test_under_other_rules_the_answers_are_those_of_a_run_that_decodes_everythin
     assert expected(total), total
 
 
+def test_a_document_too_large_for_an_added_rule_is_a_reject_and_its_neighbours_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answer was settled, so what the new rule says of it is asked before anything is decoded."""
+    large = Document.build("large", [list(WORDS) * 6], labels=[["O"] * 6 * len(WORDS)])
+    made = documents(COUNT, 2)
+    made.insert(COUNT // 2, large)
+    before, added = lexicon(0.7), PresencePrecedence(first=("LOC",), second=("PER",), weight=0.1)
+    monkeypatch.setattr(template, "MOST_ENTRIES", 500)
+    assert nights(tmp_path, Night(made, rules(before)), Night(made, rules(before, added))).stood > 0
+    rejects = pq.read_table(tmp_path / "out" / "_rejects").to_pylist()
+    assert [(row["row"], row["doc_id"]) for row in rejects] == [(COUNT // 2, "large")]
+
+
 def test_of_equals_none_is_taken(tmp_path: Path) -> None:
-    made, model = documents(COUNT, 3), Flat(SCHEMES[Scheme.BIO], digest="flat")
+    made, model = documents(COUNT, 3), FlatModel(SCHEMES[Scheme.BIO], digest="flat")
     first = Night(made, rules(ONE_RUN), model)
     assert nights(tmp_path, first, first._replace(constraints=rules(lexicon(1.0), ONE_RUN))) == Reuse()
 
@@ -231,25 +240,23 @@ def test_a_damaged_file_of_the_last_run_is_not_taken(tmp_path: Path) -> None:
     assert reuse.documents == 0, "its digests cannot be read either"
 
 
+def last_night(out: Path, seed: int) -> tuple[LastAnswers, list[bytes]]:
+    """What a run of four documents leaves for the next one, and their digests."""
+    out.mkdir()
+    night = Night(documents(4, seed), rules(ONE_RUN))
+    night.into(out)
+    last = last_answers(FolderStorage(out), key_of(night.constraints, night.model), night.constraints.strengths)
+    table = pa.concat_tables(pq.read_table(out / path, columns=["document_digest"]) for path, _ in last.files)
+    return last, table["document_digest"].to_pylist()
+
+
 def test_a_row_whose_digest_is_another_documents_is_not_taken(tmp_path: Path) -> None:
     """Two digests may begin alike: eight bytes find the row, and all sixteen have to agree."""
-    made, constraints = documents(4, 7), rules(ONE_RUN)
-    out = tmp_path / "out"
-    out.mkdir()
-    Night(made, constraints).into(out)
-    last = last_answers(FolderStorage(out), key_of(constraints, Night(made, constraints).model), constraints.strengths)
-    table = pa.concat_tables(pq.read_table(out / path, columns=["document_digest"]) for path, _ in last.files)
-    whole: list[bytes] = table["document_digest"].to_pylist()
+    last, whole = last_night(tmp_path / "out", 7)
     assert set(last.find(whole, BIO)) == set(range(4))
     assert not last.find([digest[:8] + bytes(8) for digest in whole], BIO)
 
 
 def test_labels_that_the_model_no_longer_has_are_no_guess(tmp_path: Path) -> None:
-    made, constraints = documents(4, 8), rules(ONE_RUN)
-    out = tmp_path / "out"
-    out.mkdir()
-    Night(made, constraints).into(out)
-    last = last_answers(FolderStorage(out), key_of(constraints, Night(made, constraints).model), constraints.strengths)
-    table = pa.concat_tables(pq.read_table(out / path, columns=["document_digest"]) for path, _ in last.files)
-    without = SCHEMES[Scheme.PLAIN]
-    assert not last.find(table["document_digest"].to_pylist(), without)
+    last, whole = last_night(tmp_path / "out", 8)
+    assert not last.find(whole, SCHEMES[Scheme.PLAIN])

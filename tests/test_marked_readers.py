@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from concord.flows.cli.app import app
 from concord.flows.commands.evaluate import evaluate
-from concord.schemas.columns import CORPUS, DOC_ID, LABELS, Misfit, Reject
+from concord.schemas.columns import CORPUS_LAYOUT, DOC_ID, LABELS, Misfit, Reject
 from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet
 from concord.workers.corpus.ingestion import ingest
@@ -293,7 +293,7 @@ def test_the_ceiling_is_what_perfect_labels_score(tmp_path: Path, split: bool, r
     assert f"ceiling: perfect labels of these tokens have F1 {100 * 2 * right / 5:.2f}" in said
     again = CliRunner().invoke(app, [*arguments, "--set", f"split_hyphens={split}", "--overwrite", "--json"])
     assert json.loads(again.stdout)["ceiling"] == 2 * right / 5
-    (table,) = read_tables(place / "part-00000.parquet", CORPUS)
+    (table,) = read_tables(place / "part-00000.parquet", CORPUS_LAYOUT)
     perfect = dict(zip(table[DOC_ID].to_pylist(), table[LABELS].to_pylist(), strict=True))
     predictions(tmp_path / "perfect", perfect, viterbi=perfect)
     report = evaluate(str(tmp_path / "perfect"), str(place)).report

@@ -29,7 +29,7 @@ from concord.flows.runfolder.runfolder import (
     run_output,
     write_sources,
 )
-from concord.schemas.columns import PREDICTIONS as LAYOUT
+from concord.schemas.columns import PREDICTIONS_LAYOUT
 from concord.schemas.document import Document
 from concord.schemas.run import RuleStrengths, RunKey
 from concord.workers.corpus.ingestion import write_corpus
@@ -132,7 +132,9 @@ def test_readers_of_a_run_need_only_its_uri(out: str, corpus: Path) -> None:
     with pytest.raises(NothingPublishedError, match="no whole run"):
         published(out)
     whole_run(run_output(out), corpus)
-    ids = [name for table in published(out).tables(PREDICTIONS, LAYOUT) for name in table["doc_id"].to_pylist()]
+    ids = [
+        name for table in published(out).tables(PREDICTIONS, PREDICTIONS_LAYOUT) for name in table["doc_id"].to_pylist()
+    ]
     assert ids == [document.doc_id for document in NEWS]
     last = last_answers(ObjectStorage(out), KEY, RuleStrengths())
     assert (last.known, len(last.files), len(last.digest)) == (Known.SAME, 3, 3)
@@ -219,7 +221,10 @@ def test_a_kill_before_any_write_loses_nothing(server: str, corpus: Path, tmp_pa
             manifest = ObjectStorage(place).read(MANIFEST)
             assert manifest in (first[MANIFEST], second[MANIFEST])
             readers = published(place)
-            assert sum(len(table) for table in readers.tables(PREDICTIONS, LAYOUT)) == readers.manifest.totals.documents
+            assert (
+                sum(len(table) for table in readers.tables(PREDICTIONS, PREDICTIONS_LAYOUT))
+                == readers.manifest.totals.documents
+            )
         whole_run(run_output(place), corpus)
         # Markers of the last run that the kill has left there go after some days.
         assert second.items() <= content(run_output(place)).items()

@@ -85,15 +85,8 @@ def imported() -> set[str]:
 OF_EACH_PART = {"NAME", "KIND", "OWN"}
 """Constants that each trainer, model or registry has; they are read as those of their module."""
 STILL_TWO = {
-    "CERTIFICATES": "a layout, and the folder of such files",
-    "CORPUS": "a layout, and the file with a run's corpus",
-    "LABELLING": "groups of parts, and the modules behind an answer",
     "MANIFEST": "the same name of a file, of models and of runs",
-    "PREDICTIONS": "a layout, and the folder of such files",
-    "REJECTS": "a layout, and the folder of such files",
     "ROUNDING": "of the engines, and of the checker, which shares nothing with them",
-    "TIMES": "a layout, and the folder of such files",
-    "TOKENS": "a column, and sizes of a first document",
     "TOLERANCE": "of the engines, and of the checker, which shares nothing with them",
 }
 

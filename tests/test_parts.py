@@ -232,7 +232,7 @@ assert not {"numba", "ortools"} & set(sys.modules), "after the listing"
 DIGESTS = """
 import os, sys
 from concord.workers.compiling import code
-code.files_behind((*code.LABELLING, *code.WORKERS))  # read once
+code.files_behind((*code.LABELLING_CODE, *code.WORKERS))  # read once
 for path in ["", *sys.argv[1:]]:
     if not os.fork():
         sys.path[:0] = [path] if path else []
@@ -279,13 +279,13 @@ def test_the_digest_is_of_all_files_of_a_package_but_compiled_ones(folder: Path)
     deep = folder / "whole_parts" / "deep"
     deep.mkdir(parents=True)
     (deep / "module.py").write_text("part = abs")
-    seen = [parts.foreign_code(parts.LABELLING)]
+    seen = [parts.foreign_code(parts.LABELLING_PARTS)]
     (deep / "__pycache__").mkdir()
     (deep / "__pycache__" / "module.pyc").write_bytes(b"x")
-    assert parts.foreign_code(parts.LABELLING) == seen[0]
+    assert parts.foreign_code(parts.LABELLING_PARTS) == seen[0]
     for name, content in (("table.json", b"1"), ("table.json", b"2"), ("other.json", b"2")):
         (deep / name).write_bytes(content)
-        seen.append(parts.foreign_code(parts.LABELLING))
+        seen.append(parts.foreign_code(parts.LABELLING_PARTS))
     assert len({str(one) for one in seen}) == 4
     assert all(one[0].startswith("whole 1.0=") for one in seen)
     assert parts.foreign_code([Group.READERS]) == []

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from concord.flows.cli.app import app
-from concord.schemas.columns import REJECTS, Reject
+from concord.schemas.columns import REJECTS_LAYOUT, Reject
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError
 from concord.testing import readers
@@ -209,7 +209,7 @@ def test_what_is_read_is_written_or_rejected(sample: Sample, tmp_path: Path) -> 
     (source / f"bad-{sample.name}").write_bytes(bad)
     (source / f"empty-{sample.name}").touch()
     report = ingest(sample.reader, source, tmp_path / "out")
-    rejects = rejects_in(next(read_tables(tmp_path / "out" / REJECTS_NAME, REJECTS)))
+    rejects = rejects_in(next(read_tables(tmp_path / "out" / REJECTS_NAME, REJECTS_LAYOUT)))
     assert report.read == report.written + report.rejected == 2 * sample.documents + 1
     assert [Path(reject.source).name for reject in rejects] == [f"bad-{sample.name}", f"empty-{sample.name}"]
 

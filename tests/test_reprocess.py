@@ -20,7 +20,7 @@ from concord.flows.errors import NothingLabelledError, ShardsFailedError
 from concord.flows.label_corpus import LabelRequest, label_corpus, weights_of
 from concord.flows.runfolder.published import published
 from concord.flows.tracking.tracking import Outcome
-from concord.schemas.columns import REJECTS as REJECTS_LAYOUT
+from concord.schemas.columns import REJECTS_LAYOUT
 from concord.schemas.run import Reuse, RunSettings
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
 from concord.workers.constraints.templates.presence import StartsWith
@@ -164,7 +164,7 @@ def test_mlflow_is_told_what_each_constraint_costs() -> None:
 def test_a_new_document_alone_is_labelled_and_a_dry_run_says_so(
     corpus: Path, outcomes: list[Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(concord.flows.commands.run_plan, "check_sources", lambda *_, **__: None)
+    monkeypatch.setattr(concord.flows.jobs, "check_sources", lambda *_, **__: None)
     out = tmp_path / "out"
     settings = RunSettings(engine="viterbi")
     request = LabelRequest(corpus=str(corpus), model="made up", out=str(out), settings=settings)

@@ -19,8 +19,7 @@ from concord.flows.runfolder.layout import CORPUS, MANIFEST, SEEN, STORE
 from concord.flows.runfolder.locks import LOCK
 from concord.flows.runfolder.published import PublishedError, published
 from concord.flows.runfolder.runfolder import claim, find_done, publish
-from concord.schemas.columns import PREDICTIONS as PREDICTIONS_LAYOUT
-from concord.schemas.columns import TEXT, table_from_documents
+from concord.schemas.columns import PREDICTIONS_LAYOUT, TEXT, table_from_documents
 from concord.schemas.document import Document
 from concord.schemas.run import RowReject, RunKey, ShardMarker, ShardReport
 from concord.workers.corpus.ingestion import write_corpus

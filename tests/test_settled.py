@@ -12,7 +12,8 @@ from concord.schemas.labels import Labels
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.testing.problems import LABEL_SETS, all_labellings, impossible_rows, local_scores, random_problem
-from concord.workers.inference.nbest.settled import LEAD, settled
+from concord.workers.inference.nbest.settled import settled
+from concord.workers.inference.numerics import LEAD
 from tests.support.oracle import naive_objective
 
 TOKENS = {2: 7, 3: 5, 5: 3}

@@ -21,7 +21,7 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.settings import IngestSettings
 from concord.workers.corpus.shards import Shard
 from concord.workers.inference.registry import EngineError
-from concord.workers.labelling import labelled as labelled_module
+from concord.workers.labelling import problems
 from concord.workers.labelling.labelled import check_settings, label_batch
 from concord.workers.labelling.output import MARKERS, PREDICTIONS, TIMES, finished, in_place, shard_name
 from concord.workers.labelling.report import report_of
@@ -66,7 +66,7 @@ def test_output_does_not_depend_on_order_or_on_what_is_scored_together(
     constraints = consistency()
     key = key_of(constraints)
     run(plan(corpus, shard_bytes=1), tmp_path / "a", key, constraints)
-    monkeypatch.setattr(labelled_module, "SCORE_TOKENS", 150)
+    monkeypatch.setattr(problems, "SCORE_TOKENS", 150)
     run(plan(corpus, shard_bytes=1)[::-1], tmp_path / "b", key, constraints)
     assert content(tmp_path / "a") == content(tmp_path / "b")
 

@@ -48,7 +48,7 @@ from concord.workers.sweeps.planning import Planned, PlannedCell, estimated, kee
 from concord.workers.sweeps.results import ResultError, Store
 from concord.workers.sweeps.searching import Choice, keep_choice, standing, without_dropped
 from concord.workers.sweeps.sweep_file import SweepFileError, read_sweep_file
-from concord.workers.sweeps.tables import chosen_on, compared, holm, long_table
+from concord.workers.sweeps.tables import chosen_on, compared, long_table
 from concord.workers.sweeps.training import chosen
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.in_process import Here
@@ -582,15 +582,6 @@ def test_folds_are_other_documents_of_one_figure(corpora: Path, tmp_path: Path) 
     work(made, store)
     (row,) = compared(told(made, store), store, figure="spans.f1", by="engine", against=None)
     assert (row.cells, row.documents) == (3, 24)
-
-
-@pytest.mark.parametrize("values", [[], [0.2], [0.01, 0.04, 0.03, 0.2], [0.5, 0.5, 0.001], [1.0, 0.9]])
-def test_holm_is_the_step_down_of_its_definition(values: list[float]) -> None:
-    order, worst, wanted = sorted(range(len(values)), key=values.__getitem__), 0.0, [0.0] * len(values)
-    for step, i in enumerate(order):
-        worst = max(worst, min(1.0, values[i] * (len(values) - step)))
-        wanted[i] = worst
-    assert holm(values).tolist() == pytest.approx(wanted)
 
 
 def test_an_interval_narrows_with_documents_and_holds_the_figure() -> None:

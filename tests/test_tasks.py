@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet
-from concord.workers.compiling.code import LABELLING, WORKERS, files_behind, imports_of
+from concord.workers.compiling.code import LABELLING_CODE, WORKERS, files_behind, imports_of
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.runs import AppearsOnce
 from concord.workers.corpus.ingestion import write_corpus
@@ -176,7 +176,7 @@ def test_a_warm_up_leaves_nothing(task: AnyTask, tmp_path: Path) -> None:
 
 
 def test_the_code_of_every_task_is_compared_with_the_drivers() -> None:
-    files = set(files_behind((*LABELLING, *WORKERS)))
+    files = set(files_behind((*LABELLING_CODE, *WORKERS)))
     for task in TASKS.values():
         assert set(files_behind([task.run.__module__])) <= files
 

@@ -57,7 +57,7 @@ def publish_run(out: Path, corpus: Path, key: RunKey) -> None:
     shards = plan(corpus)
     run(shards, out / STORE, key, consistency())
     write_sources(FolderStorage(out), Sources(corpus=str(corpus), model="model", constraints=(), consistency=True))
-    publish(FolderOutput(out), key, shards, find_done(FolderOutput(out), shards, key))
+    publish(FolderOutput(out), key, shards, find_done(FolderOutput(out), shards, key), rules=consistency().strengths)
 
 
 def rewritten(out: Path, change: Callable[[list[int]], list[int]]) -> None:

@@ -43,7 +43,7 @@ class Group(StrEnum):
     TRAINERS = "concord.trainers"
 
 
-LABELLING = (Group.ENGINES, Group.FEATURES, Group.MODELS, Group.TEMPLATES, Group.TOKENIZERS)
+LABELLING_PARTS = (Group.ENGINES, Group.FEATURES, Group.MODELS, Group.TEMPLATES, Group.TOKENIZERS)
 """Kinds of parts that can change an answer. Parts of other kinds only make corpora, trained models or weights, which
 are in a run's key themselves."""
 

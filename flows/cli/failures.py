@@ -92,7 +92,7 @@ class HungUp(BaseException):
 def reported(*, resumes: bool = False) -> Iterator[None]:
     """Turns known errors into a message on standard error and an exit code, for the length of the block.
 
-    ``resumes``: does the same command, after an interruption, go on where it stopped, or begin anew?
+    - ``resumes``: does the same command, after an interruption, go on where it stopped, or begin anew?
     """
     _raise_at_first_signal()
     try:

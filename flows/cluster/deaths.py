@@ -70,7 +70,7 @@ class _Case:
 class Deaths:
     """The units that have lost workers.
 
-    ``split``: cuts a shard into parts with its id, at most as many as the number.
+    - ``split``: cuts a shard into parts with its id, at most as many as the number.
     """
 
     split: Callable[[Shard, int], Sequence[Shard]]

@@ -12,8 +12,10 @@ from concord.flows.progress import say
 def check_room(nodes: Sequence[Mapping[str, Any]], workers: int, memory: int) -> None:
     """Prints a notice if fewer ``workers`` fit than are asked for, of one CPU and ``memory`` bytes each.
 
-    ``nodes``: result of `ray.nodes`. All CPUs and memory count, even if others use them now: workers wait for these,
-    and for nodes that a cluster starts on demand. Raises `ClusterError` if there are nodes, but none has the memory.
+    - ``nodes``: result of `ray.nodes`. All CPUs and memory count, even if others use them now: workers wait for these,
+      and for nodes that a cluster starts on demand
+
+    Raises `ClusterError` if there are nodes, but none has the memory.
     """
     rooms = [_room(node["Resources"]) for node in working(nodes)]
     largest = max((has for _, has in rooms), default=memory)

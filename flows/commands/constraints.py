@@ -27,8 +27,10 @@ from concord.workers.models.model import local_scores, score_column
 def check_file(file: Path, request: CheckRequest, options: Sequence[str]) -> CheckReport:
     """Report of `workers.audit.auditing.check` on the first documents of a corpus.
 
-    ``options``: options of the engine, as NAME=VALUE. Without a model the label set is that of the gold labels. Raises
-    `OptionError`, `EngineError`, and the errors of reading corpus, model and file.
+    - ``options``: options of the engine, as NAME=VALUE
+
+    Without a model the label set is that of the gold labels. Raises `OptionError`, `EngineError`, and
+    the errors of reading corpus, model and file.
     """
     model, documents = request.model, request.documents
     decoder = _decoder(request, options)

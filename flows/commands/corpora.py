@@ -9,7 +9,7 @@ from pathlib import Path
 from concord.flows.apart import check_apart
 from concord.flows.jobs import folder_place
 from concord.flows.progress import meter
-from concord.schemas.columns import REJECTS
+from concord.schemas.columns import REJECTS_LAYOUT
 from concord.schemas.settings import ReaderSettings
 from concord.workers.corpus.ingestion import REJECTS_NAME, IngestReport, ingest, write_corpus
 from concord.workers.corpus.parquet import read_tables
@@ -46,7 +46,7 @@ def ingest_corpus(
 
 def first_reason(out: Path) -> str:
     """Reason of the first reject of a corpus. Raises the errors of reading."""
-    for table in read_tables(out / REJECTS_NAME, REJECTS):
+    for table in read_tables(out / REJECTS_NAME, REJECTS_LAYOUT):
         for row in table.slice(0, 1).to_pylist():
             return f"{row['source']}: {row['reason']}"
     return "there are no documents in it"

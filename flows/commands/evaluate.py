@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from concord.flows.progress import meter
 from concord.flows.runfolder.published import Published, published
-from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS, VITERBI_LABELS
+from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS_LAYOUT, VITERBI_LABELS
 from concord.schemas.decoded import Status
 from concord.schemas.document import Batch
 from concord.schemas.errors import InputError
@@ -25,7 +25,7 @@ from concord.workers.evaluation.bootstrap import paired_bootstraps
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import MEASURES, ByDocument, Pair, by_document, check_measures, suggested
 from concord.workers.evaluation.tally import Tally
-from concord.workers.labelling.output import PREDICTIONS as FOLDER
+from concord.workers.labelling.output import PREDICTIONS
 
 
 class EvaluationError(InputError):
@@ -123,7 +123,7 @@ class _GivenLabels:
         """Reads all prediction files of a run. Raises `PublishedError`, and `EvaluationError` if there are none."""
         columns = [DOC_ID, LABELS, VITERBI_LABELS, "certified", "status", "gap"]
         tables = []
-        for table in run.tables(FOLDER, PREDICTIONS):
+        for table in run.tables(PREDICTIONS, PREDICTIONS_LAYOUT):
             whole = (
                 table if VITERBI_LABELS in table.column_names else table.append_column(VITERBI_LABELS, table[LABELS])
             )

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from concord.flows.runfolder.published import published
-from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS, VITERBI_LABELS
+from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS_LAYOUT, VITERBI_LABELS
 from concord.schemas.document import Document
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
-from concord.workers.labelling.output import PREDICTIONS as FOLDER
+from concord.workers.labelling.output import PREDICTIONS
 
 AROUND = 4
 """Number of words shown on each side of a mention."""
@@ -42,7 +42,7 @@ def mended_name(predictions: Path, corpus: Path) -> Mended | None:
     """The name with the most mentions that are wrong under Viterbi and right under the engine; None without any."""
     rows = {
         row[DOC_ID]: (row[VITERBI_LABELS], row[LABELS])
-        for table in published(str(predictions)).tables(FOLDER, PREDICTIONS)
+        for table in published(str(predictions)).tables(PREDICTIONS, PREDICTIONS_LAYOUT)
         for row in table.select([DOC_ID, VITERBI_LABELS, LABELS]).to_pylist()
     }
     best: tuple[int, Mended] | None = None

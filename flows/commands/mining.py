@@ -215,10 +215,11 @@ UNHELD = "--validation says which documents judge rules, and none do: give --mod
 def mine(request: MineRequest, settings: KeptSettings) -> MineReport:
     """Mines rules from a corpus with gold labels, and writes them to a file. Any number of workers gives the same.
 
-    ``settings``: settings of the method. Raises `UsageError` for an unknown method, if neither a model nor ``all`` is
-    given, and for an option of judging if nothing is judged; `PenaltyError`; `CorpusError` if no document has gold
-    labels; `ShardsError` if a shard failed; `ClusterError`; and the errors of reading corpus and model, training and
-    writing.
+    - ``settings``: settings of the method
+
+    Raises `UsageError` for an unknown method, if neither a model nor ``all`` is given, and for an option of judging if
+    nothing is judged; `PenaltyError`; `CorpusError` if no document has gold labels; `ShardsError` if a shard failed;
+    `ClusterError`; and the errors of reading corpus and model, training and writing.
     """
     out, model, text = request.out, request.model, request.text
     folder_place(str(out))

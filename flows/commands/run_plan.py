@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from concord.flows.apart import check_apart
-from concord.flows.jobs import check_sources, corpus_place, run_place
+from concord.flows.jobs import checked_places, run_place
 from concord.flows.label_corpus import LabelJob, LabelRequest
 from concord.flows.progress import meter
 from concord.flows.runfolder.last_run import last_answers
@@ -24,9 +23,8 @@ from concord.workers.storage.storage import Storage
 
 def plan_run(request: LabelRequest) -> RunPlan:
     """The plan of a run. Raises what the run would raise before its first shard."""
-    place, folder = corpus_place(request.corpus), run_place(request.out)
-    check_sources([place], model=request.model, files=request.constraints)
-    check_apart(folder, [place, request.model, *request.constraints])
+    folder = run_place(request.out)
+    (place,) = checked_places([request.corpus], folder, model=request.model, files=request.constraints)
     settings = check_settings(request.settings)
     job = LabelJob.of(request.model_copy(update={"corpus": place, "out": folder, "settings": settings}))
     out = run_output(folder)

@@ -23,31 +23,29 @@ from concord.flows.runfolder.published import Published, PublishedError, publish
 from concord.flows.runfolder.runfolder import Sources, dataset_digest, read_sources
 from concord.flows.sources import open_constraints, open_model
 from concord.schemas.arrays import Ints
-from concord.schemas.columns import CERTIFICATES as CERTIFICATES_LAYOUT
-from concord.schemas.columns import DOC_ID, PREDICTIONS, REJECTS, Reject, SchemaError
+from concord.schemas.columns import CERTIFICATES_LAYOUT, DOC_ID, PREDICTIONS_LAYOUT, REJECTS_LAYOUT, Reject, SchemaError
 from concord.schemas.errors import InputError, UsageError
 from concord.schemas.reports import VerifyFault, VerifyReport
 from concord.schemas.run import RunKey, ShardPlace, ShardReport
 from concord.workers.certificates.checker import TOLERANCE
 from concord.workers.compiling.code import code_digest
-from concord.workers.constraints.constraint_set import ConstraintSet
+from concord.workers.constraints.constraint_set import ConstraintSet, Separable
 from concord.workers.corpus.plan import plan
-from concord.workers.corpus.shards import Shard, read_batch
+from concord.workers.corpus.shards import Shard, read_documents
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.labelling.labelled import check_settings
-from concord.workers.labelling.output import CERTIFICATES, in_place, shard_key, without_place
-from concord.workers.labelling.output import PREDICTIONS as FOLDER
-from concord.workers.labelling.output import REJECTS as REJECTS_FOLDER
+from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS, in_place, shard_key, without_place
 from concord.workers.models.model import Model, score_column, text_tokenizer
 from concord.workers.verification.claims import Promises, Standing
 from concord.workers.verification.second_path import EVERYTHING, second_path
 from concord.workers.verification.shard import RunDefinition, WrittenShard, WrongField, verify_shard
 
-UNVERIFIED = {"work", "search_errors", "search_documents"}
+UNVERIFIED = {"search_errors", "search_documents"}
 """Totals that only the engine knows, and that are not verified."""
 SUMS = 1e-9
 """Largest relative error of a total of floats."""
 NOTE = "documents"
+SETTLED_WORD = "the engine's word that labellings other than the Viterbi labels do not come near a settled answer"
 OTHER_CODE = "that this version of concord defines the problem as the one that made the run"
 
 
@@ -73,7 +71,7 @@ def verify(out: str, context: RunContext = HERE) -> VerifyReport:
     )
     _check_sources(out, run, sources, opened.model, constraints, shards)
     job = _Verification(run, shards, _definition(key, opened.model, constraints), opened.model)
-    faults = [*_settings_faults(key), *_listed_faults(job)]
+    faults = [*_settings_faults(key), *_rules_faults(run, constraints), *_listed_faults(job)]
     if not faults:
         faults += job.verified()
     return VerifyReport(
@@ -83,7 +81,7 @@ def verify(out: str, context: RunContext = HERE) -> VerifyReport:
         rejected=job.rejected,
         lethal=job.lethal,
         failed=tuple(faults),
-        trusted=(*EVERYTHING, *job.definition.path.trusted, *(() if key.code == code_digest() else (OTHER_CODE,))),
+        trusted=_trusted(key, job.definition),
         cpu_seconds=round(time.process_time() - started, 3),
         out=out,
     )
@@ -122,6 +120,18 @@ def _settings_faults(key: RunKey) -> Iterator[VerifyFault]:
         yield _of_manifest("run.settings", str(error))
 
 
+def _rules_faults(run: Published, constraints: Separable) -> Iterator[VerifyFault]:
+    """Forms and weights that are not those of the constraints, by which a later run would take answers."""
+    if run.manifest.rules != constraints.strengths:
+        yield _of_manifest("rules", "are not the forms and weights of the run's constraints")
+
+
+def _trusted(key: RunKey, definition: RunDefinition) -> tuple[str, ...]:
+    """What the verdict rests on."""
+    settled = (SETTLED_WORD,) if key.settings.settle else ()
+    return *EVERYTHING, *definition.path.trusted, *settled, *(() if key.code == code_digest() else (OTHER_CODE,))
+
+
 def _of_manifest(field: str, reason: str) -> VerifyFault:
     return VerifyFault(file=MANIFEST, doc_id=None, field=field, reason=reason)
 
@@ -141,7 +151,7 @@ def _listed_faults(job: _Verification) -> Iterator[VerifyFault]:
     tables = {path for number in range(len(shards)) for path in job.tables(number)}
     for path in sorted(tables - manifest.files.keys()):
         yield _of_manifest("files", f"does not list {path}")
-    rejects = re.compile(rf"{REJECTS_FOLDER}/(\d{{8}})-[0-9a-f]{{16}}\.parquet")
+    rejects = re.compile(rf"{REJECTS}/(\d{{8}})-[0-9a-f]{{16}}\.parquet")
     held: set[int] = set()
     for path in sorted(manifest.files.keys() - tables):
         found = rejects.fullmatch(path)
@@ -176,7 +186,7 @@ class _Verification:
     def tables(self, number: int) -> list[str]:
         """Files that a shard always has: predictions, and certificates if the run writes them."""
         name = f"{number:08d}-{self.run.manifest.shards[number].key[:16]}.parquet"
-        folders = [FOLDER, CERTIFICATES] if self.run.manifest.run.settings.certificates else [FOLDER]
+        folders = [PREDICTIONS, CERTIFICATES] if self.run.manifest.run.settings.certificates else [PREDICTIONS]
         return [f"{folder}/{name}" for folder in folders]
 
     def verified(self) -> list[VerifyFault]:
@@ -189,17 +199,17 @@ class _Verification:
                 rejects, rejects_path = self._rejects(number)
                 proofs = self._proofs(*certificates) if certificates else _Read({})
                 faults += [] if proofs.fault is None else [proofs.fault]
-                rows = self.run.table(predictions, PREDICTIONS).to_pylist()
+                rows = self.run.table(predictions, PREDICTIONS_LAYOUT).to_pylist()
                 faults += _misplaced(rows, proofs, *certificates)
-                batch, unread = read_batch(
+                there = read_documents(
                     shard, text=self.definition.promises.settings.text, tokenizer=text_tokenizer(self.model)
                 )
-                unread = in_place(without_place(unread, shard), shard)
+                there = there._replace(rejects=in_place(without_place(there.rejects, shard), shard))
                 written = WrittenShard(rows, rejects, proofs.proofs)
                 verdict = verify_shard(
-                    batch, unread, shard.first_row, written, self.definition, progress=partial(bar.advance, note=NOTE)
+                    there, shard.first_row, written, self.definition, progress=partial(bar.advance, note=NOTE)
                 )
-                bar.advance(shard.rows - len(batch), note=NOTE)
+                bar.advance(shard.rows - len(there.batch), note=NOTE)
                 faults += [_placed(fault, rejects_path if fault.rejected else predictions) for fault in verdict.faults]
                 self.standings += verdict.standings
                 self.rejected += verdict.rejected
@@ -209,11 +219,11 @@ class _Verification:
 
     def _rejects(self, number: int) -> tuple[list[Reject], str]:
         """Rejects of a shard, and their file."""
-        start = f"{REJECTS_FOLDER}/{number:08d}-"
+        start = f"{REJECTS}/{number:08d}-"
         path = next((path for path in self.run.manifest.files if path.startswith(start)), None)
         if path is None:
-            return [], REJECTS_FOLDER
-        return [Reject(**row) for row in self.run.table(path, REJECTS).select(Reject._fields).to_pylist()], path
+            return [], REJECTS
+        return [Reject(**row) for row in self.run.table(path, REJECTS_LAYOUT).select(Reject._fields).to_pylist()], path
 
     def _proofs(self, path: str) -> _Read:
         """Proofs of a shard. A file that cannot be read is a fault, and its documents have no proofs."""
@@ -236,7 +246,7 @@ def _misplaced(rows: Sequence[Mapping[str, Any]], proofs: _Read, *certificates: 
 
 def _placed(fault: WrongField, path: str) -> VerifyFault:
     certified = fault.field == "proof"
-    place = path.replace(FOLDER, CERTIFICATES, 1) if certified else path
+    place = path.replace(PREDICTIONS, CERTIFICATES, 1) if certified else path
     return VerifyFault(file=place, doc_id=fault.doc_id, field=fault.field, reason=fault.reason)
 
 

@@ -18,8 +18,7 @@ from concord.flows.nights.record import read_record
 from concord.flows.progress import say
 from concord.flows.runfolder.layout import STORE
 from concord.flows.runfolder.published import NothingPublishedError, Published, PublishedError, published
-from concord.schemas.columns import DOC_ID
-from concord.schemas.columns import PREDICTIONS as LAYOUT
+from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT
 from concord.schemas.run import Drift, RunKey, ShardMarker, ShardReport
 from concord.workers.drift.chart import NightScore
 from concord.workers.drift.figures import DocumentFigures, DriftWatch
@@ -77,9 +76,9 @@ def _against(last: Published, markers: Sequence[ShardMarker], key: RunKey, model
         model.known if isinstance(model, KnownWords) else None,
         _watched(totals, ShardReport.merge(marker.report for marker in markers)),
     )
-    before = (last.table(path, LAYOUT) for digest, path in sorted(old.items()) if digest not in new)
+    before = (last.table(path, PREDICTIONS_LAYOUT) for digest, path in sorted(old.items()) if digest not in new)
     after = (_table(last.storage, path) for digest, path in sorted(new.items()) if digest not in old)
-    same = (last.table(path, LAYOUT) for digest, path in sorted(old.items()) if digest in new)
+    same = (last.table(path, PREDICTIONS_LAYOUT) for digest, path in sorted(old.items()) if digest in new)
     night = Night(
         _figures(before, watch, drawn),
         _figures(after, watch, drawn),

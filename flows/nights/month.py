@@ -14,13 +14,7 @@ from concord.schemas.nights import HistoryReport, MonthReport, NightReport
 from concord.schemas.secrets import redact
 from concord.schemas.visible import visible
 from concord.workers.storage.files import write_whole
-
-HEAD = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
-body {{ font: 15px/1.5 sans-serif; max-width: 75em; margin: 2em auto; padding: 0 1em; color: #222; }}
-table {{ border-collapse: collapse; margin: 1em 0; }}
-th, td {{ border-bottom: 1px solid #ccc; padding: .2em .7em; text-align: left; vertical-align: top; }}
-</style></head><body>"""
+from concord.workers.storage.html_page import html_page
 
 
 class PageTable(NamedTuple):
@@ -107,8 +101,7 @@ def _markdown(title: str, parts: Sequence[PageTable]) -> str:
 
 def _html(title: str, parts: Sequence[PageTable]) -> str:
     body = [f"<h2>{escape(part.title)}</h2>{_html_table(part)}" for part in parts]
-    body = body or ["<p>No run ended in this month.</p>"]
-    return "\n".join([HEAD.format(title=escape(title)), f"<h1>{escape(title)}</h1>", *body, "</body></html>"]) + "\n"
+    return html_page(title, body or ["<p>No run ended in this month.</p>"])
 
 
 def _html_table(part: PageTable) -> str:

@@ -56,7 +56,7 @@ INTERRUPTED = "interrupted; the same command again does what is left"
 class _Ending:
     """How a flow's function ended, if it did: with the one answer, or with an error and where it came from.
 
-    ``run``: Prefect's id of the flow run
+    - ``run``: Prefect's id of the flow run
     """
 
     run: str | None = None

@@ -36,8 +36,7 @@ from concord.flows.errors import ShardsFailedError
 from concord.flows.runfolder.layout import FOLDERS, MANIFEST, STORE, RunOutput, foreign_files
 from concord.flows.runfolder.published import NothingPublishedError, published
 from concord.flows.runfolder.runfolder import run_output
-from concord.schemas.columns import PREDICTIONS as LAYOUT
-from concord.schemas.columns import REJECTS as REJECTS_LAYOUT
+from concord.schemas.columns import PREDICTIONS_LAYOUT, REJECTS_LAYOUT
 from concord.schemas.errors import InputError, ServiceError
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.labelling.output import MARKERS, PREDICTIONS, REJECTS, TIMES
@@ -366,7 +365,7 @@ def content(out: RunOutput) -> dict[str, str]:
     return found
 
 
-_LAYOUTS = {PREDICTIONS: LAYOUT, REJECTS: REJECTS_LAYOUT}
+_LAYOUTS = {PREDICTIONS: PREDICTIONS_LAYOUT, REJECTS: REJECTS_LAYOUT}
 
 
 def leftovers(out: RunOutput) -> list[str]:

@@ -22,6 +22,7 @@ from concord.flows.commands.verify import verify
 from concord.flows.runfolder.layout import CORPUS, MANIFEST, SOURCES
 from concord.schemas.columns import (
     DOC_ID,
+    DOCUMENT_DIGEST,
     LABELS,
     MARGIN,
     MARGIN_STATUS,
@@ -29,6 +30,8 @@ from concord.schemas.columns import (
     N_BEST_BOUND,
     PROBABILITY,
     SENTENCE_STARTS,
+    SETTLED,
+    VITERBI_CONSTRAINTS,
     VITERBI_LABELS,
     VITERBI_LOCAL,
     VITERBI_PENALTY,
@@ -116,7 +119,7 @@ class Forged:
 class Forgery(NamedTuple):
     """A way to forge. ``change`` returns the start of the field that verify has to name, None where it does not apply.
 
-    ``of_document``: the document is named, too.
+    - ``of_document``: the document is named, too.
     """
 
     name: str
@@ -228,7 +231,7 @@ def value(field: str, other: Any) -> Callable[[Forged, np.random.Generator], str
     """A field that holds something else."""
 
     def change(forged: Forged, _: np.random.Generator) -> str | None:
-        before = forged.row[field]
+        before = forged.row.get(field, other)
         if before == other or (isinstance(other, float) and isinstance(before, float) and before != before):
             return None
         forged.row[field] = other
@@ -385,6 +388,14 @@ def status(other: Status) -> Callable[[Forged, np.random.Generator], str | None]
     return change
 
 
+def settled_unproven(forged: Forged, _: np.random.Generator) -> str | None:
+    """Called settled, though it is not even proven."""
+    if forged.row.get(SETTLED, True) or forged.row["status"] == Status.OPTIMAL:
+        return None
+    forged.row[SETTLED] = True
+    return SETTLED
+
+
 def ranked_above(forged: Forged, _: np.random.Generator) -> str | None:
     """A list of the best whose bound is below an answer that it does not list."""
     listed = forged.row.get(N_BEST)
@@ -457,6 +468,17 @@ OF_ROWS = (
         for amount in (1e-3, 1.0, -1.0)
     ),
     Forgery("constraints renamed", part("constraints", "name", "other")),
+    *(
+        Forgery(f"{VITERBI_CONSTRAINTS} {key} {amount:+g}", part(VITERBI_CONSTRAINTS, key, lambda x, a=amount: x + a))
+        for key in ("degree", "penalty")
+        for amount in (1e-3, -1.0)
+    ),
+    Forgery("grounded turned", part(VITERBI_CONSTRAINTS, "grounded", lambda x: not x)),
+    Forgery(f"{VITERBI_CONSTRAINTS} renamed", part(VITERBI_CONSTRAINTS, "name", "other")),
+    Forgery(f"{VITERBI_CONSTRAINTS} is shorter", fewer(VITERBI_CONSTRAINTS)),
+    *(Forgery(f"{field} is null", value(field, None)) for field in (VITERBI_CONSTRAINTS, DOCUMENT_DIGEST, SETTLED)),
+    Forgery("the digest of another row", value(DOCUMENT_DIGEST, bytes(16))),
+    Forgery("an unproven answer called settled", settled_unproven),
     *(Forgery(f"entity {key}", part("entities", key, lambda x: x + 1)) for key in ("start", "end")),
     *(Forgery(f"entity {key}", part("entities", key, "other")) for key in ("type", "text")),
     *(Forgery(f"entity {key}", part("entities", key, 3)) for key in ("char_start", "char_end")),
@@ -587,6 +609,10 @@ def _setting(name: str, other: Any) -> Callable[[dict[str, Any]], object]:
     return change
 
 
+def _weight(content: dict[str, Any]) -> None:
+    content["rules"]["strengths"][0]["weights"][0] = 1e-3
+
+
 def _without(folder: str) -> Callable[[dict[str, Any]], object]:
     def change(content: dict[str, Any]) -> object:
         found = [path for path in content["files"] if path.startswith(folder)]
@@ -616,6 +642,10 @@ OF_MANIFESTS = (
     Forgery("another corpus", manifest(lambda m: m.update(dataset="0" * 64)), of_document=False),
     Forgery("another model", manifest(lambda m: m["run"].update(model="0")), of_document=False),
     Forgery("other constraints", manifest(lambda m: m["run"].update(constraints="0")), of_document=False),
+    Forgery("no rules", manifest(lambda m: m.pop("rules") and None), of_document=False),
+    Forgery("one rule less", manifest(lambda m: m["rules"]["strengths"].pop() and None), of_document=False),
+    Forgery("a rule that weighs less", manifest(_weight), of_document=False),
+    Forgery("other local features", manifest(lambda m: m["rules"].update(local="0")), of_document=False),
     Forgery("another format", manifest(lambda m: m.update(format=1)), of_document=False),
     Forgery("no run", manifest(lambda m: m.pop("run") and None), of_document=False),
     Forgery("tolerance 1e5", manifest(_option("tolerance", 1e5)), of_document=False),

@@ -78,6 +78,14 @@ class WordModel:
         )
 
 
+class FlatModel(WordModel):
+    """A model that knows nothing: all labellings are equal."""
+
+    def potentials(self, batch: Batch) -> Potentials:
+        before = super().potentials(batch)
+        return Potentials(before.unary * 0.0, before.transition * 0.0, before.sentence_starts)
+
+
 @cache
 def _scores(word: str, place: int, size: int) -> Floats:
     return np.random.default_rng([place, *word.encode()]).normal(size=size) * 1.5
@@ -133,10 +141,17 @@ class MadeRun:
 
 
 def made_run(
-    folder: Path, scheme: Scheme, *, seed: int = 0, count: int = 4, impossible: bool = False, **settings: object
+    folder: Path,
+    scheme: Scheme,
+    *,
+    model_class: type[WordModel] = WordModel,
+    seed: int = 0,
+    count: int = 4,
+    impossible: bool = False,
+    **settings: object,
 ) -> MadeRun:
     """A run of ``count`` documents in two shards and more, one row of which is a reject, in ``folder``."""
-    model, constraints = WordModel(SCHEMES[scheme]), constraints_of(SCHEMES[scheme], impossible=impossible)
+    model, constraints = model_class(SCHEMES[scheme]), constraints_of(SCHEMES[scheme], impossible=impossible)
     corpus, out = folder / "corpus", folder / "out"
     corpus.mkdir(parents=True)
     out.mkdir()
@@ -156,5 +171,5 @@ def made_run(
     for shard in shards:
         label_shard(shard, model=model, constraints=constraints, key=key, store=FolderStorage(out / STORE))
     write_sources(FolderStorage(out), Sources(corpus=str(corpus), model="model", constraints=(), consistency=True))
-    publish(FolderOutput(out), key, shards, find_done(FolderOutput(out), shards, key))
+    publish(FolderOutput(out), key, shards, find_done(FolderOutput(out), shards, key), rules=constraints.strengths)
     return MadeRun(out, model, constraints, key)

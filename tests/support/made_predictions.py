@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from concord.flows.runfolder.layout import MANIFEST
-from concord.schemas.columns import PREDICTIONS
+from concord.schemas.columns import PREDICTIONS_LAYOUT
 from concord.schemas.run import RunKey, RunManifest, RunSettings, ShardReport
-from concord.workers.labelling.output import PREDICTIONS as FOLDER
+from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.storage.sealed import seal
 
 
@@ -21,21 +21,21 @@ def predictions(path: Path, rows: dict[str, list[str]], *, viterbi: dict[str, li
         {
             "doc_id": list(rows),
             "tokens": list(rows.values()),
-            "sentence_starts": pa.array([[0] for _ in rows], PREDICTIONS.required.field("sentence_starts").type),
+            "sentence_starts": pa.array([[0] for _ in rows], PREDICTIONS_LAYOUT.required.field("sentence_starts").type),
             "labels": list(rows.values()),
-            "entities": pa.array([[] for _ in rows], PREDICTIONS.required.field("entities").type),
+            "entities": pa.array([[] for _ in rows], PREDICTIONS_LAYOUT.required.field("entities").type),
             "engine": ["gibbs"] * len(rows),
             **{name: [0.5] * len(rows) for name in ("local", "penalty", "objective", "bound", "gap")},
             "status": ["optimal-by-solver" if i == 0 else "feasible" for i in range(len(rows))],
             "certified": [i == 0 for i in range(len(rows))],
-            "constraints": pa.array([[] for _ in rows], PREDICTIONS.required.field("constraints").type),
+            "constraints": pa.array([[] for _ in rows], PREDICTIONS_LAYOUT.required.field("constraints").type),
             "model_digest": ["m"] * len(rows),
             "constraint_digest": ["c"] * len(rows),
             "viterbi_labels": [viterbi[name] for name in rows],
         }
     )
-    name = f"{FOLDER}/p.parquet"
-    (path / FOLDER).mkdir(parents=True)
+    name = f"{PREDICTIONS}/p.parquet"
+    (path / PREDICTIONS).mkdir(parents=True)
     pq.write_table(table, path / name)
     digest = hashlib.sha256((path / name).read_bytes()).hexdigest()
     key = RunKey(settings=RunSettings(), model="m", constraints="c", code="")

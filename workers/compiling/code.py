@@ -10,8 +10,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from concord.workers.parts import LABELLING as LABELLING_PARTS
-from concord.workers.parts import Group, foreign_code, own_entries
+from concord.workers.parts import LABELLING_PARTS, Group, foreign_code, own_entries
 
 ROOT = Path(__file__).resolve().parents[2]
 """Parent of the folders of the internal packages: the checkout, or the installed package."""
@@ -22,7 +21,7 @@ PACKAGE = "concord"
 COMPILED_FOLDERS = ("schemas", "workers")
 """Packages whose code kernels may hold."""
 
-LABELLING = (
+LABELLING_CODE = (
     "concord.workers.labelling.shard",
     "concord.workers.constraints.constraint_file",
     "concord.workers.models.corpus_agreement",
@@ -46,7 +45,7 @@ COMPILERS = ("llvmlite", "numba", "numpy")
 
 def code_digest() -> str:
     """Hex digest of all code that can change an answer, see `digest_of_code`."""
-    return digest_of_code(LABELLING, LABELLING_PARTS)
+    return digest_of_code(LABELLING_CODE, LABELLING_PARTS)
 
 
 @cache
@@ -64,7 +63,7 @@ def digest_of_code(modules: tuple[str, ...], groups: tuple[Group, ...]) -> str:
 @cache
 def workers_digest() -> str:
     """Hex digest of all code that a worker may run, which must be the driver's; parts of any other package with it."""
-    return digest_of_code((*LABELLING, *WORKERS), tuple(Group))
+    return digest_of_code((*LABELLING_CODE, *WORKERS), tuple(Group))
 
 
 @cache

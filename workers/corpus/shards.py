@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from concord.schemas.columns import (
-    CORPUS,
+    CORPUS_LAYOUT,
     TOKENIZER_KEY,
     Reject,
     SchemaError,
@@ -85,7 +85,7 @@ def shard_columns(
     Raises `SchemaError`, also where ``scores`` are wanted of a file without tokens.
     """
     if scores is not None:
-        check(schema, CORPUS, source=source)
+        check(schema, CORPUS_LAYOUT, source=source)
         check_scores(schema, scores, source=source)
         return [*corpus_columns(schema), scores.name]
     if not schema.get_all_field_indices(TOKENS):
@@ -97,7 +97,7 @@ def shard_columns(
             )
         check_text(schema, text, source=source)
         return [text.id_column, text.text_column]
-    check(schema, CORPUS, source=source)
+    check(schema, CORPUS_LAYOUT, source=source)
     return corpus_columns(schema)
 
 

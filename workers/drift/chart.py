@@ -55,8 +55,8 @@ LEAST_P = 1e-300
 class NightScore(NamedTuple):
     """A figure of a night against the last night.
 
-    ``z``: normal score of its exact p-value, positive for a rise
-    ``size``: documents that it rests on, the harmonic number of both groups
+    - ``z``: normal score of its exact p-value, positive for a rise
+    - ``size``: documents that it rests on, the harmonic number of both groups
     """
 
     z: float
@@ -103,15 +103,6 @@ def p_value(score: NightScore, earlier: Sequence[NightScore]) -> float:
         return float(2 * stats.norm.sf(abs(score.z)))
     freedom = len(used) * ((1 + excess) / excess) ** 2
     return float(2 * stats.t.sf(abs(score.z) / np.sqrt(1 + excess), freedom))
-
-
-def adjusted(p_values: Floats) -> Floats:
-    """(F,) p-values adjusted for all of them together, by Holm (1979)."""
-    order = np.argsort(p_values, kind="stable")
-    steps = p_values[order] * np.arange(len(p_values), 0, -1)
-    found = np.empty_like(p_values)
-    found[order] = np.minimum(1.0, np.maximum.accumulate(steps))
-    return found
 
 
 def effect(before: Floats, after: Floats) -> float:

@@ -40,8 +40,8 @@ PER = 1000.0
 class DriftWatch(NamedTuple):
     """What is looked at beside what every run has.
 
-    ``known``: gives the mask (V,) of the words that the model knows; None for a model that cannot tell
-    ``constraints``: names of constraints
+    - ``known``: gives the mask (V,) of the words that the model knows; None for a model that cannot tell
+    - ``constraints``: names of constraints
     """
 
     known: Callable[[Sequence[str]], NDArray[np.bool_]] | None = None
@@ -52,10 +52,10 @@ class DriftWatch(NamedTuple):
 class DocumentFigures:
     """Documents (D) of a night.
 
-    ``ids``: their ids
-    ``texts``, ``answers``: digests of words and sentences, and of labels
-    ``values``: figures (D,) by name; NaN where a document has none
-    ``spans``: (S, 4) labelled spans: document, number of the type in ``types``, start, end
+    - ``ids``: their ids
+    - ``texts``, ``answers``: digests of words and sentences, and of labels
+    - ``values``: figures (D,) by name; NaN where a document has none
+    - ``spans``: (S, 4) labelled spans: document, number of the type in ``types``, start, end
     """
 
     ids: tuple[str, ...] = ()

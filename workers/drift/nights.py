@@ -15,13 +15,13 @@ from concord.workers.drift.chart import (
     BREACH_LEVEL,
     LEAST_EFFECT,
     NightScore,
-    adjusted,
     effect,
     p_value,
     paired_rise,
     rise,
 )
 from concord.workers.drift.figures import OF_TEXTS, WITHOUT_ANSWERS, DocumentFigures
+from concord.workers.evaluation.bootstrap import holm
 
 MOST_CHANGED = 10
 """Documents with other answers that are named: those with the most changes."""
@@ -33,10 +33,10 @@ Chart = Mapping[str, NightScore]
 class Night(NamedTuple):
     """The documents of both nights that may differ.
 
-    ``before``, ``after``: documents of the parts that differ, of the last night and of this one
-    ``same``: documents of parts that do not differ; some will do
-    ``same_run``: whether model, constraints, settings and code are those of the last night
-    ``drawn``: one document of so many was taken
+    - ``before``, ``after``: documents of the parts that differ, of the last night and of this one
+    - ``same``: documents of parts that do not differ; some will do
+    - ``same_run``: whether model, constraints, settings and code are those of the last night
+    - ``drawn``: one document of so many was taken
     """
 
     before: DocumentFigures
@@ -65,7 +65,7 @@ def compare(night: Night, *, against: int, earlier: Sequence[Chart]) -> NightCom
     moves = [*_of_texts(night, pairs), *_of_answers(night, pairs)]
     chart = {name_of(move.of, move.figure): move.score for move in moves}
     p_values = [p_value(m.score, [c[name] for c in earlier if name in c]) for name, m in zip(chart, moves, strict=True)]
-    told = [move.told(float(p)) for move, p in zip(moves, adjusted(np.array(p_values)), strict=True)]
+    told = [move.told(float(p)) for move, p in zip(moves, holm(np.array(p_values, np.float64)), strict=True)]
     changed = [i for i, (a, b) in enumerate(pairs.rows.tolist()) if night.before.answers[a] != night.after.answers[b]]
     drift = Drift(
         against=against,

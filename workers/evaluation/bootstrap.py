@@ -8,10 +8,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.workers.evaluation.figures import Figure, f1_of_counts
 from concord.workers.evaluation.named_counts import Counts
 
 _CELLS_AT_ONCE = 4_000_000
+
+
+def holm(p_values: Floats) -> Floats:
+    """P-values (M,) adjusted for their number: step down from the smallest, Holm (1979)."""
+    order = np.argsort(p_values, kind="stable")
+    steps = p_values[order] * np.arange(len(p_values), 0, -1)
+    found = np.empty_like(p_values)
+    found[order] = np.minimum(1.0, np.maximum.accumulate(steps))
+    return found
 
 
 class Comparison(NamedTuple):

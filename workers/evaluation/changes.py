@@ -17,8 +17,9 @@ from concord.workers.evaluation.named_counts import NamedCounts
 class TokenChanges(NamedCounts):
     """Tokens whose label differs between two labellings, by the type gold gives them (or ``O``).
 
-    - ``fixed``: wrong before, right after; ``broken``: right before, wrong after;
-    - ``both_wrong``: changed, but right in neither.
+    - ``fixed``: wrong before, right after
+    - ``broken``: right before, wrong after
+    - ``both_wrong``: changed, but right in neither
     """
 
     kinds: ClassVar[tuple[str, ...]] = ("fixed", "broken", "both_wrong")
@@ -39,9 +40,12 @@ class TokenChanges(NamedCounts):
 class EntityChanges(NamedCounts):
     """Entities that only one of two labellings has, by type.
 
-    ``fixed``: a gold entity found only after; ``broken``: found only before; ``removed``: a wrong
-    entity that is gone after; ``added``: a wrong entity that is new after. An entity with a new
-    type or other edges counts once for what went and once for what came.
+    - ``fixed``: a gold entity found only after
+    - ``broken``: a gold entity found only before
+    - ``removed``: a wrong entity that is gone after
+    - ``added``: a wrong entity that is new after
+
+    An entity with a new type or other edges counts once for what went and once for what came.
     """
 
     kinds: ClassVar[tuple[str, ...]] = ("fixed", "broken", "removed", "added")

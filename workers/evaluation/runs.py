@@ -21,8 +21,8 @@ from concord.workers.evaluation.figures import Figure
 class RunCounts(NamedTuple):
     """Counts of the runs of one setting.
 
-    ``counts`` (D, S, ..., 3): counts of D documents in S runs
-    ``training`` (S,): which draw of training documents each run learned from
+    - ``counts`` (D, S, ..., 3): counts of D documents in S runs
+    - ``training`` (S,): which draw of training documents each run learned from
     """
 
     counts: NDArray[Any]

@@ -41,6 +41,9 @@ ROUNDING = 1e-9
 RELATIVE_ROUNDING = 1e-14
 """Rounding error of a sum, as a share of its terms' magnitude."""
 
+LEAD = 1e-3
+"""Nats by which every other labelling scores less than a settled answer, at least; far above all tolerances."""
+
 NEGLIGIBLE_GAP = 1e-7
 """Gap in nats between bound and objective that is not worth another step."""
 

@@ -49,9 +49,9 @@ class Entity(NamedTuple):
 class Rival(NamedTuple):
     """Best labelling without an entity.
 
-    ``score``: of the best one found, in nats
-    ``bound``: upper bound for all of them, in nats
-    ``by_solver``: whether the bound rests on a solver's word
+    - ``score``: of the best one found, in nats
+    - ``bound``: upper bound for all of them, in nats
+    - ``by_solver``: whether the bound rests on a solver's word
     """
 
     score: float

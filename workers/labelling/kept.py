@@ -34,6 +34,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,14 +44,23 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats
-from concord.schemas.columns import DOCUMENT_DIGEST, LABELS, SETTLED, VITERBI_CONSTRAINTS, VITERBI_LABELS, VITERBI_LOCAL
+from concord.schemas.columns import (
+    DOCUMENT_DIGEST,
+    LABELS,
+    SETTLED,
+    VITERBI_CONSTRAINTS,
+    VITERBI_LABELS,
+    VITERBI_LOCAL,
+    ListColumn,
+)
 from concord.schemas.decoded import Decoded, Score, Status
 from concord.schemas.document import Batch
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import NO_KEY, Problem
 from concord.schemas.run import RuleStrengths, RunKey
-from concord.workers.constraints.constraint_set import ConstraintSet
+from concord.workers.constraints.constraint_set import ConstraintSet, build_problems
+from concord.workers.labelling.problems import each_problem
 from concord.workers.storage.storage import FolderStorage, Storage
 
 READ = (DOCUMENT_DIGEST, LABELS, VITERBI_LABELS, "local", VITERBI_LOCAL, "bound", "status", "constraints")
@@ -129,7 +139,7 @@ class LastAnswers:
         """
         if not len(self.digest) or not digests:
             return {}
-        wanted = np.array([_number(digest) for digest in digests], np.uint64)
+        wanted = _numbers(digests)
         at = np.minimum(np.searchsorted(self.digest, wanted), len(self.digest) - 1)
         there = np.flatnonzero(self.digest[at] == wanted)
         found: dict[int, LastAnswer] = {}
@@ -154,13 +164,14 @@ class LastAnswers:
         return file.read(columns=columns)
 
 
-def _number(digest: bytes) -> int:
-    return int.from_bytes(digest[:8], "big")
+def _numbers(digests: Sequence[bytes]) -> NDArray[np.uint64]:
+    """The first eight bytes of each digest, as a number."""
+    return np.frombuffer(b"".join(digest[:8].ljust(8, b"\0") for digest in digests), ">u8").astype(np.uint64)
 
 
 def index(digests: Sequence[pa.ChunkedArray]) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int32]]:
     """The fields ``digest``, ``file`` and ``row`` of `LastAnswers`, of the digests of each file's documents."""
-    numbers = [np.array([_number(digest) for digest in column.to_pylist()], np.uint64) for column in digests]
+    numbers = [_numbers(column.to_pylist()) for column in digests]
     file = np.repeat(np.arange(len(numbers)), [len(own) for own in numbers]).astype(np.int32)
     row = np.concatenate([np.zeros(0, np.int64), *(np.arange(len(own)) for own in numbers)]).astype(np.int32)
     digest = np.concatenate([np.zeros(0, np.uint64), *numbers])
@@ -234,25 +245,26 @@ def standing(
     constraints: ConstraintSet,
     cheaper_now: Sequence[str],
 ) -> dict[int, KeptAnswer]:
-    """The settled answers, by place in the batch, that stand under other constraints, see above."""
+    """The settled answers, by place in the batch, that stand under other constraints, see above.
+
+    A document on which the constraints cannot be grounded has none: it is refused when it is labelled.
+    """
     places = [place for place, answer in answers.items() if answer.settled]
     if not places:
         return {}
     part = Batch.of([batch.document(place) for place in places])
-    starts, kept = part.doc_starts.tolist(), dict[int, KeptAnswer]()
-    for i, (place, ground) in enumerate(zip(places, constraints.ground(part, labels), strict=True)):
-        unscored = _unscored(part, i, starts, len(labels))
-        problem = Problem(unscored, labels, constraints.names, ground.rows, ground.agreements)
-        found = _standing(answers[place], problem, cheaper_now)
-        if found is not None:
-            kept[place] = found
-    return kept
+    problems = each_problem(part, lambda run: build_problems(run, _unscored(run, len(labels)), labels, constraints))
+    found = {
+        place: _standing(answers[place], problem, cheaper_now)
+        for place, problem in zip(places, problems, strict=True)
+        if isinstance(problem, Problem)
+    }
+    return {place: answer for place, answer in found.items() if answer is not None}
 
 
-def _unscored(part: Batch, i: int, starts: Sequence[int], width: int) -> Potentials:
-    """Potentials of 0 nats for a document."""
-    sentences = part.document(i).sentence_starts
-    return Potentials(np.zeros((starts[i + 1] - starts[i], width)), np.zeros((width, width)), sentences)
+def _unscored(batch: Batch, width: int) -> Potentials:
+    """Potentials of 0 nats for a batch."""
+    return Potentials(np.zeros((int(batch.doc_starts[-1]), width)), np.zeros((width, width)), batch.sentence_starts)
 
 
 def _standing(answer: LastAnswer, problem: Problem, cheaper_now: Sequence[str]) -> KeptAnswer | None:
@@ -327,10 +339,9 @@ def _answer(row: Mapping[str, Any], labels: Labels, viterbi: Labels) -> LastAnsw
 
 def _label_ids(column: pa.ChunkedArray, labels: LabelSet) -> list[Labels]:
     """Labels of each row as ids; −1 for those that the label set lacks."""
-    lists = column.combine_chunks()
-    flat = lists.flatten().dictionary_encode()
+    lists = ListColumn.of(column)
+    flat = lists.encoded()
     id_of = {name: i for i, name in enumerate(labels.names)}
     ids = np.array([id_of.get(name, -1) for name in flat.dictionary.to_pylist()], np.int32)
-    codes = ids[flat.indices.to_numpy()] if len(flat) else np.zeros(0, np.int32)
-    ends = np.cumsum(lists.value_lengths().to_numpy(zero_copy_only=False))
-    return [codes[start:end] for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)]
+    codes = ids[flat.indices.to_numpy()]
+    return [codes[start:end] for start, end in pairwise(lists.starts.tolist())]

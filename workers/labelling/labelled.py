@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from types import MappingProxyType
 
 import numpy as np
@@ -26,15 +27,13 @@ from concord.workers.labelling.confidence import confidence
 from concord.workers.labelling.error_analysis import ErrorAnalysis
 from concord.workers.labelling.infeasible import breaks_something_hard, fallback, reason
 from concord.workers.labelling.kept import KeptAnswer, grounded_constraints
+from concord.workers.labelling.problems import each_problem
 from concord.workers.labelling.ranking import ranking
 from concord.workers.labelling.report import check_gold
 from concord.workers.models.model import Model, local_scores
 
 NONE_KEPT: Mapping[int, KeptAnswer] = MappingProxyType({})
 NO_GUESSES: Mapping[int, Labels] = MappingProxyType({})
-
-SCORE_TOKENS = 100_000
-"""Largest number of tokens scored at once, which bounds the memory of the unary table."""
 
 
 @dataclass
@@ -83,17 +82,21 @@ def check_settings(settings: RunSettings) -> RunSettings:
         able = " or ".join(name for name, other in SOLVERS.items() if other.certifies)
         raise EngineError(f"engine {settings.engine} writes no certificates; use --engine {able}")
     if settings.settle and not solver.exact:
-        able = ", ".join(name for name, other in SOLVERS.items() if other.exact)
-        raise EngineError(f"engine {settings.engine} proves nothing, so it settles no answer; use one of {able}")
+        raise EngineError(
+            f"engine {settings.engine} proves nothing, so it settles no answer; use one of {_exact_engines()}"
+        )
     if settings.errors_of is not None:
         Decoder.of(settings.errors_of)
         if not solver.exact:
-            able = ", ".join(name for name, other in SOLVERS.items() if other.exact)
             raise EngineError(
                 f"engine {settings.engine} proves nothing, so it cannot tell the errors of {settings.errors_of} apart; "
-                f"use --engine with one of {able}"
+                f"use --engine with one of {_exact_engines()}"
             )
     return settings.model_copy(update={"options": decoder.config.model_dump(mode="json")})
+
+
+def _exact_engines() -> str:
+    return ", ".join(name for name, solver in SOLVERS.items() if solver.exact)
 
 
 def run_decoder(settings: RunSettings) -> Decoder:
@@ -113,14 +116,16 @@ def label_batch(
 ) -> Labelled:
     """Scores and decodes every document, in order; no answer depends on what else is in the batch.
 
-    - ``kept``: answers that need no search, by place; these documents are not scored. ``guesses``: labels that may be
-    settled. A document that cannot be labelled is among `Labelled.refused`, and its neighbours are labelled.
+    - ``kept``: answers that need no search, by place; these documents are not scored
+    - ``guesses``: labels that may be settled, by place
+
+    A document that cannot be labelled is among `Labelled.refused`, and its neighbours are labelled.
     """
     started = time.perf_counter()
     decoder = run_decoder(settings)
     labelled = Labelled(errors=ErrorAnalysis.by(settings))
     rest = Batch.of([batch.document(place) for place in range(len(batch)) if place not in kept]) if kept else batch
-    problems = (problem for part in _parts(rest) for problem in _problems(part, model, constraints, labelled))
+    problems = each_problem(rest, lambda part: _scored(part, model, constraints, labelled))
     for place, document in enumerate(batch):
         if place in kept:
             _add(labelled, kept[place])
@@ -133,30 +138,7 @@ def label_batch(
     return labelled
 
 
-def _problems(
-    batch: Batch, model: Model, constraints: ConstraintSet, labelled: Labelled
-) -> Iterator[Problem | DocumentError]:
-    """The problem of each document, in order, or why it has none.
-
-    Documents among which one has none are tried again in halves, so that each is judged by itself.
-    """
-    done = 0
-    try:
-        for problem in _problems_of_all(batch, model, constraints, labelled):
-            yield problem
-            done += 1
-        return
-    except DocumentError as error:
-        if len(batch) == 1:
-            yield error
-            return
-    middle = (done + len(batch)) // 2
-    for first, last in ((done, middle), (middle, len(batch))):
-        if first < last:
-            yield from _problems(batch.part(first, last), model, constraints, labelled)
-
-
-def _problems_of_all(batch: Batch, model: Model, constraints: ConstraintSet, labelled: Labelled) -> Iterator[Problem]:
+def _scored(batch: Batch, model: Model, constraints: ConstraintSet, labelled: Labelled) -> Iterator[Problem]:
     """The problem of each document, in order. Raises `DocumentError` where one has none."""
     check_gold(model.labels, batch)
     started = time.perf_counter()
@@ -178,13 +160,7 @@ def _label(
         raise problem
     prepared = judged = Prepared.of(problem)
     started = time.process_time()
-    confirmed = settled(prepared, guess) if guess is not None and len(guess) == len(problem) else None
-    decoded = confirmed or decoder(prepared, document.doc_id)
-    proven = confirmed
-    if settings.settle and confirmed is None and decoded.certified:
-        proven = settled(prepared, decoded.labels)
-        if proven is not None:
-            decoded = replace(decoded, bound=proven.bound, status=proven.status)
+    decoded, found = _decoded(prepared, document, decoder, settings, guess)
     cpu_seconds = time.process_time() - started
     if breaks_something_hard(decoded):
         decoded = _without_what_is_hard(labelled, document, prepared, decoded, decoder, settings)
@@ -203,10 +179,35 @@ def _label(
     if settings.n_best:
         labelled.rankings.append(ranking(judged, decoded, document.doc_id, settings))
     grounded = grounded_constraints(prepared)
-    answer = KeptAnswer(decoded, prepared.viterbi, prepared.first, grounded, settled=proven is not None)
-    _add(labelled, answer, cpu_seconds)
-    if confirmed is not None:
+    is_settled = found is not _Found.SEARCHED
+    _add(labelled, KeptAnswer(decoded, prepared.viterbi, prepared.first, grounded, is_settled), cpu_seconds)
+    if found is _Found.CONFIRMED:
         labelled.reuse += Reuse(confirmed=1)
+
+
+class _Found(Enum):
+    """How an answer was found."""
+
+    CONFIRMED = auto()
+    """It is a guess that is settled."""
+    SETTLED = auto()
+    """It is the engine's, and settled."""
+    SEARCHED = auto()
+    """It is the engine's."""
+
+
+def _decoded(
+    problem: Prepared, document: Document, decoder: Decoder, settings: RunSettings, guess: Labels | None
+) -> tuple[Decoded, _Found]:
+    """The guess if it is settled; otherwise the engine's answer, with the bound of a settled one where it is that."""
+    confirmed = settled(problem, guess) if guess is not None and len(guess) == len(problem) else None
+    if confirmed is not None:
+        return confirmed, _Found.CONFIRMED
+    decoded = decoder(problem, document.doc_id)
+    proven = settled(problem, decoded.labels) if settings.settle and decoded.certified else None
+    if proven is None:
+        return decoded, _Found.SEARCHED
+    return replace(decoded, bound=proven.bound, status=proven.status), _Found.SETTLED
 
 
 def _add(labelled: Labelled, answer: KeptAnswer, cpu_seconds: float = 0.0) -> None:
@@ -239,9 +240,3 @@ def _without_what_is_hard(
         labelled.infeasible_rejected += 1
         raise DocumentError(reason(answer, problem.constraint_names))
     return answer
-
-
-def _parts(batch: Batch) -> Iterator[Batch]:
-    """The batch in runs of whole documents of at most `SCORE_TOKENS` tokens (or one longer document)."""
-    for first, last in batch.runs(SCORE_TOKENS):
-        yield batch.part(first, last)

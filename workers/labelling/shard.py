@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow as pa
 from concord.schemas.columns import (
     CHARGE,
     DOCUMENT_DIGEST,
+    PREDICTIONS_LAYOUT,
     SETTLED,
     VITERBI_CONSTRAINTS,
     VITERBI_LABELS,
@@ -20,10 +21,10 @@ from concord.schemas.columns import (
     nest,
     stamp,
 )
-from concord.schemas.columns import PREDICTIONS as PREDICTIONS_LAYOUT
 from concord.schemas.document import Batch, Column
 from concord.schemas.predictions import (
     certificates_table,
+    charges,
     confidence_columns,
     predictions_table,
     ranking_columns,
@@ -131,12 +132,13 @@ def answers_table(
         constraint_digest=constraints.digest,
     )
     first = np.concatenate([np.zeros(0, np.int32), *labelled.first])
+    grounded = np.concatenate([np.zeros(0, np.bool_), *labelled.grounded])
     column = nest(Column(first, model.labels.names), batch.doc_starts)
     columns = {
         VITERBI_LABELS: column,
         VITERBI_LOCAL: pa.array([score.local for score in labelled.before], pa.float64()),
         VITERBI_PENALTY: pa.array([score.penalty for score in labelled.before], pa.float64()),
-        VITERBI_CONSTRAINTS: _charges(labelled, constraints.names),
+        VITERBI_CONSTRAINTS: charges(CHARGE, labelled.before, constraints.names, pa.array(grounded)),
     }
     if settings.settle:
         columns[SETTLED] = pa.array(labelled.settled, pa.bool_())
@@ -147,16 +149,3 @@ def answers_table(
     for name, values in columns.items():
         table = table.append_column(name, values)
     return stamp(table, PREDICTIONS_LAYOUT)
-
-
-def _charges(labelled: Labelled, names: Sequence[str]) -> pa.Array:
-    """A list of `CHARGE` a document."""
-    none = [np.zeros(0)]
-    arrays = [
-        pa.array(list(names) * len(labelled.before), pa.string()),
-        pa.array(np.concatenate(none + [score.degree for score in labelled.before])),
-        pa.array(np.concatenate(none + [score.penalties for score in labelled.before])),
-        pa.array(np.concatenate([np.zeros(0, np.bool_), *labelled.grounded])),
-    ]
-    starts = np.arange(len(labelled.before) + 1, dtype=np.int32) * len(names)
-    return pa.ListArray.from_arrays(pa.array(starts), pa.StructArray.from_arrays(arrays, fields=list(CHARGE)))

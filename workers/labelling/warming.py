@@ -14,7 +14,7 @@ from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.labelling.labelled import label_batch
 from concord.workers.models.model import Model
 
-SENTENCES, TOKENS = 3, 25
+MOST_SENTENCES, MOST_TOKENS = 3, 25
 """Largest number of sentences and of tokens taken from the sample; few, so that every proof ends soon."""
 
 COPIES = 2
@@ -64,7 +64,7 @@ def warm(sample: Document, *, model: Model, constraints: ConstraintSet, settings
 def _copies(sample: Document) -> Document:
     """The first sentences several times over, with their gold labels and without text."""
     bounds = [*sample.sentence_starts.tolist(), len(sample)]
-    end = max((b for b in bounds[1 : SENTENCES + 1] if b <= TOKENS), default=min(bounds[1], TOKENS))
+    end = max((b for b in bounds[1 : MOST_SENTENCES + 1] if b <= MOST_TOKENS), default=min(bounds[1], MOST_TOKENS))
     starts = sample.sentence_starts[sample.sentence_starts < end]
     columns = {name: _tiled(column, end) for name, column in sample.columns.items()}
     labels = None if sample.labels is None else _tiled(sample.labels, end)

@@ -31,8 +31,8 @@ class MissingDataError(Exception):
 class DataFolders(NamedTuple):
     """Where corpora come from.
 
-    ``data``: data folder; None for made-up documents
-    ``test_parts``: folder of official test parts; None where there are none
+    - ``data``: data folder; None for made-up documents
+    - ``test_parts``: folder of official test parts; None where there are none
     """
 
     data: Path | None

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from concord.schemas.published import OBJECTIVE, PAIRS, Lies, MeasuredRow, MeasuredTable
 from concord.schemas.visible import visible
+from concord.workers.storage.html_page import html_page
 
 TITLE = "Published tables, measured again"
 MADE_UP = (
@@ -24,6 +25,9 @@ READING = (
 DIFFERS = "what differs"
 COLUMNS = ("", "published", "measured", "95 % interval", "published lies", DIFFERS)
 PLACES = 2
+STYLE = """td:nth-child(2), td:nth-child(3), td:nth-child(4) { white-space: nowrap; }
+.inside { background: #e2f2e2; } .above { background: #fbe3d6; } .below { background: #dfe9f7; }
+"""
 
 
 class PageCell(NamedTuple):
@@ -40,18 +44,8 @@ def markdown(tables: Sequence[MeasuredTable], *, made_up: bool) -> str:
 
 def html(tables: Sequence[MeasuredTable], *, made_up: bool) -> str:
     """The page as HTML, whole in one file."""
-    body = [f"<h1>{escape(TITLE)}</h1>", *(f"<p>{escape(p)}</p>" for p in _paragraphs(made_up=made_up) if p)]
-    return "\n".join([HEAD, *body, *_html_of(tables), "</body></html>"]) + "\n"
-
-
-HEAD = f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{escape(TITLE)}</title><style>
-body {{ font: 15px/1.5 sans-serif; max-width: 75em; margin: 2em auto; padding: 0 1em; color: #222; }}
-table {{ border-collapse: collapse; margin: 1em 0; }}
-th, td {{ border-bottom: 1px solid #ccc; padding: .2em .7em; text-align: left; vertical-align: top; }}
-td:nth-child(2), td:nth-child(3), td:nth-child(4) {{ white-space: nowrap; }}
-.inside {{ background: #e2f2e2; }} .above {{ background: #fbe3d6; }} .below {{ background: #dfe9f7; }}
-</style></head><body>"""
+    paragraphs = (f"<p>{escape(p)}</p>" for p in _paragraphs(made_up=made_up) if p)
+    return html_page(TITLE, [*paragraphs, *_html_of(tables)], style=STYLE)
 
 
 def _paragraphs(*, made_up: bool) -> list[str]:

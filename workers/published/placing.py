@@ -51,8 +51,8 @@ class Wanted(NamedTuple):
 class MadeCorpora(NamedTuple):
     """Corpora of a table.
 
-    ``places``: folders by name
-    ``missing``: why others are not there, by name
+    - ``places``: folders by name
+    - ``missing``: why others are not there, by name
     """
 
     places: Mapping[str, Path]

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 
 from concord.schemas.errors import CorpusError
 from concord.schemas.sweep import Cell
-from concord.workers.compiling.code import LABELLING, digest_of_code
+from concord.workers.compiling.code import LABELLING_CODE, digest_of_code
 from concord.workers.corpus.plan import plan
 from concord.workers.learning.trainers.registry import DEFAULT
-from concord.workers.parts import LABELLING as LABELLING_PARTS
-from concord.workers.parts import Group
+from concord.workers.parts import LABELLING_PARTS, Group
 from concord.workers.sweeps.cells import engine_of, entry_of, rules_of, settings_of
 from concord.workers.sweeps.documents import digest_of, digests_beside, model_digest_of, places_of
 from concord.workers.sweeps.sweep_file import Sweep
@@ -34,7 +33,7 @@ TRAINER = "trainer"
 
 TRAINING_CODE = ("concord.workers.sweeps.training",)
 WEIGHING_CODE = ("concord.workers.sweeps.weighing",)
-JUDGING_CODE = (*LABELLING, "concord.workers.sweeps.judging")
+JUDGING_CODE = (*LABELLING_CODE, "concord.workers.sweeps.judging")
 
 
 class Content(NamedTuple):

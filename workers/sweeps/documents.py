@@ -21,8 +21,8 @@ from concord.workers.models.folder import MANIFEST, parse_manifest
 class Fold(NamedTuple):
     """One of the folds of a corpus.
 
-    ``judged``: its number
-    ``folds``: number of all
+    - ``judged``: its number
+    - ``folds``: number of all
     """
 
     judged: int
@@ -33,9 +33,9 @@ class Fold(NamedTuple):
 class Documents(NamedTuple):
     """Documents of a corpus.
 
-    ``place``: path or URI of the corpus
-    ``digest``: hex digest of its content, see `digest_of`
-    ``fold``: fold that is judged; None for a whole corpus
+    - ``place``: path or URI of the corpus
+    - ``digest``: hex digest of its content, see `digest_of`
+    - ``fold``: fold that is judged; None for a whole corpus
     """
 
     place: str

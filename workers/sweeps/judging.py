@@ -33,17 +33,17 @@ from concord.workers.sweeps.results import CellResult, Measured
 class Judged(NamedTuple):
     """A cell to judge.
 
-    ``key``: hexadecimal digits that name its content
-    ``model``: folder of its model
-    ``model_digest``: digest of a folder that was there, see `model_digest_of`; None for a model of the sweep
-    ``documents``: the documents, with gold labels
-    ``declared``: declared constraints
-    ``weights``: constraint file with their weights; None for those that they have
-    ``learned``: use the constraints that were learned with the model, in the place of declared ones?
-    ``consistency``: use the label consistency that was learned with the model?
-    ``known_only``: leave out constraints that name a label which the model has not learned?
-    ``settings``: engine, options, seed and budget
-    ``measures``: names of measures; none for those of the label scheme
+    - ``key``: hexadecimal digits that name its content
+    - ``model``: folder of its model
+    - ``model_digest``: digest of a folder that was there, see `model_digest_of`; None for a model of the sweep
+    - ``documents``: the documents, with gold labels
+    - ``declared``: declared constraints
+    - ``weights``: constraint file with their weights; None for those that they have
+    - ``learned``: use the constraints that were learned with the model, in the place of declared ones?
+    - ``consistency``: use the label consistency that was learned with the model?
+    - ``known_only``: leave out constraints that name a label which the model has not learned?
+    - ``settings``: engine, options, seed and budget
+    - ``measures``: names of measures; none for those of the label scheme
     """
 
     key: str

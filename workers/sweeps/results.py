@@ -54,11 +54,11 @@ class Measured(NamedTuple):
 class CellResult:
     """CellResult of a cell on D documents.
 
-    ``objective``, ``penalty``, ``gap`` (D,): nats
-    ``certified`` (D,): marks answers whose gap is closed
-    ``left_out``: titles of constraints that name a label which the model has not learned
-    ``cpu_seconds``: of the engine, on all documents
-    ``worker_cpu_seconds``: of the worker from documents to counts; a worker's first cell of a model has the scoring
+    - ``objective``, ``penalty``, ``gap`` (D,): nats
+    - ``certified`` (D,): marks answers whose gap is closed
+    - ``left_out``: titles of constraints that name a label which the model has not learned
+    - ``cpu_seconds``: of the engine, on all documents
+    - ``worker_cpu_seconds``: of the worker from documents to counts; a worker's first cell of a model has the scoring
     """
 
     key: str
@@ -95,9 +95,9 @@ class CellResult:
 class Marker(Settings):
     """Marker of a whole result.
 
-    ``content``: what decides the result, by part
-    ``figures``: value and bounds of each figure
-    ``sums``: penalty and largest gap in nats, numbers of answers whose gap is closed and of constraints left out
+    - ``content``: what decides the result, by part
+    - ``figures``: value and bounds of each figure
+    - ``sums``: penalty and largest gap in nats, numbers of answers whose gap is closed and of constraints left out
     """
 
     key: str

@@ -55,11 +55,11 @@ class Choice(Settings):
 class SearchStanding(NamedTuple):
     """How far a search is.
 
-    ``open``: cells that may be done now, or are done
-    ``dropped``: cells that the search leaves out
-    ``chosen``: the best setting; None before it is known
-    ``figure``: by which it is chosen
-    ``worth``: value of the figure of each setting that got to the end, on the corpus that chooses
+    - ``open``: cells that may be done now, or are done
+    - ``dropped``: cells that the search leaves out
+    - ``chosen``: the best setting; None before it is known
+    - ``figure``: by which it is chosen
+    - ``worth``: value of the figure of each setting that got to the end, on the corpus that chooses
     """
 
     open: frozenset[Cell]

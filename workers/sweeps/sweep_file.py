@@ -83,10 +83,10 @@ class Weighing(NamedTuple):
 class Sweep(NamedTuple):
     """A sweep file whose parts are all known and whose paths are absolute.
 
-    ``trainers``: settings by model, for models that are trained
-    ``declared``: constraints by entry
-    ``weighings``: by penalty of the file, apart from those that leave weights as declared
-    ``engines``: engine, options (all of them), seed 0 and budget by entry
+    - ``trainers``: settings by model, for models that are trained
+    - ``declared``: constraints by entry
+    - ``weighings``: by penalty of the file, apart from those that leave weights as declared
+    - ``engines``: engine, options (all of them), seed 0 and budget by entry
     """
 
     file: SweepFile

@@ -16,7 +16,7 @@ from concord.schemas.arrays import Floats
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
 from concord.schemas.sweep import AXES, Cell, CellRow, CellState, Setting
-from concord.workers.evaluation.bootstrap import Comparison, Interval
+from concord.workers.evaluation.bootstrap import Comparison, Interval, holm
 from concord.workers.evaluation.figures import FIGURES, Figure
 from concord.workers.evaluation.measures import MEASURES, ByDocument
 from concord.workers.evaluation.runs import DrawnMean, RunCounts, drawn_means
@@ -61,12 +61,12 @@ def _rows(cell: Cell, told: CellRow, marker: Marker | None) -> Iterator[dict[str
 class Compared(NamedTuple):
     """A row of a comparison.
 
-    ``others``: coordinates that the row shares with its base, by axis; axes with one value are left out
-    ``value``: value of the axis that is compared
-    ``interval``: mean of the figure over runs, which are seeds and draws of training documents
-    ``spread``: standard deviation (n − 1) of the figure over runs; None for one run
-    ``difference``: from the base, on the same documents; None for the base itself
-    ``adjusted``: p-value of the difference among all of the table; None for the base
+    - ``others``: coordinates that the row shares with its base, by axis; axes with one value are left out
+    - ``value``: value of the axis that is compared
+    - ``interval``: mean of the figure over runs, which are seeds and draws of training documents
+    - ``spread``: standard deviation (n − 1) of the figure over runs; None for one run
+    - ``difference``: from the base, on the same documents; None for the base itself
+    - ``adjusted``: p-value of the difference among all of the table; None for the base
     """
 
     others: Mapping[str, Any]
@@ -203,18 +203,9 @@ def comparison_table(rows: Sequence[Compared], *, by: str) -> pa.Table:
     return pa.Table.from_pylist(told)
 
 
-def holm(values: Sequence[float]) -> Floats:
-    """P-values (M,) adjusted for their number, each step down the list of the smallest (Holm 1979)."""
-    order = np.argsort(values, kind="stable")
-    steps = np.array(values, np.float64)[order] * (len(values) - np.arange(len(values)))
-    adjusted = np.empty(len(values))
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(steps)) if len(values) else steps
-    return adjusted
-
-
 def _adjusted(rows: Sequence[Compared]) -> list[Compared]:
     at = [i for i, row in enumerate(rows) if row.difference is not None]
-    chances = holm([row.difference.p_value for row in rows if row.difference is not None])
+    chances = holm(np.array([row.difference.p_value for row in rows if row.difference is not None], np.float64))
     found = dict(zip(at, chances.tolist(), strict=True))
     return [row._replace(adjusted=found.get(i)) for i, row in enumerate(rows)]
 
@@ -261,10 +252,10 @@ def pooled(results: Sequence[CellResult], figure: str) -> PooledCounts:
 class SettingRuns(NamedTuple):
     """Runs of a setting on the same documents.
 
-    ``doc_ids``: the documents
-    ``pools``: counts of each run
-    ``training``: the draw of training documents that each run learned from
-    ``figure``: as MEASURE.FIGURE
+    - ``doc_ids``: the documents
+    - ``pools``: counts of each run
+    - ``training``: the draw of training documents that each run learned from
+    - ``figure``: as MEASURE.FIGURE
     """
 
     doc_ids: tuple[str, ...]

@@ -27,8 +27,8 @@ HELD_OUT = 0.2
 class TrainingPart(NamedTuple):
     """Documents to learn from: some of a corpus.
 
-    ``size``: their number; None for all
-    ``subset``: number of the random draw; None for the first documents
+    - ``size``: their number; None for all
+    - ``subset``: number of the random draw; None for the first documents
     """
 
     documents: Documents
@@ -39,9 +39,9 @@ class TrainingPart(NamedTuple):
 class Learned(NamedTuple):
     """A model to train.
 
-    ``key``: hexadecimal digits that name its content
-    ``beside``: digests of what the trainer reads beside the documents, by place
-    ``consistency``: learn label consistency, too?
+    - ``key``: hexadecimal digits that name its content
+    - ``beside``: digests of what the trainer reads beside the documents, by place
+    - ``consistency``: learn label consistency, too?
     """
 
     key: str

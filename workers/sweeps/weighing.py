@@ -31,12 +31,12 @@ from concord.workers.sweeps.training import Learned, TrainingPart, chosen, parte
 class ToWeigh(NamedTuple):
     """Constraints to weigh.
 
-    ``key``: hexadecimal digits that name the content of the weights
-    ``part``: documents to weigh on
-    ``model``: folder of the model
-    ``learned``: how the model is trained; None for a folder that is there
-    ``declared``: the constraints
-    ``known_only``: leave out constraints that name a label which the model has not learned?
+    - ``key``: hexadecimal digits that name the content of the weights
+    - ``part``: documents to weigh on
+    - ``model``: folder of the model
+    - ``learned``: how the model is trained; None for a folder that is there
+    - ``declared``: the constraints
+    - ``known_only``: leave out constraints that name a label which the model has not learned?
     """
 
     key: str

@@ -14,10 +14,12 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from concord.schemas.arrays import Ints
 from concord.schemas.columns import (
     DOC_ID,
+    DOCUMENT_DIGEST,
     LABELS,
     MARGIN,
     MARGIN_STATUS,
@@ -38,7 +40,7 @@ from concord.schemas.predictions import entities_column
 from concord.schemas.problem import Problem
 from concord.schemas.run import RunSettings
 from concord.workers.certificates.checker import CertificateError, check
-from concord.workers.inference.numerics import TOLERANCE
+from concord.workers.inference.numerics import LEAD, TOLERANCE
 from concord.workers.labelling.kept import grounded_constraints
 from concord.workers.verification.plain_chain import best_labels, best_without, span_probabilities
 
@@ -90,11 +92,13 @@ class Claims(NamedTuple):
 
     - ``row``: its row of the predictions.
     - ``document``: the document, alone in a batch.
+    - ``digest``: digest of its row in the corpus.
     - ``proof``: its certificate, or None.
     """
 
     row: Row
     document: Batch
+    digest: bytes
     proof: Ints | None
 
 
@@ -104,7 +108,8 @@ def confirm(claims: Claims, problem: Problem, promises: Promises, said: Row) -> 
     Raises `ClaimError` for the first field that is wrong.
     """
     row, batch = claims.row, claims.document
-    for name, value in {**_copied(batch), **said}.items():
+    for name, value in {**_copied(batch), **said, DOCUMENT_DIGEST: claims.digest}.items():
+        _require(name in row, name, "is no column")
         _require(row[name] == value, name, f"{_short(row[name])}, not {_short(value)}")
     status = _status(row, promises)
     declared = problem
@@ -117,7 +122,7 @@ def confirm(claims: Claims, problem: Problem, promises: Promises, said: Row) -> 
     top = _check_viterbi(row, problem, declared, promises)
     _check_bound(row, promises, status, top)
     spans = problem.labels.spans(labels, problem.potentials.sentence_starts)
-    _check_settled(row, promises)
+    _check_settled(row, problem, promises, labels)
     _check_confidence(row, problem, promises, labels, spans)
     _check_ranking(row, problem, promises, labels)
     confirmed = not _above(top, row["bound"])
@@ -195,13 +200,7 @@ def _labels(problem: Problem, names: Any, field: str) -> Labels:
 def _check_score(row: Row, problem: Problem, score: Score) -> None:
     """Raises `ClaimError` if a part of the score does not follow from the labels, or from other parts."""
     _nats(row, "local", score.local, "its labels score")
-    found = row["constraints"] or []
-    names = [part and part["name"] for part in found]
-    _require(names == list(problem.constraint_names), "constraints", f"are {_short(names)}, not those of the run")
-    for part, degree, penalty in zip(found, score.degree.tolist(), score.penalties.tolist(), strict=True):
-        for field, value in (("degree", degree), ("penalty", penalty)):
-            right = _same(part[field], value)
-            _require(right, f"constraints, {field} of {part['name']}", f"is {value!r}, not {part[field]!r}")
+    _check_charges(row, "constraints", problem, {"degree": score.degree, "penalty": score.penalties})
     _nats(row, "penalty", score.penalty, "its labels cost")
     objective, bound = row["local"] - row["penalty"], _number(row, "bound")
     _require(row["objective"] == objective, "objective", f"local less penalty is {objective!r}, not {row['objective']}")
@@ -234,7 +233,8 @@ def _check_viterbi(row: Row, problem: Problem, declared: Problem, promises: Prom
     _require(not _above(top, reached), VITERBI_LABELS, f"score {reached!r} nats by the model alone, the best {top!r}")
     _nats(row, VITERBI_LOCAL, first.local, "the Viterbi labels score")
     _nats(row, VITERBI_PENALTY, first.penalty, "the Viterbi labels cost")
-    _check_charges(row[VITERBI_CONSTRAINTS], declared, first)
+    charges = {"degree": first.degree, "penalty": first.penalties, "grounded": grounded_constraints(declared)}
+    _check_charges(row, VITERBI_CONSTRAINTS, declared, charges)
     refuted = _above(score.objective, row["bound"])
     _require(not refuted, "bound", f"{row['bound']!r} nats, and the Viterbi labels score {score.objective!r}")
     worse = _above(score.objective, row["objective"]) and not promises.own_aim
@@ -242,27 +242,29 @@ def _check_viterbi(row: Row, problem: Problem, declared: Problem, promises: Prom
     return top
 
 
-def _check_charges(found: Any, declared: Problem, first: Score) -> None:
-    """Raises `ClaimError` if a constraint does not charge the Viterbi labels what the row says."""
-    names = [part and part["name"] for part in found or []]
-    _require(names == list(declared.constraint_names), VITERBI_CONSTRAINTS, f"are {_short(names)}, not the run's")
-    sums = zip(first.degree.tolist(), first.penalties.tolist(), grounded_constraints(declared).tolist(), strict=True)
-    for part, (degree, penalty, grounded) in zip(found or [], sums, strict=True):
-        for field, value in (("degree", degree), ("penalty", penalty)):
-            where = f"{VITERBI_CONSTRAINTS}, {field} of {part['name']}"
-            _require(_same(part[field], value), where, f"is {value!r}, not {part[field]!r}")
-        where = f"{VITERBI_CONSTRAINTS}, grounded of {part['name']}"
-        _require(part["grounded"] is grounded, where, f"is {grounded}, not {part['grounded']!r}")
+def _check_charges(row: Row, field: str, problem: Problem, charges: Mapping[str, NDArray[Any]]) -> None:
+    """Raises `ClaimError` if the field does not hold these ``charges``, (K,) each, by the name of their key."""
+    found = row[field] or []
+    names = [part and part["name"] for part in found]
+    _require(names == list(problem.constraint_names), field, f"are {_short(names)}, not those of the run")
+    for key, values in charges.items():
+        for part, value in zip(found, values.tolist(), strict=True):
+            right = part[key] is value if isinstance(value, bool) else _same(part[key], value)
+            _require(right, f"{field}, {key} of {part['name']}", f"is {value!r}, not {part[key]!r}")
 
 
-def _check_settled(row: Row, promises: Promises) -> None:
-    """Raises `ClaimError` if a settled answer is not claimed to be proven without a tolerance."""
+def _check_settled(row: Row, problem: Problem, promises: Promises, labels: Labels) -> None:
+    """Raises `ClaimError` if a settled answer has a gap, or if the Viterbi labels are other ones and come near it."""
     if not promises.settings.settle:
         return
     found = row[SETTLED]
     _require(isinstance(found, bool), SETTLED, f"is {found!r}")
     whole = row["status"] == Status.OPTIMAL and row["gap"] == 0.0
     _require(whole or not found, SETTLED, f"beside status {row['status']!r} and a gap of {row['gap']!r} nats")
+    first = _labels(problem, row[VITERBI_LABELS], VITERBI_LABELS)
+    less = row["objective"] - problem.score(first).objective
+    near = not np.array_equal(first, labels) and _above(LEAD / 2, less)
+    _require(not (found and near), SETTLED, f"though the Viterbi labels score only {less!r} nats less")
 
 
 def _check_bound(row: Row, promises: Promises, status: Status, top: float) -> None:

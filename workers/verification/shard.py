@@ -19,7 +19,7 @@ from concord.schemas.problem import Problem
 from concord.schemas.run import ShardReport
 from concord.workers.compiling.interpreted import interpreted
 from concord.workers.constraints.constraint_set import ConstraintSet
-from concord.workers.corpus.shards import LETHAL
+from concord.workers.corpus.shards import LETHAL, ShardDocuments
 from concord.workers.labelling.error_analysis import ErrorAnalysis
 from concord.workers.labelling.infeasible import is_reason
 from concord.workers.labelling.report import check_gold, report_of
@@ -120,8 +120,7 @@ class _ConfirmedAnswers:
 
 
 def verify_shard(
-    batch: Batch,
-    unread: Sequence[Reject],
+    there: ShardDocuments,
     first_row: int,
     written: WrittenShard,
     definition: RunDefinition,
@@ -130,9 +129,9 @@ def verify_shard(
 ) -> Verdict:
     """The verdict on a shard; ``progress`` is called after each document.
 
-    ``batch`` and ``unread`` are the documents and rejects read from the shard, whose first row in its file is
-    ``first_row``.
+    ``there`` is what is read from the shard, whose first row in its file is ``first_row``.
     """
+    batch, unread, digests = there
     verdict, answers = Verdict(rejected=len(written.rejects)), _ConfirmedAnswers()
     rows = _found(batch, written.rows, verdict)
     refused = set(_refused(batch, unread, first_row, written, definition, verdict, answers))
@@ -142,7 +141,8 @@ def verify_shard(
             verdict.faults.append(WrongField(doc_id, DOC_ID, twice))
     for place, doc_id in enumerate(batch.doc_ids):
         if doc_id in rows:
-            claims = Claims(rows[doc_id], batch.part(place, place + 1), written.proofs.get(doc_id))
+            document = batch.part(place, place + 1)
+            claims = Claims(rows[doc_id], document, digests[place], written.proofs.get(doc_id))
             _judge(claims, definition, verdict, answers)
         progress()
     if not verdict.faults:

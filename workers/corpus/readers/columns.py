@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from concord.schemas.columns import CORPUS, LABELS, Reject
+from concord.schemas.columns import CORPUS_LAYOUT, LABELS, Reject
 from concord.schemas.document import TOKENS, Document
 from concord.schemas.errors import CorpusError, UsageError
 from concord.workers.corpus.readers.lines import (
@@ -43,7 +43,7 @@ def read_columns(source: str, settings: ColumnsSettings) -> Iterator[Document | 
 
 
 def _form(settings: ColumnsSettings) -> Form:
-    layout = {*CORPUS.required.names, *CORPUS.optional.names} - set(TOKEN_COLUMNS)
+    layout = {*CORPUS_LAYOUT.required.names, *CORPUS_LAYOUT.optional.names} - set(TOKEN_COLUMNS)
     taken = [name for name in settings.columns if name in layout]
     if taken:
         raise UsageError(f"columns: a corpus has a column {taken[0]!r} of its own; give this one another name")

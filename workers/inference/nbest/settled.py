@@ -19,10 +19,8 @@ from concord.schemas.problem import Problem
 from concord.workers.inference.core.effort import Effort
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.nbest.engine import BestFound, look
+from concord.workers.inference.numerics import LEAD
 from concord.workers.inference.relaxation.relaxation import Narrowing
-
-LEAD = 1e-3
-"""Nats by which every other labelling scores less than a settled answer, at least; far above all tolerances."""
 
 LEAST_WORK, WORK_A_TOKEN = 1_000_000, 2_500
 """Limit of work, in steps of `relax`: a constant, and for each token. On novels, proofs that ended took up to 800."""
