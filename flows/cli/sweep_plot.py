@@ -15,6 +15,8 @@ from concord.workers.sweeps.tables import Compared
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from matplotlib.figure import Figure
+
 KINDS = (".svg", ".png", ".pdf")
 """File extensions of pictures."""
 
@@ -33,7 +35,13 @@ def check_plot(path: Path, folder: str) -> None:
 
 
 def draw(shown: ShownSweep, path: Path) -> None:
-    """Draws one line, or one row of marks, for each combination of the other axes. Raises `OutputError`."""
+    """Writes the picture of a sweep to a file. Raises `OutputError`."""
+    with writing(path):
+        figure_of(shown).savefig(path)
+
+
+def figure_of(shown: ShownSweep) -> Figure:
+    """Draws one line, or one row of marks, for each combination of the other axes."""
     from matplotlib.figure import Figure
 
     series: dict[tuple[tuple[str, Any], ...], list[Compared]] = {}
@@ -52,8 +60,7 @@ def draw(shown: ShownSweep, path: Path) -> None:
     axes.set_ylabel(f"{shown.figure} (%), 95 % interval")
     if len(series) > 1:
         axes.legend(fontsize="small")
-    with writing(path):
-        figure.savefig(path)
+    return figure
 
 
 def _places(values: Sequence[Any]) -> Mapping[Any, float]:
