@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import subprocess
 import sys
@@ -25,12 +26,10 @@ made.shutdown()
 
 ACTORS = """
 import ray, sys
-from ray.util.state import list_actors
-ray.init(sys.argv[1], log_to_driver=False, logging_level="ERROR")
-core = ray._private.worker.global_worker.core_worker
 from ray._private.state import actors
-states = [(actor["ActorClassName"], actor["State"]) for actor in actors().values()]
-print(sum(state != "DEAD" for _, state in states), len(states))
+ray.init(sys.argv[1], log_to_driver=False, logging_level="ERROR")
+states = [actor["State"] for actor in actors().values()]
+print(sum(state != "DEAD" for state in states), len(states))
 """
 
 
@@ -40,6 +39,13 @@ class TwoNodes(NamedTuple):
     address: str
     environment: dict[str, str]
     owner: subprocess.Popen[str]
+
+    def actors(self) -> tuple[int, int]:
+        """How many actors live on both nodes, and how many there ever were."""
+        command, env = [sys.executable, "-c", ACTORS, self.address], os.environ | self.environment
+        said = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=120).stdout
+        alive, every = map(int, said.split())
+        return alive, every
 
     def kill_node(self) -> None:
         """Kills the node that is not the head, with all that runs on it."""
