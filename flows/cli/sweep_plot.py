@@ -55,7 +55,7 @@ def figure_of(shown: ShownSweep) -> Figure:
         shift = 0.0 if numbers or len(series) == 1 else SPREAD * (number / (len(series) - 1) - 0.5)
         _draw_rows(axes, rows, [places[row.value] + shift for row in rows], _title(others), joined=numbers)
     if not numbers:
-        axes.set_xticks(list(places.values()), list(map(str, places)))
+        axes.set_xticks(list(places.values()), ["all" if value is None else str(value) for value in places])
     axes.set_xlabel(shown.by)
     axes.set_ylabel(f"{shown.figure} (%), 95 % interval")
     if len(series) > 1:

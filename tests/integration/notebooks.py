@@ -17,8 +17,8 @@ NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebook.ipynb"
 FORMATS = ("image/png", "text/html", "text/plain")
 """Formats of an output, best first; the file keeps one of each."""
 
-NOT_KEPT = ("compiling kernels", "starting workers")
-"""Beginnings of notices that another machine does not show."""
+NOT_KEPT = ("compiling kernels", "starting workers", "sweep: ")
+"""Beginnings of notices that another run does not show alike: a sweep names the cell that was done last."""
 
 
 def executed(notebook: Path, folder: Path, env: Mapping[str, str]) -> Any:
