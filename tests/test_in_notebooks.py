@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from html.parser import HTMLParser
 from typing import Any
 
@@ -97,8 +98,8 @@ def test_a_text_is_no_markup_and_shows_what_it_breaks() -> None:
 
 
 def test_a_document_of_a_run_is_no_markup_and_shows_what_it_breaks() -> None:
-    entity = {"type": "PER", "start": 0, "end": 1, "char_start": None, "char_end": None, "text": SCRIPT}
-    broken = [{"name": SCRIPT, "degree": 1.0, "penalty": 3.0}]
+    entity: Mapping[str, Any] = {"type": "PER", "start": 0, "end": 1, "text": SCRIPT}
+    broken: list[Mapping[str, Any]] = [{"name": SCRIPT, "degree": 1.0, "penalty": 3.0}]
     row = {"tokens": [SCRIPT]}
     shown = read(PredictedDocument(SCRIPT, [SCRIPT], [], [entity], broken, 1.0, 0.0, "optimal", row)._repr_html_())
     assert shown.text == (
@@ -134,7 +135,18 @@ def test_reports_and_explanations_are_tables() -> None:
     change = LabelChange(position=0, token=SCRIPT, without="O", label="PER")
     effect = ConstraintEffect(name=SCRIPT, degree_before=1.0, degree=0.0, penalty=0.0, cost=0.5, changes=(change,))
     local = effect.model_copy(update={"degree": None, "penalty": None})
-    made = Explanation.model_construct(effects=(effect, local))
+    made = Explanation(
+        doc_id="d",
+        tokens=(SCRIPT,),
+        gold=None,
+        unconstrained=("O",),
+        labels=("PER",),
+        local=0.0,
+        penalty=0.0,
+        gap=0.0,
+        status="optimal",
+        effects=(effect, local),
+    )
     assert f"{SCRIPT}{SCRIPT}: O → PER000.5" in read(made._repr_html_()).text
     assert "read3" in read(IngestReport(read=3)._repr_html_()).text
     assert repr(IngestReport(read=3)).splitlines()[1].split() == ["read", "3"]
@@ -144,9 +156,9 @@ class Cells:
     """IPython as a kernel runs it: what each cell shows of its error."""
 
     def __init__(self) -> None:
-        self.shell = InteractiveShell()
+        self.shell: Any = InteractiveShell()  # type: ignore[no-untyped-call]
         self.shown: list[str] = []
-        self.shell._showtraceback = lambda _kind, _value, lines: self.shown.append("\n".join(lines))  # type: ignore[method-assign]
+        self.shell._showtraceback = lambda _kind, _value, lines: self.shown.append("\n".join(lines))
 
     def run(self, code: str) -> str:
         self.shown.clear()
@@ -218,7 +230,7 @@ def test_a_bar_stays_in_one_place_and_ends_as_a_line(monkeypatch: pytest.MonkeyP
     displays, now = Displays(), 100.0
     modules: dict[str, Any] = {"IPython.display": displays}
     monkeypatch.setattr(in_place, "import_module", modules.__getitem__)
-    monkeypatch.setattr(in_place.time, "monotonic", lambda: now)
+    monkeypatch.setattr("time.monotonic", lambda: now)
     bar = in_place.InPlaceBar()
     bar.draw(SCRIPT, 0, 4)
     bar.draw("too soon", 1, 4)

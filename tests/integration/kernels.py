@@ -69,7 +69,7 @@ class Kernel:
             shown.error = content["traceback"]
         elif "data" in content:
             shown.outputs.append(content["data"])
-        return message["msg_type"] == "status" and content["execution_state"] == "idle"
+        return bool(message["msg_type"] == "status" and content["execution_state"] == "idle")
 
 
 @contextmanager
