@@ -152,22 +152,22 @@ def test_reports_and_explanations_are_tables() -> None:
     assert repr(IngestReport(read=3)).splitlines()[1].split() == ["read", "3"]
 
 
-class Cells:
+class Cells(InteractiveShell):
     """IPython as a kernel runs it: what each cell shows of its error."""
 
-    def __init__(self) -> None:
-        self.shell: Any = InteractiveShell()  # type: ignore[no-untyped-call]
-        self.shown: list[str] = []
-        self.shell._showtraceback = lambda _kind, _value, lines: self.shown.append("\n".join(lines))
+    told: tuple[str, ...] = ()
+
+    def _showtraceback(self, etype: Any, evalue: Any, stb: list[str]) -> None:
+        self.told += tuple(stb)
 
     def run(self, code: str) -> str:
-        self.shown.clear()
-        self.shell.run_cell(code)
-        return "\n".join(self.shown)
+        self.told = ()
+        self.run_cell(code)  # type: ignore[no-untyped-call]
+        return "\n".join(self.told)
 
 
 def test_an_error_is_one_line_and_its_traceback_is_kept() -> None:
-    cells = Cells()
+    cells = Cells()  # type: ignore[no-untyped-call]
     cells.run("import concord")
     line = cells.run('concord.read_predictions("nowhere")')
     assert line.partition(": ")[0].endswith("Error")
