@@ -18,7 +18,7 @@ EDGES := aside cli columns constraint_files constraint_writer deaths files gramm
 # Installing compiles nothing: what is imported is, once. Without its being kept each process would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test tests kernels units units-313 edges-313 units-once-compiled integration test-slow coverage docs lint format lock benchmarks picture clean
+.PHONY: help demo test tests kernels units units-313 edges-313 units-once-compiled integration test-slow coverage docs lint format lock benchmarks picture notebook clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -101,6 +101,9 @@ benchmarks: $(READY)  ## measure speed and quality; figures go to benchmarks/res
 
 picture: $(READY)  ## draw the README's picture from a real run
 	$(BIN)/python docs/picture.py
+
+notebook: $(READY)  ## run docs/notebook.ipynb on a cluster of two nodes on this machine, and keep its outputs in it
+	$(BIN)/python -m tests.integration.notebooks
 
 clean:  ## remove the environment, caches and the demo's output
 	rm -rf .venv .venv-3.13 build demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info

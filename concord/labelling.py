@@ -93,6 +93,16 @@ class Labeller:
         """
         return self._opened.explain(self._opened.document_of(text, doc_id=doc_id))
 
+    def explain_tokens(
+        self, sentences: Sequence[Sequence[str]], *, doc_id: str = "text", **columns: Sequence[Sequence[str]]
+    ) -> Explanation:
+        """The same of a document that is already cut into tokens; arguments and errors are those of `label_tokens`.
+
+        >>> model.explain_tokens([["Ada", "met", "Ada", "Lovelace", "."]]).tokens[:2]
+        ('Ada', 'met')
+        """
+        return self._opened.explain(Document.build(doc_id, sentences, **columns))
+
 
 def load(
     model: str | PathLike[str],

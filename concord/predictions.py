@@ -10,11 +10,34 @@ import pyarrow as pa
 
 from concord.flows.runfolder.published import Published, published
 from concord.schemas.columns import PREDICTIONS_LAYOUT
-from concord.schemas.shown import fields_html, fields_text, marked_html, marked_text, marked_tokens, proven
+from concord.schemas.shown import (
+    broken_lines,
+    fields_html,
+    fields_text,
+    lines_html,
+    marked_html,
+    marked_text,
+    marked_tokens,
+    proven,
+)
 from concord.workers.labelling.output import PREDICTIONS
 
 if TYPE_CHECKING:
     import pandas as pd
+
+CONSTRAINT_PENALTIES = pa.schema(
+    [
+        ("name", pa.string()),
+        *((name, pa.float64()) for name in ("degree_before", "degree", "penalty_before", "penalty")),
+    ]
+)
+SPAN_CHANGES = pa.schema(
+    [
+        ("doc_id", pa.string()),
+        *((name, pa.int64()) for name in ("start", "end")),
+        *((name, pa.string()) for name in ("text", "before", "after")),
+    ]
+)
 
 
 class PredictedDocument(NamedTuple):
@@ -42,16 +65,17 @@ class PredictedDocument(NamedTuple):
     row: Mapping[str, Any]
 
     def __repr__(self) -> str:
-        return f"{marked_text(*self._marked())}\n{self._proven()}"
+        return "\n".join([marked_text(*self._marked()), *self._lines()])
 
     def _repr_html_(self) -> str:
-        return f"{marked_html(*self._marked())}<p><small>{self._proven()}</small></p>"
+        return f"{marked_html(*self._marked())}{lines_html(self._lines())}"
 
     def _marked(self) -> tuple[str, Sequence[Mapping[str, Any]]]:
         return marked_tokens(self.tokens, self.entities)
 
-    def _proven(self) -> str:
-        return f"{self.doc_id}: {proven(self.status, self.gap)}"
+    def _lines(self) -> list[str]:
+        """What is proven of the answer, and what it breaks."""
+        return [f"{self.doc_id}: {proven(self.status, self.gap)}", *broken_lines(self.violations)]
 
 
 class Predictions:
@@ -112,6 +136,38 @@ class Predictions:
         flat = _flat(self.to_arrow(), "constraints")
         return flat.filter(pa.compute.greater(flat["degree"], 0.0))
 
+    def penalties(self) -> pa.Table:
+        """A table with one row for each constraint: what the model alone would have broken, and what the answers break.
+
+        Columns: name, degree_before, degree, penalty_before, penalty (nats), summed over all documents.
+
+        >>> found.penalties().column_names
+        ['name', 'degree_before', 'degree', 'penalty_before', 'penalty']
+        """
+        rows = self._run.manifest.totals.constraints
+        return pa.Table.from_pylist(
+            [{"name": name, **figures.model_dump()} for name, figures in rows.items()], schema=CONSTRAINT_PENALTIES
+        )
+
+    def changes(self, before: Predictions) -> pa.Table:
+        """A table with one row for each span that only one of two runs over a corpus has, or has with another type.
+
+        Columns: doc_id, start, end (in tokens, end exclusive), text, before, after; a type is null where the run does
+        not have the span. Documents that one of the runs does not have are left out.
+
+        >>> found.changes(found).num_rows
+        0
+        """
+        own, other = _types_by_document(self), _types_by_document(before)
+        rows = [
+            {**span._asdict(), "before": former.get(span), "after": now.get(span)}
+            for doc_id, now in own.items()
+            if (former := other.get(doc_id)) is not None
+            for span in sorted({*now, *former})
+            if now.get(span) != former.get(span)
+        ]
+        return pa.Table.from_pylist(rows, schema=SPAN_CHANGES)
+
     @property
     def settings(self) -> Mapping[str, Any]:
         """The settings of the run: engine, options, seed and so on."""
@@ -138,6 +194,25 @@ def read_predictions(run: str | PathLike[str]) -> Predictions:
     ['doc_id', 'type']
     """
     return Predictions(published(fspath(run)))
+
+
+class _Span(NamedTuple):
+    """A place in a document, and its text."""
+
+    doc_id: str
+    start: int
+    end: int
+    text: str
+
+
+def _types_by_document(predictions: Predictions) -> dict[str, dict[_Span, str]]:
+    """The type of each span of each document."""
+    return {
+        document.doc_id: {
+            _Span(document.doc_id, one["start"], one["end"], one["text"]): one["type"] for one in document.entities
+        }
+        for document in predictions
+    }
 
 
 def _document(row: Mapping[str, Any]) -> PredictedDocument:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from io import BytesIO
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from concord.flows.commands.sweeps import ShownSweep, show_sweep
-from concord.schemas.shown import fields_html, fields_text
+from concord.flows.cli.sweep_plot import figure_of
+from concord.flows.cli.sweep_tables import shown_lines, shown_table
+from concord.flows.commands.sweeps import show_sweep
+from concord.schemas.shown import lines_html, table_html
 from concord.schemas.sweep import CellRow, CellState, SweepReport
 from concord.workers.sweeps.results import Store
 from concord.workers.sweeps.tables import comparison_table, long_table
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 
 def sweep(
@@ -122,16 +126,45 @@ class SweepResults:
         shown = show_sweep(self._folder, by=by, against=against, measure=measure, choose=choose)
         return comparison_table(shown.rows, by=shown.by)
 
+    def plot(self, *, by: str | None = None, measure: str | None = None) -> SweepPicture:
+        """A picture of a figure by the values of one axis, with 95 % intervals; ``by`` and ``measure`` as in `compare`.
+
+        Needs matplotlib. Raises `InputError`.
+
+        >>> found.plot(by="engine").png[1:4]
+        b'PNG'
+        """
+        return SweepPicture(figure_of(show_sweep(self._folder, by=by, measure=measure)))
+
     def __repr__(self) -> str:
-        return fields_text("SweepResults", self._fields())
+        return "\n".join([f"SweepResults of {self._folder}", *shown_lines(self._shown)])
 
     def _repr_html_(self) -> str:
-        return fields_html("SweepResults", self._fields())
+        lines = lines_html(shown_lines(self._shown))
+        if not self._shown.rows:
+            return lines
+        columns = shown_table(self._shown).columns
+        rows = zip(*(map(str, column.cells) for column in columns), strict=True)
+        return f"{table_html([str(column.header) for column in columns], rows)}{lines}"
 
-    def _fields(self) -> Mapping[str, Any]:
-        shown: ShownSweep = self._shown
-        counts = {state.value: shown.count(state) for state in CellState if shown.count(state)}
-        return {"sweep": self._folder, "cells": len(shown.cells), **counts}
+
+class SweepPicture(NamedTuple):
+    """A picture, which a notebook shows; ``figure`` is matplotlib's."""
+
+    figure: Figure
+
+    @property
+    def png(self) -> bytes:
+        """The content of a PNG file."""
+        content = BytesIO()
+        self.figure.savefig(content, format="png")
+        return content.getvalue()
+
+    def _repr_png_(self) -> bytes:
+        return self.png
+
+    def __repr__(self) -> str:
+        return "SweepPicture"
 
 
 def read_sweep(folder: str | PathLike[str]) -> SweepResults:

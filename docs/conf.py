@@ -9,6 +9,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from notebook_page import write_notebook
 from reference import write_reference
 
 project = "concord"
@@ -31,3 +32,4 @@ add_module_names = False
 def setup(app: Any) -> None:
     """Writes the pages that are made of the code before any page is read."""
     app.connect("builder-inited", lambda built: write_reference(Path(built.srcdir) / "reference"))
+    app.connect("builder-inited", lambda built: write_notebook(Path(built.srcdir)))

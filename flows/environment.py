@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,6 +85,20 @@ def applied(settings: Mapping[str, str]) -> Iterator[None]:
                 if not _HOLDERS[name]:
                     del _HOLDERS[name]
                     os.environ.pop(name, None)
+
+
+@contextmanager
+def without_widgets() -> Iterator[None]:
+    """Imports in the block do not say that ipywidgets is not there: in a notebook tqdm warns of it, and Ray logs it."""
+    logger = logging.getLogger("ray.widgets.util")
+    former = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="IProgress not found")
+            yield
+    finally:
+        logger.setLevel(former)
 
 
 def home() -> Path:

@@ -16,7 +16,6 @@ from concord.flows.apart import check_apart
 from concord.flows.errors import RunFolderError
 from concord.schemas.errors import CorpusError
 from concord.schemas.run import REGISTRY
-from concord.schemas.secrets import place_of
 from concord.workers.models.folder import MANIFEST, ModelError, check_model_folder
 from concord.workers.storage.files import naming
 from concord.workers.storage.storage import URI, storage_at
@@ -25,11 +24,6 @@ from concord.workers.storage.storage import URI, storage_at
 def corpus_place(corpus: str) -> str:
     """Place of a corpus for workers anywhere: a URI unchanged, or an absolute path."""
     return corpus if "://" in corpus else str(Path(corpus).expanduser().absolute())
-
-
-def short_name(place: str) -> str:
-    """Name of a corpus, model or output for people: the last part of its place."""
-    return Path(place_of(place).partition("?")[0]).name
 
 
 def run_place(out: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from concord.flows.environment import page_of_run, tracking_uri
 from concord.flows.errors import DriftedRunError, NothingLabelledError, ShardsFailedError, TrackingError, UntrackedError
-from concord.flows.jobs import run_tags, short_name
+from concord.flows.jobs import run_tags
 from concord.flows.nights.record import keep_night
 from concord.flows.progress import meter, say
 from concord.flows.run_context import HERE, RunContext
@@ -50,7 +50,7 @@ from concord.schemas.run import (
     ShardMarker,
     ShardReport,
 )
-from concord.schemas.secrets import redact
+from concord.schemas.secrets import redact, short_name
 from concord.schemas.settings import Settings
 from concord.workers.compiling.code import code_digest
 from concord.workers.constraints.constraint_set import ConstraintSet, Separable

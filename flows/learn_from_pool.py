@@ -19,7 +19,7 @@ import numpy as np
 from concord.flows.codl_tuning import best_gamma, choose_gamma
 from concord.flows.commands.evaluate import evaluate
 from concord.flows.errors import RunFolderError
-from concord.flows.jobs import run_tags, short_name
+from concord.flows.jobs import run_tags
 from concord.flows.label_corpus import LabelRequest as Labelling
 from concord.flows.label_corpus import label_corpus
 from concord.flows.progress import say
@@ -34,6 +34,7 @@ from concord.schemas.columns import DOC_ID, LABELS, N_BEST, PREDICTIONS_LAYOUT
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.run import SHARD_BYTES, Figures, RunReport, RunSettings
+from concord.schemas.secrets import short_name
 from concord.schemas.settings import Settings, Validation
 from concord.workers.compiling.code import code_digest
 from concord.workers.constraints.constraint_file import load_constraints

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Sequence
 from functools import singledispatch
 from typing import NamedTuple
 
-from concord.flows.jobs import short_name
 from concord.schemas.challenge import ChallengeReport
 from concord.schemas.codl import CodlReport
 from concord.schemas.nights import MonthReport
 from concord.schemas.run import Drift, RunReport, TrainReport
-from concord.schemas.secrets import redact
+from concord.schemas.secrets import redact, short_name
 from concord.schemas.visible import visible
 
 MOST_ERRORS = 20
@@ -47,9 +46,9 @@ def _(report: RunReport) -> Page:
     name = short_name(report.out)
     return _page(
         name,
-        headline(report),
+        report.headline,
         [
-            table(("what", "", "documents"), _counts(report)),
+            table(("what", "", "documents"), report.counts),
             *_drift_parts(report.drift),
             *_listed("Failed", [cell(error) for error in report.errors[:MOST_ERRORS]]),
             *_listed("Look at", _places(report.out, report.mlflow_run, report.mlflow_page)),
@@ -128,23 +127,6 @@ def challenge_told(report: ChallengeReport) -> str:
     return f"{report.name} v{report.champion} stays the {report.alias} before v{report.challenger}: {report.reason}"
 
 
-def headline(report: RunReport) -> str:
-    """What a run came to, in a line."""
-    if report.shards_failed:
-        return f"{report.shards_failed:,} shards failed; {report.labelled:,} documents labelled, nothing published"
-    if not report.shards_done:
-        return f"nothing new: 0 of {report.documents:,} documents"
-    parts = [f"labelled {report.labelled:,} of {report.documents:,} documents"]
-    if report.drift is not None:
-        parts.append(f"{report.drift.new:,} new, {report.drift.changed:,} with another answer")
-    parts.append(f"{report.certified:.1%} certified")
-    if report.rejected:
-        parts.append(f"{report.rejected:,} rejected")
-    if report.drift is not None and report.drift.breaches:
-        parts.append(f"DRIFT: {', '.join(movement.told for movement in report.drift.breaches)}")
-    return "; ".join(parts)
-
-
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown."""
     lines = [heads, ["---"] * len(heads), *rows]
@@ -160,32 +142,6 @@ def cell(text: str) -> str:
 def _page(name: str, told: str, parts: Sequence[str], *, tags: tuple[str, ...] = ()) -> Page:
     markdown = "\n\n".join([f"# {cell(name)}: {cell(told)}", *parts])
     return Page(redact(name), redact(told), f"{markdown}\n", tags)
-
-
-def _counts(report: RunReport) -> list[tuple[str, str, str]]:
-    change = "by the model alone → now"
-    return [
-        *_against(report.drift, report.documents),
-        ("done", "labelled now", f"{report.labelled:,}"),
-        ("taken", "of these, answers of the last run", f"{report.reuse.documents:,}"),
-        ("skipped", "labelled before, nothing has changed", f"{report.skipped:,}"),
-        ("rejected", "cannot be read or labelled; see _rejects", f"{report.rejected:,}"),
-        ("failed", "shards; tried again by the next run", f"{report.shards_failed:,}"),
-        ("certified", "nothing scores higher, by proof", f"{report.certified:.2%}"),
-        ("infeasible", "no answer keeps the hard constraints", f"{report.infeasible:,}"),
-        ("violations", change, f"{report.violations_before:,.0f} → {report.violations:,.0f}"),
-        ("penalty in nats", change, f"{report.penalty_before:,.1f} → {report.penalty:,.1f}"),
-    ]
-
-
-def _against(drift: Drift | None, documents: int) -> list[tuple[str, str, str]]:
-    if drift is None:
-        return [("documents", "in all; no other night to compare with", f"{documents:,}")]
-    return [
-        ("new", "in id or text, since the last night", f"{drift.new:,}"),
-        ("gone", "since the last night", f"{drift.gone:,}"),
-        ("changed", "have another answer than the last night", f"{drift.changed:,}"),
-    ]
 
 
 def _drift_parts(drift: Drift | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""Output for people: tables, lines, and progress of long work (a bar on a terminal, occasional lines elsewhere)."""
+"""Output for people: tables, lines, and progress of long work (a bar on a terminal or in a notebook, or else lines)."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from rich.progress import (
 from rich.segment import Segment
 from rich.text import Text
 
+from concord.flows.in_place import InPlace, InPlaceBar
 from concord.schemas.visible import visible
 from concord.workers.compiling.told import LISTENERS, Compiling, listening
 
@@ -91,6 +92,8 @@ class Meter:
     def __init__(self, title: str, total: int | None, progress: Progress | None) -> None:
         self._title, self._total, self._progress = title, total, progress
         self._task = None if progress is None else progress.add_task(title, total=total, note="")
+        self._place = InPlaceBar() if console.is_jupyter else None
+        self._note = ""
         self._done, self._said = 0, time.monotonic()
 
     def expect(self, total: int) -> None:
@@ -108,18 +111,34 @@ class Meter:
             # Training holds the interpreter, so the bar is drawn here and not by its own thread.
             self._progress.update(self._task, advance=steps, note=note, refresh=True)
             return
-        if self._done == self._total or time.monotonic() - self._said >= LINE_SECONDS:
+        self._note = note
+        if self._place is not None:
+            self._place.draw(self._line, self._done, self._total)
+        elif self._done == self._total or time.monotonic() - self._said >= LINE_SECONDS:
             self._said = time.monotonic()
-            goal = "" if self._total is None else f" of {self._total}"
-            sys.stderr.write(visible(f"{self._title}: {self._done}{goal} {note}".rstrip()) + "\n")
+            sys.stderr.write(visible(self._line) + "\n")
             sys.stderr.flush()
+
+    def end(self) -> None:
+        """Leaves a notebook's bar as a line, with what was done."""
+        if self._place is not None:
+            self._place.draw(self._line, self._done, self._total, last=True)
+
+    @property
+    def _line(self) -> str:
+        goal = "" if self._total is None else f" of {self._total}"
+        return f"{self._title}: {self._done}{goal} {self._note}".rstrip()
 
 
 @contextmanager
 def meter(title: str, total: int | None) -> Iterator[Meter]:
     """Shows progress for the length of the block."""
     if not console.is_terminal:
-        yield Meter(title, total, None)
+        plain = Meter(title, total, None)
+        try:
+            yield plain
+        finally:
+            plain.end()
         return
     columns = (
         SpinnerColumn(),
@@ -137,6 +156,10 @@ def meter(title: str, total: int | None) -> Iterator[Meter]:
 def say(message: str, *, style: str | None = None) -> None:
     """Prints progress or a notice in one line, on standard error; results go to `show`."""
     console.print(message, soft_wrap=True, style=style)
+    _tell_follower(message)
+
+
+def _tell_follower(message: str) -> None:
     for follower in FOLLOWERS[-1:]:
         follower.said(message)
 
@@ -169,12 +192,18 @@ class CompilingLines:
     def __init__(self, where: str = "") -> None:
         self._where = where
         self._said = -LINE_SECONDS
+        self._place = InPlace() if console.is_jupyter else None
 
     def __call__(self, now: Compiling) -> None:
         """Takes notice of a kernel."""
         if now.seconds >= SILENT_SECONDS and now.seconds - self._said >= LINE_SECONDS:
             self._said = now.seconds
-            say(f"{COMPILING}{self._where}: {now.done} done in {now.seconds:.0f} s, now {now.kernel}")
+            told = f"{COMPILING}{self._where}: {now.done} done in {now.seconds:.0f} s, now {now.kernel}"
+            if self._place is None:
+                say(told)
+            else:
+                self._place.show(told)
+                _tell_follower(told)
 
 
 @contextmanager

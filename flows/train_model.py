@@ -13,7 +13,7 @@ from pydantic import Field
 
 from concord.flows.environment import page_of_run, tracking_uri
 from concord.flows.errors import TrackingError
-from concord.flows.jobs import check_model_place, corpus_place, run_tags, short_name
+from concord.flows.jobs import check_model_place, corpus_place, run_tags
 from concord.flows.progress import meter
 from concord.flows.progressive import Kept, choose, forget, track
 from concord.flows.run_context import HERE, RunContext
@@ -33,6 +33,7 @@ from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelError
 from concord.schemas.run import ALIAS, SampleRow, SelectionRow, TrainReport
+from concord.schemas.secrets import short_name
 from concord.schemas.settings import Settings, TrainerSettings, Validation
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import ConstraintSet

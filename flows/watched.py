@@ -13,7 +13,7 @@ from pydantic import ConfigDict, ValidationError, validate_call
 
 from concord.flows.errors import faults
 from concord.flows.progress import compiling_told
-from concord.schemas.errors import UsageError
+from concord.schemas.errors import FlowInterrupt, UsageError
 from concord.schemas.secrets import masked_errors
 
 if TYPE_CHECKING:
@@ -70,6 +70,10 @@ def watched(name: str, *, run_name: str) -> Callable[[Callable[P, R]], Callable[
             try:
                 with compiling_told():
                     return flow_of(called)(*args, **kwargs) if is_watched() else checked()(*args, **kwargs)
+            except FlowInterrupt:
+                raise  # of a flow in this one
+            except KeyboardInterrupt:
+                raise FlowInterrupt(f"{name} was interrupted; the same call does what is not done yet") from None
             except ValidationError as error:
                 if error.title != run.__name__:
                     raise  # of something that the function did

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concord.schemas.run import Figures
 from concord.schemas.settings import Validation
+from concord.schemas.shown import table_html
 
 
 class Breaches(Figures):
@@ -231,6 +232,17 @@ class Explanation(Figures):
     gap: float
     status: str
     effects: tuple[ConstraintEffect, ...]
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                effect.name,
+                ", ".join(f"{change.token}: {change.without} → {change.label}" for change in effect.changes),
+                *("" if value is None else f"{value:,.4g}" for value in (effect.degree, effect.penalty, effect.cost)),
+            )
+            for effect in self.effects
+        ]
+        return table_html(("constraint", "changes", "degree", "penalty in nats", "cost in nats"), rows)
 
 
 class MinedRule(Figures):

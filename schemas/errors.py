@@ -5,14 +5,34 @@ Their messages name addresses and quote other libraries, so passwords and keys a
 
 from __future__ import annotations
 
+import traceback
+
 from concord.schemas.secrets import redact
+from concord.schemas.visible import visible
 
 
-class _MaskedError(Exception):
+class _InOneLine(BaseException):
+    """Base of exceptions that a notebook shows without their tracebacks."""
+
+    _told = False
+
+    def _render_traceback_(self) -> list[str]:
+        """Lines that IPython shows in place of the traceback: the message. Asked again, by ``%tb``: the traceback."""
+        if not self._told:
+            self._told = True
+            return [visible(f"{type(self).__name__}: {self}")]
+        return visible(redact("".join(traceback.format_exception(self)))).splitlines()
+
+
+class _MaskedError(_InOneLine, Exception):
     """Base of errors whose messages mask passwords and keys in addresses."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*(redact(part) if isinstance(part, str) else part for part in args))
+
+
+class FlowInterrupt(_InOneLine, KeyboardInterrupt):
+    """A flow that was interrupted, by Ctrl-C or in a notebook; its workers have ended."""
 
 
 class UsageError(_MaskedError, ValueError):

@@ -6,7 +6,7 @@ from typing import Any
 
 from concord.schemas.audit import Explanation
 from concord.schemas.run import Figures
-from concord.schemas.shown import marked_html, marked_text, marked_tokens, proven
+from concord.schemas.shown import broken_lines, lines_html, marked_html, marked_text, marked_tokens, proven
 
 
 class LabelledEntity(Figures):
@@ -88,10 +88,14 @@ class LabelledText(Figures):
     explanation: Explanation | None = None
 
     def __repr__(self) -> str:
-        return f"{marked_text(*self._marked())}\n{proven(self.status, self.gap)}"
+        return "\n".join([marked_text(*self._marked()), *self._lines()])
 
     def _repr_html_(self) -> str:
-        return f"{marked_html(*self._marked())}<p><small>{proven(self.status, self.gap)}</small></p>"
+        return f"{marked_html(*self._marked())}{lines_html(self._lines())}"
+
+    def _lines(self) -> list[str]:
+        """What is proven of the answer, and what it breaks."""
+        return [proven(self.status, self.gap), *broken_lines(map(dict, self.constraints))]
 
     def _marked(self) -> tuple[str, list[dict[str, Any]]]:
         """The text and its entities by characters. Without a text: the tokens with blanks between them."""

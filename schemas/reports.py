@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from concord.schemas.run import ConsistencyReport, Figures
-from concord.schemas.shown import Shown
+from concord.schemas.shown import Shown, lines_html, table_html
 
 
 class Report(Shown, BaseModel):
@@ -91,6 +91,31 @@ class EvaluationReport(Report):
     token_accuracy: float
     measures: dict[str, MeasureReport]
     against: AgainstReport | None = None
+
+    def _repr_html_(self) -> str:
+        heads = ["figure, %", "run", "model alone"]
+        heads += ["other run", "difference", "95 % interval", "p"] if self.against else []
+        rows = [
+            [
+                f"{measure} {figure}",
+                *(f"{100 * one:.2f}" for one in (value, found.viterbi[figure])),
+                *self._difference(measure, figure),
+            ]
+            for measure, found in self.measures.items()
+            for figure, value in found.figures.items()
+        ]
+        told = f"{self.documents:,} documents, {self.tokens:,} tokens; {self.certified:.1%} certified"
+        return f"{table_html(heads, rows)}{lines_html([told])}"
+
+    def _difference(self, measure: str, figure: str) -> list[str]:
+        """Cells of the comparison with the other run; none without one."""
+        if self.against is None:
+            return []
+        one = self.against.measures.get(measure, {}).get(figure)
+        if one is None:
+            return [""] * 4
+        interval = f"{100 * one.low:+.2f} to {100 * one.high:+.2f}"
+        return [f"{100 * one.other:.2f}", f"{100 * one.difference:+.2f}", interval, f"{one.p_value:.3f}"]
 
 
 class ClusterReport(Report):

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from concord.schemas.settings import Settings, TextSettings
-from concord.schemas.shown import Shown
+from concord.schemas.shown import Shown, lines_html, table_html
 
 FORMAT: Final = 2
 """Version of the shard markers and the manifest; a change makes old output be done again."""
@@ -480,6 +480,45 @@ class RunReport(Figures):
         return self.documents - self.labelled
 
     @property
+    def headline(self) -> str:
+        """What the run came to, in a line."""
+        if self.shards_failed:
+            return f"{self.shards_failed:,} shards failed; {self.labelled:,} documents labelled, nothing published"
+        if not self.shards_done:
+            return f"nothing new: 0 of {self.documents:,} documents"
+        parts = [f"labelled {self.labelled:,} of {self.documents:,} documents"]
+        if self.drift is not None:
+            parts.append(f"{self.drift.new:,} new, {self.drift.changed:,} with another answer")
+        parts.append(f"{self.certified:.1%} certified")
+        if self.rejected:
+            parts.append(f"{self.rejected:,} rejected")
+        if self.drift is not None and self.drift.breaches:
+            parts.append(f"DRIFT: {', '.join(movement.told for movement in self.drift.breaches)}")
+        return "; ".join(parts)
+
+    @property
+    def counts(self) -> list[tuple[str, str, str]]:
+        """Rows of a table: what is counted, its meaning, and the number."""
+        change = "by the model alone → now"
+        return [
+            *_against(self.drift, self.documents),
+            ("done", "labelled now", f"{self.labelled:,}"),
+            ("taken", "of these, answers of the last run", f"{self.reuse.documents:,}"),
+            ("skipped", "labelled before, nothing has changed", f"{self.skipped:,}"),
+            ("rejected", "cannot be read or labelled; see _rejects", f"{self.rejected:,}"),
+            ("failed", "shards; tried again by the next run", f"{self.shards_failed:,}"),
+            ("certified", "nothing scores higher, by proof", f"{self.certified:.2%}"),
+            ("infeasible", "no answer keeps the hard constraints", f"{self.infeasible:,}"),
+            ("violations", change, f"{self.violations_before:,.0f} → {self.violations:,.0f}"),
+            ("penalty in nats", change, f"{self.penalty_before:,.1f} → {self.penalty:,.1f}"),
+        ]
+
+    def _repr_html_(self) -> str:
+        spent = ("seconds", "of workers, on labelling", f"{self.worker_seconds:,.1f}")
+        rows = table_html(("what", "", "documents"), [*self.counts, spent])
+        return f"{lines_html([self.headline])}{rows}{lines_html([f'output in {self.out}', *self.errors])}"
+
+    @property
     def pace(self) -> str:
         """Sentence about the time of the workers, without their start, and about their speed if the run was long
         enough."""
@@ -487,6 +526,16 @@ class RunReport(Figures):
         if self.worker_seconds < TELLING_SECONDS:
             return told
         return f"{told}, {self.worker_speed:,.0f} tokens a second each"
+
+
+def _against(drift: Drift | None, documents: int) -> list[tuple[str, str, str]]:
+    if drift is None:
+        return [("documents", "in all; no other night to compare with", f"{documents:,}")]
+    return [
+        ("new", "in id or text, since the last night", f"{drift.new:,}"),
+        ("gone", "since the last night", f"{drift.gone:,}"),
+        ("changed", "have another answer than the last night", f"{drift.changed:,}"),
+    ]
 
 
 class SelectionRow(Figures):

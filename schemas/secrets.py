@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import PurePath
 
 MASK = "***"
 
@@ -42,6 +43,11 @@ def place_of(uri: str) -> str:
     base, question, query = masked.partition("?")
     kept = [part for part in query.split("&") if not part.endswith(f"={MASK}")]
     return base + question + "&".join(kept) if any(kept) else base
+
+
+def short_name(place: str) -> str:
+    """Name of a corpus, model or output for people: the last part of its place."""
+    return PurePath(place_of(place).partition("?")[0]).name
 
 
 @contextmanager

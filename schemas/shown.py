@@ -7,6 +7,9 @@ from html import escape
 from itertools import accumulate
 from typing import Any
 
+INK = "#222"
+"""Colour of letters on `COLOURS`: those of a dark page would be too light."""
+
 COLOURS = ("#b3e2cd", "#fdcdac", "#cbd5e8", "#f4cae4", "#e6f5c9", "#fff2ae")
 """Colours of the types in a text, in order of their names. The type also stands beside each entity."""
 
@@ -44,6 +47,27 @@ def fields_html(title: str, fields: Mapping[str, Any]) -> str:
     return f"<table><caption>{escape(title)}</caption>{rows}</table>"
 
 
+def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table with a row of titles."""
+    first = "".join(f"<th>{escape(head)}</th>" for head in heads)
+    rest = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{first}</tr></thead><tbody>{rest}</tbody></table>"
+
+
+def lines_html(lines: Iterable[str]) -> str:
+    """A paragraph with a line for each text."""
+    return f"<p>{'<br>'.join(map(escape, lines))}</p>"
+
+
+def broken_lines(broken: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A line for each constraint that an answer breaks; ``broken`` have name, degree, and penalty in nats."""
+    return [
+        f"breaks {one['name']}: degree {one['degree']:.3g}, penalty {one['penalty']:.3g} nats"
+        for one in broken
+        if one["degree"] > 0
+    ]
+
+
 def proven(status: str, gap: float) -> str:
     """Sentence about an answer's status, and about how much more another labelling could score; ``gap`` in nats."""
     if gap <= NO_GAP:
@@ -72,7 +96,7 @@ def marked_html(text: str, entities: Sequence[Mapping[str, Any]]) -> str:
     kinds = sorted({entity["type"] for entity in entities})
     colour = {kind: COLOURS[i % len(COLOURS)] for i, kind in enumerate(kinds)}
     parts = [
-        f'<mark style="background:{colour[kind]}">{escape(part)} <small>{escape(kind)}</small></mark>'
+        f'<mark style="background:{colour[kind]};color:{INK}">{escape(part)} <small>{escape(kind)}</small></mark>'
         if kind
         else escape(part)
         for part, kind in _parts(text, entities)

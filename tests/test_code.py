@@ -54,7 +54,6 @@ OUT = {
     "workers/evaluation/gate.py": "compares two models",
     "schemas/sweep.py": "sweep files, and what sweeps answer",
     "schemas/published.py": "tables of papers, and what is measured beside them",
-    "schemas/visible.py": "how text is shown at a terminal",
     "workers/evaluation/bootstrap.py": "scores what is labelled",
     "workers/evaluation/label_ids.py": "scores what is labelled",
     "workers/evaluation/tally.py": "scores what is labelled",

@@ -8,8 +8,9 @@ import pytest
 
 from concord.flows.commands.corpora import ingest_corpus, synthesize_corpus
 from concord.flows.errors import NAMED, RunFolderError, ShardsFailedError
-from concord.flows.jobs import corpus_place, folder_place, short_name
+from concord.flows.jobs import corpus_place, folder_place
 from concord.schemas.run import RunReport
+from concord.schemas.secrets import short_name
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.settings import IngestSettings
 from tests.support.made_reports import run_report

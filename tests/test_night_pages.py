@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concord.flows.environment import page_of_run
-from concord.flows.pages import cell, headline, page_of
+from concord.flows.pages import cell, page_of
 from concord.schemas.run import ChangedDocument, Drift, Movement
 from tests.support.made_reports import run_report
 
@@ -66,5 +66,5 @@ def test_the_page_of_a_run_has_no_password_and_is_that_of_a_server() -> None:
 
 
 def test_a_headline_is_of_one_line_whatever_it_says() -> None:
-    assert "\n" not in headline(run_report(documents=1, labelled=1, shards_done=1))
+    assert "\n" not in run_report(documents=1, labelled=1, shards_done=1).headline
     assert page_of("no report") is None

@@ -60,7 +60,6 @@ def test_a_watch_knocks_when_it_is_due_and_names_what_has_gone(monkeypatch: pyte
     ("address", "parts"),
     [
         ("10.0.0.1:6379", ("10.0.0.1", 6379)),
-        ("ray://head:10001", ("head", 10001)),
         ("[::1]:6379", ("::1", 6379)),
         ("auto", None),
         ("head:port", None),

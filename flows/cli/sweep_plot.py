@@ -15,6 +15,8 @@ from concord.workers.sweeps.tables import Compared
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from matplotlib.figure import Figure
+
 KINDS = (".svg", ".png", ".pdf")
 """File extensions of pictures."""
 
@@ -33,7 +35,13 @@ def check_plot(path: Path, folder: str) -> None:
 
 
 def draw(shown: ShownSweep, path: Path) -> None:
-    """Draws one line, or one row of marks, for each combination of the other axes. Raises `OutputError`."""
+    """Writes the picture of a sweep to a file. Raises `OutputError`."""
+    with writing(path):
+        figure_of(shown).savefig(path)
+
+
+def figure_of(shown: ShownSweep) -> Figure:
+    """Draws one line, or one row of marks, for each combination of the other axes."""
     from matplotlib.figure import Figure
 
     series: dict[tuple[tuple[str, Any], ...], list[Compared]] = {}
@@ -47,13 +55,12 @@ def draw(shown: ShownSweep, path: Path) -> None:
         shift = 0.0 if numbers or len(series) == 1 else SPREAD * (number / (len(series) - 1) - 0.5)
         _draw_rows(axes, rows, [places[row.value] + shift for row in rows], _title(others), joined=numbers)
     if not numbers:
-        axes.set_xticks(list(places.values()), list(map(str, places)))
+        axes.set_xticks(list(places.values()), ["all" if value is None else str(value) for value in places])
     axes.set_xlabel(shown.by)
     axes.set_ylabel(f"{shown.figure} (%), 95 % interval")
     if len(series) > 1:
         axes.legend(fontsize="small")
-    with writing(path):
-        figure.savefig(path)
+    return figure
 
 
 def _places(values: Sequence[Any]) -> Mapping[Any, float]:

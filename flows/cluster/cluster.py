@@ -205,7 +205,7 @@ def _authentication(mode: Mode | None, token: Path | None) -> Iterator[None]:
 def _started(address: str | None, workers: int | None, folder: RayFolder, thread: Aside) -> Cluster:
     _start(address, workers, folder)
     cpus = int(ray.cluster_resources().get("CPU", 1))
-    return Cluster(workers or max(1, cpus), thread, _watch(address))
+    return Cluster(workers or max(1, cpus), thread, _watch())
 
 
 def _start(address: str | None, workers: int | None, folder: RayFolder) -> None:
@@ -228,13 +228,10 @@ def _start(address: str | None, workers: int | None, folder: RayFolder) -> None:
         raise ClusterError(f"Ray does not start {place}: {error}") from error
 
 
-def _watch(address: str | None) -> Watch:
+def _watch() -> Watch:
     """Watch of a Ray that has been started: its head, and this machine's node (its own, or that of the head)."""
-    if address is not None and address.startswith("ray://"):
-        head, node = address, None  # all else is behind that door
-    else:
-        head, node = head_and_node()
+    head, node = head_and_node()
     place = host_and_port(head)
     doors = [] if place is None else [Door("head", place, HEAD_KNOCKS)]
-    doors += [] if node is None else [Door("node on this machine", node, NODE_KNOCKS)]
+    doors.append(Door("node on this machine", node, NODE_KNOCKS))
     return Watch(f"at {head}", doors)

@@ -20,8 +20,8 @@ NODE_KNOCKS = 3
 
 
 def host_and_port(address: str) -> tuple[str, int] | None:
-    """Host and port of ``HOST:PORT``, ``[IPV6]:PORT``, or these after ``ray://``; None for another form."""
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    """Host and port of ``HOST:PORT`` or ``[IPV6]:PORT``; None for another form."""
+    host, colon, port = address.rpartition(":")
     return (host.strip("[]"), int(port)) if colon and port.isdecimal() else None
 
 

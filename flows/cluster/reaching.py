@@ -38,14 +38,18 @@ _REFUSED = (b"InvalidAuthToken", b"AuthenticationError", b"Unauthenticated")
 _HOW = "give it in RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"
 
 
-def reach(address: str) -> Mode | None:
-    """Authentication that the cluster at ``address`` wants, within seconds; None if Ray is to find out.
+def reach(address: str) -> Mode:
+    """Authentication that the cluster at ``address`` wants, within seconds.
 
-    ``RAY_AUTH_MODE`` decides if it is set. Raises `ClusterError` if no Ray cluster answers or lets this process in.
+    ``RAY_AUTH_MODE`` decides if it is set. Raises `ClusterError` if no Ray cluster answers or lets this process in, and
+    for an address of Ray's client, which is not maintained (ray-project/kuberay#1687).
     """
-    _knock(address)
     if "://" in address:
-        return None  # Ray's client has time limits of its own
+        raise ClusterError(
+            f"{address}: only addresses HOST:PORT and auto are taken, and of ray:// none: run on a node of the "
+            "cluster, or as a job (ray job submit)"
+        )
+    _knock(address)
     given = os.environ.get("RAY_AUTH_MODE", "").lower()
     if given:
         return _asked(address, "token" if given == "token" else "disabled", given=True)

@@ -17,6 +17,7 @@ from concord.schemas.errors import InputError
 from concord.schemas.labels import LabelSet
 from concord.schemas.names import unknown
 from concord.schemas.settings import ReaderSettings, TextSettings
+from concord.schemas.shown import fields_html, fields_text
 from concord.workers.corpus.parquet import WRITE_OPTIONS, table_bytes
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.settings import IngestSettings, MarkedTextSettings
@@ -78,6 +79,12 @@ class IngestReport(NamedTuple):
     sentences: int = 0
     misfits: Mapping[str, int] = MappingProxyType({})
     ceiling: Ceiling | None = None
+
+    def __repr__(self) -> str:
+        return fields_text(type(self).__name__, self._asdict())
+
+    def _repr_html_(self) -> str:
+        return fields_html(type(self).__name__, self._asdict())
 
 
 def ingest(
