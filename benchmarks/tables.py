@@ -604,6 +604,42 @@ def faults(results: Results) -> Rows:
         yield title, str(own["tried"]), str(own["held"]), ", ".join(told) if len(told) > 1 else next(iter(codes))
 
 
+FAILPOINTS = {
+    "kill": "SIGKILL",
+    "disk full": "no room from then on; what is there can be renamed and removed",
+    "read-only": "the disk takes nothing from then on",
+    "503": "a request is refused once",
+    "503 for good": "every request from then on is refused",
+    "answer lost": "a request is done, and its answer does not come back",
+    "connection lost": "a request does not arrive",
+    "slow": "an effect takes its time",
+    "frozen": "SIGSTOP; another run goes to its end, or is refused; SIGCONT",
+    "clock": "the clock jumps 400 days, ahead or back",
+}
+STORAGES = ("folder", "objects")
+
+
+@table
+def failpoint_faults(results: Results) -> Rows:
+    """Faults, and how often a run held what it promises."""
+    for fault, what in FAILPOINTS.items():
+        yield fault, what, *(_held(results, storage, fault=fault) for storage in STORAGES)
+
+
+@table
+def failpoint_steps(results: Results) -> Rows:
+    """Steps of a run, and how often it held what it promises after a fault there."""
+    for step in dict.fromkeys(row["step"] for row in results["failpoints"]["rows"]):
+        yield step, *(_held(results, storage, step=step) for storage in STORAGES)
+
+
+def _held(results: Results, storage: str, **wanted: str) -> str:
+    wanted["storage"] = storage
+    found = [row for row in results["failpoints"]["rows"] if wanted.items() <= row.items()]
+    tried = sum(row["tried"] for row in found)
+    return f"{sum(row['held'] for row in found)} of {tried}" if tried else ""
+
+
 def _sweep(results: Results, name: str, figure: str = "spans.f1", **wanted: Any) -> Mapping[str, Any]:
     """A figure of a sweep: its value, its interval, and what it gains ``over`` others."""
     found: Mapping[str, Any] = row(results[name]["rows"], **wanted)[figure]
