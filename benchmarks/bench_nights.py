@@ -1,0 +1,161 @@
+"""A night after a change, beside a run that decodes everything: documents decoded again, CPU seconds, equal bytes.
+
+The first night labels chapters of novels and settles its answers. Each other night changes one thing: some rows, a
+constraint, a weight, the model. It goes on from a copy of the first night's output, and beside it the same is run into an
+empty folder.
+
+    python benchmarks/bench_nights.py --documents 300
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+from common import MADE, concord, options, save
+from corpora import NOVELS, STAND_IN, labelled_corpora, made_up
+
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shards import read_batch
+
+FEATURES = "rich-nopos"
+CHANGED = 0.01
+"""Share of the rows that change in a night."""
+DAY = 46
+"""Documents of the last day of news, which the first night's model has not seen."""
+RULES: list[dict[str, Any]] = [
+    {"template": "consistent", "name": "same words", "weight": 4.0},
+    {"template": "consistent_subsequence", "name": "part of a longer name", "weight": 2.0},
+    {"template": "legality", "weight": "hard"},
+]
+FOLDER = MADE / "nights"
+
+
+def main() -> None:
+    """Runs the nights, and keeps their figures."""
+    parser = options(__doc__, features=FEATURES)
+    parser.add_argument("--documents", type=int, default=300)
+    parser.add_argument("--workers", type=int, default=1)
+    chosen = parser.parse_args()
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    corpus = _chapters(chosen.documents)
+    before, after = _models()
+    given = {"corpus": corpus, "model": before, "rules": RULES}
+    first = _night("first", given, chosen.workers)
+    raised, lowered = _weighing(0, 4.5), _weighing(0, 3.5)
+    nights: dict[str, dict[str, Any]] = {
+        "1 % of rows changed": {"corpus": _changed(corpus)},
+        "one constraint added": {
+            "rules": [*RULES, {"template": "consistent_unlabelled", "name": "new", "weight": 1.0}]
+        },
+        "one weight raised": {"rules": raised},
+        "one weight lowered": {"rules": lowered},
+        "a model trained on one more day": {"model": after},
+    }
+    rows = [_beside(name, given | change, chosen.workers) for name, change in nights.items()]
+    save("nights", {"documents": first["documents"], "tokens": first["tokens"], "first": _figures(first), "rows": rows})
+
+
+def _chapters(documents: int) -> Path:
+    """The first chapters of the novels, or of what stands in for them, in a folder of their own."""
+    source = NOVELS if NOVELS.is_dir() else made_up(STAND_IN)
+    table = pq.read_table(min(source.glob("*.parquet"))).slice(0, documents)
+    folder = FOLDER / "corpus"
+    folder.mkdir(parents=True)
+    pq.write_table(table, folder / "chapters.parquet")
+    return folder
+
+
+def _changed(corpus: Path) -> Path:
+    """The corpus with a word more in some of its rows."""
+    table = pq.read_table(corpus / "chapters.parquet")
+    texts, every = table["text"].to_pylist(), round(1 / CHANGED)
+    for row in range(0, len(texts), every):
+        texts[row] += "\n\nThe End."
+    folder = FOLDER / "changed" / corpus.name
+    folder.mkdir(parents=True)
+    column = table.schema.get_field_index("text")
+    table = table.set_column(column, table.schema.field(column), pa.array(texts, table.schema.field(column).type))
+    pq.write_table(table, folder / "chapters.parquet")
+    return folder
+
+
+def _models() -> tuple[Path, Path]:
+    """Models trained without and with the last day of the news."""
+    documents = [batch.document(i) for batch in _batches(labelled_corpora().train) for i in range(len(batch))]
+    found = []
+    for name, part in (("before", documents[:-DAY]), ("after", documents)):
+        corpus, model = FOLDER / "news" / name, FOLDER / "models" / name
+        write_corpus(part, corpus, source="news")
+        concord("train", "--corpus", corpus, "--features", FEATURES, "--set", "passes=10", "--out", model)
+        found.append(model)
+    return found[0], found[1]
+
+
+def _batches(corpus: Path) -> Any:
+    return (read_batch(shard)[0] for shard in plan(corpus))
+
+
+def _weighing(row: int, weight: float) -> list[dict[str, Any]]:
+    """The constraints with another weight in one row."""
+    return [rule | {"weight": weight} if i == row else rule for i, rule in enumerate(RULES)]
+
+
+def _night(out: str, given: dict[str, Any], workers: int) -> dict[str, Any]:
+    """A run into a folder of that name; what it reports."""
+    rules = FOLDER / "rules.yaml"
+    rules.write_text(yaml.safe_dump({"constraints": given["rules"]}))
+    return concord(
+        *("reprocess", "--corpus", given["corpus"], "--model", given["model"], "--no-consistency"),
+        *("--constraints", rules, "--engine", "certify", "--settle", "--workers", str(workers)),
+        *("--out", FOLDER / "out" / out),
+    )
+
+
+def _beside(name: str, given: dict[str, Any], workers: int) -> dict[str, Any]:
+    """A night after the first one, and the same from nothing."""
+    out = FOLDER / "out"
+    # The corpus of an output is known by its place.
+    given = given | {"corpus": _in_place(given["corpus"])}
+    shutil.copytree(out / "first", out / "night", symlinks=True)
+    night, whole = _night("night", given, workers), _night("whole", given, workers)
+    equal = _tables(out / "night") == _tables(out / "whole")
+    for folder in ("night", "whole"):
+        shutil.rmtree(out / folder)
+    return {"night": name, "equal_bytes": equal, "this": _figures(night), "whole": _figures(whole)}
+
+
+def _in_place(corpus: Path) -> Path:
+    """The corpus under the name of the first night's."""
+    place = FOLDER / "corpus"
+    if corpus != place:
+        shutil.rmtree(place)
+        shutil.copytree(corpus, place)
+    return place
+
+
+def _tables(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted((out / "predictions").glob("*.parquet"))}
+
+
+def _figures(report: dict[str, Any]) -> dict[str, Any]:
+    """Documents that were labelled and how, and seconds of the worker."""
+    reuse = report["reuse"]
+    return {
+        "labelled": report["labelled"],
+        "kept": reuse["kept"],
+        "stood": reuse["stood"],
+        "confirmed": reuse["confirmed"],
+        "decoded": report["labelled"] - sum(reuse.values()),
+        "worker_seconds": report["worker_seconds"],
+        "certified": report["certified"],
+    }
+
+
+if __name__ == "__main__":
+    main()
