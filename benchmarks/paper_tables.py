@@ -129,21 +129,19 @@ def orders(results: Results) -> Rows:
     return _by_size(results, "stokman", "equation 48", names)
 
 
-def _lattice(own: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
-    return [row for row in own["rows"] if row["name"] == name]
-
-
 @table
 def head_to_head(results: Results) -> Rows:
     """Each engine on each corpus: the first figure, nats from the proven optimum, and CPU seconds."""
-    parts = list(_tables_of(results, TOGETHER))
-    for engine in dict.fromkeys(row["name"] for own in parts for row in own["rows"]):
-        cells = []
-        for own in parts:
-            first, *rest = _lattice(own, engine)
-            nats, seconds = (next(row for row in rest if row["figure"] == figure) for figure in ("objective", "cpu"))
-            cells.append(f"{_told(first, 'measured')}; {_told(nats, 'measured')}; {_told(seconds, 'measured')}")
+    parts = {own["table"]: own["rows"] for own in _tables_of(results, TOGETHER)}
+    for engine in dict.fromkeys(row["name"] for rows in parts.values() for row in rows):
+        cells = [_raced(parts.get(number, []), engine) for number in ("names", "announcements", "citations")]
         yield [f"`{engine}`", *cells]
+
+
+def _raced(rows: Sequence[Mapping[str, Any]], engine: str) -> str:
+    own = {row["figure"]: _told(row, "measured") for row in reversed(rows) if row["name"] == engine}
+    first = next((_told(row, "measured") for row in rows if row["name"] == engine), None)
+    return "not measured yet" if first is None else f"{first}; {own['objective']}; {own['cpu']}"
 
 
 @table
