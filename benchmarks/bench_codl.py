@@ -21,9 +21,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from bench_little_gold import SIZES, SUBSETS, subset
 from common import RESULTS, save
-from problems import CORA, citations
+from problems import CORA, SIZES, SUBSETS, citations, subset
 
 from concord.flows.codl_tuning import best_gamma, choose_gamma
 from concord.schemas.codl import CodlSettings

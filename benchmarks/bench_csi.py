@@ -1,19 +1,12 @@
-"""Constraint-satisfaction inference over memory-based classifiers: tables 2 and 5 of Canisius et al. (2011), remade.
+"""What tables of Canisius et al. (2011) have that is no measure of labels: table 5, and table 2's oracle.
 
-Chunks: CoNLL-2000's training part without its last 1,000 sentences, measured on those. Names: CoNLL-2003's eng.train,
-measured on testa. Sentences are documents, as in the paper. Settings are chosen on training documents alone, as the
-paper did and as `concord train --tune` does: by wrapped progressive sampling (Van den Bosch 2004). Needs the real
-corpora.
+`concord papers canisius` has the rest. Chunks: CoNLL-2000's training part without its last 1,000 sentences, measured on
+those. Names: CoNLL-2003's eng.train, measured on testa. Sentences are documents, as in the paper. Settings are those of
+`concord papers`, which wrapped progressive sampling chose on the training sentences. Needs the real corpora.
 
     python benchmarks/bench_csi.py --task chunks
     python benchmarks/bench_csi.py --task names
-    python benchmarks/bench_csi.py --part settings --task chunks
-    python benchmarks/bench_csi.py --part seeds
-    python benchmarks/bench_csi.py --part lengths --measured 500
-    python benchmarks/bench_csi.py --part timbl
-
-What else ``--part`` measures: which settings bring the gain, on a part of the training sentences; what other seeds
-choose; classes of two to five labels by three learners; how fast neighbours are found, beside TiMBL's IB1.
+    python benchmarks/bench_csi.py --part timbl     # how fast neighbours are found, beside TiMBL's IB1
 """
 
 from __future__ import annotations
@@ -22,7 +15,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,47 +24,25 @@ from common import MADE, REAL, batches, concord, save
 from corpora import labelled_corpora
 
 from concord.schemas.document import Batch, Document
-from concord.schemas.labels import Labels, LabelSet, Scheme
+from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.problem import Problem
 from concord.workers.constraints.constraint_set import Unconstrained
-from concord.workers.evaluation.bootstrap import paired_bootstrap
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.measures import Pair, spans
-from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.search.progressive import TrialTally, rounds, sizes_of
 from concord.workers.models.model import LocalScores
 from concord.workers.papers.canisius import trigram_trainer as trigram
 from concord.workers.papers.canisius.neighbourhoods import Neighbourhoods
 from concord.workers.papers.canisius.ngrams import voted
 from concord.workers.papers.canisius.settings import TrigramSettings
 from concord.workers.papers.canisius.trigram import TrigramModel
-from concord.workers.papers.canisius.trigram_trials import Sample, chosen_of, grid, together, tried
 
 HELD_SENTENCES = 1_000
 """Of CoNLL-2000's training part."""
-SAMPLE, JUDGED = 2_500, 500
-"""Training sentences that settings are compared on: learned from, and labelled."""
-SEEDS = range(3)
-"""Of wrapped progressive sampling; the first one's choice is measured."""
-CLASSES = {"alone": 1, "trigrams": 3}
-"""Labels of a class of both classifiers of the tables."""
 CHECKED = 300
 """Sentences that every engine solves."""
 BESIDE = 200
 """Instances that TiMBL's IB1 classifies."""
-GRID: tuple[dict[str, Any], ...] = (
-    {},
-    {"k": 3},
-    {"k": 5, "decay": "inverse"},
-    {"k": 11, "decay": "inverse"},
-    {"metric": "mvdm"},
-    {"metric": "mvdm", "k": 5},
-    {"metric": "mvdm", "k": 11, "decay": "inverse"},
-    {"metric": "mvdm", "k": 25, "decay": "inverse"},
-    {"metric": "jeffrey", "k": 11, "decay": "inverse"},
-    {"learner": "igtree"},
-)
 ENGINES: dict[str, dict[str, Any]] = {
     "window": {"width": 5},
     "certify": {},
@@ -79,6 +50,13 @@ ENGINES: dict[str, dict[str, Any]] = {
     "astar": {},
     "cpsat": {},
 }
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "chunks": {"k": 15, "decay": "exponential"},
+    "names": {"k": 5, "decay": "linear"},
+}
+"""Of trigrams, by task; both by Jeffrey's divergence."""
 
 
 class Told(NamedTuple):
@@ -109,120 +87,19 @@ def main() -> None:
 
 
 def tables(train: list[Document], test: list[Document], base: dict[str, Any]) -> dict[str, Any]:
-    """Both of the paper's, with settings that a search for each kind of class has chosen."""
-    searches = {name: search(train, base | {"n": n}, SEEDS[0]) for name, n in CLASSES.items()}
-    settings = {name: {"n": n} | searches[name][-1]["best"] for name, n in CLASSES.items()}
-    alone = told(train, test, base | settings["alone"])
-    loose = told(train, test, base | settings["trigrams"])
-    labels, gold = loose.model.labels, gold_of(loose.batch, loose.model.labels)
-    answers = {"baseline": own_labels(alone)} | answers_of(train, test, loose, base | settings["trigrams"], gold)
-    counts = {name: counted(loose.batch, labels, gold, mine) for name, mine in answers.items()}
-    rows = [row_of(name, mine, counts["baseline"]) for name, mine in counts.items()]
-    rows.append({"over": "voting"} | row_of("CSI", counts["CSI"], counts["voting"]))
-    show(rows)
+    """F1 of the best labelling among the candidates, and table 5."""
+    given = SETTINGS[base["windows"]] | {"metric": "jeffrey", "weighting": "gain-ratio"}
+    loose = told(train, test, base | given)
+    gold = gold_of(loose.batch, loose.model.labels)
+    votes = voted(loose.found, loose.model.classes, loose.batch.sentence_bounds, len(loose.model.labels))
+    best = np.where(loose_domain(loose)[np.arange(len(gold)), gold], gold, votes).astype(np.int32)
     found = {
-        "searches": searches,
-        "settings": settings,
-        "rows": rows,
+        "oracle": f1_of(loose, best),
         "trigrams_right": float((loose.found.predicted == known_classes(loose, gold)).mean()),
-        "illegal": int(illegal(loose.batch, labels, answers["CSI"])),
         "seconds": loose.seconds,
         "tokens": loose.batch.token_count,
     }
     return found | sequences(loose) | engines_agree(loose)
-
-
-def answers_of(
-    train: list[Document], test: list[Document], loose: Told, settings: dict[str, Any], gold: Labels
-) -> dict[str, Labels]:
-    """What can be made of trigrams; for names also where training documents were told of their own entities."""
-    legal = told(train, test, settings | {"legality": "bio"}, known=loose.found)
-    wide = told(train, test, settings | {"domain": "neighbours"}, known=loose.found)
-    votes = voted(loose.found, loose.model.classes, loose.batch.sentence_bounds, len(loose.model.labels))
-    found = {
-        "one of the three": own_labels(loose),
-        "voting": votes,
-        "CSI": solved(loose, "window"),
-        "CSI, legal": solved(legal, "window"),
-        "CSI, all labels of the neighbours": solved(wide, "window"),
-        "oracle": np.where(loose_domain(loose)[np.arange(len(gold)), gold], gold, votes).astype(np.int32),
-    }
-    if settings["windows"] == "names":
-        found["CSI, all entities told"] = solved(told(train, test, settings | {"held_out": False}), "window")
-    return found
-
-
-def show(rows: Sequence[dict[str, Any]]) -> None:
-    """For people."""
-    for row in rows:
-        print("{name:36} F1 {f1:6.2f}  P {precision:6.2f}  R {recall:6.2f}  {low:+.2f} to {high:+.2f}".format(**row))
-
-
-def by_setting(train: list[Document], test: list[Document], base: dict[str, Any]) -> dict[str, Any]:
-    """F1 of each setting, learned from some training sentences and measured on others."""
-    del test
-    cut = [one for document in train for one in sentences(document)]
-    picked = np.random.default_rng(0).permutation(len(cut))[: SAMPLE + JUDGED].tolist()
-    inside, outside = ([cut[i] for i in part] for part in (picked[:SAMPLE], picked[SAMPLE:]))
-    rows = []
-    for n, given in product(CLASSES.values(), GRID):
-        made = told(inside, outside, base | given | {"n": n})
-        f1 = f1_of(made, own_labels(made) if n == 1 else solved(made, "window"))
-        rows.append({"n": n, "settings": given, "f1": f1, "seconds": made.seconds["classify"]})
-        print("n {n} {settings}: F1 {f1:.2f}, {seconds:.1f} s".format(**rows[-1]), flush=True)
-    return {"rows": rows}
-
-
-def by_seed(train: list[Document], test: list[Document], base: dict[str, Any]) -> dict[str, Any]:
-    """What searches for trigrams choose that see other samples."""
-    del test
-    return {"searches": [search(train, base, seed) for seed in SEEDS]}
-
-
-def by_length(train: list[Document], test: list[Document], base: dict[str, Any]) -> dict[str, Any]:
-    """F1 of constraint-satisfaction inference over classes of so many labels, and what finding neighbours takes."""
-    rows = []
-    for given in ({}, {"metric": "mvdm"}, {"learner": "igtree"}):
-        for n in (2, 3, 4, 5):
-            made = told(train, test, base | given | {"n": n})
-            gold = gold_of(made.batch, made.model.labels)
-            f1 = f1_of(made, solved(made, "window"))
-            right = float((made.found.predicted == known_classes(made, gold)).mean())
-            rows.append({"n": n, "settings": given, "f1": f1, "classes_right": right, "seconds": made.seconds})
-            print(
-                f"n {n} {given}: F1 {f1:.2f}, classes right {right:.1%}, {made.seconds['classify']:.1f} s", flush=True
-            )
-    return {"rows": rows}
-
-
-def search(train: Sequence[Document], base: dict[str, Any], seed: int) -> list[dict[str, Any]]:
-    """The samples of wrapped progressive sampling; the last one's best settings are chosen."""
-    given = TrigramSettings.model_validate(base)
-    every, sample = grid(given), Sample.of(train, given, seed=seed)
-
-    def attempt(size: int, numbers: Sequence[int]) -> dict[int, TrialTally]:
-        groups = together(every[number] for number in numbers)
-        tallies = dict(pair for group in groups for pair in zip(group, tried(sample, group, size), strict=True))
-        return {number: tallies[every[number]] for number in numbers}
-
-    rows = list[dict[str, Any]]()
-    for made in rounds(len(every), sizes_of(sample.tokens), attempt):
-        mine, every_one = made.tallies[made.best], TrialTally.merge(made.tallies.values())
-        rows.append(
-            {
-                "seed": seed,
-                "tokens": made.size,
-                "tested": mine.tested,
-                "tried": len(made.tallies),
-                "left": len(made.left),
-                "best": chosen_of(every[made.best]),
-                "accuracy": mine.accuracy,
-                "default": made.tallies[0].accuracy,
-                "seconds": every_one.seconds,
-            }
-        )
-        print(rows[-1], flush=True)
-    return rows
 
 
 def corpora(task: str) -> tuple[list[Document], list[Document]]:
@@ -273,50 +150,16 @@ def gold_of(batch: Batch, labels: LabelSet) -> Labels:
     return np.array([labels.index.get(name, 0) for name in batch.labels.strings()], np.int32)
 
 
-def own_labels(made: Told) -> Labels:
-    """The middle label of each predicted class."""
-    classes = made.model.classes
-    own: Labels = classes[made.found.predicted, classes.shape[1] // 2].astype(np.int32)
-    return own
-
-
-def solved(made: Told, engine: str) -> Labels:
-    """The labels of an engine; how long it takes is kept as well."""
-    started, decoder = time.process_time(), Decoder.of(engine, ENGINES[engine])
-    found = np.concatenate([decoder(problem, "sentence").labels for problem in made.problems])
-    made.seconds[engine] = time.process_time() - started
-    return found
-
-
 def loose_domain(made: Told) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """(N, L) which labels are candidates."""
     return np.isfinite(made.scores.potentials.unary)
 
 
-def counted(batch: Batch, labels: LabelSet, gold: Labels, answer: Labels) -> Counts:
-    """(D, 3) entities in gold, in the answer, and in both."""
-    counts: Counts = spans(Pair(batch, labels, gold, answer)).by_document().sum(axis=1)
-    return counts
-
-
 def f1_of(made: Told, answer: Labels) -> float:
     """Percent, of the sentences that a model was told on."""
     labels = made.model.labels
-    return 100.0 * float(f1_of_counts(counted(made.batch, labels, gold_of(made.batch, labels), answer).sum(axis=0)))
-
-
-def row_of(name: str, counts: Counts, base: Counts) -> dict[str, Any]:
-    """Percents, and the interval of the gain over the base by draws of sentences."""
-    gold, predicted, correct = counts.sum(axis=0).tolist()
-    gain = paired_bootstrap(base, counts, rng=np.random.default_rng(0))
-    return {
-        "name": name,
-        "f1": 100.0 * float(f1_of_counts(counts.sum(axis=0))),
-        "precision": 100.0 * correct / predicted,
-        "recall": 100.0 * correct / gold,
-        "low": 100.0 * gain.low,
-        "high": 100.0 * gain.high,
-    }
+    counts = spans(Pair(made.batch, labels, gold_of(made.batch, labels), answer)).by_document()
+    return 100.0 * float(f1_of_counts(counts.sum(axis=(0, 1))))
 
 
 def known_classes(made: Told, gold: Labels) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -324,15 +167,6 @@ def known_classes(made: Told, gold: Labels) -> np.ndarray[Any, np.dtype[np.int64
     classes, which = trigram.label_classes(gold, made.batch.sentence_bounds, made.model.classes.shape[1])
     number = {tuple(labels): i for i, labels in enumerate(made.model.classes.tolist())}
     return np.array([number.get(tuple(labels), -1) for labels in classes.tolist()])[which]
-
-
-def illegal(batch: Batch, labels: LabelSet, answer: Labels) -> int:
-    """Labels I- that continue nothing."""
-    strict = LabelSet(labels.names, Scheme.BIO)
-    starts = np.zeros(len(answer), np.bool_)
-    starts[batch.sentence_starts] = True
-    before = np.concatenate([answer[:1], answer[:-1]])
-    return int((~np.where(starts, strict.legal_start[answer], strict.legal_transition[before, answer])).sum())
 
 
 def sequences(made: Told) -> dict[str, float]:
@@ -386,9 +220,6 @@ def beside_timbl(train: list[Document], test: list[Document], base: dict[str, An
 
 PARTS: dict[str, Callable[[list[Document], list[Document], dict[str, Any]], dict[str, Any]]] = {
     "tables": tables,
-    "settings": by_setting,
-    "seeds": by_seed,
-    "lengths": by_length,
     "timbl": beside_timbl,
 }
 

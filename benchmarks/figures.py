@@ -35,7 +35,8 @@ def results() -> dict[str, Any]:
 
 def rows(name: str, head: str, given: Mapping[str, Any]) -> str:
     """The rows of a table in Markdown. Raises `KeyError` for what the results do not have."""
-    found, columns = list(TABLES[name](given)), head.count("|") - 1
+    columns = head.count("|") - 1
+    found = list(TABLES[name](given)) or [["not measured yet", *[""] * (columns - 1)]]
     if any(len(row) != columns for row in found):
         raise SystemExit(f"table {name}: a row has other columns than the {columns} of the page")
     return "\n".join(re.sub(r" +(?= \|)", "", f"| {' | '.join(row)} |") for row in found)

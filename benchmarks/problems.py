@@ -19,6 +19,8 @@ from concord.schemas.problem import Problem
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import ConstraintSet, build_problems
 from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.corpus.readers.citations import read_citations
+from concord.workers.corpus.settings import CitationSettings
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.labelling.report import with_gold
@@ -29,6 +31,8 @@ from concord.workers.models.settings import CrfSettings
 from concord.workers.synthesis.made_up import synthesize
 
 CORA = common.REAL / "cora"
+SIZES, SUBSETS = (5, 10, 20), range(5)
+"""Numbers of citations to learn from, and of subsets of 25 whose first they are."""
 CITATION_CONSTRAINTS = common.ROOT / "infra" / "constraints" / "citations.yaml"
 
 
@@ -100,6 +104,12 @@ def citations() -> Citations:
     model = crf.load(folder)
     constraints = load_constraints(CITATION_CONSTRAINTS).bind(model.labels)
     return Citations("Cora dev" if real else "made-up citations", train, dev, model, constraints)
+
+
+def subset(k: int) -> list[Document]:
+    """Subset k of 25 of Cora's training citations."""
+    read = read_citations(str(CORA / f"citation_train.25.{k}.txt"), CitationSettings())
+    return [document for document in read if isinstance(document, Document)]
 
 
 def citation_task(found: Citations, constraints: ConstraintSet | None = None) -> Task:

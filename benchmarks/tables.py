@@ -193,17 +193,6 @@ def surety_choices(results: Results) -> Rows:
 
 
 @table
-def hmm(results: Results) -> Rows:
-    """What documents without labels add to a hidden Markov model."""
-    for own in results["hmm"]["without_labels"]:
-        alone, soft = (
-            against(own[f"{n}, viterbi"], p) for n, p in zip(("labelled", "soft"), own["published"], strict=True)
-        )
-        after = [plain(own[f"{name}, posterior"], 1) for name in ("labelled", "soft", "hard")]
-        yield [str(own["citations"]), alone, *bold([soft, plain(own["hard, viterbi"], 1)]), *after]
-
-
-@table
 def codl(results: Results) -> Rows:
     """Constraint-driven learning from a pool."""
     for own in results["codl"]["rows"]:
@@ -227,31 +216,6 @@ def codl_perceptron(results: Results) -> Rows:
         cells = [plain(own[name], 1) for name in ("alone", "constrained", "semi-supervised", "codl")]
         low, high = (plain(bound, 1, "+") for bound in own["codl against constrained"][1:])
         yield [str(size), "as counted" if penalties == "learned" else "hard", *bold(cells), f"{low} to {high}"]
-
-
-ORDERS = ("first", "second, exact", "second, eq. 48", "first, constraints", "second, eq. 48, constraints")
-STEPS = tuple(
-    f"{new} over {old}"
-    for old, new in ((ORDERS[0], ORDERS[1]), (ORDERS[1], ORDERS[2]), (ORDERS[0], ORDERS[2]), (ORDERS[3], ORDERS[4]))
-)
-
-
-@table
-def orders(results: Results) -> Rows:
-    """Hidden Markov models of first and second order."""
-    for own in results["hmm_orders"]["second_order"]:
-        yield [str(own["citations"]), *(plain(own[name], 1) for name in ORDERS)]
-
-
-@table
-def orders_gains(results: Results) -> Rows:
-    """Gains of the second order."""
-    for own in results["hmm_orders"]["second_order"]:
-        told = (
-            [plain(value, 1, "+" if place == 0 else "") for place, value in enumerate(own["gains"][step])]
-            for step in STEPS
-        )
-        yield [str(own["citations"]), *(f"{difference} ({low} to {high})" for difference, low, high in told)]
 
 
 @table

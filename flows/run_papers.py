@@ -54,7 +54,7 @@ class PapersRequest(Settings):
 
 
 def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport:
-    """Measures every table and writes the page; ``files``: folder of the paper files.
+    """Measures every table, and writes the page of those so far after each; ``files``: folder of the paper files.
 
     Raises `UsageError`, `PaperFileError` and `CorpusError` before anything runs, and `PapersFailedError`, when the page
     is written, if cells have failed.
@@ -72,8 +72,9 @@ def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport
             table, reasons = _measured(one, given)
             tables.append(table)
             failed |= reasons
-    write_whole(out / PAGE, markdown(tables, made_up=request.quick).encode())
-    write_whole(out / HTML_PAGE, html(tables, made_up=request.quick).encode())
+            left = len(wanted) - len(tables)
+            write_whole(out / PAGE, markdown(tables, made_up=request.quick, left=left).encode())
+            write_whole(out / HTML_PAGE, html(tables, made_up=request.quick, left=left).encode())
     report = PapersReport(
         out=str(out),
         page=str(out / PAGE),

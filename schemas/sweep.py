@@ -15,6 +15,10 @@ Size = int | Literal["all"]
 """Number of training documents, or all of them."""
 
 
+Consistency = bool | Literal["published"]
+"""Label consistency of a model: none, scaled on held-out documents, or as published."""
+
+
 class SweptCorpus(Settings):
     """A corpus: documents to learn from, and documents with gold labels to judge by."""
 
@@ -48,8 +52,10 @@ class SweptModel(Settings):
         default_factory=dict, description="Options with several values: each combination is a model of its own."
     )
     pool: bool = Field(default=False, description="Learn on from the corpus's `pool`? For trainers hmm and codl.")
-    consistency: bool = Field(
-        default=False, description="Learn label consistency with the model, on held-out documents."
+    consistency: Consistency = Field(
+        default=False,
+        description="Learn label consistency with the model? Its costs are counted, and scaled on held-out documents; "
+        "with `published` they stay as counted, as in Finkel et al. (2005).",
     )
 
     @model_validator(mode="after")

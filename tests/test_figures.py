@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from concord.schemas.published import PAIRS, Lies
 from concord.workers.sweeps.cells import cells_of
 from concord.workers.sweeps.sweep_file import read_sweep_file
 
@@ -44,6 +47,20 @@ def test_a_figure_that_differs_and_a_table_without_a_page_are_told(tmp_path: Pat
     found = check(tmp_path)
     assert found.returncode == 1
     assert "no page has faults" in found.stderr
+
+
+def test_a_published_figure_above_ours_has_a_reason() -> None:
+    """Beside each row of which the published figure lies above our interval the page says why, or what was tried."""
+    (found,) = [json.loads(path.read_text()) for path in (ROOT / "benchmarks" / "results").glob("papers.json")]
+    rows = [(table, row) for table in found["tables"] for row in table["rows"] if row["lies"] == Lies.ABOVE]
+    assert rows
+    without = [f"{table['paper']}, {table['table']}: {row['name']}" for table, row in rows if not _reason(table, row)]
+    assert not without
+
+
+def _reason(table: dict[str, Any], row: dict[str, Any]) -> str:
+    """The note of a row; of counts of pairs, that of their table."""
+    return (table if row["figure"] == PAIRS else row)["note"] or ""
 
 
 @pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)

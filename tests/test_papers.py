@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from scipy.stats import ttest_1samp
 
 import concord.flows.cluster.cluster
 import concord.flows.run_sweep
@@ -376,6 +377,20 @@ def test_over_seeds_there_are_mean_deviation_minimum_and_the_t_test(tmp_path: Pa
     assert gain.t_test == pytest.approx(1.0 - 2.0 / math.pi * math.atan(abs(student)))
 
 
+def test_draws_of_training_documents_are_paired_and_seeds_are_not(tmp_path: Path) -> None:
+    """The spread of a difference is that within each draw, however much the draws differ."""
+    made, values = Made(tmp_path), dict[tuple[str, int], float]()
+    for subset in range(3):
+        for engine, seed in (("viterbi", subset), ("gibbs", 10 + subset)):
+            made.add(engine, counts(seed), subset=subset)
+            values[engine, subset] = 100 * float(f1(counts(seed).sum(axis=0)))
+    within = np.array([values["gibbs", subset] - values["viterbi", subset] for subset in range(3)])
+    row = made.row(cells=OTHER, minus=BASE)
+    assert row.measured == pytest.approx(within.mean())
+    assert (row.measured_sd, row.measured_minimum) == pytest.approx((within.std(ddof=1), within.min()))
+    assert row.t_test == pytest.approx(ttest_1samp(within, 0.0).pvalue)
+
+
 def test_runs_that_are_all_the_same_have_no_t_test(tmp_path: Path) -> None:
     made = Made(tmp_path)
     made.add("viterbi", counts(7))
@@ -610,6 +625,33 @@ def test_tables_share_models_and_count_their_cost_once(tmp_path: Path, here: Cou
     written(tmp_path, models)
     run(tmp_path, tmp_path / "third")
     assert here.units == 3 + 6 + 6, "the third table has the models of the first"
+
+
+def test_a_run_that_is_stopped_leaves_a_page_of_what_is_measured(
+    tmp_path: Path, here: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = changed("tables", "2", to=changed(*SWEEP, "models", "crf", "options", "passes", to=1)["tables"]["1"])
+    written(tmp_path, content)
+    out, goes_on = tmp_path / "out", here.run
+
+    def stopped(task: Any, shards: Sequence[Any], parts: Any) -> Iterator[Any]:
+        if here.units >= 3:
+            raise KeyboardInterrupt
+        return goes_on(task, shards, parts)
+
+    monkeypatch.setattr(here, "run", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, out)
+    told = "1 more table is not measured yet"
+    for page in (out / PAGE, out / HTML_PAGE):
+        assert told in page.read_text()
+        assert "Table 1" in page.read_text()
+        assert "Table 2" not in page.read_text()
+    monkeypatch.setattr(here, "run", goes_on)
+    report = run(tmp_path, out)
+    assert here.units == 3 + 3
+    assert len(report.tables) == 2
+    assert told not in (out / PAGE).read_text()
 
 
 def test_without_its_data_a_table_says_so_and_others_go_on(tmp_path: Path, here: Counting) -> None:

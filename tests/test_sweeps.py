@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -24,10 +25,12 @@ from concord.flows.commands.weighing import weigh_file
 from concord.flows.run_context import RunContext
 from concord.flows.run_sweep import SweepRequest, run_sweep
 from concord.flows.sweep_schedule import Schedule
-from concord.schemas.document import Batch
+from concord.schemas.document import Batch, Document
 from concord.schemas.errors import CorpusError, TrainingError, UsageError
+from concord.schemas.run import RunSettings
 from concord.schemas.settings import Validation
 from concord.schemas.sweep import Cell, CellState, Setting, SweepReport
+from concord.workers.constraints.consistency import AS_PUBLISHED
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.declared_weights import declared_weights
 from concord.workers.constraints.rows import ConstraintError
@@ -40,7 +43,9 @@ from concord.workers.learning.weights.penalties import PENALTIES, OddsSettings
 from concord.workers.learning.weights.row_counts import count_rows
 from concord.workers.models.folder import MANIFEST
 from concord.workers.models.loaders import load_model
+from concord.workers.models.saved_consistency import saved_consistency
 from concord.workers.remote.sweep import SWEEP, SweepParts, SweepUnit, TrainingUnit, UnitsDone
+from concord.workers.sweeps import judging
 from concord.workers.sweeps.cells import cells_of, rules_of
 from concord.workers.sweeps.content import digests_of
 from concord.workers.sweeps.documents import documents_of
@@ -382,6 +387,61 @@ def test_label_consistency_is_learned_and_used_where_asked_for(corpora: Path, tm
     without = planned(corpora, constraints=entry, engines={"beam": {}}, seeds=[0])
     with pytest.raises(CorpusError, match="no label consistency was learned with this model"):
         work(without, Store(tmp_path / "other"))
+
+
+def test_an_answer_that_breaks_a_hard_constraint_is_a_result(corpora: Path, tmp_path: Path) -> None:
+    hard = {"constraints": [RULES["constraints"][0] | {"weight": "hard"}]}
+    (corpora / "hard.yaml").write_text(yaml.safe_dump(hard))
+    made, store = planned(corpora, constraints={"hard": ["hard.yaml"]}, seeds=[0]), Store(tmp_path / "sweep")
+    work(made, store)
+    assert set(states(made, store)) == {CellState.DONE}
+    told = {cell.cell.engine: (store.read_marker(cell.key), store.read(cell.key)) for cell in made.cells}
+    marker, result = told["viterbi"]
+    assert np.isinf(result.penalty).any(), "Viterbi knows no constraints"
+    assert marker.sums["penalty"] is None
+    assert marker.sums["largest_gap"] is None
+
+
+def test_label_consistency_can_stay_as_published(corpora: Path, tmp_path: Path) -> None:
+    models = {"scaled": PLAIN["models"]["crf"] | {"consistency": True}}
+    models["printed"] = PLAIN["models"]["crf"] | {"consistency": "published"}
+    made, store = planned(corpora, models=models, constraints={"all": {"consistency": True}}), Store(tmp_path / "sweep")
+    work(made, store)
+    found = {cell.cell.model: saved_consistency(store.model(cell.model.key)) for cell in made.cells}
+    printed, scaled = found["printed"], found["scaled"]
+    assert printed is not None
+    assert scaled is not None
+    assert printed.scales == AS_PUBLISHED
+    assert not printed.counts.fold_case
+    if not scaled.counts.fold_case:
+        assert printed.counts.exact.tolist() == scaled.counts.exact.tolist()
+    assert len({cell.model.key for cell in made.cells}) == 2
+
+
+def test_kernels_are_compiled_before_a_cell_is_timed(
+    corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compiling takes two CPU seconds here, once for each engine and kind of constraints; no cell's time holds them."""
+    warmed = list[tuple[str, int]]()
+
+    def slow(sample: Document, *, model: Any, constraints: Any, settings: RunSettings) -> None:
+        warmed.append((settings.engine, len(constraints.names)))
+        assert sample.doc_id
+        assert model.labels
+        until = time.process_time() + 2.0
+        while time.process_time() < until:
+            pass
+
+    monkeypatch.setattr(judging, "warm", slow)
+    monkeypatch.setattr(judging, "COMPILED", set())
+    few = {"trainer": "perceptron", "options": {"features": "core", "passes": 1}}
+    made, store = planned(corpora, models=PLAIN["models"] | {"few": few}), Store(tmp_path / "sweep")
+    work(made, store)
+    assert sorted(warmed) == [("beam", 0), ("beam", 1), ("viterbi", 0), ("viterbi", 1)]
+    markers = store.markers().values()
+    assert len(markers) > len(warmed)
+    assert max(marker.worker_cpu_seconds for marker in markers) < 2.0
+    assert max(marker.cpu_seconds for marker in markers) < 2.0
 
 
 def test_constraints_on_labels_that_a_model_lacks_are_left_out_where_asked_for(corpora: Path, tmp_path: Path) -> None:

@@ -188,13 +188,15 @@ class Scales(NamedTuple):
 
 
 AS_COUNTED = Scales()
+AS_PUBLISHED = Scales(1.0, 1.0, 0.0)
+"""Scales of Finkel, Grenager & Manning (2005), whose model has no costs of words that are left unlabelled."""
 
 
 @dataclass(frozen=True, eq=False)
 class LabelConsistency:
     """The families as a `ConstraintSet`: counts from training documents, with a tuned scale for each family.
 
-    Scales (1, 1, 0) are the paper's model.
+    Scales `AS_PUBLISHED` are the paper's model.
     """
 
     counts: PairCounts

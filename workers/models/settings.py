@@ -77,6 +77,11 @@ class PerceptronSettings(FittingSettings):
         "certify",
         description="With constraints: engine that decodes documents during training, such as certify or beam.",
     )
+    known_labels_only: bool = Field(
+        default=False,
+        description="With constraints: leave out those that name a label which the training documents lack? Otherwise "
+        "they are an error.",
+    )
     relaxed_weight: float = Field(
         50.0,
         gt=0,

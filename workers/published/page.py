@@ -37,19 +37,22 @@ class PageCell(NamedTuple):
     lies: Lies | None = None
 
 
-def markdown(tables: Sequence[MeasuredTable], *, made_up: bool) -> str:
-    """The page as Markdown."""
-    return "\n".join([f"# {TITLE}", "", *_paragraphs(made_up=made_up), *_markdown_of(tables)]).rstrip() + "\n"
+def markdown(tables: Sequence[MeasuredTable], *, made_up: bool, left: int = 0) -> str:
+    """The page as Markdown; ``left``: number of tables that are not measured yet."""
+    told = _paragraphs(made_up=made_up, left=left)
+    return "\n".join([f"# {TITLE}", "", *told, *_markdown_of(tables)]).rstrip() + "\n"
 
 
-def html(tables: Sequence[MeasuredTable], *, made_up: bool) -> str:
-    """The page as HTML, whole in one file."""
-    paragraphs = (f"<p>{escape(p)}</p>" for p in _paragraphs(made_up=made_up) if p)
+def html(tables: Sequence[MeasuredTable], *, made_up: bool, left: int = 0) -> str:
+    """The page as HTML, whole in one file; ``left`` as above."""
+    paragraphs = (f"<p>{escape(p)}</p>" for p in _paragraphs(made_up=made_up, left=left) if p)
     return html_page(TITLE, [*paragraphs, *_html_of(tables)], style=STYLE)
 
 
-def _paragraphs(*, made_up: bool) -> list[str]:
-    return [*([MADE_UP, ""] if made_up else []), READING, ""]
+def _paragraphs(*, made_up: bool, left: int) -> list[str]:
+    more = "table is" if left == 1 else "tables are"
+    unfinished = f"{left} more {more} not measured yet: give the same command again."
+    return [*([MADE_UP, ""] if made_up else []), *([unfinished, ""] if left else []), READING, ""]
 
 
 def _markdown_of(tables: Sequence[MeasuredTable]) -> Iterator[str]:
@@ -86,7 +89,8 @@ def _html_of(tables: Sequence[MeasuredTable]) -> Iterator[str]:
 
 def _title(table: MeasuredTable) -> str:
     """Number and title; what has no number, such as a section, says itself what it is."""
-    return f"{'Table ' * table.table[:1].isdigit()}{table.table}. {table.title}"
+    begins = table.table[:1]
+    return f"{'Table ' * begins.isdigit()}{begins.upper()}{table.table[1:]}. {table.title}"
 
 
 def _html_cell(cell: PageCell) -> str:

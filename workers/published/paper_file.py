@@ -48,9 +48,9 @@ from concord.workers.corpus.readers.registry import READERS
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import MEASURES
 from concord.workers.learning.mining.rule_counts import RuleKind
-from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
 from concord.workers.storage.lined_yaml import Location, mistakes_told, problems, read_lined
 from concord.workers.sweeps.cells import cells_of
+from concord.workers.sweeps.codl import trainer_of
 from concord.workers.sweeps.sweep_file import Sweep, looked_up
 from concord.workers.synthesis.made_up import Kind
 
@@ -111,7 +111,7 @@ def taught_beside(model: SweptModel) -> dict[str, str]:
     """Options of a model's trainer that are corpora, and the names that they have in the paper file."""
     if model.folder is not None:
         return {}
-    settings = trainer_named(model.trainer or DEFAULT).settings
+    settings = trainer_of(model.trainer).settings
     return {name: str(model.options[name]) for name in settings.corpora if model.options.get(name) is not None}
 
 

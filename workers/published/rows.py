@@ -68,7 +68,7 @@ def _figures(row: PublishedRow, cells: Sequence[tuple[Cell, CellRow]], store: St
     if len({len(runs.counts) for runs in settings}) > 1:
         raise NoFigureError("the figure that is taken off is of other documents")
     means = drawn_means(settings, made, rng=np.random.default_rng(0), draws=BOOTSTRAP_DRAWS)
-    taken_off = 0.0 if base is None else means[1].value
+    taken_off = np.zeros(1) if base is None else _taken_off(mine, base, base.values(made))
     value, low, high = means[0].interval() if base is None else means[0].minus(means[1])[:3]
     low, high = scale * low, scale * high
     found = {
@@ -80,10 +80,17 @@ def _figures(row: PublishedRow, cells: Sequence[tuple[Cell, CellRow]], store: St
         "documents": len(mine.counts),
     }
     if len(values) > 1:
-        found["measured_sd"] = scale * float(values.std(ddof=1))
-        found["measured_minimum"] = scale * float(values.min() - taken_off)
-        found["t_test"] = None if base is None else _t_test(values, taken_off)
+        own = values - taken_off
+        found["measured_sd"] = scale * float(own.std(ddof=1))
+        found["measured_minimum"] = scale * float(own.min())
+        found["t_test"] = None if base is None else _t_test(own)
     return found
+
+
+def _taken_off(mine: RunCounts, base: RunCounts, values: Floats) -> Floats:
+    """What is taken off from each run: the base's figure on the same draw of training documents, or else its mean."""
+    drawn = None not in mine.training and mine.training == base.training
+    return values if drawn else values.mean(keepdims=True)
 
 
 def _seconds(row: PublishedRow, cells: Sequence[tuple[Cell, CellRow]], store: Store) -> dict[str, Any]:
@@ -102,11 +109,11 @@ def _seconds_of(wanted: Mapping[str, str], cells: Sequence[tuple[Cell, CellRow]]
     return np.array([sum(result.cpu_seconds for result in own) for own in _results(wanted, cells, store).values()])
 
 
-def _t_test(values: Floats, base: float) -> float | None:
-    """Two-sided p-value of Student's test of runs (S,) against a figure; None for runs that are all the same."""
-    if np.ptp(values) == 0.0:
+def _t_test(differences: Floats) -> float | None:
+    """Two-sided p-value of Student's test of differences (S,) against 0; None for runs that are all the same."""
+    if np.ptp(differences) == 0.0:
         return None
-    return float(ttest_1samp(values, base).pvalue)
+    return float(ttest_1samp(differences, 0.0).pvalue)
 
 
 def _made(row: PublishedRow) -> Figure:

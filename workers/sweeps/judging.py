@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from concord.schemas.document import Batch
+from concord.schemas.document import Batch, Document
 from concord.schemas.errors import CorpusError, DocumentError
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
@@ -20,8 +20,10 @@ from concord.schemas.run import RunSettings
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import Separable, Unconstrained
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
+from concord.workers.constraints.templates.template import Template
 from concord.workers.evaluation.measures import Pair, by_document, suggested
 from concord.workers.labelling.labelled import Labelled, label_batch
+from concord.workers.labelling.warming import warm
 from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import LocalScores, Model, local_scores
@@ -73,6 +75,10 @@ def judge(cell: Judged) -> CellResult:
     fitting = given.fitting(model.labels) if cell.known_only else given
     declared = fitting if cell.weights is None else load_constraints(cell.weights)
     constraints = _constraints(cell, declared, model.labels)
+    # A cold machine compiles for half a minute, which is no cost of the cell that comes first.
+    templates = frozenset(map(type, declared.templates))
+    needed = Kernels(cell.settings.engine, model.kind, templates, cell.consistency)
+    began += _compile(needed, batch.document(0), model, constraints, cell.settings)
     labelled = label_batch(batch, model=model, constraints=constraints, settings=cell.settings)
     for place, reason in labelled.refused.items():
         raise DocumentError(reason, batch.doc_ids[place])
@@ -92,6 +98,29 @@ def judge(cell: Judged) -> CellResult:
         cpu_seconds=sum(labelled.cpu_seconds),
         worker_cpu_seconds=time.process_time() - began,
     )
+
+
+class Kernels(NamedTuple):
+    """What decides which kernels a cell needs: engine, model, templates of its constraints, and label consistency."""
+
+    engine: str
+    model: type[Model]
+    templates: frozenset[type[Template]]
+    consistency: bool
+
+
+COMPILED: set[Kernels] = set()
+"""Kernels that this process has compiled, or loaded."""
+
+
+def _compile(needed: Kernels, sample: Document, model: Model, constraints: Separable, settings: RunSettings) -> float:
+    """Compiles kernels that this process has not; returns the CPU seconds of that."""
+    if needed in COMPILED:
+        return 0.0
+    began = time.process_time()
+    warm(sample, model=model, constraints=constraints, settings=settings)
+    COMPILED.add(needed)
+    return time.process_time() - began
 
 
 def _pair(batch: Batch, labelled: Labelled, labels: LabelSet) -> Pair:
@@ -149,6 +178,10 @@ class _Scored:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._scores: dict[tuple[str, str, int], LocalScores] = {}
+
+    @property
+    def kind(self) -> type[Model]:
+        return type(self._model)
 
     @property
     def labels(self) -> LabelSet:

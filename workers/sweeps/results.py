@@ -97,7 +97,8 @@ class Marker(Settings):
 
     - ``content``: what decides the result, by part
     - ``figures``: value and bounds of each figure
-    - ``sums``: penalty and largest gap in nats, numbers of answers whose gap is closed and of constraints left out
+    - ``sums``: penalty and largest gap in nats, None where they have no end; numbers of answers whose gap is closed, and
+      of constraints left out
     """
 
     key: str
@@ -254,13 +255,17 @@ def _part(figure: Figure, names: slice) -> Figure:
 
 
 def _sums(result: CellResult) -> dict[str, float | None]:
-    largest = float(result.gap.max(initial=0.0))
     return {
-        "penalty": float(result.penalty.sum()),
+        "penalty": _finite(result.penalty.sum()),
         "certified": float(result.certified.sum()),
-        "largest_gap": largest if np.isfinite(largest) else None,
+        "largest_gap": _finite(result.gap.max(initial=0.0)),
         "constraints_left_out": float(len(result.left_out)),
     }
+
+
+def _finite(nats: float) -> float | None:
+    """The nats; None without end: an answer breaks a hard constraint, or nothing is proven."""
+    return float(nats) if np.isfinite(nats) else None
 
 
 def _table(result: CellResult) -> pa.Table:

@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, TrainingError
+from concord.schemas.labels import LabelSet
 from concord.schemas.settings import TrainerSettings, Validation
-from concord.workers.constraints.consistency import PairCounts
+from concord.schemas.sweep import Consistency
+from concord.workers.constraints.consistency import AS_PUBLISHED, LabelConsistency, PairCounts
 from concord.workers.learning.search.folds import held_out
 from concord.workers.learning.weights.consistency_scales import tune_scales
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
@@ -41,7 +43,7 @@ class Learned(NamedTuple):
 
     - ``key``: hexadecimal digits that name its content
     - ``beside``: digests of what the trainer reads beside the documents, by place
-    - ``consistency``: learn label consistency, too?
+    - ``consistency``: label consistency that is learned, too
     """
 
     key: str
@@ -50,7 +52,7 @@ class Learned(NamedTuple):
     trainer: str
     settings: TrainerSettings
     beside: Mapping[str, str]
-    consistency: bool
+    consistency: Consistency
 
 
 def train_into(learned: Learned, folder: Path) -> None:
@@ -67,19 +69,30 @@ def train_into(learned: Learned, folder: Path) -> None:
         model = train(documents, settings=learned.settings, out=place)
         if not learned.consistency:
             return
-        inside, outside = parted(documents)
-        counted = [PairCounts.of(documents, model.labels, fold_case=fold) for fold in (False, True)]
-        with scratch_folder() as scratch:
-            unseen = train(inside, settings=learned.settings, out=scratch)
-            best, _ = tune_scales(outside, unseen, counted)
+        published = learned.consistency == "published"
+        found = _as_published(documents, model.labels) if published else _scaled(learned, documents, model.labels)
         manifest = parse_manifest(place / MANIFEST)
         update_manifest(
             place,
             kind=manifest.kind,
             metrics=manifest.figures,
-            extras={EXTRA: consistency_extra(best)},
+            extras={EXTRA: consistency_extra(found)},
             tokenizer=manifest.tokenizer,
         )
+
+
+def _as_published(documents: Sequence[Document], labels: LabelSet) -> LabelConsistency:
+    return LabelConsistency(PairCounts.of(documents, labels), AS_PUBLISHED)
+
+
+def _scaled(learned: Learned, documents: Sequence[Document], labels: LabelSet) -> LabelConsistency:
+    """Costs of all documents, scaled on a share of them, which a model of the others has not seen."""
+    inside, outside = parted(documents)
+    counted = [PairCounts.of(documents, labels, fold_case=fold) for fold in (False, True)]
+    with scratch_folder() as scratch:
+        unseen = trainer_of(learned.trainer).train(inside, settings=learned.settings, out=scratch)
+        best, _ = tune_scales(outside, unseen, counted)
+    return best
 
 
 def parted(documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:

@@ -55,7 +55,9 @@ def _train_under(
     progress: Progress | None,
 ) -> CrfModel:
     """Trains under the constraints of a file, which is saved in the model's folder with the learned weights."""
-    constraints = load_constraints(file).bind(fitting.labels)
+    declared = load_constraints(file)
+    known = declared.fitting(fitting.labels) if settings.known_labels_only else declared
+    constraints = known.bind(fitting.labels)
     soft = {name for name, weight in row_weights(constraints) if math.isfinite(weight)}
     learned = np.array([settings.learn == "wcibt" and name in soft for name in constraints.names], np.bool_)
     learner = ConstrainedPerceptron(
