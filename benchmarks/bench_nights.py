@@ -1,8 +1,8 @@
 """A night after a change, beside a run that decodes everything: documents decoded again, CPU seconds, equal bytes.
 
 The first night labels chapters of novels and settles its answers. Each other night changes one thing: some rows, a
-constraint, a weight, the model. It goes on from a copy of the first night's output, and beside it the same is run into an
-empty folder.
+constraint, a weight, the model. It goes on from a copy of the first night's output, and beside it the same is run into
+an empty folder.
 
     python benchmarks/bench_nights.py --documents 300
 """
@@ -65,7 +65,7 @@ def _chapters(documents: int) -> Path:
     """The first chapters of the novels, or of what stands in for them, in a folder of their own."""
     source = NOVELS if NOVELS.is_dir() else made_up(STAND_IN)
     table = pq.read_table(min(source.glob("*.parquet"))).slice(0, documents)
-    folder = FOLDER / "corpus"
+    folder = FOLDER / "chapters"
     folder.mkdir(parents=True)
     pq.write_table(table, folder / "chapters.parquet")
     return folder
@@ -77,8 +77,8 @@ def _changed(corpus: Path) -> Path:
     texts, every = table["text"].to_pylist(), round(1 / CHANGED)
     for row in range(0, len(texts), every):
         texts[row] += "\n\nThe End."
-    folder = FOLDER / "changed" / corpus.name
-    folder.mkdir(parents=True)
+    folder = FOLDER / "changed"
+    folder.mkdir()
     column = table.schema.get_field_index("text")
     table = table.set_column(column, table.schema.field(column), pa.array(texts, table.schema.field(column).type))
     pq.write_table(table, folder / "chapters.parquet")
@@ -107,11 +107,13 @@ def _weighing(row: int, weight: float) -> list[dict[str, Any]]:
 
 
 def _night(out: str, given: dict[str, Any], workers: int) -> dict[str, Any]:
-    """A run into a folder of that name; what it reports."""
+    """A run into a folder of that name; what it reports. The output of a corpus is known by the corpus's place."""
+    shutil.rmtree(FOLDER / "corpus", ignore_errors=True)
+    shutil.copytree(given["corpus"], FOLDER / "corpus")
     rules = FOLDER / "rules.yaml"
     rules.write_text(yaml.safe_dump({"constraints": given["rules"]}))
     return concord(
-        *("reprocess", "--corpus", given["corpus"], "--model", given["model"], "--no-consistency"),
+        *("reprocess", "--corpus", FOLDER / "corpus", "--model", given["model"], "--no-consistency"),
         *("--constraints", rules, "--engine", "certify", "--settle", "--workers", str(workers)),
         *("--out", FOLDER / "out" / out),
     )
@@ -120,23 +122,12 @@ def _night(out: str, given: dict[str, Any], workers: int) -> dict[str, Any]:
 def _beside(name: str, given: dict[str, Any], workers: int) -> dict[str, Any]:
     """A night after the first one, and the same from nothing."""
     out = FOLDER / "out"
-    # The corpus of an output is known by its place.
-    given = given | {"corpus": _in_place(given["corpus"])}
     shutil.copytree(out / "first", out / "night", symlinks=True)
     night, whole = _night("night", given, workers), _night("whole", given, workers)
     equal = _tables(out / "night") == _tables(out / "whole")
     for folder in ("night", "whole"):
         shutil.rmtree(out / folder)
     return {"night": name, "equal_bytes": equal, "this": _figures(night), "whole": _figures(whole)}
-
-
-def _in_place(corpus: Path) -> Path:
-    """The corpus under the name of the first night's."""
-    place = FOLDER / "corpus"
-    if corpus != place:
-        shutil.rmtree(place)
-        shutil.copytree(corpus, place)
-    return place
 
 
 def _tables(out: Path) -> dict[str, bytes]:

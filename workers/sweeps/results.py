@@ -97,8 +97,8 @@ class Marker(Settings):
 
     - ``content``: what decides the result, by part
     - ``figures``: value and bounds of each figure
-    - ``sums``: penalty and largest gap in nats, None where they have no end; numbers of answers whose gap is closed, and
-      of constraints left out
+    - ``sums``: penalty and largest gap in nats, None where they have no end; numbers of answers whose gap is closed,
+      and of constraints left out
     """
 
     key: str
