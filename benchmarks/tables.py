@@ -586,20 +586,25 @@ STORAGES = ("folder", "objects")
 @table
 def failpoint_faults(results: Results) -> Rows:
     """Faults, and how often a run held what it promises."""
-    for fault, what in FAILPOINTS.items():
+    for fault, what in FAILPOINTS.items() if _failpoints(results) else ():
         yield fault, what, *(_held(results, storage, fault=fault) for storage in STORAGES)
 
 
 @table
 def failpoint_steps(results: Results) -> Rows:
     """Steps of a run, and how often it held what it promises after a fault there."""
-    for step in dict.fromkeys(row["step"] for row in results["failpoints"]["rows"]):
+    for step in dict.fromkeys(row["step"] for row in _failpoints(results)):
         yield step, *(_held(results, storage, step=step) for storage in STORAGES)
+
+
+def _failpoints(results: Results) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = results.get("failpoints", {}).get("rows", [])
+    return rows
 
 
 def _held(results: Results, storage: str, **wanted: str) -> str:
     wanted["storage"] = storage
-    found = [row for row in results["failpoints"]["rows"] if wanted.items() <= row.items()]
+    found = [row for row in _failpoints(results) if wanted.items() <= row.items()]
     tried = sum(row["tried"] for row in found)
     return f"{sum(row['held'] for row in found)} of {tried}" if tried else ""
 
