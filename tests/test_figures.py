@@ -36,17 +36,17 @@ def test_a_figure_that_differs_and_a_table_without_a_page_are_told(tmp_path: Pat
         for path in (ROOT / folder).glob(pattern):
             shutil.copy(path, tmp_path / folder)
     assert check(tmp_path).returncode == 0
-    page = tmp_path / "docs" / "operations.md"
+    page = tmp_path / "docs" / "reliability.md"
     text = page.read_text()
     page.write_text(text.replace("| SIGTERM | 2 |", "| SIGTERM | 3 |"))
     found = check(tmp_path)
     assert found.returncode == 1
-    assert "operations.md" in found.stdout
+    assert "reliability.md" in found.stdout
     assert "| SIGTERM | 2 | 2 | 143 |" in found.stdout
     page.write_text(re.sub(r"<!-- figures: \S+ -->", "", text))
     found = check(tmp_path)
     assert found.returncode == 1
-    assert "no page has faults" in found.stderr
+    assert "no page has failpoint-faults, failpoint-steps, faults" in found.stderr
 
 
 def test_a_published_figure_above_ours_has_a_reason() -> None:
