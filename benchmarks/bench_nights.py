@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 from common import MADE, concord, options, save
@@ -58,7 +59,7 @@ def main() -> None:
         "a model trained on one more day": {"model": after},
     }
     rows = [_beside(name, given | change, chosen.workers) for name, change in nights.items()]
-    save("nights", {"documents": first["documents"], "tokens": first["tokens"], "first": _figures(first), "rows": rows})
+    save("nights", {"documents": first["documents"], "tokens": first["tokens"], "rows": rows})
 
 
 def _chapters(documents: int) -> Path:
@@ -125,9 +126,10 @@ def _beside(name: str, given: dict[str, Any], workers: int) -> dict[str, Any]:
     shutil.copytree(out / "first", out / "night", symlinks=True)
     night, whole = _night("night", given, workers), _night("whole", given, workers)
     equal = _tables(out / "night") == _tables(out / "whole")
+    figures = {"this": _figures(night), "whole": _figures(whole)}
     for folder in ("night", "whole"):
         shutil.rmtree(out / folder)
-    return {"night": name, "equal_bytes": equal, "this": _figures(night), "whole": _figures(whole)}
+    return {"night": name, "equal_bytes": equal} | figures
 
 
 def _tables(out: Path) -> dict[str, bytes]:
@@ -135,8 +137,9 @@ def _tables(out: Path) -> dict[str, bytes]:
 
 
 def _figures(report: dict[str, Any]) -> dict[str, Any]:
-    """Documents that were labelled and how, and seconds of the worker."""
+    """Documents that were labelled and how, seconds of the worker, and those of the processor for documents."""
     reuse = report["reuse"]
+    times = pq.read_table(Path(report["out"]) / "_times", columns=["cpu_seconds"])
     return {
         "labelled": report["labelled"],
         "kept": reuse["kept"],
@@ -144,6 +147,7 @@ def _figures(report: dict[str, Any]) -> dict[str, Any]:
         "confirmed": reuse["confirmed"],
         "decoded": report["labelled"] - sum(reuse.values()),
         "worker_seconds": report["worker_seconds"],
+        "cpu_seconds": pc.sum(times["cpu_seconds"]).as_py(),
         "certified": report["certified"],
     }
 

@@ -39,7 +39,7 @@ def reprocess(
 
     - ``corpus``: the corpus
     - ``model``: model folder, or ``models:/NAME@ALIAS`` of MLflow's registry
-    - ``out``: folder of the run; `read_predictions` opens it
+    - ``out``: folder of the run, or URI of an object store (``s3://bucket/out``); `read_predictions` opens it
     - ``engine``, ``options``: name of the engine and its options
     - ``constraints``: paths of YAML files
     - ``consistency``: use the label consistency that was learned with the model, too?
