@@ -92,7 +92,6 @@ def measured(size: int) -> dict[str, Any]:
         _make(folder / STORE, shards[size // 2 : size // 2 + 1])
         done = find_done(out, shards, KEY)
         step("again", lambda: publish(out, KEY, shards, done))
-        del done
         step("nothing_new", lambda: publish(out, KEY, shards, find_done(out, shards, KEY)))
     seen = step("read", lambda: published(str(folder)))
     if len(seen.manifest.shards) != size:
