@@ -46,8 +46,9 @@ def finished(shard: Shard, key: RunKey, store: Storage, *, holds: Holds) -> Shar
 
     ``holds``: whether the store holds a file of the marker, undamaged.
     """
-    marker = read_marker(store, f"{MARKERS}/{shard_name(shard, key)}.json")
-    if marker is None or marker.key != shard_key(shard, key):
+    name = shard_key(shard, key)
+    marker = read_marker(store, f"{MARKERS}/{name[:NAME_LENGTH]}.json")
+    if marker is None or marker.key != name:
         return None
     return marker if all(holds(entry) for entry in marker.files) else None
 

