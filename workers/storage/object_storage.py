@@ -177,11 +177,16 @@ class ObjectStorage:
         try:
             yield
         except (BaseError, FileNotFoundError) as error:
-            reason = redact(str(error).partition("\n")[0])
             raise OutputError(
-                f"{self.named(name)}: cannot be {done} ({reason}); see to that place and the credentials for it, and "
-                "run the same command again"
+                f"{self.named(name)}: cannot be {done} ({_reason(error)}); see to the bucket, its endpoint and region and "
+                "the credentials for it, and run the same command again"
             ) from None
+
+
+def _reason(error: Exception) -> str:
+    """What a store has answered, without the request and the page that came with it."""
+    answer = str(error).partition("\n")[0].partition(": <?xml")[0]
+    return redact(answer.rpartition(" - ")[2])
 
 
 class _ObjectReader(RawIOBase):
