@@ -67,7 +67,7 @@ def test_an_output_over_the_corpus_and_one_that_cannot_be_reached_are_told_in_a_
         (uri(server, "corpora"), "would overwrite what is read"),
         (
             uri(server, "x").replace("s3://bucket", "s3://nowhere"),
-            "s3://nowhere/x/predictions: cannot be listed (Server returned non-2xx status code: 404 Not Found)",
+            "s3://nowhere/x/predictions: cannot be listed (Server returned non-2xx status code: 404",
         ),
     ):
         command = keyed.reprocess_command(out, "--workers", "1")

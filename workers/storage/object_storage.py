@@ -178,8 +178,8 @@ class ObjectStorage:
             yield
         except (BaseError, FileNotFoundError) as error:
             raise OutputError(
-                f"{self.named(name)}: cannot be {done} ({_reason(error)}); see to the bucket, its endpoint and region and "
-                "the credentials for it, and run the same command again"
+                f"{self.named(name)}: cannot be {done} ({_reason(error)}); see to the bucket, its endpoint and region "
+                "and the credentials for it, and run the same command again"
             ) from None
 
 
