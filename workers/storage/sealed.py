@@ -34,7 +34,7 @@ def unseal(data: bytes) -> dict[str, Any] | None:
 def _digest_of_rest(data: bytes) -> str | None:
     """Digest of sealed bytes without the line that holds it; None for bytes that are laid out in another way.
 
-    It is that of the content, and takes a tenth of the time of writing the content again.
+    It is that of the content, which need not be written again for it.
     """
     start = data.find(START)
     end = start + len(START) + HEX_DIGITS + 1
