@@ -102,9 +102,9 @@ def read_sources(storage: Storage) -> Sources:
 def find_done(out: RunOutput, shards: Sequence[Shard], key: RunKey) -> dict[str, ShardMarker]:
     """The markers of the shards that need not be done again, by shard id; looks at all their files."""
     store = out.storage.below(STORE)
-    with ThreadPoolExecutor(
-        max_workers=max(MARKERS_AT_ONCE, os.cpu_count() or 1)
-    ) as pool:  # hashing leaves Python's lock
+    # Hashing leaves Python's lock; an object store answers many requests at once.
+    threads = MARKERS_AT_ONCE if isinstance(out, ObjectOutput) else os.cpu_count()
+    with ThreadPoolExecutor(max_workers=threads) as pool:
         found = pool.map(lambda shard: finished(shard, key, store, holds=out.holds), shards)
         return {shard.id: marker for shard, marker in zip(shards, found, strict=True) if marker is not None}
 
