@@ -140,6 +140,13 @@ def test_readers_of_a_run_need_only_its_uri(out: str, corpus: Path) -> None:
     assert (last.known, len(last.files), len(last.digest)) == (Known.SAME, 3, 3)
 
 
+def test_no_answers_are_taken_of_a_run_whose_files_are_gone(out: str, corpus: Path) -> None:
+    whole_run(run_output(out), corpus)
+    storage = ObjectStorage(out)
+    storage.remove([f"{PREDICTIONS}/{min(storage.listed(PREDICTIONS))}"])
+    assert last_answers(storage, KEY, RuleStrengths()).known is Known.NOTHING
+
+
 @pytest.mark.parametrize("change", ["a document before the others", "another key", "a document less"])
 def test_the_next_run_leaves_nothing_of_the_last(out: str, corpus: Path, tmp_path: Path, change: str) -> None:
     whole_run(run_output(out), corpus)

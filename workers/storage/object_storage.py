@@ -85,10 +85,10 @@ class ObjectStorage:
         return None if version is None else version.data
 
     def opened(self, name: str) -> BinaryIO:
-        """An object for reading parts of it. Raises `OutputError` where it cannot be read."""
+        """An object for reading parts of it. Raises `OSError` where it cannot be read, as a file does."""
         import obstore
 
-        with self._asking("read", name):
+        with _as_of_a_file():
             return BufferedReader(_ObjectReader(obstore.open_reader(self._client(), name)), PART_BYTES)
 
     def version(self, name: str) -> ObjectVersion | None:
@@ -189,6 +189,17 @@ def _reason(error: Exception) -> str:
     return redact(answer.rpartition(" - ")[2])
 
 
+@contextmanager
+def _as_of_a_file() -> Iterator[None]:
+    """Turns an error of the store into an `OSError`, which readers of files know."""
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except BaseError as error:
+        raise OSError(_reason(error)) from None
+
+
 class _ObjectReader(RawIOBase):
     """An object as a file of Python's, which reads what is asked for."""
 
@@ -208,7 +219,7 @@ class _ObjectReader(RawIOBase):
         return self._reader.tell()
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        with memoryview(buffer) as view:
+        with memoryview(buffer) as view, _as_of_a_file():
             data = self._reader.read(len(view))
             view[: len(data)] = data
             return len(data)
