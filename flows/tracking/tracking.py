@@ -44,8 +44,8 @@ PARENT = "mlflow.parentRunId"
 FAILURES = "failures"
 """Tag of a run that failed: its reasons, a line each."""
 
-PARAM_LETTERS, TAG_LETTERS, NAME_LETTERS = 6000, 5000, 250
-"""What MLflow keeps of a text, and of a name, less than it refuses."""
+PARAM_LETTERS, TAG_LETTERS, NAME_LETTERS = 6000, 5000, 240
+"""What MLflow keeps of a text; what we keep of a name. MLflow takes 250, and names alike get a number."""
 
 UNKNOWN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 """How MLflow says that there is no such model, alias or version."""
@@ -462,5 +462,6 @@ def _names(names: Iterable[str]) -> dict[str, str]:
 
 def _name(name: str) -> str:
     """The name with its letters, of any alphabet; what MLflow refuses becomes a low line. It refuses odd paths, too."""
-    parts = [part for part in re.sub(r"[^\w\-./: ]", "_", name).split("/") if part not in ("", ".", "..")]
-    return "/".join(parts)[:NAME_LETTERS] or "_"
+    kept = re.sub(r"[^\w\-./: ]", "_", name)[:NAME_LETTERS]
+    called = "/".join(part for part in kept.split("/") if part not in ("", ".", ".."))
+    return f"_{called}" if not called or called.startswith("..") else called
