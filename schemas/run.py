@@ -309,7 +309,8 @@ class Reuse(Figures):
 
     - ``kept``: document, model and constraints are those of the last run
     - ``stood``: other constraints, under which a settled answer stands
-    - ``confirmed``: another model or other constraints, under which the last answer was proven anew
+    - ``confirmed``: another model or other constraints, under which the best answer was found from the last one, and
+      proven, without a search
     """
 
     kept: int = 0
@@ -326,7 +327,7 @@ class Reuse(Figures):
         """In a line."""
         parts = [f"{self.kept:,} as they were"]
         parts += [f"{self.stood:,} that stand under the new constraints"] if self.stood else []
-        parts += [f"{self.confirmed:,} proven anew"] if self.confirmed else []
+        parts += [f"{self.confirmed:,} found from the last ones and proven"] if self.confirmed else []
         return f"answers of the last run for {self.documents:,} documents: {', '.join(parts)}"
 
     def __add__(self, other: Reuse) -> Reuse:
@@ -340,7 +341,7 @@ class RunPlan(Figures):
     - ``skipped``: rows of shards that are done
     - ``kept``: with the answer of the last run, as it was
     - ``checked``: with a settled answer of the last run, kept if it stands under the new constraints
-    - ``guessed``: scored, with the labels of the last run, kept if they are proven anew
+    - ``guessed``: scored, with the labels of the last run to start from; most need no search
     - ``decoded``: new, changed, or without an answer that can be taken
     - ``cpu_seconds``: estimate for these, from those that the last run decoded; null without one
     - ``shards``: shards to do

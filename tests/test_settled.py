@@ -12,7 +12,7 @@ from concord.schemas.labels import Labels
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.testing.problems import LABEL_SETS, all_labellings, impossible_rows, local_scores, random_problem
-from concord.workers.inference.nbest.settled import settled
+from concord.workers.inference.nbest.settled import settled, settled_near
 from concord.workers.inference.numerics import LEAD
 from tests.support.oracle import naive_objective
 
@@ -66,3 +66,29 @@ def test_where_nothing_keeps_the_hard_constraints_nothing_is_settled() -> None:
     rows = impossible_rows(problem.labels, len(problem), 0)
     hopeless = replace(problem, constraint_names=("impossible",), rows=rows, agreements=())
     assert settled(hopeless, np.zeros(len(problem), np.int32)) is None
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_what_is_found_near_any_start_is_the_one_settled_answer(block: int) -> None:
+    found_elsewhere = 0
+    for seed in range(100 * block, 100 * block + 100):
+        problem, rng = small(seed), np.random.default_rng(seed)
+        every = ranked(problem)
+        if not every:
+            continue
+        best = settled(problem, every[0][1])
+        for start in (every[0][1], every[-1][1], every[rng.integers(len(every))][1]):
+            found = settled_near(problem, start)
+            if found is not None:
+                assert best is not None, seed
+                assert np.array_equal(found.labels, best.labels), seed
+                assert (found.bound, found.status) == (best.bound, best.status)
+                found_elsewhere += not np.array_equal(start, best.labels)
+    assert found_elsewhere > 20
+
+
+def test_near_a_start_that_breaks_something_hard_nothing_is_found() -> None:
+    problem = small(3)
+    rows = impossible_rows(problem.labels, len(problem), 0)
+    hopeless = replace(problem, constraint_names=("impossible",), rows=rows, agreements=())
+    assert settled_near(hopeless, np.zeros(len(problem), np.int32)) is None

@@ -384,7 +384,7 @@ def _show_run_plan(plan: RunPlan) -> None:
     rows = (
         (plan.kept, "keep the answer of the last run"),
         (plan.checked, "keep it if it stands under the new constraints"),
-        (plan.guessed, "are scored, and keep it if it is proven anew"),
+        (plan.guessed, "are scored, and it is where looking for the best one starts"),
         (plan.decoded, "are new, changed or without such an answer, and are decoded"),
     )
     for count, told in rows:

@@ -7,8 +7,8 @@ of the last one depends on what has changed:
 | --- | --- | --- |
 | nothing but other documents | every answer (`Known.SAME`) | nothing |
 | constraints | settled answers that stand (`Known.RULES`), see below | constraints are grounded, nothing is scored |
-| the same, and the answer does not stand | the labels, as a guess | scores, and a proof that they are settled |
-| the model, or the engine | the labels, as a guess (`Known.LABELS`) | scores, and a proof that they are settled |
+| the same, and the answer does not stand | the labels, to start from | scores, and looks near them, see below |
+| the model, or the engine | the labels, to start from (`Known.LABELS`) | scores, and looks near them, see below |
 | how texts are cut | nothing (`Known.NOTHING`) | everything |
 
 A settled answer y (`workers.inference.nbest.settled`) scores at least LEAD nats more than every other labelling z under
@@ -22,6 +22,9 @@ the old penalties p. It *stands* under the new penalties q if, for each constrai
 
 Then score(y) is what it was and no score(z) is more, as local scores are the same: y is still settled. An answer with
 an open gap is not settled, whatever its constraints; nor is one that is proven but has an equal.
+
+Under other scores a relaxation starts from the old labels (`settled_near`). Where it ends in a settled answer, no
+engine is asked; a run without old labels starts from the Viterbi labels instead, and finds the same one.
 
 So the output is that of a run that decodes everything: a settled answer is the only one that is proven under the
 present constraints, and its bound is its objective. The one difference: where that run cannot prove its answer within
@@ -74,9 +77,9 @@ class Known(StrEnum):
     SAME = "same"
     """Every answer."""
     RULES = "rules"
-    """Settled answers that stand under other constraints, and labels as guesses."""
+    """Settled answers that stand under other constraints, and labels to start from."""
     LABELS = "labels"
-    """Labels as guesses."""
+    """Labels to start from."""
     NOTHING = "nothing"
     """No answer."""
 

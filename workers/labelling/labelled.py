@@ -21,7 +21,7 @@ from concord.workers.certificates.checker import check
 from concord.workers.certificates.writer import prove
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.inference.core.prepared import Prepared
-from concord.workers.inference.nbest.settled import settled
+from concord.workers.inference.nbest.settled import settled, settled_near
 from concord.workers.inference.registry import SOLVERS, Decoder, EngineError
 from concord.workers.labelling.confidence import confidence
 from concord.workers.labelling.error_analysis import ErrorAnalysis
@@ -117,7 +117,7 @@ def label_batch(
     """Scores and decodes every document, in order; no answer depends on what else is in the batch.
 
     - ``kept``: answers that need no search, by place; these documents are not scored
-    - ``guesses``: labels that may be settled, by place
+    - ``guesses``: labels that may be near the settled answer, by place
 
     A document that cannot be labelled is among `Labelled.refused`, and its neighbours are labelled.
     """
@@ -181,17 +181,17 @@ def _label(
     grounded = grounded_constraints(prepared)
     is_settled = found is not _Found.SEARCHED
     _add(labelled, KeptAnswer(decoded, prepared.viterbi, prepared.first, grounded, is_settled), cpu_seconds)
-    if found is _Found.CONFIRMED:
+    if found is _Found.NEAR_GUESS:
         labelled.reuse += Reuse(confirmed=1)
 
 
 class _Found(Enum):
     """How an answer was found."""
 
-    CONFIRMED = auto()
-    """It is a guess that is settled."""
+    NEAR_GUESS = auto()
+    """It was found from a guess, and is settled."""
     SETTLED = auto()
-    """It is the engine's, and settled."""
+    """It was found from the Viterbi labels or is the engine's, and is settled."""
     SEARCHED = auto()
     """It is the engine's."""
 
@@ -199,15 +199,26 @@ class _Found(Enum):
 def _decoded(
     problem: Prepared, document: Document, decoder: Decoder, settings: RunSettings, guess: Labels | None
 ) -> tuple[Decoded, _Found]:
-    """The guess if it is settled; otherwise the engine's answer, with the bound of a settled one where it is that."""
-    confirmed = settled(problem, guess) if guess is not None and len(guess) == len(problem) else None
-    if confirmed is not None:
-        return confirmed, _Found.CONFIRMED
+    """The settled answer, if there is one, whoever finds it; otherwise the engine's."""
+    if not settings.settle:
+        return decoder(problem, document.doc_id), _Found.SEARCHED
+    near = _near_guess(problem, guess) if guess is not None and len(guess) == len(problem) else None
+    if near is not None:
+        return near, _Found.NEAR_GUESS
+    found = settled_near(problem, problem.viterbi)
+    if found is not None:
+        return found, _Found.SETTLED
     decoded = decoder(problem, document.doc_id)
-    proven = settled(problem, decoded.labels) if settings.settle and decoded.certified else None
+    proven = settled(problem, decoded.labels) if decoded.certified else None
     if proven is None:
         return decoded, _Found.SEARCHED
     return replace(decoded, bound=proven.bound, status=proven.status), _Found.SETTLED
+
+
+def _near_guess(problem: Prepared, guess: Labels) -> Decoded | None:
+    """The settled answer that is near the guess (N,); a relaxation knows no rows, so with these the guess itself."""
+    found = settled_near(problem, guess)
+    return settled(problem, guess) if found is None and len(problem.rows) else found
 
 
 def _add(labelled: Labelled, answer: KeptAnswer, cpu_seconds: float = 0.0) -> None:
