@@ -15,8 +15,6 @@ from typing import NamedTuple
 from tests.integration.processes import descendants
 from tests.integration.servers import free_port
 
-QUIET = ("--include-dashboard", "false", "--disable-usage-stats")
-
 
 class Head(NamedTuple):
     """A head of a cluster of one node, which knows a token."""
@@ -27,14 +25,31 @@ class Head(NamedTuple):
 
 
 @contextmanager
-def ray_head(env: Mapping[str, str], *, cpus: int) -> Iterator[Head]:
-    """Runs in an environment; killed at the end of the block with all that it started."""
+def ray_head(env: Mapping[str, str], *, cpus: int, dashboard: int | None = None) -> Iterator[Head]:
+    """Runs in an environment; killed at the end of the block with all that it started. Takes jobs at the port of its
+    dashboard, if it has one.
+    """
+    shown = ["--include-dashboard", "false"]
+    if dashboard is not None:
+        shown = ["--dashboard-port", str(dashboard), "--dashboard-agent-listen-port", str(free_port())]
     port, token = free_port(), {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     # Short, so that Ray's sockets fit into it.
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="h", ignore_cleanup_errors=True) as folder:
-        command = ("-m", "ray.scripts.scripts", "start", "--head", "--block", "--node-ip-address", "127.0.0.1")
+        command = ("-m", "ray.scripts.scripts", "start", "--head", "--block", "--disable-usage-stats")
+        place = ("--node-ip-address", "127.0.0.1")
         started = subprocess.Popen(
-            [sys.executable, *command, "--port", str(port), "--num-cpus", str(cpus), "--temp-dir", folder, *QUIET],
+            [
+                sys.executable,
+                *command,
+                *place,
+                "--port",
+                str(port),
+                "--num-cpus",
+                str(cpus),
+                "--temp-dir",
+                folder,
+                *shown,
+            ],
             env={**env, **token},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -23,6 +23,7 @@ import pytest
 from concord.workers.synthesis.made_up import synthesize
 from tests.integration.conftest import World
 from tests.integration.processes import descendants
+from tests.integration.ray_heads import ray_head
 from tests.integration.servers import free_port
 from tests.support.made_files import conll
 
@@ -146,6 +147,24 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.3)
 
 
+def takes_jobs(port: int, env: dict[str, str]) -> bool:
+    """A cluster answers some time before it has an agent that starts jobs."""
+    ray = (sys.executable, "-m", "ray.scripts.scripts", "job", "submit", "--no-wait")
+    return subprocess.call([*ray, "--address", f"http://127.0.0.1:{port}", "--", "true"], env=env) == 0
+
+
+def hand_in(command: str, newcomer: Newcomer) -> None:
+    """Runs a job on a cluster that is there for it alone, and sees the folder of the newcomer as all nodes do."""
+    port = free_port()
+    here = command.replace("HEAD:8265", f"127.0.0.1:{port}").replace("/data/", f"{newcomer.folder}/")
+    assert here.count(str(newcomer.folder)) == 3, "the folders of corpus, model and output"
+    path = f"{newcomer.folder}/.venv/bin:{newcomer.env['PATH']}"
+    with ray_head(newcomer.env | {"PATH": path}, cpus=2, dashboard=port) as head:
+        wait_for(lambda: takes_jobs(port, newcomer.env | head.environment), "the cluster's agent for jobs")
+        token = " ".join(f"{name}={value}" for name, value in head.environment.items())
+        assert "succeeded" in newcomer.run(f"{token} {here}")
+
+
 def test_every_command_does_as_it_is_printed(newcomer: Newcomer) -> None:
     prefect, mlflow = (f"http://127.0.0.1:{newcomer.env[name]}" for name in ("PREFECT_SERVER_API_PORT", "MLFLOW_PORT"))
     port = str(free_port())
@@ -173,6 +192,9 @@ def test_every_command_does_as_it_is_printed(newcomer: Newcomer) -> None:
         for command in statements(text.replace("http://127.0.0.1:4200", prefect).replace("5002", port)):
             if command.partition("#")[0].strip() in FOR_MAKE:
                 continue
+            if "ray job submit" in command:
+                hand_in(command, newcomer)
+                continue
             server = next((name for name in servers if name in command), None)
             if server is not None and "--background" not in command:
                 started[server] = newcomer.start(command)
@@ -182,7 +204,7 @@ def test_every_command_does_as_it_is_printed(newcomer: Newcomer) -> None:
                 wait_for(servers[server], command)
     assert len(descendants(started["mlflow ui"])) <= 5, "mlflow ui: a process for each of its jobs"
     assert any('"labels"' in text for text in printed), "what the served model answers"
-    outputs = [newcomer.folder / name for name in ("out", "out-novels", "out-rules", "out-certify")]
+    outputs = [newcomer.folder / name for name in ("out", "out-job", "out-novels", "out-rules", "out-certify")]
     for out in outputs:
         counts = json.loads((out / "manifest.json").read_text())["totals"]
         assert (counts["documents"], counts["rejected"]) == (2 if out.name == "out-novels" else 12, 0)
