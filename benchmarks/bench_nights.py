@@ -126,7 +126,7 @@ def _beside(name: str, given: dict[str, Any], workers: int) -> dict[str, Any]:
     shutil.copytree(out / "first", out / "night", symlinks=True)
     night, whole = _night("night", given, workers), _night("whole", given, workers)
     equal = _tables(out / "night") == _tables(out / "whole")
-    figures = {"this": _figures(night), "whole": _figures(whole)}
+    figures = {"this": _figures(night, _times(out / "first")), "whole": _figures(whole, {})}
     for folder in ("night", "whole"):
         shutil.rmtree(out / folder)
     return {"night": name, "equal_bytes": equal} | figures
@@ -136,10 +136,17 @@ def _tables(out: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((out / "predictions").glob("*.parquet"))}
 
 
-def _figures(report: dict[str, Any]) -> dict[str, Any]:
-    """Documents that were labelled and how, seconds of the worker, and those of the processor for documents."""
-    reuse = report["reuse"]
-    times = pq.read_table(Path(report["out"]) / "_times", columns=["cpu_seconds"])
+def _times(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (out / "_times").rglob("*.parquet")}
+
+
+def _figures(report: dict[str, Any], before: dict[str, bytes]) -> dict[str, Any]:
+    """Documents that were labelled and how, seconds of the worker, and those of the processor for documents.
+
+    ``before`` are the times of shards that the night may have left as they were.
+    """
+    reuse, times = report["reuse"], _times(Path(report["out"]))
+    new = [pq.read_table(pa.BufferReader(data)) for name, data in times.items() if before.get(name) != data]
     return {
         "labelled": report["labelled"],
         "kept": reuse["kept"],
@@ -147,7 +154,7 @@ def _figures(report: dict[str, Any]) -> dict[str, Any]:
         "confirmed": reuse["confirmed"],
         "decoded": report["labelled"] - sum(reuse.values()),
         "worker_seconds": report["worker_seconds"],
-        "cpu_seconds": pc.sum(times["cpu_seconds"]).as_py(),
+        "cpu_seconds": sum(pc.sum(table["cpu_seconds"]).as_py() for table in new),
         "certified": report["certified"],
     }
 

@@ -12,7 +12,7 @@ from concord.schemas.labels import Labels
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.testing.problems import LABEL_SETS, all_labellings, impossible_rows, local_scores, random_problem
-from concord.workers.inference.nbest.settled import settled, settled_near
+from concord.workers.inference.nbest.settled import Settling
 from concord.workers.inference.numerics import LEAD
 from tests.support.oracle import naive_objective
 
@@ -41,7 +41,7 @@ def test_an_answer_is_settled_exactly_if_all_others_score_less_by_the_lead(block
         problem = small(seed)
         every = ranked(problem)
         for place, (score, labels) in enumerate(every[:2]):
-            found = settled(problem, labels)
+            found = Settling(problem).settled(labels)
             others = max((other for i, (other, _) in enumerate(every) if i != place), default=-np.inf)
             if found is None:
                 assert others > score - LEAD, seed
@@ -58,14 +58,14 @@ def test_of_equals_none_is_settled() -> None:
     equal = Potentials(np.zeros((3, len(labels))), np.zeros((len(labels), len(labels))), np.array([0]))
     problem = Problem(equal.legal(labels), labels)
     for _, own in ranked(problem):
-        assert settled(problem, own) is None
+        assert Settling(problem).settled(own) is None
 
 
 def test_where_nothing_keeps_the_hard_constraints_nothing_is_settled() -> None:
     problem = small(3)
     rows = impossible_rows(problem.labels, len(problem), 0)
     hopeless = replace(problem, constraint_names=("impossible",), rows=rows, agreements=())
-    assert settled(hopeless, np.zeros(len(problem), np.int32)) is None
+    assert Settling(hopeless).settled(np.zeros(len(problem), np.int32)) is None
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -76,14 +76,14 @@ def test_what_is_found_near_any_start_is_the_one_settled_answer(block: int) -> N
         every = ranked(problem)
         if not every:
             continue
-        best = settled(problem, every[0][1])
+        best, together = Settling(problem).settled(every[0][1]), Settling(problem)
         for start in (every[0][1], every[-1][1], every[rng.integers(len(every))][1]):
-            found = settled_near(problem, start)
-            if found is not None:
-                assert best is not None, seed
-                assert np.array_equal(found.labels, best.labels), seed
-                assert (found.bound, found.status) == (best.bound, best.status)
-                found_elsewhere += not np.array_equal(start, best.labels)
+            for found in (Settling(problem).near(start), together.near(start), together.settled(start)):
+                if found is not None:
+                    assert best is not None, seed
+                    assert np.array_equal(found.labels, best.labels), seed
+                    assert (found.bound, found.status) == (best.bound, best.status)
+                    found_elsewhere += not np.array_equal(start, best.labels)
     assert found_elsewhere > 20
 
 
@@ -91,4 +91,4 @@ def test_near_a_start_that_breaks_something_hard_nothing_is_found() -> None:
     problem = small(3)
     rows = impossible_rows(problem.labels, len(problem), 0)
     hopeless = replace(problem, constraint_names=("impossible",), rows=rows, agreements=())
-    assert settled_near(hopeless, np.zeros(len(problem), np.int32)) is None
+    assert Settling(hopeless).near(np.zeros(len(problem), np.int32)) is None

@@ -21,7 +21,7 @@ from concord.workers.certificates.checker import check
 from concord.workers.certificates.writer import prove
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.inference.core.prepared import Prepared
-from concord.workers.inference.nbest.settled import settled, settled_near
+from concord.workers.inference.nbest.settled import Settling
 from concord.workers.inference.registry import SOLVERS, Decoder, EngineError
 from concord.workers.labelling.confidence import confidence
 from concord.workers.labelling.error_analysis import ErrorAnalysis
@@ -202,23 +202,18 @@ def _decoded(
     """The settled answer, if there is one, whoever finds it; otherwise the engine's."""
     if not settings.settle:
         return decoder(problem, document.doc_id), _Found.SEARCHED
-    near = _near_guess(problem, guess) if guess is not None and len(guess) == len(problem) else None
+    settling = Settling(problem)
+    near = settling.near(guess) if guess is not None and len(guess) == len(problem) else None
     if near is not None:
         return near, _Found.NEAR_GUESS
-    found = settled_near(problem, problem.viterbi)
+    found = settling.near(problem.viterbi)
     if found is not None:
         return found, _Found.SETTLED
     decoded = decoder(problem, document.doc_id)
-    proven = settled(problem, decoded.labels) if decoded.certified else None
+    proven = settling.settled(decoded.labels) if decoded.certified else None
     if proven is None:
         return decoded, _Found.SEARCHED
     return replace(decoded, bound=proven.bound, status=proven.status), _Found.SETTLED
-
-
-def _near_guess(problem: Prepared, guess: Labels) -> Decoded | None:
-    """The settled answer that is near the guess (N,); a relaxation knows no rows, so with these the guess itself."""
-    found = settled_near(problem, guess)
-    return settled(problem, guess) if found is None and len(problem.rows) else found
 
 
 def _add(labelled: Labelled, answer: KeptAnswer, cpu_seconds: float = 0.0) -> None:

@@ -147,11 +147,21 @@ def _parts(
         yield RankedPart(tokens, lists.labels[:found, tokens], lists.loss[s, :found], rest)
 
 
+def _lumped(problem: Prepared, joined: list[Ints]) -> list[Ints]:
+    """The same groups, but those without any choice are one: close to a proven answer that is nearly all of them."""
+    choices = np.isfinite(problem.potentials.unary).sum(axis=1)
+    open_sentences = np.maximum.reduceat(choices, problem.potentials.sentence_starts) > 1
+    is_open = [bool(open_sentences[group].any()) for group in joined]
+    closed = [group for group, choice in zip(joined, is_open, strict=True) if not choice]
+    rest = [group for group, choice in zip(joined, is_open, strict=True) if choice]
+    return [*rest, np.sort(np.concatenate(closed))] if closed else rest
+
+
 def _joined(problem: Prepared, most_loss: float) -> tuple[list[Ints], Ints]:
     """Groups of sentences that penalties can join, and the sentence (N,) of each token."""
     starts = problem.potentials.sentence_starts
     if most_loss < math.inf:
         pruned = Pruned.of(problem, most_loss)
-        return pruned.components(np.full(len(starts), most_loss)), pruned.sentence
+        return _lumped(problem, pruned.components(np.full(len(starts), most_loss))), pruned.sentence
     sentence = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(problem))))
     return [np.arange(len(starts))] if len(problem.rows) or problem.agreements else [], sentence
