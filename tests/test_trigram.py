@@ -1,11 +1,10 @@
-"""Memory-based n-grams of labels: neighbours, their constraints and the model, against plain loops and enumeration."""
+"""Memory-based n-grams of labels: their constraints and the model, against plain loops and enumeration."""
 
 from __future__ import annotations
 
-import math
 import pickle
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import fields
 from itertools import pairwise, product
@@ -17,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from concord.schemas.arrays import Floats, Ids, Ints
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import Labels, LabelSet, Scheme
@@ -33,10 +32,10 @@ from concord.workers.learning.weights.unseen import Unseen
 from concord.workers.models.folder import ModelError
 from concord.workers.models.model import LocalScores, local_scores
 from concord.workers.papers.canisius import trigram_trainer as trainer
-from concord.workers.papers.canisius.nearest import NEAR, Nearest, Vote
-from concord.workers.papers.canisius.neighbourhoods import Neighbourhoods, ranked, told_once
+from concord.workers.papers.canisius.nearest import Nearest
+from concord.workers.papers.canisius.neighbourhoods import Neighbourhoods, ranked
 from concord.workers.papers.canisius.ngrams import ground, neighbour_grams, predicted_grams, rows_of, summed, voted
-from concord.workers.papers.canisius.settings import Decay, Metric, TrigramSettings, TrigramWindow, Weighting
+from concord.workers.papers.canisius.settings import TrigramSettings, TrigramWindow, Weighting
 from concord.workers.papers.canisius.timbl import TimblError
 from concord.workers.papers.canisius.trigram import INSTANCES_FILE, VALUES_FILE, TrigramModel, load
 from concord.workers.papers.canisius.windows import BEYOND, NUMBER, Windows, gains, sign
@@ -50,135 +49,7 @@ OPTIONS: dict[str, dict[str, Any]] = {"window": {"width": 5}, "csp": {"candidate
 EXACT = [name for name, solver in SOLVERS.items() if solver.exact]
 
 
-# Neighbours
-
-
-def distances(nearest: Nearest, query: Sequence[int], sizes: Sequence[int]) -> list[float]:
-    """Straight from the definitions."""
-    shares: list[dict[int, dict[int, float]]] = []
-    for row in nearest.values:
-        seen: dict[int, Counter[int]] = defaultdict(Counter)
-        for value, kind in zip(row.tolist(), nearest.classes.tolist(), strict=True):
-            seen[value][kind] += 1
-        shares.append({v: {c: n / sum(of.values()) for c, n in of.items()} for v, of in seen.items()})
-    total = []
-    for i in range(len(nearest.classes)):
-        far = 0.0
-        for f, weight in enumerate(nearest.weights.tolist()):
-            mine, other = query[f], int(nearest.values[f, i])
-            if nearest.metric is Metric.OVERLAP:
-                far += weight * (mine != other)
-            elif mine not in range(sizes[f]):
-                far += weight * 2.0
-            else:
-                p, q = shares[f][mine], shares[f][other]
-                far += weight * _differ(nearest.metric, p, q)
-        total.append(far)
-    return total
-
-
-def _differ(metric: Metric, p: dict[int, float], q: dict[int, float]) -> float:
-    kinds = p.keys() | q.keys()
-    if metric is Metric.MVDM:
-        return sum(abs(p.get(c, 0.0) - q.get(c, 0.0)) for c in kinds)
-    pairs = [(p.get(c, 0.0), q.get(c, 0.0)) for c in kinds]
-    return sum(sum(x * math.log2(2.0 * x / (a + b)) for x in (a, b) if x) for a, b in pairs)
-
-
-def votes(far: Sequence[float], classes: Ints, k: int, decay: Decay) -> dict[int, float]:
-    levels = sorted(far)
-    kept = [levels[0]]
-    for level in levels:
-        if level > kept[-1] + 1e-9:
-            kept.append(level)
-    first, wider = (_voted(far, classes, kept[:size], decay) for size in (k, k + 1))
-    return wider if _tied(first) and not _tied(wider) else first
-
-
-def _tied(votes: dict[int, float]) -> bool:
-    return sum(weight > max(votes.values()) - 1e-9 for weight in votes.values()) > 1
-
-
-def _voted(far: Sequence[float], classes: Ints, kept: Sequence[float], decay: Decay) -> dict[int, float]:
-    found: Counter[int] = Counter()
-    for d, kind in zip(far, classes.tolist(), strict=True):
-        if d <= kept[-1] + 1e-9:
-            spread = kept[-1] - kept[0]
-            weight = {
-                Decay.NONE: 1.0,
-                Decay.INVERSE: 1.0 / (d + NEAR),
-                Decay.LINEAR: (kept[-1] - d) / spread if spread else 1.0,
-                Decay.EXPONENTIAL: math.exp(-d),
-            }[decay]
-            found[kind] += weight  # type: ignore[assignment]
-    total = sum(found.values())
-    return {kind: weight / total for kind, weight in found.items() if weight > 1e-12}
-
-
-@pytest.mark.parametrize("metric", list(Metric))
-@pytest.mark.parametrize("decay", list(Decay))
-def test_neighbours_are_those_of_plain_loops(metric: Metric, decay: Decay) -> None:
-    for seed in range(6):
-        rng = np.random.default_rng([seed, *metric.encode(), *decay.encode()])
-        features, count, kinds = (int(rng.integers(1, high)) for high in (5, 25, 4))
-        sizes = rng.integers(1, 4, features)
-        values = np.array([rng.permutation(np.arange(count) % n) for n in sizes], np.int32)
-        sizes = values.max(axis=1) + 1
-        classes = rng.integers(0, kinds, count).astype(np.int32)
-        # Weights whose sums differ, so that distances that are equal are so for the same reason.
-        vote = Vote(int(rng.integers(1, 5)), decay)
-        nearest = Nearest(values, classes, kinds, rng.uniform(0.1, 1.0, features), metric, vote)
-        queries = rng.integers(-1, 4, (8, features)).astype(np.int32)
-        found = told_once(nearest, queries)
-        for q, query in enumerate(queries.tolist()):
-            mine = slice(int(found.pointer[q]), int(found.pointer[q + 1]))
-            wanted = votes(distances(nearest, query, sizes.tolist()), classes.astype(np.int64), *vote)
-            told = dict(zip(found.classes[mine].tolist(), found.share[mine].tolist(), strict=True))
-            assert {c: s for c, s in told.items() if s > 1e-12} == pytest.approx(wanted, abs=1e-6)
-            assert found.share[mine].sum() == pytest.approx(1.0)
-            assert (np.diff(found.share[mine]) <= 0).all()
-
-
-def test_no_instance_has_no_neighbours() -> None:
-    vote = Vote(1, Decay.NONE)
-    nearest = Nearest(np.zeros((1, 1), np.int32), np.zeros(1, np.int32), 1, np.ones(1), Metric.OVERLAP, vote)
-    assert len(told_once(nearest, np.zeros((0, 1), np.int32)).predicted) == 0
-
-
-def test_neighbours_are_those_of_timbl(tmp_path: Path) -> None:
-    timbl = pytest.importorskip("timblapi", reason="the extra memory is not installed: python3-timbl")
-    rng = np.random.default_rng(5)
-    # Of Jeffrey's divergence TiMBL has another multiple, which decides otherwise where k is widened for a tie.
-    for metric, flag, ks in (
-        (Metric.OVERLAP, "-mO", (1, 3)),
-        (Metric.MVDM, "-mM", (1, 3)),
-        (Metric.JEFFREY, "-mJ", (1,)),
-    ):
-        values = np.stack([rng.integers(0, 3 + 2 * f, 300) for f in range(5)]).astype(np.int32)
-        classes = ((values[1] + values[2] * 2 + (rng.random(300) < 0.2)) % 4).astype(np.int32)
-        values = np.stack([np.unique(row, return_inverse=True)[1].astype(np.int32) for row in values])
-        file = tmp_path / f"{metric}.train"
-        rows = zip(values.T.tolist(), classes.tolist(), strict=True)
-        file.write_text("".join("\t".join([*(f"v{v}" for v in row), f"c{kind}"]) + "\n" for row, kind in rows))
-        weights = np.array([_gain_ratio(row, classes) for row in values])
-        for k in ks:
-            referee = timbl.TimblAPI(f"-F Tabbed +D +vs+db -a0 -w1 {flag} -k{k}", "referee")
-            assert referee.learn(str(file))
-            queries = np.stack([rng.integers(0, 3 + 2 * f, 40) for f in range(5)], axis=1).astype(np.int32)
-            queries = np.minimum(queries, values.max(axis=1))
-            found = told_once(Nearest(values, classes, 4, weights, metric, Vote(k, Decay.NONE)), queries)
-            for q, row in enumerate(queries.tolist()):
-                line = "\t".join([*(f"v{v}" for v in row), "c0"])
-                known, _, told, _ = referee.classify3(line, True, 0)
-                mine = slice(int(found.pointer[q]), int(found.pointer[q + 1]))
-                named = {f"c{c}": s for c, s in zip(found.classes[mine], found.share[mine], strict=True)}
-                assert known
-                assert named == pytest.approx(told, abs=1e-6)
-
-
-def _gain_ratio(values: Ids, classes: Ids) -> float:
-    gain, split = gains(values.astype(np.int64), classes.astype(np.int64))
-    return gain / split
+# Weights of features
 
 
 def test_gains_are_those_of_entropies() -> None:
