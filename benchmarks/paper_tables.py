@@ -54,11 +54,15 @@ def published(results: Results, begins: str) -> Rows:
 
 
 def beside(results: Results, begins: str, numbers: Sequence[str]) -> Rows:
-    """Row, figure and interval of what no paper has, in some of its tables; lattices are on the page alone."""
+    """Row, figure and interval of what no paper has, in some of its tables; lattices are on the page alone.
+
+    Rows of several tables have their table first.
+    """
     for own in _tables_of(results, begins):
+        place = [own["table"]] if len(numbers) > 1 else []
         for row in own["rows"] if own["table"] in numbers else ():
             if row["published"] is None and row["measured"] is not None and row["column"] is None:
-                yield [row["name"], _told(row, "measured"), _interval(row)]
+                yield [*place, row["name"], _told(row, "measured"), _interval(row)]
 
 
 for paper, title in PAPERS.items():
