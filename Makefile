@@ -17,8 +17,10 @@ EDGES := aside cli columns constraint_files constraint_writer deaths files gramm
 
 # Installing compiles nothing: what is imported is, once. Without its being kept each process would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
+# As commands do it: kernels for any processor.
+export NUMBA_CPU_NAME ?= generic
 
-.PHONY: help demo test tests kernels units units-313 edges-313 units-once-compiled integration test-slow coverage docs lint format lock benchmarks picture notebook clean
+.PHONY: help demo test tests kernels units units-313 edges-313 units-once-compiled integration test-slow coverage docs lint format lock benchmarks picture wheel notebook clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -101,6 +103,9 @@ benchmarks: $(READY)  ## measure speed and quality; figures go to benchmarks/res
 
 picture: $(READY)  ## draw the README's picture from a real run
 	$(BIN)/python docs/picture.py
+
+wheel: $(READY)  ## build the package with compiled kernels, to build/dist
+	$(BIN)/python infra/wheel.py
 
 notebook: $(READY)  ## run docs/notebook.ipynb on a cluster of two nodes on this machine, and keep its outputs in it
 	$(BIN)/python -m tests.integration.notebooks

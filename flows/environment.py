@@ -60,6 +60,13 @@ MLFLOW = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 
+KERNELS = {
+    # For any processor of the family: kernels of a wheel and of an image fit each node. They are as fast as those for
+    # the processor at hand: certify took 3.7 CPU s on 40 chapters of novels, and 4.5.
+    "NUMBA_CPU_NAME": "generic",
+}
+"""How the kernels of commands and workers are compiled; a notebook's own process compiles as numba does."""
+
 SQLITE = "sqlite:///"
 """Prefix of the address of an SQLite file."""
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 
 import typer.main
 import typer.testing
 from hypothesis import settings
+
+# Before numba is imported: tests share the kernels of the commands that they start.
+os.environ.setdefault("NUMBA_CPU_NAME", "generic")
 
 # A busy machine must not fail a test, and a run must be repeatable.
 settings.register_profile("concord", deadline=None, derandomize=True)

@@ -1,13 +1,8 @@
-"""`concord init`: files that the commands take, from a checkout and from a wheel, and nothing written over."""
+"""`concord init`: files that the commands take, and nothing written over."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -66,40 +61,3 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     assert sorted(str(path) for path in tmp_path.rglob("*")) == before
     (tmp_path / "empty").mkdir()
     assert init(tmp_path / "empty").exit_code == Exit.OK
-
-
-@pytest.mark.slow
-def test_the_wheel_has_them_away_from_the_checkout(tmp_path: Path) -> None:
-    """Beside a user's own ``workers``, in a folder of its own; the checkout is not on the path."""
-    source = tmp_path / "source"
-    source.mkdir()
-    for name in ("concord", "flows", "workers", "schemas"):
-        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", "..", "."]
-    made = subprocess.run(build, cwd=source, capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as packed:
-        packed.extractall(tmp_path / "site")
-    shutil.rmtree(source)
-    user = tmp_path / "user"
-    (user / "workers").mkdir(parents=True)
-    (user / "workers" / "__init__.py").write_text("raise AssertionError('mine')")
-    command = (
-        "import sys, pathlib; sys.path = [p for p in sys.path if p not in ('', sys.argv[1])]; "
-        "import concord; assert pathlib.Path(concord.__file__).is_relative_to(sys.argv[2]), concord.__file__; "
-        "from concord.flows.cli.app import app; app(['init', '--out', 'nights'])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", command, str(ROOT), str(tmp_path / "site")],
-        cwd=user,
-        env=os.environ | {"PYTHONPATH": str(tmp_path / "site"), "NUMBA_CACHE_DIR": str(tmp_path / "numba")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert {path.name for path in (user / "nights").iterdir()} == NAMES
-    assert (tmp_path / "site" / "concord" / "flows" / "starting" / "constraints" / "citations.yaml").is_file()

@@ -30,6 +30,9 @@ PREFIX = "concord-kernels-"
 KEPT_DAYS = 30
 """Days after which files of kernels that the code no longer has are removed, at the next change of the code."""
 
+SHIPPED = ROOT / "workers" / "compiling" / "kernels"
+"""Where a wheel has compiled kernels (`infra/wheel.py`); in a checkout there is nothing."""
+
 LETTERS = 20
 """Number of letters of a kernel's digest in the names of its files."""
 
@@ -69,10 +72,11 @@ def kernel_folder() -> Path:
     """This process's folder for compiled kernels.
 
     It lies in the first place that can be written: ``NUMBA_CACHE_DIR``, beside the package, or the user's cache. Files
-    in a place that can only be read are copied to it. Where no place can be written, the folder is a temporary one, and
-    every process compiles for itself.
+    that a wheel has, and those in a place that can only be read, are copied to it. Where no place can be written, the
+    folder is a temporary one, and every process compiles for itself.
     """
-    name, read_only = PREFIX + _compiler(), list[Path]()
+    name = PREFIX + _compiler()
+    read_only = [folder for folder in (SHIPPED / name,) if folder.is_dir()]
     for place in _places():
         folder = place / name
         if _can_be_written(folder):
@@ -89,7 +93,7 @@ def kernel_folder() -> Path:
 @cache
 def known_digests(folder: Path) -> dict[str, str]:
     """`kernel_digests`, which take half a second to work out and are kept in the folder for the same sources."""
-    path = folder / f"{sources_digest()[:LETTERS]}.json"
+    path = _digests_file(folder)
     with contextlib.suppress(FileNotFoundError, ValueError):
         known: dict[str, str] = json.loads(path.read_bytes())
         return known
@@ -99,9 +103,20 @@ def known_digests(folder: Path) -> dict[str, str]:
     return digests
 
 
+def current_files(folder: Path) -> list[Path]:
+    """The files in a folder of compiled kernels that belong to the code as it is."""
+    digests = {digest[:LETTERS] for digest in known_digests(folder).values()}
+    kernels = [path for path in sorted(folder.glob("*.nb?")) if any(digest in path.name for digest in digests)]
+    return [*kernels, _digests_file(folder)]
+
+
 def _compiler() -> str:
     """Names the compiler, the processor, and how numba is told to compile."""
     return _digest(digest_of_libraries(COMPILERS), processor_and_settings())[:LETTERS]
+
+
+def _digests_file(folder: Path) -> Path:
+    return folder / f"{sources_digest()[:LETTERS]}.json"
 
 
 def _places() -> Iterator[Path]:
