@@ -60,7 +60,7 @@ MLFLOW = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 
-KERNELS = {
+ANY_PROCESSOR = {
     # For any processor of the family: kernels of a wheel and of an image fit each node. They are as fast as those for
     # the processor at hand: certify took 3.7 CPU s on 40 chapters of novels, and 4.5.
     "NUMBA_CPU_NAME": "generic",

@@ -17,7 +17,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-from concord.flows.environment import KERNELS
+from concord.flows.environment import ANY_PROCESSOR
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("concord", "flows", "schemas", "workers")
@@ -29,7 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "dist", help="folder for the wheel")
     out = parser.parse_args().out.absolute()
-    os.environ |= KERNELS
+    os.environ |= ANY_PROCESSOR
     subprocess.run([sys.executable, ROOT / "infra" / "warm.py"], check=True)
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
@@ -49,9 +49,9 @@ def copy_source(tree: Path) -> None:
 def copy_kernels(tree: Path) -> None:
     """Copies the compiled kernels of this code into the source in ``tree``."""
     # Numba reads the environment when it is imported.
-    from concord.workers.compiling.kernel_folder import SHIPPED, current_files, kernel_folder
+    from concord.workers.compiling.kernel_folder import OF_THE_WHEEL, current_files, kernel_folder
 
-    to = tree / SHIPPED.relative_to(ROOT) / kernel_folder().name
+    to = tree / OF_THE_WHEEL.relative_to(ROOT) / kernel_folder().name
     to.mkdir(parents=True)
     for path in current_files(kernel_folder()):
         shutil.copy(path, to)

@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from concord.flows.cli.next_steps import after_demo
-from concord.flows.environment import KERNELS, command, home
+from concord.flows.environment import ANY_PROCESSOR, command, home
 from concord.flows.progress import Terminal
 
 FOLDER = Path("demo")
@@ -36,7 +36,7 @@ def main() -> None:
     """Runs the demonstration in the folder `FOLDER`; replaces earlier output there, and keeps tracked runs."""
     started = time.monotonic()
     # Before the first import of Prefect and MLflow: the demonstration keeps to its own folder.
-    for name, text in KERNELS.items():
+    for name, text in ANY_PROCESSOR.items():
         os.environ.setdefault(name, text)
     os.environ.setdefault("CONCORD_HOME", str(FOLDER / ".concord"))
     os.environ.setdefault("PREFECT_HOME", str((FOLDER / ".concord" / "prefect").absolute()))

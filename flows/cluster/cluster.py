@@ -24,7 +24,7 @@ from concord.flows.cluster.ray_internals import constants_of, head_and_node, rea
 from concord.flows.cluster.ray_watch import EVERY_SECONDS, HEAD_KNOCKS, NODE_KNOCKS, Door, Watch, host_and_port
 from concord.flows.cluster.reaching import Mode, reach
 from concord.flows.cluster.room import check_room, working
-from concord.flows.environment import KERNELS, LOCAL_RAY, RAY, applied
+from concord.flows.environment import ANY_PROCESSOR, LOCAL_RAY, RAY, applied
 from concord.flows.progress import CompilingLines, explained, say
 from concord.workers.compiling.code import workers_digest
 from concord.workers.corpus.plan import U
@@ -220,7 +220,7 @@ def _start(address: str | None, workers: int | None, folder: RayFolder) -> None:
     where: dict[str, Any] = local if address is None else {"address": address}
     # Without a working directory Ray puts the current folder on the workers' path, where a
     # user's own `workers/` would win over ours. The code is the one installed on each node.
-    kernels = {name: os.environ.get(name, text) for name, text in KERNELS.items()}
+    kernels = {name: os.environ.get(name, text) for name, text in ANY_PROCESSOR.items()}
     runtime = {"working_dir": str(folder.empty), "env_vars": kernels}
     try:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env=runtime, **where)

@@ -30,7 +30,7 @@ PREFIX = "concord-kernels-"
 KEPT_DAYS = 30
 """Days after which files of kernels that the code no longer has are removed, at the next change of the code."""
 
-SHIPPED = ROOT / "workers" / "compiling" / "kernels"
+OF_THE_WHEEL = ROOT / "workers" / "compiling" / "kernels"
 """Where a wheel has compiled kernels (`infra/wheel.py`); in a checkout there is nothing."""
 
 LETTERS = 20
@@ -76,7 +76,7 @@ def kernel_folder() -> Path:
     folder is a temporary one, and every process compiles for itself.
     """
     name = PREFIX + _compiler()
-    read_only = [folder for folder in (SHIPPED / name,) if folder.is_dir()]
+    read_only = [folder for folder in (OF_THE_WHEEL / name,) if folder.is_dir()]
     for place in _places():
         folder = place / name
         if _can_be_written(folder):
