@@ -23,7 +23,7 @@ the old penalties p. It *stands* under the new penalties q if, for each constrai
 Then score(y) is what it was and no score(z) is more, as local scores are the same: y is still settled. An answer with
 an open gap is not settled, whatever its constraints; nor is one that is proven but has an equal.
 
-Under other scores a relaxation starts from the old labels (`Settling.near`). Where it ends in a settled answer, no
+Under other scores a relaxation starts from the old labels (`settled_near`). Where it ends in a settled answer, no
 engine is asked; a run without old labels starts from the Viterbi labels instead, and finds the same one.
 
 So the output is that of a run that decodes everything: a settled answer is the only one that is proven under the

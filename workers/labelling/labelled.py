@@ -21,7 +21,7 @@ from concord.workers.certificates.checker import check
 from concord.workers.certificates.writer import prove
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.inference.core.prepared import Prepared
-from concord.workers.inference.nbest.settled import Settling
+from concord.workers.inference.nbest.settled import settled_near
 from concord.workers.inference.registry import SOLVERS, Decoder, EngineError
 from concord.workers.labelling.confidence import confidence
 from concord.workers.labelling.error_analysis import ErrorAnalysis
@@ -202,18 +202,15 @@ def _decoded(
     """The settled answer, if there is one, whoever finds it; otherwise the engine's."""
     if not settings.settle:
         return decoder(problem, document.doc_id), _Found.SEARCHED
-    settling = Settling(problem)
-    near = settling.near(guess) if guess is not None and len(guess) == len(problem) else None
+    near = settled_near(problem, guess) if guess is not None and len(guess) == len(problem) else None
     if near is not None:
         return near, _Found.NEAR_GUESS
-    found = settling.near(problem.viterbi)
+    found = settled_near(problem, problem.viterbi)
     if found is not None:
         return found, _Found.SETTLED
     decoded = decoder(problem, document.doc_id)
-    proven = settling.settled(decoded.labels) if decoded.certified else None
-    if proven is None:
-        return decoded, _Found.SEARCHED
-    return replace(decoded, bound=proven.bound, status=proven.status), _Found.SETTLED
+    proven = settled_near(problem, decoded.labels) if decoded.certified else None
+    return (decoded, _Found.SEARCHED) if proven is None else (proven, _Found.SETTLED)
 
 
 def _add(labelled: Labelled, answer: KeptAnswer, cpu_seconds: float = 0.0) -> None:

@@ -3,10 +3,12 @@
 An answer is *settled* if every other labelling scores at least `LEAD` nats less. Then every search that proves its
 answer within a smaller tolerance gives this one, whatever it starts from: there is no choice among equals. So a later
 run can take a settled answer for its own, byte for byte, where it knows that the answer is still settled; and it does
-not matter who finds it, an engine or a relaxation from labels that are near (`Settling.near`).
+not matter who finds it, an engine or a relaxation from labels that are near (`settled_near`).
 
-The proof is the first round of `workers.inference.nbest.engine` at the depth `LEAD`: it lists the labellings that score
-more than that, and the list must hold the answer alone. The prices that prove it may come from anywhere.
+The relaxation learns prices from the labels where it starts, and they are the first to prove a list of all labellings
+that score no less than `LEAD` below the best one it met (`workers.inference.nbest.engine`); the list must hold that one
+alone. So the outcome depends on the problem and on where it starts. From the answer itself it is found most often:
+where a run's engine was asked, that is the last attempt, and what a later run tries first.
 """
 
 from __future__ import annotations
@@ -26,45 +28,24 @@ LEAST_WORK, WORK_A_TOKEN = 1_000_000, 2_500
 """Limit of work, in steps of `relax`: a constant, and for each token. On novels, proofs that ended took up to 800."""
 
 
-class Settling:
-    """Attempts to settle the answer of one document, each of which goes on from the prices of the one before."""
+def settled_near(problem: Problem, start: Labels) -> Decoded | None:
+    """The best labelling as a proven answer, if it is settled and a relaxation from the labels ``start`` (N,) finds it.
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = Prepared.of(problem)
-        self._last: Narrowing | None = None
-
-    def settled(self, labels: Labels) -> Decoded | None:
-        """The labels (N,) as a proven answer, if they are settled; None if that is not known."""
-        found = self._proven(labels, *self._attempt())
-        return found if found is not None and np.array_equal(found.labels, labels) else None
-
-    def near(self, start: Labels) -> Decoded | None:
-        """The best labelling, if it is settled and a relaxation from the labels ``start`` (N,) finds it.
-
-        Neither a sampler nor a solver is asked. On chapters of novels that is enough for nine of ten, from the labels
-        of another model or from the Viterbi labels.
-        """
-        narrowing, effort = self._attempt()
-        return self._proven(narrowing.learn(start), narrowing, effort)
-
-    def _attempt(self) -> tuple[Narrowing, Effort]:
-        problem = self._problem
-        effort = Effort(Budget(work=LEAST_WORK + WORK_A_TOKEN * len(problem)))
-        self._last = Narrowing(problem, effort, self._last)
-        return self._last, effort
-
-    def _proven(self, labels: Labels, narrowing: Narrowing, effort: Effort) -> Decoded | None:
-        """The best labelling that a look around ``labels`` (N,) lists, if the list proves that it is settled.
-
-        Its bound is its objective, without a tolerance: no other labelling comes as near as that.
-        """
-        if self._problem.score(labels).objective == -np.inf:
-            return None
-        found = BestFound(self._problem, labels, 2)
-        look(found, narrowing, LEAD, effort)
-        best, objective = found.best
-        others = max([found.bound, *(-negated for negated, _, _ in found.answers[1:])])
-        # Half of it, as sums are rounded.
-        if others > objective - LEAD / 2:
-            return None
-        return self._problem.decoded(best, bound=objective, status=Status.OPTIMAL)
+    Neither a sampler nor a solver is asked. On chapters of novels that is enough for nine of ten, from the labels of
+    another model or from the Viterbi labels. Its bound is its objective, without a tolerance: no other labelling comes
+    as near as that.
+    """
+    prepared = Prepared.of(problem)
+    effort = Effort(Budget(work=LEAST_WORK + WORK_A_TOKEN * len(prepared)))
+    narrowing = Narrowing(prepared, effort)
+    labels = narrowing.learn(start)
+    if prepared.score(labels).objective == -np.inf:
+        return None
+    found = BestFound(prepared, labels, 2)
+    look(found, narrowing, LEAD, effort)
+    best, objective = found.best
+    others = max([found.bound, *(-negated for negated, _, _ in found.answers[1:])])
+    # Half of it, as sums are rounded.
+    if others > objective - LEAD / 2:
+        return None
+    return prepared.decoded(best, bound=objective, status=Status.OPTIMAL)

@@ -151,25 +151,21 @@ def relax(
 class Narrowing:
     """Pruning of a problem for one score after the other; prices learned for one score serve the next.
 
-    No better labelling is looked for, so labellings that are worse than the best stay. Prices of another narrowing of
-    the same problem may be those to start from.
+    No better labelling is looked for, so labellings that are worse than the best stay.
     """
 
-    def __init__(self, problem: Prepared, effort: Effort, after: Narrowing | None = None) -> None:
+    def __init__(self, problem: Prepared, effort: Effort) -> None:
         self._relaxation = _Unmoved(problem, problem.viterbi_score, problem.viterbi, problem.first, effort)
         self._covered = any(a.relation in COVERED for a in problem.agreements)
-        if after is not None:
-            self._relaxation.take(after._relaxation)
 
     def learn(self, labels: Labels) -> Labels:
-        """Learns prices on likely spans, as `relax` does from ``labels`` (N,); returns the best labels (N,) met."""
+        """Learns the first prices, as `relax` does from ``labels`` (N,); returns the best labels (N,) met."""
         own, score = self._relaxation, self._relaxation.problem.score(labels)
         if not self._covered or score.objective in (own.best, -np.inf):
             return labels
         moving = _Relaxation(own.problem, own.best, labels, score, own.effort)
-        moving.take(own)
         moving.learn_likely()
-        own.take(moving)
+        own.members, own.prices, own.codes = moving.members, moving.prices, moving.codes
         return moving.labels
 
     def above(self, objective: float) -> Prepared:
@@ -226,10 +222,6 @@ class _Relaxation:
     def __post_init__(self) -> None:
         self.state = self.problem.empty_state(HARD_WEIGHT)
         self.members, self.prices, self.codes = np.zeros((0, 6), np.int64), np.zeros(0), np.zeros(0, np.int64)
-
-    def take(self, other: _Relaxation) -> None:
-        """Goes on from the prices of another one of the same problem."""
-        self.members, self.prices, self.codes = other.members, other.prices, other.codes
 
     @property
     def upper(self) -> float:
