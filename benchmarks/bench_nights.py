@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 from common import MADE, concord, options, save
@@ -136,17 +135,18 @@ def _tables(out: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((out / "predictions").glob("*.parquet"))}
 
 
-def _times(out: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in (out / "_times").rglob("*.parquet")}
+def _times(out: Path) -> dict[str, float]:
+    """CPU seconds of each document; one that kept its answer has those of the night that found it."""
+    table = pq.read_table(out / "_times", columns=["doc_id", "cpu_seconds"])
+    return dict(zip(table["doc_id"].to_pylist(), table["cpu_seconds"].to_pylist(), strict=True))
 
 
-def _figures(report: dict[str, Any], before: dict[str, bytes]) -> dict[str, Any]:
+def _figures(report: dict[str, Any], before: dict[str, float]) -> dict[str, Any]:
     """Documents that were labelled and how, seconds of the worker, and those of the processor for documents.
 
-    ``before`` are the times of shards that the night may have left as they were.
+    ``before`` are the seconds of the night before, which do not count again.
     """
     reuse, times = report["reuse"], _times(Path(report["out"]))
-    new = [pq.read_table(pa.BufferReader(data)) for name, data in times.items() if before.get(name) != data]
     return {
         "labelled": report["labelled"],
         "kept": reuse["kept"],
@@ -154,7 +154,7 @@ def _figures(report: dict[str, Any], before: dict[str, bytes]) -> dict[str, Any]
         "confirmed": reuse["confirmed"],
         "decoded": report["labelled"] - sum(reuse.values()),
         "worker_seconds": report["worker_seconds"],
-        "cpu_seconds": sum(pc.sum(table["cpu_seconds"]).as_py() for table in new),
+        "cpu_seconds": sum(seconds for name, seconds in times.items() if before.get(name) != seconds),
         "certified": report["certified"],
     }
 
