@@ -20,6 +20,7 @@ def ingest(
     *,
     out: str | PathLike[str],
     overwrite: bool = False,
+    append: bool = False,
     **options: Any,
 ) -> IngestReport:
     """Converts files of another format to a corpus; a document that cannot be read becomes a counted reject.
@@ -28,6 +29,7 @@ def ingest(
     - ``source``: file or folder to be read
     - ``out``: folder of the new corpus
     - ``overwrite``: may an older corpus in that folder be replaced?
+    - ``append``: may documents be added to the corpus in that folder? Those that it has are rejected.
     - ``options``: options of the reader
 
     Raises `InputError` where the source cannot be used or ``out`` is not empty, and `OSError`.
@@ -45,6 +47,7 @@ def ingest(
         settings=validated(options, READERS[reader].settings, owner=f"reader {reader}"),
         layout=IngestSettings(),
         overwrite=overwrite,
+        append=append,
     )
 
 

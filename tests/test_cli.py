@@ -164,6 +164,17 @@ def test_the_first_of_some_rejects_is_shown(tmp_path: Path) -> None:
     assert json.loads(call(*again, "--json").stdout)["rejected"] == 1
 
 
+def test_a_corpus_is_added_to_or_replaced_but_not_both(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.tsv").write_text("Ann\tB-PER\n")
+    add = ("--out", str(tmp_path / "out"), "--append")
+    for name in ("a", "b"):
+        assert "1 documents read, 1 written" in call("ingest", "columns", str(tmp_path / f"{name}.tsv"), *add).output
+    assert len(list((tmp_path / "out").glob("part-*.parquet"))) == 2
+    said = call("ingest", "columns", str(tmp_path / "a.tsv"), *add, "--overwrite", code=2).stderr
+    assert "give one of the two" in said
+
+
 def test_the_same_seed_gives_the_same_corpus(tmp_path: Path) -> None:
     for name in ("a", "b"):
         call("synthesize", "--documents", "3", "--seed", "7", "--out", str(tmp_path / name))

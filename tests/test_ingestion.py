@@ -26,9 +26,13 @@ SMALL = IngestSettings(group_documents=3, group_tokens=12, part_bytes=4000)
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """40 documents of one sentence, of which every tenth is bad."""
-    posts = [f"w{i}\tO\nAnn\tB-PER\nLee\t{'X' if i % 10 == 9 else 'I'}-PER\n" for i in range(40)]
-    path = tmp_path / "posts.tsv"
-    path.write_text("\n".join(posts))
+    return posts(tmp_path / "posts.tsv", range(40))
+
+
+def posts(path: Path, numbers: range) -> Path:
+    """Documents of one sentence, of which every tenth is bad."""
+    lines = [f"w{i}\tO\nAnn\tB-PER\nLee\t{'X' if i % 10 == 9 else 'I'}-PER\n" for i in numbers]
+    path.write_text("\n".join(lines))
     return path
 
 
@@ -177,3 +181,54 @@ def test_stored_corpora_pass_their_own_checks(source: Path, tmp_path: Path) -> N
     table = pq.read_table(tmp_path / "out" / "part-00000.parquet")
     assert table.schema.metadata[b"concord.version"] == b"1"
     assert batch_from_table(table)[1] == []
+
+
+def test_a_source_is_added_to_a_corpus_whose_parts_stay(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ingest("columns", posts(tmp_path / "monday.tsv", range(40)), out, layout=SMALL, append=True)
+    first = digests(out)
+    report = ingest("columns", posts(tmp_path / "tuesday.tsv", range(40, 60)), out, layout=SMALL, append=True)
+    assert (report.read, report.written, report.rejected) == (20, 18, 2)
+    both = digests(out)
+    assert {name: both[name] for name in first if name != "_rejects.parquet"}.items() <= first.items()
+    assert sorted(both)[1:] == [f"part-{i:05d}.parquet" for i in range(len(both) - 1)]
+    assert [d.tokens[0] for d in stored(out)] == [f"w{i}" for i in range(60) if i % 10 != 9]
+    rejects = rejects_in(next(read_tables(out / "_rejects.parquet", REJECTS_LAYOUT)))
+    assert [r.doc_id for r in rejects] == [
+        *("tuesday-0010", "tuesday-0020"),
+        *(f"monday-00{i}0" for i in range(1, 5)),
+    ], "those of the last source come first"
+
+
+def test_what_is_there_is_not_added_again(tmp_path: Path) -> None:
+    out, source = tmp_path / "out", posts(tmp_path / "monday.tsv", range(20))
+    ingest("columns", source, out, layout=SMALL)
+    report = ingest("columns", source, out, layout=SMALL, append=True)
+    assert (report.read, report.written, report.rejected) == (20, 0, 20)
+    again = digests(out)
+    ingest("columns", source, out, layout=SMALL, append=True)
+    assert digests(out) == again
+    assert len(stored(out)) == 18
+    rejects = rejects_in(next(read_tables(out / "_rejects.parquet", REJECTS_LAYOUT)))
+    assert sum(reject.reason == "doc_id is in the corpus already" for reject in rejects) == 18
+    assert len(rejects) == 20
+
+
+def test_what_does_not_fit_a_corpus_leaves_it_as_it_is(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ingest("columns", posts(tmp_path / "monday.tsv", range(20)), out, layout=SMALL)
+    before = digests(out)
+    other = tmp_path / "other.tsv"
+    other.write_text("w\tNN\tO\n")
+    columns = ColumnsSettings(columns=("tokens", "pos", "labels"))
+    with pytest.raises(SchemaError, match="differ from the corpus's"):
+        ingest("columns", other, out, settings=columns, append=True)
+    (tmp_path / "text.txt").write_text("Ann Lee.")
+    with pytest.raises(IngestError, match=r"its tokenizer is none, and this source's is .*; give another folder"):
+        ingest("text", tmp_path / "text.txt", out, append=True)
+    (out / "part-00000.parquet").write_bytes(b"PAR1")
+    damaged = digests(out)
+    with pytest.raises(CorpusError, match="not a whole Parquet file"):
+        ingest("columns", posts(tmp_path / "tuesday.tsv", range(3)), out, append=True)
+    assert digests(out) == damaged
+    assert before.keys() == damaged.keys()

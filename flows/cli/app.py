@@ -185,6 +185,10 @@ def ingest(
     set_: Set = None,
     layout: Annotated[IngestSettings, FieldOptions(IngestSettings, apart=("part_bytes",))],
     overwrite: Overwrite = False,
+    append: Annotated[
+        bool,
+        typer.Option("--append", help="Add to a corpus that is there already; documents it has are rejected."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Turn files of other formats into a Parquet corpus; documents that cannot be read become counted rejects."""
@@ -202,6 +206,7 @@ def ingest(
         settings=parse_options(set_ or [], READERS[reader].settings, owner=f"reader {reader}"),
         layout=layout,
         overwrite=overwrite,
+        append=append,
     )
     _show_ingest(report, out, as_json=as_json)
     if not report.written:

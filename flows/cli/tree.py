@@ -37,7 +37,7 @@ CHOICES = "Choices"
 PANELS = {
     FILES_PANEL: (
         *("corpus", "model", "run", "pool", "held_out", "constraints", "out", "file", "doc", "documents", "against"),
-        *("start_from", "clusters", "gazetteer", "overwrite", "reuse", "dry_run", "sweep", "plot", "data"),
+        *("start_from", "clusters", "gazetteer", "overwrite", "append", "reuse", "dry_run", "sweep", "plot", "data"),
         *("test_parts", "config"),
     ),
     TEXT_PANEL: (

@@ -10,6 +10,7 @@ from concord.flows.apart import check_apart
 from concord.flows.jobs import folder_place
 from concord.flows.progress import meter
 from concord.schemas.columns import REJECTS_LAYOUT
+from concord.schemas.errors import UsageError
 from concord.schemas.settings import ReaderSettings
 from concord.workers.corpus.ingestion import REJECTS_NAME, IngestReport, ingest, write_corpus
 from concord.workers.corpus.parquet import read_tables
@@ -32,16 +33,27 @@ def synthesize_corpus(
 
 
 def ingest_corpus(
-    reader: str, source: str, out: Path, *, settings: ReaderSettings, layout: IngestSettings, overwrite: bool
+    reader: str,
+    source: str,
+    out: Path,
+    *,
+    settings: ReaderSettings,
+    layout: IngestSettings,
+    overwrite: bool = False,
+    append: bool = False,
 ) -> IngestReport:
     """Reads a source into a corpus. The length of the source is not known beforehand, so progress is a count.
 
-    Raises `RunFolderError` for a URI.
+    Raises `RunFolderError` for a URI, and `UsageError` for a corpus that is to be replaced and added to.
     """
+    if overwrite and append:
+        raise UsageError("--append adds to a corpus, and --overwrite replaces it; give one of the two")
     folder_place(str(out))
     check_apart(out, [source])
     with _shown("reading", None) as show:
-        return ingest(reader, source, out, settings=settings, layout=layout, overwrite=overwrite, progress=show)
+        return ingest(
+            *(reader, source, out), settings=settings, layout=layout, overwrite=overwrite, append=append, progress=show
+        )
 
 
 def first_reason(out: Path) -> str:

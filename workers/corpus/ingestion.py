@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, Self
@@ -11,18 +11,33 @@ from typing import NamedTuple, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from concord.schemas.columns import TOKENIZER_KEY, Misfit, Reject, SchemaError, rejects_table, table_from_batch
+from concord.schemas.columns import (
+    REJECTS_LAYOUT,
+    TOKENIZER_KEY,
+    Misfit,
+    Reject,
+    SchemaError,
+    rejects_table,
+    table_from_batch,
+)
 from concord.schemas.document import Batch, Document, SourceSpans
 from concord.schemas.errors import InputError
 from concord.schemas.labels import LabelSet
 from concord.schemas.names import unknown
 from concord.schemas.settings import ReaderSettings, TextSettings
 from concord.schemas.shown import fields_html, fields_text
-from concord.workers.corpus.parquet import WRITE_OPTIONS, table_bytes
+from concord.workers.corpus.parquet import (
+    WRITE_OPTIONS,
+    open_parquet,
+    parquet_files,
+    read_row_group,
+    read_tables,
+    table_bytes,
+)
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.settings import IngestSettings, MarkedTextSettings
 from concord.workers.corpus.tokenizers.registry import pinned
-from concord.workers.storage.files import naming, staged, write_whole
+from concord.workers.storage.files import naming, second_name, staged, write_whole
 
 REJECTS_NAME = "_rejects.parquet"
 """Corpus readers skip names that start with an underscore."""
@@ -95,6 +110,7 @@ def ingest(
     settings: ReaderSettings | None = None,
     layout: IngestSettings = DEFAULT_LAYOUT,
     overwrite: bool = False,
+    append: bool = False,
     progress: Callable[[IngestReport], None] | None = None,
 ) -> IngestReport:
     """Writes ``part-00000.parquet``, ... and ``_rejects.parquet`` into the folder ``out``.
@@ -104,6 +120,9 @@ def ingest(
     row group. Raises `IngestError` where the reader is unknown or ``out`` is not empty (unless
     ``overwrite`` and it holds a corpus), `CorpusError` and `SchemaError` where the source cannot
     be read.
+
+    With ``append`` the parts of the corpus that is there stay as they are, and others follow. A document whose
+    ``doc_id`` is there is rejected. The report counts what is new. The same command again changes nothing more.
     """
     if reader not in READERS:
         raise IngestError(unknown("reader", reader, READERS))
@@ -116,6 +135,7 @@ def ingest(
         source=str(source),
         layout=layout,
         overwrite=overwrite,
+        append=append,
         progress=progress,
         tokenizer=_cut_by(chosen),
     )
@@ -139,6 +159,7 @@ def write_corpus(
     source: str,
     layout: IngestSettings = DEFAULT_LAYOUT,
     overwrite: bool = False,
+    append: bool = False,
     progress: Callable[[IngestReport], None] | None = None,
     tokenizer: str | None = None,
 ) -> IngestReport:
@@ -147,14 +168,18 @@ def write_corpus(
     The corpus states the ``tokenizer`` that cut its texts, NAME==VERSION.
     """
     target = Path(out).expanduser().absolute()
-    _check_target(target, overwrite=overwrite)
+    _check_target(target, overwrite=overwrite, append=append)
     seen: set[str] = set()
     rejects: list[Reject] = []
     written = False
     with staged(target) as folder, _Parts(folder, layout, tokenizer) as parts:
+        before = parts.take_over(target) if append else frozenset()
         for item in items:
             if isinstance(item, Misfit):
                 parts.misfits[item.reason] += written
+            elif isinstance(item, Document) and item.doc_id in before:
+                written = False
+                rejects.append(Reject(source, None, item.doc_id, "doc_id is in the corpus already"))
             elif isinstance(item, Document) and item.doc_id in seen:
                 written = False
                 rejects.append(Reject(source, None, item.doc_id, "doc_id was seen before in this ingest"))
@@ -166,14 +191,24 @@ def write_corpus(
             else:
                 rejects.append(item)
         parts.flush()
-        write_whole(folder / REJECTS_NAME, table_bytes(rejects_table(rejects)))
+        kept = _other_rejects(target, rejects) if append else []
+        write_whole(folder / REJECTS_NAME, table_bytes(rejects_table([*rejects, *kept])))
     report = parts.report(len(rejects))
     if progress is not None:
         progress(report)
     return report
 
 
-def _check_target(target: Path, *, overwrite: bool) -> None:
+def _other_rejects(target: Path, rejects: Sequence[Reject]) -> list[Reject]:
+    """The rejects of the corpus that is there, without those of the list."""
+    if not (target / REJECTS_NAME).exists():
+        return []
+    rows = [row for table in read_tables(target / REJECTS_NAME, REJECTS_LAYOUT) for row in table.to_pylist()]
+    known = set(rejects)
+    return [reject for reject in (Reject(**row) for row in rows) if reject not in known]
+
+
+def _check_target(target: Path, *, overwrite: bool, append: bool) -> None:
     if not target.exists():
         return
     if not target.is_dir():
@@ -181,11 +216,11 @@ def _check_target(target: Path, *, overwrite: bool) -> None:
     entries = sorted(p.name for p in target.iterdir())
     if entries == [REJECTS_NAME]:
         return  # all that an ingest leaves which could read nothing, and no corpus
-    if entries and not overwrite:
-        raise IngestError(f"{target}: is not empty; give another folder, or --overwrite")
+    if entries and not overwrite and not append:
+        raise IngestError(f"{target}: is not empty; give another folder, --append or --overwrite")
     strange = [n for n in entries if n != REJECTS_NAME and not (n.startswith("part-") and n.endswith(".parquet"))]
     if strange:
-        raise IngestError(f"{target}: holds {strange[0]!r}, which is no part of a corpus; not overwritten")
+        raise IngestError(f"{target}: holds {strange[0]!r}, which is no part of a corpus; left as it is")
 
 
 class _Parts:
@@ -208,6 +243,25 @@ class _Parts:
 
     def __exit__(self, *_: object) -> None:
         self._close()
+
+    def take_over(self, corpus: Path) -> frozenset[str]:
+        """Goes on after the parts of a corpus, which are linked into the folder; returns the ids of its documents.
+
+        Raises `CorpusError` for a damaged part, and `IngestError` where its texts were cut by another tokenizer.
+        """
+        ids: set[str] = set()
+        for file in parquet_files(corpus) if any(corpus.glob("part-*.parquet")) else []:
+            parquet, path = open_parquet(file), Path(file.path)
+            self.schema = parquet.schema_arrow
+            cut_by, own = ((given or {}).get(TOKENIZER_KEY, b"none") for given in (self.schema.metadata, self.stated))
+            if cut_by != own:
+                told = f"its tokenizer is {cut_by.decode(errors='replace')}, and this source's is {own.decode()}"
+                raise IngestError(f"{path}: {told}; give another folder")
+            for row_group in range(parquet.num_row_groups):
+                ids.update(read_row_group(parquet, file, row_group, ["doc_id"])["doc_id"].to_pylist())
+            second_name(path, self.folder / path.name)
+            self.files = int(path.stem.removeprefix("part-")) + 1
+        return frozenset(ids)
 
     def add(self, document: Document) -> bool:
         """Adds a document; returns whether it completed a row group."""
