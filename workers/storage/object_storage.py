@@ -186,7 +186,7 @@ class ObjectStorage:
 def _reason(error: Exception) -> str:
     """What a store has answered, without the request and the page that came with it."""
     answer = str(error).partition("\n")[0].partition(": <?xml")[0]
-    return redact(answer.rpartition(" - ")[2])
+    return redact(answer.rpartition(" - ")[2].rstrip(": "))
 
 
 @contextmanager
