@@ -46,7 +46,7 @@ def new_ballot(votes: Ints, count: int, size: int) -> Ballot:
 
 
 @inner_in_place
-def empty(ballot: Ballot) -> None:
+def forget(ballot: Ballot) -> None:
     """Forgets the distances and instances of the last query."""
     ballot.sizes[:] = 0
 

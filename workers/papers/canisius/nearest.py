@@ -30,7 +30,7 @@ import numpy as np
 
 from concord.schemas.arrays import Floats, Ids, Ints
 from concord.workers.compiling.kernel import inner_in_place, kernel
-from concord.workers.papers.canisius.ballots import DECAY_NUMBERS, Ballot, empty, enter, keep, limit, new_ballot, voted
+from concord.workers.papers.canisius.ballots import DECAY_NUMBERS, Ballot, enter, forget, keep, limit, new_ballot, voted
 from concord.workers.papers.canisius.neighbourhoods import Neighbourhoods, ranked
 from concord.workers.papers.canisius.profile_tree import ProfileTree, new_tables, order_of, search
 from concord.workers.papers.canisius.profiles import METRIC_NUMBERS, ClassShares, Profiles
@@ -148,7 +148,7 @@ def _by_overlap(
 @inner_in_place
 def _gather(distance: Floats, classes: Ids, ballot: Ballot) -> None:
     """Finds the least distinct ones of the distances (M,), and the instances at these."""
-    empty(ballot)
+    forget(ballot)
     most = limit(ballot)
     for d in distance:
         if d < most:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats, Ids, Ints
 from concord.workers.compiling.kernel import inner, inner_in_place, kernel
-from concord.workers.papers.canisius.ballots import Ballot, empty, enter, keep, leave_out_far, limit
+from concord.workers.papers.canisius.ballots import Ballot, enter, forget, keep, leave_out_far, limit
 from concord.workers.papers.canisius.profiles import FARTHEST, ClassShares, difference
 
 SAMPLED_INSTANCES = 10_000
@@ -182,7 +182,7 @@ def search(
     ``at_head`` (H,) is a workspace.
     """
     _tabulate(tree.order, shares, count, weights, metric, query, tables)
-    empty(ballot)
+    forget(ballot)
     nearest = _measure_heads(tree, tables, at_head)
     _search_head(tree, tables, nearest, at_head[nearest], ballot)
     near = np.flatnonzero(at_head <= limit(ballot))
