@@ -73,7 +73,7 @@ def foreign_files(storage: Storage, listed: Collection[str]) -> list[str]:
 
 
 def files_seen(storage: Storage) -> list[str]:
-    """What is in the folders that readers see, but for names that readers of Parquet leave out: of a dot, a low line."""
+    """What is in the folders that readers see, but for what begins with a dot or a low line: readers leave that out."""
     return [f"{folder}/{name}" for folder in FOLDERS for name in storage.listed(folder) if name[0] not in "._"]
 
 
