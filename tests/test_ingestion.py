@@ -232,3 +232,21 @@ def test_what_does_not_fit_a_corpus_leaves_it_as_it_is(tmp_path: Path) -> None:
         ingest("columns", posts(tmp_path / "tuesday.tsv", range(3)), out, append=True)
     assert digests(out) == damaged
     assert before.keys() == damaged.keys()
+
+
+def test_parts_of_any_name_and_number_stay_whole(tmp_path: Path) -> None:
+    """The new parts come after them: one that had the name of an old one would be written into it."""
+    out = tmp_path / "out"
+    ingest("columns", posts(tmp_path / "monday.tsv", range(9)), out, layout=SMALL)
+    first = out / "part-00000.parquet"
+    for name in ("part-99999.parquet", "part-100000.parquet", "part-00000-5e1f.c000.snappy.parquet"):
+        ingest("columns", posts(tmp_path / f"{name}.tsv", range(3)), tmp_path / name)
+        (tmp_path / name / "part-00000.parquet").rename(out / name)
+    before = digests(out)
+    ingest("columns", posts(tmp_path / "tuesday.tsv", range(3)), out, append=True)
+    after = digests(out)
+    assert {name: after[name] for name in before} == before
+    assert after.keys() - before.keys() == {"part-100001.parquet"}
+    pq.write_table(pq.read_table(first).drop_columns(["doc_id"]), first)
+    with pytest.raises(SchemaError, match="doc_id"):
+        ingest("columns", posts(tmp_path / "wednesday.tsv", range(3)), out, append=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,11 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from concord.schemas.columns import (
+    CORPUS_LAYOUT,
+    DOC_ID,
     REJECTS_LAYOUT,
     TOKENIZER_KEY,
     Misfit,
     Reject,
     SchemaError,
+    check,
     rejects_table,
     table_from_batch,
 )
@@ -36,9 +40,11 @@ from concord.workers.corpus.parquet import (
 )
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.settings import IngestSettings, MarkedTextSettings
+from concord.workers.corpus.shards import stored_ids
 from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.storage.files import naming, second_name, staged, write_whole
 
+PART_NAME = re.compile(r"part-(\d+)\.parquet")
 REJECTS_NAME = "_rejects.parquet"
 """Corpus readers skip names that start with an underscore."""
 DEFAULT_LAYOUT = IngestSettings()
@@ -177,7 +183,7 @@ def write_corpus(
         for item in items:
             if isinstance(item, Misfit):
                 parts.misfits[item.reason] += written
-            elif isinstance(item, Document) and item.doc_id in before:
+            elif isinstance(item, Document) and item.doc_id.encode() in before:
                 written = False
                 rejects.append(Reject(source, None, item.doc_id, "doc_id is in the corpus already"))
             elif isinstance(item, Document) and item.doc_id in seen:
@@ -244,23 +250,27 @@ class _Parts:
     def __exit__(self, *_: object) -> None:
         self._close()
 
-    def take_over(self, corpus: Path) -> frozenset[str]:
+    def take_over(self, corpus: Path) -> frozenset[bytes | None]:
         """Goes on after the parts of a corpus, which are linked into the folder; returns the ids of its documents.
 
-        Raises `CorpusError` for a damaged part, and `IngestError` where its texts were cut by another tokenizer.
+        Raises `CorpusError` for a damaged part, `SchemaError` for one of no corpus, and `IngestError` where its texts
+        were cut by another tokenizer.
         """
-        ids: set[str] = set()
-        for file in parquet_files(corpus) if any(corpus.glob("part-*.parquet")) else []:
-            parquet, path = open_parquet(file), Path(file.path)
+        ids: set[bytes | None] = set()
+        for path in sorted(corpus.glob("part-*.parquet")):
+            (file,) = parquet_files(path)
+            parquet = open_parquet(file)
             self.schema = parquet.schema_arrow
+            check(self.schema, CORPUS_LAYOUT, source=file.path)
             cut_by, own = ((given or {}).get(TOKENIZER_KEY, b"none") for given in (self.schema.metadata, self.stated))
             if cut_by != own:
                 told = f"its tokenizer is {cut_by.decode(errors='replace')}, and this source's is {own.decode()}"
                 raise IngestError(f"{path}: {told}; give another folder")
             for row_group in range(parquet.num_row_groups):
-                ids.update(read_row_group(parquet, file, row_group, ["doc_id"])["doc_id"].to_pylist())
+                ids.update(stored_ids(read_row_group(parquet, file, row_group, [DOC_ID])[DOC_ID]))
             second_name(path, self.folder / path.name)
-            self.files = int(path.stem.removeprefix("part-")) + 1
+            number = PART_NAME.fullmatch(path.name)  # others may have written parts of other names
+            self.files = max(self.files, int(number[1]) + 1 if number else 0)
         return frozenset(ids)
 
     def add(self, document: Document) -> bool:
