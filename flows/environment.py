@@ -61,8 +61,7 @@ MLFLOW = {
 }
 
 ANY_PROCESSOR = {
-    # For any processor of the family: kernels of a wheel and of an image fit each node. They are as fast as those for
-    # the processor at hand: certify took 3.7 CPU s on 40 chapters of novels, and 4.5.
+    # For any processor of the family: kernels of a wheel and of an image fit each node, and are not slower.
     "NUMBA_CPU_NAME": "generic",
 }
 """How the kernels of commands and workers are compiled; a notebook's own process compiles as numba does."""
@@ -73,6 +72,12 @@ SQLITE = "sqlite:///"
 _CHANGING = threading.Lock()
 _HOLDERS: dict[str, int] = {}
 """Number of open blocks that have set a variable, by variable."""
+
+
+def set_for_good(settings: Mapping[str, str]) -> None:
+    """Sets variables that the user has not set, for the rest of a process that is concord's own."""
+    for name, text in settings.items():
+        os.environ.setdefault(name, text)
 
 
 @contextmanager

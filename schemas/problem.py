@@ -97,6 +97,17 @@ class LinearRows:
         return np.lexsort((self.position, self.row_of_entry))
 
     @cached_property
+    def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(R,) the first and the last token that each row looks at; 0 and −1 for a row without entries."""
+        first, last = np.zeros(len(self), np.int64), np.full(len(self), -1)
+        filled = np.flatnonzero(np.diff(self.pointer))
+        if len(filled):
+            begins = self.pointer[filled]
+            first[filled] = np.minimum.reduceat(self.position - (self.previous != ANY), begins)
+            last[filled] = np.maximum.reduceat(self.position, begins)
+        return first, last
+
+    @cached_property
     def summed_exactly(self) -> NDArray[np.bool_]:
         """(R,) mask of the rows whose numbers have exact sums in floats, in any order of adding."""
         numbers, row = np.append(self.coefficient, self.bound), np.append(self.row_of_entry, np.arange(len(self)))

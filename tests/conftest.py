@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 
 import typer.main
 import typer.testing
 from hypothesis import settings
 
+from concord.flows.environment import ANY_PROCESSOR, set_for_good
+
 # Before numba is imported: tests share the kernels of the commands that they start.
-os.environ.setdefault("NUMBA_CPU_NAME", "generic")
+set_for_good(ANY_PROCESSOR)
 
 # A busy machine must not fail a test, and a run must be repeatable.
 settings.register_profile("concord", deadline=None, derandomize=True)

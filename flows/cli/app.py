@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -45,7 +44,7 @@ from concord.flows.cli.sweep_cli import app as sweep_app
 from concord.flows.cli.tree import CommandTree
 from concord.flows.cli.verified import show_verified
 from concord.flows.commands.requests import JUDGING, ChainsRequest
-from concord.flows.environment import ANY_PROCESSOR, PREFECT
+from concord.flows.environment import ANY_PROCESSOR, PREFECT, set_for_good
 from concord.flows.given import Flag, beside_flags
 from concord.flows.progress import say, show
 from concord.schemas.errors import InputError
@@ -94,10 +93,7 @@ Version = Annotated[
 @app.callback()
 def main(*, _version: Version = False) -> None:
     """Prepares the process, for every command."""
-    for name, value in (
-        ANY_PROCESSOR | PREFECT
-    ).items():  # Prefect's threads speak, and live, longer than a flow's call
-        os.environ.setdefault(name, value)
+    set_for_good(ANY_PROCESSOR | PREFECT)  # Prefect's threads speak, and live, longer than a flow's call
     logging.raiseExceptions = False  # what cannot be logged to a server that is gone would stand between our lines
 
 

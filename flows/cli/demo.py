@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from concord.flows.cli.next_steps import after_demo
-from concord.flows.environment import ANY_PROCESSOR, command, home
+from concord.flows.environment import ANY_PROCESSOR, command, home, set_for_good
 from concord.flows.progress import Terminal
 
 FOLDER = Path("demo")
@@ -36,12 +36,13 @@ def main() -> None:
     """Runs the demonstration in the folder `FOLDER`; replaces earlier output there, and keeps tracked runs."""
     started = time.monotonic()
     # Before the first import of Prefect and MLflow: the demonstration keeps to its own folder.
-    for name, text in ANY_PROCESSOR.items():
-        os.environ.setdefault(name, text)
-    os.environ.setdefault("CONCORD_HOME", str(FOLDER / ".concord"))
-    os.environ.setdefault("PREFECT_HOME", str((FOLDER / ".concord" / "prefect").absolute()))
+    own = {
+        "CONCORD_HOME": str(FOLDER / ".concord"),
+        "PREFECT_HOME": str((FOLDER / ".concord" / "prefect").absolute()),
+        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+    }
+    set_for_good(ANY_PROCESSOR | own)
     Path(os.environ["PREFECT_HOME"]).mkdir(parents=True, exist_ok=True)
-    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     from concord.flows.cli.failures import reported
 
     with reported():

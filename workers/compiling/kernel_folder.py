@@ -76,7 +76,8 @@ def kernel_folder() -> Path:
     folder is a temporary one, and every process compiles for itself.
     """
     name = PREFIX + _compiler()
-    read_only = [folder for folder in (OF_THE_WHEEL / name,) if folder.is_dir()]
+    shipped = OF_THE_WHEEL / name
+    read_only = [shipped] if shipped.is_dir() else []
     for place in _places():
         folder = place / name
         if _can_be_written(folder):

@@ -115,22 +115,10 @@ def _columns(rows: LinearRows) -> _Columns:
 
 def _spans(problem: Problem) -> Ints:
     """(R,) the number of neighbouring tokens that each row looks at: 0 for none, `NO_WINDOW` over several sentences."""
-    first, last = _ends(problem)
+    first, last = problem.rows.ends
     starts = problem.potentials.sentence_starts
     apart = np.searchsorted(starts, first, side="right") != np.searchsorted(starts, last, side="right")
     return np.where(last < 0, 0, np.where(apart, NO_WINDOW, last - first + 1))
-
-
-def _ends(problem: Problem) -> tuple[Ints, Ints]:
-    """(R,) the first and the last token that each row looks at; N and −1 for a row without entries."""
-    rows = problem.rows
-    first, last = np.full(len(rows), len(problem)), np.full(len(rows), -1)
-    filled = np.flatnonzero(np.diff(rows.pointer))
-    if len(filled):
-        begins = rows.pointer[filled]
-        first[filled] = np.minimum.reduceat(rows.position - (rows.previous != ANY), begins)
-        last[filled] = np.maximum.reduceat(rows.position, begins)
-    return first, last
 
 
 def _most_states(sizes: Ints, bounds: Ints, width: int) -> float:
@@ -144,7 +132,7 @@ def _most_states(sizes: Ints, bounds: Ints, width: int) -> float:
 def _local_rows(problem: Problem, span: Ints, width: int) -> tuple[_Local, float]:
     """The rows of at most ``width`` tokens, and the nats that rows without any token cost."""
     rows = problem.rows
-    _, last = _ends(problem)
+    _, last = rows.ends
     inside = np.flatnonzero((span > 0) & (span <= width))
     order = inside[np.argsort(last[inside], kind="stable")]
     empty = (span == 0) & (rows.bound < -rows.slack)

@@ -13,8 +13,6 @@ where a run's engine was asked, that is the last attempt, and what a later run t
 
 from __future__ import annotations
 
-import numpy as np
-
 from concord.schemas.decoded import Budget, Decoded, Status
 from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
@@ -38,10 +36,9 @@ def settled_near(problem: Problem, start: Labels) -> Decoded | None:
     prepared = Prepared.of(problem)
     effort = Effort(Budget(work=LEAST_WORK + WORK_A_TOKEN * len(prepared)))
     narrowing = Narrowing(prepared, effort)
-    labels = narrowing.learn(start)
-    if prepared.score(labels).objective == -np.inf:
+    found = BestFound(prepared, narrowing.learn(start), 2)
+    if not found.answers:
         return None
-    found = BestFound(prepared, labels, 2)
     look(found, narrowing, LEAD, effort)
     best, objective = found.best
     others = max([found.bound, *(-negated for negated, _, _ in found.answers[1:])])

@@ -161,7 +161,7 @@ class Narrowing:
     def learn(self, labels: Labels) -> Labels:
         """Learns the first prices, as `relax` does from ``labels`` (N,); returns the best labels (N,) met."""
         own, score = self._relaxation, self._relaxation.problem.score(labels)
-        if not self._covered or score.objective in (own.best, -np.inf):
+        if not self._covered or score.objective >= own.best or score.objective == -np.inf:
             return labels
         moving = _Relaxation(own.problem, own.best, labels, score, own.effort)
         moving.learn_likely()
