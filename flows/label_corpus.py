@@ -6,6 +6,7 @@ import hashlib
 import math
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +14,9 @@ from concord.flows.environment import page_of_run, tracking_uri
 from concord.flows.errors import DriftedRunError, NothingLabelledError, ShardsFailedError, TrackingError, UntrackedError
 from concord.flows.jobs import run_tags
 from concord.flows.nights.record import keep_night
+from concord.flows.planning import KEPT_SURVEY, Reader, plan_corpus, read_anywhere, read_here
 from concord.flows.progress import meter, say
+from concord.flows.ray_on_demand import RayOnDemand
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import MANIFEST, STORE, RunOutput
@@ -30,7 +33,7 @@ from concord.flows.runfolder.runfolder import (
 from concord.flows.runfolder.tracked import keep_tracked, tracked_run
 from concord.flows.sources import (
     OpenModel,
-    check_columns,
+    check_there,
     cutting,
     first_document,
     open_constraints,
@@ -54,7 +57,7 @@ from concord.schemas.secrets import redact, short_name
 from concord.schemas.settings import Settings
 from concord.workers.compiling.code import code_digest
 from concord.workers.constraints.constraint_set import ConstraintSet, Separable
-from concord.workers.corpus.plan import distinct, survey
+from concord.workers.corpus.plan import distinct
 from concord.workers.corpus.shards import Shard
 from concord.workers.evaluation.measures import MEASURES
 from concord.workers.evaluation.measures import figures as measure_figures
@@ -62,6 +65,7 @@ from concord.workers.evaluation.named_counts import MatchCounts
 from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.models.folder import file_digest
 from concord.workers.models.model import score_column
+from concord.workers.remote.survey import SurveyParts
 from concord.workers.storage.storage import Storage
 
 if TYPE_CHECKING:
@@ -97,9 +101,11 @@ def label_corpus(request: LabelRequest) -> RunReport:
     """
     started = time.monotonic()
     out = run_output(request.out)
-    with out.exclusive():
-        job = LabelJob.of(request)
+    with out.exclusive(), RayOnDemand(request.context) as ray:
+        job = LabelJob.of(request, out.storage, partial(read_anywhere, ray))
         claim(out, request.corpus)
+        if job.record is not None:
+            out.storage.write(KEPT_SURVEY, job.record)
         done = find_done(out, job.shards, job.key)
         told = (
             None
@@ -107,7 +113,7 @@ def label_corpus(request: LabelRequest) -> RunReport:
             else tracked_run(out.storage, uri=tracking_uri(request.context.tracking), digest=job.digest)
         )
         if told is None or len(done) < len({shard.id for shard in job.shards}):
-            return _label_tracked(job, out, done, started)
+            return _label_tracked(job, out, done, ray, started)
         report = _published(job, out, done)
         answer = _report(request, report, _Work(skipped=len(job.shards)), told, seconds=time.monotonic() - started)
         keep_night(out.storage, answer, tags=run_tags(job="reprocess"), asked=_asked(job))
@@ -126,6 +132,7 @@ class LabelJob(NamedTuple):
     - ``key``: what decides the output of a shard
     - ``shards``: the shards of the corpus
     - ``damages``: errors of the parts of the corpus that cannot be read
+    - ``record``: the survey of the corpus as the next run may take it; None where that is kept already
     """
 
     request: LabelRequest
@@ -134,10 +141,14 @@ class LabelJob(NamedTuple):
     key: RunKey
     shards: Sequence[Shard]
     damages: Sequence[CorpusError]
+    record: bytes | None
 
     @classmethod
-    def of(cls, request: LabelRequest) -> LabelJob:
-        """The job of a request. Raises the errors of reading model, constraints and corpus."""
+    def of(cls, request: LabelRequest, storage: Storage, read: Reader = read_here) -> LabelJob:
+        """The job of a request, whose output is in ``storage``. Writes nothing.
+
+        Raises the errors of reading model, constraints and corpus.
+        """
         opened = open_model(request.model, request.context)
         constraints = open_constraints(opened, request.constraints, consistency=request.consistency)
         text = cutting(opened, request.settings.text)
@@ -145,10 +156,11 @@ class LabelJob(NamedTuple):
         key = RunKey(
             settings=request.settings, model=opened.model.digest, constraints=constraints.digest, code=code_digest()
         )
-        scores = score_column(opened.model)
-        shards, damages = survey(request.corpus, text=text, shard_bytes=request.shard_bytes, scores=scores)
-        check_columns(shards, text, model=opened.model, constraints=constraints, source=request.model)
-        return cls(request, opened, constraints, key, shards, damages)
+        parts = SurveyParts(text, request.shard_bytes, score_column(opened.model))
+        survey, record = plan_corpus(request.corpus, parts, storage, read)
+        for file, columns in survey.columns.items():
+            check_there(columns, file.path, model=opened.model, constraints=constraints, source=request.model)
+        return cls(request, opened, constraints, key, survey.shards, survey.damages, record)
 
     @property
     def digest(self) -> str:
@@ -157,7 +169,9 @@ class LabelJob(NamedTuple):
         return hashlib.sha256("\0".join(told).encode()).hexdigest()
 
 
-def _label_tracked(job: LabelJob, out: RunOutput, done: dict[str, ShardMarker], started: float) -> RunReport:
+def _label_tracked(
+    job: LabelJob, out: RunOutput, done: dict[str, ShardMarker], ray: RayOnDemand, started: float
+) -> RunReport:
     """Labels what is not done, and tells MLflow."""
     from concord.flows.nights.drift import against_last
     from concord.flows.nights.files import keep_files
@@ -171,7 +185,7 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: dict[str, ShardMarker], 
     with tracking.run(_run_name(job), tags=tags) as run:
         run.params(_params(job))
         run.dataset(name=request.corpus, digest=dataset_digest(job.shards), source=request.corpus, context="reprocess")
-        work = _label(job, out, done)
+        work = _label(job, out, done, ray)
         work = work._replace(errors=(*(redact(str(damage)) for damage in job.damages), *work.errors))
         markers = [done[shard.id] for shard in job.shards if shard.id in done]
         beside = None if work.errors else against_last(out.storage, markers, job.key, job.opened.model)
@@ -279,14 +293,13 @@ class _Work(NamedTuple):
     errors: tuple[str, ...] = ()
 
 
-def _label(job: LabelJob, out: RunOutput, done: dict[str, ShardMarker]) -> _Work:
-    """Labels the shards that are not done and adds their markers to ``done``."""
-    request, shards, key, model = job.request, job.shards, job.key, job.opened.model
+def _label(job: LabelJob, out: RunOutput, done: dict[str, ShardMarker], ray: RayOnDemand) -> _Work:
+    """Labels the shards that are not done and adds their markers to ``done``; after it there is no Ray."""
+    shards, key, model = job.shards, job.key, job.opened.model
     skipped = sum(shard.id in done for shard in shards)
     todo = distinct([shard for shard in shards if shard.id not in done])
     if not todo:
         return _Work(skipped=skipped)
-    from concord.flows.cluster.cluster import cluster
     from concord.workers.remote.label import LABEL, LabelParts
 
     store = out.storage.below(STORE)
@@ -297,7 +310,8 @@ def _label(job: LabelJob, out: RunOutput, done: dict[str, ShardMarker]) -> _Work
     parts: list[Seconds] = []
     tokens = certified = documents = 0
     reuse = Reuse()
-    with cluster(request.context.ray, workers=request.context.workers) as running:
+    with ray:
+        running = ray.started()
         started = time.monotonic()
         with meter("labelling", sum(shard.rows for shard in todo)) as bar:
             for answer in running.run(LABEL, todo, given):

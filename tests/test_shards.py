@@ -167,7 +167,7 @@ def test_a_damaged_row_group_leaves_the_other_rows(corpus: Path) -> None:
     second = pq.ParquetFile(path).metadata.row_group(1).column(1)
     damaged[second.data_page_offset + second.total_compressed_size // 2] ^= 0xFF
     path.write_bytes(damaged)
-    shards, damages = survey(corpus)
+    shards, damages, _ = survey(corpus)
     assert [str(damage).partition(" (")[0] for damage in damages] == [f"{path}: row group 1 is damaged"]
     ids = [i for s in shards for i in read_batch(s)[0].doc_ids]
     assert ids == [f"d{i}" for i in range(20) if not 4 <= i < 8]
@@ -179,7 +179,7 @@ def test_a_damaged_row_group_leaves_the_other_rows(corpus: Path) -> None:
 def test_a_truncated_file_is_named_and_the_others_are_planned(corpus: Path, size: int) -> None:
     path = corpus / "sub" / "b.parquet"
     path.write_bytes(path.read_bytes()[:size])
-    shards, damages = survey(corpus)
+    shards, damages, _ = survey(corpus)
     assert [i for s in shards for i in read_batch(s)[0].doc_ids] == [f"d{i}" for i in range(10)]
     assert len(damages) == 1
     for found in (corpus, path):
@@ -394,7 +394,7 @@ def test_damage_within_a_row_group_leaves_the_rows_before_it(large: Path) -> Non
     data = bytearray(large.read_bytes())
     data[data.index(b"700 ")] ^= 1
     large.write_bytes(data)
-    shards, damages = survey(large)
+    shards, damages, _ = survey(large)
     assert [str(damage).partition(" (")[0] for damage in damages] == [f"{large}: row group 0 is damaged"]
     ids = [i for shard in shards for i in read_batch(shard)[0].doc_ids]
     assert ids == [f"d{i}" for i in range(len(ids))]

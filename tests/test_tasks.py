@@ -40,7 +40,11 @@ from tests.support.made_runs import HashModel, consistency, key_of
 
 NEWS = LabelSet.bio(["LOC", "MISC", "ORG", "PER"])
 
-OTHER_UNITS = {"trials": "tests/test_progressive.py", "sweep": "tests/test_sweeps.py"}
+OTHER_UNITS = {
+    "trials": "tests/test_progressive.py",
+    "sweep": "tests/test_sweeps.py",
+    "survey": "tests/test_planning.py",
+}
 """Tasks that work on no shards, and where they are tried."""
 ON_SHARDS = {name: task for name, task in TASKS.items() if name not in OTHER_UNITS}
 

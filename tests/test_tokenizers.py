@@ -42,6 +42,7 @@ from concord.workers.corpus.tokenizers.tokenizer import RUN_LIMIT, Cut, Cuts, To
 from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.models.settings import HmmSettings
 from concord.workers.parts import Group, Registry
+from concord.workers.storage.storage import FolderStorage
 from tests.support.made_tracking import untracked
 from tests.support.word_features import call
 
@@ -270,7 +271,7 @@ def test_a_corpus_and_a_model_state_what_cut_them_and_texts_are_cut_by_it(
     assert said.startswith("concord: no tokenizer is called 'blanks'; there are words, spacy; install the package")
 
 
-def test_a_runs_key_names_the_tokenizer_and_its_version(trained: Path) -> None:
+def test_a_runs_key_names_the_tokenizer_and_its_version(trained: Path, tmp_path: Path) -> None:
     opened = open_model(str(trained))
     assert cutting_of(opened, TextSettings()).tokenizer == "blanks==7"
     assert cutting_of(opened, TextSettings(tokenizer="words")).tokenizer == f"words=={words.VERSION}"
@@ -278,7 +279,7 @@ def test_a_runs_key_names_the_tokenizer_and_its_version(trained: Path) -> None:
     for asked, wanted in ((None, "blanks==7"), ("words", f"words=={words.VERSION}")):
         settings = RunSettings(text=TextSettings(tokenizer=asked))
         run = Labelling(corpus=str(trained.parent / "corpus"), model=str(trained), out="out", settings=settings)
-        assert LabelJob.of(run).key.settings.text.tokenizer == wanted
+        assert LabelJob.of(run, FolderStorage(tmp_path)).key.settings.text.tokenizer == wanted
 
 
 def test_a_model_of_a_corpus_of_tokens_states_the_default(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def corpus_stats(
     `VocabularyError`, `ClusterError`, and the errors of reading corpus and model.
     """
     vocabulary = None if model is None else _vocabulary(model, context)
-    shards, damages = survey(corpus_place(corpus), text=text)
+    shards, damages, _ = survey(corpus_place(corpus), text=text)
     counts, errors = _count(shards, CountParts(text, vocabulary), context)
     errors = [*(redact(str(damage)) for damage in damages), *errors]
     report = _report(corpus, counts, model=model, errors=errors)

@@ -48,7 +48,37 @@ def resolve(uri: str | Path) -> tuple[fs.FileSystem, str]:
     return fs.LocalFileSystem(), str(Path(uri).expanduser().absolute())
 
 
+class ListedFile(NamedTuple):
+    """A Parquet file as it was listed: another content differs in one of the last three.
+
+    - ``location``: where it is.
+    - ``size``: its bytes.
+    - ``modified``: when its content was written, in nanoseconds since 1970.
+    - ``changed``: when the disk was last told of a change of the file; 0 elsewhere than on a disk of this machine.
+    """
+
+    location: ParquetLocation
+    size: int
+    modified: int
+    changed: int
+
+    @property
+    def id(self) -> str:
+        """Its path, which is unique in a corpus; a file is a unit of work."""
+        return self.location.path
+
+    @property
+    def place(self) -> str:
+        """Its path, for messages."""
+        return self.location.path
+
+
 def parquet_files(uri: str | Path) -> list[ParquetLocation]:
+    """The Parquet files at ``uri``, see `listed_files`."""
+    return [file.location for file in listed_files(uri)]
+
+
+def listed_files(uri: str | Path) -> list[ListedFile]:
     """The Parquet files at ``uri`` (a file, or a folder with all below it) in the order of their names.
 
     Names that start with ``_`` or ``.`` are side files and are left out. Raises `CorpusError`
@@ -65,16 +95,28 @@ def parquet_files(uri: str | Path) -> list[ParquetLocation]:
     if info.type == fs.FileType.NotFound:
         raise CorpusError.missing(uri)
     if info.type == fs.FileType.File:
-        return [ParquetLocation(str(uri), base, info.base_name)]
-    below = {entry.path: entry.path[len(base.rstrip("/")) + 1 :] for entry in found if entry.is_file}
+        return [_listed(system, info, str(uri), info.base_name)]
+    below = [(entry, entry.path[len(base.rstrip("/")) + 1 :]) for entry in found if entry.is_file]
     files = [
-        ParquetLocation(str(uri), path, name)
-        for path, name in below.items()
+        _listed(system, entry, str(uri), name)
+        for entry, name in below
         if name.endswith(".parquet") and not any(part[0] in "_." for part in name.split("/"))
     ]
     if not files:
         raise CorpusError(f"{uri}: no .parquet files in this folder; make a corpus with `concord ingest`")
-    return sorted(files, key=lambda file: file.name)
+    return sorted(files, key=lambda file: file.location.name)
+
+
+def _listed(system: fs.FileSystem, info: fs.FileInfo, root: str, name: str) -> ListedFile:
+    changed = _changed(Path(info.path)) if isinstance(system, fs.LocalFileSystem) else 0
+    return ListedFile(ParquetLocation(root, info.path, name), info.size or 0, info.mtime_ns or 0, changed)
+
+
+def _changed(path: Path) -> int:
+    try:
+        return path.stat().st_ctime_ns
+    except FileNotFoundError:
+        return 0  # gone since it was listed, which is said where it is opened
 
 
 def open_parquet(file: ParquetLocation, *, buffer_bytes: int = 0) -> pq.ParquetFile:

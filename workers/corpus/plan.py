@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -11,17 +11,24 @@ from concord.schemas.document import ScoreColumn
 from concord.schemas.errors import CorpusError
 from concord.schemas.run import SHARD_BYTES
 from concord.schemas.settings import TextSettings
-from concord.workers.corpus.parquet import parquet_files
+from concord.workers.corpus.parquet import ParquetLocation, listed_files
 from concord.workers.corpus.repeated_ids import Repeats, repeated_ids
-from concord.workers.corpus.row_runs import RowRun, row_runs
+from concord.workers.corpus.row_runs import RowRun
 from concord.workers.corpus.shards import DEFAULT_TEXT, Shard
+from concord.workers.corpus.surveyed import SurveyedFile, surveyed_file
 
 
 class Survey(NamedTuple):
-    """Shards of a corpus, and the errors of its parts that cannot be read."""
+    """What a corpus holds.
+
+    - ``shards``: in the order of file names and rows.
+    - ``damages``: errors of the parts that cannot be read.
+    - ``columns``: token columns of each file that has rows.
+    """
 
     shards: list[Shard]
     damages: list[CorpusError]
+    columns: Mapping[ParquetLocation, tuple[str, ...]]
 
 
 def survey(
@@ -42,13 +49,26 @@ def survey(
     A damaged file or row group does not keep the others from being read. Raises `CorpusError` where nothing can be
     read, and `SchemaError`, which names the file, for a file with the wrong columns.
     """
-    found = [part for file in parquet_files(uri) for part in row_runs(file, text, shard_bytes, scores)]
-    runs = [part for part in found if isinstance(part, RowRun)]
-    damages = [part for part in found if isinstance(part, CorpusError)]
+    files = (surveyed_file(file, text, shard_bytes, scores) for file in listed_files(uri))
+    return joined_survey(files, text=text, scores=scores)
+
+
+def joined_survey(files: Iterable[SurveyedFile], *, text: TextSettings, scores: ScoreColumn | None) -> Survey:
+    """The survey of a corpus of these files, in their order. Raises as `survey`, at the first file that is wrong."""
+    runs: list[RowRun] = []
+    damages: list[CorpusError] = []
+    columns: dict[ParquetLocation, tuple[str, ...]] = {}
+    for file in files:
+        if file.wrong is not None:
+            raise file.wrong
+        runs += file.runs
+        damages += file.damages
+        if file.runs:
+            columns[file.file.location] = file.columns
     if damages and not runs:
         raise damages[0]
     repeats = repeated_ids(runs, text, scores)
-    return Survey([_shard(run, here, scores) for run, here in zip(runs, repeats, strict=True)], damages)
+    return Survey([_shard(run, here, scores) for run, here in zip(runs, repeats, strict=True)], damages, columns)
 
 
 def plan(
@@ -59,10 +79,10 @@ def plan(
     scores: ScoreColumn | None = None,
 ) -> list[Shard]:
     """Shards of an undamaged corpus, see `survey`. Raises `CorpusError` for the first damaged part."""
-    found = survey(uri, text=text, shard_bytes=shard_bytes, scores=scores)
-    if found.damages:
-        raise found.damages[0]
-    return found.shards
+    shards, damages, _ = survey(uri, text=text, shard_bytes=shard_bytes, scores=scores)
+    if damages:
+        raise damages[0]
+    return shards
 
 
 class Unit(Protocol):

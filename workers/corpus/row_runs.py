@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -80,10 +81,9 @@ class _Waiting:
         self.size = 0
 
     def add(self, digests: Sequence[bytes], sizes: Sequence[int], ids: Sequence[bytes | None]) -> None:
-        """``ids`` are kept as Python's hashes, which differ from process to process."""
         self.digests += digests
         self.sizes += (size + self.run_bytes // ROW_SHARE for size in sizes)
-        self.ids += map(hash, ids)
+        self.ids += map(id_hash, ids)
         self.size = sum(self.sizes)
 
     def runs(self, limit: float) -> Iterator[RowRun]:
@@ -96,6 +96,13 @@ class _Waiting:
             del self.digests[:end], self.sizes[:end], self.ids[:end]
             self.first_row += end
             self.size -= size
+
+
+def id_hash(doc_id: bytes | None) -> int:
+    """64 bits of an id, the same in every process; 0 for null."""
+    if doc_id is None:
+        return 0
+    return int.from_bytes(hashlib.blake2b(doc_id, digest_size=8).digest(), "little", signed=True)
 
 
 def cut(sizes: Sequence[int], digests: Sequence[bytes], run_bytes: int) -> int:

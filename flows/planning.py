@@ -1,0 +1,89 @@
+"""Planning of a run: its corpus is read here or on workers, and files that stand as they did are not read again."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from concord.flows.progress import explained, meter
+from concord.flows.ray_on_demand import RayOnDemand
+from concord.schemas.errors import CorpusError
+from concord.schemas.secrets import place_of
+from concord.workers.compiling.code import digest_of_code
+from concord.workers.corpus.kept_survey import is_settled, known_files, survey_bytes
+from concord.workers.corpus.parquet import ListedFile, listed_files
+from concord.workers.corpus.plan import Survey, joined_survey
+from concord.workers.corpus.surveyed import SurveyedFile
+from concord.workers.remote.survey import SURVEY, SurveyParts, survey_file
+from concord.workers.storage.storage import Storage
+
+KEPT_SURVEY = ".survey.parquet"
+"""The survey in the output of a run."""
+
+READ_ALONE = 1 << 30
+"""Largest size, in bytes, of files that the driver reads by itself: in less time than it takes to start workers."""
+
+SURVEYING_CODE = ("concord.workers.corpus.surveyed",)
+
+Reader = Callable[[Sequence[ListedFile], SurveyParts], Iterable[SurveyedFile]]
+"""Reads files, in any order."""
+
+
+class PlannedCorpus(NamedTuple):
+    """The survey of a corpus.
+
+    - ``record``: the survey as the next run may take it; None where that is kept already.
+    """
+
+    survey: Survey
+    record: bytes | None
+
+
+def plan_corpus(corpus: str, parts: SurveyParts, storage: Storage, read: Reader) -> PlannedCorpus:
+    """The survey of a corpus, of which the files that are not known from the last run in ``storage`` are read.
+
+    Nothing is written. Raises as `workers.corpus.plan.survey`, and what ``read`` raises.
+    """
+    listed_at, files, key = time.time_ns(), listed_files(corpus), _key(corpus, parts)
+    kept = _kept(storage)
+    known = [] if kept is None else known_files(kept, key, files)
+    found = {file.file.id: file for file in known}
+    todo = [file for file in files if file.id not in found]
+    found |= {file.file.id: file for file in read(todo, parts)} if todo else {}
+    every = [found[file.id] for file in files]
+    survey = joined_survey(every, text=parts.text, scores=parts.scores)
+    lasting = [file for file in every if file.is_whole and is_settled(file.file, listed_at)]
+    record = survey_bytes(lasting, key)
+    return PlannedCorpus(survey, None if record == kept else record)
+
+
+def read_here(files: Sequence[ListedFile], parts: SurveyParts) -> Iterable[SurveyedFile]:
+    """Reads files in this process."""
+    with explained("reading the corpus, to cut it into shards"):
+        return [survey_file(file, parts) for file in files]
+
+
+def read_anywhere(ray: RayOnDemand, files: Sequence[ListedFile], parts: SurveyParts) -> Iterable[SurveyedFile]:
+    """Reads files on workers, or here where they are small. Raises the errors of `Cluster.run`."""
+    if sum(file.size for file in files) <= READ_ALONE:
+        return read_here(files, parts)
+    running, found = ray.started(), list[SurveyedFile]()
+    with meter("reading the corpus", len(files)) as bar:
+        for answer in running.run(SURVEY, files, parts):
+            found.append(answer.result or SurveyedFile(answer.shard, (), (CorpusError(answer.failure),)))
+            bar.advance(note="files")
+    return found
+
+
+def _kept(storage: Storage) -> bytes | None:
+    try:
+        return storage.read(KEPT_SURVEY)
+    except OSError:
+        return None
+
+
+def _key(corpus: str, parts: SurveyParts) -> str:
+    told = [place_of(corpus), parts.text.model_dump_json(), str(parts[1:]), digest_of_code(SURVEYING_CODE, ())]
+    return hashlib.sha256("\0".join(told).encode()).hexdigest()

@@ -1,0 +1,54 @@
+"""What a survey finds in a file of a corpus."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from concord.schemas.columns import SchemaError
+from concord.schemas.document import ScoreColumn
+from concord.schemas.errors import CorpusError
+from concord.schemas.settings import TextSettings
+from concord.workers.corpus.parquet import ListedFile
+from concord.workers.corpus.row_runs import RowRun, row_runs
+from concord.workers.corpus.shards import file_columns
+
+
+class SurveyedFile(NamedTuple):
+    """A file that was read.
+
+    - ``file``: the file as it was listed.
+    - ``columns``: token columns that its documents have; none where the file cannot be opened.
+    - ``found``: runs in the order of its rows, and errors in the place of rows that cannot be read.
+    - ``wrong``: the error of a file with the wrong columns, of which nothing can be read.
+    """
+
+    file: ListedFile
+    columns: tuple[str, ...]
+    found: tuple[RowRun | CorpusError, ...]
+    wrong: SchemaError | None = None
+
+    @property
+    def runs(self) -> list[RowRun]:
+        """The runs alone."""
+        return [part for part in self.found if isinstance(part, RowRun)]
+
+    @property
+    def damages(self) -> list[CorpusError]:
+        """The errors alone."""
+        return [part for part in self.found if isinstance(part, CorpusError)]
+
+    @property
+    def is_whole(self) -> bool:
+        """Could all of it be read?"""
+        return self.wrong is None and not self.damages
+
+
+def surveyed_file(file: ListedFile, text: TextSettings, run_bytes: int, scores: ScoreColumn | None) -> SurveyedFile:
+    """Reads a file, and cuts it into runs of about ``run_bytes`` bytes of text, see `workers.corpus.row_runs`."""
+    try:
+        columns = tuple(file_columns(file.location, text))
+        return SurveyedFile(file, columns, tuple(row_runs(file.location, text, run_bytes, scores)))
+    except CorpusError as error:
+        return SurveyedFile(file, (), (error,))
+    except SchemaError as error:
+        return SurveyedFile(file, (), (), error)
