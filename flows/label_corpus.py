@@ -14,7 +14,7 @@ from concord.flows.environment import page_of_run, tracking_uri
 from concord.flows.errors import DriftedRunError, NothingLabelledError, ShardsFailedError, TrackingError, UntrackedError
 from concord.flows.jobs import run_tags
 from concord.flows.nights.record import keep_night
-from concord.flows.planning import KEPT_SURVEY, Reader, plan_corpus, read_anywhere, read_here
+from concord.flows.planning import KEPT_SURVEY, FileReader, plan_corpus, read_anywhere, read_here
 from concord.flows.progress import meter, say
 from concord.flows.ray_on_demand import RayOnDemand
 from concord.flows.run_context import HERE, RunContext
@@ -55,7 +55,7 @@ from concord.schemas.run import (
 )
 from concord.schemas.secrets import redact, short_name
 from concord.schemas.settings import Settings
-from concord.workers.compiling.code import code_digest
+from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.constraint_set import ConstraintSet, Separable
 from concord.workers.corpus.plan import distinct
 from concord.workers.corpus.shards import Shard
@@ -144,7 +144,7 @@ class LabelJob(NamedTuple):
     record: bytes | None
 
     @classmethod
-    def of(cls, request: LabelRequest, storage: Storage, read: Reader = read_here) -> LabelJob:
+    def of(cls, request: LabelRequest, storage: Storage, read: FileReader = read_here) -> LabelJob:
         """The job of a request, whose output is in ``storage``. Writes nothing.
 
         Raises the errors of reading model, constraints and corpus.

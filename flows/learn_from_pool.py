@@ -36,7 +36,7 @@ from concord.schemas.errors import TrainingError
 from concord.schemas.run import SHARD_BYTES, Figures, RunReport, RunSettings
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import Settings, Validation
-from concord.workers.compiling.code import code_digest
+from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints

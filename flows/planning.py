@@ -11,7 +11,7 @@ from concord.flows.progress import explained, meter
 from concord.flows.ray_on_demand import RayOnDemand
 from concord.schemas.errors import CorpusError
 from concord.schemas.secrets import place_of
-from concord.workers.compiling.code import digest_of_code
+from concord.workers.compiling.kept_digests import kept_digest
 from concord.workers.corpus.kept_survey import is_settled, known_files, survey_bytes
 from concord.workers.corpus.parquet import ListedFile, listed_files
 from concord.workers.corpus.plan import Survey, joined_survey
@@ -27,7 +27,7 @@ READ_ALONE = 1 << 30
 
 SURVEYING_CODE = ("concord.workers.corpus.surveyed",)
 
-Reader = Callable[[Sequence[ListedFile], SurveyParts], Iterable[SurveyedFile]]
+FileReader = Callable[[Sequence[ListedFile], SurveyParts], Iterable[SurveyedFile]]
 """Reads files, in any order."""
 
 
@@ -41,7 +41,7 @@ class PlannedCorpus(NamedTuple):
     record: bytes | None
 
 
-def plan_corpus(corpus: str, parts: SurveyParts, storage: Storage, read: Reader) -> PlannedCorpus:
+def plan_corpus(corpus: str, parts: SurveyParts, storage: Storage, read: FileReader) -> PlannedCorpus:
     """The survey of a corpus, of which the files that are not known from the last run in ``storage`` are read.
 
     Nothing is written. Raises as `workers.corpus.plan.survey`, and what ``read`` raises.
@@ -85,5 +85,5 @@ def _kept(storage: Storage) -> bytes | None:
 
 
 def _key(corpus: str, parts: SurveyParts) -> str:
-    told = [place_of(corpus), parts.text.model_dump_json(), str(parts[1:]), digest_of_code(SURVEYING_CODE, ())]
+    told = [place_of(corpus), parts.text.model_dump_json(), str(parts[1:]), kept_digest(SURVEYING_CODE, ())]
     return hashlib.sha256("\0".join(told).encode()).hexdigest()

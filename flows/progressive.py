@@ -25,7 +25,7 @@ from concord.schemas.document import Document
 from concord.schemas.errors import ShardsError
 from concord.schemas.run import SampleRow
 from concord.schemas.settings import TrainerSettings
-from concord.workers.compiling.code import workers_digest
+from concord.workers.compiling.kept_digests import workers_digest
 from concord.workers.learning.search.progressive import SampleRound, Sampling, TrialTally, rounds, sizes_of
 from concord.workers.remote.trials import TRIALS, TrialGroup, TrialParts, name_of
 from concord.workers.storage.files import write_whole, writing

@@ -59,6 +59,9 @@ OUT = {
     "workers/evaluation/tally.py": "scores what is labelled",
     "workers/inference/sampling/diagnostics.py": "figures of `concord chains`",
     "workers/corpus/plan.py": "cuts a corpus into shards, whose rows are in the key",
+    "workers/corpus/surveyed.py": "cuts a corpus into shards, whose rows are in the key",
+    "workers/corpus/kept_survey.py": "cuts a corpus into shards, whose rows are in the key",
+    "workers/compiling/kept_digests.py": "keeps this digest",
     "workers/corpus/row_runs.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/repeated_ids.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/ingestion.py": "writes a corpus, whose rows are in the key",
@@ -135,7 +138,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def digests(tree: Path, of: str = "code_digest") -> tuple[str, str]:
     script = (
-        f"from concord.workers.compiling.code import {of}; "
+        f"from concord.workers.compiling.kept_digests import {of}; "
         "from concord.workers.compiling.definitions import kernel_digests; "
         f"print({of}(), sum(int(digest, 16) for digest in kernel_digests().values()))"
     )

@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 from concord.workers.compiling import kernel_folder as module
-from concord.workers.compiling.kernel_folder import KEPT_DAYS, LETTERS, PREFIX, kernel_folder, known_digests
+from concord.workers.compiling.kernel_folder import (
+    KEPT_DAYS,
+    LETTERS,
+    PREFIX,
+    kept_for_sources,
+    kernel_folder,
+    known_digests,
+)
 from concord.workers.compiling.kernel_folder import _can_be_written as can_be_written
 from tests.support.copied import copied
 
@@ -149,6 +156,27 @@ def test_digests_are_worked_out_once_for_the_same_sources(
     (path,) = folder.glob(f"{sources[0][:LETTERS]}.json")
     path.write_bytes(b"\xff\xfe")
     assert known() == {"kernel": "3" * 64}, "a damaged file is replaced"
+
+
+def test_text_is_worked_out_once_for_the_same_sources(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, sources = list[str](), ["one" * 10]
+    monkeypatch.setattr(module, "sources_digest", lambda: sources[0])
+
+    def kept(name: str) -> str:
+        asked.append(name)
+        return kept_for_sources(name, lambda: str(len(asked)))
+
+    assert [kept(name) for name in ("a" * 64, "b" * 64, "a" * 64, "b" * 64)] == ["1", "2", "1", "2"]
+    sources[0] = "other" * 10
+    assert kept("a" * 64) == "5"
+    (path,) = kernel_folder().glob(f"{sources[0][:LETTERS]}-*.txt")
+    for damage in (b"\xff\xfe", b"", path.read_bytes().replace(b"5", b"6")):
+        path.write_bytes(damage)
+        worked_out = kept("a" * 64)
+        assert worked_out == str(len(asked)), "a damaged file is replaced"
+        assert kept("a" * 64) == worked_out
 
 
 def test_old_files_of_other_code_are_removed(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from concord.workers import parts
-from concord.workers.compiling.code import ROOT, workers_digest
+from concord.workers.compiling.code import ROOT
+from concord.workers.compiling.kept_digests import workers_digest
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.evaluation.measures import MEASURES
@@ -231,12 +232,12 @@ assert not {"numba", "ortools"} & set(sys.modules), "after the listing"
 
 DIGESTS = """
 import os, sys
-from concord.workers.compiling import code
+from concord.workers.compiling import code, kept_digests
 code.files_behind((*code.LABELLING_CODE, *code.WORKERS))  # read once
 for path in ["", *sys.argv[1:]]:
     if not os.fork():
         sys.path[:0] = [path] if path else []
-        print(code.code_digest(), code.workers_digest(), flush=True)
+        print(kept_digests.code_digest(), kept_digests.workers_digest(), flush=True)
         os._exit(0)
     assert os.wait()[1] == 0
 """

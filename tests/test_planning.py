@@ -301,7 +301,7 @@ def test_counts_of_files_add_up(place: Path) -> None:
     path.write_bytes(path.read_bytes()[:-3])
     task = TASKS["survey"]
     files = listed_files(str(place / "corpus"))
-    every = [cast(FileCounts, task.counts(task.run(file, PARTS))) for file in files]
+    every = [cast("FileCounts", task.counts(task.run(file, PARTS))) for file in files]
     assert FileCounts.merge(every) == FileCounts(60, 1)
     assert sum(shard.rows for shard in whole(place).shards) == 60
     with pytest.raises(CorpusError, match=r"b\.parquet"):

@@ -18,8 +18,8 @@ from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.run import RunKey, RunSettings
 from concord.testing.problems import all_labellings, local_scores
-from concord.workers.compiling.code import code_digest
 from concord.workers.compiling.interpreted import interpreted
+from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, span_keys
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan

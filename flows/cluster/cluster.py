@@ -26,7 +26,7 @@ from concord.flows.cluster.reaching import Mode, reach
 from concord.flows.cluster.room import check_room, working
 from concord.flows.environment import ANY_PROCESSOR, LOCAL_RAY, RAY, applied
 from concord.flows.progress import CompilingLines, explained, say
-from concord.workers.compiling.code import workers_digest
+from concord.workers.compiling.kept_digests import workers_digest
 from concord.workers.corpus.plan import U
 from concord.workers.remote.actor import warm_node
 from concord.workers.remote.memory import memory_of

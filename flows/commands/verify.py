@@ -28,7 +28,7 @@ from concord.schemas.errors import InputError, UsageError
 from concord.schemas.reports import VerifyFault, VerifyReport
 from concord.schemas.run import RunKey, ShardPlace, ShardReport
 from concord.workers.certificates.checker import TOLERANCE
-from concord.workers.compiling.code import code_digest
+from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.constraint_set import ConstraintSet, Separable
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import Shard, read_documents

@@ -87,8 +87,8 @@ class World:
         root = self.folder / out
         found = {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*") if p.is_file()}
         # What a run was made from is named there as its user named it: a folder, or a model of the registry. The record
-        # of nights says who ran it, and when.
-        own = ("_times/", ".sources.json", ".nights.jsonl")
+        # of nights says who ran it, and when, and the survey when files of the corpus were written.
+        own = ("_times/", ".sources.json", ".nights.jsonl", ".survey.parquet")
         return {name: data for name, data in found.items() if not any(part in name for part in own)}
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from concord.schemas.document import Batch, Document
 from concord.schemas.potentials import Potentials
 from concord.schemas.run import RunKey, RunSettings
-from concord.workers.compiling.code import code_digest
+from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.models.crf import KIND, CrfModel, load

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
 import time
 import urllib.request
 from contextlib import closing
@@ -14,7 +15,7 @@ import pytest
 
 from concord.flows.cli.failures import Exit
 from concord.workers.corpus.plan import plan
-from tests.integration.conftest import World
+from tests.integration.conftest import CONCORD, PYTHON, World
 from tests.integration.interruptions import labelled_through_kills
 
 
@@ -35,6 +36,18 @@ def test_two_workers_and_a_model_of_the_registry_write_the_same_bytes(world: Wor
     two = world.reprocess("two", "--workers", "2", "--model", "models:/news@champion")
     assert two["shards_done"] == reference["shards_done"]
     assert world.content("two") == world.content("reference")
+
+
+def test_a_corpus_that_workers_read_is_labelled_to_the_same_bytes(world: World, reference: Any) -> None:
+    assert world.ray is not None
+    script = f"from concord.flows import planning; planning.READ_ALONE = 0; {CONCORD[2]}"
+    typed = [PYTHON, "-c", script, *world.reprocess_command("read", "--ray", world.ray.address, "--workers", "2")]
+    env = world.env | world.ray.environment
+    ran = subprocess.run(typed, cwd=world.folder, env=env, capture_output=True, text=True, check=False, timeout=600)
+    assert ran.returncode == 0, ran.stderr
+    assert "reading the corpus: 1 of 1 files" in ran.stderr
+    assert json.loads(ran.stdout)["shards_done"] == reference["shards_done"]
+    assert world.content("read") == world.content("reference")
 
 
 def test_the_same_command_again_skips_everything(world: World, reference: Any) -> None:

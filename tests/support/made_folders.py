@@ -25,7 +25,7 @@ from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.run import RunKey, RunSettings
-from concord.workers.compiling.code import code_digest
+from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.constraints.constraint_set import Separable
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints

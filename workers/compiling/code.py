@@ -10,7 +10,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from concord.workers.parts import LABELLING_PARTS, Group, foreign_code, own_entries
+from concord.workers.parts import Group, foreign_code, own_entries
 
 ROOT = Path(__file__).resolve().parents[2]
 """Parent of the folders of the internal packages: the checkout, or the installed package."""
@@ -43,27 +43,15 @@ COMPILERS = ("llvmlite", "numba", "numpy")
 """Other versions may compile differently."""
 
 
-def code_digest() -> str:
-    """Hex digest of all code that can change an answer, see `digest_of_code`."""
-    return digest_of_code(LABELLING_CODE, LABELLING_PARTS)
-
-
-@cache
 def digest_of_code(modules: tuple[str, ...], groups: tuple[Group, ...]) -> str:
     """Hex digest of the code of some modules and of all that they import, and of the libraries they compute with.
 
-    It is made from syntax trees, so comments, docstrings and layout change nothing. Of parts that are registered by
-    entry points of ``groups`` it holds concord's own like all code, and of other packages the version and all files as
-    they stand.
+    It is made from syntax trees, so comments, docstrings and layout change nothing; that takes a second, see
+    `kept_digests`. Of parts that are registered by entry points of ``groups`` it holds concord's own like all code, and
+    of other packages the version and all files as they stand.
     """
     own = [f"{entry.group} {entry.name} = {entry.value}" for entry in own_entries(groups)]
     return _digest(files_behind(with_registered(modules, groups)), LIBRARIES, [*own, *foreign_code(groups)])
-
-
-@cache
-def workers_digest() -> str:
-    """Hex digest of all code that a worker may run, which must be the driver's; parts of any other package with it."""
-    return digest_of_code((*LABELLING_CODE, *WORKERS), tuple(Group))
 
 
 @cache

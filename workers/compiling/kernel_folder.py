@@ -104,6 +104,18 @@ def known_digests(folder: Path) -> dict[str, str]:
     return digests
 
 
+def kept_for_sources(name: str, work: Callable[[], str]) -> str:
+    """Text that ``work`` gives for the present sources; it is kept under a name, with a digest, and damage is found."""
+    path = kernel_folder() / f"{sources_digest()[:LETTERS]}-{name[:LETTERS]}.txt"
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        digest, text = path.read_text(encoding="ascii").split()
+        if digest == _digest(name, text):
+            return text
+    text = work()
+    _write(path, f"{_digest(name, text)} {text}\n".encode())
+    return text
+
+
 def current_files(folder: Path) -> list[Path]:
     """The files in a folder of compiled kernels that belong to the code as it is."""
     digests = {digest[:LETTERS] for digest in known_digests(folder).values()}

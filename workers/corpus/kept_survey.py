@@ -40,7 +40,7 @@ SCHEMA = pa.schema(
 )
 """A row a file, with a list over its runs and one of hashes of ids over its rows."""
 
-VERSION = ["name", "size", "modified", "changed"]
+KNOWN_BY = ["name", "size", "modified", "changed"]
 """Columns that a file and its content are known by."""
 
 
@@ -77,7 +77,7 @@ def known_files(data: bytes, key: str, files: Iterable[ListedFile]) -> list[Surv
         return []
     if (table.schema.metadata or {}).get(KEY) != key.encode() or not table.schema.equals(SCHEMA):
         return []
-    versions = table.select(VERSION).to_pylist()
+    versions = table.select(KNOWN_BY).to_pylist()
     places = {tuple(version.values()): place for place, version in enumerate(versions)}
     found = ((file, places.get((file.location.name, *file[1:]))) for file in files)
     return [_file(file, table, place) for file, place in found if place is not None]

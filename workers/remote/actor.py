@@ -11,7 +11,7 @@ from typing import Any
 
 import ray
 
-from concord.workers.compiling.code import workers_digest
+from concord.workers.compiling.kept_digests import workers_digest
 from concord.workers.compiling.told import Compiling, listening
 from concord.workers.corpus.plan import Unit
 from concord.workers.parts import foreign_packages

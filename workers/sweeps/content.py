@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from concord.schemas.errors import CorpusError
 from concord.schemas.sweep import Cell
-from concord.workers.compiling.code import LABELLING_CODE, digest_of_code
+from concord.workers.compiling.code import LABELLING_CODE
+from concord.workers.compiling.kept_digests import kept_digest
 from concord.workers.corpus.plan import plan
 from concord.workers.learning.trainers.registry import DEFAULT
 from concord.workers.parts import LABELLING_PARTS, Group
@@ -89,7 +90,7 @@ def model_content(sweep: Sweep, cell: Cell, digests: Mapping[str, str]) -> Conte
             "read by the trainer": {
                 name: [digests[place] for place in places_of(settings, [name])] for name in sorted(beside)
             },
-            "training code": digest_of_code(TRAINING_CODE, (*LABELLING_PARTS, Group.TRAINERS)),
+            "training code": kept_digest(TRAINING_CODE, (*LABELLING_PARTS, Group.TRAINERS)),
         }
     )
 
@@ -106,7 +107,7 @@ def weights_content(sweep: Sweep, cell: Cell, model: Content, digests: Mapping[s
             "training documents": _training(sweep, cell, digests),
             "constraints": _constraints(sweep, cell),
             "penalty": [weighing.penalty, weighing.settings.model_dump(mode="json")],
-            "weighing code": digest_of_code(WEIGHING_CODE, groups),
+            "weighing code": kept_digest(WEIGHING_CODE, groups),
         }
     )
 
@@ -126,7 +127,7 @@ def cell_content(
             **({} if weights is None else weights.parts),
             "engine": engine_of(sweep, cell).model_dump(mode="json"),
             "measures": list(sweep.file.measures),
-            "code": digest_of_code(JUDGING_CODE, (*LABELLING_PARTS, Group.MEASURES)),
+            "code": kept_digest(JUDGING_CODE, (*LABELLING_PARTS, Group.MEASURES)),
         }
     )
 
