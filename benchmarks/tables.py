@@ -300,6 +300,40 @@ def scale(results: Results) -> Rows:
         yield [count(own["shards"]), *seconds, count(peak), *(plain(size, 1) for size in sizes)]
 
 
+@table
+def planning(results: Results) -> Rows:
+    """MB of text that a survey reads a second."""
+    for own in results["planning"]["rows"]:
+        seconds = [own[f"seconds_{way}"] for way in ("alone", "workers_1", "workers_2")]
+        rates = [count(own["text_mb"] / each) for each in seconds]
+        known = [plain(own["seconds_known"]), plain(own["record_mb"], 1)]
+        yield [own["name"], count(own["text_mb"]), count(own["documents"]), count(own["shards"]), *rates, *known]
+
+
+@table
+def nights(results: Results) -> Rows:
+    """What nights after a change took, beside runs from nothing."""
+    for own in results["nights"]["rows"]:
+        night, whole = own["this"], own["whole"]
+        counts = [count(night[name]) for name in ("labelled", "kept", "stood", "confirmed", "decoded")]
+        seconds = [plain(run["cpu_seconds"], 1) for run in (whole, night)]
+        yield [own["night"], *counts, *seconds, "yes" if own["equal_bytes"] else "**no**"]
+
+
+@table
+def sweeps(results: Results) -> Rows:
+    """Seconds of sweeps of 100 and of 1,000 cells."""
+    few, many = results["sweeps"]["hundred"], results["sweeps"]["thousand"]
+    yield ["100 cells on one worker", plain(few["seconds_workers_1"], 0)]
+    yield [f"on two: {plain(few['speed_up'])} times as fast", plain(few["seconds_workers_2"], 0)]
+    yield ["the same command again: nothing is done", plain(few["seconds_again"], 1)]
+    yield [f"one constraint file edited: {few['made_when_edited']} cells", plain(few["seconds_edited"], 0)]
+    yield ["1,000 cells planned", plain(many["seconds_plan"], 1)]
+    yield [f"killed when {many['done_when_killed']} were done", plain(many["seconds_until_killed"], 0)]
+    yield ["figures of these shown", plain(many["seconds_list"], 1)]
+    yield [f"the other {many['made_by_the_rest']} done", plain(many["seconds_rest"], 0)]
+
+
 MINED = {
     "none": "none",
     "holds": "all that hold",
