@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # As commands do it: kernels for any processor.
 export NUMBA_CPU_NAME ?= generic
 
-.PHONY: help demo test tests kernels units units-313 edges-313 units-once-compiled integration test-slow coverage docs lint format lock benchmarks picture wheel notebook clean
+.PHONY: help demo test tests kernels units units-313 edges-313 units-once-compiled integration test-slow coverage docs lint format lock benchmarks picture pages wheel notebook clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -106,6 +106,9 @@ picture: $(READY)  ## draw the README's picture from a real run
 
 wheel: $(READY)  ## build the package with compiled kernels, to build/dist
 	$(BIN)/python infra/wheel.py
+
+pages: $(READY)  ## run a night of each kind, and keep what Prefect and MLflow show of them as pictures (needs chromium)
+	$(BIN)/python -m tests.integration.operator_pages
 
 notebook: $(READY)  ## run docs/notebook.ipynb on a cluster of two nodes on this machine, and keep its outputs in it
 	$(BIN)/python -m tests.integration.notebooks

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from concord.schemas.errors import DriftedError, InputError, ServiceError, ShardsError
+from concord.schemas.errors import DriftedError, InputError, ServiceError, ShardsError, UsageError
 from concord.schemas.published import PapersReport
 from concord.schemas.run import RunReport
 from concord.schemas.sweep import SweepReport
@@ -26,6 +26,10 @@ class ReportingError(Exception):
     def __init__(self, message: str, report: Any) -> None:
         super().__init__(message)
         self.report = report
+
+
+FORESEEN = (UsageError, InputError, ServiceError, DriftedError, ShardsError, ReportingError)
+"""Errors whose message says all that is to be known; any other is a fault of concord's own."""
 
 
 class ShardsFailedError(ReportingError, ShardsError):

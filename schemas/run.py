@@ -484,7 +484,9 @@ class RunReport(Figures):
     def headline(self) -> str:
         """What the run came to, in a line."""
         if self.shards_failed:
-            return f"{self.shards_failed:,} shards failed; {self.labelled:,} documents labelled, nothing published"
+            every = self.shards_done + self.shards_skipped + self.shards_failed
+            failed = f"{self.shards_failed:,} of {every:,} shards failed"
+            return f"{failed}; {self.labelled:,} documents labelled, nothing published"
         if not self.shards_done:
             return f"nothing new: 0 of {self.documents:,} documents"
         parts = [f"labelled {self.labelled:,} of {self.documents:,} documents"]

@@ -50,7 +50,7 @@ def test_failed_shards_are_named_and_hold_no_secret() -> None:
     error = "s3://KEY:S3CRET@bucket/a.parquet, row group 3: damaged <b>"
     page = page_of(run_report(shards_failed=1, labelled=4, errors=(error,), out="/data/S3?token=S3CRET"))
     assert page is not None
-    assert page.headline == "1 shards failed; 4 documents labelled, nothing published"
+    assert page.headline == "1 of 3 shards failed; 4 documents labelled, nothing published"
     assert page.tags == ("failed shards",)
     assert "S3CRET" not in "".join(map(str, page))
     assert "row group 3: damaged \\<b\\>" in page.markdown

@@ -29,10 +29,10 @@ from prefect.settings import temporary_settings
 from prefect.states import Cancelled
 
 from concord.flows.environment import PREFECT
-from concord.flows.errors import PrefectError, UnwatchedError
+from concord.flows.errors import FORESEEN, PrefectError, UnwatchedError
 from concord.flows.patience import within
 from concord.flows.prefect.api import check_api, of_api
-from concord.flows.prefect.shown import shown
+from concord.flows.prefect.shown import TAG, shown
 from concord.flows.progress import say
 from concord.schemas.secrets import redact
 
@@ -122,10 +122,15 @@ def _say_cancelled(ending: _Ending) -> None:
     """Ends a run that a signal has ended as cancelled; Prefect takes it for one that has crashed."""
     if ending.run is None:
         return
-    state: State[Any] = Cancelled(message=INTERRUPTED)
-    change = get_client(sync_client=True).set_flow_run_state
     with suppress(TimeoutError, httpx.HTTPError, PrefectHTTPStatusError):
-        within(CANCEL_SECONDS, partial(change, UUID(ending.run), state, force=True))
+        within(CANCEL_SECONDS, partial(_cancel, UUID(ending.run)))
+
+
+def _cancel(run: UUID) -> None:
+    state: State[Any] = Cancelled(message=INTERRUPTED)
+    client = get_client(sync_client=True)
+    client.set_flow_run_state(run, state, force=True)
+    client.update_flow_run(run, tags=sorted({*client.read_flow_run(run).tags, TAG, "cancelled"}))
 
 
 def private_flow(name: str, run_name: str, run: Callable[P, R]) -> PrivateFlow[P, R]:
@@ -168,7 +173,11 @@ def _noting(run: Callable[P, R], ending: _Ending) -> Callable[P, R]:
         except BaseException as error:
             ending.error, ending.trace = error, error.__traceback__
             raise
-        ending.answers.append(answer.data if isinstance(answer, State) else answer)
+        data: Any = answer.data if isinstance(answer, State) else answer
+        if isinstance(data, FORESEEN):
+            ending.error, ending.trace = data, data.__traceback__
+        else:
+            ending.answers.append(data)
         return answer
 
     return noted

@@ -18,9 +18,9 @@ from prefect.context import FlowRunContext
 from prefect.events import emit_event
 from prefect.exceptions import PrefectHTTPStatusError
 from prefect.logging import get_run_logger
-from prefect.states import Completed
+from prefect.states import Completed, Failed
 
-from concord.flows.errors import ReportingError
+from concord.flows.errors import FORESEEN, ReportingError
 from concord.flows.pages import Page, page_of
 from concord.flows.patience import within
 from concord.flows.progress import LINE_SECONDS, followed
@@ -32,6 +32,9 @@ P = ParamSpec("P")
 SHOWN_SECONDS = 10.0
 """How long Prefect may take for what it only shows."""
 
+TAG = "concord"
+"""Of every run of ours."""
+
 DRIFT_EVENT = "concord.drift"
 """Name of the event that a breach of a threshold emits."""
 
@@ -39,7 +42,8 @@ DRIFT_EVENT = "concord.drift"
 def shown(run: Callable[P, Any]) -> Callable[P, Any]:
     """The function; inside of a flow run of Prefect's its notices, its progress and its report are shown there.
 
-    What has a headline ends as a state with that for its message. Prefect that does not answer ends nothing.
+    What has a headline ends as a state with that for its message, and so does an error that was foreseen, which is then
+    the data of a failed state. Prefect that does not answer ends nothing.
     """
 
     @wraps(run)
@@ -51,9 +55,8 @@ def shown(run: Callable[P, Any]) -> Callable[P, Any]:
         with followed(pages):
             try:
                 answer = run(*args, **kwargs)
-            except ReportingError as error:
-                pages.ended(error.report)
-                raise
+            except FORESEEN as error:
+                return Failed(message=pages.failed(error), data=error)
         page = pages.ended(answer)
         return answer if page is None else Completed(message=page.headline, data=answer)
 
@@ -72,7 +75,9 @@ class _Pages:
         self._bars: dict[str, UUID] = {}
         self._told: dict[str, float] = {}
         # Of the flow, whatever is said of everything else: the lines are few.
-        logging.getLogger("prefect.flow_runs").setLevel(logging.INFO)
+        of_runs = logging.getLogger("prefect.flow_runs")
+        of_runs.setLevel(logging.INFO)
+        of_runs.addFilter(_unforeseen)
 
     def said(self, message: str) -> None:
         """See `concord.flows.progress.Follower`."""
@@ -98,7 +103,16 @@ class _Pages:
         if made is not None:
             self._bars[title] = made
 
-    def ended(self, report: object) -> Page | None:
+    def failed(self, error: Exception) -> str:
+        """Shows the page of what was done before an error, if anything was; the error in a line."""
+        page = self.ended(error.report, "failed") if isinstance(error, ReportingError) else None
+        if page is None:
+            self._tag("failed")
+        line = redact(" ".join(str(error).split()))
+        self._logger.error(line)
+        return line
+
+    def ended(self, report: object, *tags: str) -> Page | None:
         """Shows the page of a report, if it has one."""
         page = page_of(report)
         if page is None:
@@ -106,11 +120,14 @@ class _Pages:
         self._logger.info(page.headline)
         key = f"{self._key}-{_slug(page.name)}"
         self._ask(partial(create_markdown_artifact, page.markdown, key, page.headline))
-        tags = sorted({*self._run.tags, "concord", *page.tags})
-        self._ask(partial(get_client(sync_client=True).update_flow_run, self._run.id, tags=tags))
+        self._tag(*tags, *page.tags)
         if isinstance(report, RunReport) and report.drift is not None and report.drift.breaches:
             self._ask(partial(_emit, report, page))
         return page
+
+    def _tag(self, *tags: str) -> None:
+        every = sorted({*self._run.tags, TAG, *tags})
+        self._ask(partial(get_client(sync_client=True).update_flow_run, self._run.id, tags=every))
 
     def _ask(self, call: Callable[[], Any]) -> Any:
         """What Prefect answers; None where it does not."""
@@ -121,6 +138,11 @@ class _Pages:
         except (TimeoutError, httpx.HTTPError, PrefectHTTPStatusError):
             self._lost = True
             return None
+
+
+def _unforeseen(record: logging.LogRecord) -> bool:
+    """Whether a line is no traceback of Prefect's for an error that has been told in a line."""
+    return not (record.exc_info and isinstance(record.exc_info[1], FORESEEN))
 
 
 def _emit(report: RunReport, page: Page) -> None:

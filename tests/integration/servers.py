@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,12 +47,14 @@ class PrefectServer(NamedTuple):
 
 
 @contextmanager
-def prefect_server(folder: Path, env: Mapping[str, str], *, port: int | None = None) -> Iterator[PrefectServer]:
-    """Runs in ``folder``; asked to end at the end of the block, if it is still there."""
+def prefect_server(
+    folder: Path, env: Mapping[str, str], *, port: int | None = None, more: Sequence[str] = ("--no-ui",)
+) -> Iterator[PrefectServer]:
+    """Runs in ``folder``; asked to end at the end of the block, if it is still there. ``more``: its other options."""
     port = port or free_port()
     api = f"http://127.0.0.1:{port}/api"
     process = subprocess.Popen(
-        [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"],
+        [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), *more],
         env={name: value for name, value in env.items() if name != "PREFECT_API_URL"},
         cwd=folder,
         stdout=subprocess.DEVNULL,

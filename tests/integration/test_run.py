@@ -241,5 +241,8 @@ def test_a_damaged_row_group_fails_its_shard_and_the_rest_goes_on(world: World, 
     assert (metrics["shards/done"], metrics["shards/failed"]) == (answer["shards_done"], 1)
     (run,) = (r for r in flow_runs(world) if r["id"] == tags["prefect.flow_run"])
     assert run["state_type"] == "FAILED"
-    assert f"1 of {answer['shards_done'] + 1} shards failed" in run["state"]["message"]
-    assert answer["errors"][0] in run["state"]["message"]
+    assert run["state"]["message"].startswith(f"1 of {answer['shards_done'] + 1} shards failed: {answer['errors'][0]}")
+    assert run["tags"] == ["concord", "failed", "failed shards"]
+    said = [line["message"] for line in asked(world, "logs", run["id"])]
+    assert run["state"]["message"] in said
+    assert not any("Traceback" in line for line in said), said
