@@ -26,7 +26,7 @@ from concord.flows.planning import KEPT_SURVEY, plan_corpus, read_anywhere, read
 from concord.flows.ray_on_demand import RayOnDemand
 from concord.flows.run_context import RunContext
 from concord.workers.corpus import kept_survey
-from concord.workers.corpus.parquet import ListedFile
+from concord.workers.corpus.parquet import ListedFile, listed_files
 from concord.workers.corpus.plan import Survey
 from concord.workers.corpus.surveyed import SurveyedFile
 from concord.workers.remote.survey import SURVEY, SurveyParts
@@ -107,7 +107,7 @@ def measured(name: str, texts: list[str], files: int) -> dict[str, Any]:
 
 
 def _one_file(ray: RayOnDemand) -> None:
-    files = planning.listed_files(str(FOLDER / "corpus"))
+    files = listed_files(str(FOLDER / "corpus"))
     for answer in ray.started().run(SURVEY, files[:1], PARTS):
         if answer.result is None:
             raise SystemExit(answer.failure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import sqlite3
 import threading
@@ -125,7 +126,7 @@ def server() -> Iterator[str]:
 def test_servers_are_asked_and_their_clocks_compared(server: str, tmp_path: Path) -> None:
     code, found = asked(tmp_path, "--tracking", f"http://ada:S3CRET@{server}")
     assert (code, found["MLflow"]["remedy"]) == (Exit.INPUT, None)
-    assert "MLflow's server -3600" in found["clocks"]["told"] or "MLflow's server -3599" in found["clocks"]["told"]
+    assert re.search(r"MLflow's server -(3599|36\d\d)\.\d s", found["clocks"]["told"])  # and what a slow machine adds
     assert "S3CRET" not in json.dumps(found)
     found = asked(tmp_path, "--tracking", f"http://{server}")[1]
     assert "answers with 401" in found["MLflow"]["told"]

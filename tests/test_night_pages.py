@@ -48,7 +48,7 @@ def test_a_page_says_what_was_new_rejected_failed_and_changed() -> None:
 
 def test_failed_shards_are_named_and_hold_no_secret() -> None:
     error = "s3://KEY:S3CRET@bucket/a.parquet, row group 3: damaged <b>"
-    page = page_of(run_report(shards_failed=1, labelled=4, errors=(error,), out="/data/S3?token=S3CRET"))
+    page = page_of(run_report(shards_failed=1, shards_done=2, labelled=4, errors=(error,), out="/data/S3?token=S3CRET"))
     assert page is not None
     assert page.headline == "1 of 3 shards failed; 4 documents labelled, nothing published"
     assert page.tags == ("failed shards",)

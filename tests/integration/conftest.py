@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -115,6 +116,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     head = ray_head(made.env | {"RAY_worker_niceness": "0"}, cpus=2)
     with prefect_server(made.folder, made.env) as server, head as ray:
         yield replace(made.watched(server.api), ray=ray)
+
+
+def flow_runs(world: World) -> list[Any]:
+    """What Prefect's server knows of every run of the flow."""
+    query = json.dumps({"flows": {"name": {"any_": ["reprocess"]}}}).encode()
+    request = urllib.request.Request(
+        f"{world.prefect}/flow_runs/filter", query, {"Content-Type": "application/json"}, method="POST"
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        runs: list[Any] = json.load(answer)
+    return runs
 
 
 def markers(world: World, out: str) -> int:

@@ -18,10 +18,9 @@ import pyarrow.parquet as pq
 
 from concord.flows.cli.failures import Exit
 from concord.flows.progress import say
-from tests.integration.conftest import World, markers, new_world
+from tests.integration.conftest import World, flow_runs, markers, new_world
 from tests.integration.processes import wait_until
 from tests.integration.servers import MlflowServer, mlflow_server, prefect_server
-from tests.integration.test_run import flow_runs
 
 PICTURES = Path(__file__).parents[2] / "docs" / "images"
 
@@ -57,10 +56,9 @@ def nights(world: World) -> None:
     world.run(*night)
     world.run(*night, "--engine", "viterbi", "--fail-on-drift", code=Exit.DRIFT)
     shutil.copytree(world.folder / "test", world.folder / "hurt")
-    path = next((world.folder / "hurt").glob("*.parquet"))
-    column = pq.ParquetFile(path).metadata.row_group(3).column(1)
+    path = world.folder / "hurt" / "part-00000.parquet"
     data = bytearray(path.read_bytes())
-    data[column.data_page_offset + column.total_compressed_size // 2] ^= 0xFF
+    data[pq.ParquetFile(path).metadata.row_group(3).column(1).data_page_offset + 40] ^= 0xFF
     path.write_bytes(data)
     hurt = ("reprocess", "--corpus", "hurt", "--model", "model", "--out", "hurt-news", "--json")
     world.run(*hurt, code=Exit.SHARDS)
