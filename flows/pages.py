@@ -140,7 +140,7 @@ def cell(text: str) -> str:
 
 
 def _page(name: str, told: str, parts: Sequence[str], *, tags: tuple[str, ...] = ()) -> Page:
-    markdown = "\n\n".join([f"# {cell(name)}: {cell(told)}", *parts])
+    markdown = "\n\n".join([f"# {cell(name)}", cell(told), *parts])
     return Page(redact(name), redact(told), f"{markdown}\n", tags)
 
 

@@ -38,7 +38,7 @@ def test_tables_have_every_constraint_by_its_own_name(tmp_path: Path) -> None:
     assert csv.read_csv(tmp_path / "files" / "tables" / "documents changed most.csv").to_pylist() == [
         {"doc_id": "a", "spans": 2}
     ]
-    assert (tmp_path / "files" / "report.md").read_text().startswith("# out: labelled 3 of 3 documents")
+    assert (tmp_path / "files" / "report.md").read_text().startswith("# out\n\nlabelled 3 of 3 documents")
     assert (tmp_path / "files" / "plots" / "constraints.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "files" / "manifest.json").is_file()
     assert not (tmp_path / "files" / "tables" / "counts against gold.csv").exists()

@@ -26,6 +26,7 @@ from concord.flows.patience import within
 from concord.flows.progress import LINE_SECONDS, followed
 from concord.schemas.run import RunReport
 from concord.schemas.secrets import place_of, redact
+from concord.schemas.visible import visible
 
 P = ParamSpec("P")
 
@@ -108,7 +109,7 @@ class _Pages:
         page = self.ended(error.report, "failed") if isinstance(error, ReportingError) else None
         if page is None:
             self._tag("failed")
-        line = redact(" ".join(str(error).split()))
+        line = visible(redact(" ".join(str(error).split())))
         self._logger.error(line)
         return line
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from mlflow import MlflowClient
 from mlflow.artifacts import download_artifacts
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunStatus, RunTag
+from mlflow.entities import Dataset, DatasetInput, ExperimentTag, InputTag, Metric, Param, RunStatus, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -34,6 +34,8 @@ from concord.workers.storage.scratch import scratch_folder
 T = TypeVar("T")
 
 EXPERIMENT = "concord"
+OF_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
+"""Tag by which MLflow's pages show runs and their figures, and not traces of language models."""
 MODEL_FOLDER = "model"
 MLMODEL, PACKAGED = "MLmodel", "artifacts/model"
 """File by which MLflow knows a model of its own kind, and where our folder is in it."""
@@ -367,7 +369,8 @@ def _make_file(uri: str) -> None:
 def _make_store(path: Path) -> None:
     connect: Any = SqlAlchemyStore  # has no types
     store = connect(f"{SQLITE}{path}", _artifacts())
-    store.create_experiment(EXPERIMENT, artifact_location=_artifacts())
+    tags = [ExperimentTag(name, text) for name, text in OF_TRAINING.items()]
+    store.create_experiment(EXPERIMENT, artifact_location=_artifacts(), tags=tags)
     store.engine.dispose()
 
 
@@ -382,9 +385,8 @@ def _experiment_id(client: MlflowClient) -> str:
         return str(found.experiment_id)
     with _there_already():  # another first run may come between
         # A server chooses its own place.
-        client.create_experiment(
-            EXPERIMENT, artifact_location=None if client.tracking_uri.startswith("http") else _artifacts()
-        )
+        place = None if client.tracking_uri.startswith("http") else _artifacts()
+        client.create_experiment(EXPERIMENT, artifact_location=place, tags=OF_TRAINING)
     return _experiment_id(client)
 
 

@@ -7,20 +7,24 @@ Needs Chromium (``apt-get install chromium``).
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
 import tempfile
+import urllib.request
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
+from PIL import Image
 
 from concord.flows.cli.failures import Exit
 from concord.flows.progress import say
 from tests.integration.conftest import World, flow_runs, markers, new_world
 from tests.integration.processes import wait_until
-from tests.integration.servers import MlflowServer, mlflow_server, prefect_server
+from tests.integration.servers import mlflow_server, prefect_server
 
 PICTURES = Path(__file__).parents[2] / "docs" / "images"
 
@@ -28,8 +32,9 @@ BROWSER = (
     *("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"),
 )
-SIZE = (1280, 800)
+WIDTH = 1280
 """Of a picture, in pixels."""
+COLOURS = 48
 LOADING = 20_000
 """Milliseconds of the page's own clock until the picture is taken."""
 
@@ -46,7 +51,7 @@ def main() -> None:
             watched = world.watched(server.api)
             watched = replace(watched, env=watched.env | {"MLFLOW_TRACKING_URI": mlflow.uri})
             nights(watched)
-            pictures(watched, server.api.removesuffix("/api"), mlflow)
+            pictures(watched, server.api.removesuffix("/api"), f"http://{mlflow.uri.rpartition('@')[2]}")
 
 
 def nights(world: World) -> None:
@@ -68,29 +73,37 @@ def nights(world: World) -> None:
     long.communicate(timeout=60)
 
 
-def pictures(world: World, prefect: str, mlflow: MlflowServer) -> None:
-    """Of Prefect's list of runs, of a night that failed and one that did not, and of MLflow's list and a run."""
-    runs = {run["state"]["message"].partition(" ")[0]: run["id"] for run in flow_runs(world)}
-    shown = f"http://{mlflow.uri.rpartition('@')[2]}"
-    full = mlflow.runs(world.folder / "news")
-    experiment = mlflow.query("select run_uuid, experiment_id from runs where run_uuid = ?", next(iter(full)))
-    (number,) = experiment.values()
-    take("prefect-runs", f"{prefect}/runs")
-    take("prefect-labelled", f"{prefect}/runs/flow-run/{runs['labelled']}?tab=Artifacts")
-    take("prefect-failed", f"{prefect}/runs/flow-run/{runs['1']}")
-    take("mlflow-runs", f"{shown}/#/experiments/{number}")
-    take("mlflow-run", f"{shown}/#/experiments/{number}/runs/{next(iter(full))}")
+def pictures(world: World, prefect: str, mlflow: str) -> None:
+    """Of Prefect's list of runs, of a night that failed, of the page of one with drift, and of MLflow's list."""
+    runs = {tag: run for run in flow_runs(world) for tag in run["tags"]}
+    (page,) = (found for found in artifacts(world, runs["drift"]["id"]) if found["type"] == "markdown")
+    take("prefect-runs", f"{prefect}/runs", height=1160)
+    take("prefect-failed", f"{prefect}/runs/flow-run/{runs['failed shards']['id']}", height=830)
+    take("prefect-drift", f"{prefect}/artifacts/artifact/{page['id']}", height=1160)
+    take("mlflow-runs", f"{mlflow}/#/experiments/1/runs?workflowType=machine_learning", height=600)
 
 
-def take(name: str, url: str) -> None:
+def artifacts(world: World, run: str) -> list[Any]:
+    """The latest artifacts of a flow run."""
+    query = json.dumps({"flow_runs": {"id": {"any_": [run]}}}).encode()
+    request = urllib.request.Request(f"{world.prefect}/artifacts/filter", query, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        found: list[Any] = json.load(answer)
+    return found
+
+
+def take(name: str, url: str, *, height: int) -> None:
     """A picture of a page, in few colours."""
     path = PICTURES / f"{name}.png"
     with tempfile.TemporaryDirectory(prefix="chromium-") as own:
         typed = [
-            *(*BROWSER, f"--user-data-dir={own}", f"--window-size={SIZE[0]},{SIZE[1]}"),
+            *(*BROWSER, f"--user-data-dir={own}", f"--window-size={WIDTH},{height}"),
             *(f"--virtual-time-budget={LOADING}", f"--screenshot={path}", url),
         ]
         subprocess.run(typed, check=True, capture_output=True, timeout=180)
+    with Image.open(path) as picture:
+        few = picture.convert("RGB").quantize(COLOURS)
+    few.save(path, optimize=True)
     say(f"{path}: {url}")
 
 

@@ -55,7 +55,7 @@ def prefect_server(
     api = f"http://127.0.0.1:{port}/api"
     process = subprocess.Popen(
         [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), *more],
-        env={name: value for name, value in env.items() if name != "PREFECT_API_URL"},
+        env={name: value for name, value in env.items() if name != "PREFECT_API_URL"} | {"PREFECT_UI_API_URL": api},
         cwd=folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

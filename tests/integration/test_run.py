@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from concord.flows.cli.failures import Exit
+from concord.schemas.visible import visible
 from concord.workers.corpus.plan import plan
 from tests.integration.conftest import CONCORD, PYTHON, World, flow_runs
 from tests.integration.interruptions import labelled_through_kills
@@ -86,6 +87,7 @@ def test_mlflow_has_the_figures_by_name(world: World, reference: Any) -> None:
         metrics = dict(store.execute("select key, value from latest_metrics where run_uuid = ?", [run]))
         params = dict(store.execute("select key, value from params where run_uuid = ?", [run]))
         tags = dict(store.execute("select key, value from tags where run_uuid = ?", [run]))
+        kinds = store.execute("select value from experiment_tags where key = 'mlflow.experimentKind'").fetchall()
         digests = store.execute("select digest from datasets").fetchall()
         status = store.execute("select status from runs where run_uuid = ?", [run]).fetchone()
     assert metrics["documents"] == reference["documents"]
@@ -102,6 +104,8 @@ def test_mlflow_has_the_figures_by_name(world: World, reference: Any) -> None:
     assert params["engine.sweeps"] == "2000"
     assert tags["predictions"] == str(world.folder / "reference")
     assert tags["mlflow.user"]
+    assert tags["mlflow.note.content"].startswith("labelled 48 of 48 documents; ")
+    assert kinds == [("custom_model_development",)]
     (report,) = world.folder.glob(f"home/artifacts/**/{run}/artifacts/report.md")
     kept = {path.relative_to(report.parent).as_posix() for path in report.parent.rglob("*") if path.is_file()}
     assert kept >= {"manifest.json", "tables/constraints.csv", "plots/constraints.png"}
@@ -230,7 +234,7 @@ def test_a_damaged_row_group_fails_its_shard_and_the_rest_goes_on(world: World, 
     assert (metrics["shards/done"], metrics["shards/failed"]) == (answer["shards_done"], 1)
     (run,) = (r for r in flow_runs(world) if r["id"] == tags["prefect.flow_run"])
     assert run["state_type"] == "FAILED"
-    reason = " ".join(answer["errors"][0].split())
+    reason = visible(" ".join(answer["errors"][0].split()))
     assert run["state"]["message"] == f"1 of {answer['shards_done'] + 1} shards failed: {reason}"
     assert run["tags"] == ["concord", "failed", "failed shards"]
     said = [line["message"] for line in asked(world, "logs", run["id"])]
