@@ -44,7 +44,8 @@ def shown(run: Callable[P, Any]) -> Callable[P, Any]:
     """The function; inside of a flow run of Prefect's its notices, its progress and its report are shown there.
 
     What has a headline ends as a state with that for its message, and so does an error that was foreseen, which is then
-    the data of a failed state. Prefect that does not answer ends nothing.
+    the data of a failed state. Where Prefect will try again the error is raised: only so it does. Prefect that does not
+    answer ends nothing.
     """
 
     @wraps(run)
@@ -57,7 +58,11 @@ def shown(run: Callable[P, Any]) -> Callable[P, Any]:
             try:
                 answer = run(*args, **kwargs)
             except FORESEEN as error:
-                return Failed(message=pages.failed(error), data=error)
+                last = pages.is_last_try()
+                line = pages.failed(error, *["failed"] * last)
+                if not last:
+                    raise
+                return Failed(message=line, data=error)
         page = pages.ended(answer)
         return answer if page is None else Completed(message=page.headline, data=answer)
 
@@ -104,11 +109,16 @@ class _Pages:
         if made is not None:
             self._bars[title] = made
 
-    def failed(self, error: Exception) -> str:
+    def is_last_try(self) -> bool:
+        """Whether Prefect will not run this again after an error. Not known where it does not answer."""
+        run = self._ask(partial(get_client(sync_client=True).read_flow_run, self._run.id))
+        return run is not None and run.run_count > (run.empirical_policy.retries or 0)
+
+    def failed(self, error: Exception, *tags: str) -> str:
         """Shows the page of what was done before an error, if anything was; the error in a line."""
-        page = self.ended(error.report, "failed") if isinstance(error, ReportingError) else None
+        page = self.ended(error.report, *tags) if isinstance(error, ReportingError) else None
         if page is None:
-            self._tag("failed")
+            self._tag(*tags)
         line = visible(redact(" ".join(str(error).split())))
         self._logger.error(line)
         return line

@@ -8,8 +8,10 @@ import subprocess
 import time
 import urllib.request
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -131,6 +133,22 @@ def asked(world: World, kind: str, flow_run: str) -> list[Any]:
     with urllib.request.urlopen(request, timeout=30) as answer:
         found: list[Any] = json.load(answer)
     return found
+
+
+def test_prefect_tries_again_what_failed(world: World, trained: Any) -> None:
+    """As often as it is told to; only the last time is the run a failed one."""
+    assert trained["documents"] == 80
+    (world.folder / "titles").mkdir()
+    pq.write_table(pa.table({"title": ["x"]}), world.folder / "titles" / "a.parquet")
+    patient = replace(world, env=world.env | {"PREFECT_FLOW_DEFAULT_RETRIES": "1"})
+    patient.run("reprocess", "--corpus", "titles", "--model", "model", "--out", "titled", code=Exit.INPUT)
+    (run,) = runs_into(world, "titled")
+    assert (run["state_type"], run["run_count"]) == ("FAILED", 2)
+    assert "a.parquet: there is neither a column" in run["state"]["message"]
+    assert run["tags"] == ["concord", "failed"]
+    said = [line["message"] for line in asked(world, "logs", run["id"])]
+    assert sum("a.parquet: there is neither a column" in line for line in said) == 3, said
+    assert not any("Traceback" in line for line in said), said
 
 
 def test_prefect_shows_what_a_night_came_to(world: World, reference: Any) -> None:
