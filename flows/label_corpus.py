@@ -72,10 +72,6 @@ if TYPE_CHECKING:
     from concord.flows.tracking.tracking import Outcome, Run, Tracking
 
 
-DESCRIPTION = "mlflow.note.content"
-"""Tag that MLflow shows as the description of a run."""
-
-
 class LabelRequest(Settings):
     """One run, as the command line and Prefect give it.
 
@@ -203,7 +199,8 @@ def _label_tracked(
         keep_files(run, answer, report, manifest=manifest, last=None if beside is None else beside.last)
         figures = metrics_of(report) | _speed(work) | weights_of(job.constraints)
         keep_night(out.storage, answer, tags=tags, asked=_asked(job), chart=None if beside is None else beside.chart)
-        outcome = Outcome.now(figures, failures=failures, tags=_told_tags(answer))
+        told = redact(f"{answer.headline}; output in {answer.out}")
+        outcome = Outcome.now(figures, failures=failures, tags=_drift_tags(answer), description=told)
         _conclude(answer, out.storage, run, outcome, tracking, failure)
         keep_tracked(out.storage, run.id, uri=tracking_uri(request.context.tracking), digest=job.digest)
         if request.fail_on_drift and answer.drift is not None and answer.drift.breaches:
@@ -452,11 +449,10 @@ def _asked(job: LabelJob) -> dict[str, object]:
     return _params(job) | {"dataset": dataset_digest(job.shards)}
 
 
-def _told_tags(report: RunReport) -> dict[str, str]:
-    """MLflow's description of a run, and its tag where figures are beyond their threshold."""
+def _drift_tags(report: RunReport) -> dict[str, str]:
+    """MLflow's tag of a run with figures beyond their threshold."""
     breaches = () if report.drift is None else report.drift.breaches
-    told = {DESCRIPTION: redact(f"{report.headline}; output in {report.out}")}
-    return told | ({"drift": "\n".join(movement.told for movement in breaches)} if breaches else {})
+    return {"drift": "\n".join(movement.told for movement in breaches)} if breaches else {}
 
 
 def _run_name(job: LabelJob) -> str:

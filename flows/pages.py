@@ -133,9 +133,14 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(map(cell, line))} |" for line in lines)
 
 
+def line_of(text: str) -> str:
+    """A text of whatever origin in one line, without secrets and control characters."""
+    return " ".join(visible(redact(text)).split())
+
+
 def cell(text: str) -> str:
     """A text without secrets that is no markup: it may come from a corpus or a file."""
-    plain = " ".join(visible(redact(text)).split())
+    plain = line_of(text)
     return "".join(f"\\{letter}" if letter in "\\`*_[]<>|#" else letter for letter in plain)
 
 

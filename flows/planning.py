@@ -17,7 +17,7 @@ from concord.workers.corpus.parquet import ListedFile, listed_files
 from concord.workers.corpus.plan import Survey, joined_survey
 from concord.workers.corpus.surveyed import SurveyedFile
 from concord.workers.remote.survey import SURVEY, SurveyParts, survey_file
-from concord.workers.storage.storage import Storage
+from concord.workers.storage.storage import Storage, read_if_there
 
 KEPT_SURVEY = ".survey.parquet"
 """The survey in the output of a run."""
@@ -47,7 +47,7 @@ def plan_corpus(corpus: str, parts: SurveyParts, storage: Storage, read: FileRea
     Nothing is written. Raises as `workers.corpus.plan.survey`, and what ``read`` raises.
     """
     listed_at, files, key = time.time_ns(), listed_files(corpus), _key(corpus, parts)
-    kept = _kept(storage)
+    kept = read_if_there(storage, KEPT_SURVEY)
     known = [] if kept is None else known_files(kept, key, files)
     found = {file.file.id: file for file in known}
     todo = [file for file in files if file.id not in found]
@@ -72,16 +72,9 @@ def read_anywhere(ray: RayOnDemand, files: Sequence[ListedFile], parts: SurveyPa
     running, found = ray.started(), list[SurveyedFile]()
     with meter("reading the corpus", len(files)) as bar:
         for answer in running.run(SURVEY, files, parts):
-            found.append(answer.result or SurveyedFile(answer.shard, (), (CorpusError(answer.failure),)))
+            found.append(answer.result or SurveyedFile(answer.shard, (), damages=(CorpusError(answer.failure),)))
             bar.advance(note="files")
     return found
-
-
-def _kept(storage: Storage) -> bytes | None:
-    try:
-        return storage.read(KEPT_SURVEY)
-    except OSError:
-        return None
 
 
 def _key(corpus: str, parts: SurveyParts) -> str:

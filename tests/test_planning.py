@@ -21,6 +21,7 @@ from concord.flows.cluster.pool import Done
 from concord.flows.planning import KEPT_SURVEY, plan_corpus, read_anywhere, read_here
 from concord.flows.ray_on_demand import RayOnDemand
 from concord.schemas.columns import SchemaError
+from concord.schemas.document import ScoreColumn
 from concord.schemas.errors import CorpusError
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus import kept_survey
@@ -192,6 +193,28 @@ def test_what_cuts_depend_on_is_compared(place: Path, other: SurveyParts) -> Non
     found, read = planned(place, other)
     assert tuple(read) == FILES
     assert same(found, whole(place, other))
+
+
+@pytest.mark.parametrize("scores", [None, ScoreColumn("scores", 2)], ids=["tokens", "tokens and scores"])
+def test_files_of_tokens_are_known_with_their_columns(place: Path, scores: ScoreColumn | None) -> None:
+    """Of what a corpus can hold, raw text is tried above."""
+    for name in FILES:
+        ids = pq.read_table(place / "corpus" / name)["doc_id"].to_pylist()
+        tokens = [["Ada", "saw", doc_id] for doc_id in ids]
+        columns = {"doc_id": ids, "tokens": tokens, "sentence_starts": [[0]] * len(ids), "pos": [["X"] * 3] * len(ids)}
+        types = {"sentence_starts": pa.array(columns["sentence_starts"], pa.list_(pa.int32()))}
+        table = pa.table({**columns, **types, "scores": [[[0.5, number]] * 3 for number in range(len(ids))]})
+        pq.write_table(table, place / "corpus" / name)
+    parts = PARTS._replace(scores=scores, shard_bytes=300)
+    first, read = planned(place, parts)
+    assert tuple(read) == FILES
+    again, read = planned(place, parts)
+    assert read == []
+    assert same(again, first)
+    assert same(first, survey(str(place / "corpus"), shard_bytes=300, scores=scores))
+    assert {tuple(sorted(columns)) for columns in first.columns.values()} == {("pos", "tokens")}
+    other = ScoreColumn("scores", 2) if scores is None else None
+    assert tuple(planned(place, parts._replace(scores=other))[1]) == FILES
 
 
 def test_another_corpus_is_read(place: Path) -> None:

@@ -32,7 +32,7 @@ from concord.flows.environment import PREFECT
 from concord.flows.errors import FORESEEN, PrefectError, UnwatchedError
 from concord.flows.patience import within
 from concord.flows.prefect.api import check_api, of_api
-from concord.flows.prefect.shown import TAG, shown
+from concord.flows.prefect.shown import shown, tag
 from concord.flows.progress import say
 from concord.schemas.secrets import redact
 
@@ -130,7 +130,7 @@ def _cancel(run: UUID) -> None:
     state: State[Any] = Cancelled(message=INTERRUPTED)
     client = get_client(sync_client=True)
     client.set_flow_run_state(run, state, force=True)
-    client.update_flow_run(run, tags=sorted({*client.read_flow_run(run).tags, TAG, "cancelled"}))
+    tag(client.read_flow_run(run), "cancelled")
 
 
 def private_flow(name: str, run_name: str, run: Callable[P, R]) -> PrivateFlow[P, R]:

@@ -14,6 +14,7 @@ from uuid import UUID
 import httpx
 from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import FlowRun
 from prefect.context import FlowRunContext
 from prefect.events import emit_event
 from prefect.exceptions import PrefectHTTPStatusError
@@ -21,12 +22,11 @@ from prefect.logging import get_run_logger
 from prefect.states import Completed, Failed
 
 from concord.flows.errors import FORESEEN, ReportingError
-from concord.flows.pages import Page, page_of
+from concord.flows.pages import Page, line_of, page_of
 from concord.flows.patience import within
 from concord.flows.progress import LINE_SECONDS, followed
 from concord.schemas.run import RunReport
 from concord.schemas.secrets import place_of, redact
-from concord.schemas.visible import visible
 
 P = ParamSpec("P")
 
@@ -119,7 +119,7 @@ class _Pages:
         page = self.ended(error.report, *tags) if isinstance(error, ReportingError) else None
         if page is None:
             self._tag(*tags)
-        line = visible(redact(" ".join(str(error).split())))
+        line = line_of(str(error))
         self._logger.error(line)
         return line
 
@@ -137,8 +137,7 @@ class _Pages:
         return page
 
     def _tag(self, *tags: str) -> None:
-        every = sorted({*self._run.tags, TAG, *tags})
-        self._ask(partial(get_client(sync_client=True).update_flow_run, self._run.id, tags=every))
+        self._ask(partial(tag, self._run, *tags))
 
     def _ask(self, call: Callable[[], Any]) -> Any:
         """What Prefect answers; None where it does not."""
@@ -149,6 +148,11 @@ class _Pages:
         except (TimeoutError, httpx.HTTPError, PrefectHTTPStatusError):
             self._lost = True
             return None
+
+
+def tag(run: FlowRun, *tags: str) -> None:
+    """Gives a run of ours more tags. Raises what Prefect's client raises."""
+    get_client(sync_client=True).update_flow_run(run.id, tags=sorted({*run.tags, TAG, *tags}))
 
 
 def _unforeseen(record: logging.LogRecord) -> bool:

@@ -16,7 +16,7 @@ from concord.schemas.errors import InputError
 from concord.schemas.run import RunManifest
 from concord.workers.labelling.output import MARKERS, NAME_LENGTH
 from concord.workers.storage.sealed import unseal
-from concord.workers.storage.storage import Storage, storage_at
+from concord.workers.storage.storage import Storage, read_if_there, storage_at
 
 
 class PublishedError(InputError):
@@ -46,10 +46,7 @@ class Published(NamedTuple):
 
     def table(self, path: str, layout: Layout) -> pa.Table:
         """One of the tables, by its path in the manifest. Raises as `tables`."""
-        try:
-            data = self.storage.read(path)
-        except OSError:
-            data = None
+        data = read_if_there(self.storage, path)
         if data is None or hashlib.sha256(data).hexdigest() != self.manifest.files[path]:
             raise PublishedError(
                 f"{self.uri}: {path} is {'missing' if data is None else 'damaged'}; run the same "
@@ -72,10 +69,7 @@ def published(uri: str) -> Published:
     and `OutputError` where an object store cannot be reached.
     """
     storage = storage_at(uri)
-    try:
-        data = storage.read(MANIFEST)
-    except OSError:
-        data = None
+    data = read_if_there(storage, MANIFEST)
     if data is None:
         raise NothingPublishedError(
             f"{uri}: no {MANIFEST}, so there is no whole run in this folder; give the folder that "

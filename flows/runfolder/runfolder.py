@@ -34,7 +34,7 @@ from concord.workers.corpus.shards import Shard
 from concord.workers.labelling.output import NAME_LENGTH, REJECTS, finished, in_place
 from concord.workers.storage.object_storage import ObjectStorage
 from concord.workers.storage.sealed import seal, unseal
-from concord.workers.storage.storage import Storage, storage_at
+from concord.workers.storage.storage import Storage, read_if_there, storage_at
 
 MARKERS_AT_ONCE = 32
 """Markers that are asked for at once: those of an object store take a while to come."""
@@ -63,10 +63,7 @@ def claim(out: RunOutput, corpus: str) -> None:
 
 def _held_corpus(storage: Storage) -> str | None:
     """The corpus that the output is for; None where that is not said, or damaged and so not to be believed."""
-    try:
-        data = storage.read(CORPUS)
-    except OSError:
-        return None
+    data = read_if_there(storage, CORPUS)
     content = None if data is None else unseal(data)
     return None if content is None else str(content.get("corpus"))
 

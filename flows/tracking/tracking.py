@@ -43,6 +43,8 @@ PENALTIES_FILE = "penalties.json"
 """Artifact: what each constraint costs, with the interval of what was counted."""
 PARENT = "mlflow.parentRunId"
 """Tag of a run within another one, whose id it is."""
+DESCRIPTION = "mlflow.note.content"
+"""Tag that MLflow shows as the description of a run."""
 FAILURES = "failures"
 """Tag of a run that failed: its reasons, a line each."""
 
@@ -85,10 +87,16 @@ class Outcome(Figures):
 
     @classmethod
     def now(
-        cls, metrics: Mapping[str, float], *, failures: Sequence[str] = (), tags: Mapping[str, str] | None = None
+        cls,
+        metrics: Mapping[str, float],
+        *,
+        failures: Sequence[str] = (),
+        tags: Mapping[str, str] | None = None,
+        description: str = "",
     ) -> Outcome:
         """The outcome of a run that has just ended; with ``failures`` (a line each) it is a failed one."""
-        told = {**(tags or {}), **({FAILURES: "\n".join(failures)} if failures else {})}
+        named = {FAILURES: "\n".join(failures), DESCRIPTION: description}
+        told = {**(tags or {}), **{name: text for name, text in named.items() if text}}
         return cls(
             status=RunStatus.to_string(RunStatus.FAILED if failures else RunStatus.FINISHED),
             time_ms=int(time.time() * 1000),

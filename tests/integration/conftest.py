@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.integration.ray_heads import Head, ray_head
@@ -127,6 +128,25 @@ def flow_runs(world: World) -> list[Any]:
     with urllib.request.urlopen(request, timeout=30) as answer:
         runs: list[Any] = json.load(answer)
     return runs
+
+
+def asked(world: World, kind: str, flow_run: str) -> list[Any]:
+    """Artifacts or logs of a flow run."""
+    query = json.dumps({kind: {"flow_run_id": {"any_": [flow_run]}}}).encode()
+    request = urllib.request.Request(f"{world.prefect}/{kind}/filter", query, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        found: list[Any] = json.load(answer)
+    return found
+
+
+def damage_a_copy(world: World) -> None:
+    """The corpus "hurt" is the test corpus, of which row group 3 cannot be read."""
+    source, copy = (world.folder / name / "part-00000.parquet" for name in ("test", "hurt"))
+    data = bytearray(source.read_bytes())
+    place = pq.ParquetFile(source).metadata.row_group(3).column(1).data_page_offset + 40
+    data[place : place + 8] = b"\xff" * 8
+    copy.parent.mkdir()
+    copy.write_bytes(data)
 
 
 def markers(world: World, out: str) -> int:

@@ -7,22 +7,17 @@ Needs Chromium (``apt-get install chromium``).
 
 from __future__ import annotations
 
-import json
-import shutil
 import signal
 import subprocess
 import tempfile
-import urllib.request
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import pyarrow.parquet as pq
 from PIL import Image
 
 from concord.flows.cli.failures import Exit
 from concord.flows.progress import say
-from tests.integration.conftest import World, flow_runs, markers, new_world
+from tests.integration.conftest import World, asked, damage_a_copy, flow_runs, markers, new_world
 from tests.integration.processes import wait_until
 from tests.integration.servers import mlflow_server, prefect_server
 
@@ -60,11 +55,7 @@ def nights(world: World) -> None:
     world.run(*night)
     world.run(*night)
     world.run(*night, "--engine", "viterbi", "--fail-on-drift", code=Exit.DRIFT)
-    shutil.copytree(world.folder / "test", world.folder / "hurt")
-    path = world.folder / "hurt" / "part-00000.parquet"
-    data = bytearray(path.read_bytes())
-    data[pq.ParquetFile(path).metadata.row_group(3).column(1).data_page_offset + 40] ^= 0xFF
-    path.write_bytes(data)
+    damage_a_copy(world)
     hurt = ("reprocess", "--corpus", "hurt", "--model", "model", "--out", "hurt-news", "--json")
     world.run(*hurt, code=Exit.SHARDS)
     long = world.start(*world.reprocess_command("long", "--workers", "1"))
@@ -76,20 +67,11 @@ def nights(world: World) -> None:
 def pictures(world: World, prefect: str, mlflow: str) -> None:
     """Of Prefect's list of runs, of a night that failed, of the page of one with drift, and of MLflow's list."""
     runs = {tag: run for run in flow_runs(world) for tag in run["tags"]}
-    (page,) = (found for found in artifacts(world, runs["drift"]["id"]) if found["type"] == "markdown")
+    (page,) = (found for found in asked(world, "artifacts", runs["drift"]["id"]) if found["type"] == "markdown")
     take("prefect-runs", f"{prefect}/runs", height=1160)
     take("prefect-failed", f"{prefect}/runs/flow-run/{runs['failed shards']['id']}", height=830)
     take("prefect-drift", f"{prefect}/artifacts/artifact/{page['id']}", height=1160)
     take("mlflow-runs", f"{mlflow}/#/experiments/1/runs?workflowType=machine_learning", height=600)
-
-
-def artifacts(world: World, run: str) -> list[Any]:
-    """The latest artifacts of a flow run."""
-    query = json.dumps({"flow_runs": {"id": {"any_": [run]}}}).encode()
-    request = urllib.request.Request(f"{world.prefect}/artifacts/filter", query, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        found: list[Any] = json.load(answer)
-    return found
 
 
 def take(name: str, url: str, *, height: int) -> None:

@@ -18,7 +18,7 @@ import pytest
 from concord.flows.cli.failures import Exit
 from concord.schemas.visible import visible
 from concord.workers.corpus.plan import plan
-from tests.integration.conftest import CONCORD, PYTHON, World, flow_runs
+from tests.integration.conftest import CONCORD, PYTHON, World, asked, damage_a_copy, flow_runs
 from tests.integration.interruptions import labelled_through_kills
 
 
@@ -126,15 +126,6 @@ def test_prefect_has_the_flow_run(world: World, reference: Any) -> None:
     assert "test with model" in names
 
 
-def asked(world: World, kind: str, flow_run: str) -> list[Any]:
-    """Artifacts or logs of a flow run."""
-    query = json.dumps({kind: {"flow_run_id": {"any_": [flow_run]}}}).encode()
-    request = urllib.request.Request(f"{world.prefect}/{kind}/filter", query, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        found: list[Any] = json.load(answer)
-    return found
-
-
 def test_prefect_tries_again_what_failed(world: World, trained: Any) -> None:
     """As often as it is told to; only the last time is the run a failed one."""
     assert trained["documents"] == 80
@@ -227,12 +218,7 @@ def test_certificates_of_a_run_are_verified(world: World, trained: Any) -> None:
 
 def test_a_damaged_row_group_fails_its_shard_and_the_rest_goes_on(world: World, trained: Any) -> None:
     assert trained["documents"] == 80
-    (world.folder / "hurt").mkdir()
-    data = bytearray((world.folder / "test" / "part-00000.parquet").read_bytes())
-    group = pq.ParquetFile(world.folder / "test" / "part-00000.parquet").metadata.row_group(3)
-    place = group.column(1).data_page_offset + 40
-    data[place : place + 8] = b"\xff" * 8
-    (world.folder / "hurt" / "part-00000.parquet").write_bytes(data)
+    damage_a_copy(world)
     answer = world.run_on_ray(
         *("reprocess", "--corpus", "hurt", "--model", "model", "--out", "hurt-out", "--engine", "viterbi", "--json"),
         code=4,

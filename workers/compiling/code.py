@@ -50,8 +50,13 @@ def digest_of_code(modules: tuple[str, ...], groups: tuple[Group, ...]) -> str:
     `kept_digests`. Of parts that are registered by entry points of ``groups`` it holds concord's own like all code, and
     of other packages the version and all files as they stand.
     """
+    return _digest(files_behind(with_registered(modules, groups)), LIBRARIES, registered_code(groups))
+
+
+def registered_code(groups: Iterable[Group]) -> list[str]:
+    """What entry points of these groups lead to: of concord's own their names, of other packages the code too."""
     own = [f"{entry.group} {entry.name} = {entry.value}" for entry in own_entries(groups)]
-    return _digest(files_behind(with_registered(modules, groups)), LIBRARIES, [*own, *foreign_code(groups)])
+    return [*own, *foreign_code(groups)]
 
 
 @cache

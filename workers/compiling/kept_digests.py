@@ -11,9 +11,10 @@ from concord.workers.compiling.code import (
     WORKERS,
     digest_of_code,
     digest_of_libraries,
+    registered_code,
 )
 from concord.workers.compiling.kernel_folder import kept_for_sources
-from concord.workers.parts import LABELLING_PARTS, Group, foreign_code, own_entries
+from concord.workers.parts import LABELLING_PARTS, Group
 
 
 def code_digest() -> str:
@@ -29,7 +30,6 @@ def workers_digest() -> str:
 @cache
 def kept_digest(modules: tuple[str, ...], groups: tuple[Group, ...]) -> str:
     """`digest_of_code` of modules that are among the sources of kernels."""
-    own = (f"{entry.group} {entry.name} = {entry.value}" for entry in own_entries(groups))
-    told = [*modules, *groups, *own, *foreign_code(groups), digest_of_libraries(LIBRARIES)]
+    told = [*modules, *groups, *registered_code(groups), digest_of_libraries(LIBRARIES)]
     name = hashlib.sha256("\0".join(told).encode()).hexdigest()
     return kept_for_sources(name, partial(digest_of_code, modules, groups))

@@ -107,6 +107,12 @@ def listed_files(uri: str | Path) -> list[ListedFile]:
     return sorted(files, key=lambda file: file.location.name)
 
 
+def listed_file(location: ParquetLocation) -> ListedFile:
+    """The file at a place as it stands now; of size 0 where it is gone."""
+    system, _ = resolve(location.root)
+    return _listed(system, system.get_file_info(location.path), location.root, location.name)
+
+
 def _listed(system: fs.FileSystem, info: fs.FileInfo, root: str, name: str) -> ListedFile:
     changed = _changed(Path(info.path)) if isinstance(system, fs.LocalFileSystem) else 0
     return ListedFile(ParquetLocation(root, info.path, name), info.size or 0, info.mtime_ns or 0, changed)

@@ -25,7 +25,7 @@ from concord.schemas.document import TOKENS, Batch, ScoreColumn
 from concord.schemas.errors import CorpusError
 from concord.schemas.names import nearest
 from concord.schemas.settings import TextSettings
-from concord.workers.corpus.parquet import ParquetLocation, open_parquet, resolve
+from concord.workers.corpus.parquet import ListedFile, ParquetLocation, listed_file, open_parquet
 from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
 from concord.workers.corpus.readers.text import batch_from_text_table, check_text
 from concord.workers.corpus.row_digests import digest_of_rows, row_digests
@@ -231,20 +231,6 @@ def _documents(
     return batch_from_table(table, source=source, first_row=shard.first_row, known_faults=faults, scores=shard.scores)
 
 
-class _FileVersion(NamedTuple):
-    """Version of a file, by size and time of change; a file that was replaced has another one and is opened anew."""
-
-    file: ParquetLocation
-    size: int | None
-    modified: int | None
-
-
-def _version(file: ParquetLocation) -> _FileVersion:
-    system, _ = resolve(file.root)
-    info = system.get_file_info(file.path)
-    return _FileVersion(file, info.size, info.mtime_ns)
-
-
 def open_rows(
     file: ParquetLocation, *, text: TextSettings = DEFAULT_TEXT, scores: ScoreColumn | None = None
 ) -> RowRanges:
@@ -252,17 +238,17 @@ def open_rows(
 
     Raises `CorpusError` where the file is damaged, `SchemaError` where its columns are wrong.
     """
-    return _rows(_version(file), text, scores)
+    return _rows(listed_file(file), text, scores)
 
 
 @lru_cache(maxsize=2)
-def _rows(version: _FileVersion, text: TextSettings, scores: ScoreColumn | None) -> RowRanges:
+def _rows(version: ListedFile, text: TextSettings, scores: ScoreColumn | None) -> RowRanges:
     """Kept from shard to shard, so that a row group is not decoded anew for each of its parts."""
-    whole = open_parquet(version.file)
-    columns = shard_columns(whole.schema_arrow, text, source=version.file.path, scores=scores)
-    return RowRanges(whole, partial(_open_in_parts, version), version.file, columns)
+    whole = open_parquet(version.location)
+    columns = shard_columns(whole.schema_arrow, text, source=version.location.path, scores=scores)
+    return RowRanges(whole, partial(_open_in_parts, version), version.location, columns)
 
 
 @lru_cache(maxsize=2)
-def _open_in_parts(version: _FileVersion) -> pq.ParquetFile:
-    return open_parquet(version.file, buffer_bytes=BUFFER_BYTES)
+def _open_in_parts(version: ListedFile) -> pq.ParquetFile:
+    return open_parquet(version.location, buffer_bytes=BUFFER_BYTES)

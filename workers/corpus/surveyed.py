@@ -18,24 +18,16 @@ class SurveyedFile(NamedTuple):
 
     - ``file``: the file as it was listed.
     - ``columns``: token columns that its documents have; none where the file cannot be opened.
-    - ``found``: runs in the order of its rows, and errors in the place of rows that cannot be read.
+    - ``runs``: in the order of its rows.
+    - ``damages``: errors of its parts that cannot be read.
     - ``wrong``: the error of a file with the wrong columns, of which nothing can be read.
     """
 
     file: ListedFile
     columns: tuple[str, ...]
-    found: tuple[RowRun | CorpusError, ...]
+    runs: tuple[RowRun, ...] = ()
+    damages: tuple[CorpusError, ...] = ()
     wrong: SchemaError | None = None
-
-    @property
-    def runs(self) -> list[RowRun]:
-        """The runs alone."""
-        return [part for part in self.found if isinstance(part, RowRun)]
-
-    @property
-    def damages(self) -> list[CorpusError]:
-        """The errors alone."""
-        return [part for part in self.found if isinstance(part, CorpusError)]
 
     @property
     def is_whole(self) -> bool:
@@ -47,8 +39,10 @@ def surveyed_file(file: ListedFile, text: TextSettings, run_bytes: int, scores: 
     """Reads a file, and cuts it into runs of about ``run_bytes`` bytes of text, see `workers.corpus.row_runs`."""
     try:
         columns = tuple(file_columns(file.location, text))
-        return SurveyedFile(file, columns, tuple(row_runs(file.location, text, run_bytes, scores)))
+        found = list(row_runs(file.location, text, run_bytes, scores))
     except CorpusError as error:
-        return SurveyedFile(file, (), (error,))
+        return SurveyedFile(file, (), damages=(error,))
     except SchemaError as error:
-        return SurveyedFile(file, (), (), error)
+        return SurveyedFile(file, (), wrong=error)
+    runs = tuple(part for part in found if isinstance(part, RowRun))
+    return SurveyedFile(file, columns, runs, tuple(part for part in found if isinstance(part, CorpusError)))

@@ -18,7 +18,7 @@ from concord.schemas.run import FileDigest, RowReject, RunKey, ShardMarker
 from concord.workers.corpus.parquet import table_bytes
 from concord.workers.corpus.shards import REPEATED, Shard
 from concord.workers.storage.sealed import seal, unseal
-from concord.workers.storage.storage import Storage
+from concord.workers.storage.storage import Storage, read_if_there
 
 PREDICTIONS, REJECTS, TIMES, MARKERS = "predictions", "_rejects", "_times", "_shards"
 CERTIFICATES = "_certificates"
@@ -55,10 +55,7 @@ def finished(shard: Shard, key: RunKey, store: Storage, *, holds: Holds) -> Shar
 
 def read_marker(store: Storage, name: str) -> ShardMarker | None:
     """The marker in a file; None where there is none, where it is damaged or of another version."""
-    try:
-        data = store.read(name)
-    except OSError:
-        return None
+    data = read_if_there(store, name)
     content = None if data is None else unseal(data)
     try:
         return None if content is None else ShardMarker.model_validate(content)

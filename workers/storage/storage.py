@@ -97,6 +97,14 @@ class FolderStorage(NamedTuple):
         remove([self.root / name for name in names])
 
 
+def read_if_there(storage: Storage, name: str) -> bytes | None:
+    """The bytes of a file; None where there is none, and where it cannot be read."""
+    try:
+        return storage.read(name)
+    except OSError:
+        return None
+
+
 def storage_at(uri: str) -> Storage:
     """The files at a path, or at a URI such as ``s3://bucket/out``. Nothing is asked of it yet.
 
