@@ -14,7 +14,7 @@ import pytest
 from concord.flows.errors import DriftedRunError
 from concord.flows.nights import drift
 from concord.flows.nights.record import read_record
-from concord.flows.tracking.tracking import Outcome
+from concord.flows.tracking.tracking import DESCRIPTION, Outcome
 from concord.schemas.columns import PREDICTIONS_LAYOUT, batch_from_table, table_from_documents
 from concord.schemas.document import Batch, Document
 from concord.schemas.run import Drift, RunReport
@@ -202,7 +202,7 @@ def test_drift_is_told_to_mlflow_and_fails_where_that_is_asked_for(
         label(corpus, out, fail_on_drift=True)
     assert "is published, but drifted from night 1: " in str(raised.value)
     assert outcomes[-1].status == "FINISHED"
-    assert list(outcomes[-1].tags) == ["drift"]
+    assert set(outcomes[-1].tags) == {"drift", DESCRIPTION}
     assert outcomes[-1].tags["drift"].splitlines()[0] in str(raised.value)
     assert label(corpus, out, fail_on_drift=True).drift is None  # nothing new
 

@@ -19,9 +19,9 @@ from concord.flows.commands.run_plan import plan_run
 from concord.flows.errors import NothingLabelledError, ShardsFailedError
 from concord.flows.label_corpus import LabelRequest, label_corpus, weights_of
 from concord.flows.runfolder.published import published
-from concord.flows.tracking.tracking import Outcome
+from concord.flows.tracking.tracking import DESCRIPTION, FAILURES, Outcome
 from concord.schemas.columns import REJECTS_LAYOUT
-from concord.schemas.run import Reuse, RunSettings
+from concord.schemas.run import Reuse, RunReport, RunSettings
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
 from concord.workers.constraints.templates.presence import StartsWith
 from concord.workers.corpus.ingestion import write_corpus
@@ -51,6 +51,11 @@ def spoil(corpus: Path, ids: list[str | None]) -> None:
     pq.write_table(table.set_column(0, table.schema.field(0).with_nullable(True), pa.array(ids, pa.string())), path)
 
 
+def told_of(report: RunReport) -> str:
+    """What MLflow shows as the description of a run."""
+    return f"{report.headline}; output in {report.out}"
+
+
 def test_a_corpus_of_rejects_alone_is_one_line_and_they_are_published(
     corpus: Path, tmp_path: Path, outcomes: list[Outcome], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -60,7 +65,8 @@ def test_a_corpus_of_rejects_alone_is_one_line_and_they_are_published(
             label(corpus, tmp_path / "out")
         report = raised.value.report
         assert (report.documents, report.rejected, report.shards_done, report.shards_skipped) == (0, 6, done, skipped)
-        assert (outcomes[-1].status, list(outcomes[-1].tags.values())) == ("FAILED", [str(raised.value)])
+        assert outcomes[-1].status == "FAILED"
+        assert outcomes[-1].tags == {FAILURES: str(raised.value), DESCRIPTION: told_of(report)}
     rejects = [r for t in published(str(tmp_path / "out")).tables(REJECTS, REJECTS_LAYOUT) for r in rejects_in(t)]
     assert [reject.row for reject in rejects] == list(range(6))
     capfd.readouterr()
@@ -77,12 +83,14 @@ def test_one_good_document_is_enough_and_the_first_reject_is_told(
     corpus: Path, tmp_path: Path, outcomes: list[Outcome], capfd: pytest.CaptureFixture[str]
 ) -> None:
     spoil(corpus, [None] * 5 + ["good"])
+    reports = []
     for _ in range(2):  # done now, and found done
-        report = label(corpus, tmp_path / "out")
-        assert (report.documents, report.rejected) == (1, 5)
+        reports.append(label(corpus, tmp_path / "out"))
+        assert (reports[-1].documents, reports[-1].rejected) == (1, 5)
         said = " ".join(capfd.readouterr().err.split())
         assert f"5 documents are rejects; the first: {corpus / 'part-00000.parquet'}, row 0: doc_id is null" in said
-    assert (outcomes[-1].status, outcomes[-1].tags) == ("FINISHED", {})
+    assert len(outcomes) == 1, "a run with nothing new is none in MLflow"
+    assert (outcomes[-1].status, outcomes[-1].tags) == ("FINISHED", {DESCRIPTION: told_of(reports[0])})
 
 
 @pytest.fixture
