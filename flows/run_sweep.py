@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +78,7 @@ def run_sweep(request: SweepRequest, *, running: Callable[[], Cluster] | None = 
     planned, store = _planned(request.file), Store(Path(request.out))
     check_apart(request.out, [request.file, request.reuse, *_inputs(planned.sweep)])
     _check_choice(planned)
+    tracker = cache(partial(_tracker, request.context.tracking))
     with _alone(store):
         if request.retry_failed:
             _forget_failures(planned.cells, store)
@@ -86,14 +87,15 @@ def run_sweep(request: SweepRequest, *, running: Callable[[], Cluster] | None = 
         keep_choice(Choice.of(planned.sweep.file), store)
         write_whole(store.folder / COPY, Path(request.file).read_bytes())
         reused = 0 if request.reuse is None else _reuse(planned.cells, store, Store(Path(request.reuse)))
-        made = _work(planned, store, request.context, running)
+        made = _work(planned, store, request.context, running, meanwhile=tracker)
         rows = _states(planned, store, live=False)
         report = _report(rows, store, made, reused)
         _write_tables(planned.cells, rows, store)
         if made.units or reused or report.failed:
             told = zip(planned.cells, rows, before, strict=True)
             new = [(cell.cell, row) for cell, row, former in told if row.state is not former.state]
-            report = _tracked(request, report, store, new if _has_runs(planned.sweep.file, len(rows)) else [])
+            cells = new if _has_runs(planned.sweep.file, len(rows)) else []
+            report = _tracked(tracker(), request, report, store, cells)
         report = report.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
     if report.failed:
         raise SweepFailedError(report)
@@ -193,8 +195,15 @@ def _forget_failures(cells: Sequence[PlannedCell], store: Store) -> None:
         store.forget(store.failure(key))
 
 
-def _work(planned: Planned, store: Store, context: RunContext, running: Callable[[], Cluster] | None) -> UnitsMade:
-    """Trains, weighs and judges what is left."""
+def _work(
+    planned: Planned,
+    store: Store,
+    context: RunContext,
+    running: Callable[[], Cluster] | None,
+    *,
+    meanwhile: Callable[[], object],
+) -> UnitsMade:
+    """Trains, weighs and judges what is left; ``meanwhile`` is called once as the workers start."""
     made = UnitsMade(store)
     if not _left(planned, store):
         return made
@@ -203,6 +212,7 @@ def _work(planned: Planned, store: Store, context: RunContext, running: Callable
 
     own = cluster(context.ray, workers=context.workers) if running is None else nullcontext(running())
     with own as here, here.pool(SWEEP, SweepParts(store.folder), most=len(planned.cells)) as work:
+        meanwhile()
         # What a search tries next depends on what it has found.
         while todo := _left(planned, store):
             schedule = Schedule(planned, store, todo)
@@ -276,13 +286,23 @@ def _has_runs(file: SweepFile, cells: int) -> bool:
     return file.tracking == "runs" or (file.tracking is None and cells <= MOST_RUNS)
 
 
+def _tracker(uri: str | None) -> Tracking:
+    """MLflow; it takes seconds to import, and what is wrong with its address is told before the work."""
+    from concord.flows.tracking.tracking import Tracking
+
+    return Tracking(uri)
+
+
 def _tracked(
-    request: SweepRequest, report: SweepReport, store: Store, cells: Sequence[tuple[Cell, CellRow]]
+    tracking: Tracking,
+    request: SweepRequest,
+    report: SweepReport,
+    store: Store,
+    cells: Sequence[tuple[Cell, CellRow]],
 ) -> SweepReport:
     """The report with the id of the MLflow run that has its figures and tables; ``cells`` are runs within it."""
-    from concord.flows.tracking.tracking import Outcome, Tracking
+    from concord.flows.tracking.tracking import Outcome
 
-    tracking = Tracking(request.context.tracking)
     with tracking.run(f"sweep {Path(request.file).name}", tags=run_tags(job="sweep", out=request.out)) as run:
         run.params({"file": request.file, "cells": report.cells})
         for name in (COPY, CELLS_TABLE, TIMES_TABLE):

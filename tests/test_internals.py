@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from numba import njit
 from ray._private import ray_constants as constants
+from ray.job_config import JobConfig
 
-from concord.flows.cluster.ray_internals import constants_of, head_and_node, read_environment
+from concord.flows.cluster.ray_internals import OwnPathJob, constants_of, head_and_node, read_environment
 from concord.workers.compiling.code import ROOT
 from concord.workers.compiling.definitions import definitions_behind
 from concord.workers.compiling.numba_internals import folder_given, kept_by, processor_and_settings, tell
@@ -62,6 +63,8 @@ def test_what_is_rays_own_is_where_it_was() -> None:
         assert not constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV
     with pytest.raises(AssertionError):
         head_and_node()  # no Ray has been started here
+    jobs: list[Any] = [JobConfig(), JobConfig(runtime_env={"working_dir": "s3://a.zip"}), OwnPathJob()]
+    assert [job._runtime_env_has_working_dir() for job in jobs] == [False, True, True]
 
 
 def test_what_is_numbas_own_is_where_it_was() -> None:

@@ -22,6 +22,7 @@ from concord.flows.cluster.pool import Done
 from concord.flows.commands.requests import WeighRequest
 from concord.flows.commands.sweeps import log_of, show_sweep
 from concord.flows.commands.weighing import weigh_file
+from concord.flows.errors import TrackingError
 from concord.flows.run_context import RunContext
 from concord.flows.run_sweep import SweepRequest, run_sweep
 from concord.flows.sweep_schedule import Schedule
@@ -811,7 +812,8 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_damaged_in_another_sweep_is_told_and_done_again(
     corpora: Path, tmp_path: Path, here: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(concord.flows.run_sweep, "_tracked", lambda request, report, *_: report)
+    monkeypatch.setattr(concord.flows.run_sweep, "_tracked", lambda _, request, report, *__: report)
+    monkeypatch.setattr(concord.flows.run_sweep, "_tracker", lambda _: None)
     parts = {
         "constraints": {"rules": ["more.yaml"]},
         "penalties": {"declared": {}, "odds": {}},
@@ -848,6 +850,15 @@ def test_a_model_folder_that_changes_during_a_sweep_is_an_error_of_its_cells(cor
     trainer.train(documents[1:], settings=settings, out=tmp_path / "model")
     with pytest.raises(CorpusError, match="model: has changed since the sweep was planned"):
         work(made, Store(tmp_path / "sweep"))
+
+
+def test_a_wrong_address_of_mlflow_is_told_before_the_work(corpora: Path, tmp_path: Path, here: None) -> None:
+    (tmp_path / "damaged.db").write_text("no database")
+    file = written(corpora, PLAIN | {"engines": {"viterbi": {}}, "seeds": [0], "constraints": {"none": []}})
+    context = RunContext(tracking=f"sqlite:///{tmp_path / 'damaged.db'}")
+    with pytest.raises(TrackingError, match="a damaged file may be moved away"):
+        run_sweep(SweepRequest(file=str(file), out=str(tmp_path / "sweep"), context=context))
+    assert Store(tmp_path / "sweep").markers() == {}
 
 
 @pytest.mark.slow

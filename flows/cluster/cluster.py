@@ -20,7 +20,7 @@ from concord.flows.cluster.deaths import ClusterError
 from concord.flows.cluster.guard import guarded
 from concord.flows.cluster.pool import Done, Order, Pool, reason
 from concord.flows.cluster.ray_folder import RayFolder, ray_folder
-from concord.flows.cluster.ray_internals import constants_of, head_and_node, read_environment
+from concord.flows.cluster.ray_internals import OwnPathJob, constants_of, head_and_node, read_environment
 from concord.flows.cluster.ray_watch import EVERY_SECONDS, HEAD_KNOCKS, NODE_KNOCKS, Door, Watch, host_and_port
 from concord.flows.cluster.reaching import Mode, reach
 from concord.flows.cluster.room import check_room, working
@@ -30,7 +30,7 @@ from concord.workers.compiling.kept_digests import workers_digest
 from concord.workers.corpus.plan import U
 from concord.workers.remote.actor import warm_node
 from concord.workers.remote.memory import memory_of
-from concord.workers.remote.task import Parts, Task
+from concord.workers.remote.task import Parts, Task, nothing
 
 STARTING = "starting workers"
 """Notice if the start takes long."""
@@ -99,8 +99,9 @@ class Cluster(NamedTuple):
         pool = Pool.of(order, insist=self.insist)
         stack.callback(self.aside.do, pool.close)
         pool.fill(count)
-        with explained(STARTING):
-            self._warm_nodes(order)  # while the actors start; none has a shard yet
+        if task.warm is not nothing:
+            with explained(STARTING):
+                self._warm_nodes(order)  # while the actors start; none has a shard yet
         return pool
 
     def wait(self, calls: list[Any]) -> list[Any]:
@@ -209,21 +210,24 @@ def _started(address: str | None, workers: int | None, folder: RayFolder, thread
 
 
 def _start(address: str | None, workers: int | None, folder: RayFolder) -> None:
-    # On this machine: the loopback interface only, no dashboard, as many CPUs as workers.
+    # On this machine: the loopback interface only, no dashboard, as many CPUs as workers. They have the variables of
+    # this process as it starts Ray: workers that need others would start two seconds later, beside those that wait.
     local: dict[str, Any] = {
         "address": "local",
         "num_cpus": workers or len(os.sched_getaffinity(0)),
         "include_dashboard": False,
         "_node_ip_address": "127.0.0.1",
         "_temp_dir": str(folder.sessions),
+        "job_config": OwnPathJob(),
     }
-    where: dict[str, Any] = local if address is None else {"address": address}
     # Without a working directory Ray puts the current folder on the workers' path, where a
     # user's own `workers/` would win over ours. The code is the one installed on each node.
     kernels = {name: os.environ.get(name, text) for name, text in ANY_PROCESSOR.items()}
-    runtime = {"working_dir": str(folder.empty), "env_vars": kernels}
+    there = {"address": address, "runtime_env": {"working_dir": str(folder.empty), "env_vars": kernels}}
+    where = local if address is None else there
     try:
-        ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env=runtime, **where)
+        with applied(ANY_PROCESSOR):
+            ray.init(log_to_driver=False, logging_level=logging.ERROR, **where)
     except Exception as error:  # of no narrower kind where a busy machine is late to start it
         place = "on this machine" if address is None else f"at {address}"
         raise ClusterError(f"Ray does not start {place}: {error}") from error

@@ -20,11 +20,19 @@ from ray._raylet import (  # type: ignore[attr-defined]  # not in its stubs
     GcsClient,
     get_authentication_mode,
 )
+from ray.job_config import JobConfig
 
 from concord.flows.cluster.reaching import NO_CLUSTER, NO_TOKEN
 
 ANSWER_SECONDS = 10
 """Longest time for a cluster to list its nodes."""
+
+
+class OwnPathJob(JobConfig):
+    """A job whose workers have no folder of the driver on their path, as of one with a working directory."""
+
+    def _runtime_env_has_working_dir(self) -> bool:
+        return True
 
 
 @contextmanager
