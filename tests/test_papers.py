@@ -575,7 +575,8 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Counting:
         yield stand_in
 
     monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", cluster)
-    monkeypatch.setattr(concord.flows.run_sweep, "_tracked", lambda request, report, *_: report)
+    monkeypatch.setattr(concord.flows.run_sweep, "_tracked", lambda _, request, report, *__: report)
+    monkeypatch.setattr(concord.flows.run_sweep, "_tracker", lambda _: None)
     return stand_in
 
 
