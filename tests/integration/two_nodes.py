@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes on this machine, behind a token, of which one node can be killed."""
+"""A Ray cluster of two nodes on this machine, behind a token: one of them can be killed, and others added."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 NODES = """
@@ -18,9 +19,12 @@ made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_das
 other = made.add_node(num_cpus=1)
 print(made.address, flush=True)
 for line in sys.stdin:
-    if line == "kill\\n":
+    done, _, path = line.strip().partition(" ")
+    if done == "kill":
         made.remove_node(other, allow_graceful=False)
-        print("killed", flush=True)
+    else:
+        made.add_node(num_cpus=1, env_vars={"PYTHONPATH": path} if path else None)
+    print(done, flush=True)
 made.shutdown()
 """
 
@@ -49,11 +53,18 @@ class TwoNodes(NamedTuple):
 
     def kill_node(self) -> None:
         """Kills the node that is not the head, with all that runs on it."""
+        self._do("kill")
+
+    def add_node(self, code: Path | None = None) -> None:
+        """Adds a node of one CPU, whose workers import what is in the folder ``code`` before what is installed."""
+        self._do("add" if code is None else f"add {code}")
+
+    def _do(self, line: str) -> None:
         assert self.owner.stdin is not None
         assert self.owner.stdout is not None
-        self.owner.stdin.write("kill\n")
+        self.owner.stdin.write(f"{line}\n")
         self.owner.stdin.flush()
-        assert self.owner.stdout.readline() == "killed\n"
+        assert self.owner.stdout.readline().split() == line.split()[:1]
 
 
 @contextmanager
