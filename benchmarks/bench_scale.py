@@ -1,9 +1,9 @@
 """What a driver does for a run of many shards, by simulation: nothing is read or labelled.
 
 Shards, their markers and small files of predictions are made up; every hundredth shard has a reject. Then the driver
-looks for what is done, publishes, publishes again with one other shard, has a night with nothing new, and reads what
-it has published. Each size is a process of its own. A real file of predictions is larger, and looking for what is done
-hashes it: that is left out here.
+looks for what is done as after a kill, publishes, publishes again with one other shard, has a night with nothing new,
+and reads what it has published. Each size is a process of its own. A real file of predictions is larger, and looking
+for what is done after a kill hashes it: that is left out here.
 
     python benchmarks/bench_scale.py --sizes 1000 10000 100000
 """
@@ -26,6 +26,7 @@ from common import MADE, save
 
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.layout import MANIFEST, STORE
+from concord.flows.runfolder.markers import KEPT_MARKERS
 from concord.flows.runfolder.published import published
 from concord.flows.runfolder.runfolder import claim, find_done, publish
 from concord.schemas.run import ConstraintFigures, FileDigest, RowReject, RunKey, RunSettings, ShardMarker, ShardReport
@@ -97,7 +98,7 @@ def measured(size: int) -> dict[str, Any]:
     if len(seen.manifest.shards) != size:
         raise SystemExit(f"{len(seen.manifest.shards)} of {size} shards are published")
     figures["manifest_bytes"] = (folder / MANIFEST).stat().st_size
-    figures["marker_bytes"] = sum(path.stat().st_size for path in (folder / STORE / MARKERS).iterdir())
+    figures["markers_bytes"] = (folder / KEPT_MARKERS).stat().st_size
     figures["disk_bytes"] = int(subprocess.check_output(["du", "-s", "-k", folder]).split()[0]) * 1024
     shutil.rmtree(folder)
     return figures

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +20,7 @@ from concord.flows.ray_on_demand import RayOnDemand
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import MANIFEST, STORE, RunOutput
+from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.runfolder import (
     Sources,
     claim,
@@ -50,7 +51,6 @@ from concord.schemas.run import (
     RunReport,
     RunSettings,
     Seconds,
-    ShardMarker,
     ShardReport,
 )
 from concord.schemas.secrets import redact, short_name
@@ -169,9 +169,7 @@ class LabelJob(NamedTuple):
         return hashlib.sha256("\0".join(told).encode()).hexdigest()
 
 
-def _label_tracked(
-    job: LabelJob, out: RunOutput, done: dict[str, ShardMarker], ray: RayOnDemand, started: float
-) -> RunReport:
+def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand, started: float) -> RunReport:
     """Labels what is not done, and tells MLflow."""
     from concord.flows.nights.drift import against_last
     from concord.flows.nights.files import keep_files
@@ -187,9 +185,8 @@ def _label_tracked(
         run.dataset(name=request.corpus, digest=dataset_digest(job.shards), source=request.corpus, context="reprocess")
         work = _label(job, out, done, ray)
         work = work._replace(errors=(*(redact(str(damage)) for damage in job.damages), *work.errors))
-        markers = [done[shard.id] for shard in job.shards if shard.id in done]
-        beside = None if work.errors else against_last(out.storage, markers, job.key, job.opened.model)
-        report = _merged(job, done) if work.errors else _published(job, out, done)
+        beside = None if work.errors else against_last(out.storage, done.of(job.shards), job.key, job.opened.model)
+        report = done.report(job.shards) if work.errors else _published(job, out, done)
         answer = _report(request, report, work, run.id, seconds=time.monotonic() - started)
         if beside is not None:
             answer = answer.model_copy(update={"drift": beside.drift})
@@ -208,15 +205,10 @@ def _label_tracked(
         return answer
 
 
-def _published(job: LabelJob, out: RunOutput, done: Mapping[str, ShardMarker]) -> ShardReport:
+def _published(job: LabelJob, out: RunOutput, done: Markers) -> ShardReport:
     """Counts of the run, which readers can see from now on."""
     write_sources(out.storage, _sources(job.request))
-    publish(out, job.key, job.shards, done, rules=job.constraints.strengths)
-    return _merged(job, done)
-
-
-def _merged(job: LabelJob, done: Mapping[str, ShardMarker]) -> ShardReport:
-    return ShardReport.merge(done[shard.id].report for shard in job.shards if shard.id in done)
+    return publish(out, job.key, job.shards, done, rules=job.constraints.strengths)
 
 
 def weights_of(constraints: ConstraintSet) -> dict[str, float]:
@@ -241,7 +233,7 @@ def _sources(request: LabelRequest) -> Sources:
 
 
 def _failure(
-    report: RunReport, shards: Sequence[Shard], done: Mapping[str, ShardMarker]
+    report: RunReport, shards: Sequence[Shard], done: Markers
 ) -> ShardsFailedError | NothingLabelledError | None:
     """Error that the run raises at its end, if any: failed shards, or a corpus of rejects alone.
 
@@ -294,7 +286,7 @@ class _Work(NamedTuple):
     errors: tuple[str, ...] = ()
 
 
-def _label(job: LabelJob, out: RunOutput, done: dict[str, ShardMarker], ray: RayOnDemand) -> _Work:
+def _label(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand) -> _Work:
     """Labels the shards that are not done and adds their markers to ``done``; after it there is no Ray."""
     shards, key, model = job.shards, job.key, job.opened.model
     skipped = sum(shard.id in done for shard in shards)
@@ -320,7 +312,7 @@ def _label(job: LabelJob, out: RunOutput, done: dict[str, ShardMarker], ray: Ray
                     errors.append(answer.failure)
                     continue
                 marker = answer.result.marker
-                done[answer.shard.id] = marker
+                done.add(answer.shard.id, marker)
                 parts.append(answer.result.seconds)
                 reuse += answer.result.reuse
                 tokens += marker.report.tokens

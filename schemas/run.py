@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -185,19 +187,60 @@ class ShardReport(Figures):
     @classmethod
     def merge(cls, reports: Iterable[ShardReport]) -> ShardReport:
         """The counts of all shards together; the order of the reports does not matter."""
-        parts = list(reports)
-        names = sorted({name for part in parts for name in part.constraints})
-        sums: dict[str, Any] = {name: sum(getattr(p, name) for p in parts) for name in _SUMS}
-        counts: dict[str, Any] = {name: _add_counts(getattr(p, name) for p in parts) for name in _COUNTS}
-        return cls(
-            **sums,
-            **counts,
-            measures=_add_measures([p.measures for p in parts]),
-            measures_before=_add_measures([p.measures_before for p in parts]),
-            statuses=_add_counts({"": p.statuses} for p in parts).get("", {}),
-            gap_sum=math.fsum(p.gap_sum for p in parts),
-            gap_max=max((p.gap_max for p in parts), default=0.0),
-            constraints={name: _add_figures(p.constraints.get(name) for p in parts) for name in names},
+        total = ReportSum()
+        for report in reports:
+            total.add(report)
+        return total.report()
+
+
+class ReportSum:
+    """Sum of reports that come one after the other, in any order; none of them is kept."""
+
+    def __init__(self) -> None:
+        """Of none yet."""
+        self._sums: dict[str, int] = dict.fromkeys(_SUMS, 0)
+        self._counts: dict[str, CountsByName] = {name: {} for name in _COUNTS}
+        self._measures: dict[str, dict[str, CountsByName]] = {"measures": {}, "measures_before": {}}
+        self._statuses: dict[str, int] = {}
+        # Of figures every one is kept, so that their order does not matter.
+        self._gaps = array("d")
+        self._gap_max = 0.0
+        self._constraints: dict[str, dict[str, array[float]]] = {}
+
+    def add(self, report: ShardReport) -> None:
+        """Adds the counts of a shard."""
+        for name in _SUMS:
+            self._sums[name] += getattr(report, name)
+        for name, total in self._counts.items():
+            _add_counts(total, getattr(report, name))
+        for name, totals in self._measures.items():
+            for measure, counts in getattr(report, name).items():
+                _add_counts(totals.setdefault(measure, {}), counts)
+        _add_row(self._statuses, report.statuses)
+        self._gaps.append(report.gap_sum)
+        self._gap_max = max(self._gap_max, report.gap_max)
+        for name, figures in report.constraints.items():
+            columns = self._constraints.setdefault(name, {})
+            for field in ConstraintFigures.model_fields:
+                columns.setdefault(field, array("d")).append(getattr(figures, field))
+
+    def report(self) -> ShardReport:
+        """The counts of all shards together."""
+        constraints = {
+            name: ConstraintFigures(**{field: math.fsum(column) for field, column in self._constraints[name].items()})
+            for name in sorted(self._constraints)
+        }
+        return ShardReport(
+            **self._sums,
+            **{name: _sorted_counts(total) for name, total in self._counts.items()},
+            **{
+                name: {measure: _sorted_counts(totals[measure]) for measure in sorted(totals)}
+                for name, totals in self._measures.items()
+            },
+            statuses=dict(sorted(self._statuses.items())),
+            gap_sum=math.fsum(self._gaps),
+            gap_max=self._gap_max,
+            constraints=constraints,
         )
 
 
@@ -216,29 +259,22 @@ _SUMS = (
 _COUNTS = ("changes", "search_errors", "search_documents")
 
 
-def _add_counts(parts: Iterable[CountsByName]) -> CountsByName:
-    total: CountsByName = {}
-    for part in parts:
-        for name, row in part.items():
-            into = total.setdefault(name, {})
-            for kind, count in row.items():
-                into[kind] = into.get(kind, 0) + count
+def _add_counts(total: CountsByName, part: CountsByName) -> None:
+    for name, row in part.items():
+        _add_row(total.setdefault(name, {}), row)
+
+
+def _add_row(total: dict[str, int], part: Mapping[str, int]) -> None:
+    for kind, count in part.items():
+        total[kind] = total.get(kind, 0) + count
+
+
+def _sorted_counts(total: CountsByName) -> CountsByName:
     return {name: dict(sorted(total[name].items())) for name in sorted(total)}
 
 
-def _add_measures(parts: Sequence[dict[str, CountsByName]]) -> dict[str, CountsByName]:
-    names = sorted({name for part in parts for name in part})
-    return {name: _add_counts(part[name] for part in parts if name in part) for name in names}
-
-
-def _add_figures(parts: Iterable[ConstraintFigures | None]) -> ConstraintFigures:
-    known = [p for p in parts if p is not None]
-    return ConstraintFigures(
-        **{name: math.fsum(getattr(p, name) for p in known) for name in ConstraintFigures.model_fields}
-    )
-
-
-class FileDigest(Figures):
+@dataclass(frozen=True, slots=True)
+class FileDigest:
     """A file of the output: its path inside the output folder, size in bytes and SHA-256."""
 
     path: str
@@ -263,7 +299,8 @@ class ShardMarker(Figures):
     report: ShardReport
 
 
-class ShardPlace(Figures):
+@dataclass(frozen=True, slots=True)
+class ShardPlace:
     """A shard of a finished run: its key, and the place of its rows in the corpus."""
 
     key: str

@@ -17,6 +17,7 @@ from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.folder_output import CURRENT, PUBLISHED, FolderOutput
 from concord.flows.runfolder.layout import CORPUS, MANIFEST, SEEN, STORE
 from concord.flows.runfolder.locks import LOCK
+from concord.flows.runfolder.markers import KEPT_MARKERS
 from concord.flows.runfolder.published import PublishedError, published
 from concord.flows.runfolder.runfolder import claim, find_done, publish
 from concord.schemas.columns import PREDICTIONS_LAYOUT, TEXT, table_from_documents
@@ -100,7 +101,7 @@ def content(out: Path) -> dict[str, bytes]:
     files = [
         path for path in out.rglob("*") if path.is_file() and TIMES not in path.parts and CURRENT not in path.parts
     ]
-    names = {path: path.relative_to(out).as_posix() for path in files}
+    names = {path: path.relative_to(out).as_posix() for path in files if path.name != KEPT_MARKERS}
     hidden = {name: path.read_bytes() for path, name in names.items() if not name.startswith(PUBLISHED)}
     return hidden | seen(out)
 
@@ -246,8 +247,9 @@ def test_what_killed_workers_left_and_what_no_run_needs_any_more_goes(corpus: Pa
     assert whole_run(out, corpus) == 0
     (corpus / "later.parquet").unlink()
     assert whole_run(out, corpus) == 0
-    for folder in (PREDICTIONS, TIMES, MARKERS):
+    for folder in (PREDICTIONS, TIMES):
         assert len(list((out / STORE / folder).iterdir())) == 3
+    assert list((out / STORE / MARKERS).iterdir()) == [], "markers of what is published stand in one file"
     assert len(list((out / PREDICTIONS).iterdir())) == 3
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from concord.flows.progress import say
 from concord.flows.runfolder.layout import STORE
 from concord.flows.runfolder.published import NothingPublishedError, Published, PublishedError, published
 from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT
-from concord.schemas.run import Drift, RunKey, ShardMarker, ShardReport
+from concord.schemas.run import Drift, ReportSum, RunKey, ShardMarker, ShardReport
 from concord.workers.drift.chart import NightScore
 from concord.workers.drift.figures import DocumentFigures, DriftWatch
 from concord.workers.drift.nights import Night, compare
@@ -45,7 +45,7 @@ class AgainstLast(NamedTuple):
     last: ShardReport
 
 
-def against_last(storage: Storage, markers: Sequence[ShardMarker], key: RunKey, model: Model) -> AgainstLast | None:
+def against_last(storage: Storage, markers: Iterable[ShardMarker], key: RunKey, model: Model) -> AgainstLast | None:
     """A run whose shards are done, with those markers, and that is not published yet, against what is.
 
     None where nothing is published yet, where predictions are the same, and where what is published is damaged, which
@@ -60,21 +60,19 @@ def against_last(storage: Storage, markers: Sequence[ShardMarker], key: RunKey, 
         return None
 
 
-def _against(last: Published, markers: Sequence[ShardMarker], key: RunKey, model: Model) -> AgainstLast | None:
+def _against(last: Published, markers: Iterable[ShardMarker], key: RunKey, model: Model) -> AgainstLast | None:
     old = {digest: path for path, digest in last.manifest.files.items() if path.startswith(f"{PREDICTIONS}/")}
-    new = {
-        file.sha256: f"{STORE}/{file.path}"
-        for marker in markers
-        for file in marker.files
-        if file.path.startswith(f"{PREDICTIONS}/")
-    }
+    new, total = dict[str, str](), ReportSum()
+    for marker in markers:
+        new |= {file.sha256: f"{STORE}/{file.path}" for file in marker.files if file.path.startswith(f"{PREDICTIONS}/")}
+        total.add(marker.report)
     if old.keys() == new.keys():
         return None
-    totals, record = last.manifest.totals, read_record(last.storage)
-    drawn = math.ceil(max(totals.documents, sum(marker.report.documents for marker in markers)) / MOST_DOCUMENTS) or 1
+    former, now, record = last.manifest.totals, total.report(), read_record(last.storage)
+    drawn = math.ceil(max(former.documents, now.documents) / MOST_DOCUMENTS) or 1
     watch = DriftWatch(
         model.known if isinstance(model, KnownWords) else None,
-        _watched(totals, ShardReport.merge(marker.report for marker in markers)),
+        _watched(former, now),
     )
     before = (last.table(path, PREDICTIONS_LAYOUT) for digest, path in sorted(old.items()) if digest not in new)
     after = (_table(last.storage, path) for digest, path in sorted(new.items()) if digest not in old)
@@ -87,7 +85,7 @@ def _against(last: Published, markers: Sequence[ShardMarker], key: RunKey, model
         drawn=drawn,
     )
     compared = compare(night, against=record.last, earlier=record.charts())
-    return AgainstLast(compared.drift, compared.chart, totals)
+    return AgainstLast(compared.drift, compared.chart, former)
 
 
 def _table(storage: Storage, path: str) -> pa.Table:

@@ -57,6 +57,9 @@ class RunOutput(Protocol):
     def holds(self, entry: FileDigest) -> bool:
         """Does the store hold a file of a finished shard, undamaged?"""
 
+    def version(self, path: str) -> str | None:
+        """What tells a file of the store from any other without reading it; None where nothing does."""
+
     def show(self, files: Sequence[SeenFile], manifest: bytes, *, keys: Collection[str]) -> None:
         """Shows these files and the manifest to readers, then removes what is neither shown nor of these shards.
 

@@ -90,6 +90,9 @@ class ObjectOutput:
         stored = self._before.stored.get(entry.path)
         return (stored is not None and stored.size == entry.bytes) or entry.sha256 in self._before.by_digest
 
+    def version(self, path: str) -> str | None:
+        """None: a file is in the store, or published under another name; `holds` finds it without reading it."""
+
     def show(self, files: Sequence[SeenFile], manifest: bytes, *, keys: Collection[str]) -> None:
         """Copies what is not there, and commits it by the manifest.
 

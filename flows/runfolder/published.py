@@ -14,7 +14,7 @@ from concord.flows.runfolder.layout import MANIFEST, STORE
 from concord.schemas.columns import Layout, check
 from concord.schemas.errors import InputError
 from concord.schemas.run import RunManifest
-from concord.workers.labelling.output import MARKERS, NAME_LENGTH
+from concord.workers.labelling.output import MARKERS, marker_name
 from concord.workers.storage.sealed import unseal
 from concord.workers.storage.storage import Storage, read_if_there, storage_at
 
@@ -82,7 +82,7 @@ def published(uri: str) -> Published:
             f"{uri}: {MANIFEST} is damaged, or of another version of concord; the same `concord reprocess` again "
             "writes it anew, without labelling again where nothing else has changed"
         ) from None
-    keys = {f"{shard.key[:NAME_LENGTH]}.json" for shard in manifest.shards}
+    keys = {marker_name(shard.key) for shard in manifest.shards}
     there = storage.listed(f"{STORE}/{MARKERS}")
     unfinished = sum(name.endswith(".json") and name not in keys for name in there)
     return Published(uri, storage, manifest, unfinished)

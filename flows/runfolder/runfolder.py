@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from pydantic import ValidationError
 from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.layout import CORPUS, SOURCES, STORE, RunOutput, SeenFile
+from concord.flows.runfolder.markers import KEPT_MARKERS, Markers, kept_bytes, kept_markers
 from concord.flows.runfolder.object_output import ObjectOutput
 from concord.schemas.columns import rejects_table
 from concord.schemas.run import (
     SHARD_BYTES,
     FileDigest,
+    ReportSum,
     RuleStrengths,
     RunKey,
     RunManifest,
@@ -31,7 +34,7 @@ from concord.schemas.settings import Settings
 from concord.workers.constraints.constraint_set import NO_RULES
 from concord.workers.corpus.parquet import table_bytes
 from concord.workers.corpus.shards import Shard
-from concord.workers.labelling.output import NAME_LENGTH, REJECTS, finished, in_place
+from concord.workers.labelling.output import MARKERS, NAME_LENGTH, REJECTS, finished, in_place, marker_name, shard_key
 from concord.workers.storage.object_storage import ObjectStorage
 from concord.workers.storage.sealed import seal, unseal
 from concord.workers.storage.storage import Storage, read_if_there, storage_at
@@ -96,14 +99,29 @@ def read_sources(storage: Storage) -> Sources:
         ) from None
 
 
-def find_done(out: RunOutput, shards: Sequence[Shard], key: RunKey) -> dict[str, ShardMarker]:
-    """The markers of the shards that need not be done again, by shard id; looks at all their files."""
-    store = out.storage.below(STORE)
+def find_done(out: RunOutput, shards: Sequence[Shard], key: RunKey) -> Markers:
+    """The markers of the shards that need not be done again; looks at all their files."""
+    data = read_if_there(out.storage, KEPT_MARKERS)
+    done, kept = Markers(), {} if data is None else kept_markers(data)
+    for shard in shards:
+        marker = kept.get(shard_key(shard, key))
+        if marker is not None and marker.stands(out):
+            done.add_kept(shard.id, marker)
+    rest, store = [shard for shard in shards if shard.id not in done], out.storage.below(STORE)
+
+    def whole(shard: Shard) -> ShardMarker | None:
+        marker = kept.get(shard_key(shard, key))
+        if marker is not None and marker.is_held(out):
+            return marker.marker
+        return finished(shard, key, store, holds=out.holds)
+
     # Hashing leaves Python's lock; an object store answers many requests at once.
     threads = MARKERS_AT_ONCE if isinstance(out, ObjectOutput) else os.cpu_count()
     with ThreadPoolExecutor(max_workers=threads) as pool:
-        found = pool.map(lambda shard: finished(shard, key, store, holds=out.holds), shards)
-        return {shard.id: marker for shard, marker in zip(shards, found, strict=True) if marker is not None}
+        for shard, found in zip(rest, pool.map(whole, rest), strict=True):
+            if found is not None:
+                done.add(shard.id, found)
+    return done
 
 
 # Publishing
@@ -113,17 +131,18 @@ def publish(
     out: RunOutput,
     key: RunKey,
     shards: Sequence[Shard],
-    markers: Mapping[str, ShardMarker],
+    markers: Markers,
     *,
     rules: RuleStrengths = NO_RULES,
-) -> None:
-    """Shows the run to readers: all shards are done. Then removes what it no longer names.
+) -> ShardReport:
+    """Shows the run to readers: all shards are done. Then removes what it no longer names. Returns its counts.
 
     May be killed at any point: the same call again ends in the same state. Raises `OutputError`.
     """
-    files = _files(shards, markers)
-    manifest = seal(_manifest(key, rules, shards, markers, files))
-    out.show(files, manifest, keys={markers[shard.id].key[:NAME_LENGTH] for shard in shards})
+    keys = [shard_key(shard, key) for shard in shards]
+    totals = _show(out, key, rules, shards, markers, {name[:NAME_LENGTH] for name in keys})
+    _keep_markers(out, dict(zip(keys, shards, strict=True)), markers)
+    return totals
 
 
 def first_reject(shards: Sequence[Shard], markers: Mapping[str, ShardMarker]) -> str | None:
@@ -134,38 +153,52 @@ def first_reject(shards: Sequence[Shard], markers: Mapping[str, ShardMarker]) ->
     return None
 
 
-def _files(shards: Sequence[Shard], markers: Mapping[str, ShardMarker]) -> list[SeenFile]:
-    """The files of all shards; their names sort as the corpus does."""
-    found = []
-    for number, shard in enumerate(shards):
-        marker = markers[shard.id]
-        name = f"{number:08d}-{marker.key[:16]}"
-        for entry in marker.files:
-            stored = Path(entry.path)
-            seen = f"{stored.parent.name}/{name}{stored.suffix}"
-            found.append(SeenFile(entry.model_copy(update={"path": seen}), entry.path))
-        if marker.rejects:
-            data = table_bytes(rejects_table(in_place(marker.rejects, shard)))
-            digest = hashlib.sha256(data).hexdigest()
-            # Places are no part of the key, so the name is that of the bytes.
-            entry = FileDigest(path=f"{REJECTS}/{number:08d}-{digest[:16]}.parquet", bytes=len(data), sha256=digest)
-            found.append(SeenFile(entry, None, data))
-    return found
+def _show(
+    out: RunOutput, key: RunKey, rules: RuleStrengths, shards: Sequence[Shard], markers: Markers, keys: Collection[str]
+) -> ShardReport:
+    files, total = list[SeenFile](), ReportSum()
+    for number, (shard, marker) in enumerate(zip(shards, markers.of(shards), strict=True)):
+        files += _seen_files(number, shard, marker)
+        total.add(marker.report)
+    totals = total.report()
+    out.show(files, seal(_manifest(key, rules, shards, totals, files)), keys=keys)
+    return totals
+
+
+def _seen_files(number: int, shard: Shard, marker: ShardMarker) -> Iterator[SeenFile]:
+    """The files of a shard, by its number in the corpus; their names sort as the corpus does."""
+    name = f"{number:08d}-{marker.key[:16]}"
+    for entry in marker.files:
+        folder = entry.path.partition("/")[0]
+        yield SeenFile(replace(entry, path=f"{folder}/{name}.parquet"), entry.path)
+    if marker.rejects:
+        data = table_bytes(rejects_table(in_place(marker.rejects, shard)))
+        digest = hashlib.sha256(data).hexdigest()
+        # Places are no part of the key, so the name is that of the bytes.
+        entry = FileDigest(path=f"{REJECTS}/{number:08d}-{digest[:16]}.parquet", bytes=len(data), sha256=digest)
+        yield SeenFile(entry, None, data)
+
+
+def _keep_markers(out: RunOutput, shards: Mapping[str, Shard], markers: Markers) -> None:
+    """Keeps the markers of shards by their keys in one file, now that no link to their files changes any more."""
+    data = kept_bytes(markers, shards, out)
+    if read_if_there(out.storage, KEPT_MARKERS) != data:
+        out.storage.write(KEPT_MARKERS, data)
+    names = {marker_name(key) for key in shards}
+    out.storage.remove(
+        [f"{STORE}/{MARKERS}/{name}" for name in out.storage.listed(f"{STORE}/{MARKERS}") if name in names]
+    )
 
 
 def _manifest(
-    key: RunKey,
-    rules: RuleStrengths,
-    shards: Sequence[Shard],
-    markers: Mapping[str, ShardMarker],
-    files: Sequence[SeenFile],
+    key: RunKey, rules: RuleStrengths, shards: Sequence[Shard], totals: ShardReport, files: Sequence[SeenFile]
 ) -> dict[str, Any]:
-    places = (ShardPlace(key=markers[s.id].key, file=s.file.name, first_row=s.first_row, rows=s.rows) for s in shards)
+    places = (ShardPlace(key=shard_key(s, key), file=s.file.name, first_row=s.first_row, rows=s.rows) for s in shards)
     manifest = RunManifest(
         dataset=dataset_digest(shards),
         run=key,
         rules=rules,
-        totals=ShardReport.merge(markers[shard.id].report for shard in shards),
+        totals=totals,
         files={file.entry.path: file.entry.sha256 for file in files},
         shards=tuple(places),
     )

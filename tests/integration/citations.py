@@ -26,4 +26,4 @@ def write_citations(world: World, *, pool: int) -> None:
 
 def labelled(world: World, out: str) -> int:
     """How many shards of the pool all cycles have labelled."""
-    return len(list((world.folder / out).glob("cycle-*/labels/.shards/_shards/*.json")))
+    return len(list((world.folder / out).glob("cycle-*/labels/.shards/predictions/*.parquet")))

@@ -89,8 +89,9 @@ class World:
         root = self.folder / out
         found = {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*") if p.is_file()}
         # What a run was made from is named there as its user named it: a folder, or a model of the registry. The record
-        # of nights says who ran it, and when, and the survey when files of the corpus were written.
-        own = ("_times/", ".sources.json", ".nights.jsonl", ".survey.parquet")
+        # of nights says who ran it, and when, the survey when files of the corpus were written, and the markers when
+        # those of the output were.
+        own = ("_times/", ".sources.json", ".nights.jsonl", ".survey.parquet", ".markers.parquet")
         return {name: data for name, data in found.items() if not any(part in name for part in own)}
 
 
@@ -150,8 +151,9 @@ def damage_a_copy(world: World) -> None:
 
 
 def markers(world: World, out: str) -> int:
-    """How many shards are done."""
-    return len(list((world.folder / out / ".shards" / "_shards").glob("*.json")))
+    """How many shards are done: those that wait with a marker each, and those that are published."""
+    waiting, published = (world.folder / out / ".shards" / "_shards").glob("*.json"), world.folder / out / "predictions"
+    return len(list(waiting)) + len(list(published.glob("*.parquet")))
 
 
 def _small_groups(world: World) -> None:

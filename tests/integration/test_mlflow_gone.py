@@ -54,7 +54,7 @@ class Ended(NamedTuple):
 
 def ended(world: World, out: str, process: subprocess.Popen[str]) -> Ended:
     answer, said = process.communicate(timeout=300)
-    written = [p.stat().st_mtime for p in (world.folder / out / ".shards" / "_shards").glob("*.json")]
+    written = [p.stat().st_mtime for p in (world.folder / out / ".shards" / "predictions").glob("*.parquet")]
     lines = [line for line in said.splitlines() if not line.startswith(("labelling:", STARTING, COMPILING))]
     assert len(lines) == 1, said
     return Ended(process.returncode, answer + said, lines[0], time.time() - max(written))

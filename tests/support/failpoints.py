@@ -67,6 +67,7 @@ BY_PATH = {
     "/.corpus.json": "claim",
     "/.sources.json": "claim",
     "/.nights.jsonl": "record",
+    "/.markers.parquet": "record",
     "/.published": "publish",
     "/.current": "commit",
     "/manifest.json": "commit",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -195,6 +195,13 @@ def read_tables(uri: str | Path, layout: Layout) -> Iterator[pa.Table]:
 
 def table_bytes(table: pa.Table) -> bytes:
     """The table as a Parquet file; equal tables give equal bytes."""
+    return tables_bytes([table], table.schema)
+
+
+def tables_bytes(tables: Iterable[pa.Table], schema: pa.Schema) -> bytes:
+    """Tables as row groups of one Parquet file; equal tables give equal bytes."""
     buffer = io.BytesIO()
-    pq.write_table(table, buffer, **WRITE_OPTIONS)
+    with pq.ParquetWriter(buffer, schema, **WRITE_OPTIONS) as writer:
+        for table in tables:
+            writer.write_table(table)
     return buffer.getvalue()

@@ -41,13 +41,18 @@ def shard_name(shard: Shard, key: RunKey) -> str:
     return shard_key(shard, key)[:NAME_LENGTH]
 
 
+def marker_name(key: str) -> str:
+    """The file of the marker of the shard with that key, in the folder `MARKERS` of the store."""
+    return f"{key[:NAME_LENGTH]}.json"
+
+
 def finished(shard: Shard, key: RunKey, store: Storage, *, holds: Holds) -> ShardMarker | None:
     """Marker of a shard that is finished; None unless marker and files are undamaged and the key is the same.
 
     ``holds``: whether the store holds a file of the marker, undamaged.
     """
     name = shard_key(shard, key)
-    marker = read_marker(store, f"{MARKERS}/{name[:NAME_LENGTH]}.json")
+    marker = read_marker(store, f"{MARKERS}/{marker_name(name)}")
     if marker is None or marker.key != name:
         return None
     return marker if all(holds(entry) for entry in marker.files) else None
@@ -65,7 +70,7 @@ def read_marker(store: Storage, name: str) -> ShardMarker | None:
 
 def write_marker(marker: ShardMarker, store: Storage) -> None:
     """Writes the marker of a finished shard, whose files must already be there. Raises `OutputError`."""
-    store.write(f"{MARKERS}/{marker.key[:NAME_LENGTH]}.json", seal(marker.model_dump(mode="json")))
+    store.write(f"{MARKERS}/{marker_name(marker.key)}", seal(marker.model_dump(mode="json")))
 
 
 def write_table(table: pa.Table, store: Storage, folder: str, name: str) -> FileDigest:
