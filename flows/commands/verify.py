@@ -20,13 +20,13 @@ from concord.flows.progress import meter
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.layout import MANIFEST, foreign_files
 from concord.flows.runfolder.published import Published, PublishedError, published
-from concord.flows.runfolder.runfolder import Sources, dataset_digest, read_sources
+from concord.flows.runfolder.runfolder import Sources, dataset_digest, read_sources, shard_places
 from concord.flows.sources import open_constraints, open_model
 from concord.schemas.arrays import Ints
 from concord.schemas.columns import CERTIFICATES_LAYOUT, DOC_ID, PREDICTIONS_LAYOUT, REJECTS_LAYOUT, Reject, SchemaError
 from concord.schemas.errors import InputError, UsageError
 from concord.schemas.reports import VerifyFault, VerifyReport
-from concord.schemas.run import RunKey, ShardPlace, ShardReport
+from concord.schemas.run import RunKey, ShardReport
 from concord.workers.certificates.checker import TOLERANCE
 from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.constraint_set import ConstraintSet, Separable
@@ -34,7 +34,7 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import Shard, read_documents
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.labelling.labelled import check_settings
-from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS, in_place, shard_key, without_place
+from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS, in_place, without_place
 from concord.workers.models.model import Model, score_column, text_tokenizer
 from concord.workers.verification.claims import Promises, Standing
 from concord.workers.verification.second_path import EVERYTHING, second_path
@@ -139,9 +139,7 @@ def _of_manifest(field: str, reason: str) -> VerifyFault:
 def _listed_faults(job: _Verification) -> Iterator[VerifyFault]:
     """Shards and files that the run lacks in its list, and those that must not be there."""
     manifest, shards = job.run.manifest, job.shards
-    wanted = tuple(
-        ShardPlace(key=shard_key(s, manifest.run), file=s.file.name, first_row=s.first_row, rows=s.rows) for s in shards
-    )
+    wanted = shard_places(shards, manifest.run)
     if manifest.shards != wanted:
         pairs = zip(manifest.shards, wanted, strict=False)
         first = next((i for i, (one, other) in enumerate(pairs) if one != other), "the last")

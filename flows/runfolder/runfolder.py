@@ -34,7 +34,16 @@ from concord.schemas.settings import Settings
 from concord.workers.constraints.constraint_set import NO_RULES
 from concord.workers.corpus.parquet import table_bytes
 from concord.workers.corpus.shards import Shard
-from concord.workers.labelling.output import MARKERS, NAME_LENGTH, REJECTS, finished, in_place, marker_name, shard_key
+from concord.workers.labelling.output import (
+    MARKERS,
+    NAME_LENGTH,
+    REJECTS,
+    finished,
+    in_place,
+    marker_name,
+    shard_key,
+    shard_keys,
+)
 from concord.workers.storage.object_storage import ObjectStorage
 from concord.workers.storage.sealed import seal, unseal
 from concord.workers.storage.storage import Storage, read_if_there, storage_at
@@ -103,8 +112,8 @@ def find_done(out: RunOutput, shards: Sequence[Shard], key: RunKey) -> Markers:
     """The markers of the shards that need not be done again; looks at all their files."""
     data = read_if_there(out.storage, KEPT_MARKERS)
     done, kept = Markers(), {} if data is None else kept_markers(data)
-    for shard in shards:
-        marker = kept.get(shard_key(shard, key))
+    for shard, name in zip(shards, shard_keys(shards, key), strict=True):
+        marker = kept.get(name)
         if marker is not None and marker.stands(out):
             done.add_kept(shard.id, marker)
     rest, store = [shard for shard in shards if shard.id not in done], out.storage.below(STORE)
@@ -139,7 +148,7 @@ def publish(
 
     May be killed at any point: the same call again ends in the same state. Raises `OutputError`.
     """
-    keys = [shard_key(shard, key) for shard in shards]
+    keys = shard_keys(shards, key)
     totals = _show(out, key, rules, shards, markers, {name[:NAME_LENGTH] for name in keys})
     _keep_markers(out, dict(zip(keys, shards, strict=True)), markers)
     return totals
@@ -193,16 +202,21 @@ def _keep_markers(out: RunOutput, shards: Mapping[str, Shard], markers: Markers)
 def _manifest(
     key: RunKey, rules: RuleStrengths, shards: Sequence[Shard], totals: ShardReport, files: Sequence[SeenFile]
 ) -> dict[str, Any]:
-    places = (ShardPlace(key=shard_key(s, key), file=s.file.name, first_row=s.first_row, rows=s.rows) for s in shards)
     manifest = RunManifest(
         dataset=dataset_digest(shards),
         run=key,
         rules=rules,
         totals=totals,
         files={file.entry.path: file.entry.sha256 for file in files},
-        shards=tuple(places),
+        shards=shard_places(shards, key),
     )
     return manifest.model_dump(mode="json")
+
+
+def shard_places(shards: Sequence[Shard], key: RunKey) -> tuple[ShardPlace, ...]:
+    """What a manifest says of shards."""
+    keyed = zip(shard_keys(shards, key), shards, strict=True)
+    return tuple(ShardPlace(name, shard.file.name, shard.first_row, shard.rows) for name, shard in keyed)
 
 
 def dataset_digest(shards: Sequence[Shard]) -> str:

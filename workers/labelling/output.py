@@ -8,7 +8,7 @@ that readers see.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 from pydantic import ValidationError
@@ -33,7 +33,13 @@ Holds = Callable[[FileDigest], bool]
 
 def shard_key(shard: Shard, key: RunKey) -> str:
     """Hex digest of all that decides a shard's output."""
-    return hashlib.sha256(f"{shard.id}\0{key.digest}".encode()).hexdigest()
+    return shard_keys([shard], key)[0]
+
+
+def shard_keys(shards: Iterable[Shard], key: RunKey) -> list[str]:
+    """`shard_key` of each of the shards."""
+    run = key.digest
+    return [hashlib.sha256(f"{shard.id}\0{run}".encode()).hexdigest() for shard in shards]
 
 
 def shard_name(shard: Shard, key: RunKey) -> str:
