@@ -5,6 +5,7 @@ Results are those of `benchmarks/results` by name. `figures.py` writes the rows.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
@@ -691,7 +692,9 @@ def training(results: Results) -> Rows:
     found: dict[tuple[str, int | None], dict[str, Mapping[str, Any]]] = {}
     for own in results["training"]["rows"]:
         found.setdefault((own["corpus"], own["size"]), {})[own["model"].partition(",")[0]] = own
-    for (corpus, size), rows in sorted(found.items(), key=lambda pair: list(SWEPT).index(pair[0][0])):
+    order = {corpus: place for place, corpus in enumerate(SWEPT)}
+    for corpus, size in sorted(found, key=lambda own: (order[own[0]], own[1] or math.inf)):
+        rows = found[corpus, size]
         told = bold([percent(rows[way]["spans.f1"]["value"]) if way in rows else "–" for way in ways])
         over = _over(rows["default"]["spans.f1"])
         seconds = [plain(rows[way]["training_cpu_seconds"], 1) if way in rows else "–" for way in ways]
@@ -742,12 +745,17 @@ def dropout(results: Results) -> Rows:
         yield [title, *cells, count(own["training_cpu_seconds"])]
 
 
+KINDS_OF_MODELS = {"default": ", the default", "stacked": ", trainer `stacked`", "dropout": ", `dropout=0.3`"}
+"""What is said of models beside their features."""
+
+
 def _models(results: Results, name: str) -> Rows:
     """F1 of each model by Viterbi, gibbs and certify."""
     for model in dict.fromkeys(own["model"] for own in results[name]["rows"]):
         kind, _, features = model.partition(" features=")
-        title = f"`{features or 'rich+mentions+clusters+entities'}`"
-        title += {"stacked": ", trainer `stacked`", "dropout": ", `dropout=0.3`"}.get(kind, "")
+        default = kind == "default"
+        title = f"`{'core+pos+mentions+entities' if default else features or 'rich+mentions+clusters+entities'}`"
+        title += KINDS_OF_MODELS.get(kind, "")
         found = [_sweep(results, name, model=model, engine=engine) for engine in ("viterbi", "gibbs", "certify")]
         yield across(title, lambda own: share(own["value"], own["low"], own["high"]), found)
 
