@@ -1,9 +1,10 @@
-"""A cluster that changes while a run is at work: a node comes, and one that has other code."""
+"""Clusters that change under a run, or are full: a node comes, one has other code, others fill the store."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,17 @@ from tests.integration.processes import wait_until
 from tests.integration.two_nodes import TwoNodes, two_nodes
 
 pytestmark = pytest.mark.slow
+
+
+FULL = """
+import sys, numpy, ray
+ray.init(sys.argv[1], log_to_driver=False, logging_level="ERROR")
+kept = [ray.put(numpy.full(20 * 2**20, number, numpy.uint8)) for number in range(20)]
+print("full", flush=True)
+sys.stdin.read()
+assert [int(part[0]) for part in ray.get(kept)] == list(range(20))
+"""
+"""Keeps 400 MiB in the stores of a cluster, of which each has 150."""
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +81,22 @@ def test_a_node_with_other_code_is_named_and_nothing_is_lost(alone: World, nodes
     done = markers(alone, "other")
     assert 1 <= done < 12
     assert not (alone.folder / "other" / "manifest.json").exists()
+
+
+def test_a_store_that_is_full_of_others_objects_changes_nothing(alone: World, nodes: TwoNodes) -> None:
+    alone.reprocess("reference", "--workers", "1")
+    there = replace(alone, env=alone.env | nodes.environment)
+    filling = subprocess.Popen(
+        [sys.executable, "-c", FULL, nodes.address],
+        env=there.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert filling.stdout is not None
+    assert filling.stdout.readline() == "full\n", filling.communicate()[1]
+    there.run(*there.reprocess_command("full", "--workers", "2", "--ray", nodes.address))
+    _, said = filling.communicate()
+    assert filling.returncode == 0, said
+    assert alone.content("full") == alone.content("reference")
