@@ -68,6 +68,7 @@ def test_a_signal_is_handled_at_once_by_the_handler_that_is_there(number: signal
 def interrupted(thread: Aside, steps: int) -> bool:
     """Waits for a call without an end, until a handler raises after so many steps; had the wait begun by then?"""
     left, early, unsent, moved = iter(range(steps)), False, threading.Lock(), time.monotonic()
+    begun = threading.Event()
 
     def trace(frame: FrameType, _event: str, _given: object) -> Any:
         nonlocal early, moved
@@ -78,6 +79,7 @@ def interrupted(thread: Aside, steps: int) -> bool:
         return trace
 
     def send_once_it_waits() -> None:
+        begun.wait()  # on a busy machine this thread may start long before the other knows of it
         while not unsent.locked() and time.monotonic() - moved < WAIT_SECONDS / 2:
             time.sleep(0.01)
         if unsent.acquire(blocking=False):
@@ -90,8 +92,10 @@ def interrupted(thread: Aside, steps: int) -> bool:
 
     late = threading.Thread(target=send_once_it_waits)
     late.start()
-    sys.settrace(trace)
     try:
+        moved = time.monotonic()
+        begun.set()
+        sys.settrace(trace)
         thread.do(without_end)
     except _Interrupted:
         sys.settrace(None)
