@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from concord.flows.apart import check_apart
 from concord.flows.jobs import checked_places, folder_place
 from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
@@ -46,9 +47,16 @@ def challenge(
     folder = folder_place(out)
     places = checked_places([corpus, held_out], folder, files=constraints)
 
-    from concord.flows.challenge_champion import ChallengeRequest, challenge_champion
+    from concord.flows.unseen import check_unseen
     from concord.workers.labelling.labelled import check_settings
     from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
+
+    learning = trainer_named(trainer or DEFAULT).settings.model_validate(options or {})
+    labelling = check_settings(settings)
+    check_apart(folder, learning.places())
+    check_unseen(*places)
+
+    from concord.flows.challenge_champion import ChallengeRequest, challenge_champion
 
     request = ChallengeRequest(
         corpus=places[0],
@@ -57,8 +65,8 @@ def challenge(
         name=register_as,
         alias=alias,
         trainer=trainer or DEFAULT,
-        trainer_settings=trainer_named(trainer or DEFAULT).settings.model_validate(options or {}),
-        settings=check_settings(settings),
+        trainer_settings=learning,
+        settings=labelling,
         constraints=tuple(constraints),
         consistency=consistency,
         least_gain=least_gain,

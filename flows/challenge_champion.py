@@ -7,18 +7,14 @@ from pathlib import Path
 from concord.flows.commands.evaluate import evaluate
 from concord.flows.label_corpus import LabelRequest, label_corpus
 from concord.flows.pages import challenge_told
-from concord.flows.progress import say
 from concord.flows.run_context import RunContext
 from concord.flows.sources import open_model
 from concord.flows.tracking.tracking import Tracking
 from concord.flows.train_model import TrainRequest, train_model
 from concord.schemas.challenge import ChallengeReport
-from concord.schemas.errors import InputError
 from concord.schemas.reports import AgainstReport
-from concord.schemas.run import REGISTRY, RunSettings, TrainReport
+from concord.schemas.run import REGISTRY, RunSettings
 from concord.schemas.settings import Settings, TrainerSettings
-from concord.workers.corpus.plan import plan
-from concord.workers.corpus.shards import read_ids
 from concord.workers.evaluation.gate import GateVerdict, gate
 
 CHALLENGER = "challenger"
@@ -29,12 +25,8 @@ MODEL = "model"
 COMPARED = "f1"
 
 
-class ChallengeError(InputError):
-    """Documents that cannot judge a model, since it has learned from them."""
-
-
 class ChallengeRequest(Settings):
-    """One challenge, as Prefect gives it; fields as the parameters of `flows.challenge.challenge`."""
+    """One challenge; fields as the parameters of `flows.challenge.challenge`."""
 
     corpus: str
     held_out: str
@@ -54,13 +46,26 @@ class ChallengeRequest(Settings):
         """The champion, as a run names it."""
         return f"{REGISTRY}{self.name}@{self.alias}"
 
+    @property
+    def training(self) -> TrainRequest:
+        """The challenger's training."""
+        return TrainRequest(
+            corpus=self.corpus,
+            out=str(Path(self.out) / MODEL),
+            trainer=self.trainer,
+            settings=self.trainer_settings,
+            consistency=self.consistency,
+            register_as=self.name,
+            alias=CHALLENGER,
+            context=self.context,
+        )
+
 
 def challenge_champion(request: ChallengeRequest) -> ChallengeReport:
     """Trains and registers, compares, moves the alias or does not, and tells MLflow why."""
-    check_unseen(request.corpus, request.held_out)
     tracking = Tracking(request.context.tracking)
     champion = tracking.version(request.name, request.alias)
-    training = _train(request)
+    training = train_model(request.training)
     challenger = tracking.version(request.name, CHALLENGER)
     assert challenger is not None
     against: AgainstReport | None = None
@@ -89,35 +94,7 @@ def challenge_champion(request: ChallengeRequest) -> ChallengeReport:
         training=training,
     )
     _note(tracking, report)
-    say(challenge_told(report))
     return report
-
-
-def check_unseen(corpus: str, held_out: str) -> None:
-    """Raises `ChallengeError` for a document of ``held_out`` whose id is in ``corpus``."""
-    learned = {name for shard in plan(corpus) for name in read_ids(shard)}
-    for shard in plan(held_out):
-        for row, name in enumerate(read_ids(shard)):
-            if name is not None and name in learned:
-                raise ChallengeError(
-                    f"{shard.file.path}, row {shard.first_row + row}: its id is in {corpus}, too; what a "
-                    "model has learned from cannot judge it: take it out of one of the corpora"
-                )
-
-
-def _train(request: ChallengeRequest) -> TrainReport:
-    return train_model(
-        TrainRequest(
-            corpus=request.corpus,
-            out=str(Path(request.out) / MODEL),
-            trainer=request.trainer,
-            settings=request.trainer_settings,
-            consistency=request.consistency,
-            register_as=request.name,
-            alias=CHALLENGER,
-            context=request.context,
-        )
-    )
 
 
 def _compare(request: ChallengeRequest) -> tuple[AgainstReport, int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concord.flows.jobs import folder_place
+from concord.flows.apart import check_apart
+from concord.flows.jobs import folder_place, run_place
 from concord.flows.watched import watched
 from concord.schemas.nights import MonthReport
 
@@ -11,10 +12,14 @@ from concord.schemas.nights import MonthReport
 def monthly(out: str, into: str, *, month: str | None = None) -> MonthReport:
     """Writes what the runs of an output folder came to in a month, as Markdown and HTML, into the folder ``into``.
 
+    - ``out``: folder, or URI of an object store
     - ``month``: YYYY-MM (None: the last month that is over)
 
-    Raises `RunFolderError` where no run is recorded, and `OutputError`.
+    Raises `UsageError` for what is no month, `RunFolderError` where no run is recorded, and `OutputError`.
     """
+    run, folder = run_place(out), folder_place(into)
+    check_apart(folder, [run])
+
     from concord.flows.nights.month import report_month
 
-    return report_month(folder_place(out), folder_place(into), month)
+    return report_month(run, folder, month)

@@ -148,14 +148,17 @@ def run_settings(values: Mapping[str, Any], pairs: Sequence[str]) -> RunSettings
         raise OptionError(faults(error)) from error
 
 
-def with_engine(pairs: Sequence[str], kind: type[S], engine: str, *, owner: str) -> tuple[S, dict[str, Any]]:
-    """Settings, and the options of an engine, which are given as ``engine.NAME=VALUE``.
+def with_engine(
+    pairs: Sequence[str], kind: type[S], engine: str, *, owner: str, under: str = "engine"
+) -> tuple[S, dict[str, Any]]:
+    """Settings, and the options of an engine, which are given as ``UNDER.NAME=VALUE``.
 
     Raises `EngineError` and `OptionError`.
     """
-    both = create_model(kind.__name__, __base__=kind, engine=(solver_named(engine).settings, ...))
+    of_solver: dict[str, Any] = {under: (solver_named(engine).settings, ...)}
+    both = create_model(kind.__name__, __base__=kind, **of_solver)
     values = option_values(pairs, both, owner=owner)
-    of_engine = values.pop("engine", {})
+    of_engine = values.pop(under, {})
     return validated(values, kind, owner=owner), of_engine
 
 

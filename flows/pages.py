@@ -115,9 +115,8 @@ def _(report: ChallengeReport) -> Page:
 
 @page_of.register
 def _(report: MonthReport) -> Page:
-    told = f"{report.month}: {report.nights:,} runs, {report.labelled:,} documents labelled"
-    told += f", {report.drifted:,} with drift, {report.failed:,} with failed shards"
-    return Page(short_name(report.out), told, report.markdown, ("drift",) if report.drifted else ())
+    tags = ("drift",) if report.drifted else ()
+    return Page(short_name(report.out), month_told(report), report.markdown, tags)
 
 
 def challenge_told(report: ChallengeReport) -> str:
@@ -125,6 +124,12 @@ def challenge_told(report: ChallengeReport) -> str:
     if report.promoted:
         return f"{report.name} v{report.challenger} is the {report.alias} now: {report.reason}"
     return f"{report.name} v{report.champion} stays the {report.alias} before v{report.challenger}: {report.reason}"
+
+
+def month_told(report: MonthReport) -> str:
+    """What the runs of a month came to, in a line."""
+    told = f"{report.month}: {report.nights:,} runs, {report.labelled:,} documents labelled"
+    return f"{told}, {report.drifted:,} with drift, {report.failed:,} with failed shards"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -28,7 +28,7 @@ from concord.workers.models.loaders import load_model
 from concord.workers.remote.sweep import SWEEP, SweepParts, TrainingUnit, WeighingUnit
 from concord.workers.storage.files import copy, make_folder, staged, write_whole, writing
 from concord.workers.sweeps.content import corpora_of, digests_of, folders_of
-from concord.workers.sweeps.documents import Documents, documents_of, places_of
+from concord.workers.sweeps.documents import Documents, documents_of
 from concord.workers.sweeps.planning import PLAN, Planned, PlannedCell, estimated, keep, kept, listed
 from concord.workers.sweeps.results import MODELS, RUNNING, WEIGHINGS, Marker, Store
 from concord.workers.sweeps.searching import Choice, keep_choice, standing, without_dropped
@@ -134,7 +134,7 @@ def _check_choice(planned: Planned) -> None:
 def _inputs(sweep: Sweep) -> list[str]:
     """Everything that a sweep reads, by its place."""
     rules = [place for entry in sweep.file.constraints.values() for place in entry.files]
-    beside = [place for settings in sweep.trainers.values() for place in places_of(settings)]
+    beside = [place for settings in sweep.trainers.values() for place in settings.places()]
     return [*corpora_of(sweep), *folders_of(sweep), *beside, *rules]
 
 

@@ -48,7 +48,7 @@ def train(
     place, folder = corpus_place(corpus), folder_place(out)
     check_sources([place])
 
-    from concord.flows.train_model import TrainRequest, check_search, inputs_of, train_model
+    from concord.flows.train_model import TrainRequest, check_search, train_model
     from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
 
     request = TrainRequest(
@@ -66,5 +66,5 @@ def train(
         context=RunContext(ray=ray, workers=workers, tracking=tracking),
     )
     check_search(request)
-    check_apart(request.out, inputs_of(request), model=True)
+    check_apart(request.out, [request.corpus, *request.settings.places()], model=True)
     return train_model(request)

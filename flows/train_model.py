@@ -230,13 +230,6 @@ def corpora_of(request: TrainRequest) -> dict[str, str]:
     return {"training": request.corpus} | {n: corpus_place(place) for n, place in given.items() if place is not None}
 
 
-def inputs_of(request: TrainRequest) -> list[str]:
-    """Places of all inputs of a training."""
-    given = [getattr(request.settings, name) for name in request.settings.files]
-    places = [[place] if isinstance(place, str) else place or () for place in given]
-    return [*corpora_of(request).values(), *(place for several in places for place in several)]
-
-
 def _params(request: TrainRequest) -> dict[str, object]:
     given = request.model_dump(mode="json", include={"corpus", "held_out_share", "validation", "trainer"})
     return given | request.settings.model_dump()

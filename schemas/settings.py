@@ -5,7 +5,7 @@ YAML files and the command line are parsed into these classes, which name defaul
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, ClassVar
 
@@ -89,3 +89,11 @@ class TrainerSettings(Settings):
     def learning(self) -> str:
         """Name that Chang et al. (2008) give to this way of learning under constraints; ``l`` for learning without."""
         return "l"
+
+    def places(self, names: Iterable[str] | None = None) -> list[str]:
+        """Places that a trainer reads beside its documents, by all of these options or by some names."""
+        found = list[str]()
+        for name in (*self.corpora, *self.files) if names is None else names:
+            given = getattr(self, name)
+            found += map(str, given) if isinstance(given, list | tuple) else [str(given)] if given else []
+        return found

@@ -28,6 +28,7 @@ SAID = {
         "id_column",
         "language",
         "method",
+        "month",
         "penalty",
         "set_",
     ),

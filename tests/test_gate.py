@@ -8,14 +8,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner, Result
 
 import concord.flows.cluster.cluster
 from concord.flows.challenge import challenge
-from concord.flows.challenge_champion import ChallengeError
+from concord.flows.cli.app import app
 from concord.flows.pages import page_of
 from concord.flows.tracking.tracking import Tracking
+from concord.flows.unseen import ChallengeError
 from concord.schemas.challenge import ChallengeReport
-from concord.schemas.run import RunSettings
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.evaluation.bootstrap import paired_bootstrap
 from concord.workers.evaluation.gate import gate
@@ -64,16 +65,13 @@ def test_the_alias_moves_only_to_a_better_model(tmp_path: Path, monkeypatch: pyt
     for name, part in {"few": documents[:2], "many": documents[:30], "judges": documents[30:]}.items():
         write_corpus(part, tmp_path / name, source="test")
 
+    def told(corpus: str, *more: str) -> Result:
+        places = ("--corpus", corpus, "--held-out", "judges", "--register", "news", "--out", "out")
+        given = ("--trainer", "hmm", "--engine", "viterbi", "--no-consistency", "--workers", "1")
+        return CliRunner().invoke(app, ["challenge", *places, *given, *more])
+
     def asked(corpus: str) -> ChallengeReport:
-        report: ChallengeReport = challenge(
-            *(corpus, "judges", "out"),
-            register_as="news",
-            trainer="hmm",
-            settings=RunSettings(engine="viterbi"),
-            consistency=False,
-            workers=1,
-        )
-        return report
+        return ChallengeReport.model_validate_json(told(corpus, "--json").stdout)
 
     first, better, same, worse = (asked(corpus) for corpus in ("few", "many", "many", "few"))
     assert [report.promoted for report in (first, better, same, worse)] == [True, True, False, False]
@@ -94,5 +92,25 @@ def test_the_alias_moves_only_to_a_better_model(tmp_path: Path, monkeypatch: pyt
     assert page is not None
     assert page.headline.startswith("news v2 is the champion now: +")
     assert page.tags == ("promoted",)
+    assert told("few").stdout.splitlines() == [
+        f"100 held-out documents, F1 of spans: v2 {worse.gain.other:.2%}, "
+        f"v5 {worse.gain.other + worse.gain.difference:.2%}",
+        kept.data.tags["gate"].replace("v4", "v5"),
+        f"model in {tmp_path / 'out' / 'model'}, registered as models:/news@challenger",
+    ]
     with pytest.raises(ChallengeError, match=r"row 0: its id is in .*many, too"):
         challenge("many", "few", "out", register_as="news")
+
+
+def test_options_of_the_trainer_and_of_the_engine_are_told_apart(tmp_path: Path) -> None:
+    places = [f"--{name}={tmp_path}" for name in ("corpus", "held-out")]
+    asked = ["challenge", *places, "--register=news", f"--out={tmp_path / 'out'}", "--engine=gibbs"]
+    told = CliRunner().invoke(app, [*asked, "--set", "decoding.sweps=9"])
+    assert told.exit_code == 2
+    assert "trainer sgd, decoding has no option 'sweps'; did you mean 'sweeps'?" in told.stderr
+    told = CliRunner().invoke(app, [*asked, "--set", "sweeps=9"])
+    assert told.exit_code == 2
+    assert "trainer sgd has no option 'sweeps'" in told.stderr
+    told = CliRunner().invoke(app, [*asked, "--trainer=hmm", "--features=core"])
+    assert told.exit_code == 2
+    assert told.stderr.startswith("concord: --features: trainer hmm has no such option; trainers that have it: ")

@@ -110,10 +110,15 @@ def test_a_second_corpus_and_a_share_have_names_of_their_own() -> None:
     shares = [option for leaf in LEAVES.values() for option in leaf.command.options if option.endswith("_share")]
     assert shares == ["held_out_share"]
     assert [name for name, leaf in LEAVES.items() if "held_out" in leaf.command.options] == [
+        "challenge",
         "codl",
         "constraints weigh",
     ]
-    assert [name for name, leaf in LEAVES.items() if "pool" in leaf.command.options] == ["codl", "train"]
+    assert [name for name, leaf in LEAVES.items() if "pool" in leaf.command.options] == [
+        "challenge",
+        "codl",
+        "train",
+    ]
 
 
 SAID_BY_EACH = {

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 import yaml
 from prefect.exceptions import SignatureMismatchError
+from typer.testing import CliRunner
 
 from concord.flows import deployed
+from concord.flows.cli.app import app
 from concord.flows.errors import RunFolderError
 from concord.flows.monthly import monthly
 from concord.flows.nights.month import last_month
@@ -77,10 +79,32 @@ def test_a_month_has_its_nights_their_drift_and_what_was_asked_for(tmp_path: Pat
 
 def test_a_month_without_a_run_says_so_and_a_folder_without_any_is_an_error(tmp_path: Path) -> None:
     nights(tmp_path / "out")
-    report: MonthReport = monthly(str(tmp_path / "out"), str(tmp_path), month="2025-01")
+    report: MonthReport = monthly(str(tmp_path / "out"), str(tmp_path / "reports"), month="2025-01")
     assert "No run ended in this month." in report.markdown
     with pytest.raises(RunFolderError):
-        monthly(str(tmp_path), str(tmp_path))
+        monthly(str(tmp_path / "nowhere"), str(tmp_path / "reports"))
+
+
+@pytest.mark.parametrize("month", ["11", "2026-13", "2026-1", "2026-11-01", "November"])
+def test_what_is_no_month_is_told_and_nothing_is_written(tmp_path: Path, month: str) -> None:
+    nights(tmp_path / "out")
+    asked = ["monthly", "--run", str(tmp_path / "out"), "--out", str(tmp_path / "reports"), "--month", month]
+    told = CliRunner().invoke(app, asked)
+    assert told.exit_code == 2
+    assert told.stderr.startswith(f"concord: month {month}: want YYYY-MM, such as 20")
+    assert not (tmp_path / "reports").exists()
+
+
+def test_the_command_says_what_the_month_came_to_and_where_its_page_is(tmp_path: Path) -> None:
+    nights(tmp_path / "out")
+    asked = ["monthly", "--run", str(tmp_path / "out"), "--out", str(tmp_path / "reports"), "--month", "2026-11"]
+    told = CliRunner().invoke(app, asked)
+    page = tmp_path / "reports" / "out-2026-11.md"
+    assert told.stdout.splitlines() == [
+        "2026-11: 3 runs, 30 documents labelled, 1 with drift, 1 with failed shards",
+        f"page in {page}, and as HTML beside it",
+    ]
+    assert json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)["markdown"] == page.read_text()
 
 
 def test_the_last_month_is_the_one_before() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,6 +12,8 @@ import typer
 from pydantic import Field
 
 from concord.flows.cli.arguments import (
+    REGISTER,
+    AliasName,
     ContextOptions,
     Corpus,
     DeclaredOptions,
@@ -26,6 +27,7 @@ from concord.flows.cli.arguments import (
     TrackingOption,
     print_json,
 )
+from concord.flows.cli.challenge_cli import CHALLENGE_EXAMPLE, challenge, show_challenge
 from concord.flows.cli.clusters_cli import app as clusters_app
 from concord.flows.cli.codl_cli import CODL_EXAMPLE, codl, show_codl
 from concord.flows.cli.constraints_cli import NO_RAY
@@ -33,7 +35,7 @@ from concord.flows.cli.constraints_cli import app as constraints_app
 from concord.flows.cli.corpus_cli import app as corpus_app
 from concord.flows.cli.doctor_cli import DOCTOR_EXAMPLE, doctor
 from concord.flows.cli.failures import Exit, exit_codes
-from concord.flows.cli.history_cli import HISTORY_EXAMPLE, history, show_history
+from concord.flows.cli.history_cli import HISTORY_EXAMPLE, MONTHLY_EXAMPLE, history, monthly, show_history, show_month
 from concord.flows.cli.import_cli import app as import_app
 from concord.flows.cli.init_cli import INIT_EXAMPLE, init
 from concord.flows.cli.label_cli import label
@@ -41,15 +43,15 @@ from concord.flows.cli.list_cli import app as list_app
 from concord.flows.cli.papers_cli import PAPERS_EXAMPLE, papers, show_papers
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.sweep_cli import app as sweep_app
+from concord.flows.cli.trainer_flags import TrainerFlagOptions, TrainerName, trainer_pairs
 from concord.flows.cli.tree import CommandTree
 from concord.flows.cli.verified import show_verified
 from concord.flows.commands.requests import JUDGING, ChainsRequest
 from concord.flows.environment import ANY_PROCESSOR, PREFECT, set_for_good
-from concord.flows.given import Flag, beside_flags
 from concord.flows.progress import say, show
 from concord.schemas.errors import InputError
 from concord.schemas.reports import CalibrationReport
-from concord.schemas.run import ConsistencyReport, RunPlan, RunReport, RunSettings, TrainReport
+from concord.schemas.run import ALIAS, ConsistencyReport, RunPlan, RunReport, RunSettings, TrainReport
 from concord.schemas.settings import Settings, Validation
 from concord.workers.corpus.settings import IngestSettings
 from concord.workers.models.settings import CalibrationSettings
@@ -63,6 +65,7 @@ app = CommandTree(
     "across a document, and with declared knowledge.",
     epilog=exit_codes(),
 )
+app.command(epilog=CHALLENGE_EXAMPLE, tells=show_challenge)(challenge)
 app.add_typer(clusters_app, name="clusters")
 app.command(epilog=CODL_EXAMPLE, tells=show_codl, resumes=True)(codl)
 app.add_typer(constraints_app, name="constraints")
@@ -75,6 +78,7 @@ app.command(epilog='Example: concord label --model models/news/ "Ada Lovelace wr
 app.add_typer(import_app, name="import")
 app.command(epilog=INIT_EXAMPLE)(init)
 app.add_typer(list_app, name="list")
+app.command(epilog=MONTHLY_EXAMPLE, tells=show_month)(monthly)
 app.command(epilog=PAPERS_EXAMPLE, tells=show_papers, resumes=True)(papers)
 app.add_typer(sweep_app, name="sweep")
 
@@ -95,28 +99,6 @@ def main(*, _version: Version = False) -> None:
     """Prepares the process, for every command."""
     set_for_good(ANY_PROCESSOR | PREFECT)  # Prefect's threads speak, and live, longer than a flow's call
     logging.raiseExceptions = False  # what cannot be logged to a server that is gone would stand between our lines
-
-
-class TrainerFlags(Settings):
-    """Options of `train` that are settings of the trainer."""
-
-    features: str | None = Field(
-        None, description="Feature sets, joined by +; `concord list features` has them. Same as --set features=."
-    )
-    clusters: Path | None = Field(
-        None, description="Cluster file of `concord clusters`, for the feature set clusters. Same as --set clusters=."
-    )
-    gazetteer: list[str] | None = Field(
-        None,
-        description="File of phrases and their types (tab-separated or Parquet), for the feature set gazetteer; may "
-        "be given many times.",
-    )
-    start_from: Path | None = Field(
-        None,
-        description="Folder of a model whose weights training starts from, matched by the names of features. Same "
-        "as --set start_from=.",
-    )
-    pool: str | None = Field(None, description="Second corpus to learn from; its labels, if it has any, are not read.")
 
 
 class TrainChoices(Settings):
@@ -144,10 +126,8 @@ class TrainChoices(Settings):
         float, typer.Option(min=0.01, max=0.9, help="Fraction of the documents kept apart to tune label consistency.")
     ] = 0.2
     validation: Validation = Field(Validation.RANDOM, description=JUDGING)
-    register_as: Annotated[
-        str | None, typer.Option("--register", help="Name under which MLflow's registry keeps the model.")
-    ] = None
-    alias: Annotated[str, typer.Option(help="Alias of the new version in the registry.")] = "champion"
+    register_as: Annotated[str | None, REGISTER] = None
+    alias: AliasName = ALIAS
 
 
 @app.command(epilog="Example: concord synthesize --documents 2000 --out corpus/")
@@ -243,10 +223,8 @@ def train(
     *,
     corpus: Corpus,
     out: ModelOut,
-    trainer: Annotated[
-        str, typer.Option(help="Trainer that learns the model; `concord list trainers` has them.")
-    ] = "sgd",
-    flags: Annotated[TrainerFlags, FieldOptions(TrainerFlags)],
+    trainer: TrainerName = "sgd",
+    flags: TrainerFlagOptions,
     set_: Set = None,
     choices: Annotated[TrainChoices, FieldOptions(TrainChoices)],
     context: ContextOptions,
@@ -260,16 +238,8 @@ def train(
     from concord.flows.options import parse_options
     from concord.workers.learning.trainers.registry import trainer_named
 
-    given = {
-        "features": Flag("--features", flags.features),
-        "clusters": Flag("--clusters", None if flags.clusters is None else str(flags.clusters)),
-        "start_from": Flag("--start-from", None if flags.start_from is None else str(flags.start_from)),
-        "pool": Flag("--pool", flags.pool),
-        "gazetteers": Flag("--gazetteer", flags.gazetteer),
-    }
-    kind = trainer_named(trainer).settings
-    _check_flags(trainer, given)
-    settings = parse_options(beside_flags(set_ or [], given), kind, owner=f"trainer {trainer}")
+    pairs = trainer_pairs(trainer, flags, set_ or [])
+    settings = parse_options(pairs, trainer_named(trainer).settings, owner=f"trainer {trainer}")
     return run_training(
         corpus,
         str(out),
@@ -278,17 +248,6 @@ def train(
         **choices.model_dump(),
         **context.model_dump(),
     )
-
-
-def _check_flags(trainer: str, flags: Mapping[str, Flag]) -> None:
-    """Raises `OptionError` for a flag of `train` that is an option which this trainer does not have."""
-    from concord.flows.options import OptionError
-    from concord.workers.learning.trainers.registry import TRAINERS
-
-    for name, flag in sorted(flags.items()):
-        if flag.value is not None and name not in TRAINERS[trainer].settings.model_fields:
-            able = ", ".join(other for other, entry in TRAINERS.items() if name in entry.settings.model_fields)
-            raise OptionError(f"{flag.name}: trainer {trainer} has no such option; trainers that have it: {able}")
 
 
 def _show_calibration(report: CalibrationReport) -> None:

@@ -47,6 +47,10 @@ Set = Annotated[
 ]
 ModelName = Annotated[str, typer.Option("--model", help=MODEL_HELP)]
 ModelOut = Annotated[Path, typer.Option(help="Folder for the model.")]
+REGISTER = typer.Option("--register", help="Name under which MLflow's registry keeps the model.")
+AliasName = Annotated[
+    str, typer.Option(help="Alias of the model in use, in MLflow's registry, which moves to the new version.")
+]
 RunFolder = Annotated[str, typer.Option("--run", help="Folder or URI of a finished run of `concord reprocess`.")]
 ShardKib = Annotated[
     int,

@@ -1,17 +1,19 @@
-"""`concord history`: the nights of an output folder. Heavy imports stay inside the command."""
+"""`concord history` and `monthly`: the nights of an output folder. Heavy imports stay inside the commands."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from concord.flows.cli.arguments import RunFolder
 from concord.flows.progress import say, show
-from concord.schemas.nights import HistoryReport, NightReport
+from concord.schemas.nights import HistoryReport, MonthReport, NightReport
 
 HISTORY_EXAMPLE = "Example: concord history --run out/"
+MONTHLY_EXAMPLE = "Example: concord monthly --run out/ --month 2026-10 --out reports/"
 
 DIGEST = re.compile(r"[0-9a-f]{40,}")
 SHOWN_DIGITS = 8
@@ -74,3 +76,22 @@ def history(
     from concord.flows.nights.history import history as read_history
 
     return read_history(run, nights=nights)
+
+
+def show_month(report: MonthReport) -> None:
+    """What the runs of a month came to, and where the page is."""
+    from concord.flows.pages import month_told
+
+    show(month_told(report), f"page in {report.page}, and as HTML beside it")
+
+
+def monthly(
+    *,
+    run: RunFolder,
+    out: Annotated[Path, typer.Option(help="Folder for the page.")],
+    month: Annotated[str | None, typer.Option(help="Month, YYYY-MM (default: the last one that is over).")] = None,
+) -> MonthReport:
+    """Write a page about the runs of a month: counts, drift, and what was asked for otherwise than before."""
+    from concord.flows.monthly import monthly as report_month
+
+    return report_month(run, str(out), month=month)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from html import escape
@@ -10,11 +11,14 @@ from typing import NamedTuple
 
 from concord.flows.nights.history import history
 from concord.flows.pages import cell, table
+from concord.schemas.errors import UsageError
 from concord.schemas.nights import HistoryReport, MonthReport, NightReport
-from concord.schemas.secrets import redact
+from concord.schemas.secrets import redact, short_name
 from concord.schemas.visible import visible
 from concord.workers.storage.files import write_whole
 from concord.workers.storage.html_page import html_page
+
+MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 
 
 class PageTable(NamedTuple):
@@ -31,18 +35,24 @@ def last_month(now: datetime) -> str:
 
 
 def report_month(out: str, into: str, month: str | None = None) -> MonthReport:
-    """Writes the page of a month (default: the last one) into a folder. Raises `RunFolderError` and `OutputError`."""
+    """Writes the page of a month (default: the last one) into a folder.
+
+    Raises `UsageError` for what is no month, `RunFolderError` where no run is recorded, and `OutputError`.
+    """
     month = month or last_month(datetime.now(UTC))
+    if not MONTH.fullmatch(month):
+        raise UsageError(f"month {visible(month)}: want YYYY-MM, such as {last_month(datetime.now(UTC))}")
     found = history(out, month=month)
     lines = [night.line for night in found.nights]
-    title = f"{Path(out).name}, {month}"
+    name = short_name(out)
+    title = f"{name}, {month}"
     parts = [part for part in _parts(found) if part.rows]
-    page = Path(into).expanduser() / f"{Path(out).name}-{month}"
+    page = Path(into) / f"{name}-{month}"
     text = _markdown(title, parts)
     for suffix, data in ((".md", text), (".html", _html(title, parts))):
         write_whole(page.with_name(f"{page.name}{suffix}"), data.encode())
     return MonthReport(
-        out=out,
+        out=redact(out),
         month=month,
         nights=len(lines),
         failed=sum(line.failed > 0 for line in lines),

@@ -50,6 +50,10 @@ def test_a_run_in_an_object_store_has_the_bytes_of_one_in_a_folder(keyed: World,
         assert (checked["failed"], checked["documents"]) == ([], reference["documents"])
         nights = keyed.run("history", "--run", out, "--json")
         assert [night["line"]["labelled"] for night in nights["nights"]] == [reference["documents"], 0]
+        month = keyed.run(
+            "monthly", "--run", out, "--out", "reports", "--month", nights["nights"][0]["line"]["time"][:7], "--json"
+        )
+        assert (month["nights"], month["labelled"]) == (2, reference["documents"])
     assert troubles.met
     storage = ObjectStorage(uri(server, "out"))
     manifest = (keyed.folder / "reference" / "manifest.json").read_bytes()

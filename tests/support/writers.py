@@ -37,6 +37,7 @@ READ = {
     "transitions": "matrix.npy",
     "pool": "pool",
     "reuse": "swept",
+    "run": "run",
     "sweep_file": "sweep.yaml",
     "vectors": "vectors.txt",
     "words": "labels.txt",
@@ -44,12 +45,18 @@ READ = {
 """What commands read, by the parameter that names it: a file or folder of the good ones."""
 
 
-NEEDED = {"reader": "text", "feature_function": "usaddress:tokens2features"}
+NEEDED = {"reader": "text", "register_as": "news", "feature_function": "usaddress:tokens2features"}
 GIVEN: dict[tuple[str, str], list[str]] = {
-    ("train", "start_from"): ["--features", "core"],
-    ("train", "clusters"): ["--features", "core+clusters"],
-    ("train", "gazetteer"): ["--features", "core+gazetteer"],
-    ("train", "pool"): ["--trainer", "hmm"],
+    **{
+        (command, name): given
+        for command in ("challenge", "train")
+        for name, given in {
+            "start_from": ["--features", "core"],
+            "clusters": ["--features", "core+clusters"],
+            "gazetteer": ["--features", "core+gazetteer"],
+            "pool": ["--trainer", "hmm"],
+        }.items()
+    },
     ("constraints weigh", "model"): ["--penalty", "learned"],
     ("constraints weigh", "held_out"): ["--penalty", "tuned", "--model", "{good}/model"],
 }
@@ -119,6 +126,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "sweep.yaml").write_text("corpora: {all: {test: corpus}}\nmodels: {old: {folder: model}}\n")
     (folder / "swept").mkdir()
     (folder / "swept" / "plan.json").write_text("[]")
+    (folder / "run").mkdir()
+    (folder / "run" / ".nights.jsonl").write_text("")
     (folder / "matrix.npy").write_bytes(b"no matrix")
     write_clusters(folder / "clusters.parquet", _clusters())
     return folder

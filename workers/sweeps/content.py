@@ -20,7 +20,7 @@ from concord.workers.corpus.plan import plan
 from concord.workers.learning.trainers.registry import DEFAULT
 from concord.workers.parts import LABELLING_PARTS, Group
 from concord.workers.sweeps.cells import engine_of, entry_of, rules_of, settings_of
-from concord.workers.sweeps.documents import digest_of, digests_beside, model_digest_of, places_of
+from concord.workers.sweeps.documents import digest_of, digests_beside, model_digest_of
 from concord.workers.sweeps.sweep_file import Sweep
 
 FORMAT = 1
@@ -88,7 +88,7 @@ def model_content(sweep: Sweep, cell: Cell, digests: Mapping[str, str]) -> Conte
             "training documents": _training(sweep, cell, digests),
             TRAINER: [model.trainer or DEFAULT, settings.model_dump(mode="json", exclude=beside), model.consistency],
             "read by the trainer": {
-                name: [digests[place] for place in places_of(settings, [name])] for name in sorted(beside)
+                name: [digests[place] for place in settings.places([name])] for name in sorted(beside)
             },
             "training code": kept_digest(TRAINING_CODE, (*LABELLING_PARTS, Group.TRAINERS)),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -48,19 +48,10 @@ def digest_of(shards: Sequence[Shard]) -> str:
     return hashlib.sha256("".join(shard.id for shard in shards).encode()).hexdigest()
 
 
-def places_of(settings: TrainerSettings, names: Iterable[str] | None = None) -> list[str]:
-    """Places that a trainer reads beside its documents, by all of its options or by some of these names."""
-    found = list[str]()
-    for name in (*settings.corpora, *settings.files) if names is None else names:
-        given = getattr(settings, name)
-        found += map(str, given) if isinstance(given, list | tuple) else [str(given)] if given else []
-    return found
-
-
 def digests_beside(settings: TrainerSettings) -> dict[str, str]:
     """Digests of everything that a trainer reads beside its documents, by place. Raises `CorpusError` and `OSError`."""
-    corpora = {place: digest_of(plan(place)) for place in places_of(settings, settings.corpora)}
-    return corpora | {place: _digest_of_files(Path(place)) for place in places_of(settings, settings.files)}
+    corpora = {place: digest_of(plan(place)) for place in settings.places(settings.corpora)}
+    return corpora | {place: _digest_of_files(Path(place)) for place in settings.places(settings.files)}
 
 
 def model_digest_of(folder: Path) -> str:

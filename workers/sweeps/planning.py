@@ -12,7 +12,7 @@ from concord.workers.learning.trainers.registry import DEFAULT
 from concord.workers.storage.files import write_whole
 from concord.workers.sweeps.cells import cells_of, engine_of, entry_of, rules_of, settings_of
 from concord.workers.sweeps.content import TRAINER, Content, cell_content, model_content, weights_content
-from concord.workers.sweeps.documents import Documents, Fold, places_of
+from concord.workers.sweeps.documents import Documents, Fold
 from concord.workers.sweeps.judging import Judged
 from concord.workers.sweeps.results import Failure, LearnedPart, Marker, ResultError, Store
 from concord.workers.sweeps.sweep_file import Sweep
@@ -73,7 +73,7 @@ class Planned(NamedTuple):
             part=self._part(cell),
             trainer=model.trainer or DEFAULT,
             settings=settings_of(self.sweep, cell),
-            beside={place: self.digests[place] for place in places_of(settings_of(self.sweep, cell))},
+            beside={place: self.digests[place] for place in settings_of(self.sweep, cell).places()},
             consistency=model.consistency,
         )
 

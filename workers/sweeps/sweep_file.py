@@ -57,7 +57,6 @@ from concord.workers.learning.weights.penalties import (
 )
 from concord.workers.storage.lined_yaml import Location, mistakes_told, problems, read_lined
 from concord.workers.sweeps.codl import trainer_of
-from concord.workers.sweeps.documents import places_of
 from concord.workers.sweeps.grids import spread
 
 POOL_OF = "pool"
@@ -199,7 +198,7 @@ class _Checked:
 
             return
         for option in settings.files:
-            for file in places_of(self.trainers[name], [option]):
+            for file in self.trainers[name].places([option]):
                 if not Path(file).exists():
                     self.mistakes.append(((*place, "options", option), f"{file}: no such file"))
         self._check_pool(place, name, model, settings)
