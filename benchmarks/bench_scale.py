@@ -28,7 +28,7 @@ from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.layout import MANIFEST, STORE
 from concord.flows.runfolder.markers import KEPT_MARKERS
 from concord.flows.runfolder.published import published
-from concord.flows.runfolder.runfolder import claim, find_done, publish
+from concord.flows.runfolder.runfolder import Purpose, claim, find_done, publish
 from concord.schemas.run import ConstraintFigures, FileDigest, RowReject, RunKey, RunSettings, ShardMarker, ShardReport
 from concord.workers.corpus.parquet import ParquetLocation
 from concord.workers.corpus.shards import Shard
@@ -84,7 +84,7 @@ def measured(size: int) -> dict[str, Any]:
         return result
 
     with out.exclusive():
-        claim(out, "corpus")
+        claim(out, Purpose.of("corpus"))
         _make(folder / STORE, shards)
         figures["shards_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         done = step("resume", lambda: find_done(out, shards, KEY))

@@ -23,6 +23,7 @@ def reprocess(
     options: Mapping[str, Any] | None = None,
     constraints: Sequence[str | PathLike[str]] = (),
     consistency: bool = True,
+    only: Sequence[str] | None = None,
     seed: int = 0,
     text_column: str | None = None,
     id_column: str | None = None,
@@ -43,6 +44,7 @@ def reprocess(
     - ``engine``, ``options``: name of the engine and its options
     - ``constraints``: paths of YAML files
     - ``consistency``: use the label consistency that was learned with the model, too?
+    - ``only``: ids of the documents that are labelled; the default is all. Such a run needs an output of its own
     - ``seed``: seed of all random choices
     - ``text_column``, ``id_column``: columns of raw text and of document ids, for a corpus of raw text
     - ``tokenizer``: name of the tokenizer for raw text; the default is the one that the model names
@@ -83,6 +85,7 @@ def reprocess(
         settings=settings,
         constraints=[fspath(path) for path in constraints],
         consistency=consistency,
+        only=only,
         ray=ray,
         workers=workers,
         tracking=tracking,

@@ -22,11 +22,13 @@ from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import MANIFEST, STORE, RunOutput
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.runfolder import (
+    Purpose,
     Sources,
     claim,
     dataset_digest,
     find_done,
     first_reject,
+    ids_digest,
     publish,
     run_output,
     write_sources,
@@ -78,6 +80,7 @@ class LabelRequest(Settings):
     - ``corpus``, ``model``, ``out``: places, as `flows.reprocess` has them
     - ``settings``: how each document is decoded
     - ``constraints``: YAML files, added to the label consistency of the model (``consistency``)
+    - ``only``: ids of the documents that are labelled; None for all
     - ``shard_bytes``: size of a shard, in bytes of text
     - ``context``: the Ray and the MLflow of the run
     - ``fail_on_drift``: whether a figure beyond its threshold is an error, once all is done
@@ -89,6 +92,7 @@ class LabelRequest(Settings):
     settings: RunSettings
     constraints: tuple[str, ...] = ()
     consistency: bool = True
+    only: tuple[str, ...] | None = None
     shard_bytes: int = SHARD_BYTES
     context: RunContext = HERE
     fail_on_drift: bool = False
@@ -103,7 +107,7 @@ def label_corpus(request: LabelRequest) -> RunReport:
     out = run_output(request.out)
     with out.exclusive(), RayOnDemand(request.context) as ray:
         job = LabelJob.of(request, out.storage, partial(read_anywhere, ray))
-        claim(out, request.corpus)
+        claim(out, Purpose.of(request.corpus, request.only))
         if job.record is not None:
             out.storage.write(KEPT_SURVEY, job.record)
         done = find_done(out, job.shards, job.key)
@@ -157,7 +161,7 @@ class LabelJob(NamedTuple):
             settings=request.settings, model=opened.model.digest, constraints=constraints.digest, code=code_digest()
         )
         parts = SurveyParts(text, request.shard_bytes, score_column(opened.model))
-        survey, record = plan_corpus(request.corpus, parts, storage, read)
+        survey, record = plan_corpus(request.corpus, parts, storage, read, request.only)
         for file, columns in survey.columns.items():
             check_there(columns, file.path, model=opened.model, constraints=constraints, source=request.model)
         return cls(request, opened, constraints, key, survey.shards, survey.damages, record)
@@ -229,6 +233,7 @@ def _sources(request: LabelRequest) -> Sources:
         constraints=tuple(str(Path(name).expanduser().absolute()) for name in request.constraints),
         consistency=request.consistency,
         shard_bytes=request.shard_bytes,
+        only=request.only,
     )
 
 
@@ -420,6 +425,7 @@ def _params(job: LabelJob) -> dict[str, object]:
     request, key, settings = job.request, job.key, job.key.settings
     return {
         "corpus": request.corpus,
+        "only": None if request.only is None else f"{_told_only(request.only)}, {ids_digest(request.only)}",
         "model": request.model,
         "model_version": job.opened.version,
         "model_digest": job.opened.model.digest,
@@ -451,11 +457,17 @@ def _run_name(job: LabelJob) -> str:
     """Corpus, engine, model with its version, and files of constraints with a digest: what tells runs apart."""
     request = job.request
     parts = [short_name(request.corpus), request.settings.engine, job.opened.version or short_name(request.model)]
+    if request.only is not None:
+        parts.insert(1, _told_only(request.only))
     if request.constraints:
         parts.append(f"{', '.join(map(short_name, request.constraints))} {job.constraints.digest[:8]}")
     if not request.consistency:
         parts.append("no consistency")
     return " · ".join(parts)
+
+
+def _told_only(only: Sequence[str]) -> str:
+    return f"{len(set(only)):,} documents"
 
 
 def _share(part: int, whole: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from concord.flows.progress import explained, meter
@@ -41,10 +41,13 @@ class PlannedCorpus(NamedTuple):
     record: bytes | None
 
 
-def plan_corpus(corpus: str, parts: SurveyParts, storage: Storage, read: FileReader) -> PlannedCorpus:
+def plan_corpus(
+    corpus: str, parts: SurveyParts, storage: Storage, read: FileReader, only: Collection[str] | None = None
+) -> PlannedCorpus:
     """The survey of a corpus, of which the files that are not known from the last run in ``storage`` are read.
 
-    Nothing is written. Raises as `workers.corpus.plan.survey`, and what ``read`` raises.
+    With ``only`` its shards hold the documents with these ids alone. Nothing is written. Raises as
+    `workers.corpus.plan.survey`, and what ``read`` raises.
     """
     listed_at, files, key = time.time_ns(), listed_files(corpus), _key(corpus, parts)
     kept = read_if_there(storage, KEPT_SURVEY)
@@ -53,7 +56,7 @@ def plan_corpus(corpus: str, parts: SurveyParts, storage: Storage, read: FileRea
     todo = [file for file in files if file.id not in found]
     found |= {file.file.id: file for file in read(todo, parts)} if todo else {}
     every = [found[file.id] for file in files]
-    survey = joined_survey(every, text=parts.text, scores=parts.scores)
+    survey = joined_survey(every, text=parts.text, scores=parts.scores, only=only)
     lasting = [file for file in every if file.is_whole and is_settled(file.file, listed_at)]
     record = survey_bytes(lasting, key)
     return PlannedCorpus(survey, None if record == kept else record)

@@ -19,6 +19,7 @@ def reprocess(
     settings: RunSettings = DEFAULT_RUN,
     constraints: Sequence[str] = (),
     consistency: bool = True,
+    only: Sequence[str] | None = None,
     shard_bytes: int = SHARD_BYTES,
     ray: str | None = None,
     workers: int | None = None,
@@ -31,6 +32,7 @@ def reprocess(
     - ``model``: folder, or ``models:/NAME@ALIAS``.
     - ``settings``: settings by which each document is decoded; a mapping is validated.
     - ``constraints``: YAML files, added to the label consistency trained with the model (``consistency``).
+    - ``only``: ids of the documents that are labelled (None: all); such a run needs an output of its own.
     - ``shard_bytes``: size of a shard, in bytes of text; another size cuts other shards, which are done anew.
     - ``ray``: address of a cluster (None: this machine).
     - ``workers``: number of Ray actors (None: one for each CPU).
@@ -56,6 +58,7 @@ def reprocess(
         settings=check_settings(settings),
         constraints=tuple(constraints),
         consistency=consistency,
+        only=None if only is None else tuple(only),
         shard_bytes=shard_bytes,
         context=RunContext(ray=ray, workers=workers, tracking=tracking),
         fail_on_drift=fail_on_drift,

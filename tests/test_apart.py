@@ -21,6 +21,7 @@ SAID = {
     *(
         "alias",
         "column",
+        "doc",
         "engine",
         "errors_of",
         "feature_function",

@@ -58,6 +58,7 @@ OUT = {
     "workers/evaluation/label_ids.py": "scores what is labelled",
     "workers/evaluation/tally.py": "scores what is labelled",
     "workers/inference/sampling/diagnostics.py": "figures of `concord chains`",
+    "workers/corpus/chosen_rows.py": "chooses rows, which are in the key",
     "workers/corpus/plan.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/surveyed.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/kept_survey.py": "cuts a corpus into shards, whose rows are in the key",

@@ -124,6 +124,7 @@ def test_a_second_corpus_and_a_share_have_names_of_their_own() -> None:
 SAID_BY_EACH = {
     **dict.fromkeys(("corpus", "model", "out", "constraints", "held_out"), "a place, and what is there or comes there"),
     "consistency": "label consistency is learned with a model, and used with one",
+    "doc": "one is looked at, some are labelled alone",
     "documents": "some are made up, some are looked at",
     "tune": "what is chosen by trials",
     "measure": "a measure, or one of its figures",

@@ -15,7 +15,7 @@ from concord.flows.runfolder import runfolder
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.layout import STORE
 from concord.flows.runfolder.markers import KEPT_MARKERS, Markers
-from concord.flows.runfolder.runfolder import claim, find_done, publish
+from concord.flows.runfolder.runfolder import Purpose, claim, find_done, publish
 from concord.schemas.run import FileDigest, RowReject, ShardMarker, ShardReport
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
@@ -38,7 +38,7 @@ def shards(tmp_path: Path) -> list[Shard]:
 def out(shards: list[Shard], tmp_path: Path) -> Path:
     """A run of these shards, published."""
     folder = tmp_path / "out"
-    claim(FolderOutput(folder), "corpus")
+    claim(FolderOutput(folder), Purpose.of("corpus"))
     run(shards, folder / STORE, KEY, CONSTRAINTS)
     publish(FolderOutput(folder), KEY, shards, found(folder, shards))
     return folder

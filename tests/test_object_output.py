@@ -22,6 +22,7 @@ from concord.flows.runfolder.markers import KEPT_MARKERS
 from concord.flows.runfolder.object_output import KEPT, ObjectOutput
 from concord.flows.runfolder.published import NothingPublishedError, published
 from concord.flows.runfolder.runfolder import (
+    Purpose,
     Sources,
     claim,
     find_done,
@@ -94,7 +95,7 @@ def label(out: RunOutput, shards: list[Shard], key: RunKey) -> int:
 
 def whole_run(out: RunOutput, corpus: Path, key: RunKey = KEY) -> int:
     with out.exclusive():
-        claim(out, "corpus")
+        claim(out, Purpose.of("corpus"))
         return label(out, plan(corpus, shard_bytes=1), key)
 
 
@@ -245,7 +246,7 @@ def test_a_kill_before_any_write_loses_nothing(server: str, corpus: Path, tmp_pa
 def test_of_two_runs_at_once_the_second_is_told_and_loses_no_work(out: str, corpus: Path, tmp_path: Path) -> None:
     slow = run_output(out)
     with slow.exclusive():
-        claim(slow, "corpus")
+        claim(slow, Purpose.of("corpus"))
         whole_run(run_output(out), corpus, OTHER)
         with pytest.raises(OvertakenError, match=r"another run has published there.*the same command again"):
             label(slow, plan(corpus, shard_bytes=1), KEY)
@@ -257,7 +258,7 @@ def test_of_two_runs_at_once_the_second_is_told_and_loses_no_work(out: str, corp
 def test_two_runs_of_the_same_are_both_right(out: str, corpus: Path, tmp_path: Path) -> None:
     slow = run_output(out)
     with slow.exclusive():
-        claim(slow, "corpus")
+        claim(slow, Purpose.of("corpus"))
         whole_run(run_output(out), corpus)
         assert label(slow, plan(corpus, shard_bytes=1), KEY) == 3
     assert content(run_output(out)) == reference(tmp_path, corpus)
@@ -290,7 +291,7 @@ def test_shards_of_a_run_that_may_go_on_are_kept_for_days(out: str, corpus: Path
 def test_another_corpus_is_refused(out: str, corpus: Path) -> None:
     whole_run(run_output(out), corpus)
     with pytest.raises(RunFolderError, match=r"holds the predictions of corpus; give another --out"):
-        claim(run_output(out), "elsewhere")
+        claim(run_output(out), Purpose.of("elsewhere"))
 
 
 def test_a_bucket_that_is_not_there_is_told_in_a_line_without_keys(server: str) -> None:

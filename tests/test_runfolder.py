@@ -19,7 +19,7 @@ from concord.flows.runfolder.layout import CORPUS, MANIFEST, SEEN, STORE
 from concord.flows.runfolder.locks import LOCK
 from concord.flows.runfolder.markers import KEPT_MARKERS
 from concord.flows.runfolder.published import PublishedError, published
-from concord.flows.runfolder.runfolder import claim, find_done, publish
+from concord.flows.runfolder.runfolder import Purpose, claim, find_done, publish
 from concord.schemas.columns import PREDICTIONS_LAYOUT, TEXT, table_from_documents
 from concord.schemas.document import Document
 from concord.schemas.run import RowReject, RunKey, ShardMarker, ShardReport
@@ -60,7 +60,7 @@ def corpus(tmp_path: Path) -> Path:
 
 def label(out: Path, corpus: Path, key: RunKey = KEY) -> tuple[list[Shard], int]:
     """What a run does, up to publication: its shards, and how many it had to label."""
-    claim(FolderOutput(out), str(corpus))
+    claim(FolderOutput(out), Purpose.of(str(corpus)))
     shards = plan(corpus, shard_bytes=1)
     done = find_done(FolderOutput(out), shards, key)
     todo = [shard for shard in shards if shard.id not in done]
@@ -133,7 +133,7 @@ def test_a_run_that_does_not_come_to_its_end_takes_nothing_away(corpus: Path, tm
     before = seen(out)
     make_corpus(corpus, [*NEWS, LATER])
     with FolderOutput(out).exclusive():
-        claim(FolderOutput(out), str(corpus))
+        claim(FolderOutput(out), Purpose.of(str(corpus)))
         find_done(FolderOutput(out), plan(corpus, shard_bytes=1), KEY)
     assert seen(out) == before
     with FolderOutput(out).exclusive():
@@ -266,15 +266,15 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
 
 def test_another_corpus_is_kept_out_of_a_folder_with_work_in_it(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    claim(FolderOutput(out), "mistyped")
+    claim(FolderOutput(out), Purpose.of("mistyped"))
     with FolderOutput(out).exclusive():
         label(out, corpus)
     with pytest.raises(RunFolderError, match=f"holds the predictions of {corpus}"):
-        claim(FolderOutput(out), "elsewhere")
+        claim(FolderOutput(out), Purpose.of("elsewhere"))
     whole_run(out, corpus)
     shutil.rmtree(out / STORE)
     with pytest.raises(RunFolderError, match=f"holds the predictions of {corpus}"):
-        claim(FolderOutput(out), "elsewhere")
+        claim(FolderOutput(out), Purpose.of("elsewhere"))
 
 
 @pytest.mark.parametrize("name", SEEN)

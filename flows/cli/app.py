@@ -371,6 +371,16 @@ def reprocess(
     ],
     set_: Set = None,
     declared: DeclaredOptions,
+    doc: Annotated[
+        list[str] | None, typer.Option(help="Id of a document to label alone; may be given many times.")
+    ] = None,
+    only: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of the ids of documents to label alone: a text with an id a line, or a Parquet table such as "
+            "rejects. Such a run needs an output of its own."
+        ),
+    ] = None,
     shard_kib: ShardKib = 256,
     fail_on_drift: Annotated[
         bool, typer.Option("--fail-on-drift", help="Exit with 6 if the run drifted from the last one in the folder.")
@@ -382,10 +392,13 @@ def reprocess(
     ] = False,
 ) -> RunReport | RunPlan:
     """Label a corpus on Ray, each document as a whole. The same command again does only the rest."""
+    from concord.flows.apart import check_apart
     from concord.flows.jobs import check_sources
 
-    check_sources([corpus], model=model, files=declared.files)
+    check_sources([corpus], model=model, files=[*declared.files, *([] if only is None else [str(only)])])
+    check_apart(out, [only])
 
+    from concord.flows.commands.listed_documents import documents_asked_for
     from concord.flows.label_corpus import LabelRequest
     from concord.flows.options import run_settings
 
@@ -396,6 +409,7 @@ def reprocess(
         settings=run_settings(settings, set_ or []),
         constraints=tuple(str(Path(file).absolute()) for file in declared.files),
         consistency=declared.consistency,
+        only=documents_asked_for(doc or (), only),
         shard_bytes=shard_kib << 10,
         context=context,
         fail_on_drift=fail_on_drift,
@@ -407,7 +421,7 @@ def reprocess(
 
     from concord.flows.reprocess import reprocess as run_reprocess
 
-    names = ("settings", "constraints", "consistency", "shard_bytes", "fail_on_drift")
+    names = ("settings", "constraints", "consistency", "only", "shard_bytes", "fail_on_drift")
     given = {name: getattr(request, name) for name in names}
     return run_reprocess(corpus, model, request.out, **given, **context.model_dump())
 

@@ -36,7 +36,20 @@ DECODING, CLUSTER, FORM = "Decoding", "Cluster", "Tracking and output form"
 CHOICES = "Choices"
 PANELS = {
     FILES_PANEL: (
-        *("corpus", "model", "run", "pool", "held_out", "constraints", "out", "file", "doc", "documents", "against"),
+        *(
+            "corpus",
+            "model",
+            "run",
+            "pool",
+            "held_out",
+            "constraints",
+            "out",
+            "file",
+            "doc",
+            "documents",
+            "only",
+            "against",
+        ),
         *("start_from", "clusters", "gazetteer", "overwrite", "append", "reuse", "dry_run", "sweep", "plot", "data"),
         *("test_parts", "config"),
     ),

@@ -11,7 +11,7 @@ from concord.flows.label_corpus import LabelJob, LabelRequest
 from concord.flows.progress import meter
 from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import times_of
-from concord.flows.runfolder.runfolder import find_done, run_output
+from concord.flows.runfolder.runfolder import Purpose, check_purpose, find_done, run_output
 from concord.schemas.arrays import Floats
 from concord.schemas.run import RunPlan
 from concord.workers.corpus.plan import distinct
@@ -28,6 +28,7 @@ def plan_run(request: LabelRequest) -> RunPlan:
     settings = check_settings(request.settings)
     out = run_output(folder)
     job = LabelJob.of(request.model_copy(update={"corpus": place, "out": folder, "settings": settings}), out.storage)
+    check_purpose(out, Purpose.of(place, request.only))
     done = find_done(out, job.shards, job.key)
     last = last_answers(out.storage, job.key, job.constraints.strengths)
     todo = distinct([shard for shard in job.shards if shard.id not in done])

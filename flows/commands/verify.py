@@ -67,7 +67,11 @@ def verify(out: str, context: RunContext = HERE) -> VerifyReport:
     opened = open_model(sources.model, context)
     constraints = open_constraints(opened, sources.constraints, consistency=sources.consistency)
     shards = plan(
-        sources.corpus, text=key.settings.text, shard_bytes=sources.shard_bytes, scores=score_column(opened.model)
+        sources.corpus,
+        text=key.settings.text,
+        shard_bytes=sources.shard_bytes,
+        scores=score_column(opened.model),
+        only=sources.only,
     )
     _check_sources(out, run, sources, opened.model, constraints, shards)
     job = _Verification(run, shards, _definition(key, opened.model, constraints), opened.model)

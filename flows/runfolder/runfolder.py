@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -58,36 +58,68 @@ def run_output(out: str) -> RunOutput:
     return ObjectOutput(storage) if isinstance(storage, ObjectStorage) else FolderOutput(Path(storage.uri))
 
 
-def claim(out: RunOutput, corpus: str) -> None:
-    """Says which corpus the output is for, and clears what killed processes left half written.
+class Purpose(NamedTuple):
+    """What an output is for.
 
-    Raises `RunFolderError` where it is for another corpus, and `OutputError`.
+    - ``corpus``: place of the corpus
+    - ``only``: digest of the ids of its documents that the output is of; None for all
     """
-    place = place_of(corpus)  # its key may be another one today, and is nobody's business
-    held = _held_corpus(out.storage)
-    if held not in (None, place) and out.begun():
-        there = place_of(out.storage.uri)
-        raise RunFolderError(f"{there} holds the predictions of {held}; give another --out, or delete that folder")
-    if held != place:
-        out.storage.write(CORPUS, seal({"corpus": place}))
+
+    corpus: str
+    only: str | None = None
+
+    @classmethod
+    def of(cls, corpus: str, only: Collection[str] | None = None) -> Purpose:
+        """The purpose of a run."""
+        place = place_of(corpus)  # its key may be another one today, and is nobody's business
+        return cls(place, None if only is None else ids_digest(only))
+
+
+def ids_digest(ids: Collection[str]) -> str:
+    """Hex digest of document ids, in whatever order."""
+    return hashlib.sha256("\0".join(sorted(set(ids))).encode()).hexdigest()
+
+
+def claim(out: RunOutput, purpose: Purpose) -> None:
+    """Says what the output is for, and clears what killed processes left half written.
+
+    Raises the errors of `check_purpose`, and `OutputError`.
+    """
+    check_purpose(out, purpose)
+    if _held_purpose(out.storage) != purpose:
+        out.storage.write(CORPUS, seal({name: value for name, value in purpose._asdict().items() if value is not None}))
     out.tidy()
 
 
-def _held_corpus(storage: Storage) -> str | None:
-    """The corpus that the output is for; None where that is not said, or damaged and so not to be believed."""
+def check_purpose(out: RunOutput, purpose: Purpose) -> None:
+    """Raises `RunFolderError` where the output is for another corpus, or for other documents of it."""
+    held = _held_purpose(out.storage)
+    if held is None or held == purpose or not out.begun():
+        return
+    there = place_of(out.storage.uri)
+    other = held.corpus if held.corpus != purpose.corpus else f"other documents of {held.corpus}"
+    raise RunFolderError(f"{there} holds the predictions of {other}; give another --out, or delete that folder")
+
+
+def _held_purpose(storage: Storage) -> Purpose | None:
+    """What the output is for; None where that is not said, or damaged and so not to be believed."""
     data = read_if_there(storage, CORPUS)
     content = None if data is None else unseal(data)
-    return None if content is None else str(content.get("corpus"))
+    return None if content is None else Purpose(str(content.get("corpus")), content.get("only"))
 
 
 class Sources(Settings):
-    """What a run was made from, as it was named; digests in the manifest tell whether that is still the same."""
+    """What a run was made from, as it was named; digests in the manifest tell whether that is still the same.
+
+    - ``only``: ids of the documents that the run is of; None for all
+    """
 
     corpus: str
     model: str
     constraints: tuple[str, ...]
     consistency: bool
     shard_bytes: int = SHARD_BYTES
+    only: tuple[str, ...] | None = None
 
 
 def write_sources(storage: Storage, sources: Sources) -> None:

@@ -31,6 +31,7 @@ READ = {
     "held_out": "other",
     "labels": "labels.txt",
     "model": "model",
+    "only": "ids.txt",
     "source": "source",
     "test_parts": "other",
     "start_from": "model",
@@ -121,6 +122,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "options.yaml").write_text("json: true\n")
     (folder / "rules.yaml").write_text("constraints: [{template: legality, weight: hard}]\n")
     (folder / "list.tsv").write_text("Ada\tPER\n")
+    (folder / "ids.txt").write_text("news-000000001\n")
     (folder / "labels.txt").write_text("O\nB-PER\nI-PER\n")
     (folder / "vectors.txt").write_text("Ada 1 2\nwrote 2 1\n")
     (folder / "sweep.yaml").write_text("corpora: {all: {test: corpus}}\nmodels: {old: {folder: model}}\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -11,6 +11,7 @@ from concord.schemas.document import ScoreColumn
 from concord.schemas.errors import CorpusError
 from concord.schemas.run import SHARD_BYTES
 from concord.schemas.settings import TextSettings
+from concord.workers.corpus.chosen_rows import chosen_runs
 from concord.workers.corpus.parquet import ParquetLocation, listed_files
 from concord.workers.corpus.repeated_ids import Repeats, repeated_ids
 from concord.workers.corpus.row_runs import RowRun
@@ -37,8 +38,11 @@ def survey(
     text: TextSettings = DEFAULT_TEXT,
     shard_bytes: int = SHARD_BYTES,
     scores: ScoreColumn | None = None,
+    only: Collection[str] | None = None,
 ) -> Survey:
     """The shards of the corpus at ``uri``: a Parquet file, a folder or a `pyarrow.fs` URI.
+
+    With ``only`` the shards hold the rows of the documents with these ids, and no others.
 
     A shard is a run of consecutive rows of a file. Cuts between shards depend on the content of rows (`row_runs`).
     Shards come in the order of file names and rows.
@@ -50,10 +54,16 @@ def survey(
     read, and `SchemaError`, which names the file, for a file with the wrong columns.
     """
     files = (surveyed_file(file, text, shard_bytes, scores) for file in listed_files(uri))
-    return joined_survey(files, text=text, scores=scores)
+    return joined_survey(files, text=text, scores=scores, only=only)
 
 
-def joined_survey(files: Iterable[SurveyedFile], *, text: TextSettings, scores: ScoreColumn | None) -> Survey:
+def joined_survey(
+    files: Iterable[SurveyedFile],
+    *,
+    text: TextSettings,
+    scores: ScoreColumn | None,
+    only: Collection[str] | None = None,
+) -> Survey:
     """The survey of a corpus of these files, in their order. Raises as `survey`, at the first file that is wrong."""
     runs: list[RowRun] = []
     damages: list[CorpusError] = []
@@ -67,6 +77,9 @@ def joined_survey(files: Iterable[SurveyedFile], *, text: TextSettings, scores: 
             columns[file.file.location] = file.columns
     if damages and not runs:
         raise damages[0]
+    if only is not None:
+        runs = chosen_runs(runs, only, text, scores)
+        columns = {run.file: columns[run.file] for run in runs}
     repeats = repeated_ids(runs, text, scores)
     return Survey([_shard(run, here, scores) for run, here in zip(runs, repeats, strict=True)], damages, columns)
 
@@ -77,9 +90,10 @@ def plan(
     text: TextSettings = DEFAULT_TEXT,
     shard_bytes: int = SHARD_BYTES,
     scores: ScoreColumn | None = None,
+    only: Collection[str] | None = None,
 ) -> list[Shard]:
     """Shards of an undamaged corpus, see `survey`. Raises `CorpusError` for the first damaged part."""
-    shards, damages, _ = survey(uri, text=text, shard_bytes=shard_bytes, scores=scores)
+    shards, damages, _ = survey(uri, text=text, shard_bytes=shard_bytes, scores=scores, only=only)
     if damages:
         raise damages[0]
     return shards

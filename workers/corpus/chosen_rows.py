@@ -1,0 +1,58 @@
+"""The rows of some documents of a corpus, named by their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+
+from concord.schemas.document import ScoreColumn
+from concord.schemas.errors import CorpusError
+from concord.schemas.settings import TextSettings
+from concord.workers.corpus.row_digests import digest_of_rows
+from concord.workers.corpus.row_runs import RowRun, id_hash
+from concord.workers.corpus.shards import Shard, read_digests, read_ids
+
+
+def chosen_runs(
+    runs: Sequence[RowRun], only: Collection[str], text: TextSettings, scores: ScoreColumn | None = None
+) -> list[RowRun]:
+    """The rows of the documents ``only``, each sequence of neighbours as a run, in the order of the corpus.
+
+    Reads only the runs that have one of the ids, by its hash. Raises `CorpusError` for no id, and for one that no
+    row has, and what reading raises.
+    """
+    wanted = {doc.encode() for doc in only}
+    if not wanted:
+        raise CorpusError("no document is asked for; give the ids of some, or none at all for the whole corpus")
+    hashes = np.array([id_hash(doc) for doc in wanted], np.int64)
+    chosen: list[RowRun] = []
+    found = set[bytes]()
+    for run in runs:
+        if np.isin(run.ids, hashes).any():
+            ids = read_ids(_shard(run, scores), text=text)
+            rows = [row for row, doc in enumerate(ids) if doc in wanted]
+            found.update(doc for doc in ids if doc is not None and doc in wanted)
+            chosen += _parts(run, rows, read_digests(_shard(run, scores), text=text))
+    missing = sorted(wanted - found)
+    if missing:
+        raise CorpusError(
+            f"{len(missing):,} of the {len(wanted):,} documents asked for are not in the corpus; the first is "
+            f"{missing[0].decode()!r}; look at the ids and at their column"
+        )
+    return chosen
+
+
+def _shard(run: RowRun, scores: ScoreColumn | None) -> Shard:
+    return Shard("", run.file, run.first_row, run.rows, run.size, run.digest, scores=scores)
+
+
+def _parts(run: RowRun, rows: Sequence[int], digests: Sequence[bytes]) -> Iterator[RowRun]:
+    """A run for each sequence of neighbours among rows of a run (ascending)."""
+    ends = np.flatnonzero(np.diff(rows) > 1) + 1
+    for part in np.split(np.asarray(rows, np.int64), ends):
+        if len(part):
+            first, end = int(part[0]), int(part[-1]) + 1
+            size = max(1, run.size * (end - first) // run.rows)
+            digest = digest_of_rows(digests[first:end])
+            yield RowRun(run.file, run.first_row + first, end - first, size, digest, run.ids[first:end])
