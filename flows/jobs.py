@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -81,9 +81,11 @@ def check_model_place(out: Path) -> None:
         raise ModelError(f"{out}: is there and is no model; give another --out")
     if out.is_symlink() and not out.exists():
         raise ModelError(f"{out}: is a link that leads nowhere; give another --out")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent):
-        pass  # a folder can be made there
+    # A folder can be made there; of that name, so that the next call removes what a killed one has left.
+    tried = out.with_name(f".{out.name}.tried")
+    tried.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):  # removed by another command for the same place
+        tried.rmdir()
 
 
 def run_tags(**tags: str) -> dict[str, str]:

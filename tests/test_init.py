@@ -13,8 +13,10 @@ from typer.testing import CliRunner
 from concord.flows import deployed
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
+from concord.flows.starting import write_start
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.labelling.labelled import check_settings
+from tests.support.kills import killed_before
 
 ROOT = Path(__file__).parents[1]
 NAMES = {"prefect.yaml", "constraints.yaml", "night.yaml"}
@@ -49,6 +51,7 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     assert json.loads(init(tmp_path / "a", "--json").stdout)["written"] == [
         str(tmp_path / "a" / name) for name in ("prefect.yaml", "constraints.yaml", "night.yaml")
     ]
+    (tmp_path / "a" / "night.yaml").write_text("mine")
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     (tmp_path / "hidden").mkdir()
@@ -61,3 +64,18 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     assert sorted(str(path) for path in tmp_path.rglob("*")) == before
     (tmp_path / "empty").mkdir()
     assert init(tmp_path / "empty").exit_code == Exit.OK
+
+
+def test_the_same_command_ends_what_a_killed_one_has_begun(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    write_start(whole)
+    wanted = {path.name: path.read_bytes() for path in whole.iterdir()}
+    step = 0
+    killed = True
+    while killed:
+        step += 1
+        out = tmp_path / f"killed-{step}"
+        killed = killed_before(step, lambda out=out: write_start(out))  # type: ignore[misc]
+        assert init(out).exit_code == Exit.OK
+        assert {path.name: path.read_bytes() for path in out.iterdir()} == wanted
+    assert step > len(wanted)

@@ -5,12 +5,13 @@ They are in the wheel; `infra/` leads to them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
 from concord.flows.apart import check_apart
 from concord.schemas.errors import InputError
-from concord.workers.storage.files import make_folder, write_whole
+from concord.workers.storage.files import TEMPORARY, write_whole
 
 FILES = {"prefect.yaml": "prefect.yaml", "constraints/news.yaml": "constraints.yaml", "night.yaml": "night.yaml"}
 """Files of this package, and what they are called in the user's folder."""
@@ -24,12 +25,27 @@ class NotEmptyError(InputError):
 
 
 def write_start(out: Path) -> list[Path]:
-    """Writes the files into a folder that is empty or not there. Raises `NotEmptyError` and `OutputError`."""
+    """Writes the files into a folder that is empty, not there, or has some of them as they are written here.
+
+    Raises `NotEmptyError` and `OutputError`.
+    """
     check_apart(out, [])
-    if out.is_symlink() or (out.exists() and (not out.is_dir() or any(out.iterdir()))):
+    contents = {target: _content(name) for name, target in FILES.items()}
+    if out.is_symlink() or (out.exists() and not _is_begun(out, contents)):
         raise NotEmptyError(f"{out}: there is something already, and nothing is written over; give an empty folder")
-    make_folder(out)
-    for name, target in FILES.items():
-        text = files(__name__).joinpath(name).read_text(encoding="utf-8").replace(OFFERED, TAKEN)
-        write_whole(out / target, text.encode())
-    return [out / target for target in FILES.values()]
+    for target, content in contents.items():
+        write_whole(out / target, content)
+    return [out / target for target in contents]
+
+
+def _content(name: str) -> bytes:
+    text = files(__name__).joinpath(name).read_text(encoding="utf-8").replace(OFFERED, TAKEN)
+    return text.encode()
+
+
+def _is_begun(out: Path, contents: Mapping[str, bytes]) -> bool:
+    """Whether a folder has nothing but what `write_start` writes, the remains of one that was killed among it."""
+    return out.is_dir() and all(
+        path.name.startswith(TEMPORARY) or (path.is_file() and path.read_bytes() == contents.get(path.name))
+        for path in out.iterdir()
+    )
