@@ -44,6 +44,7 @@ from concord.workers.storage import object_storage
 from concord.workers.storage.files import TEMPORARY
 from concord.workers.storage.object_storage import ObjectStorage
 from concord.workers.synthesis.made_up import synthesize
+from tests.support.kills import is_change
 from tests.support.runs_here import label, stay_here
 
 DOCUMENTS = 4
@@ -79,8 +80,6 @@ BY_PATH = {
 }
 """Steps of a run by what they touch; the first that fits."""
 CLEANING = ("os.remove", "os.rmdir")
-WRITING = ("os.mkdir", "os.link", "os.symlink", "os.rename", *CLEANING)
-"""Changes of a disk, as audit hooks are told of them, beside opening for writing."""
 
 
 @dataclass(frozen=True)
@@ -171,9 +170,7 @@ def _watch_disk(reached: Reached, folders: tuple[str, ...]) -> None:
     """Has ``reached`` told of each change below the folders, for the rest of the process."""
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        writes = event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wxa")
-        opens = event == "open" and arguments[1] is None and arguments[2] & (os.O_WRONLY | os.O_RDWR)
-        if not (writes or opens or event in WRITING):
+        if not is_change(event, arguments):
             return
         path = next((str(a) for a in reversed(arguments[:2]) if str(a).startswith(folders)), None)
         step = None if path is None else step_of(path)

@@ -8,26 +8,40 @@ import resource
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from concord.schemas.errors import InputError
 
 FREEING = ("os.rename", "os.remove", "os.rmdir")
 """Changes that need no room."""
+CHANGING = ("os.mkdir", "os.link", "os.symlink", *FREEING)
+"""Changes of a disk, as audit hooks are told of them, beside opening for writing."""
+ROOT = Path("/")
+NEVER = sys.maxsize
+"""The step of work that nothing fails."""
 
 
-def killed_before(step: int, work: Callable[[], Any]) -> bool:
-    """Does ``work`` in a process of its own that is killed before its ``step``-th change of the disk: was it?"""
-    code, _ = _forked(step, work, lambda _: os._exit(9))
+def is_change(event: str, arguments: tuple[Any, ...]) -> bool:
+    """Whether an audit hook's event changes a disk."""
+    if event != "open":
+        return event in CHANGING
+    _, mode, flags = arguments
+    return bool(set(mode) & set("wxa")) if isinstance(mode, str) else bool(flags & (os.O_WRONLY | os.O_RDWR))
+
+
+def killed_before(step: int, work: Callable[[], Any], below: Path = ROOT) -> bool:
+    """Does ``work`` in a process of its own that is killed before its ``step``-th change below a folder: was it?"""
+    code, _ = _forked(step, work, lambda _: os._exit(9), below)
     return code == 9
 
 
-def full_before(step: int, work: Callable[[], Any]) -> str:
-    """Does ``work`` in a process of its own for which the disk is full from its ``step``-th change on: what it says.
+def full_before(step: int, work: Callable[[], Any], below: Path = ROOT) -> str:
+    """Does ``work`` in a process of its own, and says what it says.
 
-    What is there can still be renamed and removed.
+    From its ``step``-th change below a folder on the disk is full. What is there can still be renamed and removed.
     """
-    return _forked(step, work, _full)[1]
+    return _forked(step, work, _full, below)[1]
 
 
 @contextmanager
@@ -46,8 +60,15 @@ def _full(event: str) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _forked(step: int, work: Callable[[], Any], fail: Callable[[str], Any]) -> tuple[int, str]:
-    """How the process ended, and what it said; ``fail`` is told of each change from the ``step``-th on."""
+def changes_of(work: Callable[[], Any], below: Path) -> int:
+    """Does ``work`` in a process of its own: the number of its changes below a folder. Nothing may fail it."""
+    code, said = _forked(NEVER, work, lambda _: None, below)
+    assert (code, said.partition("changes ")[0]) == (0, ""), said
+    return int(said.removeprefix("changes "))
+
+
+def _forked(step: int, work: Callable[[], Any], fail: Callable[[str], Any], below: Path) -> tuple[int, str]:
+    """How the process ended, and what it said; ``fail`` is told of changes below a folder, from the ``step``-th on."""
     come, go = os.pipe()
     pid = os.fork()
     if pid:
@@ -55,20 +76,20 @@ def _forked(step: int, work: Callable[[], Any], fail: Callable[[str], Any]) -> t
         with os.fdopen(come, encoding="utf-8") as said:
             text = said.read()
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), text
-    left = step
+    met = 0
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        nonlocal left
-        writes = event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wxa")
-        if writes or event in ("os.mkdir", "os.link", "os.symlink", *FREEING):
-            left -= 1
-            if left <= 0:
+        nonlocal met
+        if is_change(event, arguments) and any(str(part).startswith(str(below)) for part in arguments[:2]):
+            met += 1
+            if met >= step:
                 fail(event)
 
     code = 1
     try:
         sys.addaudithook(hook)
         work()
+        os.write(go, f"changes {met}".encode() if step == NEVER else b"")
         code = 0
     except (OSError, InputError) as error:
         os.write(go, str(error).encode())
