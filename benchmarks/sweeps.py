@@ -37,7 +37,13 @@ SWEEPS = {
     "citations": Shown("constraints", ("rules",), ("labels.accuracy",)),
     "clusters": Shown("model", ("core+pos+mentions+entities",)),
     "corpora": Shown("model", ("rich", "rich-nopos", "fields")),
-    "features": Shown("model", ("ten passes features=core+pos", "ten passes features=core")),
+    "features": Shown(
+        "model",
+        (
+            *("ten passes features=core+pos", "ten passes features=core"),
+            *("with clusters features=core+pos+mentions+clusters", "with clusters features=rich+mentions+clusters"),
+        ),
+    ),
     "features-later": Shown("model", ("rich",)),
     "features-public": Shown("model", ("ten passes",)),
     "models": Shown("model", ("ten passes features=rich",)),

@@ -193,6 +193,38 @@ def surety_choices(results: Results) -> Rows:
         yield [title, *(count(own["right"][name]) for name in names)]
 
 
+PRICES: dict[tuple[float, float, float], str] = {
+    (0.1, 1.0, 1.0): "prior, λ = 0.1",
+    (0.3, 1.0, 1.0): "prior, λ = 0.3",
+    (0.0, 0.5, 1.0): "unsure names × ½",
+    (0.0, 2.0, 1.0): "unsure names × 2",
+    (0.0, 1.0, 0.5): "sure names × ½",
+    (0.0, 1.0, 2.0): "sure names × 2",
+    (0.0, 2.0, 0.5): "unsure × 2, sure × ½",
+}
+"""Prices of agreement: of the prior from the surest place, and factors where no place is sure and where one is."""
+
+
+@table
+def surety_prices(results: Results) -> Rows:
+    """Agreement priced by how sure a name's places are, on later documents and on testa."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for own in results["surety"]["prices"]:
+        price = own.get("price", {})
+        title = PRICES.get(tuple(price.get(name) for name in ("prior", "unsure", "sure")), own["what"].capitalize())
+        found.setdefault(title, []).append(own)
+    parts = ("news, last fifth", "news-dev", "dutch, last fifth", "spanish, last fifth")
+    for title, rows in found.items():
+        cells = [row(rows, part=part) for part in parts]
+        yield title, *(_priced(own) for own in cells)
+
+
+def _priced(own: Mapping[str, Any]) -> str:
+    """F1, the interval of its gain over consistency as it is, and whether the price was chosen."""
+    interval = f" ({ends(*own['gain'][1:])})" if any(own.get("gain", ())) else ""
+    return percent(own["f1"]) + interval + (", chosen" if own.get("chosen") else "")
+
+
 @table
 def codl(results: Results) -> Rows:
     """Constraint-driven learning from a pool."""
@@ -701,12 +733,39 @@ def training(results: Results) -> Rows:
         yield [f"{SWEPT[corpus]}, {size or 'all'}", *told[:2], over, told[2], *seconds]
 
 
+FEATURES, NO_TAGS = "features=", "ten passes features=core"
+
+
 @table
 def features(results: Results) -> Rows:
     """Feature sets by folds."""
+    base = "ten passes features=core+pos"
     for own in results["features"]["rows"]:
-        name = own["model"].partition("features=")[2]
-        yield f"`{name}`", percent(own["spans.f1"]["value"]), _over(own["spans.f1"])
+        name, found = own["model"].partition(FEATURES)[2], own["spans.f1"]
+        over = found["over"].get(base)
+        yield f"`{name}`", percent(found["value"]), "" if over is None else gain(*over)
+
+
+@table
+def names_of_training_documents(results: Results) -> Rows:
+    """What feature sets of names gain over the same set without them."""
+    for own in results["features"]["rows"]:
+        start, _, name = own["model"].partition(FEATURES)
+        without = name.partition("+entities")[0]
+        if without == name:
+            continue
+        base = NO_TAGS if without == "core" else f"{start}{FEATURES}{without}"
+        yield f"`{name}`", f"`{without}`", gain(*own["spans.f1"]["over"][base])
+
+
+@table
+def public_clusters(results: Results) -> Rows:
+    """Feature sets with clusters of public word vectors beside those with clusters of own text."""
+    own = {one["model"].partition(FEATURES)[2]: one for one in results["features"]["rows"]}
+    public = {one["model"].partition(FEATURES)[2]: one for one in results["features_public"]["rows"]}
+    public["rich+mentions+clusters+entities"] = row(results["features_public"]["rows"], model="ten passes")
+    for name in ("core+pos+mentions+clusters", "rich+mentions+clusters", "rich+mentions+clusters+entities"):
+        yield f"`{name}`", *(percent(found[name]["spans.f1"]["value"]) for found in (own, public))
 
 
 @table
