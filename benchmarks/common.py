@@ -53,7 +53,9 @@ def environment() -> dict[str, str]:
     """The variables under which the command line runs: benchmarks keep their tracked runs to themselves."""
     prefect = MADE / ".concord" / "prefect"
     prefect.mkdir(parents=True, exist_ok=True)
-    return os.environ | {"CONCORD_HOME": str(MADE / ".concord"), "PREFECT_HOME": str(prefect)}
+    given = os.environ | {"CONCORD_HOME": str(MADE / ".concord"), "PREFECT_HOME": str(prefect)}
+    given.pop("PYTHONDONTWRITEBYTECODE", None)  # with it each process compiles all that it imports, 2 s a command
+    return given
 
 
 def concord_command(*arguments: str | Path) -> list[str]:

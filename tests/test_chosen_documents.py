@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import concord.flows.jobs
+from concord.flows.commands.evaluate import evaluate
 from concord.flows.commands.listed_documents import ListError, documents_asked_for
 from concord.flows.commands.run_plan import plan_run
 from concord.flows.errors import RunFolderError
@@ -108,6 +109,18 @@ def test_some_documents_get_the_answers_of_a_whole_run(
     assert read_sources(FolderStorage(tmp_path / "some")).only == only
     again = label(corpus, tmp_path / "some", only=only[::-1])
     assert (again.shards_done, again.documents) == (0, 3)
+
+
+def test_gold_of_other_documents_is_left_out(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    stay_here(monkeypatch)
+    label(corpus, tmp_path / "whole")
+    label(corpus, tmp_path / "some", only=IDS[2:4])
+    found = evaluate(str(tmp_path / "some"), str(corpus), against=str(tmp_path / "whole")).report
+    assert (found.documents, found.tokens) == (2, sum(len(document.tokens) for document in NEWS[2:4]))
+    assert "the run is of 2 documents alone; other gold documents are left out" in capfd.readouterr().err
+    assert evaluate(str(tmp_path / "whole"), str(corpus)).report.documents == 7
 
 
 def test_an_output_is_of_all_documents_or_of_the_same_ones(

@@ -8,12 +8,24 @@ import numpy as np
 import pytest
 
 from concord.schemas.decoded import Status
-from concord.schemas.labels import Labels
+from concord.schemas.document import Document
+from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
-from concord.testing.problems import LABEL_SETS, all_labellings, impossible_rows, local_scores, random_problem
+from concord.schemas.run import RunSettings
+from concord.testing.problems import (
+    EVERY_SET,
+    LABEL_SETS,
+    all_labellings,
+    impossible_rows,
+    local_scores,
+    random_problem,
+)
+from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.nbest.settled import settled_near
 from concord.workers.inference.numerics import LEAD
+from concord.workers.labelling.labelled import _decoded, _Found, check_settings, run_decoder
+from tests.support.judged import EXACT
 from tests.support.oracle import naive_objective
 
 TOKENS = {2: 7, 3: 5, 5: 3}
@@ -30,8 +42,13 @@ def ranked(problem: Problem) -> list[tuple[float, Labels]]:
 
 def small(seed: int) -> Problem:
     rng = np.random.default_rng(seed)
-    labels = LABEL_SETS[seed % 4]
-    return random_problem(rng, labels=labels, tokens=1 + seed % TOKENS[len(labels)])
+    labels = EVERY_SET[seed % len(EVERY_SET)]
+    return random_problem(rng, labels=labels, tokens=1 + seed % TOKENS[len(labels)], agreements=is_strict(labels))
+
+
+def is_strict(labels: LabelSet) -> bool:
+    """Whether labels and spans say the same; without that there are no agreements."""
+    return labels.scheme is not Scheme.LOOSE
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -86,3 +103,44 @@ def test_what_is_found_near_any_start_is_the_one_settled_answer(block: int) -> N
                 assert (found.bound, found.status) == (best.bound, best.status)
                 found_elsewhere += not np.array_equal(start, best.labels)
     assert found_elsewhere > 20
+
+
+# Runs that settle: every engine that proves, crossed with every label scheme
+
+DOCUMENT = Document.build("d", [["w"]])
+
+
+@pytest.mark.parametrize("labels", EVERY_SET, ids=lambda labels: f"{labels.scheme} {' '.join(labels.names)}")
+@pytest.mark.parametrize("engine", EXACT)
+def test_whoever_finds_it_a_settled_answer_is_the_best_and_the_same(engine: str, labels: LabelSet) -> None:
+    settings = check_settings(RunSettings(engine=engine, settle=True))
+    decoder, settled, near = run_decoder(settings), 0, 0
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        tokens = 1 + seed % TOKENS[len(labels)]
+        strict, hopeless = is_strict(labels), seed % 8 == 7
+        made = random_problem(rng, labels=labels, tokens=tokens, agreements=strict, infeasible=hopeless)
+        problem = Prepared.of(made)
+        every = ranked(problem)
+        alone, found = _decoded(problem, DOCUMENT, decoder, settings, None)
+        searched = decoder(problem, DOCUMENT.doc_id)
+        if not every:
+            assert (found, alone.status) == (_Found.SEARCHED, searched.status), seed
+            continue
+        if found is _Found.SEARCHED:
+            assert np.array_equal(alone.labels, searched.labels), seed
+        else:
+            (score, best), others = every[0], every[1][0] if len(every) > 1 else -np.inf
+            assert np.array_equal(alone.labels, best), seed
+            assert others <= score - LEAD / 2, seed
+            settled += 1
+        if searched.certified:
+            assert alone.objective == pytest.approx(searched.objective, abs=1e-6), seed
+        for guess in (every[0][1], every[-1][1], rng.integers(0, len(labels), tokens).astype(np.int32)):
+            guessed, how = _decoded(problem, DOCUMENT, decoder, settings, guess)
+            if _Found.SEARCHED not in (found, how):
+                assert np.array_equal(guessed.labels, alone.labels), seed
+                assert (guessed.status, guessed.bound) == (alone.status, alone.bound), seed
+            near += how is _Found.NEAR_GUESS
+    assert settled >= 5
+    assert near >= 5

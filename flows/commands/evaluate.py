@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from concord.flows.progress import meter
+from concord.flows.progress import meter, say
 from concord.flows.runfolder.published import Published, published
+from concord.flows.runfolder.runfolder import documents_of_run
 from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS_LAYOUT, VITERBI_LABELS
 from concord.schemas.decoded import Status
 from concord.schemas.document import Batch
@@ -54,14 +55,14 @@ def evaluate(
     - ``measures``: names of `MEASURES` (None: those of `suggested`).
     - ``against``: folder of another run. If it is given, the documents of both runs are scored and compared.
 
-    Every gold document needs a prediction; predictions without gold are left out. Raises `PublishedError` if a folder
-    has no whole run, `UsageError` for an unknown measure, `MeasureError`, `EvaluationError`, `CorpusError` and
-    `SchemaError`.
+    Every gold document that the run was asked for needs a prediction; predictions without gold are left out. Raises
+    `PublishedError` if a folder has no whole run, `UsageError` for an unknown measure, `MeasureError`,
+    `EvaluationError`, `CorpusError` and `SchemaError`.
     """
     check_measures(measures or ())
     run = published(predictions)
     mine = _GivenLabels.read(run)
-    batches = _gold_batches(gold)
+    batches = _gold_batches(gold, documents_of_run(run.storage))
     first = next(batches, Batch.of([]))
     chosen = tuple(dict.fromkeys(measures or suggested(LabelSet.infer(mine.names), first)))
     other = None if against is None else published(against)
@@ -84,16 +85,21 @@ def evaluate(
     return Evaluation(report, tally, {folder.uri: folder.unfinished for folder in folders if folder.unfinished})
 
 
-def _gold_batches(gold: str) -> Iterator[Batch]:
-    """The batches of a corpus. Raises `EvaluationError` for one without gold labels."""
+def _gold_batches(gold: str, only: frozenset[str] | None) -> Iterator[Batch]:
+    """The batches of a corpus, or of its documents ``only``. Raises `EvaluationError` for one without gold labels."""
     shards = plan(gold)
+    if only is not None:
+        say(f"the run is of {len(only):,} documents alone; other gold documents are left out")
     with meter("evaluating", sum(shard.rows for shard in shards)) as bar:
         for shard in shards:
             batch, _ = read_batch(shard)
             bar.advance(shard.rows)
             if len(batch) and batch.labels is None:
                 raise EvaluationError(f"{shard.file.path}: no gold labels (column {LABELS!r}) to compare with")
-            yield batch
+            if only is None:
+                yield batch
+            else:
+                yield Batch.of([document for document in batch if document.doc_id in only])
 
 
 @dataclass(frozen=True, eq=False)

@@ -140,6 +140,14 @@ def read_sources(storage: Storage) -> Sources:
         ) from None
 
 
+def documents_of_run(storage: Storage) -> frozenset[str] | None:
+    """Ids of the documents that a run was asked for; None for all of its corpus. Raises `RunFolderError`."""
+    if read_if_there(storage, SOURCES) is None:
+        return None
+    only = read_sources(storage).only
+    return None if only is None else frozenset(only)
+
+
 def find_done(out: RunOutput, shards: Sequence[Shard], key: RunKey) -> Markers:
     """The markers of the shards that need not be done again; looks at all their files."""
     data = read_if_there(out.storage, KEPT_MARKERS)
