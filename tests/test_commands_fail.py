@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 import concord.flows.cluster.cluster
 import concord.flows.train_model
 from concord.flows.cli.app import app
+from concord.flows.commands import agreement, clusters, corpus_stats, mining
 from concord.schemas.errors import InputError
 from tests.support.in_process import Here
 from tests.support.kills import changes_of, full_before, killed_before
@@ -63,6 +64,8 @@ REFUSES = ("synthesize", "ingest")
 """Commands that write over nothing without being told to."""
 IN_PARTS = ("init",)
 """Commands whose files are whole one by one."""
+WITH_CLUSTERS = (agreement, clusters, corpus_stats, mining, concord.flows.cluster.cluster)
+"""Modules by which a command starts Ray, which outlives no fork."""
 MOMENTS = 3
 SUFFIXES = {"corpus agreement": ".parquet"}
 
@@ -87,7 +90,8 @@ def command(
     name = request.node.callspec.params["name"]
     monkeypatch.setenv("CONCORD_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([]))
-    monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(Here(None)))
+    for module in WITH_CLUSTERS:
+        monkeypatch.setattr(module, "cluster", lambda *_, **__: nullcontext(Here(None)))
     monkeypatch.setattr(os, "fsync", lambda _: None)  # the power stays on
     with threadpool_limits(1):  # threads of OpenMP are gone in a process that is forked, and would be waited for
         yield lambda out: run([*WRITERS[name].words(made, None, out), *GIVEN[name]])
