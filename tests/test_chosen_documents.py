@@ -185,6 +185,13 @@ def test_a_list_that_is_none_is_told(tmp_path: Path, name: str, content: bytes, 
     assert str(raised.value).startswith(str(tmp_path / name))
 
 
+def test_ids_that_are_no_text_are_told(tmp_path: Path) -> None:
+    ids = pa.array([b"a", b"\xff"], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"doc_id": ids}), tmp_path / "ids.parquet")
+    with pytest.raises(ListError, match="or a damaged one"):
+        documents_asked_for((), tmp_path / "ids.parquet")
+
+
 def test_a_table_without_ids_is_told(tmp_path: Path) -> None:
     pq.write_table(pa.table({"docid": ["a"]}), tmp_path / "ids.parquet")
     with pytest.raises(ListError, match="there is no column 'doc_id'; did you mean 'docid'"):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import Field
 
-from concord.flows.cli.arguments import REGISTER, AliasName, ContextOptions, Corpus, Set
+from concord.flows.cli.arguments import REGISTER, AliasName, ContextOptions, Corpus, Declared, Set
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.trainer_flags import TrainerFlagOptions, TrainerName, trainer_pairs
 from concord.flows.progress import show
@@ -49,9 +49,7 @@ def challenge(
     trainer: TrainerName = "sgd",
     flags: TrainerFlagOptions,
     set_: Set = None,
-    constraints: Annotated[
-        list[Path] | None, typer.Option(help="YAML file of constraints; may be given many times.")
-    ] = None,
+    declared: Annotated[Declared, FieldOptions(Declared, apart=("consistency",))],
     choices: Annotated[ChallengeChoices, FieldOptions(ChallengeChoices)],
     settings: Annotated[dict[str, Any], FieldOptions(RunSettings, apart=ENGINE_ALONE)],
     context: ContextOptions,
@@ -64,7 +62,7 @@ def challenge(
     """
     from concord.flows.jobs import check_sources
 
-    check_sources([corpus, held_out], files=map(str, constraints or []))
+    check_sources([corpus, held_out], files=declared.files)
 
     from concord.flows.challenge import challenge as run_challenge
     from concord.flows.options import with_engine
@@ -81,7 +79,7 @@ def challenge(
         trainer=trainer,
         options=options.model_dump(exclude_unset=True),
         settings=RunSettings(**settings, options=of_engine),
-        constraints=[str(file.absolute()) for file in constraints or []],
+        constraints=[str(Path(file).absolute()) for file in declared.files],
         **choices.model_dump(),
         **context.model_dump(),
     )

@@ -8,12 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from concord.schemas.columns import raw_strings
+from concord.schemas.columns import DOC_ID, raw_strings
 from concord.schemas.errors import InputError
 from concord.schemas.names import nearest
 from concord.workers.storage.files import naming
 
-ID_COLUMN = "doc_id"
 PARQUET = ".parquet"
 
 
@@ -47,11 +46,11 @@ def _of_text(path: Path) -> list[str]:
 def _of_table(path: Path) -> list[str]:
     try:
         schema = pq.read_schema(path)
-        if ID_COLUMN not in schema.names:
-            there = nearest(ID_COLUMN, dict.fromkeys(schema.names))
-            raise ListError(f"{path}: there is no column {ID_COLUMN!r}{there}; ids are read from that")
-        column = raw_strings(pq.read_table(path, columns=[ID_COLUMN])[ID_COLUMN])
-    except pa.ArrowException as error:
+        if DOC_ID not in schema.names:
+            there = nearest(DOC_ID, dict.fromkeys(schema.names))
+            raise ListError(f"{path}: there is no column {DOC_ID!r}{there}; ids are read from that")
+        column = raw_strings(pq.read_table(path, columns=[DOC_ID])[DOC_ID])
+        return [value.decode() for value in column.to_pylist() if value is not None]
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
         raise ListError(f"{path}: is no Parquet file, or a damaged one ({reason})") from error
-    return [value.decode() for value in column.to_pylist() if value is not None]

@@ -85,15 +85,19 @@ def claim(out: RunOutput, purpose: Purpose) -> None:
 
     Raises the errors of `check_purpose`, and `OutputError`.
     """
-    check_purpose(out, purpose)
-    if _held_purpose(out.storage) != purpose:
+    held = _held_purpose(out.storage)
+    _check_held(out, held, purpose)
+    if held != purpose:
         out.storage.write(CORPUS, seal({name: value for name, value in purpose._asdict().items() if value is not None}))
     out.tidy()
 
 
 def check_purpose(out: RunOutput, purpose: Purpose) -> None:
     """Raises `RunFolderError` where the output is for another corpus, or for other documents of it."""
-    held = _held_purpose(out.storage)
+    _check_held(out, _held_purpose(out.storage), purpose)
+
+
+def _check_held(out: RunOutput, held: Purpose | None, purpose: Purpose) -> None:
     if held is None or held == purpose or not out.begun():
         return
     there = place_of(out.storage.uri)

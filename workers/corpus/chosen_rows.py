@@ -11,7 +11,7 @@ from concord.schemas.errors import CorpusError
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.row_digests import digest_of_rows
 from concord.workers.corpus.row_runs import RowRun, id_hash
-from concord.workers.corpus.shards import Shard, read_digests, read_ids
+from concord.workers.corpus.shards import read_keys
 
 
 def chosen_runs(
@@ -30,10 +30,10 @@ def chosen_runs(
     found = set[bytes]()
     for run in runs:
         if np.isin(run.ids, hashes).any():
-            ids = read_ids(_shard(run, scores), text=text)
+            ids, digests = zip(*read_keys(run.shard(scores), text=text), strict=True)
             rows = [row for row, doc in enumerate(ids) if doc in wanted]
-            found.update(doc for doc in ids if doc is not None and doc in wanted)
-            chosen += _parts(run, rows, read_digests(_shard(run, scores), text=text))
+            found.update(ids[row] for row in rows)
+            chosen += _parts(run, rows, digests)
     missing = sorted(wanted - found)
     if missing:
         raise CorpusError(
@@ -41,10 +41,6 @@ def chosen_runs(
             f"{missing[0].decode()!r}; look at the ids and at their column"
         )
     return chosen
-
-
-def _shard(run: RowRun, scores: ScoreColumn | None) -> Shard:
-    return Shard("", run.file, run.first_row, run.rows, run.size, run.digest, scores=scores)
 
 
 def _parts(run: RowRun, rows: Sequence[int], digests: Sequence[bytes]) -> Iterator[RowRun]:

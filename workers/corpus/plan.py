@@ -139,4 +139,4 @@ def _shard(run: RowRun, repeats: Repeats, scores: ScoreColumn | None) -> Shard:
     """Shard of a run of rows. Its id covers the repeats, because these depend on rows of other shards."""
     state = f"{run.digest} {[row for row, _ in repeats]}"
     name = hashlib.sha256(state.encode()).hexdigest()[:32]
-    return Shard(name, run.file, run.first_row, run.rows, run.size, run.digest, repeats, scores=scores)
+    return run.shard(scores)._replace(id=name, repeats=repeats)

@@ -28,7 +28,7 @@ def repeated_ids(runs: Sequence[RowRun], text: TextSettings, scores: ScoreColumn
         return [() for _ in runs]
     seen: dict[bytes, str] = {}
     suspects = (np.flatnonzero(shared.take(np.searchsorted(shared, run.ids), mode="clip") == run.ids) for run in runs)
-    shards = (Shard("", run.file, run.first_row, run.rows, run.size, run.digest, scores=scores) for run in runs)
+    shards = (run.shard(scores) for run in runs)
     return [_seen_before(shard, rows.tolist(), seen, text) for shard, rows in zip(shards, suspects, strict=True)]
 
 

@@ -15,7 +15,7 @@ from concord.schemas.errors import CorpusError
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.parquet import ParquetLocation
 from concord.workers.corpus.row_digests import digest_of_rows, row_digests, row_sizes
-from concord.workers.corpus.shards import open_rows, shard_columns, stored_ids
+from concord.workers.corpus.shards import Shard, open_rows, shard_columns, stored_ids
 
 LEAST, MOST = 0.5, 1.5
 """Smallest and largest size of a run, as fractions of the wanted size; sizes are evenly spread between them, so that
@@ -37,6 +37,10 @@ class RowRun(NamedTuple):
     size: int
     digest: str
     ids: NDArray[np.int64]
+
+    def shard(self, scores: ScoreColumn | None) -> Shard:
+        """These rows as a shard without an id, to be read with the column ``scores``."""
+        return Shard("", self.file, self.first_row, self.rows, self.size, self.digest, scores=scores)
 
 
 def row_runs(

@@ -151,9 +151,15 @@ def _part(shard: Shard, first: int, digests: list[bytes]) -> Shard:
 
 def read_ids(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> list[bytes | None]:
     """The document ids of a shard's rows as they are stored. Raises as `read_shard`."""
+    return [doc_id for doc_id, _ in read_keys(shard, text=text)]
+
+
+def read_keys(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> list[tuple[bytes | None, bytes]]:
+    """The document id of each of a shard's rows as it is stored, and the row's digest. Raises as `read_shard`."""
     rows = open_rows(shard.file, text=text, scores=shard.scores)
     name = shard_columns(rows.schema, text, source=shard.file.path, scores=shard.scores)[0]
-    return stored_ids(read_shard(shard, text=text)[name])
+    table, digests = _read(shard, text)
+    return list(zip(stored_ids(table[name]), digests, strict=True))
 
 
 def stored_ids(column: pa.ChunkedArray) -> list[bytes | None]:
