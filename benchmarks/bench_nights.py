@@ -39,7 +39,7 @@ FOLDER = MADE / "nights"
 def main() -> None:
     """Runs the nights, and keeps their figures."""
     parser = options(__doc__, features=FEATURES)
-    parser.add_argument("--documents", type=int, default=300)
+    parser.add_argument("--documents", type=int, default=300, help="3267 are all chapters of the novels")
     parser.add_argument("--workers", type=int, default=1)
     chosen = parser.parse_args()
     shutil.rmtree(FOLDER, ignore_errors=True)
@@ -57,14 +57,16 @@ def main() -> None:
         "one weight lowered": {"rules": lowered},
         "a model trained on one more day": {"model": after},
     }
-    rows = [_beside(name, given | change, chosen.workers) for name, change in nights.items()]
-    save("nights", {"documents": first["documents"], "tokens": first["tokens"], "rows": rows})
+    rows: list[dict[str, Any]] = []
+    for name, change in nights.items():
+        rows.append(_beside(name, given | change, chosen.workers))
+        save("nights", {"documents": first["documents"], "tokens": first["tokens"], "rows": rows})
 
 
 def _chapters(documents: int) -> Path:
     """The first chapters of the novels, or of what stands in for them, in a folder of their own."""
     source = NOVELS if NOVELS.is_dir() else made_up(STAND_IN)
-    table = pq.read_table(min(source.glob("*.parquet"))).slice(0, documents)
+    table = pq.read_table(source).slice(0, documents)
     folder = FOLDER / "chapters"
     folder.mkdir(parents=True)
     pq.write_table(table, folder / "chapters.parquet")

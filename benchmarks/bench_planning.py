@@ -22,7 +22,7 @@ from common import MADE, save
 from corpora import NOVELS, STAND_IN, made_up
 
 from concord.flows import planning
-from concord.flows.planning import KEPT_SURVEY, plan_corpus, read_anywhere, read_here
+from concord.flows.planning import KEPT_SURVEY, Listing, plan_corpus, read_anywhere, read_here
 from concord.flows.ray_on_demand import RayOnDemand
 from concord.flows.run_context import RunContext
 from concord.workers.corpus import kept_survey
@@ -95,7 +95,7 @@ def measured(name: str, texts: list[str], files: int) -> dict[str, Any]:
         figures |= {f"seconds_start_{workers}": starting, f"seconds_workers_{workers}": seconds - again}
         if found != wanted:
             raise SystemExit("workers find other shards")
-    record = plan_corpus(str(FOLDER / "corpus"), PARTS, FolderStorage(FOLDER), read_here).record
+    record = plan_corpus(Listing.of(str(FOLDER / "corpus")), PARTS, FolderStorage(FOLDER), read_here).record
     assert record is not None
     (FOLDER / KEPT_SURVEY).write_bytes(record)
     found, figures["seconds_known"] = _timed(partial(_survey, _nothing))
@@ -114,7 +114,7 @@ def _one_file(ray: RayOnDemand) -> None:
 
 
 def _survey(read: planning.FileReader) -> Survey:
-    return plan_corpus(str(FOLDER / "corpus"), PARTS, FolderStorage(FOLDER), read).survey
+    return plan_corpus(Listing.of(str(FOLDER / "corpus")), PARTS, FolderStorage(FOLDER), read).survey
 
 
 def _nothing(files: Iterable[ListedFile], _parts: SurveyParts) -> Iterable[SurveyedFile]:

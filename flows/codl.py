@@ -6,7 +6,7 @@ from concord.flows.jobs import checked_places, folder_place
 from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.codl import CodlReport, CodlSettings
-from concord.schemas.run import DEFAULT_RUN, SHARD_BYTES, RunSettings
+from concord.schemas.run import DEFAULT_RUN, RunSettings
 from concord.schemas.settings import Validation
 
 
@@ -22,7 +22,7 @@ def codl(
     tune: bool = False,
     validation: Validation | None = None,
     labelling: RunSettings = DEFAULT_RUN,
-    shard_bytes: int = SHARD_BYTES,
+    shard_bytes: int | None = None,
     ray: str | None = None,
     workers: int | None = None,
     tracking: str | None = None,

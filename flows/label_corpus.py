@@ -10,11 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from pydantic import Field
+
 from concord.flows.environment import page_of_run, tracking_uri
 from concord.flows.errors import DriftedRunError, NothingLabelledError, ShardsFailedError, TrackingError, UntrackedError
 from concord.flows.jobs import run_tags
 from concord.flows.nights.record import keep_night
-from concord.flows.planning import KEPT_SURVEY, FileReader, plan_corpus, read_anywhere, read_here
+from concord.flows.planning import KEPT_SURVEY, FileReader, Listing, plan_corpus, read_anywhere, read_here
 from concord.flows.progress import meter, say
 from concord.flows.ray_on_demand import RayOnDemand
 from concord.flows.run_context import HERE, RunContext
@@ -29,6 +31,7 @@ from concord.flows.runfolder.runfolder import (
     find_done,
     first_reject,
     ids_digest,
+    last_shard_bytes,
     publish,
     run_output,
     write_sources,
@@ -46,7 +49,6 @@ from concord.schemas.decoded import Status
 from concord.schemas.errors import CorpusError
 from concord.schemas.run import (
     REGISTRY,
-    SHARD_BYTES,
     CountsByName,
     Reuse,
     RunKey,
@@ -60,6 +62,7 @@ from concord.schemas.settings import Settings
 from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.constraint_set import ConstraintSet, Separable
 from concord.workers.corpus.plan import distinct
+from concord.workers.corpus.shard_size import shard_bytes_of
 from concord.workers.corpus.shards import Shard
 from concord.workers.evaluation.measures import MEASURES
 from concord.workers.evaluation.measures import figures as measure_figures
@@ -81,7 +84,7 @@ class LabelRequest(Settings):
     - ``settings``: how each document is decoded
     - ``constraints``: YAML files, added to the label consistency of the model (``consistency``)
     - ``only``: ids of the documents that are labelled; None for all
-    - ``shard_bytes``: size of a shard, in bytes of text
+    - ``shard_bytes``: size of a shard, in bytes of text; None: by the size of the corpus, see `shard_bytes_of`
     - ``context``: the Ray and the MLflow of the run
     - ``fail_on_drift``: whether a figure beyond its threshold is an error, once all is done
     """
@@ -93,7 +96,7 @@ class LabelRequest(Settings):
     constraints: tuple[str, ...] = ()
     consistency: bool = True
     only: tuple[str, ...] | None = None
-    shard_bytes: int = SHARD_BYTES
+    shard_bytes: int | None = Field(None, ge=1)
     context: RunContext = HERE
     fail_on_drift: bool = False
 
@@ -131,6 +134,7 @@ class LabelJob(NamedTuple):
     """A request, and all that is read before work begins.
 
     - ``request``: the request, its text settings with the tokenizer that cuts
+    - ``shard_bytes``: size of a shard, in bytes of text
     - ``opened``: the model
     - ``constraints``: the constraints, bound to the model's labels
     - ``key``: what decides the output of a shard
@@ -140,6 +144,7 @@ class LabelJob(NamedTuple):
     """
 
     request: LabelRequest
+    shard_bytes: int
     opened: OpenModel
     constraints: Separable
     key: RunKey
@@ -160,11 +165,13 @@ class LabelJob(NamedTuple):
         key = RunKey(
             settings=request.settings, model=opened.model.digest, constraints=constraints.digest, code=code_digest()
         )
-        parts = SurveyParts(text, request.shard_bytes, score_column(opened.model))
-        survey, record = plan_corpus(request.corpus, parts, storage, read, request.only)
+        listing = Listing.of(request.corpus)
+        size = request.shard_bytes or shard_bytes_of(listing.files, last_shard_bytes(storage))
+        parts = SurveyParts(text, size, score_column(opened.model))
+        survey, record = plan_corpus(listing, parts, storage, read, request.only)
         for file, columns in survey.columns.items():
             check_there(columns, file.path, model=opened.model, constraints=constraints, source=request.model)
-        return cls(request, opened, constraints, key, survey.shards, survey.damages, record)
+        return cls(request, size, opened, constraints, key, survey.shards, survey.damages, record)
 
     @property
     def digest(self) -> str:
@@ -211,7 +218,7 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
 
 def _published(job: LabelJob, out: RunOutput, done: Markers) -> ShardReport:
     """Counts of the run, which readers can see from now on."""
-    write_sources(out.storage, _sources(job.request))
+    write_sources(out.storage, _sources(job))
     return publish(out, job.key, job.shards, done, rules=job.constraints.strengths)
 
 
@@ -224,15 +231,16 @@ def weights_of(constraints: ConstraintSet) -> dict[str, float]:
     return figures
 
 
-def _sources(request: LabelRequest) -> Sources:
+def _sources(job: LabelJob) -> Sources:
     """Sources of the run, by absolute paths."""
+    request = job.request
     registered = request.model.startswith(REGISTRY)
     return Sources(
         corpus=request.corpus,
         model=request.model if registered else str(Path(request.model).expanduser().absolute()),
         constraints=tuple(str(Path(name).expanduser().absolute()) for name in request.constraints),
         consistency=request.consistency,
-        shard_bytes=request.shard_bytes,
+        shard_bytes=job.shard_bytes,
         only=request.only,
     )
 

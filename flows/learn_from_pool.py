@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from concord.flows.codl_tuning import best_gamma, choose_gamma
 from concord.flows.commands.evaluate import evaluate
@@ -33,7 +34,7 @@ from concord.schemas.codl import CodlReport, CodlSettings, Cycle, GammaTrial
 from concord.schemas.columns import DOC_ID, LABELS, N_BEST, PREDICTIONS_LAYOUT
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
-from concord.schemas.run import SHARD_BYTES, Figures, RunReport, RunSettings
+from concord.schemas.run import Figures, RunReport, RunSettings
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import Settings, Validation
 from concord.workers.compiling.kept_digests import code_digest
@@ -66,7 +67,7 @@ class LearnRequest(Settings):
     - ``tune``: choose gamma by cross-validation?
     - ``validation``: labelled documents that judge gamma.
     - ``labelling``: settings by which the pool is decoded.
-    - ``shard_bytes``: size of a shard, in bytes of text.
+    - ``shard_bytes``: size of a shard, in bytes of text; None: by the size of the pool.
     - ``context``: the Ray and the MLflow of the cycles.
     """
 
@@ -79,7 +80,7 @@ class LearnRequest(Settings):
     tune: bool = False
     validation: Validation = Validation.RANDOM
     labelling: RunSettings
-    shard_bytes: int = SHARD_BYTES
+    shard_bytes: int | None = Field(None, ge=1)
     context: RunContext = HERE
 
 

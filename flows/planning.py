@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from concord.flows.progress import explained, meter
 from concord.flows.ray_on_demand import RayOnDemand
@@ -31,6 +31,24 @@ FileReader = Callable[[Sequence[ListedFile], SurveyParts], Iterable[SurveyedFile
 """Reads files, in any order."""
 
 
+class Listing(NamedTuple):
+    """The files of a corpus as they were listed.
+
+    - ``corpus``: its place.
+    - ``at``: when they were listed, in nanoseconds since 1970.
+    """
+
+    corpus: str
+    files: Sequence[ListedFile]
+    at: int
+
+    @classmethod
+    def of(cls, corpus: str) -> Self:
+        """Lists the files. Raises `CorpusError` where there are none."""
+        now = time.time_ns()
+        return cls(corpus, listed_files(corpus), now)
+
+
 class PlannedCorpus(NamedTuple):
     """The survey of a corpus.
 
@@ -42,14 +60,14 @@ class PlannedCorpus(NamedTuple):
 
 
 def plan_corpus(
-    corpus: str, parts: SurveyParts, storage: Storage, read: FileReader, only: Collection[str] | None = None
+    listing: Listing, parts: SurveyParts, storage: Storage, read: FileReader, only: Collection[str] | None = None
 ) -> PlannedCorpus:
     """The survey of a corpus, of which the files that are not known from the last run in ``storage`` are read.
 
     With ``only`` its shards hold the documents with these ids alone. Nothing is written. Raises as
     `workers.corpus.plan.survey`, and what ``read`` raises.
     """
-    listed_at, files, key = time.time_ns(), listed_files(corpus), _key(corpus, parts)
+    files, key = listing.files, _key(listing.corpus, parts)
     kept = read_if_there(storage, KEPT_SURVEY)
     known = [] if kept is None else known_files(kept, key, files)
     found = {file.file.id: file for file in known}
@@ -57,7 +75,7 @@ def plan_corpus(
     found |= {file.file.id: file for file in read(todo, parts)} if todo else {}
     every = [found[file.id] for file in files]
     survey = joined_survey(every, text=parts.text, scores=parts.scores, only=only)
-    lasting = [file for file in every if file.is_whole and is_settled(file.file, listed_at)]
+    lasting = [file for file in every if file.is_whole and is_settled(file.file, listing.at)]
     record = survey_bytes(lasting, key)
     return PlannedCorpus(survey, None if record == kept else record)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concord.flows.jobs import checked_places, run_place
 from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
-from concord.schemas.run import DEFAULT_RUN, SHARD_BYTES, RunReport, RunSettings
+from concord.schemas.run import DEFAULT_RUN, RunReport, RunSettings
 
 
 @watched("reprocess", run_name="{corpus} with {model}")
@@ -20,7 +20,7 @@ def reprocess(
     constraints: Sequence[str] = (),
     consistency: bool = True,
     only: Sequence[str] | None = None,
-    shard_bytes: int = SHARD_BYTES,
+    shard_bytes: int | None = None,
     ray: str | None = None,
     workers: int | None = None,
     tracking: str | None = None,
@@ -33,7 +33,8 @@ def reprocess(
     - ``settings``: settings by which each document is decoded; a mapping is validated.
     - ``constraints``: YAML files, added to the label consistency trained with the model (``consistency``).
     - ``only``: ids of the documents that are labelled (None: all); such a run needs an output of its own.
-    - ``shard_bytes``: size of a shard, in bytes of text; another size cuts other shards, which are done anew.
+    - ``shard_bytes``: size of a shard, in bytes of text (None: 256 KiB, more for a large corpus); another size cuts
+      other shards, which are done anew.
     - ``ray``: address of a cluster (None: this machine).
     - ``workers``: number of Ray actors (None: one for each CPU).
     - ``tracking``: MLflow tracking URI (None: as the environment says).

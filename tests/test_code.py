@@ -60,6 +60,7 @@ OUT = {
     "workers/inference/sampling/diagnostics.py": "figures of `concord chains`",
     "workers/corpus/chosen_rows.py": "chooses rows, which are in the key",
     "workers/corpus/plan.py": "cuts a corpus into shards, whose rows are in the key",
+    "workers/corpus/shard_size.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/surveyed.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/kept_survey.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/compiling/kept_digests.py": "keeps this digest",

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from concord.flows import planning
 from concord.flows.cluster.pool import Done
-from concord.flows.planning import KEPT_SURVEY, plan_corpus, read_anywhere, read_here
+from concord.flows.planning import KEPT_SURVEY, Listing, plan_corpus, read_anywhere, read_here
 from concord.flows.ray_on_demand import RayOnDemand
 from concord.schemas.columns import SchemaError
 from concord.schemas.document import ScoreColumn
@@ -72,10 +72,15 @@ def made(path: Path, *, seed: int, first: int | None = None, documents: int = 30
     pq.write_table(table, path, compression="none", use_dictionary=False, row_group_size=11)
 
 
+def listed(place: Path) -> Listing:
+    """The corpus's files as they are now."""
+    return Listing.of(str(place / "corpus"))
+
+
 def planned(place: Path, parts: SurveyParts = PARTS) -> tuple[Survey, list[str]]:
     """The survey by what is kept, which is kept anew, and the names of the files that were read for it."""
     reading = Reading()
-    found, record = plan_corpus(str(place / "corpus"), parts, FolderStorage(place), reading)
+    found, record = plan_corpus(listed(place), parts, FolderStorage(place), reading)
     if record is not None:
         (place / KEPT_SURVEY).write_bytes(record)
     return found, reading.read
@@ -102,7 +107,7 @@ def test_a_corpus_that_stands_is_not_read_again(place: Path) -> None:
     assert read == []
     assert same(again, first)
     assert same(first, whole(place))
-    assert plan_corpus(str(place / "corpus"), PARTS, FolderStorage(place), read_here).record is None
+    assert plan_corpus(listed(place), PARTS, FolderStorage(place), read_here).record is None
 
 
 def test_a_file_with_other_rows_of_the_same_size_and_time_is_read(place: Path) -> None:
@@ -221,7 +226,7 @@ def test_another_corpus_is_read(place: Path) -> None:
     planned(place)
     (place / "corpus").rename(place / "moved")
     reading = Reading()
-    plan_corpus(str(place / "moved"), PARTS, FolderStorage(place), reading)
+    plan_corpus(Listing.of(str(place / "moved")), PARTS, FolderStorage(place), reading)
     assert tuple(reading.read) == FILES
 
 
@@ -289,13 +294,15 @@ def test_workers_find_what_one_process_finds(place: Path, monkeypatch: pytest.Mo
     path = place / "corpus" / "b.parquet"
     path.write_bytes(path.read_bytes()[:-3])
     monkeypatch.setattr(planning, "READ_ALONE", 0)
-    found, _ = plan_corpus(str(place / "corpus"), PARTS, FolderStorage(place), on(Workers()))
+    found, _ = plan_corpus(listed(place), PARTS, FolderStorage(place), on(Workers()))
     assert same(found, whole(place))
 
 
 def test_a_file_that_no_worker_survives_is_a_damage(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "READ_ALONE", 0)
-    found, record = plan_corpus(str(place / "corpus"), PARTS, FolderStorage(place), on(Workers(lost=FILES[:1])))
+    found, record = plan_corpus(
+        Listing.of(str(place / "corpus")), PARTS, FolderStorage(place), on(Workers(lost=FILES[:1]))
+    )
     assert list(map(str, found.damages)) == [f"{place / 'corpus' / FILES[0]}: its worker died 2 times"]
     assert record is not None
     (place / KEPT_SURVEY).write_bytes(record)
@@ -307,7 +314,7 @@ def test_wrong_columns_come_back_from_workers(place: Path, monkeypatch: pytest.M
     monkeypatch.setattr(planning, "READ_ALONE", 0)
     pq.write_table(pa.table({"title": ["x"]}), place / "corpus" / "b.parquet")
     with pytest.raises(SchemaError, match=r"b\.parquet: there is neither a column"):
-        plan_corpus(str(place / "corpus"), PARTS, FolderStorage(place), on(Workers()))
+        plan_corpus(listed(place), PARTS, FolderStorage(place), on(Workers()))
 
 
 def test_little_is_read_without_workers(place: Path) -> None:
@@ -315,7 +322,7 @@ def test_little_is_read_without_workers(place: Path) -> None:
         def started(self) -> Any:
             raise AssertionError("no worker is needed")
 
-    found, _ = plan_corpus(str(place / "corpus"), PARTS, FolderStorage(place), on(Nobody()))
+    found, _ = plan_corpus(listed(place), PARTS, FolderStorage(place), on(Nobody()))
     assert same(found, whole(place))
 
 

@@ -381,7 +381,7 @@ def reprocess(
             "rejects. Such a run needs an output of its own."
         ),
     ] = None,
-    shard_kib: ShardKib = 256,
+    shard_kib: ShardKib = None,
     fail_on_drift: Annotated[
         bool, typer.Option("--fail-on-drift", help="Exit with 6 if the run drifted from the last one in the folder.")
     ] = False,
@@ -410,7 +410,7 @@ def reprocess(
         constraints=tuple(str(Path(file).absolute()) for file in declared.files),
         consistency=declared.consistency,
         only=documents_asked_for(doc or (), only),
-        shard_bytes=shard_kib << 10,
+        shard_bytes=shard_kib and shard_kib << 10,
         context=context,
         fail_on_drift=fail_on_drift,
     )

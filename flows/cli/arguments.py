@@ -53,10 +53,11 @@ AliasName = Annotated[
 ]
 RunFolder = Annotated[str, typer.Option("--run", help="Folder or URI of a finished run of `concord reprocess`.")]
 ShardKib = Annotated[
-    int,
+    int | None,
     typer.Option(
         min=1,
-        help="Approximate size of a shard, in KiB of text; smaller ones spread a few slow documents over more workers.",
+        help="Approximate size of a shard, in KiB of text; smaller ones spread a few slow documents over more workers "
+        "(default: 256, and up to 4096 for corpora of more than 8 GiB).",
     ),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a corpus that is there already.")]

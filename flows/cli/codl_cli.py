@@ -42,7 +42,7 @@ def codl(
     ] = ENGINE,
     set_: Set = None,
     n_best: Annotated[int, typer.Option(min=1, help="Number of best labellings of each document.")] = 1,
-    shard_kib: ShardKib = 256,
+    shard_kib: ShardKib = None,
     context: ContextOptions,
 ) -> CodlReport:
     """Learn a model from few labelled documents and a pool without labels (constraint-driven learning).
@@ -62,7 +62,7 @@ def codl(
         constraints=None if constraints is None else str(constraints.absolute()),
         settings=settings,
         labelling=RunSettings(engine=engine, options=of_engine, n_best=n_best if n_best > 1 else 0),
-        shard_bytes=shard_kib << 10,
+        shard_bytes=shard_kib and shard_kib << 10,
         **choices.model_dump(exclude={"constraints"}),
         **context.model_dump(),
     )

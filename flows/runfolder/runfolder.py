@@ -144,6 +144,14 @@ def read_sources(storage: Storage) -> Sources:
         ) from None
 
 
+def last_shard_bytes(storage: Storage) -> int | None:
+    """Size of the shards of the run in ``storage``, in bytes of text; None where there is no record of it."""
+    try:
+        return read_sources(storage).shard_bytes
+    except RunFolderError:
+        return None
+
+
 def documents_of_run(storage: Storage) -> frozenset[str] | None:
     """Ids of the documents that a run was asked for; None for all of its corpus. Raises `RunFolderError`."""
     if read_if_there(storage, SOURCES) is None:

@@ -21,8 +21,9 @@ LEAST, MOST = 0.5, 1.5
 """Smallest and largest size of a run, as fractions of the wanted size; sizes are evenly spread between them, so that
 the mean is the wanted one."""
 
-ROW_SHARE = 128
-"""Cost of a row besides its text: 1/128 of a run, because even a short document costs something."""
+ROW_BYTES, ROW_SHARE = 2 << 10, 128
+"""Cost of a row besides its text, because even a short document costs something: bytes of text, and its largest
+fraction of a run."""
 
 
 class RowRun(NamedTuple):
@@ -79,6 +80,7 @@ class _Waiting:
 
     def __init__(self, file: ParquetLocation, run_bytes: int, first_row: int = 0) -> None:
         self.file, self.run_bytes, self.first_row = file, run_bytes, first_row
+        self.row_bytes = min(ROW_BYTES, run_bytes // ROW_SHARE)
         self.digests: list[bytes] = []
         self.sizes: list[int] = []
         self.ids: list[int] = []
@@ -86,7 +88,7 @@ class _Waiting:
 
     def add(self, digests: Sequence[bytes], sizes: Sequence[int], ids: Sequence[bytes | None]) -> None:
         self.digests += digests
-        self.sizes += (size + self.run_bytes // ROW_SHARE for size in sizes)
+        self.sizes += (size + self.row_bytes for size in sizes)
         self.ids += map(id_hash, ids)
         self.size = sum(self.sizes)
 
