@@ -22,6 +22,7 @@ from concord.testing.problems import (
     random_problem,
 )
 from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.nbest import settled as inference_settled
 from concord.workers.inference.nbest.settled import settled_near
 from concord.workers.inference.numerics import LEAD
 from concord.workers.labelling.labelled import _decoded, _Found, check_settings, run_decoder
@@ -144,3 +145,19 @@ def test_whoever_finds_it_a_settled_answer_is_the_best_and_the_same(engine: str,
             near += how is _Found.NEAR_GUESS
     assert settled >= 5
     assert near >= 5
+
+
+def test_the_answer_of_an_engine_is_given_more_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference_settled, "LEAST_WORK", 200)
+    monkeypatch.setattr(inference_settled, "WORK_A_TOKEN", 0)
+    settings = check_settings(RunSettings(engine="certify", settle=True))
+    decoder, longer = run_decoder(settings), 0
+    for seed in range(200):
+        problem = Prepared.of(small(seed))
+        searched = decoder(problem, DOCUMENT.doc_id)
+        if any(settled_near(problem, start) is not None for start in (problem.viterbi, searched.labels)):
+            continue
+        decoded, found = _decoded(problem, DOCUMENT, decoder, settings, None)
+        assert np.array_equal(decoded.labels, searched.labels), seed
+        longer += found is _Found.SETTLED
+    assert longer > 10

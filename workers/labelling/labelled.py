@@ -21,7 +21,7 @@ from concord.workers.certificates.checker import check
 from concord.workers.certificates.writer import prove
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.inference.core.prepared import Prepared
-from concord.workers.inference.nbest.settled import settled_near
+from concord.workers.inference.nbest.settled import LAST_ATTEMPT, settled_near
 from concord.workers.inference.registry import SOLVERS, Decoder, EngineError
 from concord.workers.labelling.confidence import confidence
 from concord.workers.labelling.error_analysis import ErrorAnalysis
@@ -209,7 +209,7 @@ def _decoded(
     if found is not None:
         return found, _Found.SETTLED
     decoded = decoder(problem, document.doc_id)
-    proven = settled_near(problem, decoded.labels) if decoded.certified else None
+    proven = settled_near(problem, decoded.labels, factor=LAST_ATTEMPT) if decoded.certified else None
     return (decoded, _Found.SEARCHED) if proven is None else (proven, _Found.SETTLED)
 
 
