@@ -119,7 +119,7 @@ def load(
 ) -> Labeller:
     """Opens a model, ready to label.
 
-    - ``model``: model folder, or ``models:/NAME@ALIAS`` of MLflow's registry at ``tracking``
+    - ``model``: model folder, URI (``s3://bucket/model``), or ``models:/NAME@ALIAS`` of the registry at ``tracking``
     - ``constraints``: `Constraints`, or paths of YAML files
     - ``consistency``: use the label consistency that was learned with the model, too?
     - ``engine``: name of the engine, see ``concord list engines``

@@ -39,7 +39,7 @@ def reprocess(
     """Labels every document of a corpus on Ray; the same call again does only the work that is not done yet.
 
     - ``corpus``: the corpus
-    - ``model``: model folder, or ``models:/NAME@ALIAS`` of MLflow's registry
+    - ``model``: model folder, URI (``s3://bucket/model``), or ``models:/NAME@ALIAS`` of MLflow's registry
     - ``out``: folder of the run, or URI of an object store (``s3://bucket/out``); `read_predictions` opens it
     - ``engine``, ``options``: name of the engine and its options
     - ``constraints``: paths of YAML files

@@ -15,7 +15,6 @@ from pathlib import Path
 from concord.flows.apart import check_apart
 from concord.flows.errors import RunFolderError
 from concord.schemas.errors import CorpusError
-from concord.schemas.run import REGISTRY
 from concord.workers.models.folder import MANIFEST, ModelError, check_model_folder
 from concord.workers.storage.files import naming
 from concord.workers.storage.storage import URI, storage_at
@@ -55,7 +54,7 @@ def check_sources(corpora: Iterable[str], *, model: str | None = None, files: It
     for corpus in corpora:
         if "://" not in corpus and not _local(corpus).exists():
             raise CorpusError.missing(corpus)
-    if model is not None and not model.startswith(REGISTRY):
+    if model is not None and not URI.match(model):
         check_model_folder(Path(model).expanduser())
     for file in map(Path, files):
         with naming(file):

@@ -48,7 +48,6 @@ from concord.flows.sources import (
 from concord.schemas.decoded import Status
 from concord.schemas.errors import CorpusError
 from concord.schemas.run import (
-    REGISTRY,
     CountsByName,
     Reuse,
     RunKey,
@@ -71,7 +70,7 @@ from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.models.folder import file_digest
 from concord.workers.models.model import score_column
 from concord.workers.remote.survey import SurveyParts
-from concord.workers.storage.storage import Storage
+from concord.workers.storage.storage import URI, Storage
 
 if TYPE_CHECKING:
     from concord.flows.tracking.tracking import Outcome, Run, Tracking
@@ -234,10 +233,9 @@ def weights_of(constraints: ConstraintSet) -> dict[str, float]:
 def _sources(job: LabelJob) -> Sources:
     """Sources of the run, by absolute paths."""
     request = job.request
-    registered = request.model.startswith(REGISTRY)
     return Sources(
         corpus=request.corpus,
-        model=request.model if registered else str(Path(request.model).expanduser().absolute()),
+        model=request.model if URI.match(request.model) else str(Path(request.model).expanduser().absolute()),
         constraints=tuple(str(Path(name).expanduser().absolute()) for name in request.constraints),
         consistency=request.consistency,
         shard_bytes=job.shard_bytes,

@@ -29,7 +29,7 @@ def reprocess(
     """Labels every document of ``corpus`` with ``model`` into ``out``.
 
     - ``out``: folder that all machines see, or a URI of an object store such as ``s3://bucket/out``.
-    - ``model``: folder, or ``models:/NAME@ALIAS``.
+    - ``model``: folder, ``models:/NAME@ALIAS``, or a URI such as ``s3://bucket/model``.
     - ``settings``: settings by which each document is decoded; a mapping is validated.
     - ``constraints``: YAML files, added to the label consistency trained with the model (``consistency``).
     - ``only``: ids of the documents that are labelled (None: all); such a run needs an output of its own.

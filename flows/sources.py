@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from concord.flows.model_copies import stored_model
 from concord.flows.progress import meter, say
 from concord.flows.run_context import HERE, RunContext
 from concord.schemas.columns import LABELS, Reject, absent
@@ -24,6 +25,7 @@ from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model, text_tokenizer
 from concord.workers.models.saved_consistency import saved_consistency
+from concord.workers.storage.storage import URI, FolderStorage, storage_at
 
 
 class OpenModel(NamedTuple):
@@ -39,17 +41,25 @@ class OpenModel(NamedTuple):
 
 
 def open_model(reference: str, context: RunContext = HERE) -> OpenModel:
-    """The model of a folder, or of ``models:/NAME@ALIAS`` in MLflow's registry. Raises `ModelError`, `TrackingError`.
+    """The model of a folder, of a URI in an object store, or of ``models:/NAME@ALIAS`` in MLflow's registry.
 
-    MLflow takes seconds to import, and is imported only for the registry.
+    Raises `ModelError`, `StorageError`, `OutputError` where a store cannot be reached, and `TrackingError`. MLflow
+    takes seconds to import, and is imported only for the registry.
     """
     if not reference.startswith(REGISTRY):
-        folder = Path(reference).expanduser()
+        folder = _model_folder(reference)
         return OpenModel(load_model(folder), folder)
     from concord.flows.tracking.tracking import Tracking
 
     found = Tracking(context.tracking).fetch(reference)
     return OpenModel(load_model(found.folder), found.folder, f"{found.name} v{found.version}")
+
+
+def _model_folder(reference: str) -> Path:
+    if not URI.match(reference):
+        return Path(reference).expanduser()
+    storage = storage_at(reference)
+    return storage.root if isinstance(storage, FolderStorage) else stored_model(reference)
 
 
 def cutting(opened: OpenModel, text: TextSettings) -> TextSettings:

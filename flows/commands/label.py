@@ -136,7 +136,7 @@ def open_labeller(
     settings: RunSettings = DEFAULT_RUN,
     context: RunContext = HERE,
 ) -> TextLabeller:
-    """A labeller with the model of a folder, or of ``models:/NAME@ALIAS`` (then MLflow is imported).
+    """A labeller with the model of a folder, a URI, or ``models:/NAME@ALIAS`` (then MLflow is imported).
 
     - ``constraints``: YAML files, added to the label consistency trained with the model (``consistency``).
     - ``settings``: those of a run.

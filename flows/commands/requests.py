@@ -14,7 +14,7 @@ from concord.schemas.run import ENGINE
 from concord.schemas.settings import Settings, TextSettings, Validation
 
 CORPUS_HELP = "Parquet corpus: a file, a folder or a URI such as s3://bucket/corpus."
-MODEL_HELP = "Model: a folder, or models:/NAME@ALIAS in MLflow's registry."
+MODEL_HELP = "Model: a folder, models:/NAME@ALIAS in MLflow's registry, or a URI such as s3://bucket/model."
 SEED = "Seed of the random numbers; the same seed gives the same result."
 PENALTY = "Formula for the price of a broken row; `concord list penalties` has them."
 DOCUMENTS = "Largest number of documents to look at."

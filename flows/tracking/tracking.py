@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
-import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -23,11 +20,12 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from concord.flows.environment import MLFLOW, SQLITE, applied, command, home, tracking_uri
 from concord.flows.errors import TrackingError
+from concord.flows.model_copies import kept_copy
 from concord.flows.patience import within
 from concord.flows.tracking.sqlite_file import make_once
 from concord.schemas.errors import InputError
 from concord.schemas.run import ALIAS, Figures
-from concord.schemas.secrets import place_of, redact
+from concord.schemas.secrets import redact
 from concord.workers.models.folder import ModelError
 from concord.workers.storage.scratch import scratch_folder
 
@@ -56,9 +54,6 @@ UNKNOWN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 MOST_SHOWN = 20
 """Models that are named where another one is not there."""
-
-KEPT_COPIES = 3
-"""Versions of a registered model whose copies a machine keeps; older ones are fetched again when they are needed."""
 
 _BATCH, _METRICS = 100, 1000
 """`log_batch` takes at most so many parameters, and metrics, a call."""
@@ -305,25 +300,18 @@ class Tracking:
         Downloaded once a version. Raises `ModelError` for one that is not there, and `TrackingError`.
         """
         name, version = self._resolve(reference)
-        store = hashlib.sha256(place_of(self.uri).encode()).hexdigest()[:8]
-        folder = home() / "models" / store / name / version
-        if folder.exists():
-            return Fetched(name, version, model_in(folder))
-        source = self.ask(lambda client: _source_of(client, name, version))
-        if source is None:
-            raise ModelError(f"{reference} is not in the registry at {self.uri}; {self.ask(_registered)}")
-        partial = folder.with_name(f".{version}.{os.getpid()}")
-        partial.mkdir(parents=True, exist_ok=True)
 
-        def copy(_client: MlflowClient) -> Path:
-            return Path(download_artifacts(artifact_uri=source, dst_path=str(partial), tracking_uri=self.uri))
+        def copied(folder: Path) -> Path:
+            source = self.ask(lambda client: _source_of(client, name, version))
+            if source is None:
+                raise ModelError(f"{reference} is not in the registry at {self.uri}; {self.ask(_registered)}")
 
-        got = self.ask(copy, seconds=COPY_SECONDS)
-        got.replace(folder)
-        if partial.exists():
-            partial.rmdir()
-        _forget_copies(folder.parent)
-        return Fetched(name, version, model_in(folder))
+            def download(_client: MlflowClient) -> Path:
+                return Path(download_artifacts(artifact_uri=source, dst_path=str(folder), tracking_uri=self.uri))
+
+            return self.ask(download, seconds=COPY_SECONDS)
+
+        return Fetched(name, version, model_in(kept_copy(self.uri, name, version, copied)))
 
     def _resolve(self, reference: str) -> tuple[str, str]:
         match = re.fullmatch(r"models:/([^/@]+)(?:@([^/]+)|/([0-9]+))", reference)
@@ -344,13 +332,6 @@ class Tracking:
 def model_in(folder: Path) -> Path:
     """Our folder in the artifacts of a model, which were just that before MLflow could load them."""
     return folder / PACKAGED if (folder / MLMODEL).is_file() else folder
-
-
-def _forget_copies(folder: Path) -> None:
-    """Removes all but the `KEPT_COPIES` newest copies of a model's versions."""
-    copies = sorted((path for path in folder.iterdir() if path.name.isdecimal()), key=lambda path: path.stat().st_mtime)
-    for path in copies[:-KEPT_COPIES]:
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def ui_command(uri: str) -> str:

@@ -33,11 +33,13 @@ def keyed(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 def test_a_run_in_an_object_store_has_the_bytes_of_one_in_a_folder(keyed: World, reference: Any, server: str) -> None:
     corpus = uri(server, "corpora/test")
     upload(keyed.folder / "test", corpus)
+    upload(keyed.folder / "model", uri(server, "models/news"))
     troubles = Troubles(0.1, seed=1)
     with troubled(server, troubles) as proxy:
         out = uri(proxy, "out")
         command = keyed.reprocess_command(out, "--workers", "2")
         command[command.index("test")] = corpus
+        command[command.index("model")] = uri(proxy, "models/news")
         first = keyed.run(*command)
         assert (first["documents"], first["shards_done"]) == (reference["documents"], reference["shards_done"])
         again = keyed.run(*command)

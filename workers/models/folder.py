@@ -103,12 +103,24 @@ def file_digest(path: Path) -> str:
 
 def parse_manifest(path: Path) -> Manifest:
     """Manifest of a file; its form is checked, the files that it lists are not. Raises `ModelError`."""
+    return manifest_in(path.read_bytes(), str(path))
+
+
+def manifest_in(data: bytes, place: str) -> Manifest:
+    """Manifest in the content of a file, which messages call ``place``. Its names of files lead nowhere else.
+
+    Raises `ModelError`.
+    """
     try:
-        return Manifest.model_validate_json(path.read_bytes())
+        manifest = Manifest.model_validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
-        raise ModelError(f"{path}: {where}: {first['msg']}; this is no manifest of a concord model") from error
+        raise ModelError(f"{place}: {where}: {first['msg']}; this is no manifest of a concord model") from error
+    for name in manifest.files:
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise ModelError(f"{place}: the file {name!r} is not in the model's folder; train again")
+    return manifest
 
 
 def read_manifest(folder: Path, *, kind: str, files: Sequence[str] = ()) -> Manifest:
@@ -126,7 +138,7 @@ def read_manifest(folder: Path, *, kind: str, files: Sequence[str] = ()) -> Mani
             f"want {kind!r} version {FOLDER_VERSION}"
         )
     for name, digest in manifest.files.items():
-        if Path(name).is_absolute() or ".." in Path(name).parts or not (folder / name).is_file():
+        if not (folder / name).is_file():
             raise ModelError(f"{folder / name}: the model's file is missing; copy the whole folder or train again")
         if file_digest(folder / name) != digest:
             raise ModelError(f"{folder / name}: SHA-256 differs from the manifest's; the file is damaged or foreign")

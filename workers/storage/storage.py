@@ -22,7 +22,7 @@ URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
 class StorageError(InputError):
-    """A URI of a kind that runs cannot write to."""
+    """A URI of a kind that is not known."""
 
 
 class Storage(Protocol):
@@ -118,4 +118,4 @@ def storage_at(uri: str) -> Storage:
     if found[1].lower() in SCHEMES and "://" in uri:
         return ObjectStorage(uri)
     kinds = ", ".join(f"{scheme}://" for scheme in SCHEMES)
-    raise StorageError(f"{redact(uri)}: not a place that runs write to; give a folder, or a URI with one of {kinds}")
+    raise StorageError(f"{redact(uri)}: a place of an unknown kind; give a folder, or a URI with one of {kinds}")
