@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from concord.flows.runfolder.published import PublishedError, published
 from concord.schemas.columns import DOCUMENT_DIGEST
@@ -11,6 +10,7 @@ from concord.schemas.run import RuleStrengths, RunKey
 from concord.workers.labelling.kept import Known, LastAnswers, cheaper, index, known
 from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.storage.storage import FolderStorage, Storage
+from concord.workers.storage.tables import read_here
 
 
 def last_answers(storage: Storage, key: RunKey, rules: RuleStrengths) -> LastAnswers:
@@ -42,4 +42,4 @@ def last_answers(storage: Storage, key: RunKey, rules: RuleStrengths) -> LastAns
 def _digests(storage: Storage, path: str) -> pa.ChunkedArray:
     """The digests of a file's documents; of the file no more is read."""
     with storage.opened(path) as file:
-        return pq.read_table(file, columns=[DOCUMENT_DIGEST])[DOCUMENT_DIGEST]
+        return read_here(file, [DOCUMENT_DIGEST])[DOCUMENT_DIGEST]

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from concord.flows.runfolder.layout import MANIFEST, STORE
@@ -17,6 +16,7 @@ from concord.schemas.run import RunManifest
 from concord.workers.labelling.output import MARKERS, marker_name
 from concord.workers.storage.sealed import unseal
 from concord.workers.storage.storage import Storage, read_if_there, storage_at
+from concord.workers.storage.tables import read_here
 
 
 class PublishedError(InputError):
@@ -53,7 +53,7 @@ class Published(NamedTuple):
                 "`concord reprocess` again (if a run has just ended there, only this command again)"
             )
         try:
-            table = pq.read_table(pa.BufferReader(data), use_threads=False)
+            table = read_here(data)
             table.validate(full=True)
         except (pa.ArrowException, OSError) as error:
             reason = str(error).partition("\n")[0]

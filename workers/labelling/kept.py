@@ -43,7 +43,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats
@@ -65,6 +64,7 @@ from concord.schemas.run import RuleStrengths, RunKey
 from concord.workers.constraints.constraint_set import ConstraintSet, build_problems
 from concord.workers.labelling.problems import each_problem
 from concord.workers.storage.storage import FolderStorage, Storage
+from concord.workers.storage.tables import opened_here
 
 READ = (DOCUMENT_DIGEST, LABELS, VITERBI_LABELS, "local", VITERBI_LOCAL, "bound", "status", "constraints")
 ANSWERED = frozenset({Status.OPTIMAL, Status.BY_SOLVER, Status.FEASIBLE, Status.TIMEOUT})
@@ -162,9 +162,9 @@ class LastAnswers:
             return None
         if data is None or hashlib.sha256(data).hexdigest() != sha256:
             return None
-        file = pq.ParquetFile(pa.BufferReader(data))
+        file = opened_here(data)
         columns = [name for name in (*READ, VITERBI_CONSTRAINTS, SETTLED) if name in file.schema_arrow.names]
-        return file.read(columns=columns)
+        return file.read(columns=columns, use_threads=False)
 
 
 def _numbers(digests: Sequence[bytes]) -> NDArray[np.uint64]:
