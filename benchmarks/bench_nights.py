@@ -9,6 +9,7 @@ an empty folder.
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
-from common import MADE, concord, options, save
+from common import MADE, RESULTS, concord, options, save
 from corpora import NOVELS, STAND_IN, labelled_corpora, made_up
 
 from concord.workers.corpus.ingestion import write_corpus
@@ -41,6 +42,9 @@ def main() -> None:
     parser = options(__doc__, features=FEATURES)
     parser.add_argument("--documents", type=int, default=300, help="3267 are all chapters of the novels")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument(
+        "--night", action="append", help="a night of the table; may be given many times; all without it"
+    )
     chosen = parser.parse_args()
     shutil.rmtree(FOLDER, ignore_errors=True)
     corpus = _chapters(chosen.documents)
@@ -57,10 +61,18 @@ def main() -> None:
         "one weight lowered": {"rules": lowered},
         "a model trained on one more day": {"model": after},
     }
-    rows: list[dict[str, Any]] = []
-    for name, change in nights.items():
-        rows.append(_beside(name, given | change, chosen.workers))
+    known = {row["night"]: row for row in _known(first["documents"])}
+    for name in chosen.night or nights:
+        known[name] = _beside(name, given | nights[name], chosen.workers)
+        rows = [known[night] for night in nights if night in known]
         save("nights", {"documents": first["documents"], "tokens": first["tokens"], "rows": rows})
+
+
+def _known(documents: int) -> list[dict[str, Any]]:
+    """The rows that were measured before with so many documents."""
+    kept = RESULTS / "nights.json"
+    found: dict[str, Any] = json.loads(kept.read_text()) if kept.is_file() else {}
+    return found["rows"] if found.get("documents") == documents else []
 
 
 def _chapters(documents: int) -> Path:

@@ -209,7 +209,10 @@ def _decoded(
     if found is not None:
         return found, _Found.SETTLED
     decoded = decoder(problem, document.doc_id)
-    proven = settled_near(problem, decoded.labels, factor=LAST_ATTEMPT) if decoded.certified else None
+    if breaks_something_hard(decoded):
+        return decoded, _Found.SEARCHED
+    # Also where the engine reached its limit: an earlier run may have the proof, and the two should not differ.
+    proven = settled_near(problem, decoded.labels, factor=LAST_ATTEMPT)
     return (decoded, _Found.SEARCHED) if proven is None else (proven, _Found.SETTLED)
 
 

@@ -28,7 +28,7 @@ LEAST_WORK, WORK_A_TOKEN = 1_000_000, 2_500
 """Limit of work, in steps of `relax`: a constant, and for each token. On novels, most proofs that ended took 800."""
 
 LAST_ATTEMPT = 40
-"""Factor of the work from an answer that an engine has proven. Few documents come to it; on novels 16 was enough."""
+"""Factor of the work from the answer of an engine. Few documents come to it; on novels 16 was enough."""
 
 
 def settled_near(problem: Problem, start: Labels, *, factor: int = 1) -> Decoded | None:
