@@ -214,7 +214,7 @@ def test_a_foreign_folder_is_refused(folder: Path, tmp_path: Path) -> None:
         "another definition": {"templates": ["tokens[0]"]},
         "no feature set is called 'mine'": {"features": "mine"},
         "labels": {"labels": 3},
-        "file is missing": {"files": {"../elsewhere": "0"}},
+        "is not in the model.s folder": {"files": {"../elsewhere": "0"}},
     }
     for i, (message, change) in enumerate(changes.items()):
         copy = _copy(folder, tmp_path / str(i))
