@@ -5,7 +5,7 @@ looks for what is done as after a kill, publishes, publishes again with one othe
 and reads what it has published. Each size is a process of its own. A real file of predictions is larger, and looking
 for what is done after a kill hashes it: that is left out here.
 
-    python benchmarks/bench_scale.py --sizes 1000 10000 100000 250000
+    python benchmarks/bench_scale.py --sizes 1000 10000 100000
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ REPORT = ShardReport(
 def main() -> None:
     """Measures each size in a process of its own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000, 250_000], help="shards")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000], help="shards")
     parser.add_argument("--size", type=int, help="this size alone, in this process; prints its figures as JSON")
     chosen = parser.parse_args()
     if chosen.size:
