@@ -18,7 +18,7 @@ from concord.workers.corpus.shards import read_digests
 from concord.workers.labelling.kept import Known, LastAnswers
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.storage.storage import Storage
-from concord.workers.storage.tables import read_here
+from concord.workers.storage.tables import read_unthreaded
 
 
 def plan_run(request: LabelRequest) -> RunPlan:
@@ -71,5 +71,5 @@ def _estimate(last: LastAnswers, documents: int) -> float | None:
 def _seconds(storage: Storage, path: str) -> Floats:
     """CPU seconds of each document of a file of predictions."""
     with storage.opened(times_of(path)) as file:
-        seconds: Floats = read_here(file, ["cpu_seconds"])["cpu_seconds"].to_numpy()
+        seconds: Floats = read_unthreaded(file, ["cpu_seconds"])["cpu_seconds"].to_numpy()
         return seconds

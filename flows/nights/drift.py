@@ -25,7 +25,7 @@ from concord.workers.drift.nights import Night, compare
 from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.models.model import KnownWords, Model
 from concord.workers.storage.storage import Storage
-from concord.workers.storage.tables import read_here
+from concord.workers.storage.tables import read_unthreaded
 
 MOST_DOCUMENTS = 200_000
 """Documents of a night that are compared; of more, some are drawn by their ids."""
@@ -92,7 +92,7 @@ def _table(storage: Storage, path: str) -> pa.Table:
     """A table of the store, which was looked at before, or has just been written."""
     data = storage.read(path)
     assert data is not None
-    return read_here(data)
+    return read_unthreaded(data)
 
 
 def _figures(tables: Iterable[pa.Table], watch: DriftWatch, drawn: int = 1) -> DocumentFigures:

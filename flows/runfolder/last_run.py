@@ -10,7 +10,7 @@ from concord.schemas.run import RuleStrengths, RunKey
 from concord.workers.labelling.kept import Known, LastAnswers, cheaper, index, known
 from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.storage.storage import FolderStorage, Storage
-from concord.workers.storage.tables import read_here
+from concord.workers.storage.tables import read_unthreaded
 
 
 def last_answers(storage: Storage, key: RunKey, rules: RuleStrengths) -> LastAnswers:
@@ -42,4 +42,4 @@ def last_answers(storage: Storage, key: RunKey, rules: RuleStrengths) -> LastAns
 def _digests(storage: Storage, path: str) -> pa.ChunkedArray:
     """The digests of a file's documents; of the file no more is read."""
     with storage.opened(path) as file:
-        return read_here(file, [DOCUMENT_DIGEST])[DOCUMENT_DIGEST]
+        return read_unthreaded(file, [DOCUMENT_DIGEST])[DOCUMENT_DIGEST]

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from concord.schemas.run import FileDigest, ShardMarker, ShardReport
 from concord.workers.corpus.parquet import tables_bytes
 from concord.workers.corpus.shards import Shard
-from concord.workers.storage.tables import opened_here
+from concord.workers.storage.tables import unthreaded_file
 
 KEPT_MARKERS = ".markers.parquet"
 """The markers of the last run in its output."""
@@ -151,7 +151,7 @@ def kept_markers(data: bytes) -> dict[str, KeptMarker]:
     None where the file is damaged, or of a version of concord with other markers: it is there only to save work.
     """
     try:
-        return dict(_rows(opened_here(data)))
+        return dict(_rows(unthreaded_file(data)))
     except (pa.ArrowException, OSError, UnicodeDecodeError):
         return {}
 

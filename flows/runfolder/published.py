@@ -16,7 +16,7 @@ from concord.schemas.run import RunManifest
 from concord.workers.labelling.output import MARKERS, marker_name
 from concord.workers.storage.sealed import unseal
 from concord.workers.storage.storage import Storage, read_if_there, storage_at
-from concord.workers.storage.tables import read_here
+from concord.workers.storage.tables import read_unthreaded
 
 
 class PublishedError(InputError):
@@ -53,7 +53,7 @@ class Published(NamedTuple):
                 "`concord reprocess` again (if a run has just ended there, only this command again)"
             )
         try:
-            table = read_here(data)
+            table = read_unthreaded(data)
             table.validate(full=True)
         except (pa.ArrowException, OSError) as error:
             reason = str(error).partition("\n")[0]

@@ -17,7 +17,7 @@ import pyarrow as pa
 from concord.workers.corpus.parquet import ListedFile, table_bytes
 from concord.workers.corpus.row_runs import RowRun
 from concord.workers.corpus.surveyed import SurveyedFile
-from concord.workers.storage.tables import read_here
+from concord.workers.storage.tables import read_unthreaded
 
 SETTLED_SECONDS = 60
 """Age, in seconds, from which a file's times tell its contents apart."""
@@ -72,7 +72,7 @@ def known_files(data: bytes, key: str, files: Iterable[ListedFile]) -> list[Surv
     None where the survey is damaged or has another key: it is there only to save work.
     """
     try:
-        table = read_here(data)
+        table = read_unthreaded(data)
     except (pa.ArrowException, OSError, UnicodeDecodeError):
         return []
     if (table.schema.metadata or {}).get(KEY) != key.encode() or not table.schema.equals(SCHEMA):

@@ -11,8 +11,7 @@ SMALL_CORPUS = 8 << 30
 """Bytes of files up to which shards have `SHARD_BYTES`: 24 GB of text in Parquet, which are 100,000 shards."""
 
 LARGEST_SHARD = 4 << 20
-"""Largest size, in bytes of text. A worker that labels the novels takes 583 MiB with shards of 256 KiB, 741 MiB with
-these, and 1,030 MiB with four times as large ones; after a kill it does half a minute again."""
+"""Largest size, in bytes of text. A worker holds a shard with its answers, and does all of it again after a kill."""
 
 
 def shard_bytes_of(files: Sequence[ListedFile], last: int | None) -> int:

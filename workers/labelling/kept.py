@@ -64,7 +64,7 @@ from concord.schemas.run import RuleStrengths, RunKey
 from concord.workers.constraints.constraint_set import ConstraintSet, build_problems
 from concord.workers.labelling.problems import each_problem
 from concord.workers.storage.storage import FolderStorage, Storage
-from concord.workers.storage.tables import opened_here
+from concord.workers.storage.tables import unthreaded_file
 
 READ = (DOCUMENT_DIGEST, LABELS, VITERBI_LABELS, "local", VITERBI_LOCAL, "bound", "status", "constraints")
 ANSWERED = frozenset({Status.OPTIMAL, Status.BY_SOLVER, Status.FEASIBLE, Status.TIMEOUT})
@@ -162,7 +162,7 @@ class LastAnswers:
             return None
         if data is None or hashlib.sha256(data).hexdigest() != sha256:
             return None
-        file = opened_here(data)
+        file = unthreaded_file(data)
         columns = [name for name in (*READ, VITERBI_CONSTRAINTS, SETTLED) if name in file.schema_arrow.names]
         return file.read(columns=columns, use_threads=False)
 

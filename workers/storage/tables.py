@@ -14,30 +14,30 @@ class TableFileError(ValueError):
     """A file is damaged or no Parquet file; the message gives the fault but not the file's name."""
 
 
-def opened_here(source: BinaryIO | bytes) -> pq.ParquetFile:
+def unthreaded_file(source: BinaryIO | bytes) -> pq.ParquetFile:
     """A Parquet file to be read by the calling thread alone, with ``use_threads=False``.
 
-    A thread of pyarrow's that lets go of Python's bytes or files while the process ends would abort it: without this
-    a command that reads an output in an object store did so in one of twenty cases. Raises `pa.ArrowException` and
-    `OSError` where the content is damaged.
+    A thread of pyarrow's that lets go of Python's bytes or files while the process ends would abort it, as now
+    and then happened to a command that read an output in an object store. Raises `pa.ArrowException` and `OSError`
+    where the content is damaged.
     """
     given = pa.BufferReader(source) if isinstance(source, bytes) else source
     return pq.ParquetFile(given, page_checksum_verification=True, pre_buffer=False)
 
 
-def read_here(source: BinaryIO | bytes, columns: Sequence[str] | None = None) -> pa.Table:
-    """A table, or some of its columns, read by the calling thread alone, see `opened_here`.
+def read_unthreaded(source: BinaryIO | bytes, columns: Sequence[str] | None = None) -> pa.Table:
+    """A table, or some of its columns, read by the calling thread alone, see `unthreaded_file`.
 
     Raises `pa.ArrowException`, `UnicodeDecodeError` and `OSError` where the content is damaged.
     """
-    return opened_here(source).read(columns=None if columns is None else list(columns), use_threads=False)
+    return unthreaded_file(source).read(columns=None if columns is None else list(columns), use_threads=False)
 
 
 def read_table(path: Path) -> pa.Table:
     """A whole table, with every value checked. Raises `TableFileError`, and `OSError` if there is no file."""
     data = path.read_bytes()
     try:
-        table = read_here(data)
+        table = read_unthreaded(data)
         table.validate(full=True)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise TableFileError(f"not a Parquet file, or a damaged one: {str(error).partition(chr(10))[0]}") from error

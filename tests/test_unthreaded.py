@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from concord.workers.storage.tables import read_here
+from concord.workers.storage.tables import read_unthreaded
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = pa.table({"doc_id": [f"d{i}" for i in range(5_000)], "tokens": [["a", "b"]] * 5_000})
@@ -47,7 +47,7 @@ def data() -> bytes:
 @pytest.mark.parametrize("columns", [None, ["doc_id"], ["tokens", "doc_id"]])
 def test_nobody_else_reads(data: bytes, columns: list[str] | None) -> None:
     file = Watched(data)
-    assert read_here(file, columns).equals(TABLE if columns is None else TABLE.select(columns))
+    assert read_unthreaded(file, columns).equals(TABLE if columns is None else TABLE.select(columns))
     assert file.readers == {threading.get_ident()}
     watched = Watched(data)
     pq.read_table(watched)
