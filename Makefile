@@ -34,7 +34,7 @@ $(READY): requirements-dev.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: $(READY)  ## label a small made-up corpus end to end, and see where everything is (about 3 minutes, most of them compiling once)
+demo: $(READY)  ## label a small made-up corpus end to end, and see where everything is (3 minutes with the first install, then 1)
 	$(BIN)/python -m concord.flows.cli.demo
 
 # Tests wait for the kernels alone. Units and integration run side by side, though units have all cores: integration

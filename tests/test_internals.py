@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from numba import njit
 from ray._private import ray_constants as constants
@@ -16,7 +17,13 @@ from ray.job_config import JobConfig
 from concord.flows.cluster.ray_internals import OwnPathJob, constants_of, head_and_node, read_environment
 from concord.workers.compiling.code import ROOT
 from concord.workers.compiling.definitions import definitions_behind
-from concord.workers.compiling.numba_internals import folder_given, kept_by, processor_and_settings, tell
+from concord.workers.compiling.numba_internals import (
+    folder_given,
+    kept_by,
+    once_for_all_numbers,
+    processor_and_settings,
+    tell,
+)
 
 PLACES = {
     "ray": (re.compile(r"ray\.(_|\w+\._).*"), "flows/cluster/ray_internals.py"),
@@ -81,6 +88,22 @@ def test_what_is_numbas_own_is_where_it_was() -> None:
     assert told == ["began twice", "ended"]
     assert processor_and_settings().startswith("('")
     assert isinstance(folder_given(), str)
+
+
+def test_a_kernel_is_compiled_once_for_all_numbers_that_kernels_call_it_with() -> None:
+    """Numba makes a type of each number that is written in a call."""
+
+    def twice(x: Any) -> Any:
+        return 2 * x
+
+    doubled: Any = once_for_all_numbers(njit(twice))
+
+    def summed(n: Any) -> Any:
+        return doubled(1) + doubled(-1) + doubled(x=n) + doubled(0.5)
+
+    of_few_bits: Any = njit(summed)
+    assert of_few_bits(np.int32(2**30)) == 2**31 + 1
+    assert sorted(str(kind) for (kind,) in doubled.signatures) == ["float64", "int64"]
 
 
 def test_how_kernels_are_compiled_is_in_their_digests() -> None:

@@ -46,3 +46,22 @@ def test_no_document_compiles_anything_after_the_warm_up(engine: str, confidence
     run = subprocess.run(typed, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert int(run.stdout) > 5
+
+
+BESIDE = """
+from tests.support.made_runs import HashModel, consistency
+from concord.schemas.document import Document
+from concord.workers.inference.sampling.sweep import anneal
+from concord.workers.inference.sampling.trials import better_all
+from concord.workers.labelling.warming import warm_local_search
+
+warm_local_search(Document.build("one", [list("nothing")] * 3), model=HashModel(), constraints=consistency())
+print(len(better_all.signatures), len(anneal.signatures))
+"""
+
+
+def test_the_local_search_is_compiled_without_the_sampler() -> None:
+    """Another process compiles the sampler meanwhile."""
+    run = subprocess.run([sys.executable, "-c", BESIDE], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "1 0\n"

@@ -43,9 +43,10 @@ def main() -> None:
     }
     set_for_good(ANY_PROCESSOR | own)
     Path(os.environ["PREFECT_HOME"]).mkdir(parents=True, exist_ok=True)
+    from concord.flows.cli.compiling import proofs_compiled_beside
     from concord.flows.cli.failures import reported
 
-    with reported():
+    with reported(), proofs_compiled_beside("certify"):
         _clear()
         _make_corpora()
         _train()

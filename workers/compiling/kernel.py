@@ -17,7 +17,14 @@ from typing import Any, TypeVar
 from numba import njit
 
 from concord.workers.compiling.kernel_folder import KernelFiles
-from concord.workers.compiling.numba_internals import COMPILE_OPTIONS, UNCOUNTED, WITHOUT_ENTRY_POINTS, kept_by, tell
+from concord.workers.compiling.numba_internals import (
+    COMPILE_OPTIONS,
+    UNCOUNTED,
+    WITHOUT_ENTRY_POINTS,
+    kept_by,
+    once_for_all_numbers,
+    tell,
+)
 from concord.workers.compiling.told import Compilations
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -53,7 +60,7 @@ def _kept(**options: Any) -> Callable[[Function], Function]:
     def compiled(function: Function) -> Function:
         with kept_by(FILES):
             kernel: Function = njit(**options)(function)
-        return kernel
+        return once_for_all_numbers(kernel)
 
     return compiled
 

@@ -6,13 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from concord.schemas.decoded import Budget
 from concord.schemas.document import Batch, Column, Document
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.run import RunSettings
 from concord.workers.constraints.constraint_set import ConstraintSet
+from concord.workers.inference.core.incumbent import Search
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.sampling.names import sites_of
+from concord.workers.inference.sampling.settling import settle
+from concord.workers.inference.settings import GibbsSettings
 from concord.workers.labelling.labelled import label_batch
-from concord.workers.models.model import Model
+from concord.workers.models.model import Model, local_scores
 
 MOST_SENTENCES, MOST_TOKENS = 3, 25
 """Largest number of sentences and of tokens taken from the sample; few, so that every proof ends soon."""
@@ -59,6 +65,17 @@ def warm(sample: Document, *, model: Model, constraints: ConstraintSet, settings
     }
     short = settings.model_copy(update=limits)
     label_batch(Batch.of([_copies(sample)]), model=_Noise(model.labels), constraints=constraints, settings=short)
+
+
+def warm_local_search(sample: Document, *, model: Model, constraints: ConstraintSet) -> None:
+    """Compiles the local search that closes a sampler's run, on the copies of `warm`.
+
+    The sampler is left out: another process compiles that meanwhile.
+    """
+    batch, config = Batch.of([_copies(sample)]), GibbsSettings()
+    (problem,) = local_scores(_Noise(model.labels), batch).problems(batch, model.labels, constraints)
+    search = Search(Prepared.of(problem), budget=Budget(work=SAMPLER_WORK), incumbent=None)
+    settle(search, sites_of(search.problem, config.slot_loss), hard_weight=config.hard_weight)
 
 
 def _copies(sample: Document) -> Document:

@@ -1,0 +1,82 @@
+"""Kernels compiled on a made-up corpus: those of trainers and engines, at once or beside what will need them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+MODEL = "lbfgs"
+"""The trainer whose model the engines label with."""
+
+MORE: dict[str, tuple[dict[str, str], ...]] = {"trigram": ({"metric": "mvdm"},)}
+"""Options of trainers that need other kernels than the defaults; Jeffrey's divergence has MVDM's."""
+
+
+def train(folder: Path, name: str) -> None:
+    """Compiles what a trainer and its model's scores need, and leaves the model in a folder of its name."""
+    from concord.schemas.document import Batch
+    from concord.workers.learning.trainers.registry import TRAINERS
+
+    trainer, documents = TRAINERS[name], _corpus()
+    for options in (*MORE.get(name, ()), {}):
+        model = trainer.train(documents, settings=trainer.settings.model_validate(options), out=folder / name)
+        model.potentials(Batch.of(documents))
+
+
+def decode(folder: Path, engine: str, **settings: Any) -> None:
+    """Compiles what an engine, and the settings beside it, need with the model in ``folder``."""
+    from concord.schemas.run import RunSettings
+    from concord.workers.labelling.labelled import check_settings
+    from concord.workers.labelling.warming import warm
+
+    checked = check_settings(RunSettings(engine=engine, seconds=20.0, **settings))
+    warm(**_given(folder), settings=checked)
+
+
+@contextmanager
+def proofs_compiled_beside(engine: str) -> Iterator[None]:
+    """A process beside the block compiles what an exact engine needs, from the end: that of the sampler comes last.
+
+    So it meets the process of the block half-way, which begins with the sampler.
+    """
+    process = get_context("spawn").Process(target=_compile_from_the_end, args=(engine,), daemon=True)
+    process.start()
+    try:
+        yield
+    finally:
+        process.kill()
+        process.join()
+
+
+def _compile_from_the_end(engine: str) -> None:
+    from concord.workers.labelling.warming import warm_local_search
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        train(folder, MODEL)
+        warm_local_search(**_given(folder / MODEL))
+        decode(folder / MODEL, engine, settle=True)  # which looks for a proof before the engine is asked
+
+
+def _given(folder: Path) -> dict[str, Any]:
+    """A document, the model in ``folder``, and constraints of both kinds."""
+    from concord.workers.constraints.consistency import LabelConsistency, PairCounts
+    from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
+    from concord.workers.constraints.templates.linear import Legality
+    from concord.workers.models.crf import load
+
+    model, documents = load(folder), _corpus()
+    consistency = LabelConsistency(PairCounts.of(documents, model.labels))
+    constraints = JoinedConstraints((consistency, DeclaredConstraints((Legality(weight=1.0),))))
+    return {"sample": documents[0], "model": model, "constraints": constraints}
+
+
+def _corpus() -> list[Any]:
+    """Documents to learn from and to label."""
+    from concord.workers.synthesis.made_up import synthesize
+
+    return list(synthesize(8, seed=0, kind="news"))
