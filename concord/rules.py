@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +33,14 @@ class Constraints:
 
     @classmethod
     def from_yaml(cls, path: str | PathLike[str]) -> Constraints:
-        """The constraints of a YAML file. Raises `InputError` with file, line and entry of each mistake, and `OSError`.
+        """The constraints of a YAML file, a path or URI.
+
+        Raises `InputError` with file, line and entry of each mistake, and `OSError`.
 
         >>> concord.Constraints.from_yaml("rules.yaml").titles
         ('numbers are unlabelled',)
         """
-        return cls._of(load_constraints(Path(path)))
+        return cls._of(load_constraints(fspath(path)))
 
     @classmethod
     def _of(cls, declared: DeclaredConstraints) -> Constraints:

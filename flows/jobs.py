@@ -20,9 +20,9 @@ from concord.workers.storage.files import naming
 from concord.workers.storage.storage import URI, storage_at
 
 
-def corpus_place(corpus: str) -> str:
-    """Place of a corpus for workers anywhere: a URI unchanged, or an absolute path."""
-    return corpus if "://" in corpus else str(Path(corpus).expanduser().absolute())
+def source_place(given: str) -> str:
+    """Place of a corpus or a file for workers anywhere: a URI unchanged, or an absolute path."""
+    return given if "://" in given else str(Path(given).expanduser().absolute())
 
 
 def run_place(out: str) -> str:
@@ -56,7 +56,7 @@ def check_sources(corpora: Iterable[str], *, model: str | None = None, files: It
             raise CorpusError.missing(corpus)
     if model is not None and not URI.match(model):
         check_model_folder(Path(model).expanduser())
-    for file in map(Path, files):
+    for file in (Path(name) for name in files if URI.match(name) is None):
         with naming(file):
             file.expanduser().stat()
 
@@ -66,9 +66,9 @@ def checked_places(
 ) -> list[str]:
     """Places of corpora: all that is read is there, and the place ``out`` is apart from it.
 
-    Raises the errors of `corpus_place`, `check_sources` and `check_apart`.
+    Raises the errors of `source_place`, `check_sources` and `check_apart`.
     """
-    places = [corpus_place(corpus) for corpus in corpora]
+    places = [source_place(corpus) for corpus in corpora]
     check_sources(places, model=model, files=files)
     check_apart(out, [*places, model, *files])
     return places

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from concord.flows.environment import page_of_run, tracking_uri
 from concord.flows.errors import DriftedRunError, NothingLabelledError, ShardsFailedError, TrackingError, UntrackedError
-from concord.flows.jobs import run_tags
+from concord.flows.jobs import run_tags, source_place
 from concord.flows.nights.record import keep_night
 from concord.flows.planning import KEPT_SURVEY, FileReader, Listing, plan_corpus, read_anywhere, read_here
 from concord.flows.progress import meter, say
@@ -67,10 +67,9 @@ from concord.workers.evaluation.measures import MEASURES
 from concord.workers.evaluation.measures import figures as measure_figures
 from concord.workers.evaluation.named_counts import MatchCounts
 from concord.workers.learning.weights.known_weights import known_weights
-from concord.workers.models.folder import file_digest
 from concord.workers.models.model import score_column
 from concord.workers.remote.survey import SurveyParts
-from concord.workers.storage.storage import URI, Storage
+from concord.workers.storage.storage import URI, Storage, file_bytes
 
 if TYPE_CHECKING:
     from concord.flows.tracking.tracking import Outcome, Run, Tracking
@@ -236,7 +235,7 @@ def _sources(job: LabelJob) -> Sources:
     return Sources(
         corpus=request.corpus,
         model=request.model if URI.match(request.model) else str(Path(request.model).expanduser().absolute()),
-        constraints=tuple(str(Path(name).expanduser().absolute()) for name in request.constraints),
+        constraints=tuple(map(source_place, request.constraints)),
         consistency=request.consistency,
         shard_bytes=job.shard_bytes,
         only=request.only,
@@ -436,7 +435,10 @@ def _params(job: LabelJob) -> dict[str, object]:
         "model_version": job.opened.version,
         "model_digest": job.opened.model.digest,
         "constraints": ", ".join(request.constraints) or None,
-        **{f"constraints.{short_name(name)}": file_digest(Path(name).expanduser()) for name in request.constraints},
+        **{
+            f"constraints.{short_name(name)}": hashlib.sha256(file_bytes(name)).hexdigest()
+            for name in request.constraints
+        },
         "constraints_digest": key.constraints,
         "code_digest": key.code,
         "engine": settings.engine,

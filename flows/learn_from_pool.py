@@ -174,7 +174,7 @@ class _LearnJob(NamedTuple):
         learner = learner_of(documents, pool, request.settings)
         bound, text = None, ""
         if request.constraints is not None:
-            bound = load_constraints(Path(request.constraints)).bind(learner.labels)
+            bound = load_constraints(request.constraints).bind(learner.labels)
             text = constraints_text(bound, {})
         asked = f"{_key(request, digests, text, request.settings)} {request.validation}"
         trials = _trials(request, documents, pool, bound, asked)

@@ -87,8 +87,8 @@ def open_constraints(opened: OpenModel, files: Sequence[str], *, consistency: bo
         parts.append(trained)
     # Agreement over the corpus comes before declared local features: it was counted without them.
     counted = [name for name in files if name.endswith(SUFFIX)]
-    parts += [PriorAlone(read_agreement(Path(name), opened.model.labels)) for name in counted]
-    parts += [load_constraints(Path(name)).bind(opened.model.labels) for name in files if name not in counted]
+    parts += [PriorAlone(read_agreement(name, opened.model.labels)) for name in counted]
+    parts += [load_constraints(name).bind(opened.model.labels) for name in files if name not in counted]
     if not parts:
         return Unconstrained()
     return parts[0] if len(parts) == 1 else JoinedConstraints(tuple(parts))

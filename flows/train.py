@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from concord.flows.apart import check_apart
-from concord.flows.jobs import check_sources, corpus_place, folder_place
+from concord.flows.jobs import check_sources, folder_place, source_place
 from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.run import ALIAS, TrainReport
@@ -45,7 +45,7 @@ def train(
     - ``ray``, ``workers``: cluster's address and number of actors for trials, as in `flows.reprocess.reprocess`.
     - ``largest_sample``: largest training sample of a trial, in tokens (None: the whole corpus).
     """
-    place, folder = corpus_place(corpus), folder_place(out)
+    place, folder = source_place(corpus), folder_place(out)
     check_sources([place])
 
     from concord.flows.train_model import TrainRequest, check_search, train_model

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from concord.flows.environment import page_of_run, tracking_uri
 from concord.flows.errors import TrackingError
-from concord.flows.jobs import check_model_place, corpus_place, run_tags
+from concord.flows.jobs import check_model_place, run_tags, source_place
 from concord.flows.progress import meter
 from concord.flows.progressive import Kept, choose, forget, track
 from concord.flows.run_context import HERE, RunContext
@@ -227,7 +227,7 @@ def corpora_of(request: TrainRequest) -> dict[str, str]:
     """Places of the corpora that a training reads, by purpose."""
     settings = request.settings
     given = {name: getattr(settings, name) for name in settings.corpora}
-    return {"training": request.corpus} | {n: corpus_place(place) for n, place in given.items() if place is not None}
+    return {"training": request.corpus} | {n: source_place(place) for n, place in given.items() if place is not None}
 
 
 def _params(request: TrainRequest) -> dict[str, object]:

@@ -166,8 +166,8 @@ def test_a_list_is_a_text_or_a_table(tmp_path: Path) -> None:
     text.write_text("b\n\na b\nb\nÄ\n", encoding="utf-8")
     pq.write_table(pa.table({"row": [1, 2, 3], "doc_id": pa.array(["x", None, "y"]).dictionary_encode()}), table)
     assert documents_asked_for((), None) is None
-    assert documents_asked_for(("c", "b"), text) == ("c", "b", "a b", "Ä")
-    assert documents_asked_for((), table) == ("x", "y")
+    assert documents_asked_for(("c", "b"), str(text)) == ("c", "b", "a b", "Ä")
+    assert documents_asked_for((), str(table)) == ("x", "y")
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_list_is_a_text_or_a_table(tmp_path: Path) -> None:
 def test_a_list_that_is_none_is_told(tmp_path: Path, name: str, content: bytes, told: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ListError, match=told) as raised:
-        documents_asked_for((), tmp_path / name)
+        documents_asked_for((), str(tmp_path / name))
     assert str(raised.value).startswith(str(tmp_path / name))
 
 
@@ -189,10 +189,10 @@ def test_ids_that_are_no_text_are_told(tmp_path: Path) -> None:
     ids = pa.array([b"a", b"\xff"], pa.binary()).view(pa.string())
     pq.write_table(pa.table({"doc_id": ids}), tmp_path / "ids.parquet")
     with pytest.raises(ListError, match="or a damaged one"):
-        documents_asked_for((), tmp_path / "ids.parquet")
+        documents_asked_for((), str(tmp_path / "ids.parquet"))
 
 
 def test_a_table_without_ids_is_told(tmp_path: Path) -> None:
     pq.write_table(pa.table({"docid": ["a"]}), tmp_path / "ids.parquet")
     with pytest.raises(ListError, match="there is no column 'doc_id'; did you mean 'docid'"):
-        documents_asked_for((), tmp_path / "ids.parquet")
+        documents_asked_for((), str(tmp_path / "ids.parquet"))

@@ -39,16 +39,26 @@ POSITIONAL = {
     "sweep plan": ["sweep_file"],
 }
 """Texts, files of constraints and sweeps, and files of other programs; nothing of concord's own."""
-PLACES = {"corpus": str, "model": str, "run": str, "out": Path, "pool": str, "held_out": str, "against": str}
+PLACES = {
+    "corpus": str,
+    "model": str,
+    "run": str,
+    "out": Path,
+    "pool": str,
+    "held_out": str,
+    "against": str,
+    "constraints": list[str],
+}
 """What names a place has one type, wherever it stands."""
 OTHERWISE = {
     ("export crfsuite", "model"): Path,
     ("clusters learn", "corpus"): list[str],
     ("clusters brown", "corpus"): list[str],
     ("reprocess", "out"): str,
+    ("codl", "constraints"): str,
     ("doctor", "out"): str,
 }
-"""Many corpora at once, a model that cannot be of a registry, and outputs that may be in an object store."""
+"""Many corpora at once, a model of no registry, outputs that may be in an object store, a single file."""
 
 
 class Leaf(NamedTuple):

@@ -8,7 +8,7 @@ import pytest
 
 from concord.flows.commands.corpora import ingest_corpus, synthesize_corpus
 from concord.flows.errors import NAMED, RunFolderError, ShardsFailedError
-from concord.flows.jobs import corpus_place, folder_place
+from concord.flows.jobs import folder_place, source_place
 from concord.schemas.run import RunReport
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import TextSettings
@@ -19,9 +19,9 @@ from tests.support.made_reports import run_report
 def test_paths_become_absolute_and_uris_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert corpus_place("a/b") == folder_place("a/b") == str(tmp_path / "a" / "b")
-    assert corpus_place("~/c") == folder_place("~/c") == str(tmp_path / "home" / "c")
-    assert corpus_place("s3://bucket/corpus") == "s3://bucket/corpus"
+    assert source_place("a/b") == folder_place("a/b") == str(tmp_path / "a" / "b")
+    assert source_place("~/c") == folder_place("~/c") == str(tmp_path / "home" / "c")
+    assert source_place("s3://bucket/corpus") == "s3://bucket/corpus"
     assert short_name("/a/b/") == short_name("s3://KEY:SECRET@b?region=eu") == "b"
 
 

@@ -703,7 +703,7 @@ def test_counted_and_learned_weights_are_those_of_constraints_weigh(corpora: Pat
         ("learned", str(model), ["folds=2", "passes=2", "engine=beam"]),
     ):
         request = WeighRequest(corpus=str(corpora / "train"), penalty=penalty, model=given, out=tmp_path / "out.yaml")
-        weigh_file(corpora / "more.yaml", request, options)
+        weigh_file(str(corpora / "more.yaml"), request, options)
         wanted = dict(declared_weights(load_constraints(tmp_path / "out.yaml")))
         assert weights_of(made, store, penalty) == wanted
     assert weights_of(made, store, "flat")["legal"] == 1.0

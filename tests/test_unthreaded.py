@@ -16,7 +16,6 @@ from concord.workers.storage.tables import read_unthreaded
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = pa.table({"doc_id": [f"d{i}" for i in range(5_000)], "tokens": [["a", "b"]] * 5_000})
 ELSEWHERE = {
-    "flows/commands/listed_documents.py": "a path",
     "workers/corpus/parquet.py": "a file system of pyarrow's",
     "workers/features/clustering/vectors.py": "a path",
     "workers/storage/tables.py": "what this is about",

@@ -375,10 +375,10 @@ def reprocess(
         list[str] | None, typer.Option(help="Id of a document to label alone; may be given many times.")
     ] = None,
     only: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="File of the ids of documents to label alone: a text with an id a line, or a Parquet table such as "
-            "rejects. Such a run needs an output of its own."
+            help="File, a path or URI, of the ids of documents to label alone: a text with an id a line, or a Parquet "
+            "table such as rejects. Such a run needs an output of its own."
         ),
     ] = None,
     shard_kib: ShardKib = None,
@@ -393,9 +393,9 @@ def reprocess(
 ) -> RunReport | RunPlan:
     """Label a corpus on Ray, each document as a whole. The same command again does only the rest."""
     from concord.flows.apart import check_apart
-    from concord.flows.jobs import check_sources
+    from concord.flows.jobs import check_sources, source_place
 
-    check_sources([corpus], model=model, files=[*declared.files, *([] if only is None else [str(only)])])
+    check_sources([corpus], model=model, files=[*declared.files, *([] if only is None else [only])])
     check_apart(out, [only])
 
     from concord.flows.commands.listed_documents import documents_asked_for
@@ -407,7 +407,7 @@ def reprocess(
         model=model,
         out=out,
         settings=run_settings(settings, set_ or []),
-        constraints=tuple(str(Path(file).absolute()) for file in declared.files),
+        constraints=tuple(map(source_place, declared.files)),
         consistency=declared.consistency,
         only=documents_asked_for(doc or (), only),
         shard_bytes=shard_kib and shard_kib << 10,

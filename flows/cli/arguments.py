@@ -19,14 +19,14 @@ class Declared(Settings):
     """Constraints: files of declared ones, and the label consistency of the model."""
 
     constraints: Annotated[
-        list[Path] | None, typer.Option(help="YAML file of constraints; may be given many times.")
+        list[str] | None, typer.Option(help="YAML file of constraints, a path or URI; may be given many times.")
     ] = None
     consistency: Annotated[bool, typer.Option(help="Use the label consistency that was trained with the model.")] = True
 
     @property
     def files(self) -> list[str]:
         """The files of constraints."""
-        return [str(path) for path in self.constraints or []]
+        return self.constraints or []
 
 
 DeclaredOptions = Annotated[Declared, FieldOptions(Declared)]

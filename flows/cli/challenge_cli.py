@@ -60,7 +60,7 @@ def challenge(
     F1, by the paired bootstrap over documents, lies above --least-gain. Options of the trainer are given as --set
     NAME=VALUE, those of the engine as --set decoding.NAME=VALUE.
     """
-    from concord.flows.jobs import check_sources
+    from concord.flows.jobs import check_sources, source_place
 
     check_sources([corpus, held_out], files=declared.files)
 
@@ -79,7 +79,7 @@ def challenge(
         trainer=trainer,
         options=options.model_dump(exclude_unset=True),
         settings=RunSettings(**settings, options=of_engine),
-        constraints=[str(Path(file).absolute()) for file in declared.files],
+        constraints=list(map(source_place, declared.files)),
         **choices.model_dump(),
         **context.model_dump(),
     )

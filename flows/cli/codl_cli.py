@@ -25,7 +25,9 @@ CODL_EXAMPLE = with_options(
 class PoolChoices(Settings):
     """Options of `codl` that are parameters of its flow, by the same names, and its constraints."""
 
-    constraints: Path | None = Field(None, description="YAML file of constraints for the answers on the pool.")
+    constraints: str | None = Field(
+        None, description="YAML file of constraints for the answers on the pool, a path or URI."
+    )
     held_out: str | None = Field(None, description="Labelled corpus on which every cycle is measured.")
     tune: bool = Field(default=False, description="Choose gamma by cross-validation over the labelled documents.")
     validation: Validation | None = Field(None, description=JUDGING)
@@ -51,15 +53,15 @@ def codl(
     on where it stopped.
     """
     from concord.flows.codl import codl as run_codl
+    from concord.flows.jobs import source_place
     from concord.flows.options import with_engine
 
     settings, of_engine = with_engine(set_ or [], CodlSettings, engine, owner="codl")
-    constraints = choices.constraints
     return run_codl(
         corpus,
         pool,
         str(out),
-        constraints=None if constraints is None else str(constraints.absolute()),
+        constraints=choices.constraints and source_place(choices.constraints),
         settings=settings,
         labelling=RunSettings(engine=engine, options=of_engine, n_best=n_best if n_best > 1 else 0),
         shard_bytes=shard_kib and shard_kib << 10,

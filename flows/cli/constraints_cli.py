@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,7 +15,7 @@ from concord.schemas.audit import CheckReport, Explanation, MineReport, WeighRep
 
 app = CommandTree(help="Check, weigh and explain a file of constraints, or mine constraints from a corpus.")
 
-File = Annotated[Path, typer.Argument(help="YAML file of constraints.")]
+File = Annotated[str, typer.Argument(help="YAML file of constraints, a path or URI.")]
 NO_RAY = ("context.ray", "context.workers")
 """Options that commands without Ray do not have."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from concord.flows.apart import check_file_place
 from concord.flows.cluster.cluster import cluster
 from concord.flows.cluster.counting import count_all
-from concord.flows.jobs import corpus_place, folder_place
+from concord.flows.jobs import folder_place, source_place
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.sources import check_columns, cutting, first_document, open_model
 from concord.schemas.errors import UsageError
@@ -42,7 +42,7 @@ def agreement(
         raise UsageError(f"{out}: the file's name has to end with {SUFFIX}, by which `--constraints` knows it")
     opened = open_model(model, context)
     text = cutting(opened, text)
-    shards = plan(corpus_place(corpus), text=text, scores=score_column(opened.model))
+    shards = plan(source_place(corpus), text=text, scores=score_column(opened.model))
     check_columns(shards, text, model=opened.model, constraints=Unconstrained(), source=model)
     parts = AnswersParts(opened.model, text, first_document(shards, text, opened.model))
     with cluster(context.ray, workers=context.workers) as running:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from concord.flows.apart import check_file_place
 from concord.flows.cluster.cluster import Cluster, cluster
 from concord.flows.cluster.counting import count_all
-from concord.flows.jobs import corpus_place, folder_place
+from concord.flows.jobs import folder_place, source_place
 from concord.flows.progress import meter
 from concord.flows.run_context import HERE, RunContext
 from concord.schemas.reports import ClusterReport
@@ -69,7 +69,7 @@ class _Counted(NamedTuple):
 def _counted(
     corpora: Sequence[str], running: Cluster, text: TextSettings, settings: CoOccurrenceSettings | BrownSettings
 ) -> _Counted:
-    shards = [shard for corpus in corpora for shard in plan(corpus_place(corpus), text=text)]
+    shards = [shard for corpus in corpora for shard in plan(source_place(corpus), text=text)]
     counts = WordCounts.merge(count_all(running, WORDS, shards, WordsParts(text), title="counting words"))
     clusters = settings.clusters if isinstance(settings, BrownSettings) else max(settings.clusters)
     words = frequent_words(counts.words, least_count=settings.least_count, most=settings.words, clusters=clusters)

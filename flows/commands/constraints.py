@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from concord.workers.inference.registry import Decoder, solver_named
 from concord.workers.models.model import local_scores, score_column
 
 
-def check_file(file: Path, request: CheckRequest, options: Sequence[str]) -> CheckReport:
+def check_file(file: str, request: CheckRequest, options: Sequence[str]) -> CheckReport:
     """Report of `workers.audit.auditing.check` on the first documents of a corpus.
 
     - ``options``: options of the engine, as NAME=VALUE
@@ -51,7 +50,7 @@ def check_file(file: Path, request: CheckRequest, options: Sequence[str]) -> Che
         )
 
 
-def explain_document(file: Path, request: ExplainRequest, options: Sequence[str]) -> Explanation:
+def explain_document(file: str, request: ExplainRequest, options: Sequence[str]) -> Explanation:
     """Report of `workers.audit.auditing.explain` on one document of a corpus; ``options`` as in `check_file`.
 
     Raises `CorpusError` if the document is not there, `OptionError`, `EngineError`, and the errors of reading.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concord.flows.cluster.cluster import cluster
 from concord.flows.cluster.counting import count
 from concord.flows.errors import ReportingError, failed_message
-from concord.flows.jobs import corpus_place
+from concord.flows.jobs import source_place
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.sources import open_model
 from concord.schemas.errors import InputError, ShardsError
@@ -42,7 +42,7 @@ def corpus_stats(
     `VocabularyError`, `ClusterError`, and the errors of reading corpus and model.
     """
     vocabulary = None if model is None else _vocabulary(model, context)
-    shards, damages, _ = survey(corpus_place(corpus), text=text)
+    shards, damages, _ = survey(source_place(corpus), text=text)
     counts, errors = _count(shards, CountParts(text, vocabulary), context)
     errors = [*(redact(str(damage)) for damage in damages), *errors]
     report = _report(corpus, counts, model=model, errors=errors)

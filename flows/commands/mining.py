@@ -11,7 +11,7 @@ from concord.flows.cluster.counting import M, P, count_all
 from concord.flows.commands.judging import Miner, judged_beside
 from concord.flows.commands.learning import as_trained
 from concord.flows.commands.requests import MineRequest
-from concord.flows.jobs import corpus_place, folder_place
+from concord.flows.jobs import folder_place, source_place
 from concord.flows.progress import meter
 from concord.flows.sources import read_documents
 from concord.schemas.audit import HelpfulRule, JudgementReport, MinedRule, MineReport, UnsaidClause
@@ -231,7 +231,7 @@ def mine(request: MineRequest, settings: KeptSettings) -> MineReport:
         raise UsageError(UNHELD)
     check_figure(settings.measure, settings.figure)
     learner = None if model is None else as_trained(model, request.context, why="the judgement of rules")
-    shards = plan(corpus_place(request.corpus), text=text)
+    shards = plan(source_place(request.corpus), text=text)
     with cluster(request.context.ray, workers=request.context.workers) as running:
         read = count_all(running, COUNT, shards, CountParts(text), title="reading labels")
         labels, sizes = _labels(request.corpus, CorpusCounts.merge(read)), [own.documents for own in read]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import cast
 
 from concord.flows.apart import check_file_place
@@ -19,6 +18,7 @@ from concord.flows.sources import open_model, read_documents
 from concord.schemas.audit import CountedWeight, TuningReport, WeighReport
 from concord.schemas.document import Batch
 from concord.schemas.errors import CorpusError
+from concord.schemas.secrets import short_name
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
@@ -43,7 +43,7 @@ from concord.workers.models.model import score_column
 from concord.workers.storage.files import write_whole
 
 
-def weigh_file(file: Path, request: WeighRequest, options: Sequence[str]) -> WeighReport:
+def weigh_file(file: str, request: WeighRequest, options: Sequence[str]) -> WeighReport:
     """Weights of a file's constraints, from a corpus; ``options``: options of the penalty, as NAME=VALUE.
 
     Raises `PenaltyError`, `OptionError`, `OutputError`, `CorpusError` if no document has gold labels, and the errors
@@ -93,7 +93,7 @@ def weigh_file(file: Path, request: WeighRequest, options: Sequence[str]) -> Wei
         out=None if out is None else str(out),
         mlflow_run=None,
     )
-    return report if request.context.tracking is None else _tracked(report, file.name, request, shards, settings)
+    return report if request.context.tracking is None else _tracked(report, short_name(file), request, shards, settings)
 
 
 def _check_given(cost: Penalty, request: WeighRequest) -> None:

@@ -128,7 +128,8 @@ class Sources(Settings):
 
 def write_sources(storage: Storage, sources: Sources) -> None:
     """Keeps what a run was made from, for `concord verify`, without secrets. Raises `OutputError`."""
-    named = sources.model_copy(update={"corpus": place_of(sources.corpus), "model": place_of(sources.model)})
+    places = {"corpus": place_of(sources.corpus), "model": place_of(sources.model)}
+    named = sources.model_copy(update=places | {"constraints": tuple(map(place_of, sources.constraints))})
     storage.write(SOURCES, seal(named.model_dump(mode="json")))
 
 

@@ -14,6 +14,14 @@ from concord.workers.storage.object_storage import ObjectStorage
 from tests.integration.conftest import World
 from tests.support.s3 import KEYS, Troubles, s3_server, troubled, upload, uri
 
+RULES = """
+constraints:
+  - template: at_most_runs
+    labels: [PER]
+    limit: 1
+    weight: 1.5
+"""
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
@@ -62,6 +70,17 @@ def test_a_run_in_an_object_store_has_the_bytes_of_one_in_a_folder(keyed: World,
     assert storage.read("manifest.json") == manifest
     for name in json.loads(manifest)["files"]:
         assert storage.read(name) == (keyed.folder / "reference" / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_constraints_in_an_object_store_are_those_of_the_file(keyed: World, trained: Any, server: str) -> None:
+    """And what checks the run finds them there."""
+    (keyed.folder / "rules.yaml").write_text(RULES)
+    ObjectStorage(uri(server, "rules")).write("news.yaml", RULES.encode())
+    for out, place in (("here", "rules.yaml"), ("there", uri(server, "rules/news.yaml"))):
+        keyed.run(*keyed.reprocess_command(out, "--constraints", place, "--workers", "1"))
+    assert keyed.content("here") == keyed.content("there")
+    assert keyed.run("verify", "--run", "there", "--json")["failed"] == []
 
 
 def test_an_output_over_the_corpus_and_one_that_cannot_be_reached_are_told_in_a_line(

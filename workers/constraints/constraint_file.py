@@ -24,6 +24,7 @@ import yaml
 from pydantic import ValidationError
 
 from concord.schemas.names import nearest
+from concord.schemas.secrets import place_of
 from concord.workers.constraints.declared import DeclaredConstraints, Origin
 from concord.workers.constraints.rows import ConstraintError
 from concord.workers.constraints.templates.registry import TEMPLATES
@@ -38,13 +39,13 @@ class ConstraintFileError(ConstraintError):
 
 
 def load_constraints(path: Path | str) -> DeclaredConstraints:
-    """The constraints of a YAML file.
+    """The constraints of a YAML file at a path or a URI.
 
     Raises `ConstraintFileError` with file, line, entry and nearest right name of every mistake, and `OSError` if the
     file cannot be read. Labels are checked by `DeclaredConstraints.bind`, once a label set is known.
     """
-    text = read_text(Path(path), ConstraintFileError)
-    return parse_constraints(text, file=str(path))
+    text = read_text(path, ConstraintFileError)
+    return parse_constraints(text, file=place_of(str(path)))
 
 
 def parse_constraints(text: str, *, file: str) -> DeclaredConstraints:

@@ -189,13 +189,13 @@ def write_agreement(path: Path, counts: AnswerCounts, about: About) -> None:
     write_whole(path, sink.getvalue().to_pybytes())
 
 
-def read_agreement(path: Path, labels: LabelSet) -> CorpusAgreement:
-    """The prior of a file of counts, for a model with these labels. Raises `AgreementFileError`."""
-    if not path.is_file():
-        raise AgreementFileError(f"{path}: there is no such file; make one with `concord corpus agreement`")
+def read_agreement(path: str | Path, labels: LabelSet) -> CorpusAgreement:
+    """The prior of a file of counts, at a path or a URI, for a model with these labels. Raises `AgreementFileError`."""
     try:
         table = read_table(path)
         about = About.model_validate_json((table.schema.metadata or {}).get(ABOUT, b""))
+    except FileNotFoundError:
+        raise AgreementFileError(f"{path}: there is no such file; make one with `concord corpus agreement`") from None
     except TableFileError as error:
         raise AgreementFileError(f"{path}: {error}") from error
     except ValidationError as error:

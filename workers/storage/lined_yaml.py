@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from concord.schemas.errors import InputError
 from concord.schemas.names import nearest
-from concord.workers.storage.files import naming
+from concord.workers.storage.storage import file_bytes
 
 MOST_FILE_BYTES = 10_000_000
 MOST_REPEATED = 10_000
@@ -33,10 +33,9 @@ Location = tuple[int | str, ...]
 S = TypeVar("S", bound=BaseModel)
 
 
-def read_text(path: Path, error: type[InputError]) -> str:
-    """The text of a file. Raises ``error``, which names the line, and `OSError`."""
-    with naming(path), path.open("rb") as file:
-        data = file.read(MOST_FILE_BYTES + 1)
+def read_text(path: str | Path, error: type[InputError]) -> str:
+    """The text of a file at a path or a URI. Raises ``error``, which names the line, and `OSError`."""
+    data = file_bytes(path, MOST_FILE_BYTES + 1)
     if len(data) > MOST_FILE_BYTES:
         raise error(f"{path}:1: more than {MOST_FILE_BYTES:,} bytes; cut it into several files")
     try:

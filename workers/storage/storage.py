@@ -5,6 +5,8 @@ Files are named by their path in it, with slashes. Each is written whole or not 
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -14,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from concord.schemas.errors import InputError
 from concord.schemas.secrets import redact
-from concord.workers.storage.files import remove, write_whole
+from concord.workers.storage.files import naming, remove, write_whole
 from concord.workers.storage.object_storage import SCHEMES, ObjectStorage, StoredFile
 
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
@@ -103,6 +105,32 @@ def read_if_there(storage: Storage, name: str) -> bytes | None:
         return storage.read(name)
     except OSError:
         return None
+
+
+def file_bytes(place: str | Path, most: int = -1) -> bytes:
+    """The bytes of a file at a path, or at a URI such as ``s3://bucket/rules.yaml``.
+
+    ``most``: bytes after which a file on this machine is not read further; without it, all of it is.
+
+    Raises `OSError` where it is not there or cannot be read, and `StorageError` for a URI of another kind.
+    """
+    uri = str(place)
+    if URI.match(uri) is None:
+        return _bytes_of(Path(place).expanduser(), most)
+    storage = storage_at(uri)
+    if isinstance(storage, FolderStorage):
+        return _bytes_of(storage.root, most)
+    base, question, query = uri.partition("?")
+    folder, _, name = base.rpartition("/")
+    data = storage_at(f"{folder}{question}{query}").read(name)
+    if data is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), redact(uri))
+    return data
+
+
+def _bytes_of(path: Path, most: int) -> bytes:
+    with naming(path), path.open("rb") as file:
+        return file.read(most)
 
 
 def storage_at(uri: str) -> Storage:

@@ -9,6 +9,8 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from concord.workers.storage.storage import file_bytes
+
 
 class TableFileError(ValueError):
     """A file is damaged or no Parquet file; the message gives the fault but not the file's name."""
@@ -33,9 +35,12 @@ def read_unthreaded(source: BinaryIO | bytes, columns: Sequence[str] | None = No
     return unthreaded_file(source).read(columns=None if columns is None else list(columns), use_threads=False)
 
 
-def read_table(path: Path) -> pa.Table:
-    """A whole table, with every value checked. Raises `TableFileError`, and `OSError` if there is no file."""
-    data = path.read_bytes()
+def read_table(path: str | Path) -> pa.Table:
+    """A whole table at a path or a URI, with every value checked.
+
+    Raises `TableFileError`, and `OSError` if there is no file.
+    """
+    data = file_bytes(path)
     try:
         table = read_unthreaded(data)
         table.validate(full=True)

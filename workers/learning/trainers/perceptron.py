@@ -36,7 +36,7 @@ def train(
     given = list(documents)
     fitting = Fitting.of(given, settings=settings, trainer=NAME)
     if settings.constraints is not None:
-        return _train_under(Path(settings.constraints), given, fitting, settings, out, progress)
+        return _train_under(settings.constraints, given, fitting, settings, out, progress)
     point, rng = fitting.start(out), np.random.default_rng(settings.seed)
     wrong = []
     for met in run_passes(fitting.chains, point, settings.passes, rng):
@@ -47,7 +47,7 @@ def train(
 
 
 def _train_under(
-    file: Path,
+    file: str,
     documents: list[Document],
     fitting: Fitting,
     settings: PerceptronSettings,
