@@ -5,6 +5,8 @@ constraint, a weight, the model. It goes on from a copy of the first night's out
 an empty folder.
 
     python benchmarks/bench_nights.py --documents 300
+
+With ``--text`` it labels other documents, and prints their figures instead of keeping them.
 """
 
 from __future__ import annotations
@@ -42,12 +44,13 @@ def main() -> None:
     parser = options(__doc__, features=FEATURES)
     parser.add_argument("--documents", type=int, default=300, help="3267 are all chapters of the novels")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--text", type=Path, help="raw text in Parquet instead of the novels: doc_id and text")
     parser.add_argument(
         "--night", action="append", help="a night of the table; may be given many times; all without it"
     )
     chosen = parser.parse_args()
     shutil.rmtree(FOLDER, ignore_errors=True)
-    corpus = _chapters(chosen.documents)
+    corpus = _chapters(chosen.text or (NOVELS if NOVELS.is_dir() else made_up(STAND_IN)), chosen.documents)
     before, after = _models()
     given = {"corpus": corpus, "model": before, "rules": RULES}
     first = _night("first", given, chosen.workers)
@@ -61,9 +64,12 @@ def main() -> None:
         "one weight lowered": {"rules": lowered},
         "a model trained on one more day": {"model": after},
     }
-    known = {row["night"]: row for row in _known(first["documents"])}
+    known = {} if chosen.text else {row["night"]: row for row in _known(first["documents"])}
     for name in chosen.night or nights:
         known[name] = _beside(name, given | nights[name], chosen.workers)
+        if chosen.text:
+            print(json.dumps(known[name]))
+            continue
         rows = [known[night] for night in nights if night in known]
         save("nights", {"documents": first["documents"], "tokens": first["tokens"], "rows": rows})
 
@@ -75,9 +81,8 @@ def _known(documents: int) -> list[dict[str, Any]]:
     return found["rows"] if found.get("documents") == documents else []
 
 
-def _chapters(documents: int) -> Path:
+def _chapters(source: Path, documents: int) -> Path:
     """The first chapters of the novels, or of what stands in for them, in a folder of their own."""
-    source = NOVELS if NOVELS.is_dir() else made_up(STAND_IN)
     table = pq.read_table(source).slice(0, documents)
     folder = FOLDER / "chapters"
     folder.mkdir(parents=True)

@@ -71,6 +71,8 @@ def once_for_all_numbers(kernel: Kernel) -> Kernel:
     Numba takes a number that is written in a call for a type of its own, and compiles the kernel and all that it calls
     once more for it: that was a sixth of the time to compile.
     """
+    if NUMBA.DISABLE_JIT:
+        return kernel
     of_types: Any = kernel
     template = of_types.get_call_template
 
