@@ -17,6 +17,8 @@ The p-values of a night are adjusted for all its figures (Holm 1979), and a figu
 `BREACH_LEVEL`. Where documents are exchangeable, then, the chance of one or more false alarms in `NIGHTS` nights is at
 most `FALSE_ALARMS`, however the figures depend on each other (Bonferroni). Where nights differ more than that, it is so
 as far as the differences of nights are normal; `benchmarks/bench_drift.py` measures both.
+
+`scipy.stats` takes half a second to import; who only reads the record of nights does not wait for it.
 """
 
 from __future__ import annotations
@@ -25,7 +27,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from concord.schemas.arrays import Floats
 
@@ -65,6 +66,8 @@ class NightScore(NamedTuple):
 
 def rise(new: Floats, others: Floats) -> NightScore:
     """NightScore of a figure of new documents (n,) against others (m,), n and m at least 1."""
+    from scipy import stats
+
     both = np.concatenate([new, others])
     cuts = np.unique(np.quantile(both, QUANTILES, method="inverted_cdf"))
     above = (both[:, None] > cuts).sum(axis=0)
@@ -79,6 +82,8 @@ def rise(new: Floats, others: Floats) -> NightScore:
 
 def paired_rise(before: Floats, after: Floats) -> NightScore:
     """NightScore of a figure of the same documents (n,) before and after: of those that moved, how many rose?"""
+    from scipy import stats
+
     rose, fell = int((after > before).sum()), int((after < before).sum())
     law = stats.binom(rose + fell, 0.5)
     return NightScore(_score(law.sf(rose - 1), law.cdf(rose), tries=1), float(rose + fell))
@@ -86,6 +91,8 @@ def paired_rise(before: Floats, after: Floats) -> NightScore:
 
 def _score(above: float, below: float, *, tries: int) -> float:
     """The normal score of the smaller of two tails, each the smallest of so many tries."""
+    from scipy import stats
+
     p = max(2 * tries * min(above, below), LEAST_P)
     if p >= 1.0:
         return 0.0
@@ -94,6 +101,8 @@ def _score(above: float, below: float, *, tries: int) -> float:
 
 def p_value(score: NightScore, earlier: Sequence[NightScore]) -> float:
     """Two-sided p-value of a night's score, given those of the same figure in earlier nights, oldest first."""
+    from scipy import stats
+
     used = [other for other in earlier[-EARLIER_NIGHTS:] if other.size > 0]
     spread = 0.0
     if used:
