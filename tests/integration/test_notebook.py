@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ import pytest
 from tests.integration.conftest import World, markers, new_world
 from tests.integration.kernels import Kernel, kernel
 from tests.integration.notebooks import NOTEBOOK, clean_environment, executed
+from tests.integration.ray_heads import ray_head, submission
+from tests.integration.servers import free_port
 from tests.integration.two_nodes import TwoNodes, two_nodes
 
 pytestmark = pytest.mark.slow
@@ -86,6 +91,39 @@ def test_a_mistake_in_a_cell_is_a_line(alone: World, cells: Kernel) -> None:
     assert line.startswith("ClusterError: the Ray cluster at auto does not take this token")
     assert "Traceback (most recent call last)" in "\n".join(cells.run("%tb").error)
     assert not (alone.folder / "out" / "manifest.json").exists()
+
+
+def as_script(notebook: Any) -> str:
+    """The cells as a script, but for what only shows how an error looks."""
+    lines = []
+    for source in (cell.source for cell in notebook.cells if cell.cell_type == "code"):
+        magic, _, rest = source.partition("\n")
+        if magic.startswith("%%writefile "):
+            lines.append(f"open({magic.split()[1]!r}, 'w').write({rest!r})")
+        elif "ray://" not in source:
+            lines.append(source)
+    return "\n".join(lines)
+
+
+def test_its_cells_are_handed_in_as_a_job_to_a_cluster_without_a_token(alone: World, tmp_path: Path) -> None:
+    """From a machine that is no node of it; each node sees the folder."""
+    script, port = tmp_path / "cells.py", free_port()
+    script.write_text(f"import os\nos.chdir({str(tmp_path)!r})\n{as_script(nbformat.read(NOTEBOOK, as_version=4))}\n")
+    with ray_head(alone.env, cpus=2, dashboard=port, token=False) as head:
+        job = subprocess.run(
+            submission(port, sys.executable, str(script)),
+            env=alone.env | head.environment,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+    assert job.returncode == 0, job.stdout
+    assert job.stdout.count("labelling: 100 of 100 documents") == 2
+    assert (tmp_path / "out" / "sweep" / "cells.parquet").is_file()
+    there = replace(alone, folder=tmp_path)
+    there.run("reprocess", "--corpus", "corpora/rest", "--model", "models/citations", "--out", "out/here", "--json")
+    assert there.content("out/alone") == there.content("out/here")
 
 
 def told(notebook: Any) -> list[list[str]]:

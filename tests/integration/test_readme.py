@@ -147,12 +147,6 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.3)
 
 
-def takes_jobs(port: int, env: dict[str, str]) -> bool:
-    """A cluster answers some time before it has an agent that starts jobs."""
-    ray = (sys.executable, "-m", "ray.scripts.scripts", "job", "submit", "--no-wait")
-    return subprocess.call([*ray, "--address", f"http://127.0.0.1:{port}", "--", "true"], env=env) == 0
-
-
 def hand_in(command: str, newcomer: Newcomer) -> None:
     """Runs a job on a cluster that is there for it alone, and sees the folder of the newcomer as all nodes do."""
     port = free_port()
@@ -160,7 +154,6 @@ def hand_in(command: str, newcomer: Newcomer) -> None:
     assert here.count(str(newcomer.folder)) == 3, "the folders of corpus, model and output"
     path = f"{newcomer.folder}/.venv/bin:{newcomer.env['PATH']}"
     with ray_head(newcomer.env | {"PATH": path}, cpus=2, dashboard=port) as head:
-        wait_for(lambda: takes_jobs(port, newcomer.env | head.environment), "the cluster's agent for jobs")
         token = " ".join(f"{name}={value}" for name, value in head.environment.items())
         assert "succeeded" in newcomer.run(f"{token} {here}")
 
