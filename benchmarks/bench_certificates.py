@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import RESULTS, ROOT, consistency_of, machine, options, save, trained_model
+from common import ROOT, consistency_of, known_figures, machine, options, save, trained_model
 from corpora import labelled_corpora
 from problems import citation_task, citations
 
@@ -65,8 +65,7 @@ def main() -> None:
         return
     name, found = _citations() if chosen.citations else _documents(chosen)
     figures, kept = measured(itertools.islice(found, chosen.documents))
-    path = RESULTS / "certificates.json"
-    all_figures = json.loads(path.read_text()) if path.is_file() else {}
+    all_figures = known_figures("certificates")
     all_figures[name] = figures | {"damage": damage(kept), "machine": machine()}
     print(json.dumps(all_figures[name], indent=1))
     save("certificates", all_figures)

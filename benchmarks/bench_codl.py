@@ -14,14 +14,13 @@ measured on another test part. Needs the real citations.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from common import RESULTS, save
+from common import known_figures, save
 from problems import CORA, SIZES, SUBSETS, citations, subset
 
 from concord.flows.codl_tuning import best_gamma, choose_gamma
@@ -89,11 +88,13 @@ def main() -> None:
 
 def add(name: str, row: dict[str, Any]) -> None:
     """Adds a row to the figures of a name, in the place of one with the same settings: nothing is lost by an end."""
-    place = RESULTS / f"{name}.json"
-    rows = json.loads(place.read_text())["rows"] if place.is_file() else []
-    kept = [old for old in rows if any(old.get(key) != row[key] for key in row if key in KEYS)]
+    others = [
+        old
+        for old in known_figures(name).get("rows", [])
+        if any(old.get(key) != row[key] for key in row if key in KEYS)
+    ]
     print(line(row), flush=True)
-    save(name, {"rows": sorted([*kept, row], key=lambda r: [str(r.get(key)).rjust(20) for key in KEYS])})
+    save(name, {"rows": sorted([*others, row], key=lambda r: [str(r.get(key)).rjust(20) for key in KEYS])})
 
 
 KEYS = ("trainer", "citations", "gamma", "mixing", "penalties", "em", "n_best", "sample")
@@ -159,7 +160,7 @@ def gain(base: Counts, other: Counts) -> list[float]:
 
 def against_all(name: str) -> list[dict[str, Any]]:
     """Points of accuracy of each row with few over the model of all, alone, and their interval."""
-    rows = json.loads((RESULTS / f"{name}.json").read_text())["rows"]
+    rows = known_figures(name)["rows"]
     whole = next(row for row in rows if row["citations"] == TRAINING)
     found = []
     for row in rows:

@@ -12,7 +12,6 @@ work on the machine takes nothing from an engine; only CP-SAT's own clock, in `c
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -232,8 +231,7 @@ def measured(task: Task, short: Task, *, engines: Sequence[str], seconds: float)
 
 def earlier() -> dict[str, Any]:
     """The figures of the last run, of which a part is measured again; none where there was no run."""
-    path = common.RESULTS / f"{RESULT}.json"
-    saved: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    saved = common.known_figures(RESULT)
     return {kind: saved[kind] for kind in TASKS if kind in saved}
 
 

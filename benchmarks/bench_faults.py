@@ -27,7 +27,7 @@ from statistics import median
 from typing import Any
 
 import pyarrow.parquet as pq
-from common import RESULTS, ROOT, save
+from common import ROOT, known_figures, save
 from trials import SHARDS, Trial, processes
 
 sys.path.insert(0, str(ROOT))  # what the tests do to a run is part of them, which are not installed
@@ -297,8 +297,7 @@ def main() -> None:
     )
     parser.add_argument("--only", action="append", choices=FAULTS, help="may be given many times; all without it")
     chosen = parser.parse_args()
-    path = RESULTS / "faults.json"
-    figures = json.loads(path.read_text()) if path.exists() else {}
+    figures = known_figures("faults")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         world = new_world(Path(folder))
         world.run(*train_command("model"))

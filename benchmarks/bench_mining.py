@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import RESULTS, save
+from common import known_figures, save
 from corpora import documents_of
 
 from concord.flows.commands.judging import Miner, judged_beside
@@ -196,8 +196,7 @@ def main() -> None:
     parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
     parser.add_argument("--method", choices=METHODS, default="counting")
     options = parser.parse_args()
-    kept = RESULTS / "mining.json"
-    known: dict[str, Any] = json.loads(kept.read_text()).get("corpora", {}) if kept.is_file() else {}
+    known = known_figures("mining").get("corpora", {})
     for name in options.corpora:
         title = f"{name}, by {options.method}"
         print(title, flush=True)

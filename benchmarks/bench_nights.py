@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
-from common import MADE, RESULTS, concord, options, save
+from common import MADE, concord, known_figures, options, save
 from corpora import NOVELS, STAND_IN, labelled_corpora, made_up
 
 from concord.workers.corpus.ingestion import write_corpus
@@ -76,8 +76,7 @@ def main() -> None:
 
 def _known(documents: int) -> list[dict[str, Any]]:
     """The rows that were measured before with so many documents."""
-    kept = RESULTS / "nights.json"
-    found: dict[str, Any] = json.loads(kept.read_text()) if kept.is_file() else {}
+    found = known_figures("nights")
     return found["rows"] if found.get("documents") == documents else []
 
 

@@ -116,6 +116,13 @@ def save(name: str, figures: dict[str, Any]) -> None:
     print(f"figures in {os.path.relpath(path)}")
 
 
+def known_figures(name: str) -> dict[str, Any]:
+    """The figures that `save` wrote under this name, some of which are measured again; empty where there are none."""
+    path = RESULTS / f"{name}.json"
+    found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    return found
+
+
 def _shown(value: Any) -> str:
     return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 

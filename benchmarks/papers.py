@@ -11,11 +11,10 @@ that were not asked for keep the rows that they have.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
-from common import MADE, REAL, RESULTS, concord, save
+from common import MADE, REAL, concord, known_figures, save
 
 from concord.workers.published.paper_file import ALL, papers_of
 
@@ -39,8 +38,7 @@ def main() -> None:
 
 def _there() -> list[dict[str, Any]]:
     """Tables that were measured before."""
-    path = RESULTS / f"{NAME}.json"
-    return list(json.loads(path.read_text())["tables"]) if path.is_file() else []
+    return list(known_figures(NAME).get("tables", []))
 
 
 def _place(table: dict[str, Any]) -> tuple[str, str]:
