@@ -5,7 +5,9 @@ looks for what is done as after a kill, publishes, publishes again with one othe
 and reads what it has published. Each size is a process of its own. A real file of predictions is larger, and looking
 for what is done after a kill hashes it: that is left out here.
 
-    python benchmarks/bench_scale.py --sizes 1000 10000 100000
+    python benchmarks/bench_scale.py --sizes 1000 10000 100000 1000000
+
+A million shards take 26 minutes, 5 GiB of memory and 9 GB of disk.
 """
 
 from __future__ import annotations
