@@ -13,6 +13,7 @@ from concord.schemas.columns import LABELS, Reject, absent
 from concord.schemas.document import Batch, Document, ScoreColumn
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.run import REGISTRY
+from concord.schemas.secrets import short_name
 from concord.schemas.settings import TextSettings
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import ConstraintSet, PriorAlone, Separable, Unconstrained
@@ -86,7 +87,7 @@ def open_constraints(opened: OpenModel, files: Sequence[str], *, consistency: bo
     if trained is not None:
         parts.append(trained)
     # Agreement over the corpus comes before declared local features: it was counted without them.
-    counted = [name for name in files if name.endswith(SUFFIX)]
+    counted = [name for name in files if short_name(name).endswith(SUFFIX)]
     parts += [PriorAlone(read_agreement(name, opened.model.labels)) for name in counted]
     parts += [load_constraints(name).bind(opened.model.labels) for name in files if name not in counted]
     if not parts:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -16,7 +18,9 @@ from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
 from concord.flows.commands.listed_documents import documents_asked_for
 from concord.flows.runfolder.runfolder import Sources, read_sources, write_sources
+from concord.flows.sources import open_constraints
 from concord.workers.constraints.constraint_file import ConstraintFileError, load_constraints
+from concord.workers.models.corpus_agreement import SUFFIX, AgreementFileError
 from concord.workers.storage.object_storage import ObjectStorage
 from concord.workers.storage.storage import FolderStorage, StorageError, file_bytes
 from tests.support.s3 import KEYS, s3_server, uri
@@ -70,6 +74,12 @@ def test_a_list_of_documents_is_read_from_there(server: str) -> None:
     ObjectStorage(uri(server, "out")).write("rejects.parquet", table.getvalue().to_pybytes())
     assert documents_asked_for((), uri(server, "out/rejects.parquet")) == ("x", "y")
     assert documents_asked_for(("a",), stored(server, "ids.txt", "b\nc\n")) == ("a", "b", "c")
+
+
+def test_counts_are_told_from_rules_by_the_name_in_a_uri(server: str) -> None:
+    opened: Any = SimpleNamespace(folder=Path("model"), model=SimpleNamespace(labels=None))
+    with pytest.raises(AgreementFileError, match="there is no such file"):
+        open_constraints(opened, [uri(server, f"none{SUFFIX}")], consistency=False)
 
 
 def test_a_run_keeps_the_places_of_its_constraints_without_keys(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,23 +44,23 @@ def proofs_compiled_beside(engine: str) -> Iterator[None]:
 
     So it meets the process of the block half-way, which begins with the sampler.
     """
-    process = get_context("spawn").Process(target=_compile_from_the_end, args=(engine,), daemon=True)
-    process.start()
-    try:
-        yield
-    finally:
-        process.kill()
-        process.join()
+    with tempfile.TemporaryDirectory() as folder:
+        process = get_context("spawn").Process(target=_compile_from_the_end, args=(engine, Path(folder)), daemon=True)
+        process.start()
+        try:
+            yield
+        finally:
+            process.kill()
+            process.join()
 
 
-def _compile_from_the_end(engine: str) -> None:
+def _compile_from_the_end(engine: str, folder: Path) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it is interrupted, too, and ends it
     from concord.workers.labelling.warming import warm_local_search
 
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        train(folder, MODEL)
-        warm_local_search(**_given(folder / MODEL))
-        decode(folder / MODEL, engine, settle=True)  # which looks for a proof before the engine is asked
+    train(folder, MODEL)
+    warm_local_search(**_given(folder / MODEL))
+    decode(folder / MODEL, engine, settle=True)  # which looks for a proof before the engine is asked
 
 
 def _given(folder: Path) -> dict[str, Any]:
