@@ -108,4 +108,5 @@ def test_a_kernel_is_compiled_once_for_all_numbers_that_kernels_call_it_with() -
 
 def test_how_kernels_are_compiled_is_in_their_digests() -> None:
     behind = definitions_behind("concord.workers.compiling.kernel", "copy_to")
-    assert ("concord.workers.compiling.numba_internals", "UNCOUNTED") in behind
+    for name in ("UNCOUNTED", "once_for_all_numbers", "_widest"):
+        assert ("concord.workers.compiling.numba_internals", name) in behind

@@ -51,25 +51,28 @@ def _ended(function: Any) -> None:
 tell(_began, _ended)
 
 
-def _kept(**options: Any) -> Callable[[Function], Function]:
+def _kept(typed: Callable[[Any], Any], **options: Any) -> Callable[[Function], Function]:
     """Decorator that compiles a kernel and caches it where `KernelFiles` says; other projects' kernels stay elsewhere.
+
+    ``typed`` decides for which types calls compile it. Like the options it is named where a decorator is made: what is
+    named there is in the digests of kernels (`definitions`).
 
     To the type checker a kernel has the type of the function as written.
     """
 
     def compiled(function: Function) -> Function:
         with kept_by(FILES):
-            kernel: Function = njit(**options)(function)
-        return once_for_all_numbers(kernel)
+            kernel: Function = typed(njit(**options)(function))
+        return kernel
 
     return compiled
 
 
-kernel = _kept(**COMPILE_OPTIONS)
-kernel_in_place = _kept(**COMPILE_OPTIONS | UNCOUNTED)
-inner = _kept(**WITHOUT_ENTRY_POINTS)
-inner_in_place = _kept(**WITHOUT_ENTRY_POINTS | UNCOUNTED)
-inlined = _kept(**COMPILE_OPTIONS, inline="always")
+kernel = _kept(once_for_all_numbers, **COMPILE_OPTIONS)
+kernel_in_place = _kept(once_for_all_numbers, **COMPILE_OPTIONS | UNCOUNTED)
+inner = _kept(once_for_all_numbers, **WITHOUT_ENTRY_POINTS)
+inner_in_place = _kept(once_for_all_numbers, **WITHOUT_ENTRY_POINTS | UNCOUNTED)
+inlined = _kept(once_for_all_numbers, **COMPILE_OPTIONS, inline="always")
 
 
 @inner_in_place
