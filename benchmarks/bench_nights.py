@@ -11,6 +11,7 @@ With ``--text`` it labels other documents, and prints their figures instead of k
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
-from common import MADE, concord, known_figures, options, save
+from common import MADE, concord, known_figures, save
 from corpora import NOVELS, STAND_IN, labelled_corpora, made_up
 
 from concord.workers.corpus.ingestion import write_corpus
@@ -41,7 +42,7 @@ FOLDER = MADE / "nights"
 
 def main() -> None:
     """Runs the nights, and keeps their figures."""
-    parser = options(__doc__, features=FEATURES)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, default=300, help="3267 are all chapters of the novels")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--text", type=Path, help="raw text in Parquet instead of the novels: doc_id and text")
