@@ -64,8 +64,14 @@ def test_what_is_not_there_is_told(server: str) -> None:
         file_bytes(uri(server, "rules/none.yaml"))
     with pytest.raises(StorageError, match="a place of an unknown kind"):
         load_constraints("ftp://host/rules.yaml")
-    check = CliRunner().invoke(app, ["constraints", "check", uri(server, "rules/none.yaml"), "--corpus", "none"])
-    assert check.exit_code == Exit.INPUT
+
+
+@pytest.mark.parametrize("command", ["check", "weigh"])
+def test_a_command_is_told_of_the_uri_as_it_was_given(server: str, command: str) -> None:
+    """A `Path` on the way would have left out one of its slashes."""
+    found = CliRunner().invoke(app, ["constraints", command, uri(server, "rules/none.yaml"), "--corpus", "none"])
+    assert found.exit_code == Exit.INPUT
+    assert "s3://bucket/rules/none.yaml" in found.output
 
 
 def test_a_list_of_documents_is_read_from_there(server: str) -> None:

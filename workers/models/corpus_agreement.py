@@ -34,6 +34,7 @@ from concord.schemas.document import TOKENS, Batch
 from concord.schemas.errors import InputError
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
+from concord.schemas.secrets import place_of
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.models.settings import AgreementSettings
 from concord.workers.storage.files import write_whole
@@ -191,29 +192,30 @@ def write_agreement(path: Path, counts: AnswerCounts, about: About) -> None:
 
 def read_agreement(path: str | Path, labels: LabelSet) -> CorpusAgreement:
     """The prior of a file of counts, at a path or a URI, for a model with these labels. Raises `AgreementFileError`."""
+    place = place_of(str(path))
     try:
         table = read_table(path)
         about = About.model_validate_json((table.schema.metadata or {}).get(ABOUT, b""))
-    except FileNotFoundError:
-        raise AgreementFileError(f"{path}: there is no such file; make one with `concord corpus agreement`") from None
+    except (FileNotFoundError, IsADirectoryError):
+        raise AgreementFileError(f"{place}: there is no such file; make one with `concord corpus agreement`") from None
     except TableFileError as error:
-        raise AgreementFileError(f"{path}: {error}") from error
+        raise AgreementFileError(f"{place}: {error}") from error
     except ValidationError as error:
         raise AgreementFileError(
-            f"{path}: no file of `concord corpus agreement` ({error.errors()[0]['msg']})"
+            f"{place}: no file of `concord corpus agreement` ({error.errors()[0]['msg']})"
         ) from error
     if about.types != labels.types:
         raise AgreementFileError(
-            f"{path}: counted with types {', '.join(about.types)}, the model has {', '.join(labels.types)}; "
+            f"{place}: counted with types {', '.join(about.types)}, the model has {', '.join(labels.types)}; "
             "count again with this model"
         )
     layout = pa.schema([(WORD_COLUMN, pa.string()), *((name, pa.int64()) for name in _columns(about))])
     if not table.schema.equals(layout) or any(column.null_count for column in table.columns):
-        raise AgreementFileError(f"{path}: its columns are not {', '.join(layout.names)}; count again")
+        raise AgreementFileError(f"{place}: its columns are not {', '.join(layout.names)}; count again")
     words = tuple(table[WORD_COLUMN].to_pylist())
     counts = np.stack([table[name].to_numpy() for name in _columns(about)], axis=1)
     if len(set(words)) != len(words) or (counts < 0).any():
-        raise AgreementFileError(f"{path}: a word is there twice, or a count is below 0; count again")
+        raise AgreementFileError(f"{place}: a word is there twice, or a count is below 0; count again")
     return CorpusAgreement(AnswerCounts(0, 0, words, counts), about)
 
 

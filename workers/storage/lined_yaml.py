@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from concord.schemas.errors import InputError
 from concord.schemas.names import nearest
+from concord.schemas.secrets import place_of
 from concord.workers.storage.storage import file_bytes
 
 MOST_FILE_BYTES = 10_000_000
@@ -35,14 +36,14 @@ S = TypeVar("S", bound=BaseModel)
 
 def read_text(path: str | Path, error: type[InputError]) -> str:
     """The text of a file at a path or a URI. Raises ``error``, which names the line, and `OSError`."""
-    data = file_bytes(path, MOST_FILE_BYTES + 1)
+    data, place = file_bytes(path, MOST_FILE_BYTES + 1), place_of(str(path))
     if len(data) > MOST_FILE_BYTES:
-        raise error(f"{path}:1: more than {MOST_FILE_BYTES:,} bytes; cut it into several files")
+        raise error(f"{place}:1: more than {MOST_FILE_BYTES:,} bytes; cut it into several files")
     try:
         return data.decode()
     except UnicodeDecodeError as fault:
         line = data.count(b"\n", 0, fault.start) + 1
-        raise error(f"{path}:{line}: not UTF-8 (byte {fault.start} of the file); save it as UTF-8") from None
+        raise error(f"{place}:{line}: not UTF-8 (byte {fault.start} of the file); save it as UTF-8") from None
 
 
 class LinedYaml:
