@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -135,6 +135,7 @@ class LabelJob(NamedTuple):
     - ``shard_bytes``: size of a shard, in bytes of text
     - ``opened``: the model
     - ``constraints``: the constraints, bound to the model's labels
+    - ``files``: hex digest of each of their files
     - ``key``: what decides the output of a shard
     - ``shards``: the shards of the corpus
     - ``damages``: errors of the parts of the corpus that cannot be read
@@ -145,6 +146,7 @@ class LabelJob(NamedTuple):
     shard_bytes: int
     opened: OpenModel
     constraints: Separable
+    files: Mapping[str, str]
     key: RunKey
     shards: Sequence[Shard]
     damages: Sequence[CorpusError]
@@ -158,6 +160,7 @@ class LabelJob(NamedTuple):
         """
         opened = open_model(request.model, request.context)
         constraints = open_constraints(opened, request.constraints, consistency=request.consistency)
+        files = {name: hashlib.sha256(file_bytes(name)).hexdigest() for name in request.constraints}
         text = cutting(opened, request.settings.text)
         request = request.model_copy(update={"settings": request.settings.model_copy(update={"text": text})})
         key = RunKey(
@@ -169,7 +172,7 @@ class LabelJob(NamedTuple):
         survey, record = plan_corpus(listing, parts, storage, read, request.only)
         for file, columns in survey.columns.items():
             check_there(columns, file.path, model=opened.model, constraints=constraints, source=request.model)
-        return cls(request, size, opened, constraints, key, survey.shards, survey.damages, record)
+        return cls(request, size, opened, constraints, files, key, survey.shards, survey.damages, record)
 
     @property
     def digest(self) -> str:
@@ -435,10 +438,7 @@ def _params(job: LabelJob) -> dict[str, object]:
         "model_version": job.opened.version,
         "model_digest": job.opened.model.digest,
         "constraints": ", ".join(request.constraints) or None,
-        **{
-            f"constraints.{short_name(name)}": hashlib.sha256(file_bytes(name)).hexdigest()
-            for name in request.constraints
-        },
+        **{f"constraints.{short_name(name)}": digest for name, digest in job.files.items()},
         "constraints_digest": key.constraints,
         "code_digest": key.code,
         "engine": settings.engine,

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
 from concord.flows.apart import check_apart
 from concord.flows.errors import PapersFailedError, RunFolderError, SweepFailedError
+from concord.flows.left_ray import one_ray
 from concord.flows.progress import say
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.run_sweep import SweepRequest, run_sweep
@@ -30,9 +29,6 @@ from concord.workers.published.rows import measured, unmeasured
 from concord.workers.storage.files import make_folder, write_whole
 from concord.workers.sweeps.planning import PlannedCell, kept, listed
 from concord.workers.sweeps.results import Store
-
-if TYPE_CHECKING:
-    from concord.flows.cluster.cluster import Cluster
 
 CORPORA, SWEEPS, RULE_FILES = "corpora", "sweeps", "rules"
 """Folders of the output: corpora that were made, a sweep for each table, and mined rules."""
@@ -66,8 +62,8 @@ def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport
     out = Path(request.out)
     _check_folder(out)
     tables, failed = list[MeasuredTable](), dict[str, str]()
-    with _shared(request.context) as running:
-        given = Sweeping(request, out, running, {}, set())
+    with one_ray():
+        given = Sweeping(request, out, {}, set())
         for one in wanted:
             table, reasons = _measured(one, given)
             tables.append(table)
@@ -129,31 +125,15 @@ def _check_folder(out: Path) -> None:
     make_folder(out / SWEEPS)
 
 
-@contextmanager
-def _shared(context: RunContext) -> Iterator[Callable[[], Cluster]]:
-    """One Ray for all sweeps, started when the first of them has work."""
-    with ExitStack() as stack:
-
-        @cache
-        def running() -> Cluster:
-            from concord.flows.cluster.cluster import cluster
-
-            return stack.enter_context(cluster(context.ray, workers=context.workers))
-
-        yield running
-
-
 class Sweeping(NamedTuple):
     """What the sweep of a table has to do with.
 
-    - ``running``: gives the Ray that all sweeps share
     - ``ended``: sweeps of other tables by folder, whose models and results are used again where they are the same
     - ``counted``: keys of models and results whose CPU seconds are told already
     """
 
     request: PapersRequest
     out: Path
-    running: Callable[[], Cluster]
     ended: dict[Path, SweepFile]
     counted: set[str]
 
@@ -182,8 +162,7 @@ def _measured(wanted: Wanted, given: Sweeping) -> tuple[MeasuredTable, dict[str,
                 reuse=_nearest(sweep, given.ended),
                 retry_failed=True,
                 context=given.request.context,
-            ),
-            running=given.running,
+            )
         )
     except SweepFailedError as error:
         # Of a reason of many lines the first will do: `concord sweep log` has the others.

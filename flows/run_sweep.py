@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,6 @@ from concord.workers.sweeps.sweep_file import Sweep, read_sweep_file
 from concord.workers.sweeps.tables import check_documents_apart, long_table
 
 if TYPE_CHECKING:
-    from concord.flows.cluster.cluster import Cluster
     from concord.flows.tracking.tracking import Run, Tracking
 
 COPY = "sweep.yaml"
@@ -69,11 +68,8 @@ def plan_sweep(file: str, out: str) -> SweepPlan:
     return estimated(planned.cells, store, rows)
 
 
-def run_sweep(request: SweepRequest, *, running: Callable[[], Cluster] | None = None) -> SweepReport:
-    """Plans, trains, judges, and writes the tables. Raises `SweepFailedError` if a cell has failed.
-
-    ``running`` gives the Ray to work on, if there is work; without it a sweep has one of its own.
-    """
+def run_sweep(request: SweepRequest) -> SweepReport:
+    """Plans, trains, judges, and writes the tables. Raises `SweepFailedError` if a cell has failed."""
     began = time.monotonic()
     planned, store = _planned(request.file), Store(Path(request.out))
     check_apart(request.out, [request.file, request.reuse, *_inputs(planned.sweep)])
@@ -87,7 +83,7 @@ def run_sweep(request: SweepRequest, *, running: Callable[[], Cluster] | None = 
         keep_choice(Choice.of(planned.sweep.file), store)
         write_whole(store.folder / COPY, Path(request.file).read_bytes())
         reused = 0 if request.reuse is None else _reuse(planned.cells, store, Store(Path(request.reuse)))
-        made = _work(planned, store, request.context, running, meanwhile=tracker)
+        made = _work(planned, store, request.context, meanwhile=tracker)
         rows = _states(planned, store, live=False)
         report = _report(rows, store, made, reused)
         _write_tables(planned.cells, rows, store)
@@ -195,14 +191,7 @@ def _forget_failures(cells: Sequence[PlannedCell], store: Store) -> None:
         store.forget(store.failure(key))
 
 
-def _work(
-    planned: Planned,
-    store: Store,
-    context: RunContext,
-    running: Callable[[], Cluster] | None,
-    *,
-    meanwhile: Callable[[], object],
-) -> UnitsMade:
+def _work(planned: Planned, store: Store, context: RunContext, *, meanwhile: Callable[[], object]) -> UnitsMade:
     """Trains, weighs and judges what is left; ``meanwhile`` is called once as the workers start."""
     made = UnitsMade(store)
     if not _left(planned, store):
@@ -210,8 +199,10 @@ def _work(
     # Ray takes a second to import, and a sweep with nothing to do needs none.
     from concord.flows.cluster.cluster import cluster
 
-    own = cluster(context.ray, workers=context.workers) if running is None else nullcontext(running())
-    with own as here, here.pool(SWEEP, SweepParts(store.folder), most=len(planned.cells)) as work:
+    with (
+        cluster(context.ray, workers=context.workers) as running,
+        running.pool(SWEEP, SweepParts(store.folder), most=len(planned.cells)) as work,
+    ):
         meanwhile()
         # What a search tries next depends on what it has found.
         while todo := _left(planned, store):

@@ -130,11 +130,12 @@ def _train(request: TrainRequest, out: Path) -> TrainReport:
         run.params(_params(request))
         for context, place in corpora_of(request).items():
             run.dataset(name=place, digest=dataset_digest(shards[context]), source=place, context=context)
-        tuned = _tune(request, documents) if request.consistency else None
-        figures = {} if tuned is None else tuned.figures
+        parts = _divided(request, documents) if request.consistency else None
         with staged(out) as folder:
             losses: dict[int, float] = {}
             columns = _fit(documents, request, folder, "training", losses).columns
+            tuned = None if parts is None else _tune(request, documents, *parts)
+            figures = {} if tuned is None else tuned.figures
             manifest = parse_manifest(folder / MANIFEST)
             metrics = manifest.figures | {"rejected": rejected} | figures
             extras = {} if tuned is None else {EXTRA: consistency_extra(tuned.consistency)}
@@ -186,8 +187,8 @@ def _select(request: TrainRequest, documents: Sequence[Document]) -> list[Trial[
         return select(documents, train, request.settings, validation=request.validation, progress=show)
 
 
-def _tune(request: TrainRequest, documents: Sequence[Document]) -> Tuned:
-    """Label consistency: costs from all documents, scales from documents that the model for tuning has not seen."""
+def _divided(request: TrainRequest, documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
+    """Documents of which the model for tuning learns, and those that are held out. Raises `TrainingError`."""
     held = held_out(documents, request.held_out_share, request.validation)
     inside = [d for d, out in zip(documents, held, strict=True) if not out]
     outside = [d for d, out in zip(documents, held, strict=True) if out]
@@ -196,6 +197,13 @@ def _tune(request: TrainRequest, documents: Sequence[Document]) -> Tuned:
             f"{request.corpus}: {len(documents)} documents are too few to hold out {request.held_out_share:.0%} of them"
             "; give more, or --no-consistency"
         )
+    return inside, outside
+
+
+def _tune(
+    request: TrainRequest, documents: Sequence[Document], inside: Sequence[Document], outside: Sequence[Document]
+) -> Tuned:
+    """Label consistency: costs from all documents, scales from documents that the model for tuning has not seen."""
     with scratch_folder() as folder:
         model = _fit(inside, request, folder, "training without the held-out part")
         try:

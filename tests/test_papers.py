@@ -570,11 +570,11 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Counting:
     stand_in = Counting()
 
     @contextmanager
-    def cluster(*_args: Any, **_kwargs: Any) -> Iterator[Counting]:
+    def started(*_args: Any, **_kwargs: Any) -> Iterator[Counting]:
         stand_in.started += 1
         yield stand_in
 
-    monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", cluster)
+    monkeypatch.setattr(concord.flows.cluster.cluster, "_own_cluster", started)
     monkeypatch.setattr(concord.flows.run_sweep, "_tracked", lambda _, request, report, *__: report)
     monkeypatch.setattr(concord.flows.run_sweep, "_tracker", lambda _: None)
     return stand_in

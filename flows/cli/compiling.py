@@ -29,13 +29,14 @@ def train(folder: Path, name: str) -> None:
 
 
 def decode(folder: Path, engine: str, **settings: Any) -> None:
-    """Compiles what an engine, and the settings beside it, need with the model in ``folder``."""
-    from concord.schemas.run import RunSettings
-    from concord.workers.labelling.labelled import check_settings
-    from concord.workers.labelling.warming import warm
+    """Compiles what an engine, and the settings beside it, need with the model in ``folder`` and any constraints."""
+    from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
+    from concord.workers.constraints.templates.linear import Legality
 
-    checked = check_settings(RunSettings(engine=engine, seconds=20.0, **settings))
-    warm(**_given(folder), settings=checked)
+    given = _given(folder)
+    declared = DeclaredConstraints((Legality(weight=1.0),))
+    given["constraints"] = JoinedConstraints((given["constraints"], declared))
+    _warm(given, engine, **settings)
 
 
 @contextmanager
@@ -59,21 +60,27 @@ def _compile_from_the_end(engine: str, folder: Path) -> None:
     from concord.workers.labelling.warming import warm_local_search
 
     train(folder, MODEL)
-    warm_local_search(**_given(folder / MODEL))
-    decode(folder / MODEL, engine, settle=True)  # which looks for a proof before the engine is asked
+    given = _given(folder / MODEL)
+    warm_local_search(**given)
+    _warm(given, engine, settle=True)  # which looks for a proof before the engine is asked
+
+
+def _warm(given: dict[str, Any], engine: str, **settings: Any) -> None:
+    from concord.schemas.run import RunSettings
+    from concord.workers.labelling.labelled import check_settings
+    from concord.workers.labelling.warming import warm
+
+    warm(**given, settings=check_settings(RunSettings(engine=engine, seconds=20.0, **settings)))
 
 
 def _given(folder: Path) -> dict[str, Any]:
-    """A document, the model in ``folder``, and constraints of both kinds."""
+    """A document, the model in ``folder``, and its label consistency."""
     from concord.workers.constraints.consistency import LabelConsistency, PairCounts
-    from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
-    from concord.workers.constraints.templates.linear import Legality
     from concord.workers.models.crf import load
 
     model, documents = load(folder), _corpus()
     consistency = LabelConsistency(PairCounts.of(documents, model.labels))
-    constraints = JoinedConstraints((consistency, DeclaredConstraints((Legality(weight=1.0),))))
-    return {"sample": documents[0], "model": model, "constraints": constraints}
+    return {"sample": documents[0], "model": model, "constraints": consistency}
 
 
 def _corpus() -> list[Any]:

@@ -45,8 +45,9 @@ def main() -> None:
     Path(os.environ["PREFECT_HOME"]).mkdir(parents=True, exist_ok=True)
     from concord.flows.cli.compiling import proofs_compiled_beside
     from concord.flows.cli.failures import reported
+    from concord.flows.left_ray import one_ray
 
-    with reported(), proofs_compiled_beside("certify"):
+    with reported(), proofs_compiled_beside("certify"), one_ray():
         _clear()
         _make_corpora()
         _train()

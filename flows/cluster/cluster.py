@@ -25,6 +25,7 @@ from concord.flows.cluster.ray_watch import EVERY_SECONDS, HEAD_KNOCKS, NODE_KNO
 from concord.flows.cluster.reaching import Mode, reach
 from concord.flows.cluster.room import check_room, working
 from concord.flows.environment import ANY_PROCESSOR, LOCAL_RAY, RAY, applied
+from concord.flows.left_ray import left_ray
 from concord.flows.progress import CompilingLines, explained, say
 from concord.workers.compiling.kept_digests import workers_digest
 from concord.workers.corpus.plan import U
@@ -158,10 +159,19 @@ def _nothing(done: Done[Any, Any]) -> Sequence[Any]:
 
 @contextmanager
 def cluster(address: str | None, *, workers: int | None) -> Iterator[Cluster]:
-    """Ray for the length of the block: on this machine, or at ``address``.
+    """Ray for the length of the block: on this machine, or at ``address``; within `one_ray` that of the last run.
 
     At the end of the block, also by an error, this run's actors end within seconds. Raises `ClusterError`.
     """
+    left, own = left_ray(), partial(_own_cluster, address, workers)
+    # Ray's messages go where all messages go: standard output is for answers.
+    with own() if left is None else left.at_work((address, workers), own) as running, redirect_stdout(sys.stderr):
+        yield running
+
+
+@contextmanager
+def _own_cluster(address: str | None, workers: int | None) -> Iterator[Cluster]:
+    """Ray that starts with the block and ends with it. Raises `ClusterError`."""
     if ray.is_initialized():
         raise ClusterError("this process is connected to Ray already; end that with ray.shutdown() before a run")
     mode = None if address is None else reach(address)
@@ -175,13 +185,17 @@ def cluster(address: str | None, *, workers: int | None) -> Iterator[Cluster]:
         stack.enter_context(_authentication(mode, folder.token if address is None else None))
         stack.enter_context(constants_of(address))
         read_environment()
-        # Ray's messages go where all messages go: standard output is for answers.
-        stack.enter_context(redirect_stdout(sys.stderr))
         thread = stack.enter_context(aside())
-        stack.callback(thread.do, partial(ray.shutdown, wait_for_processes=True))
-        started = thread.do(lambda: _started(address, workers, folder, thread))
+        stack.callback(thread.do, _end)
+        with redirect_stdout(sys.stderr):
+            started = thread.do(lambda: _started(address, workers, folder, thread))
         python_takes_signals()
         yield started
+
+
+def _end() -> None:
+    with redirect_stdout(sys.stderr):
+        ray.shutdown(wait_for_processes=True)
 
 
 @contextmanager

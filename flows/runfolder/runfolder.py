@@ -51,6 +51,9 @@ from concord.workers.storage.storage import Storage, read_if_there, storage_at
 MARKERS_AT_ONCE = 32
 """Markers that are asked for at once: those of an object store take a while to come."""
 
+ASKED_AT_ONCE = 4096
+"""Shards in a group: a pool of threads keeps a kilobyte of each call until it is answered."""
+
 
 def run_output(out: str) -> RunOutput:
     """The output at a path or a URI. Raises `StorageError`."""
@@ -180,9 +183,11 @@ def find_done(out: RunOutput, shards: Sequence[Shard], key: RunKey) -> Markers:
     # Hashing leaves Python's lock; an object store answers many requests at once.
     threads = MARKERS_AT_ONCE if isinstance(out, ObjectOutput) else os.cpu_count()
     with ThreadPoolExecutor(max_workers=threads) as pool:
-        for shard, found in zip(rest, pool.map(whole, rest), strict=True):
-            if found is not None:
-                done.add(shard.id, found)
+        for start in range(0, len(rest), ASKED_AT_ONCE):
+            part = rest[start : start + ASKED_AT_ONCE]
+            for shard, found in zip(part, pool.map(whole, part), strict=True):
+                if found is not None:
+                    done.add(shard.id, found)
     return done
 
 
