@@ -1,8 +1,8 @@
-"""A sweep of 100 cells on one and on two workers, again, and after a change; one of 1,000 cells, killed and resumed.
+"""Sweeps of 100 and of 1,000 cells on one and on two workers; the first again, and after a change; the other killed.
 
 Cells are Cora's development citations under ten constraint files, by five engines, with two or twenty seeds. Each
 command is the command line's, in a process of its own, with the start of Ray in its seconds. Take the figures on a
-machine with two free cores: seconds are those of the clock.
+machine with two free cores: seconds are those of the clock. All of it takes 35 minutes.
 
     python benchmarks/bench_sweeps.py
 """
@@ -52,28 +52,36 @@ def hundred() -> dict[str, Any]:
     file = _file(FEW)
     seconds: dict[str, float] = {}
     _run(_file(1, files=1), "warm", 2)  # compiles the kernels, once for all that follow
-    for workers in (1, 2):
-        seconds[f"workers_{workers}"], report = _run(file, f"of-{workers}", workers)
+    figures = _on_one_and_two(file, "of")
     seconds["again"], again = _run(file, "of-2", 2)
-    equal = _cells("of-1") == _cells("of-2")
     edited = FOLDER / "rules-3.yaml"
     rules = yaml.safe_load(edited.read_text())
     rules["constraints"][0]["weight"] += 0.5
     edited.write_text(yaml.safe_dump(rules, sort_keys=False))
     seconds["edited"], changed = _run(file, "of-2", 2)
-    return {
-        "cells": report["cells"],
-        "equal_bytes": equal,
-        "speed_up": seconds["workers_1"] / seconds["workers_2"],
-        "cpu_seconds": report["cpu_seconds"],
+    return figures | {
         "made_again": again["made"],
         "made_when_edited": changed["made"],
         **{f"seconds_{name}": value for name, value in seconds.items()},
     }
 
 
+def _on_one_and_two(file: Path, out: str) -> dict[str, Any]:
+    """Seconds of a sweep on one worker and on two, their quotient, and whether both have the same bytes."""
+    one, _ = _run(file, f"{out}-1", 1)
+    two, report = _run(file, f"{out}-2", 2)
+    return {
+        "cells": report["cells"],
+        "equal_bytes": _cells(f"{out}-1") == _cells(f"{out}-2"),
+        "speed_up": one / two,
+        "cpu_seconds": report["cpu_seconds"],
+        "seconds_workers_1": one,
+        "seconds_workers_2": two,
+    }
+
+
 def thousand() -> dict[str, Any]:
-    """A thousand cells: seconds to plan them, to list them after a kill, and to do the rest of them."""
+    """A thousand cells: seconds to plan them, to list them after a kill, to do the rest, and to do all undisturbed."""
     file, out = _file(MANY), FOLDER / "thousand"
     planning = _seconds(("sweep", "plan", file, "--out", out))
     killed = time.perf_counter()
@@ -95,8 +103,7 @@ def thousand() -> dict[str, Any]:
     there = sum(row["state"] == CellState.DONE for row in listing["cells"])
     shown = _seconds(("sweep", "show", "--sweep", out, "--by", "engine"))
     rest, report = _run(file, "thousand", 2)
-    return {
-        "cells": report["cells"],
+    return _on_one_and_two(file, "of-thousand") | {
         "seconds_plan": planning,
         "seconds_until_killed": killed,
         "done_when_killed": there,

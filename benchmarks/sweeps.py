@@ -23,6 +23,8 @@ from concord.schemas.sweep import AXES
 from concord.sweeps import read_sweep
 
 FILES = ROOT / "benchmarks" / "sweeps"
+BESIDE = {"penalty": "penalty_nats", "certified": "certified"}
+"""Measures whose sums are kept beside the figures, and their names there: one is also that of an axis."""
 
 
 class Shown(NamedTuple):
@@ -49,6 +51,7 @@ SWEEPS = {
     "models": Shown("model", ("ten passes features=rich",)),
     "models-public": Shown("model", ("ten passes",)),
     "offsets": Shown("corpus", ("whole",), ("spans.f1", "offsets.f1")),
+    "penalties": Shown("penalty", ("nothing",), ("labels.accuracy",)),
     "substrings": Shown("model", ("finkel", "finkel-tf")),
     "training": Shown("model", ("before", "before, no tags", "before, fields")),
 }
@@ -80,8 +83,8 @@ def _spent(folder: Path) -> Iterator[dict[str, Any]]:
     cells: dict[str, dict[str, Any]] = {}
     for row in pq.read_table(folder / "cells.parquet").to_pylist():
         own = cells.setdefault(row["cell"], {axis: row[axis] for axis in AXES})
-        if row["measure"] in ("penalty", "certified"):
-            own[row["measure"]] = row["value"]
+        if row["measure"] in BESIDE:
+            own[BESIDE[row["measure"]]] = row["value"]
     for name, own in cells.items():
         yield own | {key: times[name][key] for key in ("cpu_seconds", "training_cpu_seconds")}
 

@@ -365,6 +365,8 @@ def sweeps(results: Results) -> Rows:
     yield [f"killed when {many['done_when_killed']} were done", plain(many["seconds_until_killed"], 0)]
     yield ["figures of these shown", plain(many["seconds_list"], 1)]
     yield [f"the other {many['made_by_the_rest']} done", plain(many["seconds_rest"], 0)]
+    yield ["1,000 cells on one worker, undisturbed", plain(many["seconds_workers_1"], 0)]
+    yield [f"on two: {plain(many['speed_up'])} times as fast", plain(many["seconds_workers_2"], 0)]
 
 
 MINED = {
@@ -465,18 +467,23 @@ def umass(results: Results) -> Rows:
 
 
 @table
-def tuned(results: Results) -> Rows:
+def penalties(results: Results) -> Rows:
     """Constraints weighed in every way."""
-    rows = results["tuned"]["rows"]
+    rows = results["penalties"]["rows"]
     for name, title in (
-        ("odds", "`odds` (as shipped)"),
+        ("nothing", "0 nats: Viterbi"),
+        ("declared", "of the file"),
+        ("odds", "`odds`"),
         ("fersini", "`fersini`"),
         ("bayes", "`bayes`"),
         ("fixed", "`fixed`, 1 nat"),
-        ("tuned odds", "`tuned`, from `odds` or `fersini`"),
+        ("tuned odds", "`tuned`, from `odds`"),
+        ("tuned fersini", "`tuned`, from `fersini`"),
+        ("learned", "`learned`"),
     ):
-        own = row(rows, weights=name)
-        yield title, percent(own["accuracy"]), ends(*own["gain"][1:])
+        own = row(rows, penalty=name)["labels.accuracy"]
+        gain = own["over"].get("nothing")
+        yield title, percent(own["value"]), "" if gain is None else ends(*gain[1:])
 
 
 @table
@@ -569,7 +576,12 @@ def tau_path(results: Results) -> Rows:
     for own in results["citations"]["rows"]:
         _, found, tau = own["engine"].partition("tau=")
         if found:
-            yield tau, plain(own["penalty"], 1), percent(own["labels.accuracy"]["value"]), plain(own["cpu_seconds"], 1)
+            yield (
+                tau,
+                plain(own["penalty_nats"], 1),
+                percent(own["labels.accuracy"]["value"]),
+                plain(own["cpu_seconds"], 1),
+            )
 
 
 @table

@@ -53,7 +53,7 @@ def reprocess(
     - ``certificates``: write proofs that `verify` can check?
     - ``settle``: prove that no other labelling comes near an answer, so that later runs with other constraints or
       another model keep it without a search?
-    - ``ray``: address of a Ray cluster; the default is this machine
+    - ``ray``: address of a Ray cluster; the default is ``RAY_ADDRESS``, or else this machine ("local")
     - ``workers``: number of this machine's cores to use
     - ``tracking``: address of MLflow
 

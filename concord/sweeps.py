@@ -39,7 +39,7 @@ def sweep(
     - ``out``: folder for results and models; `read_sweep` opens it
     - ``reuse``: folder of another sweep, whose results and models of equal content are copied
     - ``retry_failed``: try cells again that failed before?
-    - ``ray``: address of a Ray cluster; the default is this machine
+    - ``ray``: address of a Ray cluster; the default is ``RAY_ADDRESS``, or else this machine ("local")
     - ``workers``: number of this machine's cores to use
     - ``tracking``: address of MLflow
 

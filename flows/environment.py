@@ -118,6 +118,15 @@ def home() -> Path:
     return Path(os.environ.get("CONCORD_HOME", ".concord")).absolute()
 
 
+def ray_address(given: str | None) -> str | None:
+    """Address of the Ray cluster for a run: the given one, or ``RAY_ADDRESS``, which Ray sets for its jobs.
+
+    None for a Ray of the run's own on this machine, which is also called ``local``.
+    """
+    address = given or os.environ.get("RAY_ADDRESS")
+    return None if address in (None, "", "local") else address
+
+
 def tracking_uri(given: str | None) -> str:
     """Tracking URI: the given one, or else ``MLFLOW_TRACKING_URI``, or else SQLite in `home`."""
     return given or os.environ.get("MLFLOW_TRACKING_URI") or f"{SQLITE}{home() / 'mlflow.db'}"

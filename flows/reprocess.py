@@ -35,7 +35,7 @@ def reprocess(
     - ``only``: ids of the documents that are labelled (None: all); such a run needs an output of its own.
     - ``shard_bytes``: size of a shard, in bytes of text (None: 256 KiB, more for a large corpus); another size cuts
       other shards, which are done anew.
-    - ``ray``: address of a cluster (None: this machine).
+    - ``ray``: address of a cluster (None: ``RAY_ADDRESS``, or else this machine).
     - ``workers``: number of Ray actors (None: one for each CPU).
     - ``tracking``: MLflow tracking URI (None: as the environment says).
     - ``fail_on_drift``: raise `DriftedRunError` where figures moved beyond their thresholds, see `workers.drift.chart`.

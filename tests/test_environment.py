@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from concord.flows.environment import applied
+from concord.flows.environment import applied, ray_address
 
 ROOT = Path(__file__).parents[1]
 HEAVY = {"mlflow", "numba", "ortools", "prefect", "pyarrow", "ray", "scipy", "sklearn", "spacy", "sqlalchemy"}
@@ -121,3 +121,24 @@ def test_prefect_watches_where_an_api_is_configured_and_nowhere_else(
         (tmp_path / "profiles.toml").write_text(profile)
     script = "from concord.flows.watched import is_watched; print(is_watched())"
     assert said(script, folder=tmp_path, PREFECT_HOME=str(tmp_path), **env) == str(watched)
+
+
+@pytest.mark.parametrize(
+    ("given", "variable", "address"),
+    [
+        (None, None, None),
+        (None, "", None),
+        (None, "10.0.0.1:6379", "10.0.0.1:6379"),
+        ("auto", "10.0.0.1:6379", "auto"),
+        ("local", "10.0.0.1:6379", None),
+        (None, "local", None),
+        ("auto", "local", "auto"),
+    ],
+)
+def test_a_run_is_on_the_cluster_that_is_named_or_on_that_of_rays_variable(
+    given: str | None, variable: str | None, address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("RAY_ADDRESS", variable)
+    assert ray_address(given) == address

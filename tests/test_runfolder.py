@@ -7,11 +7,14 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.folder_output import CURRENT, PUBLISHED, FolderOutput
@@ -37,7 +40,7 @@ from concord.workers.labelling.output import (
     write_table,
 )
 from concord.workers.storage.files import TEMPORARY, OutputError
-from concord.workers.storage.sealed import seal, unseal
+from concord.workers.storage.sealed import DIGEST, seal, unseal
 from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.kills import killed_before
@@ -310,6 +313,23 @@ def test_a_seal_is_broken_by_any_change() -> None:
         assert changed is None or (changed == content and chr(data[place]).isspace())
     for other in (b"", b"null", b"[1]", b"{}", b"\xff", b"[" * 100_000):
         assert unseal(other) is None
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(("digest", "a", "z")), inner),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.text(max_size=8).filter(lambda name: name != DIGEST), VALUES, max_size=4))
+def test_a_seal_is_the_digest_of_the_rest(content: dict[str, Any]) -> None:
+    data = seal(content)
+    digest = json.loads(data)[DIGEST]
+    rest = json.dumps(content, indent=1, sort_keys=True) + "\n"
+    assert digest == hashlib.sha256(rest.encode()).hexdigest()
+    assert data.decode() == json.dumps(content | {DIGEST: digest}, indent=1, sort_keys=True) + "\n"
+    assert unseal(data) == content
 
 
 def test_a_lock_that_is_a_link_keeps_its_target(tmp_path: Path) -> None:

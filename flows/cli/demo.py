@@ -42,6 +42,7 @@ def main() -> None:
         "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
     }
     set_for_good(ANY_PROCESSOR | own)
+    os.environ["RAY_ADDRESS"] = "local"  # nodes of a cluster may not see the folder
     Path(os.environ["PREFECT_HOME"]).mkdir(parents=True, exist_ok=True)
     from concord.flows.cli.compiling import proofs_compiled_beside
     from concord.flows.cli.failures import reported

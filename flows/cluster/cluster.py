@@ -24,7 +24,7 @@ from concord.flows.cluster.ray_internals import OwnPathJob, constants_of, head_a
 from concord.flows.cluster.ray_watch import EVERY_SECONDS, HEAD_KNOCKS, NODE_KNOCKS, Door, Watch, host_and_port
 from concord.flows.cluster.reaching import Mode, reach
 from concord.flows.cluster.room import check_room, working
-from concord.flows.environment import ANY_PROCESSOR, LOCAL_RAY, RAY, applied
+from concord.flows.environment import ANY_PROCESSOR, LOCAL_RAY, RAY, applied, ray_address
 from concord.flows.left_ray import left_ray
 from concord.flows.progress import CompilingLines, explained, say
 from concord.workers.compiling.kept_digests import workers_digest
@@ -159,13 +159,14 @@ def _nothing(done: Done[Any, Any]) -> Sequence[Any]:
 
 @contextmanager
 def cluster(address: str | None, *, workers: int | None) -> Iterator[Cluster]:
-    """Ray for the length of the block: on this machine, or at ``address``; within `one_ray` that of the last run.
+    """Ray for the length of the block: that of `ray_address`, or within `one_ray` that which the last run has left.
 
     At the end of the block, also by an error, this run's actors end within seconds. Raises `ClusterError`.
     """
-    left, own = left_ray(), partial(_own_cluster, address, workers)
+    place = ray_address(address)
+    left, own = left_ray(), partial(_own_cluster, place, workers)
     # Ray's messages go where all messages go: standard output is for answers.
-    with own() if left is None else left.at_work((address, workers), own) as running, redirect_stdout(sys.stderr):
+    with own() if left is None else left.at_work((place, workers), own) as running, redirect_stdout(sys.stderr):
         yield running
 
 

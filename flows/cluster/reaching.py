@@ -46,7 +46,7 @@ def reach(address: str) -> Mode:
     """
     if "://" in address:
         raise ClusterError(
-            f"{address}: only addresses HOST:PORT and auto are taken, and of ray:// none: run on a node of the "
+            f"{address}: only addresses HOST:PORT, auto and local are taken, and of ray:// none: run on a node of the "
             "cluster, or as a job (ray job submit)"
         )
     _knock(address)
@@ -62,7 +62,7 @@ def _asked(address: str, mode: Mode, *, given: bool) -> Mode:
     if said is None:
         return mode
     if NO_CLUSTER.encode() in said:
-        raise ClusterError("no Ray cluster runs on this machine; give its address, or leave --ray out")
+        raise ClusterError("no Ray cluster runs on this machine; give its address, or take --ray local")
     if NO_TOKEN.encode() in said:
         raise ClusterError(f"the Ray cluster at {address} wants a token: {_HOW}")
     if not any(word in said for word in _REFUSED):
@@ -94,7 +94,7 @@ def _knock(address: str) -> None:
         with socket.create_connection(place, timeout=KNOCK_SECONDS) as connection:
             greeted = os.environ.get("RAY_USE_TLS", "0") != "0" or _greets(connection)
     except OSError as error:
-        raise ClusterError(f"no Ray cluster at {address}: {error}; check the address, or leave --ray out") from error
+        raise ClusterError(f"no Ray cluster at {address}: {error}; check the address, or take --ray local") from error
     if not greeted:
         raise ClusterError(_strange(address))
 

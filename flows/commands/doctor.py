@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from concord.flows.apart import check_apart
-from concord.flows.environment import SQLITE, home, tracking_uri
+from concord.flows.environment import SQLITE, home, ray_address, tracking_uri
 from concord.flows.errors import PrefectError
 from concord.flows.patience import within
 from concord.flows.run_context import RunContext
@@ -274,14 +274,15 @@ def _server_skew(uri: str) -> float | None:
 # Services
 
 
-def _ray(address: str | None) -> str:
+def _ray(given: str | None) -> str:
+    address = ray_address(given)
     if address is not None:
         from concord.flows.cluster.reaching import reach
 
         try:
             mode = reach(address)
         except ServiceError as error:
-            raise WrongError(str(error), "start the cluster, or leave --ray out") from None
+            raise WrongError(str(error), "start the cluster, or take --ray local") from None
         return f"a cluster answers at {address}" + (" and takes the token" if mode == "token" else "")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     told = f"none is asked for, so that a run starts one here; {cores} CPUs"

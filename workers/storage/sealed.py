@@ -62,4 +62,5 @@ def _text(content: dict[str, Any]) -> bytearray:
     text = bytearray()
     for piece in ENCODER.iterencode(content):
         text += piece.encode()
-    return text + b"\n"
+    text += b"\n"
+    return text
