@@ -117,8 +117,11 @@ def test_the_same_command_ends_what_a_fault_has_left(
     wanted = content(whole)
     beside = {path.name for path in whole.parent.iterdir()}
     counted = place("counted")
-    changes = changes_of(partial(command, counted), counted.parent)
+    met = changes_of(partial(command, counted), counted.parent)
     assert content(counted) == wanted
+    in_place = {change.path for change in met if change.event == "open"} & {str(counted / file) for file in wanted}
+    assert not in_place, "a file is written under another name, and renamed when it is whole"
+    changes = len(met)
     chance = random.Random(f"{name} {fault} {datetime.now(UTC).toordinal()}")
     for step in sorted({1, *chance.choices(range(1, changes + 1), k=MOMENTS)}):
         out = place(f"at-{step}")

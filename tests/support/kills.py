@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import resource
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from concord.schemas.errors import InputError
 
@@ -60,11 +61,18 @@ def _full(event: str) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def changes_of(work: Callable[[], Any], below: Path) -> int:
-    """Does ``work`` in a process of its own: the number of its changes below a folder. Nothing may fail it."""
+class Change(NamedTuple):
+    """A change of a disk: the event, and what is changed."""
+
+    event: str
+    path: str
+
+
+def changes_of(work: Callable[[], Any], below: Path) -> list[Change]:
+    """Does ``work`` in a process of its own: its changes below a folder. Nothing may fail it."""
     code, said = _forked(NEVER, work, lambda _: None, below)
-    assert (code, said.partition("changes ")[0]) == (0, ""), said
-    return int(said.removeprefix("changes "))
+    assert code == 0, said
+    return [Change(*line) for line in json.loads(said)]
 
 
 def _forked(step: int, work: Callable[[], Any], fail: Callable[[str], Any], below: Path) -> tuple[int, str]:
@@ -76,20 +84,19 @@ def _forked(step: int, work: Callable[[], Any], fail: Callable[[str], Any], belo
         with os.fdopen(come, encoding="utf-8") as said:
             text = said.read()
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), text
-    met = 0
+    met: list[Change] = []
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        nonlocal met
         if is_change(event, arguments) and any(str(part).startswith(str(below)) for part in arguments[:2]):
-            met += 1
-            if met >= step:
+            met.append(Change(event, str(arguments[0])))
+            if len(met) >= step:
                 fail(event)
 
     code = 1
     try:
         sys.addaudithook(hook)
         work()
-        os.write(go, f"changes {met}".encode() if step == NEVER else b"")
+        os.write(go, json.dumps(met).encode() if step == NEVER else b"")
         code = 0
     except (OSError, InputError) as error:
         os.write(go, str(error).encode())
