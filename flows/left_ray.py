@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Generic, TypeVar
 
-from concord.schemas.errors import ServiceError, UsageError
+from concord.schemas.errors import UsageError
 
 R = TypeVar("R")
 
@@ -27,15 +27,15 @@ class LeftRay(Generic[R]):
     def at_work(self, asked: Asked, start: Callable[[], AbstractContextManager[R]]) -> Iterator[R]:
         """The Ray that the last run has left, if it asked for the same, or one that ``start`` starts.
 
-        One that failed is not used again. Raises `UsageError` while another run is at work on it, and what ``start``
-        raises.
+        After a run that an error has ended it is not used again: with it end actors that were at work. Raises
+        `UsageError` while another run is at work on it, and what ``start`` raises.
         """
         if self._busy:
             raise UsageError("another run of this process is at work on Ray; wait for its end")
         self._busy = True
         try:
             yield self._of(asked, start)
-        except ServiceError:
+        except BaseException:
             self.end()
             raise
         finally:
