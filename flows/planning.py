@@ -93,7 +93,7 @@ def read_anywhere(ray: RayOnDemand, files: Sequence[ListedFile], parts: SurveyPa
     running, found = ray.started(), list[SurveyedFile]()
     with meter("reading the corpus", len(files)) as bar:
         for answer in running.run(SURVEY, files, parts):
-            found.append(answer.result or SurveyedFile(answer.shard, (), damages=(CorpusError(answer.failure),)))
+            found.append(answer.result or SurveyedFile.unread(answer.shard, CorpusError(answer.failure)))
             bar.advance(note="files")
     return found
 

@@ -9,4 +9,5 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Ids = NDArray[np.int32]
 """Indices into a list, such as words, features or classes."""
+Bytes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]

@@ -66,6 +66,8 @@ OUT = {
     "workers/compiling/kept_digests.py": "keeps this digest",
     "workers/corpus/row_runs.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/repeated_ids.py": "cuts a corpus into shards, whose rows are in the key",
+    "workers/corpus/run_table.py": "cuts a corpus into shards, whose rows are in the key",
+    "workers/corpus/shard_table.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/ingestion.py": "writes a corpus, whose rows are in the key",
     "workers/evaluation/randomization.py": "mines constraints, which are in the key",
     "workers/constraints/constraint_writer.py": "writes constraints, which are in the key",

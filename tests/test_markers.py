@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -29,13 +29,13 @@ KEY = key_of(CONSTRAINTS)
 
 
 @pytest.fixture
-def shards(tmp_path: Path) -> list[Shard]:
+def shards(tmp_path: Path) -> Sequence[Shard]:
     write_corpus(synthesize(5, seed=3, kind="news"), tmp_path / "corpus", source="test")
     return plan(tmp_path / "corpus", shard_bytes=1)
 
 
 @pytest.fixture
-def out(shards: list[Shard], tmp_path: Path) -> Path:
+def out(shards: Sequence[Shard], tmp_path: Path) -> Path:
     """A run of these shards, published."""
     folder = tmp_path / "out"
     claim(FolderOutput(folder), Purpose.of("corpus"))
@@ -44,12 +44,12 @@ def out(shards: list[Shard], tmp_path: Path) -> Path:
     return folder
 
 
-def found(out: Path, shards: list[Shard]) -> Markers:
+def found(out: Path, shards: Sequence[Shard]) -> Markers:
     return find_done(FolderOutput(out), shards, KEY)
 
 
 def test_what_is_published_needs_no_marker_and_no_file_to_be_read(
-    out: Path, shards: list[Shard], monkeypatch: pytest.MonkeyPatch
+    out: Path, shards: Sequence[Shard], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("is read")
@@ -80,19 +80,19 @@ def replaced(path: Path) -> None:
 
 @pytest.mark.parametrize(("change", "left"), [(damaged, 4), (Path.unlink, 4), (replaced, 5), (Path.touch, 5)])
 def test_a_file_that_changed_is_read_again(
-    out: Path, shards: list[Shard], change: Callable[[Path], object], left: int
+    out: Path, shards: Sequence[Shard], change: Callable[[Path], object], left: int
 ) -> None:
     change(min((out / STORE / PREDICTIONS).iterdir()))
     assert len(found(out, shards)) == left
 
 
-def test_a_copy_of_an_output_is_finished_as_well(out: Path, shards: list[Shard], tmp_path: Path) -> None:
+def test_a_copy_of_an_output_is_finished_as_well(out: Path, shards: Sequence[Shard], tmp_path: Path) -> None:
     shutil.copytree(out, tmp_path / "copy", symlinks=True)
     assert len(found(tmp_path / "copy", shards)) == 5
 
 
 @pytest.mark.parametrize("size", [0, 9, -9])
-def test_a_damaged_file_of_markers_is_none(out: Path, shards: list[Shard], size: int) -> None:
+def test_a_damaged_file_of_markers_is_none(out: Path, shards: Sequence[Shard], size: int) -> None:
     data = (out / KEPT_MARKERS).read_bytes()
     (out / KEPT_MARKERS).write_bytes(data[:size])
     assert len(found(out, shards)) == 0
@@ -101,7 +101,7 @@ def test_a_damaged_file_of_markers_is_none(out: Path, shards: list[Shard], size:
     assert len(found(out, shards)) == 5
 
 
-def test_any_changed_byte_of_the_file_loses_markers_and_changes_none(out: Path, shards: list[Shard]) -> None:
+def test_any_changed_byte_of_the_file_loses_markers_and_changes_none(out: Path, shards: Sequence[Shard]) -> None:
     data, whole = (out / KEPT_MARKERS).read_bytes(), found(out, shards)
     for place in range(0, len(data), 7):
         kept = at.kept_markers(data[:place] + bytes([data[place] ^ 0x20]) + data[place + 1 :])
@@ -109,7 +109,9 @@ def test_any_changed_byte_of_the_file_loses_markers_and_changes_none(out: Path, 
         assert known <= {whole.packed(shard.id) for shard in shards}
 
 
-def test_markers_of_another_version_are_none(out: Path, shards: list[Shard], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_markers_of_another_version_are_none(
+    out: Path, shards: Sequence[Shard], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(at, "_fields", lambda: b"others")
     assert len(found(out, shards)) == 0
     monkeypatch.undo()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ def make_corpus(folder: Path, documents: list[Document]) -> Path:
     return folder
 
 
-def label(out: RunOutput, shards: list[Shard], key: RunKey) -> int:
+def label(out: RunOutput, shards: Sequence[Shard], key: RunKey) -> int:
     """What a run does, up to publication: how many shards it had to label; then it publishes."""
     markers = find_done(out, shards, key)
     todo = [shard for shard in shards if shard.id not in markers]

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def corpus(tmp_path: Path) -> Path:
     return make_corpus(tmp_path / "corpus", NEWS)
 
 
-def label(out: Path, corpus: Path, key: RunKey = KEY) -> tuple[list[Shard], int]:
+def label(out: Path, corpus: Path, key: RunKey = KEY) -> tuple[Sequence[Shard], int]:
     """What a run does, up to publication: its shards, and how many it had to label."""
     claim(FolderOutput(out), Purpose.of(str(corpus)))
     shards = plan(corpus, shard_bytes=1)
@@ -71,7 +72,7 @@ def label(out: Path, corpus: Path, key: RunKey = KEY) -> tuple[list[Shard], int]
     return shards, len(todo)
 
 
-def made_up_work(shards: list[Shard], store: Path, key: RunKey, _: object) -> None:
+def made_up_work(shards: Sequence[Shard], store: Path, key: RunKey, _: object) -> None:
     """In the place of labelling: a file and a marker, and a reject for every row without an id."""
     for shard in shards:
         ids, name = read_shard(shard)["doc_id"].to_pylist(), shard_name(shard, key)

@@ -278,7 +278,7 @@ def test_raw_text_is_tokenised_on_the_way(tmp_path: Path) -> None:
     assert batch.doc_ids == ("a", "c")
 
 
-def all_rejects(shards: list[Shard], text: TextSettings = DEFAULT_TEXT) -> list[Reject]:
+def all_rejects(shards: Sequence[Shard], text: TextSettings = DEFAULT_TEXT) -> list[Reject]:
     """The rejects of all shards as readers of a run see them."""
     found = [(shard, read_batch(shard, text=text)[1]) for shard in shards]
     return [reject for shard, rejects in found for reject in in_place(without_place(rejects, shard), shard)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -56,7 +57,7 @@ def key_of(constraints: ConstraintSet, **settings: object) -> RunKey:
     return RunKey(settings=checked, model=HashModel.digest, constraints=constraints.digest, code="code")
 
 
-def run(shards: list[Shard], store: Path, key: RunKey, constraints: ConstraintSet) -> list[ShardReport]:
+def run(shards: Sequence[Shard], store: Path, key: RunKey, constraints: ConstraintSet) -> list[ShardReport]:
     return [
         label_shard(
             shard, model=HashModel(), constraints=constraints, key=key, store=FolderStorage(store)

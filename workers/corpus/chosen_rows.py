@@ -11,12 +11,13 @@ from concord.schemas.errors import CorpusError
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.row_digests import digest_of_rows
 from concord.workers.corpus.row_runs import RowRun, id_hash
+from concord.workers.corpus.run_table import RunTable, runs_with
 from concord.workers.corpus.shards import read_keys
 
 
 def chosen_runs(
-    runs: Sequence[RowRun], only: Collection[str], text: TextSettings, scores: ScoreColumn | None = None
-) -> list[RowRun]:
+    tables: Sequence[RunTable], only: Collection[str], text: TextSettings, scores: ScoreColumn | None = None
+) -> list[RunTable]:
     """The rows of the documents ``only``, each sequence of neighbours as a run, in the order of the corpus.
 
     Reads only the runs that have one of the ids, by its hash. Raises `CorpusError` for no id, and for one that no
@@ -26,14 +27,18 @@ def chosen_runs(
     if not wanted:
         raise CorpusError("no document is asked for; give the ids of some, or none at all for the whole corpus")
     hashes = np.array([id_hash(doc) for doc in wanted], np.int64)
-    chosen: list[RowRun] = []
+    chosen: list[RunTable] = []
     found = set[bytes]()
-    for run in runs:
-        if np.isin(run.ids, hashes).any():
+    for table in tables:
+        parts: list[RowRun] = []
+        for number in runs_with(table, np.flatnonzero(np.isin(table.ids, hashes))):
+            run = table.run(number)
             ids, digests = zip(*read_keys(run.shard(scores), text=text), strict=True)
             rows = [row for row, doc in enumerate(ids) if doc in wanted]
             found.update(ids[row] for row in rows)
-            chosen += _parts(run, rows, digests)
+            parts += _parts(run, rows, digests)
+        if parts:
+            chosen.append(RunTable.of(table.file, parts))
     missing = sorted(wanted - found)
     if missing:
         raise CorpusError(

@@ -8,22 +8,26 @@ driver differ by less.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from concord.workers.corpus.parquet import ListedFile, table_bytes
-from concord.workers.corpus.row_runs import RowRun
+from concord.workers.corpus.parquet import ListedFile, ParquetLocation, tables_bytes
+from concord.workers.corpus.row_digests import DIGEST_BYTES
+from concord.workers.corpus.run_table import RunTable
 from concord.workers.corpus.surveyed import SurveyedFile
-from concord.workers.storage.tables import read_unthreaded
+from concord.workers.storage.tables import unthreaded_file
 
 SETTLED_SECONDS = 60
 """Age, in seconds, from which a file's times tell its contents apart."""
 
 KEY = b"concord.survey"
 """Metadata of the file: what runs depend on besides the rows."""
+
+FILES_AT_ONCE = 128
+"""Files that are written and read at once."""
 
 SCHEMA = pa.schema(
     [
@@ -34,7 +38,7 @@ SCHEMA = pa.schema(
         ("columns", pa.list_(pa.string())),
         ("rows", pa.list_(pa.int64())),
         ("bytes", pa.list_(pa.int64())),
-        ("digests", pa.list_(pa.string())),
+        ("digests", pa.binary()),
         ("ids", pa.large_list(pa.int64())),
     ]
 )
@@ -51,19 +55,24 @@ def is_settled(file: ListedFile, listed: int) -> bool:
 
 def survey_bytes(files: Sequence[SurveyedFile], key: str) -> bytes:
     """Files that are whole as Parquet; ``key``: digest of what their runs depend on besides the rows."""
-    runs = [file.runs for file in files]
+    schema = SCHEMA.with_metadata({KEY: key})
+    parts = (files[start : start + FILES_AT_ONCE] for start in range(0, len(files), FILES_AT_ONCE))
+    return tables_bytes((_table(part, schema) for part in parts), schema)
+
+
+def _table(files: Sequence[SurveyedFile], schema: pa.Schema) -> pa.Table:
     columns = {
         "name": [file.file.location.name for file in files],
         "size": [file.file.size for file in files],
         "modified": [file.file.modified for file in files],
         "changed": [file.file.changed for file in files],
         "columns": [file.columns for file in files],
-        "rows": [[run.rows for run in own] for own in runs],
-        "bytes": [[run.size for run in own] for own in runs],
-        "digests": [[run.digest for run in own] for own in runs],
-        "ids": [np.concatenate([np.zeros(0, np.int64), *(run.ids for run in own)]) for own in runs],
+        "rows": [file.runs.rows for file in files],
+        "bytes": [file.runs.size for file in files],
+        "digests": [file.runs.digest.tobytes() for file in files],
+        "ids": [file.runs.ids for file in files],
     }
-    return table_bytes(pa.table(columns, SCHEMA.with_metadata({KEY: key})))
+    return pa.table(columns, schema)
 
 
 def known_files(data: bytes, key: str, files: Iterable[ListedFile]) -> list[SurveyedFile]:
@@ -71,25 +80,29 @@ def known_files(data: bytes, key: str, files: Iterable[ListedFile]) -> list[Surv
 
     None where the survey is damaged or has another key: it is there only to save work.
     """
+    wanted = {(file.location.name, *file[1:]): file for file in files}
     try:
-        table = read_unthreaded(data)
+        return list(_known(unthreaded_file(data), key, wanted))
     except (pa.ArrowException, OSError, UnicodeDecodeError):
         return []
-    if (table.schema.metadata or {}).get(KEY) != key.encode() or not table.schema.equals(SCHEMA):
-        return []
-    versions = table.select(KNOWN_BY).to_pylist()
-    places = {tuple(version.values()): place for place, version in enumerate(versions)}
-    found = ((file, places.get((file.location.name, *file[1:]))) for file in files)
-    return [_file(file, table, place) for file, place in found if place is not None]
 
 
-def _file(file: ListedFile, table: pa.Table, place: int) -> SurveyedFile:
-    """The file in a row of the survey."""
-    columns, rows, sizes, digests = (table[name][place].as_py() for name in ("columns", "rows", "bytes", "digests"))
-    ids = table["ids"][place].values.to_numpy()
-    starts = [0, *accumulate(rows)]
-    runs = [
-        RowRun(file.location, first, own, size, digest, ids[first : first + own])
-        for first, own, size, digest in zip(starts[:-1], rows, sizes, digests, strict=True)
-    ]
-    return SurveyedFile(file, tuple(columns), tuple(runs))
+def _known(
+    survey: pq.ParquetFile, key: str, wanted: Mapping[tuple[str, int, int, int], ListedFile]
+) -> Iterator[SurveyedFile]:
+    schema = survey.schema_arrow
+    if (schema.metadata or {}).get(KEY) != key.encode() or not schema.equals(SCHEMA):
+        return
+    for group in range(survey.num_row_groups):
+        table = survey.read_row_group(group, use_threads=False)
+        for place, version in enumerate(table.select(KNOWN_BY).to_pylist()):
+            file = wanted.get(tuple(version.values()))
+            if file is not None:
+                yield SurveyedFile(file, tuple(table["columns"][place].as_py()), _runs(file.location, table, place))
+
+
+def _runs(file: ParquetLocation, table: pa.Table, place: int) -> RunTable:
+    """The runs of the file in a row of the survey."""
+    rows, size, ids = (table[name][place].values.to_numpy() for name in ("rows", "bytes", "ids"))
+    digest = np.frombuffer(table["digests"][place].as_buffer(), np.uint8).reshape(len(rows), DIGEST_BYTES)
+    return RunTable(file, np.cumsum(rows) - rows, rows, size, digest, ids)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
@@ -13,8 +12,9 @@ from concord.schemas.run import SHARD_BYTES
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.chosen_rows import chosen_runs
 from concord.workers.corpus.parquet import ParquetLocation, listed_files
-from concord.workers.corpus.repeated_ids import Repeats, repeated_ids
-from concord.workers.corpus.row_runs import RowRun
+from concord.workers.corpus.repeated_ids import repeated_ids
+from concord.workers.corpus.run_table import RunTable
+from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import DEFAULT_TEXT, Shard
 from concord.workers.corpus.surveyed import SurveyedFile, surveyed_file
 
@@ -27,7 +27,7 @@ class Survey(NamedTuple):
     - ``columns``: token columns of each file that has rows.
     """
 
-    shards: list[Shard]
+    shards: ShardTable
     damages: list[CorpusError]
     columns: Mapping[ParquetLocation, tuple[str, ...]]
 
@@ -65,23 +65,22 @@ def joined_survey(
     only: Collection[str] | None = None,
 ) -> Survey:
     """The survey of a corpus of these files, in their order. Raises as `survey`, at the first file that is wrong."""
-    runs: list[RowRun] = []
+    runs: list[RunTable] = []
     damages: list[CorpusError] = []
     columns: dict[ParquetLocation, tuple[str, ...]] = {}
     for file in files:
         if file.wrong is not None:
             raise file.wrong
-        runs += file.runs
         damages += file.damages
-        if file.runs:
+        if len(file.runs):
+            runs.append(file.runs)
             columns[file.file.location] = file.columns
     if damages and not runs:
         raise damages[0]
     if only is not None:
         runs = chosen_runs(runs, only, text, scores)
-        columns = {run.file: columns[run.file] for run in runs}
-    repeats = repeated_ids(runs, text, scores)
-    return Survey([_shard(run, here, scores) for run, here in zip(runs, repeats, strict=True)], damages, columns)
+        columns = {table.file: columns[table.file] for table in runs}
+    return Survey(ShardTable.of(runs, repeated_ids(runs, text, scores), scores), damages, columns)
 
 
 def plan(
@@ -91,7 +90,7 @@ def plan(
     shard_bytes: int = SHARD_BYTES,
     scores: ScoreColumn | None = None,
     only: Collection[str] | None = None,
-) -> list[Shard]:
+) -> ShardTable:
     """Shards of an undamaged corpus, see `survey`. Raises `CorpusError` for the first damaged part."""
     shards, damages, _ = survey(uri, text=text, shard_bytes=shard_bytes, scores=scores, only=only)
     if damages:
@@ -133,10 +132,3 @@ def largest_first(shards: Sequence[U]) -> list[U]:
 def distinct(shards: Sequence[Shard]) -> list[Shard]:
     """Shards without duplicates: of shards with equal rows, whose output is equal, only one is kept."""
     return list({shard.id: shard for shard in shards}.values())
-
-
-def _shard(run: RowRun, repeats: Repeats, scores: ScoreColumn | None) -> Shard:
-    """Shard of a run of rows. Its id covers the repeats, because these depend on rows of other shards."""
-    state = f"{run.digest} {[row for row, _ in repeats]}"
-    name = hashlib.sha256(state.encode()).hexdigest()[:32]
-    return run.shard(scores)._replace(id=name, repeats=repeats)

@@ -6,36 +6,59 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from concord.schemas.arrays import Ints
 from concord.schemas.document import ScoreColumn
 from concord.schemas.settings import TextSettings
-from concord.workers.corpus.row_runs import RowRun
+from concord.workers.corpus.run_table import RunTable, runs_with
 from concord.workers.corpus.shards import Shard, read_ids
 
 Repeats = tuple[tuple[int, str], ...]
 """Repeats of a run: row numbers in ascending order, each with the reason for its reject."""
 
+PARTITION_IDS = 1 << 25
+"""Ids, about, that are compared at once."""
 
-def repeated_ids(runs: Sequence[RowRun], text: TextSettings, scores: ScoreColumn | None = None) -> list[Repeats]:
-    """Repeats of each run. An id may occur only once, because random streams and predictions go by document id.
 
-    Holds 16 bytes a document in memory. Only ids whose hash occurs twice are read again and compared. Raises what
-    reading raises.
+def repeated_ids(
+    tables: Sequence[RunTable], text: TextSettings, scores: ScoreColumn | None = None
+) -> dict[int, Repeats]:
+    """Repeats of the runs that have some, by place in the corpus.
+
+    An id may occur only once, because random streams and predictions go by document id. Only ids whose hash occurs
+    twice are read again and compared. Raises what reading raises.
     """
-    every = np.concatenate([np.zeros(0, np.int64), *(run.ids for run in runs)])
-    every.sort()
-    shared = every[1:][every[1:] == every[:-1]]
+    shared = _shared_hashes([table.ids for table in tables])
+    repeats: dict[int, Repeats] = {}
     if not len(shared):
-        return [() for _ in runs]
+        return repeats
     seen: dict[bytes, str] = {}
-    suspects = (np.flatnonzero(shared.take(np.searchsorted(shared, run.ids), mode="clip") == run.ids) for run in runs)
-    shards = (run.shard(scores) for run in runs)
-    return [_seen_before(shard, rows.tolist(), seen, text) for shard, rows in zip(shards, suspects, strict=True)]
+    before = 0
+    for table in tables:
+        suspects = shared.take(np.searchsorted(shared, table.ids), mode="clip") == table.ids
+        for number, rows in runs_with(table, np.flatnonzero(suspects)).items():
+            found = _seen_before(table.run(number).shard(scores), rows.tolist(), seen, text)
+            if found:
+                repeats[before + number] = found
+        before += len(table)
+    return repeats
+
+
+def _shared_hashes(ids: Sequence[Ints]) -> Ints:
+    """Hashes that occur twice, ascending: partition by partition of all hashes, each by the first bits."""
+    bits = max(1, (sum(map(len, ids)) // PARTITION_IDS).bit_length())
+    half = 1 << (bits - 1)
+    return np.concatenate([_twice([own[own >> (64 - bits) == part] for own in ids]) for part in range(-half, half)])
+
+
+def _twice(parts: Sequence[Ints]) -> Ints:
+    every: Ints = np.concatenate([np.zeros(0, np.int64), *parts])
+    every.sort()
+    again: Ints = every[1:][every[1:] == every[:-1]]
+    return again
 
 
 def _seen_before(shard: Shard, rows: Sequence[int], seen: dict[bytes, str], text: TextSettings) -> Repeats:
     """The ones of ``rows`` whose id is already in ``seen`` (id → place); the ids of the others are added to it."""
-    if not rows:
-        return ()
     ids = read_ids(shard, text=text)
     repeats: list[tuple[int, str]] = []
     for row in rows:

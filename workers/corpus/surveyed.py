@@ -10,6 +10,7 @@ from concord.schemas.errors import CorpusError
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.parquet import ListedFile
 from concord.workers.corpus.row_runs import RowRun, row_runs
+from concord.workers.corpus.run_table import RunTable
 from concord.workers.corpus.shards import file_columns
 
 
@@ -25,9 +26,14 @@ class SurveyedFile(NamedTuple):
 
     file: ListedFile
     columns: tuple[str, ...]
-    runs: tuple[RowRun, ...] = ()
+    runs: RunTable
     damages: tuple[CorpusError, ...] = ()
     wrong: SchemaError | None = None
+
+    @classmethod
+    def unread(cls, file: ListedFile, damage: CorpusError) -> SurveyedFile:
+        """A file of which nothing can be read."""
+        return cls(file, (), RunTable.of(file.location, ()), damages=(damage,))
 
     @property
     def is_whole(self) -> bool:
@@ -41,8 +47,8 @@ def surveyed_file(file: ListedFile, text: TextSettings, run_bytes: int, scores: 
         columns = tuple(file_columns(file.location, text))
         found = list(row_runs(file.location, text, run_bytes, scores))
     except CorpusError as error:
-        return SurveyedFile(file, (), damages=(error,))
+        return SurveyedFile.unread(file, error)
     except SchemaError as error:
-        return SurveyedFile(file, (), wrong=error)
-    runs = tuple(part for part in found if isinstance(part, RowRun))
+        return SurveyedFile(file, (), RunTable.of(file.location, ()), wrong=error)
+    runs = RunTable.of(file.location, [part for part in found if isinstance(part, RowRun)])
     return SurveyedFile(file, columns, runs, tuple(part for part in found if isinstance(part, CorpusError)))

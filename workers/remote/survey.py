@@ -41,7 +41,7 @@ class FileCounts(NamedTuple):
 
 
 def _counts(file: SurveyedFile) -> FileCounts:
-    return FileCounts(sum(run.rows for run in file.runs), len(file.damages))
+    return FileCounts(int(file.runs.rows.sum()), len(file.damages))
 
 
 SURVEY = Task("survey", SurveyParts, run=survey_file, counts=_counts, rehearse=survey_file, warm=nothing)
