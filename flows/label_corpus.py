@@ -60,9 +60,8 @@ from concord.schemas.secrets import redact, short_name
 from concord.schemas.settings import Settings
 from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.constraint_set import ConstraintSet, Separable
-from concord.workers.corpus.plan import distinct
 from concord.workers.corpus.shard_size import shard_bytes_of
-from concord.workers.corpus.shards import Shard
+from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.evaluation.measures import MEASURES
 from concord.workers.evaluation.measures import figures as measure_figures
 from concord.workers.evaluation.named_counts import MatchCounts
@@ -117,12 +116,12 @@ def label_corpus(request: LabelRequest) -> RunReport:
             if job.damages
             else tracked_run(out.storage, uri=tracking_uri(request.context.tracking), digest=job.digest)
         )
-        if told is None or len(done) < len({shard.id for shard in job.shards}):
+        if told is None or not done.done.all():
             return _label_tracked(job, out, done, ray, started)
         report = _published(job, out, done)
         answer = _report(request, report, _Work(skipped=len(job.shards)), told, seconds=time.monotonic() - started)
         keep_night(out.storage, answer, tags=run_tags(job="reprocess"), asked=_asked(job))
-        failure = _failure(answer, job.shards, done)
+        failure = _failure(answer, done)
         if failure is not None:
             raise failure
         return answer
@@ -148,7 +147,7 @@ class LabelJob(NamedTuple):
     constraints: Separable
     files: Mapping[str, str]
     key: RunKey
-    shards: Sequence[Shard]
+    shards: ShardTable
     damages: Sequence[CorpusError]
     record: bytes | None
 
@@ -197,12 +196,12 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
         run.dataset(name=request.corpus, digest=dataset_digest(job.shards), source=request.corpus, context="reprocess")
         work = _label(job, out, done, ray)
         work = work._replace(errors=(*(redact(str(damage)) for damage in job.damages), *work.errors))
-        beside = None if work.errors else against_last(out.storage, done.of(job.shards), job.key, job.opened.model)
-        report = done.report(job.shards) if work.errors else _published(job, out, done)
+        beside = None if work.errors else against_last(out.storage, done, job.key, job.opened.model)
+        report = done.report() if work.errors else _published(job, out, done)
         answer = _report(request, report, work, run.id, seconds=time.monotonic() - started)
         if beside is not None:
             answer = answer.model_copy(update={"drift": beside.drift})
-        failure = _failure(answer, job.shards, done)
+        failure = _failure(answer, done)
         failures = work.errors or ((str(failure),) if failure else ())
         manifest = None if work.errors else out.storage.read(MANIFEST)
         keep_files(run, answer, report, manifest=manifest, last=None if beside is None else beside.last)
@@ -220,7 +219,7 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
 def _published(job: LabelJob, out: RunOutput, done: Markers) -> ShardReport:
     """Counts of the run, which readers can see from now on."""
     write_sources(out.storage, _sources(job))
-    return publish(out, job.key, job.shards, done, rules=job.constraints.strengths)
+    return publish(out, done, rules=job.constraints.strengths)
 
 
 def weights_of(constraints: ConstraintSet) -> dict[str, float]:
@@ -245,16 +244,14 @@ def _sources(job: LabelJob) -> Sources:
     )
 
 
-def _failure(
-    report: RunReport, shards: Sequence[Shard], done: Markers
-) -> ShardsFailedError | NothingLabelledError | None:
+def _failure(report: RunReport, done: Markers) -> ShardsFailedError | NothingLabelledError | None:
     """Error that the run raises at its end, if any: failed shards, or a corpus of rejects alone.
 
     Of some rejects among answers the first is shown.
     """
     if report.errors:
         return ShardsFailedError(report)
-    reason = first_reject(shards, done) if report.rejected else None
+    reason = first_reject(done) if report.rejected else None
     if reason and not report.documents:
         return NothingLabelledError(reason, report)
     if reason:
@@ -301,9 +298,8 @@ class _Work(NamedTuple):
 
 def _label(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand) -> _Work:
     """Labels the shards that are not done and adds their markers to ``done``; after it there is no Ray."""
-    shards, key, model = job.shards, job.key, job.opened.model
-    skipped = sum(shard.id in done for shard in shards)
-    todo = distinct([shard for shard in shards if shard.id not in done])
+    key, model = job.key, job.opened.model
+    skipped, todo = int(done.done.sum()), done.todo()
     if not todo:
         return _Work(skipped=skipped)
     from concord.workers.remote.label import LABEL, LabelParts
@@ -313,28 +309,27 @@ def _label(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand) -> _W
     last = last_answers(out.storage, key, job.constraints.strengths)
     given = LabelParts(model, job.constraints, key, store, sample, last)
     errors: list[str] = []
-    parts: list[Seconds] = []
+    total, shards_done = Seconds(), 0
     tokens = certified = documents = 0
     reuse = Reuse()
     with ray:
         running = ray.started()
         started = time.monotonic()
-        with meter("labelling", sum(shard.rows for shard in todo)) as bar:
+        with meter("labelling", int(todo.rows.sum())) as bar:
             for answer in running.run(LABEL, todo, given):
                 if answer.result is None:
                     errors.append(answer.failure)
                     continue
                 marker = answer.result.marker
-                done.add(answer.shard.id, marker)
-                parts.append(answer.result.seconds)
+                done.add(marker)
+                total, shards_done = total.plus(answer.result.seconds), shards_done + 1
                 reuse += answer.result.reuse
                 tokens += marker.report.tokens
                 documents += marker.report.documents
                 certified += marker.report.certified
                 bar.advance(answer.shard.rows, note=f"documents, {_share(certified, documents):.1%} certified")
         wall = time.monotonic() - started
-    total = Seconds(*(sum(column) for column in zip(*parts, strict=True))) if parts else Seconds()
-    return _Work(len(parts), skipped, documents, tokens, reuse, wall, total, tuple(sorted(errors)))
+    return _Work(shards_done, skipped, documents, tokens, reuse, wall, total, tuple(sorted(errors)))
 
 
 # What is reported

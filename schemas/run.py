@@ -8,6 +8,7 @@ import math
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import add, attrgetter
 from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from concord.schemas.settings import Settings, TextSettings
 from concord.schemas.shown import Shown, lines_html, table_html
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Version of the shard markers and the manifest; a change makes old output be done again."""
 
 SHARD_BYTES = 256 << 10
@@ -172,17 +173,17 @@ class ShardReport(Figures):
     with_gold: int = 0
     gold_tokens: int = 0
     correct_tokens: int = 0
-    measures: dict[str, CountsByName] = {}
-    measures_before: dict[str, CountsByName] = {}
-    changes: CountsByName = {}
-    search_errors: CountsByName = {}
-    search_documents: CountsByName = {}
+    measures: dict[str, CountsByName] = Field(default_factory=dict)
+    measures_before: dict[str, CountsByName] = Field(default_factory=dict)
+    changes: CountsByName = Field(default_factory=dict)
+    search_errors: CountsByName = Field(default_factory=dict)
+    search_documents: CountsByName = Field(default_factory=dict)
     relabelled: int = 0
     certified: int = 0
     gap_sum: float = 0.0
     gap_max: float = 0.0
-    statuses: dict[str, int] = {}
-    constraints: dict[str, ConstraintFigures] = {}
+    statuses: dict[str, int] = Field(default_factory=dict)
+    constraints: dict[str, ConstraintFigures] = Field(default_factory=dict)
 
     @classmethod
     def merge(cls, reports: Iterable[ShardReport]) -> ShardReport:
@@ -205,7 +206,7 @@ class ReportSum:
         # Of figures every one is kept, so that their order does not matter.
         self._gaps = array("d")
         self._gap_max = 0.0
-        self._constraints: dict[str, dict[str, array[float]]] = {}
+        self._constraints: dict[str, tuple[array[float], ...]] = {}
 
     def add(self, report: ShardReport) -> None:
         """Adds the counts of a shard."""
@@ -220,16 +221,18 @@ class ReportSum:
         self._gaps.append(report.gap_sum)
         self._gap_max = max(self._gap_max, report.gap_max)
         for name, figures in report.constraints.items():
-            columns = self._constraints.setdefault(name, {})
-            for field in ConstraintFigures.model_fields:
-                columns.setdefault(field, array("d")).append(getattr(figures, field))
+            columns = self._constraints.get(name)
+            if columns is None:
+                columns = self._constraints[name] = tuple(array("d") for _ in _CONSTRAINT_FIELDS)
+            for column, value in zip(columns, _CONSTRAINT_VALUES(figures), strict=True):
+                column.append(value)
 
     def report(self) -> ShardReport:
         """The counts of all shards together."""
-        constraints = {
-            name: ConstraintFigures(**{field: math.fsum(column) for field, column in self._constraints[name].items()})
-            for name in sorted(self._constraints)
-        }
+        constraints = {}
+        for name in sorted(self._constraints):
+            sums = map(math.fsum, self._constraints[name])
+            constraints[name] = ConstraintFigures(**dict(zip(_CONSTRAINT_FIELDS, sums, strict=True)))
         return ShardReport(
             **self._sums,
             **{name: _sorted_counts(total) for name, total in self._counts.items()},
@@ -256,6 +259,8 @@ _SUMS = (
     "relabelled",
     "certified",
 )
+_CONSTRAINT_FIELDS = tuple(ConstraintFigures.model_fields)
+_CONSTRAINT_VALUES = attrgetter(*_CONSTRAINT_FIELDS)
 _COUNTS = ("changes", "search_errors", "search_documents")
 
 
@@ -314,17 +319,18 @@ class RunManifest(Figures):
 
     - ``dataset``: digest of the corpus.
     - ``totals``: counts of all shards.
-    - ``files``: SHA-256 by name, of the files that readers see.
+    - ``shards``: number of shards.
+    - ``lists``: SHA-256 by name, of the tables that list the shards and their files, in the order of the corpus.
     - ``rules``: the constraints, which the next run compares with its own.
     """
 
-    format: Literal[2] = FORMAT
+    format: Literal[3] = FORMAT
     dataset: str
     run: RunKey
     rules: RuleStrengths = RuleStrengths()
     totals: ShardReport
-    files: dict[str, str]
-    shards: tuple[ShardPlace, ...]
+    shards: int
+    lists: dict[str, str]
 
 
 class Seconds(NamedTuple):
@@ -339,6 +345,10 @@ class Seconds(NamedTuple):
     def total(self) -> float:
         """All parts together."""
         return math.fsum(self)
+
+    def plus(self, other: Seconds) -> Seconds:
+        """Both shards together, step by step."""
+        return Seconds(*map(add, self, other))
 
 
 class Reuse(Figures):

@@ -26,9 +26,9 @@ sys.path.insert(0, {folder!r})
 import bench_failpoints
 from concord.flows.runfolder.folder_output import FolderOutput
 show = FolderOutput.show
-def gone_first(out, files, manifest, *, keys):
+def gone_first(out, run):
     (out.root / "manifest.json").unlink(missing_ok=True)
-    show(out, files, manifest, keys=keys)
+    show(out, run)
 FolderOutput.show = gone_first
 bench_failpoints.main()
 """

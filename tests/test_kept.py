@@ -95,9 +95,7 @@ class Night(NamedTuple):
                 store=FolderStorage(out / STORE),
                 last=last,
             ).reuse
-        publish(
-            FolderOutput(out), key, shards, find_done(FolderOutput(out), shards, key), rules=self.constraints.strengths
-        )
+        publish(FolderOutput(out), find_done(FolderOutput(out), shards, key), rules=self.constraints.strengths)
         return reuse
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from concord.flows.errors import RunFolderError
 from concord.flows.nights.record import keep_night, read_record
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.last_run import last_answers
-from concord.flows.runfolder.layout import FOLDERS, MANIFEST, STORE, RunOutput, foreign_files
+from concord.flows.runfolder.layout import FOLDERS, MANIFEST, SHARD_LISTS, STORE, RunOutput, foreign_files
 from concord.flows.runfolder.markers import KEPT_MARKERS
 from concord.flows.runfolder.object_output import KEPT, ObjectOutput
 from concord.flows.runfolder.published import NothingPublishedError, published
@@ -36,7 +36,7 @@ from concord.schemas.document import Document
 from concord.schemas.run import RuleStrengths, RunKey
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
-from concord.workers.corpus.shards import Shard
+from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.labelling.kept import Known
 from concord.workers.labelling.output import MARKERS, PREDICTIONS, TIMES
 from concord.workers.labelling.shard import label_shard
@@ -81,15 +81,15 @@ def make_corpus(folder: Path, documents: list[Document]) -> Path:
     return folder
 
 
-def label(out: RunOutput, shards: Sequence[Shard], key: RunKey) -> int:
+def label(out: RunOutput, shards: ShardTable, key: RunKey) -> int:
     """What a run does, up to publication: how many shards it had to label; then it publishes."""
     markers = find_done(out, shards, key)
-    todo = [shard for shard in shards if shard.id not in markers]
+    todo = markers.todo()
     store = out.storage.below(STORE)
     for shard in todo:
         done = label_shard(shard, model=HashModel(), constraints=CONSTRAINTS, key=key, store=store)
-        markers.add(shard.id, done.marker)
-    publish(out, key, shards, markers)
+        markers.add(done.marker)
+    publish(out, markers)
     return len(todo)
 
 
@@ -104,9 +104,9 @@ def content(out: RunOutput) -> dict[str, bytes]:
     storage = out.storage
     names = [
         MANIFEST,
-        *(f"{folder}/{name}" for folder in FOLDERS if folder != TIMES for name in storage.listed(folder)),
+        *(f"{folder}/{name}" for folder in FOLDERS if folder != TIMES for name in storage.names(folder)),
     ]
-    names += [f"{STORE}/{MARKERS}/{name}" for name in storage.listed(f"{STORE}/{MARKERS}")]
+    names += [f"{STORE}/{MARKERS}/{name}" for name in storage.names(f"{STORE}/{MARKERS}")]
     return {name: storage.read(name) or b"" for name in names}
 
 
@@ -120,7 +120,7 @@ def reference(tmp_path: Path, corpus: Path, key: RunKey = KEY) -> dict[str, byte
 def leftovers(storage: ObjectStorage) -> list[str]:
     """Objects that a finished run has no use for."""
     names = [f"{STORE}/{folder}/{name}" for folder in FOLDERS for name in storage.listed(f"{STORE}/{folder}")]
-    return [*names, *foreign_files(storage, published(storage.uri).manifest.files)]
+    return [*names, *foreign_files(storage, published(storage.uri).files())]
 
 
 def test_a_run_writes_the_bytes_of_a_folder_and_the_next_one_skips_them(out: str, corpus: Path, tmp_path: Path) -> None:
@@ -271,8 +271,10 @@ def test_what_is_damaged_or_gone_is_made_again(out: str, corpus: Path, tmp_path:
     storage.remove([f"{PREDICTIONS}/{gone}"])
     assert whole_run(run_output(out), corpus) == 1
     assert content(run_output(out)) == reference(tmp_path, corpus)
-    for damaged in (KEPT_MARKERS, MANIFEST):
-        storage.write(damaged, b"{}")
+    for damaged in (KEPT_MARKERS, SHARD_LISTS, MANIFEST):
+        names = [MANIFEST] if damaged == MANIFEST else [f"{damaged}/{name}" for name in storage.names(damaged)]
+        for name in names:
+            storage.write(name, b"{}")
         assert whole_run(run_output(out), corpus) == 3  # no file is known to be what it was
     assert content(run_output(out)) == reference(tmp_path, corpus)
 
@@ -343,11 +345,11 @@ def test_the_doctor_tries_a_store_and_leaves_nothing_there(out: str) -> None:
 
 def test_a_folder_and_an_object_store_are_one_to_their_users(out: str, tmp_path: Path) -> None:
     for storage in (FolderStorage(tmp_path), ObjectStorage(out)):
-        assert (storage.read("a"), storage.listed("b"), storage.listed("")) == (None, {}, {})
+        assert (storage.read("a"), [*storage.names("b")], [*storage.names("")]) == (None, [], [])
         storage.below("b").write("c.bin", b"12")
         storage.write("b/d/e", b"3")
         assert storage.read("b/c.bin") == b"12"
-        assert storage.listed("b")["c.bin"].size == 2
+        assert "c.bin" in storage.names("b")
         with storage.opened("b/c.bin") as file:
             file.seek(1)
             assert (file.read(), file.tell()) == (b"2", 2)

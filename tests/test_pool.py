@@ -16,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from concord.flows.cluster import pool as module
-from concord.flows.cluster.deaths import LETHAL_DOCUMENTS, Deaths
+from concord.flows.cluster.deaths import LETHAL_DOCUMENTS, Deaths, Work
 from concord.flows.cluster.pool import Done, Order, Pool
+from concord.flows.cluster.work_queue import WorkQueue
+from concord.schemas.run import SHARD_BYTES
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.shards import Shard
 from tests.support.cut_shards import FIRST_ROW, cut, shard_of
@@ -92,7 +94,7 @@ def run(
     monkeypatch.setattr(module, "_answer", lambda call, seconds=None: call.answer)
     monkeypatch.setattr(ray, "kill", lambda actor: None)
     order = Order("task", [], "code", TextSettings(), 0)
-    pool = Pool(deque(), order, lambda: None, Deaths(cut))
+    pool = Pool(WorkQueue(), order, lambda: None, Deaths(cut))
     pool.fill(workers)
     pool.add(shards)
     done: list[Done[Any, Any]] = []
@@ -118,3 +120,25 @@ def test_an_answer_that_a_death_takes_along_blames_no_document(
         done = run(shards, Machine(lethal, order), workers, monkeypatch)
     assert [one.error for one in done] == [None] * len(shards)
     assert {one.shard.first_row + row for one in done for row in one.shard.lethal} == lethal
+
+
+UNITS = st.lists(st.integers(0, 1 << 24), max_size=4)
+
+
+@given(steps=st.lists(st.sampled_from(["pop", "back"]) | UNITS, max_size=12))
+def test_the_queue_is_what_came_back_and_then_what_was_added_the_largest_first(steps: list[str | list[int]]) -> None:
+    queue, wanted, taken, number = WorkQueue(), list[str](), list[Work](), 0
+    for step in steps:
+        if isinstance(step, list):
+            units = [shard_of(1)._replace(id=f"{number + i}", size=size) for i, size in enumerate(step)]
+            queue.add(units)
+            wanted += [shard.id for shard in sorted(units, key=lambda s: -(s.size // (2 * SHARD_BYTES)).bit_length())]
+            number += len(step)
+        elif step == "pop" and len(queue):
+            taken.append(queue.pop())
+            assert taken[-1].shard.id == wanted.pop(0)
+        elif step == "back":
+            queue.put_back(taken)
+            wanted, taken = [work.shard.id for work in taken] + wanted, []
+        assert len(queue) == len(wanted)
+        assert not wanted or queue.first().shard.id == wanted[0]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.folder_output import CURRENT, PUBLISHED, FolderOutput
-from concord.flows.runfolder.layout import CORPUS, MANIFEST, SEEN, STORE
+from concord.flows.runfolder.layout import CORPUS, FOLDERS, MANIFEST, SEEN, STORE
 from concord.flows.runfolder.locks import LOCK
 from concord.flows.runfolder.markers import KEPT_MARKERS
 from concord.flows.runfolder.published import PublishedError, published
@@ -29,6 +29,7 @@ from concord.schemas.document import Document
 from concord.schemas.run import RowReject, RunKey, ShardMarker, ShardReport
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import Shard, read_shard
 from concord.workers.labelling.output import (
     MARKERS,
@@ -62,12 +63,12 @@ def corpus(tmp_path: Path) -> Path:
     return make_corpus(tmp_path / "corpus", NEWS)
 
 
-def label(out: Path, corpus: Path, key: RunKey = KEY) -> tuple[Sequence[Shard], int]:
+def label(out: Path, corpus: Path, key: RunKey = KEY) -> tuple[ShardTable, int]:
     """What a run does, up to publication: its shards, and how many it had to label."""
     claim(FolderOutput(out), Purpose.of(str(corpus)))
     shards = plan(corpus, shard_bytes=1)
     done = find_done(FolderOutput(out), shards, key)
-    todo = [shard for shard in shards if shard.id not in done]
+    todo = done.todo()
     run(todo, out / STORE, key, CONSTRAINTS)
     return shards, len(todo)
 
@@ -89,13 +90,16 @@ def whole_run(out: Path, corpus: Path, key: RunKey = KEY) -> int:
     """A run to its end: how many shards it had to label."""
     with FolderOutput(out).exclusive():
         shards, labelled = label(out, corpus, key)
-        publish(FolderOutput(out), key, shards, find_done(FolderOutput(out), shards, key))
+        publish(FolderOutput(out), find_done(FolderOutput(out), shards, key))
     return labelled
 
 
 def seen(out: Path) -> dict[str, bytes]:
     """What a reader finds who looks for files by name, times apart."""
-    named = [*out.glob("predictions/*.parquet"), *out.glob("_rejects/*.parquet"), out / MANIFEST]
+    named = [
+        *(path for folder in FOLDERS if folder != TIMES for path in out.glob(f"{folder}/*.parquet")),
+        out / MANIFEST,
+    ]
     found = [path for path in named if path.exists()]
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in found}
 
@@ -105,7 +109,7 @@ def content(out: Path) -> dict[str, bytes]:
     files = [
         path for path in out.rglob("*") if path.is_file() and TIMES not in path.parts and CURRENT not in path.parts
     ]
-    names = {path: path.relative_to(out).as_posix() for path in files if path.name != KEPT_MARKERS}
+    names = {path: path.relative_to(out).as_posix() for path in files if KEPT_MARKERS not in path.parts}
     hidden = {name: path.read_bytes() for path, name in names.items() if not name.startswith(PUBLISHED)}
     return hidden | seen(out)
 
@@ -123,10 +127,10 @@ def test_a_whole_run_is_seen_by_every_kind_of_reader(corpus: Path, tmp_path: Pat
     assert [i for t in run_seen.tables(PREDICTIONS, PREDICTIONS_LAYOUT) for i in t["doc_id"].to_pylist()] == ids
     assert (run_seen.unfinished, run_seen.manifest.totals.documents) == (0, 3)
     assert len(list((out / TIMES).glob("*.parquet"))) == 3
-    files = run_seen.manifest.files
-    assert len(files) == 3
+    files = run_seen.files()
+    assert len(files) == 4, "and the list of them"
     assert {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in files} == files
-    assert [(s.file, s.first_row, s.rows) for s in run_seen.manifest.shards] == [
+    assert [(s.place.file, s.place.first_row, s.place.rows) for s in run_seen.shards()] == [
         ("part-00000.parquet", first, 1) for first in range(3)
     ]
 

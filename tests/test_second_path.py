@@ -154,7 +154,7 @@ def test_a_crfs_run_is_verified_without_any_kernel(folders: dict[str, Path], tmp
     for shard in shards:
         label_shard(shard, model=model, constraints=constraints, key=key, store=FolderStorage(out / STORE))
     write_sources(FolderStorage(out), sources)
-    publish(FolderOutput(out), key, shards, find_done(FolderOutput(out), shards, key), rules=constraints.strengths)
+    publish(FolderOutput(out), find_done(FolderOutput(out), shards, key), rules=constraints.strengths)
     command = [sys.executable, "-c", CHECK, str(out)]
     done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]

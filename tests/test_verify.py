@@ -15,7 +15,7 @@ from concord.flows.cli.verified import counts_line
 from concord.flows.commands import verify as flow
 from concord.flows.commands.verify import VerifyError, verify
 from concord.flows.runfolder.folder_output import FolderOutput
-from concord.flows.runfolder.layout import MANIFEST, STORE
+from concord.flows.runfolder.layout import STORE
 from concord.flows.runfolder.runfolder import Sources, find_done, publish, write_sources
 from concord.flows.sources import OpenModel
 from concord.schemas.run import RunKey
@@ -25,10 +25,10 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.settings import IngestSettings
 from concord.workers.inference.registry import EngineError
 from concord.workers.labelling.output import CERTIFICATES
-from concord.workers.storage.sealed import seal, unseal
 from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import HashModel, consistency, key_of, run
+from tests.support.manifests import opened_manifest, write_manifest
 
 KEY: dict[str, object] = {"engine": "certify", "options": {}, "certificates": True}
 
@@ -57,13 +57,12 @@ def publish_run(out: Path, corpus: Path, key: RunKey) -> None:
     shards = plan(corpus)
     run(shards, out / STORE, key, consistency())
     write_sources(FolderStorage(out), Sources(corpus=str(corpus), model="model", constraints=(), consistency=True))
-    publish(FolderOutput(out), key, shards, find_done(FolderOutput(out), shards, key), rules=consistency().strengths)
+    publish(FolderOutput(out), find_done(FolderOutput(out), shards, key), rules=consistency().strengths)
 
 
 def rewritten(out: Path, change: Callable[[list[int]], list[int]]) -> None:
     """Changes the longest proof, and all digests with it."""
-    manifest = unseal((out / MANIFEST).read_bytes())
-    assert manifest is not None
+    manifest = opened_manifest(out)
     tables = {path: pq.read_table(out / path) for path in manifest["files"] if path.startswith(CERTIFICATES)}
     path = max(tables, key=lambda name: max(map(len, tables[name]["proof"].to_pylist())))
     proofs = tables[path]["proof"].to_pylist()
@@ -72,7 +71,7 @@ def rewritten(out: Path, change: Callable[[list[int]], list[int]]) -> None:
     data = table_bytes(tables[path].set_column(1, "proof", pa.array(proofs, pa.list_(pa.int64()))))
     (out / path).write_bytes(data)
     manifest["files"][path] = hashlib.sha256(data).hexdigest()
-    (out / MANIFEST).write_bytes(seal(manifest))
+    write_manifest(out, manifest)
 
 
 def test_a_run_with_certificates_is_confirmed_document_by_document(out: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,10 +10,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import ray
 
 from concord.flows.cluster.deaths import ClusterError, Deaths, GivenUpError, Work
+from concord.flows.cluster.work_queue import WorkQueue
 from concord.schemas.errors import InputError
 from concord.schemas.secrets import redact
 from concord.schemas.settings import TextSettings
-from concord.workers.corpus.plan import U, Unit, largest_first
+from concord.workers.corpus.plan import U, Unit
 from concord.workers.corpus.shards import split
 from concord.workers.remote.actor import actor_class
 
@@ -84,7 +84,7 @@ class Pool:
     - ``lost``, ``limit``: deaths in a row without a result, and their limit.
     """
 
-    queue: deque[Work]
+    queue: WorkQueue
     order: Order
     insist: Callable[[], None]
     deaths: Deaths
@@ -98,7 +98,7 @@ class Pool:
     @classmethod
     def of(cls, order: Order, *, insist: Callable[[], None]) -> Pool:
         """A pool without actors and without work."""
-        return cls(deque(), order, insist, Deaths(partial(split, text=order.text)))
+        return cls(WorkQueue(), order, insist, Deaths(partial(split, text=order.text)))
 
     @property
     def busy(self) -> bool:
@@ -107,7 +107,7 @@ class Pool:
 
     def add(self, units: Sequence[Unit]) -> None:
         """Adds units to the end of the queue, the largest first."""
-        self.queue.extend(Work(unit) for unit in largest_first(units))
+        self.queue.add(units)
         self._feed_idle()
 
     def fill(self, count: int) -> None:
@@ -124,8 +124,8 @@ class Pool:
 
     def _feed(self, number: int) -> None:
         given = [work for at, work in self.flying.values() if at == number]
-        while self.queue and len(given) < self._most([*given, self.queue[0]]):
-            work = self.queue.popleft()
+        while self.queue and len(given) < self._most([*given, self.queue.first()]):
+            work = self.queue.pop()
             actor = self.actors[number]
             call = actor.rehearse if work.rehearsal else actor.run
             self.flying[call.remote(work.shard, self.order.shared)] = number, work
@@ -215,7 +215,7 @@ class Pool:
 
     def _put_back(self, works: Sequence[Work]) -> None:
         """Puts work at the front of the queue, and gives it to idle actors."""
-        self.queue.extendleft(reversed(works))
+        self.queue.put_back(works)
         self._feed_idle()
 
     def _feed_idle(self) -> None:

@@ -13,7 +13,6 @@ from concord.flows.runfolder.layout import times_of
 from concord.flows.runfolder.runfolder import Purpose, check_purpose, find_done, run_output
 from concord.schemas.arrays import Floats
 from concord.schemas.run import RunPlan
-from concord.workers.corpus.plan import distinct
 from concord.workers.corpus.shards import read_digests
 from concord.workers.labelling.kept import Known, LastAnswers
 from concord.workers.labelling.labelled import check_settings
@@ -31,9 +30,9 @@ def plan_run(request: LabelRequest) -> RunPlan:
     check_purpose(out, Purpose.of(place, request.only))
     done = find_done(out, job.shards, job.key)
     last = last_answers(out.storage, job.key, job.constraints.strengths)
-    todo = distinct([shard for shard in job.shards if shard.id not in done])
+    todo = done.todo()
     known, settled, rows = 0, 0, 0
-    with meter("reading", sum(shard.rows for shard in todo)) as bar:
+    with meter("reading", int(todo.rows.sum())) as bar:
         for shard in todo:
             digests = read_digests(shard, text=job.key.settings.text)
             found = last.find(digests, job.opened.model.labels)
@@ -44,8 +43,8 @@ def plan_run(request: LabelRequest) -> RunPlan:
     same, rules = last.known is Known.SAME, last.known is Known.RULES
     standing = settled if rules else 0
     return RunPlan(
-        documents=sum(shard.rows for shard in job.shards),
-        skipped=sum(shard.rows for shard in job.shards) - rows,
+        documents=int(job.shards.rows.sum()),
+        skipped=int(job.shards.rows.sum()) - rows,
         kept=known if same else 0,
         checked=standing,
         guessed=0 if same else known - standing,

@@ -9,7 +9,7 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,22 +19,24 @@ import pyarrow as pa
 from concord.flows.progress import meter
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.layout import MANIFEST, foreign_files
+from concord.flows.runfolder.lists import list_name
 from concord.flows.runfolder.published import Published, PublishedError, published
-from concord.flows.runfolder.runfolder import Sources, dataset_digest, read_sources, shard_places
+from concord.flows.runfolder.runfolder import Sources, dataset_digest, read_sources
 from concord.flows.sources import open_constraints, open_model
 from concord.schemas.arrays import Ints
 from concord.schemas.columns import CERTIFICATES_LAYOUT, DOC_ID, PREDICTIONS_LAYOUT, REJECTS_LAYOUT, Reject, SchemaError
 from concord.schemas.errors import InputError, UsageError
 from concord.schemas.reports import VerifyFault, VerifyReport
-from concord.schemas.run import RunKey, ShardReport
+from concord.schemas.run import RunKey, ShardPlace, ShardReport
 from concord.workers.certificates.checker import TOLERANCE
 from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.constraint_set import ConstraintSet, Separable
 from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import Shard, read_documents
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.labelling.labelled import check_settings
-from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS, in_place, without_place
+from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS, in_place, shard_keys, without_place
 from concord.workers.models.model import Model, score_column, text_tokenizer
 from concord.workers.verification.claims import Promises, Standing
 from concord.workers.verification.second_path import EVERYTHING, second_path
@@ -92,7 +94,7 @@ def verify(out: str, context: RunContext = HERE) -> VerifyReport:
 
 
 def _check_sources(
-    out: str, run: Published, sources: Sources, model: Model, constraints: ConstraintSet, shards: Sequence[Shard]
+    out: str, run: Published, sources: Sources, model: Model, constraints: ConstraintSet, shards: ShardTable
 ) -> None:
     """Raises `VerifyError` if a source of the run has changed."""
     key = run.manifest.run
@@ -143,27 +145,43 @@ def _of_manifest(field: str, reason: str) -> VerifyFault:
 def _listed_faults(job: _Verification) -> Iterator[VerifyFault]:
     """Shards and files that the run lacks in its list, and those that must not be there."""
     manifest, shards = job.run.manifest, job.shards
-    wanted = shard_places(shards, manifest.run)
-    if manifest.shards != wanted:
-        pairs = zip(manifest.shards, wanted, strict=False)
-        first = next((i for i, (one, other) in enumerate(pairs) if one != other), "the last")
-        counts = f"{len(manifest.shards)} shards, the corpus has {len(wanted)}"
-        yield _of_manifest("shards", f"lists {counts}; they differ from shard {first} on")
+    pairs = zip(job.listed, shards, shard_keys(shards, manifest.run), strict=False)
+    wrong = (number for number, (listed, shard, name) in enumerate(pairs) if listed.place != _place(shard, name))
+    first = next(wrong, None)
+    if first is not None or len(job.listed) != len(shards):
+        counts = f"{len(job.listed)} shards, the corpus has {len(shards)}"
+        yield _of_manifest(
+            "lists", f"lists {counts}; they differ from shard {'the last' if first is None else first} on"
+        )
         return
-    tables = {path for number in range(len(shards)) for path in job.tables(number)}
-    for path in sorted(tables - manifest.files.keys()):
-        yield _of_manifest("files", f"does not list {path}")
-    rejects = re.compile(rf"{REJECTS}/(\d{{8}})-[0-9a-f]{{16}}\.parquet")
-    held: set[int] = set()
-    for path in sorted(manifest.files.keys() - tables):
-        found = rejects.fullmatch(path)
-        if found is None or int(found[1]) >= len(shards) or int(found[1]) in held:
-            yield _of_manifest("files", f"lists {path}, which no shard has")
-        else:
-            held.add(int(found[1]))
-    for place in foreign_files(job.run.storage, manifest.files):
+    if manifest.shards != len(shards):
+        yield _of_manifest("shards", f"says {manifest.shards}, and there are {len(shards)}")
+    names = [list_name(number, digest) for number, digest in enumerate(manifest.lists.values())]
+    if names != list(manifest.lists):
+        yield _of_manifest("lists", "has files whose names are not those of their numbers and digests")
+    for number, shard in enumerate(job.listed):
+        yield from _file_faults(number, shard.files, job.tables(number))
+    files = {path for shard in job.listed for path in shard.files}
+    for place in foreign_files(job.run.storage, files | manifest.lists.keys()):
         reason = "is not of this run, though readers of the folder read it; move it away"
         yield VerifyFault(file=place, doc_id=None, field="file", reason=reason)
+
+
+def _file_faults(number: int, files: Collection[str], tables: Collection[str]) -> Iterator[VerifyFault]:
+    """Files of a shard that are missing or too many: it has these tables, and may have rejects."""
+    for path in sorted(set(tables) - set(files)):
+        yield _of_manifest("lists", f"does not list {path}")
+    rejects = re.compile(rf"{REJECTS}/{number:08d}-[0-9a-f]{{16}}\.parquet")
+    others = sorted(set(files) - set(tables))
+    known = next(filter(rejects.fullmatch, others), None)
+    for path in others:
+        if path != known:
+            yield _of_manifest("lists", f"lists {path}, which shard {number} does not have")
+
+
+def _place(shard: Shard, key: str) -> ShardPlace:
+    """What a run lists of a shard."""
+    return ShardPlace(key, shard.file.name, shard.first_row, shard.rows)
 
 
 class _Read(NamedTuple):
@@ -180,14 +198,15 @@ class _Read(NamedTuple):
 class _Verification:
     """A verification in progress."""
 
-    def __init__(self, run: Published, shards: Sequence[Shard], definition: RunDefinition, model: Model) -> None:
+    def __init__(self, run: Published, shards: ShardTable, definition: RunDefinition, model: Model) -> None:
         self.run, self.shards, self.definition, self.model = run, shards, definition, model
+        self.listed = tuple(run.shards())
         self.standings: Counter[Standing] = Counter()
         self.rejected = self.lethal = 0
 
     def tables(self, number: int) -> list[str]:
         """Files that a shard always has: predictions, and certificates if the run writes them."""
-        name = f"{number:08d}-{self.run.manifest.shards[number].key[:16]}.parquet"
+        name = f"{number:08d}-{self.listed[number].place.key[:16]}.parquet"
         folders = [PREDICTIONS, CERTIFICATES] if self.run.manifest.run.settings.certificates else [PREDICTIONS]
         return [f"{folder}/{name}" for folder in folders]
 
@@ -199,9 +218,10 @@ class _Verification:
             for number, shard in enumerate(self.shards):
                 predictions, *certificates = self.tables(number)
                 rejects, rejects_path = self._rejects(number)
-                proofs = self._proofs(*certificates) if certificates else _Read({})
+                files = self.listed[number].files
+                proofs = self._proofs(certificates[0], files) if certificates else _Read({})
                 faults += [] if proofs.fault is None else [proofs.fault]
-                rows = self.run.table(predictions, PREDICTIONS_LAYOUT).to_pylist()
+                rows = self.run.table(predictions, files[predictions], PREDICTIONS_LAYOUT).to_pylist()
                 faults += _misplaced(rows, proofs, *certificates)
                 there = read_documents(
                     shard, text=self.definition.promises.settings.text, tokenizer=text_tokenizer(self.model)
@@ -221,16 +241,17 @@ class _Verification:
 
     def _rejects(self, number: int) -> tuple[list[Reject], str]:
         """Rejects of a shard, and their file."""
-        start = f"{REJECTS}/{number:08d}-"
-        path = next((path for path in self.run.manifest.files if path.startswith(start)), None)
+        found = ((path, digest) for path, digest in self.listed[number].files.items() if path.startswith(f"{REJECTS}/"))
+        path, digest = next(found, (None, ""))
         if path is None:
             return [], REJECTS
-        return [Reject(**row) for row in self.run.table(path, REJECTS_LAYOUT).select(Reject._fields).to_pylist()], path
+        rows = self.run.table(path, digest, REJECTS_LAYOUT).select(Reject._fields).to_pylist()
+        return [Reject(**row) for row in rows], path
 
-    def _proofs(self, path: str) -> _Read:
+    def _proofs(self, path: str, files: Mapping[str, str]) -> _Read:
         """Proofs of a shard. A file that cannot be read is a fault, and its documents have no proofs."""
         try:
-            table = self.run.table(path, CERTIFICATES_LAYOUT)
+            table = self.run.table(path, files[path], CERTIFICATES_LAYOUT)
         except (PublishedError, SchemaError) as error:
             return _Read({}, VerifyFault(file=path, doc_id=None, field="file", reason=str(error)))
         proofs = table["proof"].combine_chunks()

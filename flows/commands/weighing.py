@@ -24,6 +24,7 @@ from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import declared_weights, with_weights
 from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import Shard, read_batch
 from concord.workers.learning.weights.penalties import (
     PENALTIES,
@@ -150,7 +151,7 @@ def _tuned(request: WeighRequest, constraints: DeclaredConstraints, settings: Tu
 
 
 def _tracked(
-    report: WeighReport, name: str, request: WeighRequest, shards: Sequence[Shard], settings: PenaltySettings
+    report: WeighReport, name: str, request: WeighRequest, shards: ShardTable, settings: PenaltySettings
 ) -> WeighReport:
     """The report with its run in MLflow."""
     # It takes seconds to import.

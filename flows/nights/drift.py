@@ -8,17 +8,21 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from concord.flows.nights.record import read_record
 from concord.flows.progress import say
 from concord.flows.runfolder.layout import STORE
+from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import NothingPublishedError, Published, PublishedError, published
+from concord.schemas.arrays import Mask
 from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT
-from concord.schemas.run import Drift, ReportSum, RunKey, ShardMarker, ShardReport
+from concord.schemas.run import Drift, RunKey, ShardReport
 from concord.workers.drift.chart import NightScore
 from concord.workers.drift.figures import DocumentFigures, DriftWatch
 from concord.workers.drift.nights import Night, compare
@@ -45,8 +49,8 @@ class AgainstLast(NamedTuple):
     last: ShardReport
 
 
-def against_last(storage: Storage, markers: Iterable[ShardMarker], key: RunKey, model: Model) -> AgainstLast | None:
-    """A run whose shards are done, with those markers, and that is not published yet, against what is.
+def against_last(storage: Storage, markers: Markers, key: RunKey, model: Model) -> AgainstLast | None:
+    """A run whose shards are done, and that is not published yet, against what is.
 
     None where nothing is published yet, where predictions are the same, and where what is published is damaged, which
     is told.
@@ -60,23 +64,20 @@ def against_last(storage: Storage, markers: Iterable[ShardMarker], key: RunKey, 
         return None
 
 
-def _against(last: Published, markers: Iterable[ShardMarker], key: RunKey, model: Model) -> AgainstLast | None:
-    old = {digest: path for path, digest in last.manifest.files.items() if path.startswith(f"{PREDICTIONS}/")}
-    new, total = dict[str, str](), ReportSum()
-    for marker in markers:
-        new |= {file.sha256: f"{STORE}/{file.path}" for file in marker.files if file.path.startswith(f"{PREDICTIONS}/")}
-        total.add(marker.report)
-    if old.keys() == new.keys():
+def _against(last: Published, markers: Markers, key: RunKey, model: Model) -> AgainstLast | None:
+    old, new = _digests(_published(last)), _digests(_written(markers))
+    gone, come = ~np.isin(old, new), ~np.isin(new, old)
+    if not gone.any() and not come.any():
         return None
-    former, now, record = last.manifest.totals, total.report(), read_record(last.storage)
+    former, now, record = last.manifest.totals, markers.report(), read_record(last.storage)
     drawn = math.ceil(max(former.documents, now.documents) / MOST_DOCUMENTS) or 1
     watch = DriftWatch(
         model.known if isinstance(model, KnownWords) else None,
         _watched(former, now),
     )
-    before = (last.table(path, PREDICTIONS_LAYOUT) for digest, path in sorted(old.items()) if digest not in new)
-    after = (_table(last.storage, path) for digest, path in sorted(new.items()) if digest not in old)
-    same = (last.table(path, PREDICTIONS_LAYOUT) for digest, path in sorted(old.items()) if digest in new)
+    before = (last.table(*file, PREDICTIONS_LAYOUT) for file in compress(_published(last), gone))
+    after = (_table(last.storage, path) for path, _ in compress(_written(markers), come))
+    same = (last.table(*file, PREDICTIONS_LAYOUT) for file in _some(_published(last), old, ~gone))
     night = Night(
         _figures(before, watch, drawn),
         _figures(after, watch, drawn),
@@ -86,6 +87,35 @@ def _against(last: Published, markers: Iterable[ShardMarker], key: RunKey, model
     )
     compared = compare(night, against=record.last, earlier=record.charts())
     return AgainstLast(compared.drift, compared.chart, former)
+
+
+def _published(last: Published) -> Iterator[tuple[str, str]]:
+    """The published files of predictions with their SHA-256, in the order of the corpus."""
+    files = (file for shard in last.shards() for file in shard.files.items())
+    return (file for file in files if file[0].startswith(f"{PREDICTIONS}/"))
+
+
+def _written(markers: Markers) -> Iterator[tuple[str, str]]:
+    """The files of predictions in the store with their SHA-256, in the order of the corpus."""
+    files = (file for marker in markers for file in marker.files if file.path.startswith(f"{PREDICTIONS}/"))
+    return ((f"{STORE}/{file.path}", file.sha256) for file in files)
+
+
+def _digests(files: Iterable[tuple[str, str]]) -> NDArray[np.bytes_]:
+    """The digests of files: they are millions."""
+    data = bytearray()
+    for _, digest in files:
+        data += bytes.fromhex(digest)
+    return np.frombuffer(data, "S32")
+
+
+def _some(files: Iterable[tuple[str, str]], digests: NDArray[np.bytes_], wanted: Mask) -> Iterator[tuple[str, str]]:
+    """As many of the wanted files as there may be documents to read, in the order of digests: from anywhere."""
+    places = np.flatnonzero(wanted)
+    chosen = places[np.argsort(digests[places])][:REFERENCE_DOCUMENTS]
+    mask = np.zeros(len(wanted), np.bool_)
+    mask[chosen] = True
+    return iter(sorted(compress(files, mask), key=lambda file: file[1]))
 
 
 def _table(storage: Storage, path: str) -> pa.Table:

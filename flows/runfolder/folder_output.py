@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -25,11 +25,12 @@ from concord.flows.runfolder.layout import (
     SEEN,
     STORE,
     SeenFile,
+    ToBeSeen,
     files_seen,
-    foreign_files,
     times_of,
 )
 from concord.flows.runfolder.locks import LOCK, locked
+from concord.flows.runfolder.markers import KEPT_MARKERS
 from concord.schemas.run import FileDigest
 from concord.workers.labelling.output import MARKERS, PREDICTIONS
 from concord.workers.storage.files import TEMPORARY, make_folder, point, remove, second_name, sync, write_whole, writing
@@ -68,7 +69,8 @@ class FolderOutput(NamedTuple):
 
     def tidy(self) -> None:
         """Clears what killed processes left half written."""
-        remove([*self.root.glob(f"{TEMPORARY}*"), *(self.root / STORE).glob(f"*/{TEMPORARY}*")])
+        for pattern in (f"{TEMPORARY}*", f"{KEPT_MARKERS}/{TEMPORARY}*", f"{STORE}/*/{TEMPORARY}*"):
+            remove(self.root.glob(pattern))
 
     def holds(self, entry: FileDigest) -> bool:
         """Reads and hashes the file."""
@@ -82,19 +84,19 @@ class FolderOutput(NamedTuple):
             return None
         return f"{told.st_size} {told.st_mtime_ns} {told.st_ctime_ns} {told.st_ino}"
 
-    def show(self, files: Sequence[SeenFile], manifest: bytes, *, keys: Collection[str]) -> None:
-        """Shows these files in one step."""
+    def show(self, run: ToBeSeen) -> None:
+        """Shows the run in one step."""
         out = self.root
-        if not _is_seen(out, files, manifest):
+        if not _is_seen(out, run):
             number = _number(out)
             _clear_published(out, but=number)
             folder = out / PUBLISHED / f"{number + 1:08d}"
-            _fill(folder, out / STORE, files, manifest)
+            _fill(folder, out, run)
             for name in SEEN:
                 point(out / name, f"{CURRENT}/{name}")
             point(out / CURRENT, f"{PUBLISHED}/{folder.name}")
         _clear_published(out, but=_number(out))
-        remove([path for path in (out / STORE).glob("*/*") if path.stem not in keys])
+        _clear_store(FolderStorage(out / STORE), run)
 
 
 def _check_own(out: Path) -> None:
@@ -144,16 +146,16 @@ def intact(folder: Path, entry: FileDigest) -> bool:
         return False
 
 
-def _is_seen(out: Path, files: Sequence[SeenFile], manifest: bytes) -> bool:
+def _is_seen(out: Path, run: ToBeSeen) -> bool:
     """Is this what readers see, undamaged? The files in the store are known to be whole."""
     try:
-        if (out / MANIFEST).read_bytes() != manifest:
+        if (out / MANIFEST).read_bytes() != run.manifest:
             return False
     except OSError:
         return False
-    if foreign_files(FolderStorage(out), [file.entry.path for file in files]):
+    if not all(map(run.shows, files_seen(FolderStorage(out)))):
         return False
-    return all(_is_second_name(file, out) or intact(out, file.entry) for file in files)
+    return all(_is_second_name(file, out) or intact(out, file.entry) for file in run.files())
 
 
 def _is_second_name(file: SeenFile, out: Path) -> bool:
@@ -172,23 +174,38 @@ def _number(out: Path) -> int:
     return max((int(path.name) for path in _shown(out / PUBLISHED) if _is_published(path)), default=0)
 
 
-def _fill(folder: Path, store: Path, files: Sequence[SeenFile], manifest: bytes) -> None:
+def _fill(folder: Path, out: Path, run: ToBeSeen) -> None:
+    store = out / STORE
     for name in FOLDERS:
         make_folder(folder / name)
-    for file in files:
+    for file in run.files():
         place = folder / file.entry.path
         if file.stored is None:
-            write_whole(place, file.data)
+            _write(file, place, out)
             continue
         second_name(store / file.stored, place)
         times = store / times_of(file.stored)
         if file.stored.startswith(f"{PREDICTIONS}/") and times.is_file():
             second_name(times, folder / times_of(file.entry.path))
-    write_whole(folder / MANIFEST, manifest)
+    write_whole(folder / MANIFEST, run.manifest)
     with writing(folder):
         for name in FOLDERS:
             sync(folder / name)
         sync(folder.parent)
+
+
+def _write(file: SeenFile, place: Path, out: Path) -> None:
+    """Makes a file with bytes of its own; the last run's where it is the same."""
+    if intact(out, file.entry):
+        second_name(out / file.entry.path, place)
+    else:
+        write_whole(place, file.data)
+
+
+def _clear_store(store: FolderStorage, run: ToBeSeen) -> None:
+    for folder in store.names(""):
+        names = (name for name in store.names(folder) if not run.keeps(name.partition(".")[0]))
+        remove(store.root / folder / name for name in names)
 
 
 def _clear_published(out: Path, *, but: int) -> None:

@@ -29,9 +29,11 @@ def last_answers(storage: Storage, key: RunKey, rules: RuleStrengths) -> LastAns
     if isinstance(storage, FolderStorage):
         # Readers' names lead to another folder as soon as this run is published; this one stays until then.
         storage = FolderStorage((storage.root / PREDICTIONS).resolve().parent)
-    files = tuple(
-        (path, digest) for path, digest in sorted(manifest.files.items()) if path.startswith(f"{PREDICTIONS}/")
-    )
+    try:
+        listed = [file for shard in run.shards() for file in shard.files.items()]
+    except PublishedError:
+        return LastAnswers.none()
+    files = tuple(file for file in listed if file[0].startswith(f"{PREDICTIONS}/"))
     try:
         digests = [_digests(storage, path) for path, _ in files]
     except (pa.ArrowException, OSError, KeyError):

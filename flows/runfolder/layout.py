@@ -1,14 +1,15 @@
 """What is in the output of a run, by name, and what a folder and an object store do for it in ways of their own.
 
 Two halves. `STORE` has the finished work of every shard by its key, which nobody but concord reads. What readers see
-is `SEEN`: tables by shard, and the manifest that names them. File names there hold the key of their content: a reader
+is `SEEN`: tables by shard, lists of these, and the manifest that names the lists. File names there hold the key of
+their content: a reader
 that listed the last run and opens its files after the next one was published finds the same bytes or none.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
@@ -18,11 +19,13 @@ from concord.workers.storage.storage import Storage
 
 CORPUS, SOURCES, STORE = ".corpus.json", ".sources.json", ".shards"
 MANIFEST = "manifest.json"
-FOLDERS = (PREDICTIONS, REJECTS, TIMES, CERTIFICATES)
+SHARD_LISTS = "_manifest"
+"""The folder of the tables that list shards and their files."""
+FOLDERS = (PREDICTIONS, REJECTS, TIMES, CERTIFICATES, SHARD_LISTS)
 SEEN = (*FOLDERS, MANIFEST)
 """What readers see."""
 FILE_NAME = re.compile(r"[0-9]{8}-[0-9a-f]{16}\.parquet")
-"""What files that readers see are called: the shard's place in the corpus, and a key of the content."""
+"""What files that readers see are called: the number of the shard or list, and a key of the content."""
 
 
 class SeenFile(NamedTuple):
@@ -36,6 +39,24 @@ class SeenFile(NamedTuple):
     entry: FileDigest
     stored: str | None
     data: bytes = b""
+
+
+class ToBeSeen(Protocol):
+    """What readers shall see of a run.
+
+    - ``manifest``: its bytes
+    """
+
+    manifest: bytes
+
+    def files(self) -> Iterator[SeenFile]:
+        """The files, in the order of the corpus; made anew at each call."""
+
+    def shows(self, path: str) -> bool:
+        """Is this one of the files, or the times of one?"""
+
+    def keeps(self, name: str) -> bool:
+        """Are these files of the store, by the start of their names, those of a shard of the run?"""
 
 
 class RunOutput(Protocol):
@@ -60,10 +81,8 @@ class RunOutput(Protocol):
     def version(self, path: str) -> str | None:
         """What tells a file of the store from any other without reading it; None where nothing does."""
 
-    def show(self, files: Sequence[SeenFile], manifest: bytes, *, keys: Collection[str]) -> None:
-        """Shows these files and the manifest to readers, then removes what is neither shown nor of these shards.
-
-        - ``keys``: names of the shards in the store
+    def show(self, run: ToBeSeen) -> None:
+        """Shows the run to readers, then removes what is neither shown nor of its shards.
 
         May be killed at any point: the same call again ends in the same state. Raises `OutputError`.
         """
@@ -75,9 +94,9 @@ def foreign_files(storage: Storage, listed: Collection[str]) -> list[str]:
     return sorted(set(files_seen(storage)) - times - set(listed))
 
 
-def files_seen(storage: Storage) -> list[str]:
+def files_seen(storage: Storage) -> Iterator[str]:
     """What is in the folders that readers see, but for what begins with a dot or a low line: readers leave that out."""
-    return [f"{folder}/{name}" for folder in FOLDERS for name in storage.listed(folder) if name[0] not in "._"]
+    return (f"{folder}/{name}" for folder in FOLDERS for name in storage.names(folder) if name[0] not in "._")
 
 
 def times_of(path: str) -> str:

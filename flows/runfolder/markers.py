@@ -1,28 +1,35 @@
 """Markers of finished shards: as a run holds them, and as its output keeps them from one run to the next.
 
 A run of many shards would have to open and parse a marker, and hash a file, of each. So the last run's markers stand in
-one file, with the version of each of their files when the run had been published, and have no files of their own any
-more. A shard whose files have these versions still is finished; of another one the files are read and hashed.
+a few tables, with the version of each of their files when the run had been published, and have no files of their own
+any more. A shard whose files have these versions still is finished; of another one the files are read and hashed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tempfile
+import weakref
+from collections.abc import Iterator, Sequence
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from concord.schemas.run import FileDigest, ShardMarker, ShardReport
-from concord.workers.corpus.parquet import tables_bytes
-from concord.workers.corpus.shards import Shard
-from concord.workers.storage.tables import unthreaded_file
+from concord.flows.runfolder.run_keys import RunKeys
+from concord.schemas.arrays import Ints, Mask
+from concord.schemas.run import FileDigest, RunKey, ShardMarker, ShardReport
+from concord.workers.corpus.parquet import table_bytes
+from concord.workers.corpus.shard_table import ShardTable
+from concord.workers.storage.files import writing
+from concord.workers.storage.storage import Storage, read_if_there
+from concord.workers.storage.tables import read_unthreaded
 
-KEPT_MARKERS = ".markers.parquet"
-"""The markers of the last run in its output."""
+KEPT_MARKERS = ".markers"
+"""The markers of the last run in its output, a table for so many places of the corpus."""
 
 SCHEMA = pa.schema(
     [
@@ -34,11 +41,14 @@ SCHEMA = pa.schema(
 )
 """A row a shard: its marker as JSON, and the files of the marker with their versions."""
 
-ROWS_AT_ONCE = 4096
-"""Rows that are written and read at once."""
+KEPT_AT_ONCE = 1 << 14
+"""Shards of a table."""
+
+IN_MEMORY = 64 << 20
+"""Bytes of markers that a run holds in memory; more are in a temporary file."""
 
 FIELDS = b"concord.markers"
-"""Metadata of the file: digest of the fields that its markers have."""
+"""Metadata of a table: digest of the fields that its markers have."""
 
 
 class Held(Protocol):
@@ -51,67 +61,78 @@ class Held(Protocol):
         """Does the store hold the file, undamaged?"""
 
 
-class Markers(Mapping[str, ShardMarker]):
-    """Markers by shard id. Each is held as JSON, half a kilobyte, and is an object of fifteen while it is looked at."""
+class Markers:
+    """Markers of the shards of a run that are done, by place in the corpus.
 
-    def __init__(self) -> None:
-        """None yet."""
-        self._packed: dict[str, bytes] = {}
-        self._files: dict[str, Sequence[str]] = {}
+    A marker is half a kilobyte of JSON, and an object of fifteen while it is looked at. All but the first `IN_MEMORY`
+    bytes of them are on the disk, so that memory has 12 bytes a shard, whatever the run's size.
+    """
 
-    def __getitem__(self, shard_id: str) -> ShardMarker:
-        return ShardMarker.model_validate_json(self._packed[shard_id])
+    def __init__(self, shards: ShardTable, key: RunKey) -> None:
+        """None yet of these shards."""
+        self.shards, self.key, self.keys = shards, key, RunKeys(shards, key)
+        self._start = np.full(len(shards), -1, np.int64)
+        self._length = np.zeros(len(shards), np.int32)
+        self._file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 — as long as the markers
+        self._end = 0
+        weakref.finalize(self, self._file.close)
 
-    def __contains__(self, shard_id: object) -> bool:
-        return shard_id in self._packed
+    @property
+    def done(self) -> Mask:
+        """(S,) mask of the shards that have a marker."""
+        return self._start >= 0
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._packed)
+    def has(self, place: int) -> bool:
+        """Is the shard at that place done?"""
+        return bool(self._start[place] >= 0)
 
-    def __len__(self) -> int:
-        return len(self._packed)
+    def add(self, marker: ShardMarker) -> None:
+        """Takes the marker of a shard, and of those with equal rows. Raises `OutputError`."""
+        self.add_packed(marker.key, marker.model_dump_json(exclude_defaults=True).encode())
 
-    def add(self, shard_id: str, marker: ShardMarker) -> None:
-        """Takes the marker of a shard."""
-        self._packed[shard_id] = marker.model_dump_json(exclude_defaults=True).encode()
-        self._files[shard_id] = tuple(entry.path for entry in marker.files)
+    def add_packed(self, key: str, packed: bytes) -> None:
+        """Takes a marker as JSON, by the key of its shard. Raises `OutputError`."""
+        with writing(Path(tempfile.gettempdir())):
+            self._file.seek(self._end)
+            self._file.write(packed)
+        places = self.keys.places(key)
+        self._start[places], self._length[places] = self._end, len(packed)
+        self._end += len(packed)
 
-    def add_kept(self, shard_id: str, kept: KeptMarker) -> None:
-        """Takes a marker of the last run."""
-        self._packed[shard_id], self._files[shard_id] = kept.packed, kept.files
+    def packed(self, place: int) -> bytes:
+        """The marker of the shard at that place as JSON."""
+        self._file.seek(int(self._start[place]))
+        return self._file.read(int(self._length[place]))
 
-    def packed(self, shard_id: str) -> bytes:
-        """The marker of a shard as JSON."""
-        return self._packed[shard_id]
+    def __getitem__(self, place: int) -> ShardMarker:
+        return ShardMarker.model_validate_json(self.packed(place))
 
-    def files(self, shard_id: str) -> Sequence[str]:
-        """Paths of the files of a shard in the store."""
-        return self._files[shard_id]
+    def __iter__(self) -> Iterator[ShardMarker]:
+        """The markers of the shards that are done, in their order."""
+        return map(self.__getitem__, np.flatnonzero(self.done).tolist())
 
-    def of(self, shards: Iterable[Shard]) -> Iterator[ShardMarker]:
-        """The markers of those shards that have one, in their order."""
-        return (self[shard.id] for shard in shards if shard.id in self._packed)
+    def todo(self) -> ShardTable:
+        """The shards that are not done; of those with equal rows, whose output is equal, the first."""
+        first = self.keys.first_places()
+        return self.shards.take(first[~self.done[first]])
 
-    def report(self, shards: Iterable[Shard]) -> ShardReport:
-        """The counts of those shards together."""
-        return ShardReport.merge(marker.report for marker in self.of(shards))
+    def report(self) -> ShardReport:
+        """The counts of the shards that are done together."""
+        return ShardReport.merge(marker.report for marker in self)
 
 
 class KeptMarker(NamedTuple):
     """The marker of a shard of the last run.
 
+    - ``key``: key of the shard.
     - ``packed``: the marker as JSON.
     - ``files``, ``versions``: the files of the shard in the store, and their versions.
     """
 
+    key: str
     packed: bytes
     files: Sequence[str]
     versions: Sequence[str | None]
-
-    @property
-    def marker(self) -> ShardMarker:
-        """The marker."""
-        return ShardMarker.model_validate_json(self.packed)
 
     def stands(self, store: Held) -> bool:
         """Have the files their versions still? Where a store has none, it is asked for the files."""
@@ -121,47 +142,57 @@ class KeptMarker(NamedTuple):
 
     def is_held(self, store: Held) -> bool:
         """Does the store hold the files, whatever their versions? They have others where the output was copied."""
-        return all(store.holds(entry) for entry in self.marker.files)
+        return all(map(store.holds, ShardMarker.model_validate_json(self.packed).files))
 
 
-def kept_bytes(markers: Markers, shards: Mapping[str, Shard], store: Held) -> bytes:
-    """The markers of shards by their keys, as Parquet; equal markers of equal files give equal bytes."""
-    schema, keys = SCHEMA.with_metadata({FIELDS: _fields()}), sorted(shards)
-    parts = (keys[start : start + ROWS_AT_ONCE] for start in range(0, len(keys), ROWS_AT_ONCE))
-    return tables_bytes((_table(part, markers, shards, store, schema) for part in parts), schema)
+def keep_markers(storage: Storage, markers: Markers, store: Held) -> None:
+    """Keeps the markers of all shards, and no others; equal markers of equal files are not written again.
+
+    Raises `OutputError`.
+    """
+    schema, places = SCHEMA.with_metadata({FIELDS: _fields()}), markers.keys.first_places()
+    there, names = set(storage.names(KEPT_MARKERS)), set[str]()
+    for start in range(0, len(places), KEPT_AT_ONCE):
+        data = table_bytes(_table(places[start : start + KEPT_AT_ONCE], markers, store, schema))
+        name = f"{start // KEPT_AT_ONCE:08d}-{hashlib.sha256(data).hexdigest()[:16]}.parquet"
+        names.add(name)
+        if name not in there or read_if_there(storage, f"{KEPT_MARKERS}/{name}") != data:
+            storage.write(f"{KEPT_MARKERS}/{name}", data)
+    storage.remove([f"{KEPT_MARKERS}/{name}" for name in sorted(there - names)])
 
 
-def _table(
-    keys: Sequence[str], markers: Markers, shards: Mapping[str, Shard], store: Held, schema: pa.Schema
-) -> pa.Table:
-    ids = [shards[key].id for key in keys]
-    files = [markers.files(name) for name in ids]
+def _table(places: Ints, markers: Markers, store: Held, schema: pa.Schema) -> pa.Table:
+    packed = [markers.packed(place) for place in places.tolist()]
+    files = [[entry["path"] for entry in json.loads(data)["files"]] for data in packed]
     columns = {
-        "key": keys,
-        "marker": [markers.packed(name) for name in ids],
+        "key": [markers.keys[place] for place in places.tolist()],
+        "marker": packed,
         "files": files,
         "versions": [[store.version(file) for file in own] for own in files],
     }
     return pa.table(columns, schema)
 
 
-def kept_markers(data: bytes) -> dict[str, KeptMarker]:
-    """Markers by the keys of their shards.
+def kept_markers(storage: Storage) -> Iterator[list[KeptMarker]]:
+    """The markers that are kept, table by table.
 
-    None where the file is damaged, or of a version of concord with other markers: it is there only to save work.
+    None of a table that is damaged, or of a version of concord with other markers: it is there only to save work.
     """
+    for name in sorted(storage.names(KEPT_MARKERS)):
+        data = read_if_there(storage, f"{KEPT_MARKERS}/{name}")
+        if data is not None:
+            yield kept_rows(data)
+
+
+def kept_rows(data: bytes) -> list[KeptMarker]:
+    """The markers of a table; none where it is damaged, or of another version."""
     try:
-        return dict(_rows(unthreaded_file(data)))
+        table = read_unthreaded(data)
+        if (table.schema.metadata or {}).get(FIELDS) != _fields() or not table.schema.equals(SCHEMA):
+            return []
+        return [KeptMarker(*row.values()) for row in table.to_pylist()]
     except (pa.ArrowException, OSError, UnicodeDecodeError):
-        return {}
-
-
-def _rows(file: pq.ParquetFile) -> Iterator[tuple[str, KeptMarker]]:
-    if (file.schema_arrow.metadata or {}).get(FIELDS) != _fields() or not file.schema_arrow.equals(SCHEMA):
-        return
-    for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, use_threads=False):
-        for key, *row in zip(*(batch[name].to_pylist() for name in SCHEMA.names), strict=True):
-            yield key, KeptMarker(*row)
+        return []
 
 
 @cache

@@ -9,16 +9,19 @@ same command has run again.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
+from itertools import islice
 
 from pydantic import ValidationError
 
-from concord.flows.runfolder.layout import FILE_NAME, FOLDERS, MANIFEST, STORE, SeenFile, times_of
+from concord.flows.runfolder.layout import FILE_NAME, FOLDERS, MANIFEST, STORE, SeenFile, ToBeSeen, times_of
+from concord.flows.runfolder.lists import ListedShard, read_list
 from concord.schemas.run import FileDigest, RunManifest
 from concord.workers.labelling.output import MARKERS, NAME_LENGTH, PREDICTIONS, TIMES
 from concord.workers.storage.object_storage import ObjectStorage, ObjectVersion, StoredFile
@@ -26,6 +29,9 @@ from concord.workers.storage.sealed import unseal
 
 REQUESTS = 32
 """Requests to the store at once."""
+
+PUT_AT_ONCE = 1024
+"""Files that are made ready at once for that."""
 
 KEPT = timedelta(days=7)
 """How long finished shards are kept that no published run has: those of a run that goes on later."""
@@ -38,26 +44,26 @@ class _There:
     - ``manifest``: the manifest and its version; None before the first run
     - ``seen``: files in the folders that readers see, by path
     - ``stored``: files in the store, by path in it
-    - ``run``: the content of the manifest; None where there is none, or a damaged one, which names nothing
+    - ``listed``: the published shards, of those lists that are there undamaged
+    - ``published``: SHA-256 of each published file that is there, by path
     """
 
     manifest: ObjectVersion | None
     seen: Mapping[str, StoredFile]
     stored: Mapping[str, StoredFile]
-    run: RunManifest | None
+    listed: Sequence[ListedShard]
+    published: Mapping[str, str]
 
     @classmethod
     def at(cls, storage: ObjectStorage) -> _There:
         """What is there now."""
         version = storage.version(MANIFEST)
         seen, stored = _below(storage, FOLDERS), _below(storage.below(STORE), (*FOLDERS, MARKERS))
-        return cls(version, seen, stored, _content(version))
-
-    @cached_property
-    def published(self) -> dict[str, str]:
-        """The digest of each published file that is there, by path."""
-        files = {} if self.run is None else self.run.files
-        return {path: digest for path, digest in files.items() if path in self.seen}
+        lists = _lists(version)
+        listed = [shard for path, digest in lists.items() for shard in _shards(storage, path, digest)]
+        files = (*lists.items(), *(entry for shard in listed for entry in shard.files.items()))
+        published = {path: digest for path, digest in files if path in seen}
+        return cls(version, seen, stored, listed, published)
 
     @cached_property
     def by_digest(self) -> dict[str, str]:
@@ -93,7 +99,7 @@ class ObjectOutput:
     def version(self, path: str) -> str | None:
         """None: a file is in the store, or published under another name; `holds` finds it without reading it."""
 
-    def show(self, files: Sequence[SeenFile], manifest: bytes, *, keys: Collection[str]) -> None:
+    def show(self, run: ToBeSeen) -> None:
         """Copies what is not there, and commits it by the manifest.
 
         Raises `OvertakenError` where another run was published since this one began.
@@ -101,14 +107,14 @@ class ObjectOutput:
         before = self._before
         # Since then the shards of this run have come.
         there = _There.at(self.storage)
-        new = [file for file in files if before.published.get(file.entry.path) != file.entry.sha256]
+        new = (file for file in run.files() if before.published.get(file.entry.path) != file.entry.sha256)
         with ThreadPoolExecutor(max_workers=REQUESTS) as pool:
-            for _ in pool.map(lambda file: self._put(file, there), new):
-                pass
-        if before.manifest is None or before.manifest.data != manifest:
-            self.storage.replace(MANIFEST, manifest, over=before.manifest)
-        last = () if before.run is None else (shard.key[:NAME_LENGTH] for shard in before.run.shards)
-        self._clear({file.entry.path for file in files}, keys, set(last))
+            while part := list(islice(new, PUT_AT_ONCE)):
+                for _ in pool.map(lambda file: self._put(file, there), part):
+                    pass
+        if before.manifest is None or before.manifest.data != run.manifest:
+            self.storage.replace(MANIFEST, run.manifest, over=before.manifest)
+        self._clear(run, {shard.place.key[:NAME_LENGTH] for shard in before.listed})
         del self._before
 
     @cached_property
@@ -131,7 +137,7 @@ class ObjectOutput:
                 self.storage.copy(times, times_of(file.entry.path))
         self.storage.copy(source, file.entry.path)
 
-    def _clear(self, shown: Collection[str], keys: Collection[str], last: Collection[str]) -> None:
+    def _clear(self, run: ToBeSeen, last: Collection[str]) -> None:
         """Removes published files of other runs, and from the store what is published or was the last run's.
 
         Of what is neither only what was written before the manifest: a run that has begun since may be writing.
@@ -139,15 +145,14 @@ class ObjectOutput:
         there = _There.at(self.storage)
         assert there.manifest is not None
         committed = there.manifest.modified
-        wanted = {*shown, *(times_of(path) for path in shown if path.startswith(f"{PREDICTIONS}/"))}
         names = ((path, path.rpartition("/")[2]) for path, file in there.seen.items() if file.modified <= committed)
-        old = [path for path, name in names if FILE_NAME.fullmatch(name) and path not in wanted]
+        old = [path for path, name in names if FILE_NAME.fullmatch(name) and not run.shows(path)]
         for path, file in there.stored.items():
             folder, _, name = path.partition("/")
             stem = name.partition(".")[0]
-            published = stem in keys and folder != MARKERS
+            kept = run.keeps(stem)
             gone = (stem in last and file.modified <= committed) or committed - file.modified > KEPT
-            if published or (stem not in keys and gone):
+            if (kept and folder != MARKERS) or (not kept and gone):
                 old.append(f"{STORE}/{path}")
         self.storage.remove(old)
 
@@ -156,9 +161,18 @@ def _below(storage: ObjectStorage, folders: Sequence[str]) -> dict[str, StoredFi
     return {f"{folder}/{name}": file for folder in folders for name, file in storage.listed(folder).items()}
 
 
-def _content(version: ObjectVersion | None) -> RunManifest | None:
+def _lists(version: ObjectVersion | None) -> dict[str, str]:
+    """SHA-256 by name, of the lists that a manifest names; none where it is damaged."""
     content = None if version is None else unseal(version.data)
     try:
-        return None if content is None else RunManifest.model_validate(content)
+        return {} if content is None else RunManifest.model_validate(content).lists
     except ValidationError:
-        return None
+        return {}
+
+
+def _shards(storage: ObjectStorage, path: str, digest: str) -> list[ListedShard]:
+    """The shards of a list; none where it is damaged."""
+    data = storage.read(path)
+    if data is None or hashlib.sha256(data).hexdigest() != digest:
+        return []
+    return read_list(data) or []

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from concord.flows.runfolder.layout import MANIFEST, STORE
+from concord.flows.runfolder.lists import ListedShard, read_list
 from concord.schemas.columns import Layout, check
 from concord.schemas.errors import InputError
 from concord.schemas.run import RunManifest
@@ -35,23 +36,37 @@ class Published(NamedTuple):
     manifest: RunManifest
     unfinished: int
 
+    def shards(self) -> Iterator[ListedShard]:
+        """The shards of the run in the order of the corpus.
+
+        Raises `PublishedError` where a list of them is missing or differs from what was written.
+        """
+        for path, digest in self.manifest.lists.items():
+            listed = read_list(self._read(path, digest))
+            if listed is None:
+                raise PublishedError(f"{self.uri}: {path} is no list of shards; run the same `concord reprocess` again")
+            yield from listed
+
+    def files(self) -> dict[str, str]:
+        """SHA-256 by name, of all files that readers see, times and manifest apart. Raises as `shards`."""
+        files = dict(self.manifest.lists)
+        for shard in self.shards():
+            files |= shard.files
+        return files
+
     def tables(self, folder: str, layout: Layout) -> Iterator[pa.Table]:
         """The tables of one of the run's folders in the order of the corpus.
 
         Raises `PublishedError` where a file is missing or differs from what was written, and `SchemaError`.
         """
-        for path in sorted(self.manifest.files):
-            if path.startswith(f"{folder}/"):
-                yield self.table(path, layout)
+        for shard in self.shards():
+            for path, digest in shard.files.items():
+                if path.startswith(f"{folder}/"):
+                    yield self.table(path, digest, layout)
 
-    def table(self, path: str, layout: Layout) -> pa.Table:
-        """One of the tables, by its path in the manifest. Raises as `tables`."""
-        data = read_if_there(self.storage, path)
-        if data is None or hashlib.sha256(data).hexdigest() != self.manifest.files[path]:
-            raise PublishedError(
-                f"{self.uri}: {path} is {'missing' if data is None else 'damaged'}; run the same "
-                "`concord reprocess` again (if a run has just ended there, only this command again)"
-            )
+    def table(self, path: str, digest: str, layout: Layout) -> pa.Table:
+        """One of the tables, by its path and SHA-256. Raises as `tables`."""
+        data = self._read(path, digest)
         try:
             table = read_unthreaded(data)
             table.validate(full=True)
@@ -60,6 +75,16 @@ class Published(NamedTuple):
             raise PublishedError(f"{self.uri}: {path} is not a Parquet file, or a damaged one ({reason})") from error
         check(table.schema, layout, source=path)
         return table
+
+    def _read(self, path: str, digest: str) -> bytes:
+        """The bytes of a file. Raises `PublishedError` where it is missing or differs from what was written."""
+        data = read_if_there(self.storage, path)
+        if data is None or hashlib.sha256(data).hexdigest() != digest:
+            raise PublishedError(
+                f"{self.uri}: {path} is {'missing' if data is None else 'damaged'}; run the same "
+                "`concord reprocess` again (if a run has just ended there, only this command again)"
+            )
+        return data
 
 
 def published(uri: str) -> Published:
@@ -82,7 +107,8 @@ def published(uri: str) -> Published:
             f"{uri}: {MANIFEST} is damaged, or of another version of concord; the same `concord reprocess` again "
             "writes it anew, without labelling again where nothing else has changed"
         ) from None
-    keys = {marker_name(shard.key) for shard in manifest.shards}
-    there = storage.listed(f"{STORE}/{MARKERS}")
-    unfinished = sum(name.endswith(".json") and name not in keys for name in there)
-    return Published(uri, storage, manifest, unfinished)
+    run = Published(uri, storage, manifest, 0)
+    markers = {name for name in storage.names(f"{STORE}/{MARKERS}") if name.endswith(".json")}
+    if markers:
+        markers.difference_update(marker_name(shard.place.key) for shard in run.shards())
+    return run._replace(unfinished=len(markers))

@@ -4,52 +4,39 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
+import numpy as np
 from pydantic import ValidationError
 
 from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.folder_output import FolderOutput
-from concord.flows.runfolder.layout import CORPUS, SOURCES, STORE, RunOutput, SeenFile
-from concord.flows.runfolder.markers import KEPT_MARKERS, Markers, kept_bytes, kept_markers
+from concord.flows.runfolder.layout import CORPUS, SOURCES, STORE, RunOutput
+from concord.flows.runfolder.markers import Markers, keep_markers, kept_markers
 from concord.flows.runfolder.object_output import ObjectOutput
-from concord.schemas.columns import rejects_table
-from concord.schemas.run import (
-    SHARD_BYTES,
-    FileDigest,
-    ReportSum,
-    RuleStrengths,
-    RunKey,
-    RunManifest,
-    ShardMarker,
-    ShardPlace,
-    ShardReport,
-)
+from concord.flows.runfolder.seen_run import SeenRun
+from concord.schemas.run import SHARD_BYTES, RuleStrengths, RunKey, ShardReport
 from concord.schemas.secrets import place_of
 from concord.schemas.settings import Settings
 from concord.workers.constraints.constraint_set import NO_RULES
-from concord.workers.corpus.parquet import table_bytes
-from concord.workers.corpus.shards import Shard
-from concord.workers.labelling.output import (
-    MARKERS,
-    NAME_LENGTH,
-    REJECTS,
-    finished,
-    in_place,
-    marker_name,
-    shard_key,
-    shard_keys,
-)
+from concord.workers.corpus.shard_table import ShardTable
+from concord.workers.labelling.output import MARKERS, finished, in_place
 from concord.workers.storage.object_storage import ObjectStorage
 from concord.workers.storage.sealed import seal, unseal
 from concord.workers.storage.storage import Storage, read_if_there, storage_at
 
-MARKERS_AT_ONCE = 32
-"""Markers that are asked for at once: those of an object store take a while to come."""
+T = TypeVar("T")
+R = TypeVar("R")
+
+REQUESTS_AT_ONCE = 32
+"""Requests to an object store at once: each takes a while to come back."""
+
+HASHED_AT_ONCE = 64
+"""Files that a thread hashes one after the other: a thread costs more than a small file."""
 
 ASKED_AT_ONCE = 4096
 """Shards in a group: a pool of threads keeps a kilobyte of each call until it is answered."""
@@ -164,122 +151,72 @@ def documents_of_run(storage: Storage) -> frozenset[str] | None:
     return None if only is None else frozenset(only)
 
 
-def find_done(out: RunOutput, shards: Sequence[Shard], key: RunKey) -> Markers:
+def find_done(out: RunOutput, shards: ShardTable, key: RunKey) -> Markers:
     """The markers of the shards that need not be done again; looks at all their files."""
-    data = read_if_there(out.storage, KEPT_MARKERS)
-    done, kept = Markers(), {} if data is None else kept_markers(data)
-    for shard, name in zip(shards, shard_keys(shards, key), strict=True):
-        marker = kept.get(name)
-        if marker is not None and marker.stands(out):
-            done.add_kept(shard.id, marker)
-    rest, store = [shard for shard in shards if shard.id not in done], out.storage.below(STORE)
-
-    def whole(shard: Shard) -> ShardMarker | None:
-        marker = kept.get(shard_key(shard, key))
-        if marker is not None and marker.is_held(out):
-            return marker.marker
-        return finished(shard, key, store, holds=out.holds)
-
-    # Hashing leaves Python's lock; an object store answers many requests at once.
-    threads = MARKERS_AT_ONCE if isinstance(out, ObjectOutput) else os.cpu_count()
-    with ThreadPoolExecutor(max_workers=threads) as pool:
-        for start in range(0, len(rest), ASKED_AT_ONCE):
-            part = rest[start : start + ASKED_AT_ONCE]
-            for shard, found in zip(part, pool.map(whole, part), strict=True):
-                if found is not None:
-                    done.add(shard.id, found)
+    done = Markers(shards, key)
+    for rows in kept_markers(out.storage):
+        wanted = [row for row in rows if done.keys.places(row.key)]
+        doubted = [row for row in wanted if not row.stands(out)]
+        held = {row.key for row, is_held in _asked(out, lambda row: row.is_held(out), doubted) if is_held}
+        gone = {row.key for row in doubted} - held
+        for row in wanted:
+            if row.key not in gone:
+                done.add_packed(row.key, row.packed)
+    store = out.storage.below(STORE)
+    written = (done.keys.places(name.removesuffix(".json")) for name in store.names(MARKERS))
+    waiting = (shards[places[0]] for places in written if places and not done.has(places[0]))
+    for _, marker in _asked(out, lambda shard: finished(shard, key, store, holds=out.holds), waiting):
+        if marker is not None:
+            done.add(marker)
     return done
+
+
+def _asked(out: RunOutput, ask: Callable[[T], R], about: Iterable[T]) -> Iterator[tuple[T, R]]:
+    """What an output answers to questions, each with its answer, asked by several threads at once.
+
+    Hashing leaves Python's lock; an object store answers many requests at once.
+    """
+    remote = isinstance(out, ObjectOutput)
+    each, threads = (1, REQUESTS_AT_ONCE) if remote else (HASHED_AT_ONCE, os.cpu_count())
+    rest = iter(about)
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        while part := list(islice(rest, ASKED_AT_ONCE)):
+            groups = [part[start : start + each] for start in range(0, len(part), each)]
+            # All are there before one is given: whoever takes them would be in the threads' way.
+            answers = list(chain.from_iterable(pool.map(lambda group: list(map(ask, group)), groups)))
+            yield from zip(part, answers, strict=True)
 
 
 # Publishing
 
 
-def publish(
-    out: RunOutput,
-    key: RunKey,
-    shards: Sequence[Shard],
-    markers: Markers,
-    *,
-    rules: RuleStrengths = NO_RULES,
-) -> ShardReport:
+def publish(out: RunOutput, markers: Markers, *, rules: RuleStrengths = NO_RULES) -> ShardReport:
     """Shows the run to readers: all shards are done. Then removes what it no longer names. Returns its counts.
 
     May be killed at any point: the same call again ends in the same state. Raises `OutputError`.
     """
-    keys = shard_keys(shards, key)
-    totals = _show(out, key, rules, shards, markers, {name[:NAME_LENGTH] for name in keys})
-    _keep_markers(out, dict(zip(keys, shards, strict=True)), markers)
-    return totals
+    run = SeenRun(markers, rules, dataset_digest(markers.shards))
+    out.show(run)
+    # Now no link to their files changes any more.
+    keep_markers(out.storage, markers, out)
+    names = (name for name in out.storage.names(f"{STORE}/{MARKERS}") if run.keeps(name.removesuffix(".json")))
+    while part := [f"{STORE}/{MARKERS}/{name}" for name in islice(names, ASKED_AT_ONCE)]:
+        out.storage.remove(part)
+    return run.totals
 
 
-def first_reject(shards: Sequence[Shard], markers: Mapping[str, ShardMarker]) -> str | None:
+def first_reject(markers: Markers) -> str | None:
     """Where the first reject of finished shards stands, in the order of the corpus, and why it is one."""
-    for shard in shards:
-        for reject in in_place(markers[shard.id].rejects, shard):
+    for shard, marker in zip(markers.shards, markers, strict=True):
+        for reject in in_place(marker.rejects, shard):
             return f"{reject.source}, {f'row {reject.row}' if reject.row is not None else 'a row'}: {reject.reason}"
     return None
 
 
-def _show(
-    out: RunOutput, key: RunKey, rules: RuleStrengths, shards: Sequence[Shard], markers: Markers, keys: Collection[str]
-) -> ShardReport:
-    files, total = list[SeenFile](), ReportSum()
-    for number, (shard, marker) in enumerate(zip(shards, markers.of(shards), strict=True)):
-        files += _seen_files(number, shard, marker)
-        total.add(marker.report)
-    totals = total.report()
-    out.show(files, seal(_manifest(key, rules, shards, totals, files)), keys=keys)
-    return totals
-
-
-def _seen_files(number: int, shard: Shard, marker: ShardMarker) -> Iterator[SeenFile]:
-    """The files of a shard, by its number in the corpus; their names sort as the corpus does."""
-    name = f"{number:08d}-{marker.key[:16]}"
-    for entry in marker.files:
-        folder = entry.path.partition("/")[0]
-        yield SeenFile(replace(entry, path=f"{folder}/{name}.parquet"), entry.path)
-    if marker.rejects:
-        data = table_bytes(rejects_table(in_place(marker.rejects, shard)))
-        digest = hashlib.sha256(data).hexdigest()
-        # Places are no part of the key, so the name is that of the bytes.
-        entry = FileDigest(path=f"{REJECTS}/{number:08d}-{digest[:16]}.parquet", bytes=len(data), sha256=digest)
-        yield SeenFile(entry, None, data)
-
-
-def _keep_markers(out: RunOutput, shards: Mapping[str, Shard], markers: Markers) -> None:
-    """Keeps the markers of shards by their keys in one file, now that no link to their files changes any more."""
-    data = kept_bytes(markers, shards, out)
-    if read_if_there(out.storage, KEPT_MARKERS) != data:
-        out.storage.write(KEPT_MARKERS, data)
-    names = {marker_name(key) for key in shards}
-    out.storage.remove(
-        [f"{STORE}/{MARKERS}/{name}" for name in out.storage.listed(f"{STORE}/{MARKERS}") if name in names]
-    )
-
-
-def _manifest(
-    key: RunKey, rules: RuleStrengths, shards: Sequence[Shard], totals: ShardReport, files: Sequence[SeenFile]
-) -> dict[str, Any]:
-    manifest = RunManifest(
-        dataset=dataset_digest(shards),
-        run=key,
-        rules=rules,
-        totals=totals,
-        files={file.entry.path: file.entry.sha256 for file in files},
-        shards=shard_places(shards, key),
-    )
-    return manifest.model_dump(mode="json")
-
-
-def shard_places(shards: Sequence[Shard], key: RunKey) -> tuple[ShardPlace, ...]:
-    """What a manifest says of shards."""
-    keyed = zip(shard_keys(shards, key), shards, strict=True)
-    return tuple(ShardPlace(name, shard.file.name, shard.first_row, shard.rows) for name, shard in keyed)
-
-
-def dataset_digest(shards: Sequence[Shard]) -> str:
+def dataset_digest(shards: ShardTable) -> str:
     """Hex digest of a corpus's content, whatever the order of its shards."""
+    first, last = shards.ids.view(">u8").T
     state = hashlib.sha256()
-    for name in sorted(shard.id for shard in shards):
-        state.update(name.encode())
+    for name in shards.ids[np.lexsort((last, first))]:
+        state.update(name.tobytes().hex().encode())
     return state.hexdigest()

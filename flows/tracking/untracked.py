@@ -37,7 +37,7 @@ def end_or_keep(run: Run, tracking: Tracking, outcome: Outcome, out: Storage) ->
 
 def catch_up(tracking: Tracking, out: Storage) -> None:
     """Tells MLflow what earlier runs into ``out`` could not. Raises `TrackingError`."""
-    for name in sorted(out.listed(FOLDER)):
+    for name in sorted(out.names(FOLDER)):
         path = f"{FOLDER}/{name}"
         kept = _read(out.read(path))
         if kept is None:

@@ -68,7 +68,7 @@ BY_PATH = {
     "/.corpus.json": "claim",
     "/.sources.json": "claim",
     "/.nights.jsonl": "record",
-    "/.markers.parquet": "record",
+    "/.markers/": "record",
     "/.published": "publish",
     "/.current": "commit",
     "/manifest.json": "commit",
@@ -76,6 +76,7 @@ BY_PATH = {
     f"/{REJECTS}": "publish",
     f"/{TIMES}": "publish",
     "/_certificates": "publish",
+    "/_manifest": "publish",
     "/tracked": "track",
 }
 """Steps of a run by what they touch; the first that fits."""
@@ -356,7 +357,7 @@ def content(out: RunOutput) -> dict[str, str]:
         return {}
     rows = {folder: sum(map(len, run.tables(folder, layout))) for folder, layout in _LAYOUTS.items()}
     totals = run.manifest.totals
-    found = {MANIFEST: hashlib.sha256(storage.read(MANIFEST) or b"").hexdigest(), **run.manifest.files}
+    found = {MANIFEST: hashlib.sha256(storage.read(MANIFEST) or b"").hexdigest(), **run.files()}
     found["documents"] = f"{rows[PREDICTIONS]} written, {rows[REJECTS]} rejected"
     if (rows[PREDICTIONS], rows[REJECTS]) != (totals.documents, totals.rejected):
         found["broken: counts"] = f"{rows} against {totals.documents}, {totals.rejected}"
@@ -369,7 +370,7 @@ _LAYOUTS = {PREDICTIONS: PREDICTIONS_LAYOUT, REJECTS: REJECTS_LAYOUT}
 def leftovers(out: RunOutput) -> list[str]:
     """Files that a finished run has no use for: half written, unnamed by the manifest, or published from the store."""
     storage = out.storage
-    found = foreign_files(storage, published(storage.uri).manifest.files)
+    found = foreign_files(storage, published(storage.uri).files())
     if isinstance(storage, ObjectStorage):
         store = storage.below(STORE)
         return found + [f"{STORE}/{folder}/{name}" for folder in FOLDERS for name in store.listed(folder)]

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from concord.flows.commands.verify import verify
-from concord.flows.runfolder.layout import CORPUS, MANIFEST, SOURCES
+from concord.flows.runfolder.layout import CORPUS, SHARD_LISTS, SOURCES
 from concord.schemas.columns import (
     DOC_ID,
     DOCUMENT_DIGEST,
@@ -48,8 +48,8 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS, shard_key
-from concord.workers.storage.sealed import seal, unseal
 from tests.support.made_folders import MadeRun
+from tests.support.manifests import opened_manifest, write_manifest
 
 Row = dict[str, Any]
 
@@ -129,8 +129,7 @@ class Forgery(NamedTuple):
 
 def opened(made: MadeRun) -> Forged:
     """A run's files as rows; the document aimed at is the first."""
-    manifest = unseal((made.out / MANIFEST).read_bytes())
-    assert manifest is not None
+    manifest = opened_manifest(made.out)
     tables = {path: pq.read_table(made.out / path) for path in sorted(manifest["files"])}
     rows = {path: table.to_pylist() for path, table in tables.items()}
     first = next(path for path in rows if path.startswith(PREDICTIONS))
@@ -173,7 +172,7 @@ def written(forged: Forged, out: Path) -> None:
     names = {}
     if key != made.key:
         shards = plan(str(made.out.parent / "corpus"))
-        for place, shard in zip(manifest["shards"], shards, strict=True):
+        for place, shard in zip(manifest["places"], shards, strict=True):
             names[place["key"][:16]], place["key"] = shard_key(shard, key)[:16], shard_key(shard, key)
     listed = dict(manifest["files"])
     for path, rows in forged.rows.items():
@@ -189,7 +188,7 @@ def written(forged: Forged, out: Path) -> None:
         (out / new).write_bytes(data)
         del manifest["files"][path]
         manifest["files"][new] = digest
-    (out / MANIFEST).write_bytes(seal(manifest))
+    write_manifest(out, manifest)
 
 
 class Found(NamedTuple):
@@ -624,21 +623,40 @@ def _without(folder: str) -> Callable[[dict[str, Any]], object]:
     return change
 
 
+def _renumbered(folder: str) -> Callable[[dict[str, Any]], object]:
+    """Has a file of the first shard that has one be one of the next shard's."""
+
+    def change(content: dict[str, Any]) -> object:
+        found = sorted(path for path in content["files"] if path.startswith(folder))
+        if not found or len(content["places"]) < 2:
+            return "same"
+        number = int(found[0].rpartition("/")[2][:8])
+        other = (number + 1) % len(content["places"])
+        content["files"][found[0].replace(f"{number:08d}", f"{other:08d}")] = content["files"].pop(found[0])
+        return None
+
+    return change
+
+
 TOTALS = ("documents", "tokens", "rejected", "infeasible", "infeasible_rejected", "with_gold", "gold_tokens")
 MORE_TOTALS = ("correct_tokens", "measures", "measures_before", "changes", "relabelled", "certified", "gap_sum")
 
 OF_MANIFESTS = (
-    Forgery("an empty manifest", manifest(lambda m: m.update(files={}, shards=[])), of_document=False),
-    Forgery("no shards", manifest(lambda m: m.update(shards=[])), of_document=False),
+    Forgery("an empty manifest", manifest(lambda m: m.update(files={}, places=[], shards=0)), of_document=False),
+    Forgery("no shards", manifest(lambda m: m.update(places=[])), of_document=False),
     Forgery("no files", manifest(lambda m: m.update(files={})), of_document=False),
-    Forgery("one shard less", manifest(lambda m: m["shards"].pop() and None), of_document=False),
-    Forgery("rows of a shard", manifest(lambda m: m["shards"][0].update(rows=1)), of_document=False),
+    Forgery("one shard less", manifest(lambda m: m["places"].pop() and None), of_document=False),
+    Forgery("rows of a shard", manifest(lambda m: m["places"][0].update(rows=1)), of_document=False),
     Forgery("no predictions of a shard", manifest(_without(PREDICTIONS)), of_document=False),
     Forgery("no certificates of a shard", manifest(_without(CERTIFICATES)), of_document=False),
     Forgery("no rejects", manifest(_without(REJECTS)), of_document=False),
     Forgery(
         "a file too many", manifest(lambda m: m["files"].update({"predictions/x.parquet": "0"})), of_document=False
     ),
+    Forgery("a shard more than there are", manifest(lambda m: m.update(shards=m["shards"] + 1)), of_document=False),
+    Forgery("predictions of another shard", manifest(_renumbered(PREDICTIONS)), of_document=False),
+    Forgery("rejects of another shard", manifest(_renumbered(REJECTS)), of_document=False),
+    Forgery("lists by other names", manifest(lambda m: m.update(lists={f"{SHARD_LISTS}/x": ""})), of_document=False),
     Forgery("another corpus", manifest(lambda m: m.update(dataset="0" * 64)), of_document=False),
     Forgery("another model", manifest(lambda m: m["run"].update(model="0")), of_document=False),
     Forgery("other constraints", manifest(lambda m: m["run"].update(constraints="0")), of_document=False),

@@ -171,5 +171,5 @@ def made_run(
     for shard in shards:
         label_shard(shard, model=model, constraints=constraints, key=key, store=FolderStorage(out / STORE))
     write_sources(FolderStorage(out), Sources(corpus=str(corpus), model="model", constraints=(), consistency=True))
-    publish(FolderOutput(out), key, shards, find_done(FolderOutput(out), shards, key), rules=constraints.strengths)
+    publish(FolderOutput(out), find_done(FolderOutput(out), shards, key), rules=constraints.strengths)
     return MadeRun(out, model, constraints, key)

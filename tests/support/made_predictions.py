@@ -9,10 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from concord.flows.runfolder.layout import MANIFEST
+from concord.flows.runfolder.lists import ListedShard
 from concord.schemas.columns import PREDICTIONS_LAYOUT
-from concord.schemas.run import RunKey, RunManifest, RunSettings, ShardReport
+from concord.schemas.run import RunKey, RunManifest, RunSettings, ShardPlace, ShardReport
 from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.storage.sealed import seal
+from tests.support.manifests import write_lists
 
 
 def predictions(path: Path, rows: dict[str, list[str]], *, viterbi: dict[str, list[str]]) -> None:
@@ -39,5 +41,6 @@ def predictions(path: Path, rows: dict[str, list[str]], *, viterbi: dict[str, li
     pq.write_table(table, path / name)
     digest = hashlib.sha256((path / name).read_bytes()).hexdigest()
     key = RunKey(settings=RunSettings(), model="m", constraints="c", code="")
-    manifest = RunManifest(dataset="", run=key, totals=ShardReport(), files={name: digest}, shards=())
+    lists = write_lists(path, [ListedShard(ShardPlace("", "p.parquet", 0, len(rows)), {name: digest})])
+    manifest = RunManifest(dataset="", run=key, totals=ShardReport(), shards=1, lists=lists)
     (path / MANIFEST).write_bytes(seal(manifest.model_dump(mode="json")))

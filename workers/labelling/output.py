@@ -8,7 +8,7 @@ that readers see.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from pydantic import ValidationError
@@ -24,6 +24,9 @@ PREDICTIONS, REJECTS, TIMES, MARKERS = "predictions", "_rejects", "_times", "_sh
 CERTIFICATES = "_certificates"
 """Folders; readers of Parquet data sets leave out those that start with ``_``."""
 
+KEY_BYTES = 32
+"""Bytes of a shard's key."""
+
 NAME_LENGTH = 32
 """Number of hex digits of a shard's key in the names of its files: 128 bits."""
 
@@ -33,13 +36,13 @@ Holds = Callable[[FileDigest], bool]
 
 def shard_key(shard: Shard, key: RunKey) -> str:
     """Hex digest of all that decides a shard's output."""
-    return shard_keys([shard], key)[0]
+    return next(shard_keys([shard], key))
 
 
-def shard_keys(shards: Iterable[Shard], key: RunKey) -> list[str]:
+def shard_keys(shards: Iterable[Shard], key: RunKey) -> Iterator[str]:
     """`shard_key` of each of the shards."""
     run = key.digest
-    return [hashlib.sha256(f"{shard.id}\0{run}".encode()).hexdigest() for shard in shards]
+    return (hashlib.sha256(f"{shard.id}\0{run}".encode()).hexdigest() for shard in shards)
 
 
 def shard_name(shard: Shard, key: RunKey) -> str:
@@ -76,7 +79,12 @@ def read_marker(store: Storage, name: str) -> ShardMarker | None:
 
 def write_marker(marker: ShardMarker, store: Storage) -> None:
     """Writes the marker of a finished shard, whose files must already be there. Raises `OutputError`."""
-    store.write(f"{MARKERS}/{marker_name(marker.key)}", seal(marker.model_dump(mode="json")))
+    store.write(f"{MARKERS}/{marker_name(marker.key)}", marker_bytes(marker))
+
+
+def marker_bytes(marker: ShardMarker) -> bytes:
+    """A marker's file; what is as by default is left out."""
+    return seal(marker.model_dump(mode="json", exclude_defaults=True))
 
 
 def write_table(table: pa.Table, store: Storage, folder: str, name: str) -> FileDigest:

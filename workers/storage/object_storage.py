@@ -141,18 +141,23 @@ class ObjectStorage:
         with self._asking("copied", name):
             obstore.copy(self._client(), name, other)
 
+    def names(self, folder: str) -> Iterator[str]:
+        """The rest of the names of the objects directly below a longer prefix."""
+        return (name for name, _ in self._entries(folder))
+
     def listed(self, folder: str) -> dict[str, StoredFile]:
         """The objects directly below a longer prefix, by the rest of their names."""
+        return dict(self._entries(folder))
+
+    def _entries(self, folder: str) -> Iterator[tuple[str, StoredFile]]:
         import obstore
 
-        found = {}
         with self._asking("listed", folder):
             for part in obstore.list(self._client(), folder):
                 for entry in part:
                     above, _, last = entry["path"].rpartition("/")
                     if above == folder:
-                        found[last] = StoredFile(entry["size"], entry["last_modified"])
-        return found
+                        yield last, StoredFile(entry["size"], entry["last_modified"])
 
     def remove(self, names: Sequence[str]) -> None:
         """Removes objects, those that are there."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
@@ -17,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from concord.schemas.errors import InputError
 from concord.schemas.secrets import redact
 from concord.workers.storage.files import naming, remove, write_whole
-from concord.workers.storage.object_storage import SCHEMES, ObjectStorage, StoredFile
+from concord.workers.storage.object_storage import SCHEMES, ObjectStorage
 
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 """Start of a URI, also of one that went through `Path`."""
@@ -49,8 +48,8 @@ class Storage(Protocol):
     def write(self, name: str, data: bytes) -> None:
         """Writes a file, which is kept for good when this returns. Raises `OutputError`."""
 
-    def listed(self, folder: str) -> dict[str, StoredFile]:
-        """What is directly in a folder, by name; nothing where there is no folder."""
+    def names(self, folder: str) -> Iterator[str]:
+        """The names of what is directly in a folder, in any order; none where there is no folder."""
 
     def remove(self, names: Sequence[str]) -> None:
         """Removes files, those that are there. Raises `OutputError`."""
@@ -85,14 +84,13 @@ class FolderStorage(NamedTuple):
         """As `Storage` has it."""
         write_whole(self.root / name, data)
 
-    def listed(self, folder: str) -> dict[str, StoredFile]:
+    def names(self, folder: str) -> Iterator[str]:
         """As `Storage` has it."""
         there = self.root / folder
-        found = {}
-        for path in there.iterdir() if there.is_dir() else ():
-            stat = path.lstat()
-            found[path.name] = StoredFile(stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
-        return found
+        if there.is_dir():
+            with os.scandir(there) as entries:
+                for entry in entries:
+                    yield entry.name
 
     def remove(self, names: Sequence[str]) -> None:
         """As `Storage` has it."""
