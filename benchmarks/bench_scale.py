@@ -92,6 +92,7 @@ def measured(size: int, *, disk: bool) -> dict[str, Any]:
         result = work()
         figures[f"{name}_seconds"] = time.perf_counter() - started
         figures[f"{name}_peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"{size} shards: {name}, {figures[f'{name}_seconds']:.1f} s", file=sys.stderr, flush=True)
         return result
 
     shards = made_shards(size)
@@ -106,6 +107,7 @@ def measured(size: int, *, disk: bool) -> dict[str, Any]:
         done = step("resume", lambda: find_done(out, shards, KEY))
         step("publish", lambda: publish(out, done))
         made.waiting = False
+        step("nothing_new", lambda: publish(out, find_done(out, shards, KEY)))
         shards.ids[size // 2] = np.frombuffer(b"another shard now", np.uint8)[:16]
         made.keys = RunKeys(shards, KEY)
         if disk:
@@ -114,8 +116,6 @@ def measured(size: int, *, disk: bool) -> dict[str, Any]:
             made.waiting = size // 2
         done = find_done(out, shards, KEY)
         step("again", lambda: publish(out, done))
-        made.waiting = False
-        step("nothing_new", lambda: publish(out, find_done(out, shards, KEY)))
     listed = step("read", lambda: sum(1 for _ in published(str(folder)).shards()))
     if listed != size:
         raise SystemExit(f"{listed} of {size} shards are published")

@@ -319,16 +319,26 @@ def growth(results: Results) -> Rows:
         yield [count(own[name]) for name in names]
 
 
-SCALED = ("resume", "publish", "again", "nothing_new", "read")
+SCALED = ("resume", "publish", "nothing_new", "again", "read")
 """Steps of `bench_scale.py`, in the order of the table's columns."""
 
 
 @table
 def scale(results: Results) -> Rows:
     """What a driver does for many shards."""
-    for own in results["scale"]["sizes"]:
+    yield from _scale(results["scale"])
+
+
+@table
+def scale_no_disk(results: Results) -> Rows:
+    """The same without the files of shards."""
+    yield from _scale(results["scale_no_disk"])
+
+
+def _scale(measured: Mapping[str, Any]) -> Rows:
+    for own in measured["sizes"]:
         seconds = [plain(own[f"{step}_seconds"]) for step in SCALED]
-        sizes = [own["manifest_bytes"] / 1e6, own["disk_bytes"] / 1e6]
+        sizes = [own["manifest_bytes"] / 1e6, own["markers_bytes"] / 1e6, own["disk_bytes"] / 1e6]
         peak = own["read_peak_mib"]  # the last step; the peak of a process never falls
         yield [count(own["shards"]), *seconds, count(peak), *(plain(size, 1) for size in sizes)]
 

@@ -16,7 +16,7 @@ from concord.flows.environment import page_of_run, tracking_uri
 from concord.flows.errors import DriftedRunError, NothingLabelledError, ShardsFailedError, TrackingError, UntrackedError
 from concord.flows.jobs import run_tags, source_place
 from concord.flows.nights.record import keep_night
-from concord.flows.planning import KEPT_SURVEY, FileReader, Listing, plan_corpus, read_anywhere, read_here
+from concord.flows.planning import FileReader, FoundSurvey, Listing, plan_corpus, read_anywhere, read_here
 from concord.flows.progress import meter, say
 from concord.flows.ray_on_demand import RayOnDemand
 from concord.flows.run_context import HERE, RunContext
@@ -108,8 +108,9 @@ def label_corpus(request: LabelRequest) -> RunReport:
     with out.exclusive(), RayOnDemand(request.context) as ray:
         job = LabelJob.of(request, out.storage, partial(read_anywhere, ray))
         claim(out, Purpose.of(request.corpus, request.only))
-        if job.record is not None:
-            out.storage.write(KEPT_SURVEY, job.record)
+        if job.found is not None:
+            job.found.keep(out.storage)
+            job = job._replace(found=None)  # its memory is for other things now
         done = find_done(out, job.shards, job.key)
         told = (
             None
@@ -138,7 +139,7 @@ class LabelJob(NamedTuple):
     - ``key``: what decides the output of a shard
     - ``shards``: the shards of the corpus
     - ``damages``: errors of the parts of the corpus that cannot be read
-    - ``record``: the survey of the corpus as the next run may take it; None where that is kept already
+    - ``found``: what the next run may take of the survey of the corpus; None where that is kept already
     """
 
     request: LabelRequest
@@ -149,7 +150,7 @@ class LabelJob(NamedTuple):
     key: RunKey
     shards: ShardTable
     damages: Sequence[CorpusError]
-    record: bytes | None
+    found: FoundSurvey | None
 
     @classmethod
     def of(cls, request: LabelRequest, storage: Storage, read: FileReader = read_here) -> LabelJob:
@@ -168,10 +169,10 @@ class LabelJob(NamedTuple):
         listing = Listing.of(request.corpus)
         size = request.shard_bytes or shard_bytes_of(listing.files, last_shard_bytes(storage))
         parts = SurveyParts(text, size, score_column(opened.model))
-        survey, record = plan_corpus(listing, parts, storage, read, request.only)
+        survey, found = plan_corpus(listing, parts, storage, read, request.only)
         for file, columns in survey.columns.items():
             check_there(columns, file.path, model=opened.model, constraints=constraints, source=request.model)
-        return cls(request, size, opened, constraints, files, key, survey.shards, survey.damages, record)
+        return cls(request, size, opened, constraints, files, key, survey.shards, survey.damages, found)
 
     @property
     def digest(self) -> str:

@@ -9,18 +9,19 @@ from typing import NamedTuple, Self
 
 from concord.flows.progress import explained, meter
 from concord.flows.ray_on_demand import RayOnDemand
+from concord.flows.runfolder.kept_tables import keep_tables, kept_tables
 from concord.schemas.errors import CorpusError
 from concord.schemas.secrets import place_of
 from concord.workers.compiling.kept_digests import kept_digest
-from concord.workers.corpus.kept_survey import is_settled, known_files, survey_bytes
+from concord.workers.corpus.kept_survey import is_settled, known_files, survey_tables
 from concord.workers.corpus.parquet import ListedFile, listed_files
 from concord.workers.corpus.plan import Survey, joined_survey
 from concord.workers.corpus.surveyed import SurveyedFile
 from concord.workers.remote.survey import SURVEY, SurveyParts, survey_file
-from concord.workers.storage.storage import Storage, read_if_there
+from concord.workers.storage.storage import Storage
 
-KEPT_SURVEY = ".survey.parquet"
-"""The survey in the output of a run."""
+KEPT_SURVEY = ".survey"
+"""The survey in the output of a run, in tables."""
 
 READ_ALONE = 1 << 30
 """Largest size, in bytes, of files that the driver reads by itself: in less time than it takes to start workers."""
@@ -49,14 +50,22 @@ class Listing(NamedTuple):
         return cls(corpus, listed_files(corpus), now)
 
 
-class PlannedCorpus(NamedTuple):
-    """The survey of a corpus.
+class FoundSurvey(NamedTuple):
+    """What the next run may take of a survey: the files that are whole, and ``key``, what they depend on."""
 
-    - ``record``: the survey as the next run may take it; None where that is kept already.
-    """
+    files: Sequence[SurveyedFile]
+    key: str
+
+    def keep(self, storage: Storage) -> None:
+        """Keeps it in the output of a run; tables that are there are not written again. Raises `OutputError`."""
+        keep_tables(storage, KEPT_SURVEY, survey_tables(self.files, self.key))
+
+
+class PlannedCorpus(NamedTuple):
+    """The survey of a corpus, and what the next run may take of it, with 8 bytes a document."""
 
     survey: Survey
-    record: bytes | None
+    found: FoundSurvey
 
 
 def plan_corpus(
@@ -68,16 +77,13 @@ def plan_corpus(
     `workers.corpus.plan.survey`, and what ``read`` raises.
     """
     files, key = listing.files, _key(listing.corpus, parts)
-    kept = read_if_there(storage, KEPT_SURVEY)
-    known = [] if kept is None else known_files(kept, key, files)
-    found = {file.file.id: file for file in known}
+    found = {file.file.id: file for file in known_files(kept_tables(storage, KEPT_SURVEY), key, files)}
     todo = [file for file in files if file.id not in found]
     found |= {file.file.id: file for file in read(todo, parts)} if todo else {}
     every = [found[file.id] for file in files]
     survey = joined_survey(every, text=parts.text, scores=parts.scores, only=only)
     lasting = [file for file in every if file.is_whole and is_settled(file.file, listing.at)]
-    record = survey_bytes(lasting, key)
-    return PlannedCorpus(survey, None if record == kept else record)
+    return PlannedCorpus(survey, FoundSurvey(lasting, key))
 
 
 def read_here(files: Sequence[ListedFile], parts: SurveyParts) -> Iterable[SurveyedFile]:

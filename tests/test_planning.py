@@ -80,10 +80,14 @@ def listed(place: Path) -> Listing:
 def planned(place: Path, parts: SurveyParts = PARTS) -> tuple[Survey, list[str]]:
     """The survey by what is kept, which is kept anew, and the names of the files that were read for it."""
     reading = Reading()
-    found, record = plan_corpus(listed(place), parts, FolderStorage(place), reading)
-    if record is not None:
-        (place / KEPT_SURVEY).write_bytes(record)
-    return found, reading.read
+    survey, found = plan_corpus(listed(place), parts, FolderStorage(place), reading)
+    found.keep(FolderStorage(place))
+    return survey, reading.read
+
+
+def tables(place: Path) -> dict[str, int]:
+    """The tables that are kept, and their inodes."""
+    return {path.name: path.stat().st_ino for path in (place / KEPT_SURVEY).iterdir()}
 
 
 def whole(place: Path, parts: SurveyParts = PARTS) -> Survey:
@@ -107,7 +111,9 @@ def test_a_corpus_that_stands_is_not_read_again(place: Path) -> None:
     assert read == []
     assert same(again, first)
     assert same(first, whole(place))
-    assert plan_corpus(listed(place), PARTS, FolderStorage(place), read_here).record is None
+    before = tables(place)
+    planned(place)
+    assert tables(place) == before, "nothing is written again"
 
 
 def test_a_file_with_other_rows_of_the_same_size_and_time_is_read(place: Path) -> None:
@@ -233,7 +239,7 @@ def test_another_corpus_is_read(place: Path) -> None:
 @pytest.mark.parametrize("fault", ["cut", "changed", "empty", "other"])
 def test_a_damaged_record_is_not_believed(place: Path, fault: str) -> None:
     planned(place)
-    record = place / KEPT_SURVEY
+    (record,) = (place / KEPT_SURVEY).iterdir()
     data = bytearray(record.read_bytes())
     data[len(data) // 3] ^= 0xFF
     other = pa.BufferOutputStream()
@@ -242,6 +248,26 @@ def test_a_damaged_record_is_not_believed(place: Path, fault: str) -> None:
     record.write_bytes(faults[fault])
     found, read = planned(place)
     assert tuple(read) == FILES
+    assert same(found, whole(place))
+
+
+@pytest.mark.parametrize(("limit", "most"), [("FILES_AT_ONCE", 1), ("IDS_AT_ONCE", 25)])
+def test_a_changed_file_changes_its_table_alone(
+    place: Path, limit: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_survey, limit, most)
+    planned(place)
+    before = tables(place)
+    assert len(before) == 3
+    made(place / "corpus" / "b.parquet", seed=7)
+    planned(place)
+    after = tables(place)
+    assert len(after) == 3
+    assert len(before.items() & after.items()) == 2
+    assert planned(place)[1] == []
+    min((place / KEPT_SURVEY).iterdir()).write_bytes(b"damaged")
+    found, read = planned(place)
+    assert read == ["a.parquet"]
     assert same(found, whole(place))
 
 
@@ -300,12 +326,11 @@ def test_workers_find_what_one_process_finds(place: Path, monkeypatch: pytest.Mo
 
 def test_a_file_that_no_worker_survives_is_a_damage(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "READ_ALONE", 0)
-    found, record = plan_corpus(
+    survey, found = plan_corpus(
         Listing.of(str(place / "corpus")), PARTS, FolderStorage(place), on(Workers(lost=FILES[:1]))
     )
-    assert list(map(str, found.damages)) == [f"{place / 'corpus' / FILES[0]}: its worker died 2 times"]
-    assert record is not None
-    (place / KEPT_SURVEY).write_bytes(record)
+    assert list(map(str, survey.damages)) == [f"{place / 'corpus' / FILES[0]}: its worker died 2 times"]
+    found.keep(FolderStorage(place))
     _, read = planned(place)
     assert read == ["a.parquet"]
 

@@ -30,7 +30,6 @@ from concord.flows.runfolder.layout import (
     times_of,
 )
 from concord.flows.runfolder.locks import LOCK, locked
-from concord.flows.runfolder.markers import KEPT_MARKERS
 from concord.schemas.run import FileDigest
 from concord.workers.labelling.output import MARKERS, PREDICTIONS
 from concord.workers.storage.files import TEMPORARY, make_folder, point, remove, second_name, sync, write_whole, writing
@@ -69,7 +68,7 @@ class FolderOutput(NamedTuple):
 
     def tidy(self) -> None:
         """Clears what killed processes left half written."""
-        for pattern in (f"{TEMPORARY}*", f"{KEPT_MARKERS}/{TEMPORARY}*", f"{STORE}/*/{TEMPORARY}*"):
+        for pattern in (f"{TEMPORARY}*", f".*/{TEMPORARY}*", f"{STORE}/*/{TEMPORARY}*"):
             remove(self.root.glob(pattern))
 
     def holds(self, entry: FileDigest) -> bool:

@@ -19,13 +19,14 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
+from concord.flows.runfolder.kept_tables import keep_tables, kept_tables
 from concord.flows.runfolder.run_keys import RunKeys
 from concord.schemas.arrays import Ints, Mask
 from concord.schemas.run import FileDigest, RunKey, ShardMarker, ShardReport
 from concord.workers.corpus.parquet import table_bytes
 from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.storage.files import writing
-from concord.workers.storage.storage import Storage, read_if_there
+from concord.workers.storage.storage import Storage
 from concord.workers.storage.tables import read_unthreaded
 
 KEPT_MARKERS = ".markers"
@@ -146,19 +147,13 @@ class KeptMarker(NamedTuple):
 
 
 def keep_markers(storage: Storage, markers: Markers, store: Held) -> None:
-    """Keeps the markers of all shards, and no others; equal markers of equal files are not written again.
+    """Keeps the markers of all shards, and no others; equal markers of equal files give equal tables.
 
     Raises `OutputError`.
     """
     schema, places = SCHEMA.with_metadata({FIELDS: _fields()}), markers.keys.first_places()
-    there, names = set(storage.names(KEPT_MARKERS)), set[str]()
-    for start in range(0, len(places), KEPT_AT_ONCE):
-        data = table_bytes(_table(places[start : start + KEPT_AT_ONCE], markers, store, schema))
-        name = f"{start // KEPT_AT_ONCE:08d}-{hashlib.sha256(data).hexdigest()[:16]}.parquet"
-        names.add(name)
-        if name not in there or read_if_there(storage, f"{KEPT_MARKERS}/{name}") != data:
-            storage.write(f"{KEPT_MARKERS}/{name}", data)
-    storage.remove([f"{KEPT_MARKERS}/{name}" for name in sorted(there - names)])
+    parts = (places[start : start + KEPT_AT_ONCE] for start in range(0, len(places), KEPT_AT_ONCE))
+    keep_tables(storage, KEPT_MARKERS, (table_bytes(_table(part, markers, store, schema)) for part in parts))
 
 
 def _table(places: Ints, markers: Markers, store: Held, schema: pa.Schema) -> pa.Table:
@@ -178,10 +173,7 @@ def kept_markers(storage: Storage) -> Iterator[list[KeptMarker]]:
 
     None of a table that is damaged, or of a version of concord with other markers: it is there only to save work.
     """
-    for name in sorted(storage.names(KEPT_MARKERS)):
-        data = read_if_there(storage, f"{KEPT_MARKERS}/{name}")
-        if data is not None:
-            yield kept_rows(data)
+    return map(kept_rows, kept_tables(storage, KEPT_MARKERS))
 
 
 def kept_rows(data: bytes) -> list[KeptMarker]:

@@ -1,4 +1,4 @@
-"""The survey of a corpus as a file: runs of rows of each file, by which the next run need not read it again.
+"""The survey of a corpus in tables: runs of rows of each file, by which the next run need not read it again.
 
 A file stands as it did if its size, its time of writing and, on a disk, its time of any change are the same. Two
 contents can have the same times only if they were written within one tick of the clock that gives them. So a file is
@@ -12,22 +12,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from concord.workers.corpus.parquet import ListedFile, ParquetLocation, tables_bytes
+from concord.workers.corpus.parquet import ListedFile, ParquetLocation, table_bytes
 from concord.workers.corpus.row_digests import DIGEST_BYTES
 from concord.workers.corpus.run_table import RunTable
 from concord.workers.corpus.surveyed import SurveyedFile
-from concord.workers.storage.tables import unthreaded_file
+from concord.workers.storage.tables import read_unthreaded
 
 SETTLED_SECONDS = 60
 """Age, in seconds, from which a file's times tell its contents apart."""
 
 KEY = b"concord.survey"
-"""Metadata of the file: what runs depend on besides the rows."""
+"""Metadata of a table: what runs depend on besides the rows."""
 
-FILES_AT_ONCE = 128
-"""Files that are written and read at once."""
+FILES_AT_ONCE, IDS_AT_ONCE = 128, 1 << 22
+"""Files of a table, and ids; a file with more of them has one to itself."""
 
 SCHEMA = pa.schema(
     [
@@ -53,11 +52,17 @@ def is_settled(file: ListedFile, listed: int) -> bool:
     return max(file.modified, file.changed) + SETTLED_SECONDS * 1_000_000_000 < listed
 
 
-def survey_bytes(files: Sequence[SurveyedFile], key: str) -> bytes:
+def survey_tables(files: Iterable[SurveyedFile], key: str) -> Iterator[bytes]:
     """Files that are whole as Parquet; ``key``: digest of what their runs depend on besides the rows."""
-    schema = SCHEMA.with_metadata({KEY: key})
-    parts = (files[start : start + FILES_AT_ONCE] for start in range(0, len(files), FILES_AT_ONCE))
-    return tables_bytes((_table(part, schema) for part in parts), schema)
+    schema, part, ids = SCHEMA.with_metadata({KEY: key}), list[SurveyedFile](), 0
+    for file in files:
+        part.append(file)
+        ids += len(file.runs.ids)
+        if len(part) == FILES_AT_ONCE or ids >= IDS_AT_ONCE:
+            yield table_bytes(_table(part, schema))
+            part, ids = [], 0
+    if part:
+        yield table_bytes(_table(part, schema))
 
 
 def _table(files: Sequence[SurveyedFile], schema: pa.Schema) -> pa.Table:
@@ -75,34 +80,30 @@ def _table(files: Sequence[SurveyedFile], schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema)
 
 
-def known_files(data: bytes, key: str, files: Iterable[ListedFile]) -> list[SurveyedFile]:
+def known_files(tables: Iterable[bytes], key: str, files: Iterable[ListedFile]) -> Iterator[SurveyedFile]:
     """Those of the files that stand as they did.
 
-    None where the survey is damaged or has another key: it is there only to save work.
+    None from a table that is damaged or has another key: it is there only to save work.
     """
     wanted = {(file.location.name, *file[1:]): file for file in files}
-    try:
-        return list(_known(unthreaded_file(data), key, wanted))
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
-        return []
+    for data in tables:
+        try:
+            table = read_unthreaded(data)
+        except (pa.ArrowException, OSError, UnicodeDecodeError):
+            continue
+        if (table.schema.metadata or {}).get(KEY) == key.encode() and table.schema.equals(SCHEMA):
+            yield from _known(table, wanted)
 
 
-def _known(
-    survey: pq.ParquetFile, key: str, wanted: Mapping[tuple[str, int, int, int], ListedFile]
-) -> Iterator[SurveyedFile]:
-    schema = survey.schema_arrow
-    if (schema.metadata or {}).get(KEY) != key.encode() or not schema.equals(SCHEMA):
-        return
-    for group in range(survey.num_row_groups):
-        table = survey.read_row_group(group, use_threads=False)
-        for place, version in enumerate(table.select(KNOWN_BY).to_pylist()):
-            file = wanted.get(tuple(version.values()))
-            if file is not None:
-                yield SurveyedFile(file, tuple(table["columns"][place].as_py()), _runs(file.location, table, place))
+def _known(table: pa.Table, wanted: Mapping[tuple[str, int, int, int], ListedFile]) -> Iterator[SurveyedFile]:
+    for place, version in enumerate(table.select(KNOWN_BY).to_pylist()):
+        file = wanted.get(tuple(version.values()))
+        if file is not None:
+            yield SurveyedFile(file, tuple(table["columns"][place].as_py()), _runs(file.location, table, place))
 
 
 def _runs(file: ParquetLocation, table: pa.Table, place: int) -> RunTable:
-    """The runs of the file in a row of the survey."""
+    """The runs of the file in a row of a table."""
     rows, size, ids = (table[name][place].values.to_numpy() for name in ("rows", "bytes", "ids"))
     digest = np.frombuffer(table["digests"][place].as_buffer(), np.uint8).reshape(len(rows), DIGEST_BYTES)
     return RunTable(file, np.cumsum(rows) - rows, rows, size, digest, ids)

@@ -1,0 +1,30 @@
+"""Tables that one run leaves to the next, only to save work: a folder of them, each by its number and digest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+
+from concord.workers.storage.storage import Storage, read_if_there
+
+
+def keep_tables(storage: Storage, folder: str, tables: Iterable[bytes]) -> None:
+    """Keeps these tables in a folder, and no others; one that is there as it was is not written again.
+
+    Raises `OutputError`.
+    """
+    there, names = set(storage.names(folder)), set[str]()
+    for number, data in enumerate(tables):
+        name = f"{number:08d}-{hashlib.sha256(data).hexdigest()[:16]}.parquet"
+        names.add(name)
+        if name not in there or read_if_there(storage, f"{folder}/{name}") != data:
+            storage.write(f"{folder}/{name}", data)
+    storage.remove([f"{folder}/{name}" for name in sorted(there - names)])
+
+
+def kept_tables(storage: Storage, folder: str) -> Iterator[bytes]:
+    """The tables that can be read, one after the other."""
+    for name in sorted(storage.names(folder)):
+        data = read_if_there(storage, f"{folder}/{name}")
+        if data is not None:
+            yield data
