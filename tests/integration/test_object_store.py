@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from concord.flows.cli.failures import Exit
+from concord.flows.runfolder.published import published
 from concord.workers.storage.object_storage import ObjectStorage
 from tests.integration.conftest import World
 from tests.support.s3 import KEYS, Troubles, s3_server, troubled, upload, uri
@@ -68,7 +68,7 @@ def test_a_run_in_an_object_store_has_the_bytes_of_one_in_a_folder(keyed: World,
     storage = ObjectStorage(uri(server, "out"))
     manifest = (keyed.folder / "reference" / "manifest.json").read_bytes()
     assert storage.read("manifest.json") == manifest
-    for name in json.loads(manifest)["files"]:
+    for name in published(str(keyed.folder / "reference")).files():
         assert storage.read(name) == (keyed.folder / "reference" / name).read_bytes()
 
 
