@@ -67,6 +67,7 @@ BY_PATH = {
     f"/{STORE}/": "write",
     "/.corpus.json": "claim",
     "/.sources.json": "claim",
+    "/.survey/": "claim",
     "/.nights.jsonl": "record",
     "/.markers/": "record",
     "/.published": "publish",
