@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 
 from pydantic import ValidationError
 
@@ -44,26 +44,31 @@ class _There:
     - ``manifest``: the manifest and its version; None before the first run
     - ``seen``: files in the folders that readers see, by path
     - ``stored``: files in the store, by path in it
-    - ``listed``: the published shards, of those lists that are there undamaged
-    - ``published``: SHA-256 of each published file that is there, by path
     """
 
+    storage: ObjectStorage
     manifest: ObjectVersion | None
     seen: Mapping[str, StoredFile]
     stored: Mapping[str, StoredFile]
-    listed: Sequence[ListedShard]
-    published: Mapping[str, str]
 
     @classmethod
     def at(cls, storage: ObjectStorage) -> _There:
         """What is there now."""
         version = storage.version(MANIFEST)
         seen, stored = _below(storage, FOLDERS), _below(storage.below(STORE), (*FOLDERS, MARKERS))
-        lists = _lists(version)
-        listed = [shard for path, digest in lists.items() for shard in _shards(storage, path, digest)]
-        files = (*lists.items(), *(entry for shard in listed for entry in shard.files.items()))
-        published = {path: digest for path, digest in files if path in seen}
-        return cls(version, seen, stored, listed, published)
+        return cls(storage, version, seen, stored)
+
+    @cached_property
+    def listed(self) -> list[ListedShard]:
+        """The published shards, of those lists that are there undamaged."""
+        lists = _lists(self.manifest).items()
+        return [shard for path, digest in lists for shard in _shards(self.storage, path, digest)]
+
+    @cached_property
+    def published(self) -> dict[str, str]:
+        """The digest of each published file that is there, by path."""
+        files = chain(_lists(self.manifest).items(), *(shard.files.items() for shard in self.listed))
+        return {path: digest for path, digest in files if path in self.seen}
 
     @cached_property
     def by_digest(self) -> dict[str, str]:
@@ -107,6 +112,7 @@ class ObjectOutput:
         before = self._before
         # Since then the shards of this run have come.
         there = _There.at(self.storage)
+        _ = there.by_digest  # worked out once, before threads ask for it
         new = (file for file in run.files() if before.published.get(file.entry.path) != file.entry.sha256)
         with ThreadPoolExecutor(max_workers=REQUESTS) as pool:
             while part := list(islice(new, PUT_AT_ONCE)):
