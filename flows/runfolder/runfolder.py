@@ -39,7 +39,7 @@ HASHED_AT_ONCE = 64
 """Files that a thread hashes one after the other: a thread costs more than a small file."""
 
 ASKED_AT_ONCE = 4096
-"""Shards in a group: a pool of threads keeps a kilobyte of each call until it is answered."""
+"""Shards in a group: what is asked of all of them at once is in memory at once."""
 
 
 def run_output(out: str) -> RunOutput:
@@ -216,7 +216,7 @@ def first_reject(markers: Markers) -> str | None:
 def dataset_digest(shards: ShardTable) -> str:
     """Hex digest of a corpus's content, whatever the order of its shards."""
     first, last = shards.ids.view(">u8").T
-    state = hashlib.sha256()
-    for name in shards.ids[np.lexsort((last, first))]:
-        state.update(name.tobytes().hex().encode())
+    state, order = hashlib.sha256(), np.lexsort((last, first))
+    for start in range(0, len(order), ASKED_AT_ONCE):
+        state.update(shards.ids[order[start : start + ASKED_AT_ONCE]].tobytes().hex().encode())
     return state.hexdigest()
