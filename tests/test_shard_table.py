@@ -39,6 +39,7 @@ def test_shards_are_looked_at_one_by_one_and_in_parts(shards: ShardTable) -> Non
     assert (len(shards), shards[-1]) == (8, every[-1])
     assert (list(shards[2:5]), list(shards[::-1])) == (every[2:5], every[::-1])
     assert shards.take(np.array([7, 2])) == [every[7], every[2]]
+    assert repr(shards) == "<8 shards of 2 files>"
     assert shards != every[:-1]
     assert shards != [*every[:-1], every[0]]
     assert len({shard.id for shard in every}) == len(shards), "repeats and ids are part of a shard's id"

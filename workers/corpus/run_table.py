@@ -13,7 +13,7 @@ from concord.workers.corpus.row_digests import DIGEST_BYTES
 from concord.workers.corpus.row_runs import RowRun
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RunTable:
     """Runs of rows of one file, see `workers.corpus.row_runs`.
 

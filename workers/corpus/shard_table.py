@@ -18,7 +18,7 @@ from concord.workers.corpus.run_table import RunTable, digest_array
 from concord.workers.corpus.shards import Shard
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ShardTable(Sequence[Shard]):
     """Shards, of which each is made when it is looked at: 64 bytes a shard, where the object takes ten times that.
 
@@ -80,6 +80,9 @@ class ShardTable(Sequence[Shard]):
             self.repeats.get(place, ()),
             scores=self.scores,
         )
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} shards of {len(self.files):,} files>"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
