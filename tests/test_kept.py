@@ -7,22 +7,23 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from concord.flows.runfolder import last_run
 from concord.flows.runfolder.folder_output import FolderOutput
-from concord.flows.runfolder.last_run import last_answers
+from concord.flows.runfolder.last_run import KEPT_DIGESTS, keep_digests, last_answers
 from concord.flows.runfolder.layout import STORE
 from concord.flows.runfolder.runfolder import find_done, publish
 from concord.schemas.columns import table_from_documents
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Scheme
 from concord.schemas.potentials import Potentials
-from concord.schemas.run import Reuse, RunKey, RunSettings
+from concord.schemas.run import Reuse, RuleStrengths, RunKey, RunSettings
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from concord.workers.constraints.constraint_set import Separable
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
@@ -85,6 +86,7 @@ class Night(NamedTuple):
         pq.write_table(table_from_documents(self.documents), corpus)
         key = key_of(self.constraints, self.model, **self.settings)
         last = last_answers(FolderStorage(out), key, self.constraints.strengths)
+        keep_digests(FolderStorage(out), last)
         shards, reuse = plan(corpus, shard_bytes=100), Reuse()
         for shard in shards:
             reuse += label_shard(
@@ -258,3 +260,45 @@ def test_a_row_whose_digest_is_another_documents_is_not_taken(tmp_path: Path) ->
 def test_labels_that_the_model_no_longer_has_are_no_guess(tmp_path: Path) -> None:
     last, whole = last_night(tmp_path / "out", 8)
     assert not last.find(whole, SCHEMES[Scheme.PLAIN])
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"no table"])
+def test_digests_that_are_kept_are_found_without_opening_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes | None
+) -> None:
+    """Of a damaged table the files are opened again; the answers are the same."""
+    monkeypatch.setattr(last_run, "FILES_OF_A_TABLE", 1)
+    last, whole = last_night(tmp_path / "out", 9)
+    storage = FolderStorage(tmp_path / "out")
+    keep_digests(storage, last)
+    tables = sorted((tmp_path / "out" / KEPT_DIGESTS).iterdir())
+    assert len(tables) == len(last.files) == 2
+    if damage is not None:
+        tables[0].write_bytes(damage)
+    opened = list[str]()
+    monkeypatch.setattr(FolderStorage, "opened", counting(FolderStorage.opened, opened))
+    again = last_answers(storage, *asked_for())
+    assert len(opened) == (0 if damage is None else 1)
+    assert again.files == last.files
+    for name in ("digest", "file", "row"):
+        assert getattr(again, name).tolist() == getattr(last, name).tolist()
+    assert set(again.find(whole, BIO)) == set(range(4))
+    before = {path.name: path.stat().st_ino for path in tables}
+    keep_digests(storage, again)
+    after = {path.name: path.stat().st_ino for path in (tmp_path / "out" / KEPT_DIGESTS).iterdir()}
+    assert after.keys() == before.keys()
+    assert (after == before) == (damage is None), "nothing is written where nothing is new"
+
+
+def asked_for() -> tuple[RunKey, RuleStrengths]:
+    """The key and the rules of `last_night`."""
+    night = Night(documents(4, 9), rules(ONE_RUN))
+    return key_of(night.constraints, night.model), night.constraints.strengths
+
+
+def counting(open_file: Callable[[FolderStorage, str], BinaryIO], opened: list[str]) -> Any:
+    def counted(storage: FolderStorage, name: str) -> BinaryIO:
+        opened.append(name)
+        return open_file(storage, name)
+
+    return counted

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, islice
+from collections.abc import Collection
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from pydantic import ValidationError
 
 from concord.flows.errors import RunFolderError
+from concord.flows.runfolder.asking import asked
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.layout import CORPUS, SOURCES, STORE, RunOutput
 from concord.flows.runfolder.markers import Markers, keep_markers, kept_markers
@@ -29,17 +28,8 @@ from concord.workers.storage.object_storage import ObjectStorage
 from concord.workers.storage.sealed import seal, unseal
 from concord.workers.storage.storage import Storage, read_if_there, storage_at
 
-T = TypeVar("T")
-R = TypeVar("R")
-
-REQUESTS_AT_ONCE = 32
-"""Requests to an object store at once: each takes a while to come back."""
-
-HASHED_AT_ONCE = 64
-"""Files that a thread hashes one after the other: a thread costs more than a small file."""
-
-ASKED_AT_ONCE = 4096
-"""Shards in a group: what is asked of all of them at once is in memory at once."""
+SHARDS_AT_ONCE = 4096
+"""Shards whose ids are hashed, and markers that are removed, at once."""
 
 
 def run_output(out: str) -> RunOutput:
@@ -157,7 +147,7 @@ def find_done(out: RunOutput, shards: ShardTable, key: RunKey) -> Markers:
     for rows in kept_markers(out.storage):
         wanted = [row for row in rows if done.keys.places(row.key)]
         doubted = [row for row in wanted if not row.stands(out)]
-        held = {row.key for row, is_held in _asked(out, lambda row: row.is_held(out), doubted) if is_held}
+        held = {row.key for row, is_held in asked(out.storage, lambda row: row.is_held(out), doubted) if is_held}
         gone = {row.key for row in doubted} - held
         for row in wanted:
             if row.key not in gone:
@@ -165,26 +155,10 @@ def find_done(out: RunOutput, shards: ShardTable, key: RunKey) -> Markers:
     store = out.storage.below(STORE)
     written = (done.keys.places(name.removesuffix(".json")) for name in store.names(MARKERS))
     waiting = (shards[places[0]] for places in written if places and not done.has(places[0]))
-    for _, marker in _asked(out, lambda shard: finished(shard, key, store, holds=out.holds), waiting):
+    for _, marker in asked(out.storage, lambda shard: finished(shard, key, store, holds=out.holds), waiting):
         if marker is not None:
             done.add(marker)
     return done
-
-
-def _asked(out: RunOutput, ask: Callable[[T], R], about: Iterable[T]) -> Iterator[tuple[T, R]]:
-    """What an output answers to questions, each with its answer, asked by several threads at once.
-
-    Hashing leaves Python's lock; an object store answers many requests at once.
-    """
-    remote = isinstance(out, ObjectOutput)
-    each, threads = (1, REQUESTS_AT_ONCE) if remote else (HASHED_AT_ONCE, os.cpu_count())
-    rest = iter(about)
-    with ThreadPoolExecutor(max_workers=threads) as pool:
-        while part := list(islice(rest, ASKED_AT_ONCE)):
-            groups = [part[start : start + each] for start in range(0, len(part), each)]
-            # All are there before one is given: whoever takes them would be in the threads' way.
-            answers = list(chain.from_iterable(pool.map(lambda group: list(map(ask, group)), groups)))
-            yield from zip(part, answers, strict=True)
 
 
 # Publishing
@@ -200,7 +174,7 @@ def publish(out: RunOutput, markers: Markers, *, rules: RuleStrengths = NO_RULES
     # Now no link to their files changes any more.
     keep_markers(out.storage, markers, out)
     names = (name for name in out.storage.names(f"{STORE}/{MARKERS}") if run.keeps(name.removesuffix(".json")))
-    while part := [f"{STORE}/{MARKERS}/{name}" for name in islice(names, ASKED_AT_ONCE)]:
+    while part := [f"{STORE}/{MARKERS}/{name}" for name in islice(names, SHARDS_AT_ONCE)]:
         out.storage.remove(part)
     return run.totals
 
@@ -217,6 +191,6 @@ def dataset_digest(shards: ShardTable) -> str:
     """Hex digest of a corpus's content, whatever the order of its shards."""
     first, last = shards.ids.view(">u8").T
     state, order = hashlib.sha256(), np.lexsort((last, first))
-    for start in range(0, len(order), ASKED_AT_ONCE):
-        state.update(shards.ids[order[start : start + ASKED_AT_ONCE]].tobytes().hex().encode())
+    for start in range(0, len(order), SHARDS_AT_ONCE):
+        state.update(shards.ids[order[start : start + SHARDS_AT_ONCE]].tobytes().hex().encode())
     return state.hexdigest()

@@ -34,7 +34,7 @@ its limits, though the last one could, this run has the proof.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -142,7 +142,7 @@ class LastAnswers:
         """
         if not len(self.digest) or not digests:
             return {}
-        wanted = _numbers(digests)
+        wanted = numbers_of(digests)
         at = np.minimum(np.searchsorted(self.digest, wanted), len(self.digest) - 1)
         there = np.flatnonzero(self.digest[at] == wanted)
         found: dict[int, LastAnswer] = {}
@@ -167,17 +167,20 @@ class LastAnswers:
         return file.read(columns=columns, use_threads=False)
 
 
-def _numbers(digests: Sequence[bytes]) -> NDArray[np.uint64]:
+def numbers_of(digests: Sequence[bytes]) -> NDArray[np.uint64]:
     """The first eight bytes of each digest, as a number."""
     return np.frombuffer(b"".join(digest[:8].ljust(8, b"\0") for digest in digests), ">u8").astype(np.uint64)
 
 
-def index(digests: Sequence[pa.ChunkedArray]) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int32]]:
-    """The fields ``digest``, ``file`` and ``row`` of `LastAnswers`, of the digests of each file's documents."""
-    numbers = [_numbers(column.to_pylist()) for column in digests]
-    file = np.repeat(np.arange(len(numbers)), [len(own) for own in numbers]).astype(np.int32)
-    row = np.concatenate([np.zeros(0, np.int64), *(np.arange(len(own)) for own in numbers)]).astype(np.int32)
-    digest = np.concatenate([np.zeros(0, np.uint64), *numbers])
+def index(files: Iterable[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int32]]:
+    """The fields ``digest``, ``file`` and ``row`` of `LastAnswers`, of `numbers_of` each file's documents."""
+    data, counts = bytearray(), list[int]()
+    for own in files:
+        data += own.tobytes()
+        counts.append(len(own))
+    digest = np.frombuffer(data, np.uint64)
+    file = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    row = (np.arange(len(digest)) - np.repeat(np.cumsum(counts, dtype=np.int64) - counts, counts)).astype(np.int32)
     order = np.argsort(digest, kind="stable")
     return digest[order], file[order], row[order]
 
