@@ -8,6 +8,7 @@ import pyarrow as pa
 from concord.flows.jobs import checked_places, run_place
 from concord.flows.label_corpus import LabelJob, LabelRequest
 from concord.flows.progress import meter
+from concord.flows.runfolder.asking import asked
 from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import times_of
 from concord.flows.runfolder.runfolder import Purpose, check_purpose, find_done, run_output
@@ -59,7 +60,7 @@ def _estimate(last: LastAnswers, documents: int) -> float | None:
     if not last.files:
         return None
     try:
-        seconds = [_seconds(last.storage, path) for path, _ in last.files]
+        seconds = [own for _, own in asked(last.storage, lambda file: _seconds(last.storage, file[0]), last.files)]
     except (OSError, pa.ArrowException):
         return None
     spent = np.concatenate([np.zeros(0), *seconds])
