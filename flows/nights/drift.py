@@ -65,7 +65,7 @@ def against_last(storage: Storage, markers: Markers, key: RunKey, model: Model) 
 
 
 def _against(last: Published, markers: Markers, key: RunKey, model: Model) -> AgainstLast | None:
-    old, new = _digests(_published(last)), _digests(_written(markers))
+    old, new = _digests(last.files_in(PREDICTIONS)), _digests(_written(markers))
     gone, come = ~np.isin(old, new), ~np.isin(new, old)
     if not gone.any() and not come.any():
         return None
@@ -75,9 +75,9 @@ def _against(last: Published, markers: Markers, key: RunKey, model: Model) -> Ag
         model.known if isinstance(model, KnownWords) else None,
         _watched(former, now),
     )
-    before = (last.table(*file, PREDICTIONS_LAYOUT) for file in compress(_published(last), gone))
+    before = (last.table(*file, PREDICTIONS_LAYOUT) for file in compress(last.files_in(PREDICTIONS), gone))
     after = (_table(last.storage, path) for path, _ in compress(_written(markers), come))
-    same = (last.table(*file, PREDICTIONS_LAYOUT) for file in _some(_published(last), old, ~gone))
+    same = (last.table(*file, PREDICTIONS_LAYOUT) for file in _some(last.files_in(PREDICTIONS), old, ~gone))
     night = Night(
         _figures(before, watch, drawn),
         _figures(after, watch, drawn),
@@ -87,12 +87,6 @@ def _against(last: Published, markers: Markers, key: RunKey, model: Model) -> Ag
     )
     compared = compare(night, against=record.last, earlier=record.charts())
     return AgainstLast(compared.drift, compared.chart, former)
-
-
-def _published(last: Published) -> Iterator[tuple[str, str]]:
-    """The published files of predictions with their SHA-256, in the order of the corpus."""
-    files = (file for shard in last.shards() for file in shard.files.items())
-    return (file for file in files if file[0].startswith(f"{PREDICTIONS}/"))
 
 
 def _written(markers: Markers) -> Iterator[tuple[str, str]]:

@@ -53,8 +53,7 @@ def last_answers(storage: Storage, key: RunKey, rules: RuleStrengths) -> LastAns
         # Readers' names lead to another folder as soon as this run is published; this one stays until then.
         there = FolderStorage((storage.root / PREDICTIONS).resolve().parent)
     try:
-        listed = (file for shard in run.shards() for file in shard.files.items())
-        files = tuple(file for file in listed if file[0].startswith(f"{PREDICTIONS}/"))
+        files = tuple(run.files_in(PREDICTIONS))
         digests = index(_digests(storage, there, files))
     except (PublishedError, pa.ArrowException, OSError, KeyError):
         return LastAnswers.none()

@@ -54,15 +54,17 @@ class Published(NamedTuple):
             files |= shard.files
         return files
 
+    def files_in(self, folder: str) -> Iterator[tuple[str, str]]:
+        """The files of one of the run's folders with their SHA-256, in the order of the corpus. Raises as `shards`."""
+        files = (file for shard in self.shards() for file in shard.files.items())
+        return (file for file in files if file[0].startswith(f"{folder}/"))
+
     def tables(self, folder: str, layout: Layout) -> Iterator[pa.Table]:
         """The tables of one of the run's folders in the order of the corpus.
 
         Raises `PublishedError` where a file is missing or differs from what was written, and `SchemaError`.
         """
-        for shard in self.shards():
-            for path, digest in shard.files.items():
-                if path.startswith(f"{folder}/"):
-                    yield self.table(path, digest, layout)
+        return (self.table(path, digest, layout) for path, digest in self.files_in(folder))
 
     def table(self, path: str, digest: str, layout: Layout) -> pa.Table:
         """One of the tables, by its path and SHA-256. Raises as `tables`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -195,13 +195,7 @@ def read_tables(uri: str | Path, layout: Layout) -> Iterator[pa.Table]:
 
 def table_bytes(table: pa.Table) -> bytes:
     """The table as a Parquet file; equal tables give equal bytes."""
-    return tables_bytes([table], table.schema)
-
-
-def tables_bytes(tables: Iterable[pa.Table], schema: pa.Schema) -> bytes:
-    """Tables as row groups of one Parquet file; equal tables give equal bytes."""
     buffer = io.BytesIO()
-    with pq.ParquetWriter(buffer, schema, **WRITE_OPTIONS) as writer:
-        for table in tables:
-            writer.write_table(table)
+    with pq.ParquetWriter(buffer, table.schema, **WRITE_OPTIONS) as writer:
+        writer.write_table(table)
     return buffer.getvalue()
