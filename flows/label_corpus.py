@@ -20,7 +20,7 @@ from concord.flows.planning import FileReader, FoundSurvey, Listing, plan_corpus
 from concord.flows.progress import meter, say
 from concord.flows.ray_on_demand import RayOnDemand
 from concord.flows.run_context import HERE, RunContext
-from concord.flows.runfolder.last_run import keep_digests, last_answers
+from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import MANIFEST, STORE, RunOutput
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.runfolder import (
@@ -307,8 +307,7 @@ def _label(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand) -> _W
 
     store = out.storage.below(STORE)
     sample = first_document(todo, key.settings.text, model)
-    last = last_answers(out.storage, key, job.constraints.strengths)
-    keep_digests(out.storage, last)
+    last = last_answers(out.storage, done, job.constraints.strengths)
     given = LabelParts(model, job.constraints, key, store, sample, last)
     errors: list[str] = []
     total, shards_done = Seconds(), 0

@@ -10,20 +10,19 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from concord.flows.runfolder import last_run
 from concord.flows.runfolder.folder_output import FolderOutput
-from concord.flows.runfolder.last_run import KEPT_DIGESTS, keep_digests, last_answers
+from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import STORE
+from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.runfolder import find_done, publish
 from concord.schemas.columns import table_from_documents
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Scheme
 from concord.schemas.potentials import Potentials
-from concord.schemas.run import Reuse, RuleStrengths, RunKey, RunSettings
+from concord.schemas.run import Reuse, RunKey, RunSettings
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from concord.workers.constraints.constraint_set import Separable
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
@@ -34,8 +33,10 @@ from concord.workers.constraints.templates.runs import AtMostRuns
 from concord.workers.constraints.templates.template import Template, TokenTest
 from concord.workers.constraints.templates.words import Lexicon
 from concord.workers.corpus.plan import plan
-from concord.workers.labelling.kept import LastAnswers
+from concord.workers.corpus.shard_table import ShardTable
+from concord.workers.corpus.shards import read_digests
 from concord.workers.labelling.labelled import check_settings
+from concord.workers.labelling.last_answers import LastAnswers
 from concord.workers.labelling.shard import label_shard
 from concord.workers.storage.storage import FolderStorage
 from tests.support.made_folders import BIO, QUICK, SCHEMES, WORDS, FlatModel, WordModel, documents
@@ -85,10 +86,11 @@ class Night(NamedTuple):
         corpus = out.parent / "corpus.parquet"
         pq.write_table(table_from_documents(self.documents), corpus)
         key = key_of(self.constraints, self.model, **self.settings)
-        last = last_answers(FolderStorage(out), key, self.constraints.strengths)
-        keep_digests(FolderStorage(out), last)
-        shards, reuse = plan(corpus, shard_bytes=100), Reuse()
-        for shard in shards:
+        shards = plan(corpus, shard_bytes=100)
+        done = find_done(FolderOutput(out), shards, key)
+        reuse = Reuse(kept=int(shards.rows[done.done].sum()))  # whose shards were not even read
+        last = last_answers(FolderStorage(out), done, self.constraints.strengths)
+        for shard in done.todo():
             reuse += label_shard(
                 shard,
                 model=self.model,
@@ -229,71 +231,72 @@ def test_what_is_not_kept_is_made_anew(settings: dict[str, object], tmp_path: Pa
     assert nights(tmp_path, first, first._replace(constraints=rules(lexicon(1.0), ONE_RUN))) == Reuse()
 
 
-def test_a_damaged_file_of_the_last_run_is_not_taken(tmp_path: Path) -> None:
+@pytest.mark.parametrize("gone", [False, True])
+def test_of_a_damaged_file_of_the_last_run_nothing_is_taken(gone: bool, tmp_path: Path) -> None:
+    """Be it that of a shard that is to be done again, or of one of which the corpus has a document less now."""
     made, constraints = documents(COUNT, 6), rules(ONE_RUN)
     out = tmp_path / "out"
     out.mkdir()
     Night(made, constraints).into(out)
-    for path in sorted((out / "predictions").resolve().glob("*.parquet"))[:1]:
-        path.write_bytes(path.read_bytes()[:-9] + b"\0" * 9)
-    reuse = Night(made[:-1], constraints).into(out)
-    assert reuse.documents == 0, "its digests cannot be read either"
+    files = sorted((out / "predictions").resolve().glob("*.parquet"))
+    ids = [pq.read_table(path)["doc_id"].to_pylist() for path in files]
+    first, other = [place for place, own in enumerate(ids) if len(own) > 1][:2]
+    files[first].write_bytes(files[first].read_bytes()[:-9] + b"\0" * 9)
+    dropped = ids[first if gone else other][0]
+    reuse = Night([one for one in made if one.doc_id != dropped], constraints).into(out)
+    assert reuse.kept == COUNT - len(set(ids[first]) | {dropped})
 
 
-def last_night(out: Path, seed: int) -> tuple[LastAnswers, list[bytes]]:
-    """What a run of four documents leaves for the next one, and their digests."""
+def last_night(out: Path, seed: int, *, gone: bool) -> tuple[ShardTable, LastAnswers]:
+    """Shards of four documents, and what their run leaves for the next one.
+
+    That has the same shards, none of which is done, or none of them (``gone``).
+    """
     out.mkdir()
     night = Night(documents(4, seed), rules(ONE_RUN))
     night.into(out)
-    last = last_answers(FolderStorage(out), key_of(night.constraints, night.model), night.constraints.strengths)
-    table = pa.concat_tables(pq.read_table(out / path, columns=["document_digest"]) for path, _ in last.files)
-    return last, table["document_digest"].to_pylist()
+    key, shards = key_of(night.constraints, night.model), plan(out.parent / "corpus.parquet", shard_bytes=100)
+    now = Markers(shards[:0] if gone else shards, key)
+    return shards, last_answers(FolderStorage(out), now, night.constraints.strengths)
 
 
-def test_a_row_whose_digest_is_another_documents_is_not_taken(tmp_path: Path) -> None:
-    """Two digests may begin alike: eight bytes find the row, and all sixteen have to agree."""
-    last, whole = last_night(tmp_path / "out", 7)
-    assert set(last.find(whole, BIO)) == set(range(4))
-    assert not last.find([digest[:8] + bytes(8) for digest in whole], BIO)
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_row_whose_digest_is_another_documents_is_not_taken(gone: bool, tmp_path: Path) -> None:
+    """Two digests may begin alike: eight bytes find the file, and all sixteen have to agree."""
+    shards, last = last_night(tmp_path / "out", 7, gone=gone)
+    for shard in shards:
+        digests = read_digests(shard)
+        assert len(digests) == 2
+        assert set(last.find(shard.id, digests, BIO)) == {0, 1}
+        assert not last.find(shard.id, [digest[:8] + bytes(8) for digest in digests], BIO)
 
 
-def test_labels_that_the_model_no_longer_has_are_no_guess(tmp_path: Path) -> None:
-    last, whole = last_night(tmp_path / "out", 8)
-    assert not last.find(whole, SCHEMES[Scheme.PLAIN])
+@pytest.mark.parametrize("gone", [False, True])
+def test_labels_that_the_model_no_longer_has_are_no_guess(gone: bool, tmp_path: Path) -> None:
+    shards, last = last_night(tmp_path / "out", 8, gone=gone)
+    assert not last.find(shards[0].id, read_digests(shards[0]), SCHEMES[Scheme.PLAIN])
 
 
-@pytest.mark.parametrize("damage", [None, b"", b"no table"])
-def test_digests_that_are_kept_are_found_without_opening_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes | None
-) -> None:
-    """Of a damaged table the files are opened again; the answers are the same."""
-    monkeypatch.setattr(last_run, "FILES_OF_A_TABLE", 1)
-    last, whole = last_night(tmp_path / "out", 9)
-    storage = FolderStorage(tmp_path / "out")
-    keep_digests(storage, last)
-    tables = sorted((tmp_path / "out" / KEPT_DIGESTS).iterdir())
-    assert len(tables) == len(last.files) == 2
-    if damage is not None:
-        tables[0].write_bytes(damage)
+def test_only_files_of_shards_that_are_gone_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a shard that is done nothing is held, and of one that is to be done again only its file."""
+    night = Night(documents(COUNT, 9), rules(ONE_RUN))
+    out, storage, key = tmp_path / "out", FolderStorage(tmp_path / "out"), key_of(night.constraints, night.model)
+    out.mkdir()
+    night.into(out)
+    shards = plan(tmp_path / "corpus.parquet", shard_bytes=100)
     opened = list[str]()
     monkeypatch.setattr(FolderStorage, "opened", counting(FolderStorage.opened, opened))
-    again = last_answers(storage, *asked_for())
-    assert len(opened) == (0 if damage is None else 1)
-    assert again.files == last.files
-    for name in ("digest", "file", "row"):
-        assert getattr(again, name).tolist() == getattr(last, name).tolist()
-    assert set(again.find(whole, BIO)) == set(range(4))
-    before = {path.name: path.stat().st_ino for path in tables}
-    keep_digests(storage, again)
-    after = {path.name: path.stat().st_ino for path in (tmp_path / "out" / KEPT_DIGESTS).iterdir()}
-    assert after.keys() == before.keys()
-    assert (after == before) == (damage is None), "nothing is written where nothing is new"
 
-
-def asked_for() -> tuple[RunKey, RuleStrengths]:
-    """The key and the rules of `last_night`."""
-    night = Night(documents(4, 9), rules(ONE_RUN))
-    return key_of(night.constraints, night.model), night.constraints.strengths
+    done = find_done(FolderOutput(out), shards, key)
+    assert last_answers(storage, done, night.constraints.strengths).files == ()
+    other = key_of(rules(lexicon(0.7), ONE_RUN), night.model)
+    again = last_answers(storage, Markers(shards, other), rules(lexicon(0.7), ONE_RUN).strengths)
+    assert (len(again.shards.digest), len(again.documents.digest)) == (len(again.files), 0)
+    assert len(again.files) == len(shards) > 2
+    assert opened == []
+    fewer = last_answers(storage, Markers(shards[1:], other), rules(lexicon(0.7), ONE_RUN).strengths)
+    assert (len(fewer.shards.digest), len(fewer.documents.digest)) == (len(shards) - 1, shards[0].rows)
+    assert [Path(path).name for path in opened] == [min(path.name for path in (out / "predictions").iterdir())]
 
 
 def counting(open_file: Callable[[FolderStorage, str], BinaryIO], opened: list[str]) -> Any:

@@ -18,7 +18,7 @@ from concord.flows.nights.record import keep_night, read_record
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import FOLDERS, MANIFEST, SHARD_LISTS, STORE, RunOutput, foreign_files
-from concord.flows.runfolder.markers import KEPT_MARKERS
+from concord.flows.runfolder.markers import KEPT_MARKERS, Markers
 from concord.flows.runfolder.object_output import KEPT, ObjectOutput
 from concord.flows.runfolder.published import NothingPublishedError, published
 from concord.flows.runfolder.runfolder import (
@@ -37,6 +37,7 @@ from concord.schemas.run import RuleStrengths, RunKey
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shard_table import ShardTable
+from concord.workers.corpus.shards import read_digests
 from concord.workers.labelling.kept import Known
 from concord.workers.labelling.output import MARKERS, PREDICTIONS, TIMES
 from concord.workers.labelling.shard import label_shard
@@ -139,15 +140,21 @@ def test_readers_of_a_run_need_only_its_uri(out: str, corpus: Path) -> None:
         name for table in published(out).tables(PREDICTIONS, PREDICTIONS_LAYOUT) for name in table["doc_id"].to_pylist()
     ]
     assert ids == [document.doc_id for document in NEWS]
-    last = last_answers(ObjectStorage(out), KEY, RuleStrengths())
-    assert (last.known, len(last.files), len(last.digest)) == (Known.SAME, 3, 3)
+    for shards, known in ((plan(corpus, shard_bytes=1), (3, 0)), (plan(corpus, shard_bytes=1)[:0], (0, 3))):
+        last = last_answers(ObjectStorage(out), Markers(shards, KEY), RuleStrengths())
+        assert (last.known, len(last.files)) == (Known.SAME, 3)
+        assert (len(last.shards.digest), len(last.documents.digest)) == known
 
 
-def test_no_answers_are_taken_of_a_run_whose_files_are_gone(out: str, corpus: Path) -> None:
+def test_of_a_file_that_is_gone_no_answers_are_taken(out: str, corpus: Path) -> None:
     whole_run(run_output(out), corpus)
     storage = ObjectStorage(out)
     storage.remove([f"{PREDICTIONS}/{min(storage.listed(PREDICTIONS))}"])
-    assert last_answers(storage, KEY, RuleStrengths()).known is Known.NOTHING
+    shards = plan(corpus, shard_bytes=1)
+    same, gone = (last_answers(storage, Markers(own, KEY), RuleStrengths()) for own in (shards, shards[:0]))
+    for shard, there in zip(shards, (0, 1, 1), strict=True):
+        for last in (same, gone):
+            assert len(last.find(shard.id, read_digests(shard), HashModel().labels)) == there
 
 
 @pytest.mark.parametrize("change", ["a document before the others", "another key", "a document less"])

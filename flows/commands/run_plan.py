@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 import pyarrow as pa
 
@@ -11,14 +13,19 @@ from concord.flows.progress import meter
 from concord.flows.runfolder.asking import asked
 from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import times_of
+from concord.flows.runfolder.published import PublishedError, published
 from concord.flows.runfolder.runfolder import Purpose, check_purpose, find_done, run_output
 from concord.schemas.arrays import Floats
 from concord.schemas.run import RunPlan
 from concord.workers.corpus.shards import read_digests
-from concord.workers.labelling.kept import Known, LastAnswers
+from concord.workers.labelling.kept import Known
 from concord.workers.labelling.labelled import check_settings
+from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.storage.storage import Storage
 from concord.workers.storage.tables import read_unthreaded
+
+FILES_READ = 512
+"""Files, about, of the last run whose times are read."""
 
 
 def plan_run(request: LabelRequest) -> RunPlan:
@@ -30,13 +37,13 @@ def plan_run(request: LabelRequest) -> RunPlan:
     job = LabelJob.of(request.model_copy(update={"corpus": place, "out": folder, "settings": settings}), out.storage)
     check_purpose(out, Purpose.of(place, request.only))
     done = find_done(out, job.shards, job.key)
-    last = last_answers(out.storage, job.key, job.constraints.strengths)
+    last = last_answers(out.storage, done, job.constraints.strengths)
     todo = done.todo()
     known, settled, rows = 0, 0, 0
     with meter("reading", int(todo.rows.sum())) as bar:
         for shard in todo:
             digests = read_digests(shard, text=job.key.settings.text)
-            found = last.find(digests, job.opened.model.labels)
+            found = last.find(shard.id, digests, job.opened.model.labels)
             known += len(found)
             settled += sum(answer.settled for answer in found.values())
             rows += shard.rows
@@ -50,18 +57,21 @@ def plan_run(request: LabelRequest) -> RunPlan:
         checked=standing,
         guessed=0 if same else known - standing,
         decoded=rows - known,
-        cpu_seconds=_estimate(last, rows - known),
+        cpu_seconds=_estimate(out.storage, rows - known),
         shards=len(todo),
     )
 
 
-def _estimate(last: LastAnswers, documents: int) -> float | None:
-    """CPU seconds of decoding so many documents, at the mean of those that the last run decoded; None without one."""
-    if not last.files:
-        return None
+def _estimate(storage: Storage, documents: int) -> float | None:
+    """CPU seconds of decoding so many documents, at the mean of those that the last run decoded; None without one.
+
+    Of a run of many files some are read, at equal distances.
+    """
     try:
-        seconds = [own for _, own in asked(last.storage, lambda file: _seconds(last.storage, file[0]), last.files)]
-    except (OSError, pa.ArrowException):
+        run = published(storage.uri)
+        files = islice(run.files_in(PREDICTIONS), 0, None, -(-run.manifest.shards // FILES_READ) or 1)
+        seconds = [own for _, own in asked(storage, lambda file: _seconds(storage, file[0]), files)]
+    except (PublishedError, OSError, pa.ArrowException):
         return None
     spent = np.concatenate([np.zeros(0), *seconds])
     spent = spent[spent > 0.0]

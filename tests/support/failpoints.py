@@ -68,7 +68,6 @@ BY_PATH = {
     "/.corpus.json": "claim",
     "/.sources.json": "claim",
     "/.survey/": "claim",
-    "/.digests/": "claim",
     "/.nights.jsonl": "record",
     "/.markers/": "record",
     "/.published": "publish",

@@ -33,12 +33,9 @@ its limits, though the last one could, this run has the proof.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,8 +60,6 @@ from concord.schemas.problem import NO_KEY, Problem
 from concord.schemas.run import RuleStrengths, RunKey
 from concord.workers.constraints.constraint_set import ConstraintSet, build_problems
 from concord.workers.labelling.problems import each_problem
-from concord.workers.storage.storage import FolderStorage, Storage
-from concord.workers.storage.tables import unthreaded_file
 
 READ = (DOCUMENT_DIGEST, LABELS, VITERBI_LABELS, "local", VITERBI_LOCAL, "bound", "status", "constraints")
 ANSWERED = frozenset({Status.OPTIMAL, Status.BY_SOLVER, Status.FEASIBLE, Status.TIMEOUT})
@@ -107,82 +102,6 @@ def cheaper(old: RuleStrengths, new: RuleStrengths) -> tuple[str, ...]:
         or now[one.name].form != one.form
         or any(after < before for before, after in zip(one.weights, now[one.name].weights, strict=True))
     )
-
-
-@dataclass(frozen=True, eq=False)
-class LastAnswers:
-    """Where the answers of the last run are, by the digest of their documents.
-
-    - ``storage``: the run's published files
-    - ``files``: its files of predictions, each with its SHA-256
-    - ``digest`` (D,): first eight bytes of each document's digest, rising
-    - ``file``, ``row`` (D,): file and row of each document
-    - ``known``: what may be taken
-    - ``cheaper``: constraints that may cost less now, see `cheaper`
-    """
-
-    storage: Storage
-    files: tuple[tuple[str, str], ...]
-    digest: NDArray[np.uint64]
-    file: NDArray[np.int32]
-    row: NDArray[np.int32]
-    known: Known
-    cheaper: tuple[str, ...] = ()
-
-    @classmethod
-    def none(cls) -> LastAnswers:
-        """No answers: there was no run before, or nothing of it can be taken."""
-        ints = np.zeros(0, np.int32)
-        return cls(FolderStorage(Path()), (), np.zeros(0, np.uint64), ints, ints, Known.NOTHING)
-
-    def find(self, digests: Sequence[bytes], labels: LabelSet) -> dict[int, LastAnswer]:
-        """The answers to those of the documents with these ``digests`` that were answered, by place.
-
-        A file that is damaged has none, and a document with labels that ``labels`` lacks has none.
-        """
-        if not len(self.digest) or not digests:
-            return {}
-        wanted = numbers_of(digests)
-        at = np.minimum(np.searchsorted(self.digest, wanted), len(self.digest) - 1)
-        there = np.flatnonzero(self.digest[at] == wanted)
-        found: dict[int, LastAnswer] = {}
-        for file in np.unique(self.file[at[there]]).tolist():
-            places = there[self.file[at[there]] == file]
-            table = self._table(*self.files[file])
-            if table is not None:
-                rows = _answers(table.take(pa.array(self.row[at[places]])), labels)
-                pairs = zip(places.tolist(), rows, strict=True)
-                found |= {place: row for place, row in pairs if row is not None and row.digest == digests[place]}
-        return found
-
-    def _table(self, path: str, sha256: str) -> pa.Table | None:
-        try:
-            data = self.storage.read(path)
-        except OSError:
-            return None
-        if data is None or hashlib.sha256(data).hexdigest() != sha256:
-            return None
-        file = unthreaded_file(data)
-        columns = [name for name in (*READ, VITERBI_CONSTRAINTS, SETTLED) if name in file.schema_arrow.names]
-        return file.read(columns=columns, use_threads=False)
-
-
-def numbers_of(digests: Sequence[bytes]) -> NDArray[np.uint64]:
-    """The first eight bytes of each digest, as a number."""
-    return np.frombuffer(b"".join(digest[:8].ljust(8, b"\0") for digest in digests), ">u8").astype(np.uint64)
-
-
-def index(files: Iterable[NDArray[np.uint64]]) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int32]]:
-    """The fields ``digest``, ``file`` and ``row`` of `LastAnswers`, of `numbers_of` each file's documents."""
-    data, counts = bytearray(), list[int]()
-    for own in files:
-        data += own.tobytes()
-        counts.append(len(own))
-    digest = np.frombuffer(data, np.uint64)
-    file = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    row = (np.arange(len(digest)) - np.repeat(np.cumsum(counts, dtype=np.int64) - counts, counts)).astype(np.int32)
-    order = np.argsort(digest, kind="stable")
-    return digest[order], file[order], row[order]
 
 
 class Charged(NamedTuple):
@@ -309,7 +228,7 @@ def _floats(values: Any) -> Floats:
 # Rows of predictions
 
 
-def _answers(table: pa.Table, labels: LabelSet) -> list[LastAnswer | None]:
+def answers_of(table: pa.Table, labels: LabelSet) -> list[LastAnswer | None]:
     """The answer of each row; None where it is none, or has a label that ``labels`` lacks."""
     chosen, first = (_label_ids(table[name], labels) for name in (LABELS, VITERBI_LABELS))
     named = [name for name in READ if name not in (LABELS, VITERBI_LABELS)]

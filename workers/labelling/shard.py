@@ -33,8 +33,9 @@ from concord.schemas.predictions import (
 from concord.schemas.run import Reuse, RunKey, RunSettings, Seconds, ShardMarker, ShardResult
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.corpus.shards import Shard, ShardDocuments, read_documents
-from concord.workers.labelling.kept import Known, LastAnswers, as_it_was, standing
+from concord.workers.labelling.kept import Known, as_it_was, standing
 from concord.workers.labelling.labelled import Labelled, label_batch
+from concord.workers.labelling.last_answers import LastAnswers
 from concord.workers.labelling.output import (
     CERTIFICATES,
     PREDICTIONS,
@@ -70,7 +71,7 @@ def label_shard(
     there = read_documents(shard, text=key.settings.text, tokenizer=text_tokenizer(model))
     batch, rejects, digests = there
     read = time.perf_counter() - started
-    labelled = _labelled(there, last or LastAnswers.none(), model, constraints, key.settings)
+    labelled = _labelled(shard, there, last or LastAnswers.none(), model, constraints, key.settings)
     if labelled.refused:
         rejects = _with_refused(rejects, shard, batch, labelled.refused)
         answered = [i for i in range(len(batch)) if i not in labelled.refused]
@@ -92,11 +93,16 @@ def label_shard(
 
 
 def _labelled(
-    there: ShardDocuments, last: LastAnswers, model: Model, constraints: ConstraintSet, settings: RunSettings
+    shard: Shard,
+    there: ShardDocuments,
+    last: LastAnswers,
+    model: Model,
+    constraints: ConstraintSet,
+    settings: RunSettings,
 ) -> Labelled:
     """The shard's documents, labelled or with the answers of the last run."""
     batch = there.batch
-    found = last.find(there.digests, model.labels)
+    found = last.find(shard.id, there.digests, model.labels)
     if last.known is Known.SAME:
         kept = {place: as_it_was(answer, constraints.names) for place, answer in found.items()}
         reuse = Reuse(kept=len(kept))

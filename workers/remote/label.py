@@ -9,8 +9,8 @@ from concord.schemas.run import RunKey, ShardReport, ShardResult
 from concord.schemas.settings import TextSettings
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.corpus.shards import Shard, read_batch
-from concord.workers.labelling.kept import LastAnswers
 from concord.workers.labelling.labelled import label_batch
+from concord.workers.labelling.last_answers import LastAnswers
 from concord.workers.labelling.shard import label_shard
 from concord.workers.labelling.warming import warm
 from concord.workers.models.model import Model, text_tokenizer
