@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
 
 from concord.flows.progress import explained, meter
@@ -13,7 +13,8 @@ from concord.flows.runfolder.kept_tables import keep_tables, kept_tables
 from concord.schemas.errors import CorpusError
 from concord.schemas.secrets import place_of
 from concord.workers.compiling.kept_digests import kept_digest
-from concord.workers.corpus.kept_survey import is_settled, known_files, survey_tables
+from concord.workers.corpus.id_file import IdFile
+from concord.workers.corpus.kept_survey import is_settled, known_files, survey_schema, survey_tables
 from concord.workers.corpus.parquet import ListedFile, listed_files
 from concord.workers.corpus.plan import Survey, joined_survey
 from concord.workers.corpus.surveyed import SurveyedFile
@@ -62,7 +63,7 @@ class FoundSurvey(NamedTuple):
 
 
 class PlannedCorpus(NamedTuple):
-    """The survey of a corpus, and what the next run may take of it, with 8 bytes a document."""
+    """The survey of a corpus, and what the next run may take of it."""
 
     survey: Survey
     found: FoundSurvey
@@ -77,31 +78,34 @@ def plan_corpus(
     `workers.corpus.plan.survey`, and what ``read`` raises.
     """
     files, key = listing.files, _key(listing.corpus, parts)
-    found = {file.file.id: file for file in known_files(kept_tables(storage, KEPT_SURVEY), key, files)}
-    todo = [file for file in files if file.id not in found]
-    found |= {file.file.id: file for file in read(todo, parts)} if todo else {}
-    every = [found[file.id] for file in files]
+    with IdFile() as ids:
+        kept = known_files(kept_tables(storage, KEPT_SURVEY, survey_schema(key)), files)
+        found = {file.file.id: ids.add(file) for file in kept}
+        todo = [file for file in files if file.id not in found]
+        found |= {file.file.id: ids.add(file) for file in read(todo, parts)} if todo else {}
+        every = ids.given_back([found[file.id] for file in files])
     survey = joined_survey(every, text=parts.text, scores=parts.scores, only=only)
     lasting = [file for file in every if file.is_whole and is_settled(file.file, listing.at)]
     return PlannedCorpus(survey, FoundSurvey(lasting, key))
 
 
-def read_here(files: Sequence[ListedFile], parts: SurveyParts) -> Iterable[SurveyedFile]:
+def read_here(files: Sequence[ListedFile], parts: SurveyParts) -> Iterator[SurveyedFile]:
     """Reads files in this process."""
     with explained("reading the corpus, to cut it into shards"):
-        return [survey_file(file, parts) for file in files]
+        for file in files:
+            yield survey_file(file, parts)
 
 
-def read_anywhere(ray: RayOnDemand, files: Sequence[ListedFile], parts: SurveyParts) -> Iterable[SurveyedFile]:
+def read_anywhere(ray: RayOnDemand, files: Sequence[ListedFile], parts: SurveyParts) -> Iterator[SurveyedFile]:
     """Reads files on workers, or here where they are small. Raises the errors of `Cluster.run`."""
     if sum(file.size for file in files) <= READ_ALONE:
-        return read_here(files, parts)
-    running, found = ray.started(), list[SurveyedFile]()
+        yield from read_here(files, parts)
+        return
+    running = ray.started()
     with meter("reading the corpus", len(files)) as bar:
         for answer in running.run(SURVEY, files, parts):
-            found.append(answer.result or SurveyedFile.unread(answer.shard, CorpusError(answer.failure)))
+            yield answer.result or SurveyedFile.unread(answer.shard, CorpusError(answer.failure))
             bar.advance(note="files")
-    return found
 
 
 def _key(corpus: str, parts: SurveyParts) -> str:

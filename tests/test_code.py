@@ -63,6 +63,7 @@ OUT = {
     "workers/corpus/shard_size.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/surveyed.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/kept_survey.py": "cuts a corpus into shards, whose rows are in the key",
+    "workers/corpus/id_file.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/compiling/kept_digests.py": "keeps this digest",
     "workers/corpus/row_runs.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/repeated_ids.py": "cuts a corpus into shards, whose rows are in the key",

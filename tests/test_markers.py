@@ -24,6 +24,7 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.labelling.output import MARKERS, PREDICTIONS
 from concord.workers.storage.files import OutputError
+from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import consistency, key_of, run
 
@@ -113,12 +114,13 @@ def test_a_damaged_file_of_markers_is_none(out: Path, shards: ShardTable, size: 
 def test_any_changed_byte_of_the_file_loses_markers_and_changes_none(out: Path, shards: ShardTable) -> None:
     data, whole = the_table(out).read_bytes(), found(out, shards)
     for place in range(0, len(data), 7):
-        kept = at.kept_rows(data[:place] + bytes([data[place] ^ 0x20]) + data[place + 1 :])
-        assert {row.packed for row in kept} <= {whole.packed(number) for number in range(len(shards))}
+        the_table(out).write_bytes(data[:place] + bytes([data[place] ^ 0x20]) + data[place + 1 :])
+        kept = [row.packed for rows in at.kept_markers(FolderStorage(out)) for row in rows]
+        assert set(kept) <= {whole.packed(number) for number in range(len(shards))}
 
 
 def test_markers_of_another_version_are_none(out: Path, shards: ShardTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(at, "_fields", lambda: b"others")
+    monkeypatch.setattr(at, "_schema", lambda: at.SCHEMA.with_metadata({at.FIELDS: "others"}))
     assert found(out, shards).done.sum() == 0
     monkeypatch.undo()
     table = pq.read_table(the_table(out))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import pickle
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,7 +25,7 @@ from concord.schemas.columns import SchemaError
 from concord.schemas.document import ScoreColumn
 from concord.schemas.errors import CorpusError
 from concord.schemas.settings import TextSettings
-from concord.workers.corpus import kept_survey
+from concord.workers.corpus import id_file, kept_survey
 from concord.workers.corpus.kept_survey import is_settled
 from concord.workers.corpus.parquet import ListedFile, ParquetLocation, listed_files
 from concord.workers.corpus.plan import Survey, plan, survey
@@ -32,6 +33,7 @@ from concord.workers.corpus.surveyed import SurveyedFile
 from concord.workers.remote.registry import TASKS
 from concord.workers.remote.survey import FileCounts, SurveyParts
 from concord.workers.remote.task import AnyTask
+from concord.workers.storage.files import OutputError
 from concord.workers.storage.storage import FolderStorage
 
 PARTS = SurveyParts(shard_bytes=2_000)
@@ -169,6 +171,33 @@ def test_ids_of_files_that_are_not_read_are_known(place: Path) -> None:
     assert read == ["d.parquet"]
     assert sum(len(shard.repeats) for shard in found.shards) == 40
     assert same(found, whole(place))
+
+
+@pytest.mark.parametrize("limit", [0, 300])
+def test_ids_that_are_aside_are_compared_as_in_memory(place: Path, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(place / "corpus" / "b.parquet", seed=1, first=10_000)
+    default = id_file.IDS_IN_MEMORY
+    monkeypatch.setattr(id_file, "IDS_IN_MEMORY", limit)
+    for _ in range(2):
+        found, _ = planned(place)
+        assert sum(len(shard.repeats) for shard in found.shards) == 30
+        assert same(found, whole(place))
+    before = tables(place)
+    monkeypatch.setattr(id_file, "IDS_IN_MEMORY", default)
+    planned(place)
+    assert tables(place) == before, "what is kept is the same, too"
+
+
+def test_ids_for_which_the_disk_has_no_room_are_an_error(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(id_file, "IDS_IN_MEMORY", 1)
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with pytest.raises(OutputError, match="cannot be written"):
+        planned(place)
+
+
+def full(*_: object, **__: object) -> BinaryIO:
+    """A file for temporary things on a disk without room."""
+    return Path("/dev/full").open("wb")
 
 
 def test_a_file_that_was_written_a_moment_ago_is_read_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,7 +341,7 @@ class Workers:
             yield Done(file, pickle.loads(pickle.dumps(TASKS[task.name].run(*sent))))
 
 
-def on(workers: Workers) -> partial[Iterable[SurveyedFile]]:
+def on(workers: Workers) -> partial[Iterator[SurveyedFile]]:
     return partial(read_anywhere, cast("RayOnDemand", workers))
 
 

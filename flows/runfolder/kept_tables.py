@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 
+import pyarrow as pa
+
 from concord.workers.storage.storage import Storage, read_if_there
+from concord.workers.storage.tables import table_like
 
 
 def keep_tables(storage: Storage, folder: str, tables: Iterable[bytes]) -> None:
@@ -22,9 +25,10 @@ def keep_tables(storage: Storage, folder: str, tables: Iterable[bytes]) -> None:
     storage.remove([f"{folder}/{name}" for name in sorted(there - names)])
 
 
-def kept_tables(storage: Storage, folder: str) -> Iterator[bytes]:
-    """The tables that can be read, one after the other."""
+def kept_tables(storage: Storage, folder: str, schema: pa.Schema) -> Iterator[pa.Table]:
+    """The tables with this schema and its metadata, one after the other; none that is damaged or of another version."""
     for name in sorted(storage.names(folder)):
         data = read_if_there(storage, f"{folder}/{name}")
-        if data is not None:
-            yield data
+        table = None if data is None else table_like(data, schema)
+        if table is not None:
+            yield table

@@ -13,7 +13,7 @@ import pyarrow as pa
 from concord.flows.runfolder.layout import SHARD_LISTS
 from concord.schemas.run import ShardPlace
 from concord.workers.corpus.parquet import table_bytes
-from concord.workers.storage.tables import read_unthreaded
+from concord.workers.storage.tables import table_like
 
 LISTED_AT_ONCE = 1 << 14
 """Shards of a table."""
@@ -63,18 +63,13 @@ def list_name(number: int, digest: str) -> str:
 
 def read_list(data: bytes) -> list[ListedShard] | None:
     """The shards of a table; None for bytes that are none."""
-    try:
-        table = read_unthreaded(data)
-        table.validate(full=True)
-        if not table.schema.equals(SCHEMA):
-            return None
-        rows = table.to_pylist()
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
+    table = table_like(data, SCHEMA)
+    if table is None:
         return None
     return [
         ListedShard(
             ShardPlace(row["key"], row["file"], row["first_row"], row["rows"]),
             {file["path"]: file["sha256"] for file in row["files"]},
         )
-        for row in rows
+        for row in table.to_pylist()
     ]

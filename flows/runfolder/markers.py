@@ -27,7 +27,6 @@ from concord.workers.corpus.parquet import table_bytes
 from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.storage.files import writing
 from concord.workers.storage.storage import Storage
-from concord.workers.storage.tables import read_unthreaded
 
 KEPT_MARKERS = ".markers"
 """The markers of the last run in its output, a table for so many places of the corpus."""
@@ -151,12 +150,12 @@ def keep_markers(storage: Storage, markers: Markers, store: Held) -> None:
 
     Raises `OutputError`.
     """
-    schema, places = SCHEMA.with_metadata({FIELDS: _fields()}), markers.keys.first_places()
+    places = markers.keys.first_places()
     parts = (places[start : start + KEPT_AT_ONCE] for start in range(0, len(places), KEPT_AT_ONCE))
-    keep_tables(storage, KEPT_MARKERS, (table_bytes(_table(part, markers, store, schema)) for part in parts))
+    keep_tables(storage, KEPT_MARKERS, (table_bytes(_table(part, markers, store)) for part in parts))
 
 
-def _table(places: Ints, markers: Markers, store: Held, schema: pa.Schema) -> pa.Table:
+def _table(places: Ints, markers: Markers, store: Held) -> pa.Table:
     packed = [markers.packed(place) for place in places.tolist()]
     files = [[entry["path"] for entry in json.loads(data)["files"]] for data in packed]
     columns = {
@@ -165,29 +164,17 @@ def _table(places: Ints, markers: Markers, store: Held, schema: pa.Schema) -> pa
         "files": files,
         "versions": [[store.version(file) for file in own] for own in files],
     }
-    return pa.table(columns, schema)
+    return pa.table(columns, _schema())
 
 
 def kept_markers(storage: Storage) -> Iterator[list[KeptMarker]]:
-    """The markers that are kept, table by table.
-
-    None of a table that is damaged, or of a version of concord with other markers: it is there only to save work.
-    """
-    return map(kept_rows, kept_tables(storage, KEPT_MARKERS))
-
-
-def kept_rows(data: bytes) -> list[KeptMarker]:
-    """The markers of a table; none where it is damaged, or of another version."""
-    try:
-        table = read_unthreaded(data)
-        if (table.schema.metadata or {}).get(FIELDS) != _fields() or not table.schema.equals(SCHEMA):
-            return []
-        return [KeptMarker(*row.values()) for row in table.to_pylist()]
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
-        return []
+    """The markers that are kept, table by table; none of a version of concord with other markers."""
+    for table in kept_tables(storage, KEPT_MARKERS, _schema()):
+        yield [KeptMarker(*row.values()) for row in table.to_pylist()]
 
 
 @cache
-def _fields() -> bytes:
+def _schema() -> pa.Schema:
+    """That of the tables, with the digest of the fields of a marker."""
     told = json.dumps(ShardMarker.model_json_schema(), sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest().encode()
+    return SCHEMA.with_metadata({FIELDS: hashlib.sha256(told.encode()).hexdigest()})

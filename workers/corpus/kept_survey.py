@@ -8,7 +8,7 @@ driver differ by less.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,6 @@ from concord.workers.corpus.parquet import ListedFile, ParquetLocation, table_by
 from concord.workers.corpus.row_digests import DIGEST_BYTES
 from concord.workers.corpus.run_table import RunTable
 from concord.workers.corpus.surveyed import SurveyedFile
-from concord.workers.storage.tables import read_unthreaded
 
 SETTLED_SECONDS = 60
 """Age, in seconds, from which a file's times tell its contents apart."""
@@ -52,9 +51,14 @@ def is_settled(file: ListedFile, listed: int) -> bool:
     return max(file.modified, file.changed) + SETTLED_SECONDS * 1_000_000_000 < listed
 
 
+def survey_schema(key: str) -> pa.Schema:
+    """That of the tables; ``key``: digest of what runs depend on besides the rows."""
+    return SCHEMA.with_metadata({KEY: key})
+
+
 def survey_tables(files: Iterable[SurveyedFile], key: str) -> Iterator[bytes]:
-    """Files that are whole as Parquet; ``key``: digest of what their runs depend on besides the rows."""
-    schema, part, ids = SCHEMA.with_metadata({KEY: key}), list[SurveyedFile](), 0
+    """Files that are whole as Parquet, with the ``key`` of `survey_schema`."""
+    schema, part, ids = survey_schema(key), list[SurveyedFile](), 0
     for file in files:
         part.append(file)
         ids += len(file.runs.ids)
@@ -80,26 +84,14 @@ def _table(files: Sequence[SurveyedFile], schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema)
 
 
-def known_files(tables: Iterable[bytes], key: str, files: Iterable[ListedFile]) -> Iterator[SurveyedFile]:
-    """Those of the files that stand as they did.
-
-    None from a table that is damaged or has another key: it is there only to save work.
-    """
+def known_files(tables: Iterable[pa.Table], files: Iterable[ListedFile]) -> Iterator[SurveyedFile]:
+    """Those of the files that stand as they did."""
     wanted = {(file.location.name, *file[1:]): file for file in files}
-    for data in tables:
-        try:
-            table = read_unthreaded(data)
-        except (pa.ArrowException, OSError, UnicodeDecodeError):
-            continue
-        if (table.schema.metadata or {}).get(KEY) == key.encode() and table.schema.equals(SCHEMA):
-            yield from _known(table, wanted)
-
-
-def _known(table: pa.Table, wanted: Mapping[tuple[str, int, int, int], ListedFile]) -> Iterator[SurveyedFile]:
-    for place, version in enumerate(table.select(KNOWN_BY).to_pylist()):
-        file = wanted.get(tuple(version.values()))
-        if file is not None:
-            yield SurveyedFile(file, tuple(table["columns"][place].as_py()), _runs(file.location, table, place))
+    for table in tables:
+        for place, version in enumerate(table.select(KNOWN_BY).to_pylist()):
+            file = wanted.get(tuple(version.values()))
+            if file is not None:
+                yield SurveyedFile(file, tuple(table["columns"][place].as_py()), _runs(file.location, table, place))
 
 
 def _runs(file: ParquetLocation, table: pa.Table, place: int) -> RunTable:

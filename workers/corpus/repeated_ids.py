@@ -15,7 +15,7 @@ from concord.workers.corpus.shards import Shard, read_ids
 Repeats = tuple[tuple[int, str], ...]
 """Repeats of a run: row numbers in ascending order, each with the reason for its reject."""
 
-PARTITION_IDS = 1 << 25
+PARTITION_IDS = 1 << 24
 """Ids, about, that are compared at once."""
 
 

@@ -14,7 +14,7 @@ from concord.schemas.document import ScoreColumn
 from concord.workers.corpus.parquet import ParquetLocation
 from concord.workers.corpus.repeated_ids import Repeats
 from concord.workers.corpus.row_digests import DIGEST_BYTES
-from concord.workers.corpus.run_table import RunTable, digest_array
+from concord.workers.corpus.run_table import RunTable
 from concord.workers.corpus.shards import Shard
 
 
@@ -44,14 +44,16 @@ class ShardTable(Sequence[Shard]):
         """The shards of the runs of files. Ids cover the repeats, because these depend on rows of other shards."""
         nothing = np.zeros(0, np.int64)
         digests = np.concatenate([np.zeros((0, DIGEST_BYTES), np.uint8), *(table.digest for table in runs)])
-        names = [_name(digest.hex(), repeats.get(place, ())) for place, digest in enumerate(map(bytes, digests))]
+        ids = bytearray()
+        for place, digest in enumerate(map(bytes, digests)):
+            ids += _id(digest.hex(), repeats.get(place, ()))
         return cls(
             files=tuple(table.file for table in runs),
             file=np.repeat(np.arange(len(runs)), [len(table) for table in runs]),
             first_row=np.concatenate([nothing, *(table.first_row for table in runs)]),
             rows=np.concatenate([nothing, *(table.rows for table in runs)]),
             size=np.concatenate([nothing, *(table.size for table in runs)]),
-            ids=digest_array(names),
+            ids=np.frombuffer(ids, np.uint8).reshape(-1, DIGEST_BYTES),
             digests=digests,
             repeats=repeats,
             scores=scores,
@@ -106,5 +108,5 @@ class ShardTable(Sequence[Shard]):
         )
 
 
-def _name(digest: str, repeats: Repeats) -> str:
-    return hashlib.sha256(f"{digest} {[row for row, _ in repeats]}".encode()).hexdigest()[: 2 * DIGEST_BYTES]
+def _id(digest: str, repeats: Repeats) -> bytes:
+    return hashlib.sha256(f"{digest} {[row for row, _ in repeats]}".encode()).digest()[:DIGEST_BYTES]

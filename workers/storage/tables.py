@@ -35,6 +35,17 @@ def read_unthreaded(source: BinaryIO | bytes, columns: Sequence[str] | None = No
     return unthreaded_file(source).read(columns=None if columns is None else list(columns), use_threads=False)
 
 
+def table_like(data: bytes, schema: pa.Schema) -> pa.Table | None:
+    """The table with this schema and its metadata; None for bytes that are none, with every value checked."""
+    try:
+        table = read_unthreaded(data)
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        return None
+    same = table.schema.equals(schema) and (table.schema.metadata or {}) == (schema.metadata or {})
+    return table if same else None
+
+
 def read_table(path: str | Path) -> pa.Table:
     """A whole table at a path or a URI, with every value checked.
 
