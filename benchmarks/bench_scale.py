@@ -1,9 +1,10 @@
 """What a driver does for a run of many shards, by simulation: nothing is read or labelled.
 
 Shards, their markers and small files of predictions are made up; every hundredth shard has a reject. Then the driver
-looks for what is done as after a kill, publishes, publishes again with one other shard, has a night with nothing new,
-and reads what it has published. Each size is a process of its own. A real file of predictions is larger, and looking
-for what is done after a kill hashes it: that is left out here.
+looks for what is done as after a kill, publishes, has a night with nothing new, publishes again with one other shard,
+looks for the answers of that run to begin a night under other constraints, and reads what it has published. Each size
+is a process of its own. A real file of predictions is larger, and looking for what is done after a kill hashes it: that
+is left out here.
 
     python benchmarks/bench_scale.py --sizes 1000 10000 100000 1000000
 
@@ -26,6 +27,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -33,12 +35,14 @@ import numpy as np
 from common import MADE, save
 
 from concord.flows.runfolder.folder_output import FolderOutput
+from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import MANIFEST, SHARD_LISTS, STORE, RunOutput, ToBeSeen
-from concord.flows.runfolder.markers import KEPT_MARKERS
+from concord.flows.runfolder.markers import KEPT_MARKERS, Markers
 from concord.flows.runfolder.published import published
 from concord.flows.runfolder.run_keys import RunKeys
 from concord.flows.runfolder.runfolder import Purpose, claim, find_done, publish
 from concord.schemas.run import ConstraintFigures, FileDigest, RowReject, RunKey, RunSettings, ShardMarker, ShardReport
+from concord.workers.constraints.constraint_set import NO_RULES
 from concord.workers.corpus.parquet import ParquetLocation
 from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.labelling.output import MARKERS, NAME_LENGTH, PREDICTIONS, TIMES, marker_bytes, marker_name
@@ -46,7 +50,8 @@ from concord.workers.storage.storage import FolderStorage
 
 T = TypeVar("T")
 
-KEY = RunKey(settings=RunSettings(), model="model", constraints="constraints", code="code")
+KEY = RunKey(settings=RunSettings(settle=True), model="model", constraints="constraints", code="code")
+OTHER = KEY.model_copy(update={"constraints": "others"})
 ROWS = 12
 """Rows of a shard, as many as the novels have."""
 FILE_SHARDS = 40
@@ -105,7 +110,7 @@ def measured(size: int, *, disk: bool) -> dict[str, Any]:
             made.written(folder / STORE, range(size))
         figures["made_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         done = step("resume", lambda: find_done(out, shards, KEY))
-        step("publish", lambda: publish(out, done))
+        step("publish", partial(publish, out, done))
         del done  # a run has one
         made.waiting = False
         step("nothing_new", lambda: publish(out, find_done(out, shards, KEY)))
@@ -116,7 +121,12 @@ def measured(size: int, *, disk: bool) -> dict[str, Any]:
         else:
             made.waiting = size // 2
         done = find_done(out, shards, KEY)
-        step("again", lambda: publish(out, done))
+        step("again", partial(publish, out, done))
+        del done
+        last = step("answers", lambda: last_answers(out.storage, Markers(shards, OTHER), NO_RULES))
+        if len(last.files) != size:
+            raise SystemExit(f"answers of {len(last.files)} shards are known")
+        del last
     listed = step("read", lambda: sum(1 for _ in published(str(folder)).shards()))
     if listed != size:
         raise SystemExit(f"{listed} of {size} shards are published")

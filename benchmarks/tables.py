@@ -319,7 +319,7 @@ def growth(results: Results) -> Rows:
         yield [count(own[name]) for name in names]
 
 
-SCALED = ("resume", "publish", "nothing_new", "again", "read")
+SCALED = ("resume", "publish", "nothing_new", "again", "answers", "read")
 """Steps of `bench_scale.py`, in the order of the table's columns."""
 
 
