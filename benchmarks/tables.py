@@ -344,6 +344,15 @@ def _scale(measured: Mapping[str, Any]) -> Rows:
 
 
 @table
+def ids(results: Results) -> Rows:
+    """What planning of very many documents takes."""
+    for own in results["ids"]["sizes"]:
+        seconds = [plain(own[f"{step}_seconds"], 1) for step in ("first", "keep", "known")]
+        peak = max(own["first_mib"], own["keep_mib"], own["known_mib"])
+        yield [count(own["documents"]), count(own["shards"]), *seconds, count(peak), count(own["survey_bytes"] / 1e6)]
+
+
+@table
 def planning(results: Results) -> Rows:
     """MB of text that a survey reads a second."""
     for own in results["planning"]["rows"]:

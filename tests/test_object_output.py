@@ -120,7 +120,7 @@ def reference(tmp_path: Path, corpus: Path, key: RunKey = KEY) -> dict[str, byte
 
 def leftovers(storage: ObjectStorage) -> list[str]:
     """Objects that a finished run has no use for."""
-    names = [f"{STORE}/{folder}/{name}" for folder in FOLDERS for name in storage.listed(f"{STORE}/{folder}")]
+    names = [f"{STORE}/{folder}/{name}" for folder in FOLDERS for name in storage.names(f"{STORE}/{folder}")]
     return [*names, *foreign_files(storage, published(storage.uri).files())]
 
 
@@ -129,7 +129,7 @@ def test_a_run_writes_the_bytes_of_a_folder_and_the_next_one_skips_them(out: str
     assert content(run_output(out)) == reference(tmp_path, corpus)
     assert whole_run(run_output(out), corpus) == 0
     assert leftovers(ObjectStorage(out)) == []
-    assert len(ObjectStorage(out).listed(TIMES)) == 3
+    assert len(list(ObjectStorage(out).names(TIMES))) == 3
 
 
 def test_readers_of_a_run_need_only_its_uri(out: str, corpus: Path) -> None:
@@ -149,7 +149,7 @@ def test_readers_of_a_run_need_only_its_uri(out: str, corpus: Path) -> None:
 def test_of_a_file_that_is_gone_no_answers_are_taken(out: str, corpus: Path) -> None:
     whole_run(run_output(out), corpus)
     storage = ObjectStorage(out)
-    storage.remove([f"{PREDICTIONS}/{min(storage.listed(PREDICTIONS))}"])
+    storage.remove([f"{PREDICTIONS}/{min(storage.names(PREDICTIONS))}"])
     shards = plan(corpus, shard_bytes=1)
     same, gone = (last_answers(storage, Markers(own, KEY), RuleStrengths()) for own in (shards, shards[:0]))
     for shard, there in zip(shards, (0, 1, 1), strict=True):
@@ -274,7 +274,7 @@ def test_two_runs_of_the_same_are_both_right(out: str, corpus: Path, tmp_path: P
 def test_what_is_damaged_or_gone_is_made_again(out: str, corpus: Path, tmp_path: Path) -> None:
     whole_run(run_output(out), corpus)
     storage = ObjectStorage(out)
-    gone = min(storage.listed(PREDICTIONS))
+    gone = min(storage.names(PREDICTIONS))
     storage.remove([f"{PREDICTIONS}/{gone}"])
     assert whole_run(run_output(out), corpus) == 1
     assert content(run_output(out)) == reference(tmp_path, corpus)
@@ -291,10 +291,10 @@ def test_shards_of_a_run_that_may_go_on_are_kept_for_days(out: str, corpus: Path
     shards = plan(corpus, shard_bytes=1)
     label_shard(shards[0], model=HashModel(), constraints=CONSTRAINTS, key=OTHER, store=storage.below(STORE))
     whole_run(run_output(out), corpus)
-    assert len(storage.listed(f"{STORE}/{PREDICTIONS}")) == 1
+    assert len(list(storage.names(f"{STORE}/{PREDICTIONS}"))) == 1
     with patch("concord.flows.runfolder.object_output.KEPT", -KEPT):
         whole_run(run_output(out), corpus)
-    assert storage.listed(f"{STORE}/{PREDICTIONS}") == {}
+    assert list(storage.names(f"{STORE}/{PREDICTIONS}")) == []
 
 
 def test_another_corpus_is_refused(out: str, corpus: Path) -> None:
@@ -343,11 +343,11 @@ def test_the_doctor_tries_a_store_and_leaves_nothing_there(out: str) -> None:
     storage = ObjectStorage(out)
     assert _output(storage).endswith("can be written, and writes on a condition work")
     assert "the output's storage" in _clocks(storage, "")
-    assert storage.listed("") == {}
+    assert list(storage.names("")) == []
     heedless = patch.object(ObjectStorage, "replace", lambda self, name, data, *, over: self.write(name, data))
     with heedless, pytest.raises(WrongError, match="writes over what another run has just written"):
         _output(storage)
-    assert storage.listed("") == {}
+    assert list(storage.names("")) == []
 
 
 def test_a_folder_and_an_object_store_are_one_to_their_users(out: str, tmp_path: Path) -> None:

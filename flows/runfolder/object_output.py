@@ -10,7 +10,7 @@ same command has run again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,9 +22,10 @@ from pydantic import ValidationError
 
 from concord.flows.runfolder.layout import FILE_NAME, FOLDERS, MANIFEST, STORE, SeenFile, ToBeSeen, times_of
 from concord.flows.runfolder.lists import ListedShard, read_list
+from concord.flows.runfolder.name_table import FileTable, NameTable, Packed, packed
 from concord.schemas.run import FileDigest, RunManifest
 from concord.workers.labelling.output import MARKERS, NAME_LENGTH, PREDICTIONS, TIMES
-from concord.workers.storage.object_storage import ObjectStorage, ObjectVersion, StoredFile
+from concord.workers.storage.object_storage import ObjectStorage, ObjectVersion
 from concord.workers.storage.sealed import unseal
 
 REQUESTS = 32
@@ -48,8 +49,8 @@ class _There:
 
     storage: ObjectStorage
     manifest: ObjectVersion | None
-    seen: Mapping[str, StoredFile]
-    stored: Mapping[str, StoredFile]
+    seen: FileTable
+    stored: FileTable
 
     @classmethod
     def at(cls, storage: ObjectStorage) -> _There:
@@ -59,21 +60,36 @@ class _There:
         return cls(storage, version, seen, stored)
 
     @cached_property
-    def listed(self) -> list[ListedShard]:
-        """The published shards, of those lists that are there undamaged."""
-        lists = _lists(self.manifest).items()
-        return [shard for path, digest in lists for shard in _shards(self.storage, path, digest)]
+    def published(self) -> _PublishedFiles:
+        """The published files that are there, of those lists that are there undamaged."""
+        lists = _lists(self.manifest)
+        shards = (_shards(self.storage, path, digest) for path, digest in lists.items())
+        return _PublishedFiles(lists, shards, self.seen)
 
-    @cached_property
-    def published(self) -> dict[str, str]:
-        """The digest of each published file that is there, by path."""
-        files = chain(_lists(self.manifest).items(), *(shard.files.items() for shard in self.listed))
-        return {path: digest for path, digest in files if path in self.seen}
 
-    @cached_property
-    def by_digest(self) -> dict[str, str]:
-        """The path of each published file that is there, by digest."""
-        return {digest: path for path, digest in self.published.items()}
+class _PublishedFiles:
+    """Files of a published run: SHA-256 by path, and path by SHA-256; and the names of its shards in the store."""
+
+    def __init__(self, lists: Mapping[str, str], shards: Iterable[list[ListedShard]], there: FileTable) -> None:
+        """The lists, the shards of each, and all files that are there."""
+        names, paths, digests = list[Packed](), list[Packed](), list[Packed]()
+        of_shards = ((part, [file for shard in part for file in shard.files.items()]) for part in shards)
+        for part, files in chain([([], list(lists.items()))], of_shards):
+            here = [file for file in files if file[0] in there]
+            names.append(packed(shard.place.key[:NAME_LENGTH] for shard in part))
+            paths.append(packed(path for path, _ in here))
+            digests.append(packed(digest for _, digest in here))
+        self.shards, self._paths, self._digests = NameTable(names), NameTable(paths), NameTable(digests)
+
+    def digest(self, path: str) -> str | None:
+        """The SHA-256 of the file at a path; None where none is published there."""
+        row = self._paths.row(path)
+        return None if row is None else self._digests[row]
+
+    def path(self, digest: str) -> str | None:
+        """The path of a file with that SHA-256; None where none is published."""
+        row = self._digests.row(digest)
+        return None if row is None else self._paths[row]
 
 
 class ObjectOutput:
@@ -98,8 +114,9 @@ class ObjectOutput:
 
     def holds(self, entry: FileDigest) -> bool:
         """Is the file in the store, or published? The store vouches for bytes that it has taken."""
-        stored = self._before.stored.get(entry.path)
-        return (stored is not None and stored.size == entry.bytes) or entry.sha256 in self._before.by_digest
+        before = self._before
+        stored = before.stored.get(entry.path)
+        return (stored is not None and stored.size == entry.bytes) or before.published.path(entry.sha256) is not None
 
     def version(self, path: str) -> str | None:
         """None: a file is in the store, or published under another name; `holds` finds it without reading it."""
@@ -110,17 +127,10 @@ class ObjectOutput:
         Raises `OvertakenError` where another run was published since this one began.
         """
         before = self._before
-        # Since then the shards of this run have come.
-        there = _There.at(self.storage)
-        _ = there.by_digest  # worked out once, before threads ask for it
-        new = (file for file in run.files() if before.published.get(file.entry.path) != file.entry.sha256)
-        with ThreadPoolExecutor(max_workers=REQUESTS) as pool:
-            while part := list(islice(new, PUT_AT_ONCE)):
-                for _ in pool.map(lambda file: self._put(file, there), part):
-                    pass
+        self._copy(run, before)
         if before.manifest is None or before.manifest.data != run.manifest:
             self.storage.replace(MANIFEST, run.manifest, over=before.manifest)
-        self._clear(run, {shard.place.key[:NAME_LENGTH] for shard in before.listed})
+        self._clear(run, before.published.shards)
         del self._before
 
     @cached_property
@@ -128,14 +138,24 @@ class ObjectOutput:
         """What was there when the run began."""
         return _There.at(self.storage)
 
+    def _copy(self, run: ToBeSeen, before: _There) -> None:
+        """Makes the files that readers shall see and that were not published ``before``."""
+        there = _There.at(self.storage)  # since then the shards of this run have come
+        _ = there.published  # worked out once, before threads ask for it
+        new = (file for file in run.files() if before.published.digest(file.entry.path) != file.entry.sha256)
+        with ThreadPoolExecutor(max_workers=REQUESTS) as pool:
+            while part := list(islice(new, PUT_AT_ONCE)):
+                for _ in pool.map(lambda file: self._put(file, there), part):
+                    pass
+
     def _put(self, file: SeenFile, there: _There) -> None:
         """Makes one file that readers shall see, and its times."""
         if file.stored is None:
             self.storage.write(file.entry.path, file.data)
             return
         source = f"{STORE}/{file.stored}"
-        if file.stored not in there.stored and file.entry.sha256 in there.by_digest:
-            source = there.by_digest[file.entry.sha256]
+        if file.stored not in there.stored:
+            source = there.published.path(file.entry.sha256) or source
         folder, _, name = source.rpartition("/")
         if folder.endswith(PREDICTIONS):
             times = f"{folder.removesuffix(PREDICTIONS)}{TIMES}/{name}"
@@ -143,7 +163,7 @@ class ObjectOutput:
                 self.storage.copy(times, times_of(file.entry.path))
         self.storage.copy(source, file.entry.path)
 
-    def _clear(self, run: ToBeSeen, last: Collection[str]) -> None:
+    def _clear(self, run: ToBeSeen, last: NameTable) -> None:
         """Removes published files of other runs, and from the store what is published or was the last run's.
 
         Of what is neither only what was written before the manifest: a run that has begun since may be writing.
@@ -163,8 +183,8 @@ class ObjectOutput:
         self.storage.remove(old)
 
 
-def _below(storage: ObjectStorage, folders: Sequence[str]) -> dict[str, StoredFile]:
-    return {f"{folder}/{name}": file for folder in folders for name, file in storage.listed(folder).items()}
+def _below(storage: ObjectStorage, folders: Sequence[str]) -> FileTable:
+    return FileTable((f"{folder}/{name}", file) for folder in folders for name, file in storage.files(folder))
 
 
 def _lists(version: ObjectVersion | None) -> dict[str, str]:

@@ -374,7 +374,7 @@ def leftovers(out: RunOutput) -> list[str]:
     found = foreign_files(storage, published(storage.uri).files())
     if isinstance(storage, ObjectStorage):
         store = storage.below(STORE)
-        return found + [f"{STORE}/{folder}/{name}" for folder in FOLDERS for name in store.listed(folder)]
+        return found + [f"{STORE}/{folder}/{name}" for folder in FOLDERS for name in store.names(folder)]
     return found + [str(path) for path in Path(storage.uri).rglob(f"{TEMPORARY}*")]
 
 

@@ -143,13 +143,10 @@ class ObjectStorage:
 
     def names(self, folder: str) -> Iterator[str]:
         """The rest of the names of the objects directly below a longer prefix."""
-        return (name for name, _ in self._entries(folder))
+        return (name for name, _ in self.files(folder))
 
-    def listed(self, folder: str) -> dict[str, StoredFile]:
-        """The objects directly below a longer prefix, by the rest of their names."""
-        return dict(self._entries(folder))
-
-    def _entries(self, folder: str) -> Iterator[tuple[str, StoredFile]]:
+    def files(self, folder: str) -> Iterator[tuple[str, StoredFile]]:
+        """The objects directly below a longer prefix, each with the rest of its name."""
         import obstore
 
         with self._asking("listed", folder):
