@@ -288,7 +288,7 @@ def test_only_files_of_shards_that_are_gone_are_opened(tmp_path: Path, monkeypat
     monkeypatch.setattr(FolderStorage, "opened", counting(FolderStorage.opened, opened))
 
     done = find_done(FolderOutput(out), shards, key)
-    assert last_answers(storage, done, night.constraints.strengths).files == ()
+    assert len(last_answers(storage, done, night.constraints.strengths).files) == 0
     other = key_of(rules(lexicon(0.7), ONE_RUN), night.model)
     again = last_answers(storage, Markers(shards, other), rules(lexicon(0.7), ONE_RUN).strengths)
     assert (len(again.shards.digest), len(again.documents.digest)) == (len(again.files), 0)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from concord.flows.runfolder import name_table
-from concord.flows.runfolder.name_table import FileTable, NameTable, packed
+from concord.workers.storage import name_table
+from concord.workers.storage.name_table import FileTable, NameTable, packed
 from concord.workers.storage.object_storage import StoredFile
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=5) | st.sampled_from(["a", "aa", "é"])

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
+import numpy as np
 import pyarrow as pa
 
 from concord.flows.runfolder.asking import asked
+from concord.flows.runfolder.lists import LISTED_AT_ONCE, ListedShard
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import Published, PublishedError, published
 from concord.flows.runfolder.run_keys import RunKeys
+from concord.schemas.arrays import Ints
 from concord.schemas.columns import DOCUMENT_DIGEST
 from concord.schemas.run import RuleStrengths
 from concord.workers.labelling.kept import Known, cheaper, known
-from concord.workers.labelling.last_answers import FileIndex, LastAnswers
+from concord.workers.labelling.last_answers import AnswerFiles, FileIndex, LastAnswers
 from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.storage.storage import FolderStorage, Storage
 from concord.workers.storage.tables import read_unthreaded
-
-AnswerFile = tuple[str, str]
-"""A file of predictions, and its SHA-256."""
 
 
 def last_answers(storage: Storage, done: Markers, rules: RuleStrengths) -> LastAnswers:
@@ -30,7 +32,7 @@ def last_answers(storage: Storage, done: Markers, rules: RuleStrengths) -> LastA
         may = known(run.manifest.run, done.key, run.manifest.rules, rules)
         if may is Known.NOTHING:
             return LastAnswers.none()
-        same, gone = _files(run, done)
+        places, same, gone = _files(run, done)
     except PublishedError:
         return LastAnswers.none()
     there = storage
@@ -40,29 +42,34 @@ def last_answers(storage: Storage, done: Markers, rules: RuleStrengths) -> LastA
     digests = (own for _, own in asked(there, lambda file: _digests(there, file[0]), gone))
     return LastAnswers(
         storage=there,
-        files=(*same.values(), *gone),
-        shards=FileIndex.of([shard] for shard in same),
+        files=AnswerFiles.joined([same, gone]),
+        shards=FileIndex.of([shard.tobytes()] for shard in done.shards.ids[places]),
         documents=FileIndex.of(digests, first=len(same)),
         known=may,
         cheaper=cheaper(run.manifest.rules, rules),
     )
 
 
-def _files(run: Published, done: Markers) -> tuple[dict[bytes, AnswerFile], list[AnswerFile]]:
-    """Files of predictions of the last run: those of shards that are to be done again, by id, and of shards gone.
+def _files(run: Published, done: Markers) -> tuple[Ints, AnswerFiles, AnswerFiles]:
+    """Files of predictions of the last run: of shards that are to be done again, with their places, and of shards gone.
 
     Under the key of the last run, shards that have not changed have the keys that they had.
     """
     keys = done.keys if run.manifest.run == done.key else RunKeys(done.shards, run.manifest.run)
-    same, gone = dict[bytes, AnswerFile](), list[AnswerFile]()
-    for shard in run.shards():
-        places = keys.places(shard.place.key)
-        own = (file for file in shard.files.items() if file[0].startswith(f"{PREDICTIONS}/"))
-        if not places:
-            gone += own
-        elif not done.has(places[0]):
-            same |= dict.fromkeys([done.shards.ids[places[0]].tobytes()], next(own))
-    return same, gone
+    places, same, gone = list[int](), list[AnswerFiles](), list[AnswerFiles]()
+    shards = run.shards()
+    while part := list(islice(shards, LISTED_AT_ONCE)):
+        found = [(next(iter(keys.places(shard.place.key)), None), _predictions(shard)) for shard in part]
+        gone.append(AnswerFiles.of(file for place, file in found if place is None))
+        again = [(place, file) for place, file in found if place is not None and not done.has(place)]
+        same.append(AnswerFiles.of(file for _, file in again))
+        places += [place for place, _ in again]
+    return np.array(places, np.int64), AnswerFiles.joined(same), AnswerFiles.joined(gone)
+
+
+def _predictions(shard: ListedShard) -> tuple[str, str]:
+    """The file of a shard's predictions, and its SHA-256."""
+    return next(file for file in shard.files.items() if file[0].startswith(f"{PREDICTIONS}/"))
 
 
 def _digests(storage: Storage, path: str) -> list[bytes]:

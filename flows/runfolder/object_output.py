@@ -22,9 +22,9 @@ from pydantic import ValidationError
 
 from concord.flows.runfolder.layout import FILE_NAME, FOLDERS, MANIFEST, STORE, SeenFile, ToBeSeen, times_of
 from concord.flows.runfolder.lists import ListedShard, read_list
-from concord.flows.runfolder.name_table import FileTable, NameTable, Packed, packed
 from concord.schemas.run import FileDigest, RunManifest
 from concord.workers.labelling.output import MARKERS, NAME_LENGTH, PREDICTIONS, TIMES
+from concord.workers.storage.name_table import FileTable, NameTable, Packed, packed
 from concord.workers.storage.object_storage import ObjectStorage, ObjectVersion
 from concord.workers.storage.sealed import unseal
 

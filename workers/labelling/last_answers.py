@@ -20,6 +20,7 @@ from concord.schemas.arrays import Ids
 from concord.schemas.columns import DOCUMENT_DIGEST, SETTLED, VITERBI_CONSTRAINTS
 from concord.schemas.labels import LabelSet
 from concord.workers.labelling.kept import READ, Known, LastAnswer, answers_of
+from concord.workers.storage.name_table import Packed, packed
 from concord.workers.storage.storage import FolderStorage, Storage
 from concord.workers.storage.tables import unthreaded_file
 
@@ -59,11 +60,44 @@ class FileIndex:
 
 
 @dataclass(frozen=True, eq=False)
+class AnswerFiles:
+    """Files of predictions by number: arrays, which the processes of a node share.
+
+    - ``path``, ``sha256`` (F,): packed names.
+    """
+
+    path: Packed
+    sha256: Packed
+
+    @classmethod
+    def of(cls, files: Iterable[tuple[str, str]]) -> AnswerFiles:
+        """Paths with their SHA-256, in the order of their numbers."""
+        given = list(files)
+        return cls(packed(path for path, _ in given), packed(digest for _, digest in given))
+
+    @classmethod
+    def joined(cls, parts: Sequence[AnswerFiles]) -> AnswerFiles:
+        """The files of all parts."""
+        none = packed(())
+        paths, digests = ([none, *(getattr(part, name) for part in parts)] for name in ("path", "sha256"))
+        return cls(np.concatenate(paths), np.concatenate(digests))
+
+    def __len__(self) -> int:
+        return len(self.path)
+
+    def __getitem__(self, number: int) -> tuple[str, str]:
+        return self.path[number].decode(), self.sha256[number].decode()
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return map(self.__getitem__, range(len(self)))
+
+
+@dataclass(frozen=True, eq=False)
 class LastAnswers:
     """Answers of the last run that a run may take.
 
     - ``storage``: the run's published files
-    - ``files``: files of predictions, each with its SHA-256
+    - ``files``: its files of predictions
     - ``shards``: the file of each shard that is to be done again and has the rows that it had, by id
     - ``documents``: the file of each document of the shards that are gone, by digest
     - ``known``: what may be taken
@@ -71,7 +105,7 @@ class LastAnswers:
     """
 
     storage: Storage
-    files: tuple[tuple[str, str], ...]
+    files: AnswerFiles
     shards: FileIndex
     documents: FileIndex
     known: Known
@@ -80,7 +114,7 @@ class LastAnswers:
     @classmethod
     def none(cls) -> LastAnswers:
         """No answers: there was no run before, or nothing of it can be taken."""
-        return cls(FolderStorage(Path()), (), FileIndex.of(()), FileIndex.of(()), Known.NOTHING)
+        return cls(FolderStorage(Path()), AnswerFiles.of(()), FileIndex.of(()), FileIndex.of(()), Known.NOTHING)
 
     def find(self, shard: str, digests: Sequence[bytes], labels: LabelSet) -> dict[int, LastAnswer]:
         """The answers to the documents with these ``digests`` of the shard with that id, by place.
