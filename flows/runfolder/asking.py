@@ -1,11 +1,11 @@
-"""Questions to a storage, many at once."""
+"""Questions to a storage, many at once where its answers take a while."""
 
 from __future__ import annotations
 
-import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, islice
+from itertools import islice
 from typing import TypeVar
 
 from concord.workers.storage.object_storage import ObjectStorage
@@ -15,26 +15,34 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 REQUESTS_AT_ONCE = 32
-"""Requests to an object store at once: each takes a while to come back."""
+"""Questions at once to an object store, or to a slow disk: each answer takes a while to come back."""
 
-ASKED_IN_TURN = 64
-"""Questions about files of a folder that a thread asks one after the other: a thread costs more than a small file."""
+ASKED_FIRST = 64
+"""Questions to a folder from which is known how long its disk takes."""
+
+SLOW_ANSWER = 0.001
+"""Seconds of an answer from which threads are worth their price: of a network disk, or of large files to hash."""
 
 ASKED_AT_ONCE = 4096
 """Questions whose answers are in memory at once."""
 
 
 def asked(storage: Storage, ask: Callable[[T], R], about: Iterable[T]) -> Iterator[tuple[T, R]]:
-    """What a storage answers to questions, each with its answer, in their order; asked by several threads at once.
+    """What a storage answers to questions, each with its answer, in their order. Raises what ``ask`` raises.
 
-    Hashing leaves Python's lock; an object store answers many requests at once. Raises what ``ask`` raises.
+    Several threads ask where that is sooner: answers of an object store take a while, and hashing leaves Python's lock.
+    Small files of a local disk are asked for in turn.
     """
-    remote = isinstance(storage, ObjectStorage)
-    each, threads = (1, REQUESTS_AT_ONCE) if remote else (ASKED_IN_TURN, os.cpu_count())
     rest = iter(about)
-    with ThreadPoolExecutor(max_workers=threads) as pool:
+    if not isinstance(storage, ObjectStorage):
+        first, started = list(islice(rest, ASKED_FIRST)), time.perf_counter()
+        answers = list(map(ask, first))
+        taken = time.perf_counter() - started
+        yield from zip(first, answers, strict=True)
+        if taken <= len(first) * SLOW_ANSWER:
+            yield from ((one, ask(one)) for one in rest)
+            return
+    with ThreadPoolExecutor(max_workers=REQUESTS_AT_ONCE) as pool:
         while part := list(islice(rest, ASKED_AT_ONCE)):
-            groups = [part[start : start + each] for start in range(0, len(part), each)]
             # All are there before one is given: whoever takes them would be in the threads' way.
-            answers = list(chain.from_iterable(pool.map(lambda group: list(map(ask, group)), groups)))
-            yield from zip(part, answers, strict=True)
+            yield from zip(part, list(pool.map(ask, part)), strict=True)
