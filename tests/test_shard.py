@@ -23,7 +23,7 @@ from concord.workers.corpus.shards import Shard
 from concord.workers.inference.registry import EngineError
 from concord.workers.labelling import problems
 from concord.workers.labelling.labelled import check_settings, label_batch
-from concord.workers.labelling.output import MARKERS, PREDICTIONS, TIMES, finished, in_place, shard_name
+from concord.workers.labelling.output import MARKERS, PREDICTIONS, TIMES, finished, in_place, shard_key, shard_name
 from concord.workers.labelling.report import report_of
 from concord.workers.storage.files import OutputError
 from concord.workers.storage.storage import FolderStorage
@@ -73,7 +73,7 @@ def test_output_does_not_depend_on_order_or_on_what_is_scored_together(
 
 def known(shard: Shard, key: RunKey, store: Path) -> ShardMarker | None:
     """The marker of a finished shard, its files read and hashed."""
-    return finished(shard, key, FolderStorage(store), holds=partial(intact, store))
+    return finished(shard_key(shard, key), FolderStorage(store), holds=partial(intact, store))
 
 
 def test_each_document_is_decoded_as_if_it_were_alone() -> None:

@@ -154,8 +154,8 @@ def find_done(out: RunOutput, shards: ShardTable, key: RunKey) -> Markers:
                 done.add_packed(row.key, row.packed)
     store = out.storage.below(STORE)
     written = (done.keys.places(name.removesuffix(".json")) for name in store.names(MARKERS))
-    waiting = (shards[places[0]] for places in written if places and not done.has(places[0]))
-    for _, marker in asked(out.storage, lambda shard: finished(shard, key, store, holds=out.holds), waiting):
+    waiting = (done.keys[places[0]] for places in written if places and not done.has(places[0]))
+    for _, marker in asked(out.storage, lambda name: finished(name, store, holds=out.holds), waiting):
         if marker is not None:
             done.add(marker)
     return done

@@ -20,7 +20,7 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import LETHAL as REASON
 from concord.workers.corpus.shards import REPEATED
 from concord.workers.labelling.labelled import label_batch
-from concord.workers.labelling.output import PREDICTIONS, TIMES, finished
+from concord.workers.labelling.output import PREDICTIONS, TIMES, finished, shard_key
 from concord.workers.labelling.shard import label_shard
 from concord.workers.storage.storage import FolderStorage
 from tests.integration.conftest import PYTHON
@@ -80,7 +80,9 @@ def test_documents_that_kill_twice_are_rejected_and_the_others_labelled(labelled
     assert labelled.errors == [None] * len(FILES)
     # What a run finds done, it skips: the same command again labels nothing.
     markers = [
-        finished(shard, lethal_job().key, FolderStorage(labelled.store), holds=partial(intact, labelled.store))
+        finished(
+            shard_key(shard, lethal_job().key), FolderStorage(labelled.store), holds=partial(intact, labelled.store)
+        )
         for shard in plan(labelled.corpus)
     ]
     for marker, names in zip(markers, FILES, strict=True):

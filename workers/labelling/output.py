@@ -55,14 +55,13 @@ def marker_name(key: str) -> str:
     return f"{key[:NAME_LENGTH]}.json"
 
 
-def finished(shard: Shard, key: RunKey, store: Storage, *, holds: Holds) -> ShardMarker | None:
-    """Marker of a shard that is finished; None unless marker and files are undamaged and the key is the same.
+def finished(key: str, store: Storage, *, holds: Holds) -> ShardMarker | None:
+    """Marker of the shard with that key, if it is finished; None unless marker and files are undamaged.
 
     ``holds``: whether the store holds a file of the marker, undamaged.
     """
-    name = shard_key(shard, key)
-    marker = read_marker(store, f"{MARKERS}/{marker_name(name)}")
-    if marker is None or marker.key != name:
+    marker = read_marker(store, f"{MARKERS}/{marker_name(key)}")
+    if marker is None or marker.key != key:
         return None
     return marker if all(holds(entry) for entry in marker.files) else None
 
