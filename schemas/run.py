@@ -454,7 +454,7 @@ class Drift(Figures):
     - ``changed``: documents that both have, with another answer
     - ``movements``: the figures that were compared, the least likely one first
     - ``most_changed``: the ones among these documents with the most changes
-    - ``sampled``: were documents drawn by their ids, and the counts estimated from them?
+    - ``sampled``: were documents drawn, and the counts estimated from them?
     """
 
     against: int

@@ -14,6 +14,7 @@ import pytest
 from concord.flows.errors import DriftedRunError
 from concord.flows.nights import drift
 from concord.flows.nights.record import read_record
+from concord.flows.runfolder.published import Published
 from concord.flows.tracking.tracking import DESCRIPTION, Outcome
 from concord.schemas.columns import PREDICTIONS_LAYOUT, batch_from_table, table_from_documents
 from concord.schemas.document import Batch, Document
@@ -233,3 +234,44 @@ def test_of_very_many_documents_some_are_drawn_the_same_in_both_nights(
     assert found.sampled
     assert (found.new, found.gone % 3) == (0, 0)
     assert 20 < found.changed <= 90
+
+
+@pytest.mark.parametrize("most_documents", [1000, 20])
+def test_of_very_many_shards_some_are_read_the_same_of_both_nights(
+    most_documents: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Documents that are new or gone are all counted: their shards are read."""
+    read = dict.fromkeys(("before", "after"), 0)
+
+    def reading(documents: Sequence[Document], model: HashModel) -> Drift:
+        read.update(before=0, after=0)
+        stay_here(monkeypatch, model)
+        found = label(corpus_of(documents, tmp_path / "corpus"), tmp_path / "out").drift
+        assert found is not None
+        return found
+
+    stay_here(monkeypatch, OfNight())
+    label(corpus_of(NEWS[:50], tmp_path / "corpus"), tmp_path / "out")
+    monkeypatch.setattr(drift, "MOST_SHARDS", 8)
+    monkeypatch.setattr(drift, "MOST_DOCUMENTS", most_documents)
+    old, new = Published.table, drift._table
+
+    def old_table(*given: Any) -> pa.Table:
+        read["before"] += 1
+        return old(*given)
+
+    def new_table(*given: Any) -> pa.Table:
+        read["after"] += 1
+        return new(*given)
+
+    monkeypatch.setattr(Published, "table", old_table)
+    monkeypatch.setattr(drift, "_table", new_table)
+    found = reading(NEWS[:50], OfNight(1))
+    assert found.sampled
+    assert (found.new, found.gone) == (0, 0), "the same shards of both nights"
+    assert 0 < read["before"] == read["after"] < 20
+    assert 10 <= found.changed <= 150
+    monkeypatch.setattr(drift, "MOST_DOCUMENTS", 1000)
+    found = reading([*NEWS[:10], *NEWS[50:], *NEWS[10:45]], OfNight())
+    assert (found.new, found.gone) == (10, 5)
+    assert read["after"] == read["before"] + 5 < 30

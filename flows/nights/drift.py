@@ -1,6 +1,7 @@
 """A run against the last one that is published in its folder, before it takes that one's place.
 
-Only files that differ are read, and of the others as many as the new documents are compared with.
+Only files that differ are read, and of the others as many as the new documents are compared with. Under another model
+all differ, though the shards are the same: of very many some are drawn, the same ones of both nights.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from concord.flows.progress import say
 from concord.flows.runfolder.layout import STORE
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import NothingPublishedError, Published, PublishedError, published
-from concord.schemas.arrays import Mask
+from concord.flows.runfolder.run_keys import RunKeys
+from concord.schemas.arrays import Ints, Mask
 from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT
 from concord.schemas.run import Drift, RunKey, ShardReport
 from concord.workers.drift.chart import NightScore
@@ -33,6 +35,9 @@ from concord.workers.storage.tables import read_unthreaded
 
 MOST_DOCUMENTS = 200_000
 """Documents of a night that are compared; of more, some are drawn by their ids."""
+
+MOST_SHARDS = 4_096
+"""Shards with the rows that they had whose files are read; of more, some are drawn by their rows."""
 
 REFERENCE_DOCUMENTS = 20_000
 """Documents of unchanged files that new ones are compared with."""
@@ -71,22 +76,38 @@ def _against(last: Published, markers: Markers, key: RunKey, model: Model) -> Ag
         return None
     former, now, record = last.manifest.totals, markers.report(), read_record(last.storage)
     drawn = math.ceil(max(former.documents, now.documents) / MOST_DOCUMENTS) or 1
+    old_stand, new_stand = _stand_for(last, markers, gone, come)
     watch = DriftWatch(
         model.known if isinstance(model, KnownWords) else None,
         _watched(former, now),
     )
-    before = (last.table(*file, PREDICTIONS_LAYOUT) for file in compress(last.files_in(PREDICTIONS), gone))
-    after = (_table(last.storage, path) for path, _ in compress(_written(markers), come))
+    before = (last.table(*file, PREDICTIONS_LAYOUT) for file in compress(last.files_in(PREDICTIONS), old_stand))
+    after = (_table(last.storage, path) for path, _ in compress(_written(markers), new_stand))
     same = (last.table(*file, PREDICTIONS_LAYOUT) for file in _some(last.files_in(PREDICTIONS), old, ~gone))
     night = Night(
-        _figures(before, watch, drawn),
-        _figures(after, watch, drawn),
-        _figures(_first(same, REFERENCE_DOCUMENTS), watch),
+        _figures(before, old_stand, drawn, watch),
+        _figures(after, new_stand, drawn, watch),
+        DocumentFigures.joined(DocumentFigures.of(table, watch) for table in _first(same, REFERENCE_DOCUMENTS)),
         same_run=last.manifest.run == key,
-        drawn=drawn,
+        sampled=drawn > 1 or bool(old_stand.max(initial=0) > 1),
     )
     compared = compare(night, against=record.last, earlier=record.charts())
     return AgainstLast(compared.drift, compared.chart, former)
+
+
+def _stand_for(last: Published, markers: Markers, gone: Mask, come: Mask) -> tuple[Ints, Ints]:
+    """(F,) of the files of either night: for how many shards each is read; 0 for those that are not read."""
+    before, after = gone.astype(np.int64), come.astype(np.int64)
+    if min(gone.sum(), come.sum()) <= MOST_SHARDS:
+        return before, after
+    # Under the key of the last run, shards that have not changed have the keys that they had.
+    keys = RunKeys(markers.shards, last.manifest.run)
+    now = np.array([next(iter(keys.places(shard.place.key)), -1) for shard in last.shards()], np.int64)
+    both = np.flatnonzero(gone & (now >= 0) & come[now])
+    rows = markers.shards.ids[now[both], :8].copy().view(">u8").ravel()
+    every = math.ceil(len(both) / MOST_SHARDS) or 1
+    before[both] = after[now[both]] = np.where(rows % every == 0, every, 0)
+    return before, after
 
 
 def _written(markers: Markers) -> Iterator[tuple[str, str]]:
@@ -119,8 +140,13 @@ def _table(storage: Storage, path: str) -> pa.Table:
     return read_unthreaded(data)
 
 
-def _figures(tables: Iterable[pa.Table], watch: DriftWatch, drawn: int = 1) -> DocumentFigures:
-    return DocumentFigures.joined(DocumentFigures.of(_drawn(table, drawn), watch) for table in tables)
+def _figures(tables: Iterable[pa.Table], stand: Ints, drawn: int, watch: DriftWatch) -> DocumentFigures:
+    """Documents of tables that ``stand`` for so many shards: of all documents about one in ``drawn``."""
+    rates = ((int(shards), max(1, drawn // int(shards))) for shards in stand[stand > 0])
+    return DocumentFigures.joined(
+        DocumentFigures.of(_drawn(table, documents), watch, times=shards * documents)
+        for table, (shards, documents) in zip(tables, rates, strict=True)
+    )
 
 
 def _drawn(table: pa.Table, drawn: int) -> pa.Table:

@@ -53,12 +53,14 @@ class DocumentFigures:
     """Documents (D) of a night.
 
     - ``ids``: their ids
+    - ``times``: for how many documents each stands, where some were drawn
     - ``texts``, ``answers``: digests of words and sentences, and of labels
     - ``values``: figures (D,) by name; NaN where a document has none
     - ``spans``: (S, 4) labelled spans: document, number of the type in ``types``, start, end
     """
 
     ids: tuple[str, ...] = ()
+    times: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     texts: tuple[bytes, ...] = ()
     answers: tuple[bytes, ...] = ()
     values: dict[str, Floats] = field(default_factory=dict)
@@ -69,8 +71,8 @@ class DocumentFigures:
         return len(self.ids)
 
     @classmethod
-    def of(cls, table: pa.Table, watch: DriftWatch) -> DocumentFigures:
-        """The documents of a table of predictions."""
+    def of(cls, table: pa.Table, watch: DriftWatch, times: int = 1) -> DocumentFigures:
+        """The documents of a table of predictions, each of which stands for so many."""
         tokens, labels = _Column.of(table[TOKENS]), _Column.of(table[LABELS])
         sentences = _Column.of(table[SENTENCE_STARTS])
         words, labelled = _Coded.of(tokens.values), _Coded.of(labels.values)
@@ -79,6 +81,7 @@ class DocumentFigures:
         spans, types = _spans(table["entities"])
         return cls(
             tuple(table[DOC_ID].to_pylist()),
+            np.full(len(table), times),
             tuple(a + b for a, b in texts),
             tuple(labels.digests(labelled.digests)),
             _text_figures(tokens, words, watch) | _label_shares(labels, labelled) | _scores(table, tokens, watch),
@@ -96,6 +99,7 @@ class DocumentFigures:
         firsts = np.cumsum([0, *map(len, every)]).tolist()
         return cls(
             tuple(name for part in every for name in part.ids),
+            np.concatenate([part.times for part in every]),
             tuple(digest for part in every for digest in part.texts),
             tuple(digest for part in every for digest in part.answers),
             {

@@ -36,14 +36,14 @@ class Night(NamedTuple):
     - ``before``, ``after``: documents of the parts that differ, of the last night and of this one
     - ``same``: documents of parts that do not differ; some will do
     - ``same_run``: whether model, constraints, settings and code are those of the last night
-    - ``drawn``: one document of so many was taken
+    - ``sampled``: were documents drawn?
     """
 
     before: DocumentFigures
     after: DocumentFigures
     same: DocumentFigures
     same_run: bool
-    drawn: int = 1
+    sampled: bool = False
 
 
 class NightCompared(NamedTuple):
@@ -69,10 +69,10 @@ def compare(night: Night, *, against: int, earlier: Sequence[Chart]) -> NightCom
     changed = [i for i, (a, b) in enumerate(pairs.rows.tolist()) if night.before.answers[a] != night.after.answers[b]]
     drift = Drift(
         against=against,
-        new=night.drawn * len(pairs.new),
-        gone=night.drawn * len(pairs.gone),
-        changed=night.drawn * len(changed),
-        sampled=night.drawn > 1,
+        new=int(night.after.times[pairs.new].sum()),
+        gone=int(night.before.times[pairs.gone].sum()),
+        changed=int(night.after.times[pairs.rows[changed, 1]].sum()),
+        sampled=night.sampled,
         movements=tuple(sorted(told, key=lambda movement: movement.p_value)),
         most_changed=_most_changed(night, pairs.rows[changed]),
     )
