@@ -21,7 +21,6 @@ from concord.flows.progress import say
 from concord.flows.runfolder.layout import STORE
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import NothingPublishedError, Published, PublishedError, published
-from concord.flows.runfolder.run_keys import RunKeys
 from concord.schemas.arrays import Ints, Mask
 from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT
 from concord.schemas.run import Drift, RunKey, ShardReport
@@ -100,9 +99,9 @@ def _stand_for(last: Published, markers: Markers, gone: Mask, come: Mask) -> tup
     before, after = gone.astype(np.int64), come.astype(np.int64)
     if min(gone.sum(), come.sum()) <= MOST_SHARDS:
         return before, after
-    # Under the key of the last run, shards that have not changed have the keys that they had.
-    keys = RunKeys(markers.shards, last.manifest.run)
-    now = np.array([next(iter(keys.places(shard.place.key)), -1) for shard in last.shards()], np.int64)
+    keys = markers.keys_under(last.manifest.run)
+    places = (keys.first(shard.place.key) for shard in last.shards())
+    now = np.fromiter((-1 if place is None else place for place in places), np.int64, len(gone))
     both = np.flatnonzero(gone & (now >= 0) & come[now])
     rows = markers.shards.ids[now[both], :8].copy().view(">u8").ravel()
     every = math.ceil(len(both) / MOST_SHARDS) or 1

@@ -11,7 +11,6 @@ from concord.flows.runfolder.asking import asked
 from concord.flows.runfolder.lists import LISTED_AT_ONCE, ListedShard
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import Published, PublishedError, published
-from concord.flows.runfolder.run_keys import RunKeys
 from concord.schemas.arrays import Ints
 from concord.schemas.columns import DOCUMENT_DIGEST
 from concord.schemas.run import RuleStrengths
@@ -51,15 +50,12 @@ def last_answers(storage: Storage, done: Markers, rules: RuleStrengths) -> LastA
 
 
 def _files(run: Published, done: Markers) -> tuple[Ints, AnswerFiles, AnswerFiles]:
-    """Files of predictions of the last run: of shards that are to be done again, with their places, and of shards gone.
-
-    Under the key of the last run, shards that have not changed have the keys that they had.
-    """
-    keys = done.keys if run.manifest.run == done.key else RunKeys(done.shards, run.manifest.run)
+    """Files of the last run: of shards that are to be done again, with their places, and of shards that are gone."""
+    keys = done.keys_under(run.manifest.run)
     places, same, gone = list[int](), list[AnswerFiles](), list[AnswerFiles]()
     shards = run.shards()
     while part := list(islice(shards, LISTED_AT_ONCE)):
-        found = [(next(iter(keys.places(shard.place.key)), None), _predictions(shard)) for shard in part]
+        found = [(keys.first(shard.place.key), _predictions(shard)) for shard in part]
         gone.append(AnswerFiles.of(file for place, file in found if place is None))
         again = [(place, file) for place, file in found if place is not None and not done.has(place)]
         same.append(AnswerFiles.of(file for _, file in again))

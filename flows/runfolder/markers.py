@@ -111,6 +111,10 @@ class Markers:
         """The markers of the shards that are done, in their order."""
         return map(self.__getitem__, np.flatnonzero(self.done).tolist())
 
+    def keys_under(self, run: RunKey) -> RunKeys:
+        """The keys that the shards have in another run: one that this run had too is known by it."""
+        return self.keys if run == self.key else RunKeys(self.shards, run)
+
     def todo(self) -> ShardTable:
         """The shards that are not done; of those with equal rows, whose output is equal, the first."""
         first = self.keys.first_places()

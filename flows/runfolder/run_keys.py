@@ -47,6 +47,10 @@ class RunKeys(Sequence[str]):
         start, end = self._heads.searchsorted(head), self._heads.searchsorted(head, side="right")
         return [place for place in self._order[start:end].tolist() if self[place].startswith(name)]
 
+    def first(self, name: str) -> int | None:
+        """The first of the `places` of a name; None where there is none."""
+        return next(iter(self.places(name)), None)
+
     def first_places(self) -> Ints:
         """The place of each key, ascending: where the first of the shards with equal rows stands."""
         _, first = np.unique(self._keys.view(f"V{KEY_BYTES}").ravel(), return_index=True)

@@ -153,8 +153,8 @@ def find_done(out: RunOutput, shards: ShardTable, key: RunKey) -> Markers:
             if row.key not in gone:
                 done.add_packed(row.key, row.packed)
     store = out.storage.below(STORE)
-    written = (done.keys.places(name.removesuffix(".json")) for name in store.names(MARKERS))
-    waiting = (done.keys[places[0]] for places in written if places and not done.has(places[0]))
+    written = (done.keys.first(name.removesuffix(".json")) for name in store.names(MARKERS))
+    waiting = (done.keys[place] for place in written if place is not None and not done.has(place))
     for _, marker in asked(out.storage, lambda name: finished(name, store, holds=out.holds), waiting):
         if marker is not None:
             done.add(marker)

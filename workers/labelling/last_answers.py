@@ -78,9 +78,8 @@ class AnswerFiles:
     @classmethod
     def joined(cls, parts: Sequence[AnswerFiles]) -> AnswerFiles:
         """The files of all parts."""
-        none = packed(())
-        paths, digests = ([none, *(getattr(part, name) for part in parts)] for name in ("path", "sha256"))
-        return cls(np.concatenate(paths), np.concatenate(digests))
+        every = [cls.of(()), *parts]
+        return cls(np.concatenate([part.path for part in every]), np.concatenate([part.sha256 for part in every]))
 
     def __len__(self) -> int:
         return len(self.path)
