@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,6 +26,7 @@ from concord.schemas.run import Reuse, RunReport, RunSettings
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
 from concord.workers.constraints.templates.presence import StartsWith
 from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.shards import read_digests
 from concord.workers.labelling.output import REJECTS
 from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.synthesis.made_up import synthesize
@@ -176,7 +178,9 @@ def test_a_new_document_alone_is_labelled_and_a_dry_run_says_so(
     out = tmp_path / "out"
     settings = RunSettings(engine="viterbi")
     request = LabelRequest(corpus=str(corpus), model="made up", out=str(out), settings=settings)
-    first = plan_run(request)
+    with monkeypatch.context() as nothing_read:
+        nothing_read.setattr(concord.flows.commands.run_plan, "read_digests", None)
+        first = plan_run(request)
     assert (first.documents, first.decoded, first.cpu_seconds, first.shards) == (6, 6, None, 1)
     assert not out.exists()
     label_corpus(request)
@@ -189,3 +193,24 @@ def test_a_new_document_alone_is_labelled_and_a_dry_run_says_so(
     report = label_corpus(request)
     assert (report.labelled, report.reuse) == (7, Reuse(kept=6))
     assert len(outcomes) == 2
+
+
+def test_of_very_many_shards_a_dry_run_reads_some(
+    tmp_path: Path, outcomes: list[Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(concord.flows.jobs, "check_sources", lambda *_, **__: None)
+    write_corpus(synthesize(40, seed=1, kind="news"), tmp_path / "corpus", source="test")
+    settings = RunSettings(engine="viterbi", settle=True)
+    given = {"corpus": str(tmp_path / "corpus"), "model": "made up", "out": str(tmp_path / "out"), "shard_bytes": 1024}
+    request = LabelRequest(**given, settings=settings)
+    label_corpus(request)
+    assert len(outcomes) == 1
+    others = request.model_copy(update={"settings": settings.model_copy(update={"engine": "certify"})})
+    every = plan_run(others)
+    assert every.shards > 10
+    assert (every.guessed, every.decoded, every.sampled) == (40, 0, False)
+    monkeypatch.setattr(concord.flows.commands.run_plan, "SHARDS_READ", 5)
+    with patch.object(concord.flows.commands.run_plan, "read_digests", wraps=read_digests) as reading:
+        some = plan_run(others)
+    assert some == every.model_copy(update={"sampled": True})
+    assert 3 <= reading.call_count <= 5

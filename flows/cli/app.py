@@ -351,7 +351,7 @@ def _show_run_plan(plan: RunPlan) -> None:
     )
     for count, told in rows:
         if count:
-            show(f"{count:,} documents {told}")
+            show(f"{'about ' if plan.sampled else ''}{count:,} documents {told}")
     if plan.decoded and plan.cpu_seconds is not None:
         show(f"decoding them takes about {plan.cpu_seconds:,.1f} CPU s")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import islice
 
 import numpy as np
@@ -17,12 +18,17 @@ from concord.flows.runfolder.published import PublishedError, published
 from concord.flows.runfolder.runfolder import Purpose, check_purpose, find_done, run_output
 from concord.schemas.arrays import Floats
 from concord.schemas.run import RunPlan
+from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import read_digests
 from concord.workers.labelling.kept import Known
 from concord.workers.labelling.labelled import check_settings
+from concord.workers.labelling.last_answers import LastAnswers
 from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.storage.storage import Storage
 from concord.workers.storage.tables import read_unthreaded
+
+SHARDS_READ = 4_096
+"""Most shards to do that are read to see which documents the last run has answered."""
 
 FILES_READ = 512
 """Files, about, of the last run whose times are read."""
@@ -39,27 +45,40 @@ def plan_run(request: LabelRequest) -> RunPlan:
     done = find_done(out, job.shards, job.key)
     last = last_answers(out.storage, done, job.constraints.strengths)
     todo = done.todo()
-    known, settled, rows = 0, 0, 0
-    with meter("reading", int(todo.rows.sum())) as bar:
-        for shard in todo:
-            digests = read_digests(shard, text=job.key.settings.text)
-            found = last.find(shard.id, digests, job.opened.model.labels)
-            known += len(found)
-            settled += sum(answer.settled for answer in found.values())
-            rows += shard.rows
-            bar.advance(shard.rows)
+    known, settled = _answered(todo, last, job)
+    documents, rows = int(job.shards.rows.sum()), int(todo.rows.sum())
     same, rules = last.known is Known.SAME, last.known is Known.RULES
     standing = settled if rules else 0
     return RunPlan(
-        documents=int(job.shards.rows.sum()),
-        skipped=int(job.shards.rows.sum()) - rows,
+        documents=documents,
+        skipped=documents - rows,
         kept=known if same else 0,
         checked=standing,
         guessed=0 if same else known - standing,
         decoded=rows - known,
         cpu_seconds=_estimate(out.storage, rows - known),
         shards=len(todo),
+        sampled=last.known is not Known.NOTHING and len(todo) > SHARDS_READ,
     )
+
+
+def _answered(todo: ShardTable, last: LastAnswers, job: LabelJob) -> tuple[int, int]:
+    """For how many documents of these shards the last run has an answer, and a settled one.
+
+    Of more than `SHARDS_READ` shards some are read, at equal distances, and stand for the others.
+    """
+    if last.known is Known.NOTHING:
+        return 0, 0
+    read, known, settled = todo[:: math.ceil(len(todo) / SHARDS_READ) or 1], 0, 0
+    with meter("reading", int(read.rows.sum())) as bar:
+        for shard in read:
+            digests = read_digests(shard, text=job.key.settings.text)
+            found = last.find(shard.id, digests, job.opened.model.labels)
+            known += len(found)
+            settled += sum(answer.settled for answer in found.values())
+            bar.advance(shard.rows)
+    scale = int(todo.rows.sum()) / max(1, int(read.rows.sum()))
+    return round(scale * known), round(scale * settled)
 
 
 def _estimate(storage: Storage, documents: int) -> float | None:
