@@ -67,7 +67,7 @@ edges-313:  ## those under Python 3.13 that are about signals, threads, imports,
 	$(call under_313,units PATIENCE="--timeout 1500" UNITS="$(EDGES:%=tests/test_%.py)")
 
 test-slow: $(READY)  ## the tests that take minutes: every command of the README, schedules, a terminal, MLflow, Prefect and Ray that go away
-	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile --durations 15
+	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 15
 
 coverage: $(READY)  ## which lines the tests of parts run; compiled kernels, which Python does not see, are left out
 	mkdir -p build

@@ -24,8 +24,13 @@ CONCORD = [PYTHON, "-c", "from concord.flows.cli.app import app; app()"]
 """The console script, whatever way the project is installed."""
 
 
+LONGEST = ("test_next_steps", "test_tutorials", "test_notebook", "test_readme", "test_papers")
+"""Files of slow tests that go first: at the end no processor waits for one of them."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.integration)
@@ -51,6 +56,16 @@ class World:
         """The same, whose runs a Prefect server watches."""
         return replace(self, env=self.env | {"PREFECT_API_URL": api}, prefect=api)
 
+    def unwatched(self) -> World:
+        """The same, whose runs nobody watches: each is seconds shorter."""
+        env = {name: value for name, value in self.env.items() if name != "PREFECT_API_URL"}
+        return replace(self, env=env, prefect=None)
+
+    def shared(self) -> World:
+        """The same, whose runs are on the shared cluster: with a Ray of its own each takes seconds more."""
+        assert self.ray is not None
+        return replace(self, env=self.env | self.ray.environment | {"RAY_ADDRESS": self.ray.address})
+
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """A command of the user, running in the folder."""
         return subprocess.Popen(
@@ -71,10 +86,7 @@ class World:
 
     def run_on_ray(self, *arguments: str, code: int = 0) -> Any:
         """`run` of a command that takes ``--ray``, on the cluster that runs share, if there is one."""
-        if self.ray is None:
-            return self.run(*arguments, code=code)
-        there = replace(self, env=self.env | self.ray.environment)
-        return there.run(*arguments, "--ray", self.ray.address, code=code)
+        return (self if self.ray is None else self.shared()).run(*arguments, code=code)
 
     def reprocess(self, out: str, *more: str, code: int = 0) -> Any:
         """`concord reprocess` of the test corpus with the model, by enough Gibbs sampling to be interrupted."""

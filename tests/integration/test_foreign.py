@@ -40,7 +40,7 @@ def python(script: str, env: dict[str, str], cwd: Path) -> str:
 
 
 def test_a_run_with_parts_of_another_package_and_again_after_it_changed(world: World, tmp_path: Path) -> None:
-    env = world.env | {"PYTHONPATH": installed(PACKAGE, tmp_path)["PYTHONPATH"]}
+    env = world.unwatched().env | {"PYTHONPATH": installed(PACKAGE, tmp_path)["PYTHONPATH"]}
     python(MADE, env, tmp_path)
     documents, rejected, skipped, last, done = json.loads(python(RUN, env, tmp_path))
     assert (documents, rejected, skipped) == (40, 0, 0)

@@ -30,7 +30,7 @@ def typed(world: World, line: str, own: Mapping[str, str] | None = None) -> str:
     done = subprocess.run(
         [*CONCORD, *words[1:]],
         cwd=world.folder,
-        env=world.env | given,
+        env=world.unwatched().shared().env | given,
         capture_output=True,
         text=True,
         timeout=600,
@@ -42,7 +42,7 @@ def typed(world: World, line: str, own: Mapping[str, str] | None = None) -> str:
 
 def proposed(world: World, *words: str) -> list[str]:
     """The lines that a command prints after ``next:``, as they stand."""
-    process = world.start(*words)
+    process = world.unwatched().shared().start(*words)
     _, said = process.communicate(timeout=600)
     assert process.returncode == 0, said
     before, _, after = said.partition("next:\n")
@@ -76,7 +76,11 @@ def test_clusters_are_looked_at_as_is_proposed(world: World, how: str) -> None:
     (world.folder / "vectors.txt").write_text(VECTORS)
     (line,) = proposed(world, "clusters", how, *CLUSTERS[how], "--out", f"words of {how}.parquet")
     typed(world, line, {"CORPUS": "train", "MODEL": f"model-{how}"})
-    answer = world.run("reprocess", "--corpus", "test", "--model", f"model-{how}", "--out", f"by-{how}", "--json")
+    answer = (
+        world.unwatched()
+        .shared()
+        .run("reprocess", "--corpus", "test", "--model", f"model-{how}", "--out", f"by-{how}", "--json")
+    )
     assert answer["documents"] == 48
 
 

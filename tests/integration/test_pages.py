@@ -16,9 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pycrfsuite
 import pytest
-import typer.main
 
-from concord.flows.cli.app import app
 from concord.schemas.columns import table_from_documents
 from concord.schemas.document import Document
 from concord.workers.synthesis.made_up import synthesize
@@ -67,16 +65,6 @@ def commands(page: str) -> Iterator[list[str]]:
         for line in block.replace("\\\n", " ").splitlines():
             if words := shlex.split(line, comments=True):
                 yield words
-
-
-def runs_on_ray(words: list[str]) -> bool:
-    """Does the command start workers? Training does where it searches on many."""
-    if words[1] == "train":
-        return "--workers" in words
-    command = typer.main.get_command(app)
-    for word in words:
-        command = getattr(command, "commands", {}).get(word, command)
-    return any("--ray" in parameter.opts for parameter in command.params)
 
 
 @pytest.fixture(scope="module")
@@ -203,9 +191,7 @@ LONG = {"features"}
 def test_every_command_of_a_page_runs(page: str, shelf: Path, world: World) -> None:
     if page in LONG and "CONCORD_LONG_PAGES" not in os.environ:
         pytest.skip("takes minutes; set CONCORD_LONG_PAGES=1")
-    assert world.ray is not None
-    env = world.env | world.ray.environment
-    del env["PREFECT_API_URL"]  # watched runs start seconds later
+    env = world.unwatched().shared().env
     env |= {"CONCORD_HOME": str(shelf / "home"), "PYTHONPATH": str(shelf)}
     env["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     for name, text in FILE.findall((ROOT / "docs" / f"{page}.md").read_text()):
@@ -214,10 +200,10 @@ def test_every_command_of_a_page_runs(page: str, shelf: Path, world: World) -> N
         if words[0] == "export":
             name, _, value = words[1].partition("=")
             env[name] = value
+            if name == "CONCORD_TRUST":
+                del env["RAY_ADDRESS"]  # the cluster's workers do not have the package of the tagger
             continue
         if words[1] == "reprocess":  # a folder is of one corpus and one model
             shutil.rmtree(shelf / words[words.index("--out") + 1], ignore_errors=True)
-        # The cluster's workers do not have the package of the tagger.
-        more = ["--ray", world.ray.address] if runs_on_ray(words) and "CONCORD_TRUST" not in env else []
-        done = subprocess.run([*words, *more], cwd=shelf, env=env, capture_output=True, text=True, check=False)
+        done = subprocess.run(words, cwd=shelf, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"$ {shlex.join(words)}\n{done.stdout}\n{done.stderr}"

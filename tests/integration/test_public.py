@@ -53,7 +53,9 @@ def test_every_example_of_the_public_package_gives_what_it_says(world: World) ->
         (folder / name).mkdir()
         (folder / name / "__init__.py").write_text("raise SystemExit('the folder of a user was imported')")
     typed = [PYTHON, "-W", "error::DeprecationWarning:concord", "-c", EXAMPLES]
-    run = subprocess.run(typed, cwd=folder, env=world.env, capture_output=True, text=True, check=False, timeout=600)
+    run = subprocess.run(
+        typed, cwd=folder, env=world.shared().env, capture_output=True, text=True, check=False, timeout=600
+    )
     assert run.returncode == 0, run.stdout + run.stderr
     assert int(run.stdout.split()[-2]) > 20
 
