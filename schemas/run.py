@@ -392,7 +392,7 @@ class RunPlan(Figures):
     - ``decoded``: new, changed, or without an answer that can be taken
     - ``cpu_seconds``: estimate for these, from those that the last run decoded; null without one
     - ``shards``: shards to do
-    - ``sampled``: were only some of these read, so that the other counts are estimates?
+    - ``sampled``: were only some of these read, so that ``kept`` to ``cpu_seconds`` are estimates?
     """
 
     documents: int
@@ -403,7 +403,7 @@ class RunPlan(Figures):
     decoded: int
     cpu_seconds: float | None
     shards: int
-    sampled: bool = False
+    sampled: bool
 
 
 class ShardResult(NamedTuple):

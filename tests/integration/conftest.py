@@ -66,6 +66,10 @@ class World:
         assert self.ray is not None
         return replace(self, env=self.env | self.ray.environment | {"RAY_ADDRESS": self.ray.address})
 
+    def quick(self) -> World:
+        """The same for commands of which neither Prefect nor the start of Ray is the point: unwatched, and shared."""
+        return self.unwatched().shared()
+
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """A command of the user, running in the folder."""
         return subprocess.Popen(

@@ -6,7 +6,6 @@ import os
 import random
 import signal
 from contextlib import nullcontext
-from datetime import UTC, datetime
 
 import pytest
 
@@ -52,15 +51,15 @@ def undisturbed(world: World, out: str, cycles: int, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("seed", "cycles"), [(0, 1), (1, 2), (2, 2)])
 @pytest.mark.usefixtures("corpora")
 def test_killed_at_random_moments_and_resumed_it_has_the_same_bytes(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, seed: int, cycles: int
 ) -> None:
-    """A Ray worker when some number of shards are done, the driver at some later one: other numbers each day. Each
-    moment is tried in `tests/test_codl.py`, without Ray."""
-    cycles, out, whole = 2, "killed", "whole"
+    """A Ray worker when some number of shards are done, the driver at some later one."""
+    out, whole = f"killed-{seed}", f"whole-{seed}"
     wanted = undisturbed(world, whole, cycles, monkeypatch)
-    shards, rng = labelled(world, whole), random.Random(datetime.now(UTC).toordinal())
+    shards, rng = labelled(world, whole), random.Random(seed)
     # In the first half: shards are small, and some are done between a look and the kill.
     worker, driver = sorted(rng.sample(range(1, shards // 2), 2))
     options = ("--set", f"cycles={cycles}", "--set", "gamma=0.5", "--shard-kib", "1", "--workers", "1")
@@ -76,6 +75,6 @@ def test_killed_at_random_moments_and_resumed_it_has_the_same_bytes(
     assert gone(below, seconds=30) == []
     assert 0 < labelled(world, out) < shards
 
-    report = world.unwatched().shared().run("codl", *places, *options, "--json")
+    report = world.quick().run("codl", *places, *options, "--json")
     assert report["cycles"] == [cycle.model_dump() for cycle in wanted.cycles]
     assert world.content(out) == world.content(whole)

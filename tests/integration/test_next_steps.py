@@ -30,7 +30,7 @@ def typed(world: World, line: str, own: Mapping[str, str] | None = None) -> str:
     done = subprocess.run(
         [*CONCORD, *words[1:]],
         cwd=world.folder,
-        env=world.unwatched().shared().env | given,
+        env=world.quick().env | given,
         capture_output=True,
         text=True,
         timeout=600,
@@ -42,7 +42,7 @@ def typed(world: World, line: str, own: Mapping[str, str] | None = None) -> str:
 
 def proposed(world: World, *words: str) -> list[str]:
     """The lines that a command prints after ``next:``, as they stand."""
-    process = world.unwatched().shared().start(*words)
+    process = world.quick().start(*words)
     _, said = process.communicate(timeout=600)
     assert process.returncode == 0, said
     before, _, after = said.partition("next:\n")
@@ -76,11 +76,8 @@ def test_clusters_are_looked_at_as_is_proposed(world: World, how: str) -> None:
     (world.folder / "vectors.txt").write_text(VECTORS)
     (line,) = proposed(world, "clusters", how, *CLUSTERS[how], "--out", f"words of {how}.parquet")
     typed(world, line, {"CORPUS": "train", "MODEL": f"model-{how}"})
-    answer = (
-        world.unwatched()
-        .shared()
-        .run("reprocess", "--corpus", "test", "--model", f"model-{how}", "--out", f"by-{how}", "--json")
-    )
+    label = ("reprocess", "--corpus", "test", "--model", f"model-{how}", "--out", f"by-{how}", "--json")
+    answer = world.quick().run(*label)
     assert answer["documents"] == 48
 
 

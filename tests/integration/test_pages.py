@@ -191,7 +191,7 @@ LONG = {"features"}
 def test_every_command_of_a_page_runs(page: str, shelf: Path, world: World) -> None:
     if page in LONG and "CONCORD_LONG_PAGES" not in os.environ:
         pytest.skip("takes minutes; set CONCORD_LONG_PAGES=1")
-    env = world.unwatched().shared().env
+    env = world.quick().env
     env |= {"CONCORD_HOME": str(shelf / "home"), "PYTHONPATH": str(shelf)}
     env["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     for name, text in FILE.findall((ROOT / "docs" / f"{page}.md").read_text()):

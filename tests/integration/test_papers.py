@@ -9,7 +9,7 @@ from tests.integration.conftest import World
 
 @pytest.mark.slow
 def test_every_table_runs_on_made_up_corpora_and_a_second_time_for_nothing(world: World) -> None:
-    world = world.unwatched().shared()
+    world = world.quick()
     report = world.run("papers", "all", "--quick", "--out", "papers", "--workers", "2", "--json")
     assert (report["made_up"], report["failed"]) == (True, {})
     assert {table["paper"].split()[0].strip(",") for table in report["tables"]} == {

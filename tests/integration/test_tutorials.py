@@ -58,7 +58,7 @@ def test_every_page_shows_what_it_does() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_tutorial_prints_what_it_shows(page: Path, world: World, tmp_path: Path) -> None:
-    env = world.unwatched().shared().env | {
+    env = world.quick().env | {
         "COLUMNS": "80",
         "CONCORD_HOME": str(tmp_path / "home"),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
