@@ -1,4 +1,5 @@
-"""What it costs to start: CPU seconds (user and system, of the process and all that it waited for) of small commands.
+"""What it costs to start: CPU seconds (user and system, of the process and all that it waited for) of small commands,
+and by the clock how long a node that has compiled nothing takes to its first shard.
 
 python benchmarks/bench_start.py            # the least of 3 runs each
 python benchmarks/bench_start.py --runs 5
@@ -12,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import resource
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -49,29 +49,25 @@ COUNTED: dict[str, tuple[str, ...]] = {
 COLD = ("gibbs", "certify")
 """Engines that label on a node that has compiled nothing; run once each."""
 
-
 OTHERS = ("RAY_", "PREFECT_", "MLFLOW_", "PYTHONDONTWRITEBYTECODE")
 """Variables whose names start so are left out: without compiled modules each start would parse all libraries again."""
 
 
-def first_shard(command: tuple[str, ...], folder: Path, out: str) -> float:
-    """Seconds by the clock from the start of a command to the first file of a shard in ``out``; nothing is compiled.
+def first_shard(engine: str, folder: Path) -> float:
+    """Seconds by the clock from the start of a run to the first file of a shard, on a node that has compiled nothing.
 
-    Raises `RuntimeError` if the command ends without one.
+    Raises `subprocess.CalledProcessError` if the run fails, before or after.
     """
+    command = (*CONCORD, *REPROCESS[:-1], engine, "--engine", engine)
+    env = _seen() | {"NUMBA_CACHE_DIR": tempfile.mkdtemp(dir=folder)}
     started = time.monotonic()
-    with subprocess.Popen(
-        command,
-        cwd=folder,
-        env=_seen() | {"NUMBA_CACHE_DIR": tempfile.mkdtemp(dir=folder)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        while not any((folder / out / ".shards").rglob("*.parquet")):
-            if process.poll() is not None:
-                raise RuntimeError(f"{shlex.join(command)}: ended without a shard")
+    with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+        while run.poll() is None and not any((folder / engine / ".shards").rglob("*.parquet")):
             time.sleep(0.05)
-        return time.monotonic() - started
+        seconds = time.monotonic() - started
+        if run.wait(timeout=1800):
+            raise subprocess.CalledProcessError(run.returncode, command)
+    return seconds
 
 
 def _seen() -> dict[str, str]:
@@ -82,9 +78,8 @@ def _seen() -> dict[str, str]:
 
 def cpu_seconds(command: tuple[str, ...], folder: Path) -> tuple[float, float]:
     """CPU seconds of a command and what it waited for, and seconds by the clock."""
-    env = _seen()
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    subprocess.run(command, cwd=folder, env=env, capture_output=True, check="nope" not in command, timeout=1800)
+    subprocess.run(command, cwd=folder, env=_seen(), capture_output=True, check="nope" not in command, timeout=1800)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return cpu, time.monotonic() - started
@@ -102,11 +97,8 @@ def main() -> None:
         for title, command in COUNTED.items():
             show(title, *min(cpu_seconds(command, folder) for _ in range(runs)))
         for engine in COLD:
-            command = (*CONCORD, *REPROCESS[:-1], engine, "--engine", engine)
-            print(
-                f"{f'first shard, cold kernels, {engine}':36} {first_shard(command, folder, engine):22.2f} s",
-                flush=True,
-            )
+            title = f"first shard, cold kernels, {engine}"
+            print(f"{title:36} {first_shard(engine, folder):22.2f} s", flush=True)
 
 
 def show(title: str, cpu: float, wall: float) -> None:
