@@ -23,7 +23,7 @@ from typing import NamedTuple
 from common import ROOT, save
 from mutants import MUTANTS, Mutant
 
-COPIED = ("concord", "schemas", "workers", "flows", "tests", "benchmarks", "infra")
+COPIED = ("concord", "tests", "benchmarks", "infra")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 SECONDS = 900.0
 """A change that keeps its tests busy for longer is noticed, too."""

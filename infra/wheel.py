@@ -20,7 +20,7 @@ from pathlib import Path
 from concord.flows.environment import ANY_PROCESSOR
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("concord", "flows", "schemas", "workers")
+PACKAGE = "concord"
 FILES = ("LICENSE", "README.md", "pyproject.toml")
 
 
@@ -40,8 +40,7 @@ def main() -> None:
 
 def copy_source(tree: Path) -> None:
     """Copies what the package is made of into the folder ``tree``."""
-    for name in PACKAGES:
-        shutil.copytree(ROOT / name, tree / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / PACKAGE, tree / PACKAGE, ignore=shutil.ignore_patterns("__pycache__"))
     for name in FILES:
         shutil.copy(ROOT / name, tree)
 

@@ -120,7 +120,7 @@ for module in list(sys.modules.values()):
     if (getattr(module, "__name__", "")).startswith(("concord.workers", "concord.schemas")):
         print(pathlib.Path(module.__file__).resolve())
 """
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT.parent)
     imported = {Path(line) for line in run.stdout.splitlines()}
     assert len(imported) > 60
     assert imported <= set(BEHIND)
@@ -147,7 +147,7 @@ def digests(tree: Path, of: str = "code_digest") -> tuple[str, str]:
         "from concord.workers.compiling.definitions import kernel_digests; "
         f"print({of}(), sum(int(digest, 16) for digest in kernel_digests().values()))"
     )
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tree)
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tree.parent)
     code, kernels = run.stdout.split()
     return code, kernels
 

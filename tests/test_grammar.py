@@ -353,7 +353,7 @@ PROPOSED = {
 
 def shown_by_the_demo() -> Iterator[list[str]]:
     """Each command that `make demo` prints, with 1 in the place of what is known when it runs."""
-    tree = ast.parse((ROOT / "flows" / "cli" / "demo.py").read_text())
+    tree = ast.parse((ROOT / "concord" / "flows" / "cli" / "demo.py").read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "_step":
             for typed in node.args[1:]:
@@ -375,12 +375,11 @@ def test_every_next_step_is_a_command() -> None:
 
 def messages() -> Iterator[tuple[str, str]]:
     """Every command in backquotes in a text of the package, and the file that it stands in."""
-    for folder in ("concord", "flows", "workers", "schemas"):
-        for path in sorted((ROOT / folder).glob("**/*.py")):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    for line in re.findall(r"``?concord ([a-z][^`]*)``?|Example: concord (.*)", node.value):
-                        yield str(path.relative_to(ROOT)), " ".join("".join(line).split())
+    for path in sorted((ROOT / "concord").glob("**/*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                for line in re.findall(r"``?concord ([a-z][^`]*)``?|Example: concord (.*)", node.value):
+                    yield str(path.relative_to(ROOT)), " ".join("".join(line).split())
 
 
 def test_every_command_that_a_text_names_is_there() -> None:

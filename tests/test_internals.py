@@ -51,10 +51,9 @@ def names(path: Path) -> Iterator[str]:
 
 
 def users(own: re.Pattern[str]) -> set[str]:
-    paths = [
-        path for folder in ("flows", "workers", "schemas", "concord/testing") for path in (ROOT / folder).rglob("*.py")
-    ]
-    return {str(path.relative_to(ROOT)) for path in paths if any(own.fullmatch(name) for name in names(path))}
+    return {
+        str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if any(own.fullmatch(name) for name in names(path))
+    }
 
 
 @pytest.mark.parametrize("library", PLACES)

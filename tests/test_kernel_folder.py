@@ -46,11 +46,11 @@ print(calling(1), sum(calling.stats.cache_hits.values()), kernel_folder())
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """The project with two kernels more, one of which calls the other."""
-    copied(tmp_path)
-    (tmp_path / "workers" / "called.py").write_text(CALLED)
-    (tmp_path / "workers" / "calling.py").write_text(CALLING)
-    return tmp_path
+    """Folder of the package with two kernels more, one of which calls the other."""
+    package = copied(tmp_path)
+    (package / "workers" / "called.py").write_text(CALLED)
+    (package / "workers" / "calling.py").write_text(CALLING)
+    return package
 
 
 def run(tree: Path, **variables: str) -> tuple[int, int, Path]:
@@ -61,7 +61,7 @@ def run(tree: Path, **variables: str) -> tuple[int, int, Path]:
         capture_output=True,
         text=True,
         check=False,
-        cwd=tree,
+        cwd=tree.parent,
         env=left | variables,
     )
     assert ended.returncode == 0, ended.stderr

@@ -17,9 +17,7 @@ Places = dict[str, list[Path]]
 
 @cache
 def trees() -> dict[Path, ast.Module]:
-    folders = ("flows", "workers", "schemas", "concord/testing")
-    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    return {path: ast.parse(path.read_bytes()) for path in [*paths, *(ROOT / "concord").glob("*.py")]}
+    return {path: ast.parse(path.read_bytes()) for path in ROOT.rglob("*.py")}
 
 
 def assigned(wanted: Callable[[str, ast.expr], bool]) -> Places:

@@ -74,7 +74,7 @@ def test_every_kind_of_part_is_registered_and_all_of_ours_pass_their_own_check()
 
 def test_what_pyproject_registers_is_installed() -> None:
     """An editable install of before has the entry points of before: `make` renews it."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["project"]
     wanted = {
         (group, name, value) for group, entries in project["entry-points"].items() for name, value in entries.items()
     }

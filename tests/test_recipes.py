@@ -11,7 +11,9 @@ import pytest
 
 from tests.support.copied import copied
 
-OF_ENGINES, OF_READERS, OF_TRAINERS = (f"workers/{room}/settings.py" for room in ("inference", "corpus", "models"))
+OF_ENGINES, OF_READERS, OF_TRAINERS = (
+    f"concord/workers/{room}/settings.py" for room in ("inference", "corpus", "models")
+)
 """Where the options of each kind stand."""
 
 
@@ -25,7 +27,7 @@ class Recipe(NamedTuple):
 
 
 ENGINE = Recipe(
-    "workers/inference/chains/best_token.py",
+    "concord/workers/inference/chains/best_token.py",
     '''
 """The best label of each token, whatever stands beside it."""
 from concord.schemas.decoded import Status
@@ -44,12 +46,12 @@ def solve(problem, *, config, rng, budget=UNLIMITED, incumbent=None):
             '    """The best token."""\n\n    shift: int = Field(0, ge=0, description="Labels to shift by.")\n\n\n',
         ),
         (
-            "workers/inference/registry.py",
+            "concord/workers/inference/registry.py",
             '    "cpsat": Solver(',
             '    "best-token": Solver(best_token.solve, BestTokenSettings, "each best", exact=False),\n',
         ),
         (
-            "workers/inference/registry.py",
+            "concord/workers/inference/registry.py",
             "OWN: dict",
             "from concord.workers.inference.settings import BestTokenSettings\n"
             "from concord.workers.inference.chains import best_token\n",
@@ -67,7 +69,7 @@ assert any(entry.name == "best-token" and "shift" in str(entry) for entry in eng
 )
 
 TEMPLATE = Recipe(
-    "workers/constraints/templates/ends_with.py",
+    "concord/workers/constraints/templates/ends_with.py",
     '''
 """Which labels a document ends with."""
 from concord.workers.constraints.rows import Draft, forbidden_labels
@@ -83,9 +85,9 @@ class EndsWith(RowTemplate):
         return forbidden_labels(site.bounds(Scope.DOCUMENT)[1] - 1, ~site.mask_of(self.labels))
 ''',
     (
-        ("workers/constraints/templates/registry.py", '    "linear": Linear,', '    "ends_with": EndsWith,\n'),
+        ("concord/workers/constraints/templates/registry.py", '    "linear": Linear,', '    "ends_with": EndsWith,\n'),
         (
-            "workers/constraints/templates/registry.py",
+            "concord/workers/constraints/templates/registry.py",
             "OWN: dict",
             "from concord.workers.constraints.templates.ends_with import EndsWith\n",
         ),
@@ -100,7 +102,7 @@ assert [type(t).__name__ for t in load_constraints(file).templates if type(t).__
 )
 
 READER = Recipe(
-    "workers/corpus/readers/words.py",
+    "concord/workers/corpus/readers/words.py",
     '''
 """A document a file, words apart by spaces."""
 from concord.schemas.document import Document
@@ -120,12 +122,12 @@ def read_words(source, settings):
             '    """Words."""\n\n    lower: bool = Field(False, description="whether words are made lower case")\n\n\n',
         ),
         (
-            "workers/corpus/readers/registry.py",
+            "concord/workers/corpus/readers/registry.py",
             '    "text": ReaderEntry(',
             '    "words": ReaderEntry(read_words, WordsSettings, "words apart by spaces"),\n',
         ),
         (
-            "workers/corpus/readers/registry.py",
+            "concord/workers/corpus/readers/registry.py",
             "OWN: dict",
             "from concord.workers.corpus.settings import WordsSettings\n"
             "from concord.workers.corpus.readers.words import read_words\n",
@@ -145,7 +147,7 @@ assert "words" in CliRunner().invoke(app, ["list", "readers", "--json"]).output
 )
 
 MODEL = Recipe(
-    "workers/models/flat.py",
+    "concord/workers/models/flat.py",
     '''
 """Every label is as good as every other."""
 import json
@@ -172,9 +174,9 @@ def load(folder):
     return Flat(Manifest.model_validate_json((folder / MANIFEST).read_bytes()))
 ''',
     (
-        ("workers/models/loaders.py", "    two_stage_crf.KIND:", "    flat.KIND: flat.load,\n"),
+        ("concord/workers/models/loaders.py", "    two_stage_crf.KIND:", "    flat.KIND: flat.load,\n"),
         (
-            "workers/models/loaders.py",
+            "concord/workers/models/loaders.py",
             "from concord.workers.models import crf",
             "from concord.workers.models import flat\n",
         ),
@@ -194,7 +196,7 @@ assert load_model(folder).potentials(batch).unary.shape == (2, 3)
 )
 
 TRAINER = Recipe(
-    "workers/learning/trainers/transitions.py",
+    "concord/workers/learning/trainers/transitions.py",
     '''
 """A CRF that knows which labels follow each other, and nothing of words."""
 from itertools import pairwise
@@ -233,12 +235,12 @@ def train(documents, *, settings, out, progress=None):
             '    """Transitions."""\n\n    prior: float = Field(1.0, gt=0, description="Of each pair.")\n\n\n',
         ),
         (
-            "workers/learning/trainers/registry.py",
+            "concord/workers/learning/trainers/registry.py",
             "    crfsuite.NAME: Trainer(",
             "    transitions.NAME: Trainer(transitions.train, TransitionsSettings),\n",
         ),
         (
-            "workers/learning/trainers/registry.py",
+            "concord/workers/learning/trainers/registry.py",
             "DEFAULT = ",
             "from concord.workers.models.settings import TransitionsSettings\n"
             "from concord.workers.learning.trainers import transitions\n\n",
@@ -259,11 +261,11 @@ assert any(entry.name == "transitions" and "prior" in str(entry) for entry in tr
 )
 
 RECIPES = {
-    "engine": (ENGINE, {OF_ENGINES, "workers/inference/registry.py"}),
-    "template": (TEMPLATE, {"workers/constraints/templates/registry.py"}),
-    "reader": (READER, {OF_READERS, "workers/corpus/readers/registry.py"}),
-    "model": (MODEL, {"workers/models/loaders.py"}),
-    "trainer": (TRAINER, {OF_TRAINERS, "workers/learning/trainers/registry.py"}),
+    "engine": (ENGINE, {OF_ENGINES, "concord/workers/inference/registry.py"}),
+    "template": (TEMPLATE, {"concord/workers/constraints/templates/registry.py"}),
+    "reader": (READER, {OF_READERS, "concord/workers/corpus/readers/registry.py"}),
+    "model": (MODEL, {"concord/workers/models/loaders.py"}),
+    "trainer": (TRAINER, {OF_TRAINERS, "concord/workers/learning/trainers/registry.py"}),
 }
 """Each with the files it touches beside the new one: settings, and the dict that names it."""
 
@@ -272,7 +274,7 @@ RECIPES = {
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_works_and_touches_no_other_file(name: str, tmp_path: Path) -> None:
     recipe, expected = RECIPES[name]
-    copied(tmp_path, "flows", "tests")
+    copied(tmp_path, "tests")
     assert not (tmp_path / recipe.file).exists()
     (tmp_path / recipe.file).write_text(recipe.code)
     for file, before, text in recipe.lines:

@@ -189,10 +189,10 @@ def test_ray_is_imported_by_the_actor_alone() -> None:
     root = Path(__file__).parents[1]
     found = {
         path.relative_to(root).as_posix()
-        for path in (root / "workers").rglob("*.py")
+        for path in (root / "concord" / "workers").rglob("*.py")
         if any(name == "ray" or name.startswith("ray.") for name in imports_of(path))
     }
-    assert found == {"workers/remote/actor.py"}
+    assert found == {"concord/workers/remote/actor.py"}
 
 
 def test_no_task_imports_what_only_learning_needs() -> None:

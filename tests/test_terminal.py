@@ -29,7 +29,7 @@ HOSTILE = "\x1b[31mred\x1b]0;title\x07\x9b1m\x7f\u202egnp.\x08\r[/bold][link=x]"
 """Colours, a title, a bell, an eight-bit sequence, a turn of direction, and what would be markup."""
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 WRITERS = ("print", "Console", "typer.echo", "click.echo", "sys.stdout.write", "sys.stderr.write")
-FLOWS = Path(__file__).parents[1] / "flows"
+FLOWS = Path(__file__).parents[1] / "concord" / "flows"
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from concord.workers.compiling.code import ROOT
 from tests.integration.conftest import World, markers, new_world
 from tests.integration.processes import wait_until
 from tests.integration.two_nodes import TwoNodes, two_nodes
+from tests.support.copied import copied
 
 pytestmark = pytest.mark.slow
 
@@ -65,9 +64,7 @@ def test_a_node_that_is_added_gets_a_worker(alone: World, nodes: TwoNodes) -> No
 
 
 def test_a_node_with_other_code_is_named_and_nothing_is_lost(alone: World, nodes: TwoNodes, tmp_path: Path) -> None:
-    for name in ("concord", "flows", "workers", "schemas"):
-        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    changed = tmp_path / "workers" / "labelling" / "shard.py"
+    changed = copied(tmp_path) / "workers" / "labelling" / "shard.py"
     changed.write_text(changed.read_text() + "\nOTHER_CODE = 1\n")
     process = begun(alone, nodes, "other", 100_000)
     nodes.add_node(tmp_path)
