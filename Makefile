@@ -14,13 +14,17 @@ UNITS := tests/test_*.py
 EDGES := aside cli columns constraint_files constraint_writer deaths files grammar guard internals jobs \
 	locks marked_readers messages one_meaning parts patience pool prefect_server private_flow public ray_watch \
 	readers runfolder scratch secrets terminal tokenizers
+EDGE_FILES := $(EDGES:%=tests/test_%.py)
+
+# One of how many slow tests is run.
+TURNS ?= 1
 
 # Installing compiles nothing: what is imported is, once. Without its being kept each process would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 # As commands do it: kernels for any processor.
 export NUMBA_CPU_NAME ?= generic
 
-.PHONY: help demo test tests kernels units units-313 edges-313 units-once-compiled integration test-slow coverage docs lint format lock benchmarks picture pages wheel notebook clean
+.PHONY: help demo test tests kernels units units-313 edges-313 edge-files units-once-compiled integration test-slow coverage docs lint format lock benchmarks picture pages wheel notebook clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -64,10 +68,14 @@ units-once-compiled: kernels
 # All of them take 15 minutes of a processor, with their kernels; what Pythons differ in needs few of these. They run
 # beside the slow tests, which go first, and compile as they go: each may take long.
 edges-313:  ## those under Python 3.13 that are about signals, threads, imports, text, files and the command line
-	$(call under_313,units PATIENCE="--timeout 1500" UNITS="$(EDGES:%=tests/test_%.py)")
+	$(call under_313,units PATIENCE="--timeout 1500" UNITS="$(EDGE_FILES)")
 
+edge-files:  # for .ci/run, which asks whether one of them changed
+	@echo $(EDGE_FILES)
+
+# All of them; with TURNS=3 one of three, others with each commit, and all of files that changed in the last ten.
 test-slow: $(READY)  ## the tests that take minutes: every command of the README, schedules, a terminal, MLflow, Prefect and Ray that go away
-	$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 15
+	$(BIN)/python -m pytest -m slow --in-turn $(TURNS) --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 30
 
 coverage: $(READY)  ## which lines the tests of parts run; compiled kernels, which Python does not see, are left out
 	mkdir -p build

@@ -11,6 +11,7 @@ from concord.testing.problems import LABEL_SETS, random_potentials, random_words
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.papers.finkel.annealed import solve
 from concord.workers.papers.finkel.settings import AnnealedSettings
+from tests.support.seeds import over_seeds
 
 
 def chain_alone(seed: int, tokens: int = 40) -> Problem:
@@ -26,7 +27,7 @@ def sampled(problem: Problem, seed: int, **options: float) -> Decoded:
     return solve(problem, config=settings, rng=np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@over_seeds(stay=1, many=12)
 def test_few_sweeps_stay_below_viterbi_and_many_meet_it(seed: int) -> None:
     problem = chain_alone(seed)
     top = problem.score(viterbi(problem.potentials)).objective

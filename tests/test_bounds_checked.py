@@ -52,6 +52,7 @@ def test_a_read_beyond_an_array_is_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.about("concord/workers/inference/")
 @pytest.mark.timeout(900)
 def test_engines_read_within_their_arrays() -> None:
     options = ("-p", "no:cacheprovider", "-o", "addopts=", "-q", "-W", "ignore::RuntimeWarning")

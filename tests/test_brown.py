@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
 from concord.schemas.document import Batch, Document
 from concord.workers.features.clustering.brown import bigrams, bigrams_of, brown_clusters, merged
 from concord.workers.features.settings import BrownSettings
+from tests.support.seeds import over_seeds
 
 Parts = list[list[int]]
 Times = NDArray[np.int64]
@@ -51,7 +51,7 @@ def naive(times: Times, clusters: int) -> list[Parts]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(8))
+@over_seeds(stay=1, many=24)
 def test_merges_are_those_that_lose_least(seed: int) -> None:
     rng = np.random.default_rng(seed)
     size, clusters = int(rng.integers(5, 12)), int(rng.integers(2, 5))

@@ -19,6 +19,7 @@ from concord.workers.inference.settings import CertifySettings
 from tests.support.made_problems import names
 from tests.support.made_up_proofs import accepts, damaged, made_up_node
 from tests.support.ranked_problems import crowded, ranked
+from tests.support.seeds import blocks, over_seeds
 
 SLACK = 1.1 * TOLERANCE
 
@@ -59,7 +60,7 @@ def test_damaged_proofs_are_accepted_for_true_bounds_only(seed: int) -> None:
             assert not accepts(problem, best - less, bad), (bad, less)
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", blocks(4))
 def test_the_writer_finds_no_proof_below_what_can_be_reached(block: int) -> None:
     """The writer believes the checker: one that charges too much would let it prove too much."""
     for seed in range(block, 32, 4):
@@ -68,7 +69,7 @@ def test_the_writer_finds_no_proof_below_what_can_be_reached(block: int) -> None
         assert prove(found.problem, found.labellings[0], best - 0.02, nodes=3) is None, seed
 
 
-@pytest.mark.parametrize("seed", range(6))
+@over_seeds(stay=1, many=18)
 def test_what_certify_proves_gets_a_certificate_that_proves_no_more(seed: int) -> None:
     problem = names(seed, 0.5)
     decoded = certify.solve(problem, config=CertifySettings(), rng=np.random.default_rng(0))
@@ -91,7 +92,7 @@ def test_prices_alone_prove_what_has_few_conflicts_until_the_work_is_spent(
     assert prove(problem, decoded.labels, decoded.bound, nodes=60) is None
 
 
-@pytest.mark.parametrize("seed", range(6))
+@over_seeds(stay=1, many=18)
 def test_a_certificate_is_not_one_of_a_problem_that_pays_less(seed: int) -> None:
     problem = names(seed, 0.5)
     decoded = certify.solve(problem, config=CertifySettings(), rng=np.random.default_rng(0))
@@ -122,7 +123,7 @@ def with_row(problem: Problem) -> Problem:
     return dataclasses.replace(problem, rows=row, constraint_names=(*problem.constraint_names, "few people"))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@over_seeds(stay=1, many=18)
 def test_rows_and_agreement_are_proven_together(seed: int) -> None:
     problem = with_row(names(seed, 0.5))
     decoded = certify.solve(problem, config=CertifySettings(), rng=np.random.default_rng(0))

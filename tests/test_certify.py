@@ -20,10 +20,10 @@ from concord.workers.inference.relaxation.relaxation import relax
 from concord.workers.inference.sampling import gibbs
 from concord.workers.inference.settings import CertifySettings, GibbsSettings
 from tests.support.made_problems import names_in_sentences
-from tests.support.seeds import quick_seeds
+from tests.support.seeds import over_seeds
 
 
-@pytest.mark.parametrize("seed", quick_seeds(24, slow=9))  # seed 9 has by far the most labellings
+@over_seeds(stay=1, many=24)  # seed 9 has by far the most labellings
 def test_pruning_keeps_every_better_labelling(seed: int) -> None:
     problem = random_problem(np.random.default_rng(seed))
     best = viterbi_score(problem.potentials)
@@ -45,7 +45,7 @@ def test_pruning_keeps_every_better_labelling(seed: int) -> None:
         assert not problem.agreements or has <= kept
 
 
-@pytest.mark.parametrize("seed", range(20))
+@over_seeds()
 def test_candidate_spans_lose_what_enumeration_says(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, tokens=int(rng.integers(1, 5)), rows=False)
@@ -69,7 +69,7 @@ def test_candidate_spans_lose_what_enumeration_says(seed: int) -> None:
     assert losses == pytest.approx(within, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@over_seeds(stay=1, many=18)
 def test_components_score_apart_what_they_score_together(seed: int) -> None:
     problem = names_in_sentences(seed, 8, words=20)
     sampled = gibbs.solve(problem, config=GibbsSettings(sweeps=20), rng=np.random.default_rng(seed)).labels
@@ -126,7 +126,7 @@ def test_a_component_beyond_the_limit_keeps_its_incumbent() -> None:
     assert decoded.bound == pytest.approx(viterbi_score(problem.potentials))
 
 
-@pytest.mark.parametrize("seed", range(36))
+@over_seeds()
 def test_relaxing_bounds_the_optimum_and_keeps_it(seed: int) -> None:
     problem = random_problem(np.random.default_rng(seed), rows=False)
     labels, best = enumerate_best(problem)

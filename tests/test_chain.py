@@ -9,6 +9,7 @@ from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
 from concord.testing.problems import all_labellings, local_scores, random_potentials
 from concord.workers.inference.core.chain import log_partition, marginals, max_marginals, viterbi, viterbi_score
+from tests.support.seeds import over_seeds
 
 LABELS = LabelSet.bio(["PER", "LOC"])
 
@@ -20,7 +21,7 @@ def random_chain(seed: int) -> Potentials:
     return random_potentials(rng, LABELS, starts, count)[0]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@over_seeds()
 def test_viterbi_and_marginals_equal_enumeration(seed: int) -> None:
     chain = random_chain(seed)
     labellings = all_labellings(len(chain), len(LABELS))
@@ -33,7 +34,7 @@ def test_viterbi_and_marginals_equal_enumeration(seed: int) -> None:
     np.testing.assert_allclose(marginals(chain), expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@over_seeds()
 def test_max_marginals_are_the_best_scores_of_the_sentence(seed: int) -> None:
     chain = random_chain(seed)
     labellings = all_labellings(len(chain), len(LABELS))

@@ -29,6 +29,7 @@ from concord.workers.certificates.checker import (
 )
 from tests.support.made_up_proofs import UNIT, accepts, belongs, made_up_stage
 from tests.support.oracle import naive_spans
+from tests.support.seeds import over_seeds
 
 X = LabelSet(("O", "x"), Scheme.PLAIN)
 ALMOST = 1 << 12
@@ -116,7 +117,7 @@ def exactly(*nats: float) -> Fraction:
     return sum((Fraction(x) for x in nats), Fraction(0)) * UNIT
 
 
-@pytest.mark.parametrize("seed", range(20))
+@over_seeds()
 def test_scores_are_rounded_up_and_by_less_than_a_unit_each(seed: int) -> None:
     rng = np.random.default_rng(seed)
     unary, transition = rng.normal(0.0, 3.0, 6), float(rng.normal())
@@ -125,7 +126,7 @@ def test_scores_are_rounded_up_and_by_less_than_a_unit_each(seed: int) -> None:
     assert 0 <= total - exactly(*unary.tolist(), *[transition] * 5) < 11
 
 
-@pytest.mark.parametrize("seed", range(20))
+@over_seeds()
 def test_rows_are_rounded_in_favour_of_every_labelling(seed: int) -> None:
     rng = np.random.default_rng(seed)
     unary, coefficients, bound = np.zeros(6), rng.normal(0.0, 1.0, 6), float(rng.normal())
@@ -152,7 +153,7 @@ def test_a_row_within_its_tolerance_costs_nothing() -> None:
     assert ground.narrowed(ground.everything, ({0: MOST}, {}), 0)[0] >= 0
 
 
-@pytest.mark.parametrize("seed", range(20))
+@over_seeds()
 def test_penalties_are_rounded_down(seed: int) -> None:
     rng = np.random.default_rng(seed)
     labels = LabelSet.bio(["PER", "ORG"])

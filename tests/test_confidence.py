@@ -21,6 +21,7 @@ from concord.workers.labelling.labelled import check_settings, label_batch, run_
 from concord.workers.labelling.shard import answers_table
 from tests.support.made_runs import HashModel, Impossible, consistency
 from tests.support.oracle import Span, naive_spans
+from tests.support.seeds import blocks
 
 TOKENS = {2: 6, 3: 5, 5: 4}
 """Of a problem, by its number of labels."""
@@ -70,7 +71,7 @@ def every_span(problem: Problem) -> list[Span]:
     return [(s, e, kind) for s, e in cuts for kind in range(len(problem.labels.types))]
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", blocks(4))
 def test_marginals_of_spans_equal_enumeration(block: int) -> None:
     longest = 0
     for seed in range(block, 60, 4):
@@ -122,7 +123,7 @@ def check_margins(problem: Problem, settings: RunSettings) -> list[MarginStatus 
     return list(found.status)
 
 
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", blocks(6))
 def test_margins_equal_enumeration(block: int) -> None:
     said: list[MarginStatus | None] = []
     for seed in range(9 * block, 9 * block + 9):

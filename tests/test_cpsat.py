@@ -28,6 +28,7 @@ from concord.workers.inference.cpsat.engine import solve_model
 from concord.workers.inference.cpsat.lattice import NoLabellingError, build_model
 from concord.workers.inference.settings import CpSatSettings
 from tests.support import oracle
+from tests.support.seeds import over_seeds
 
 
 def solve(problem: Problem, **settings: float) -> tuple[Labels, float, float]:
@@ -131,7 +132,7 @@ def test_counted_and_paired_spans_agree(most_pairs: int, monkeypatch: pytest.Mon
         assert bound == pytest.approx(best, abs=1e-5), seed
 
 
-@pytest.mark.parametrize("seed", range(25))
+@over_seeds()
 def test_restricted_labels_equal_brute_force_over_them(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, labels=LABEL_SETS[seed % 4])

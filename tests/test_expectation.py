@@ -25,6 +25,7 @@ from concord.workers.learning.trainers.trainer import Iteration
 from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.models.hmm import HmmModel, Tables, load
 from concord.workers.models.settings import HmmSettings
+from tests.support.seeds import over_seeds
 
 PLAIN = LabelSet(("a", "b", "c"), Scheme.PLAIN)
 SETS = (PLAIN, LabelSet.bio(["PER"]))
@@ -84,7 +85,7 @@ def enumerated(given: Small, *, best: bool) -> tuple[HmmCounts, float]:
     return HmmCounts(opening, follows, word), total
 
 
-@pytest.mark.parametrize("seed", range(20))
+@over_seeds()
 @pytest.mark.parametrize("em", EXPECT)
 def test_expected_counts_equal_enumeration(em: str, seed: int) -> None:
     given = small(seed)
@@ -102,7 +103,7 @@ def test_words_that_no_labelling_has_are_an_error() -> None:
         EXPECT["soft"](tables, given.words, given.labels)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@over_seeds()
 @pytest.mark.parametrize("em", EXPECT)
 def test_without_labelled_documents_the_likelihood_never_falls(em: str, seed: int) -> None:
     """Baum and Welch as they are: no smoothing, no labelled part, nothing but the words."""
@@ -128,7 +129,7 @@ def all_rows(found: Tables, before: Tables) -> Tables:
     return Tables(*(np.where(np.isnan(new), old, new) for new, old in zip(found, before, strict=True)))
 
 
-@pytest.mark.parametrize("seed", range(10))
+@over_seeds()
 @pytest.mark.parametrize("em", EXPECT)
 def test_with_counts_mixed_the_aim_never_falls_under_smoothing(em: str, seed: int) -> None:
     given, labelled = small(seed, sentences=8), small(100 + seed, SETS[seed % 2])

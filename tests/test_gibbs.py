@@ -23,6 +23,7 @@ from concord.workers.inference.sampling.state import FLIPS, WORK, Chain
 from concord.workers.inference.sampling.sweep import anneal
 from concord.workers.inference.settings import GibbsSettings
 from tests.support.oracle import enumerate_marginals
+from tests.support.seeds import over_seeds
 
 HARD = 30.0
 
@@ -37,7 +38,7 @@ def soft_problem(seed: int, *, most: int = 4, rows: bool = True) -> Problem:
             return problem
 
 
-@pytest.mark.parametrize("seed", range(12))
+@over_seeds(stay=1, many=24)
 def test_sampled_marginals_match_enumeration(seed: int) -> None:
     problem = soft_problem(seed)
     config = GibbsSettings(sweeps=4000, cooling="none", start="random")
@@ -49,7 +50,7 @@ def test_sampled_marginals_match_enumeration(seed: int) -> None:
     assert (np.abs(seen - expected) <= 5.0 * np.sqrt(expected * (1 - expected) / draws) + 5.0 / draws).all()
 
 
-@pytest.mark.parametrize("seed", range(30))
+@over_seeds()
 def test_annealing_finds_the_optimum_of_small_problems(seed: int) -> None:
     problem = soft_problem(seed)
     config = GibbsSettings(sweeps=200, chains=2, start="random")
@@ -68,7 +69,7 @@ def labelling(problem: Problem, rng: np.random.Generator) -> Labels:
     return random_labelling(rng, problem.labels, problem.potentials.sentence_starts, len(problem))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@over_seeds()
 def test_agreement_sums_equal_the_score(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = soft_problem(seed)
@@ -91,7 +92,7 @@ def chain_of(problem: Problem, seed: int) -> Chain:
     return gibbs.new_chain(prepared, sites, hard_weight=config.hard_weight, rng=rng, start=None)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@over_seeds()
 def test_no_change_saves_more_than_what_is_remembered_that_a_token_pays(seed: int) -> None:
     problem = soft_problem(seed, most=12, rows=False)
     chain = chain_of(problem, seed)
@@ -105,7 +106,7 @@ def test_no_change_saves_more_than_what_is_remembered_that_a_token_pays(seed: in
             assert paid - min(problem.score(way).penalty for way in ways) <= chain.cost_bound[t] + 1e-9
 
 
-@pytest.mark.parametrize("seed", range(60))
+@over_seeds()
 def test_row_sums_follow_label_by_label(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = soft_problem(seed)
@@ -142,7 +143,7 @@ def test_the_work_budget_stops_the_chain() -> None:
     assert decoded.status is Status.TIMEOUT
 
 
-@pytest.mark.parametrize("seed", range(10))
+@over_seeds()
 def test_a_chain_that_stops_anywhere_goes_on_there(seed: int) -> None:
     problem = soft_problem(seed, most=12)
     chains = [chain_of(problem, seed) for _ in range(2)]

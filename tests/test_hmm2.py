@@ -24,6 +24,7 @@ from concord.workers.papers.stokman.hmm2_trainer import after_two
 from concord.workers.papers.stokman.second_order import best_second_order, earlier
 from concord.workers.papers.stokman.settings import Hmm2Settings
 from tests.support.model_mutations import mend_hashes
+from tests.support.seeds import over_seeds
 
 
 def scored(unary: Floats, second: Floats, labels: Labels) -> float:
@@ -45,7 +46,7 @@ def random_chain(seed: int, size: int) -> tuple[Floats, Floats, Ints]:
     return unary, second, bounds
 
 
-@pytest.mark.parametrize("seed", range(40))
+@over_seeds()
 def test_the_best_labelling_of_a_sentence_is_that_of_enumeration(seed: int) -> None:
     size = 2 + seed % 3
     unary, second, bounds = random_chain(seed, size)
@@ -57,7 +58,7 @@ def test_the_best_labelling_of_a_sentence_is_that_of_enumeration(seed: int) -> N
         assert scored(part, second, labels[first:last]) == pytest.approx(best)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@over_seeds()
 def test_where_one_label_before_decides_it_is_the_first_order(seed: int) -> None:
     unary, _, bounds = random_chain(seed, 4)
     transition = np.random.default_rng(seed).normal(size=(4, 4))
@@ -85,7 +86,7 @@ def test_what_stands_before_a_token() -> None:
     assert before.two.tolist() == [3, 0, 3]
 
 
-@pytest.mark.parametrize("seed", range(10))
+@over_seeds()
 def test_what_follows_two_labels_is_as_loops_say(seed: int) -> None:
     rng = np.random.default_rng(seed)
     bounds, size = np.cumsum([0, *rng.integers(1, 8, 6)]), 3

@@ -39,6 +39,7 @@ from concord.workers.learning.weights.penalties import LearnedSettings
 from concord.workers.learning.weights.unseen import Unseen, UnseenAnswers
 from concord.workers.models.settings import SgdSettings
 from concord.workers.synthesis.made_up import synthesize
+from tests.support.seeds import over_seeds
 
 LABELS = LabelSet(("A", "B"), Scheme.PLAIN)
 RULES = DeclaredConstraints(
@@ -78,7 +79,7 @@ def problem_of(document: Document) -> Problem:
     return problem
 
 
-@pytest.mark.parametrize("seed", range(4))
+@over_seeds(stay=1, many=12)
 def test_every_step_is_that_of_enumeration(seed: int) -> None:
     rng = np.random.default_rng(seed)
     unseen = unseen_of([rng.choice(["A", "B"], size=rng.integers(1, 6)).tolist() for _ in range(12)], rng)

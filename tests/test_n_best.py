@@ -29,6 +29,7 @@ from concord.workers.labelling.labelled import check_settings, label_batch
 from concord.workers.labelling.shard import answers_table
 from tests.support.made_runs import HashModel, Impossible, consistency, key_of
 from tests.support.oracle import naive_objective
+from tests.support.seeds import blocks, over_seeds
 
 TOKENS = {2: 7, 3: 5, 5: 3}
 """Of a problem, by its number of labels."""
@@ -74,7 +75,7 @@ def small(seed: int) -> Problem:
 
 
 @pytest.mark.parametrize("count", [1, 4, 20, 500])
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", blocks(4))
 def test_the_best_labellings_are_those_of_enumeration(block: int, count: int) -> None:
     for seed in range(block, 48, 4):
         problem = small(seed)
@@ -87,7 +88,7 @@ def test_the_best_labellings_are_those_of_enumeration(block: int, count: int) ->
             assert len(found.score) == min(count, len(every.score))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@over_seeds(stay=1, many=18)
 def test_what_is_dropped_after_the_last_place_counts_in_the_bound(seed: int) -> None:
     """Even where whatever was not added is known to be worse than anything."""
     problem = small(seed)

@@ -14,6 +14,7 @@ from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.sampling.names import sites_of
 from concord.workers.inference.sampling.settling import settle
+from tests.support.seeds import over_seeds
 
 LABELS = LabelSet.bio(["PER", "LOC"])
 HARD = 50.0
@@ -26,7 +27,7 @@ def settled(problem: Problem, start: Labels, *, most_loss: float) -> Labels:
     return search.labels
 
 
-@pytest.mark.parametrize("seed", range(60))
+@over_seeds()
 def test_never_worse_and_never_above_the_optimum(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = random_problem(rng)

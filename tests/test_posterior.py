@@ -12,13 +12,14 @@ from concord.schemas.problem import LinearRows, Problem
 from concord.testing.problems import LABEL_SETS, all_labellings, local_scores, random_problem
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.inference.registry import SOLVERS, Decoder
+from tests.support.seeds import over_seeds
 
 
 def answer(problem: Problem) -> Decoded:
     return Decoder.of("posterior")(problem, "d")
 
 
-@pytest.mark.parametrize("seed", range(60))
+@over_seeds()
 def test_no_possible_labelling_has_more_tokens_right_on_average(seed: int) -> None:
     problem = random_problem(np.random.default_rng(seed), labels=LABEL_SETS[seed % 4])
     labellings = all_labellings(len(problem), len(problem.labels))

@@ -19,9 +19,10 @@ from concord.testing.problems import (
 )
 from concord.workers.constraints.consistency import span_keys
 from tests.support.oracle import enumerate_marginals, naive_objective
+from tests.support.seeds import over_seeds
 
 
-@pytest.mark.parametrize("seed", range(150))
+@over_seeds()
 def test_score_equals_loops(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 8))
@@ -42,7 +43,7 @@ def test_score_equals_loops(seed: int) -> None:
             assert got == pytest.approx(naive_objective(problem, labels, says))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@over_seeds()
 def test_degree_and_penalty_agree(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = random_problem(rng)
@@ -109,7 +110,7 @@ def test_finkel_example() -> None:
     assert score.penalties.tolist() == [2.0, 10.0]
 
 
-@pytest.mark.parametrize("seed", range(30))
+@over_seeds()
 def test_enumeration_agrees_with_itself(seed: int) -> None:
     problem = random_problem(np.random.default_rng(seed), tokens=1 + seed % 4)
     labels, best = enumerate_best(problem)
@@ -125,7 +126,7 @@ def test_infeasible_sets_have_no_labelling() -> None:
         assert enumerate_best(problem)[1] == -np.inf
 
 
-@pytest.mark.parametrize("seed", range(60))
+@over_seeds()
 def test_span_keys_equal_a_dict_of_ngrams(seed: int) -> None:
     """The same spans have the same key, whatever the keys are called."""
     rng = np.random.default_rng(seed)

@@ -13,6 +13,7 @@ from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.numerics import MULTIPLIER_ROUNDING
 from concord.workers.inference.relaxation import row_dual
 from concord.workers.inference.relaxation.row_dual import dual_bound, prove_rows
+from tests.support.seeds import blocks
 
 SEEDS = range(60)
 
@@ -26,7 +27,7 @@ def objectives(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     return labellings, np.array([problem.score(y).objective for y in labellings])
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", blocks(4))
 def test_it_bounds_and_fixes_only_what_it_may(block: int) -> None:
     fixed = 0
     for seed in SEEDS[block::4]:

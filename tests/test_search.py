@@ -55,6 +55,7 @@ from concord.workers.papers.stokman.incremental_score import evaluate, increment
 from concord.workers.papers.stokman.settings import AnytimeSettings, EvolutionSettings
 from concord.workers.papers.stokman.variation import DRAWS, breed
 from tests.support.made_problems import all_rows
+from tests.support.seeds import over_seeds
 
 SEARCHES = ("discrepancy", "evolution", "anytime", "astar", "beam", "csp")
 
@@ -98,7 +99,7 @@ def run(engine: str, problem: Problem, budget: Budget) -> Decoded:
     return solver.solve(problem, config=solver.settings(), rng=document_rng(0, "doc"), budget=budget)
 
 
-@pytest.mark.parametrize("seed", range(80))
+@over_seeds()
 def test_the_loss_of_a_prefix_is_admissible_and_exact_at_the_end(seed: int) -> None:
     problem = small(seed)
     labellings, loss = all_losses(problem)
@@ -122,7 +123,7 @@ def test_the_loss_of_a_prefix_is_admissible_and_exact_at_the_end(seed: int) -> N
         push(partial, t, chosen)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@over_seeds()
 def test_taking_a_decision_back_restores_everything(seed: int) -> None:
     problem = small(seed)
     partial = started(problem)
@@ -157,7 +158,7 @@ def test_the_row_bound_sees_what_can_no_longer_be_reached() -> None:
         push(partial, t, 0)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@over_seeds()
 def test_discrepancy_widens_until_it_is_exact(seed: int) -> None:
     problem = small(seed)
     config = DiscrepancySettings(branching=1, token_multiplier=1e-3, iteration_multiplier=2.0)
@@ -248,7 +249,7 @@ def test_anytime_chooses_by_length() -> None:
     assert AnytimeSettings().tokens == 60
 
 
-@pytest.mark.parametrize("seed", range(40))
+@over_seeds()
 def test_a_walk_evaluates_as_the_problem_scores(seed: int) -> None:
     problem = small(seed)
     rng = np.random.default_rng(seed)
@@ -308,7 +309,7 @@ def fixed_rows(position: int, label: int, *, must: bool) -> LinearRows:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(30))
+@over_seeds()
 def test_constrained_viterbi_is_exact_with_fixed_and_forbidden_labels(seed: int) -> None:
     rng = np.random.default_rng(seed)
     plain = random_problem(rng, labels=LABEL_SETS[seed % 4], tokens=4, rows=False, agreements=False)
@@ -326,7 +327,7 @@ def test_constrained_viterbi_is_exact_with_fixed_and_forbidden_labels(seed: int)
     assert decoded.status is (Status.OPTIMAL if np.isfinite(best) else Status.INFEASIBLE)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@over_seeds()
 def test_nothing_that_keeps_the_hard_rows_is_struck_out(seed: int) -> None:
     problem = small(seed, agreements=False)
     edges = constrained_viterbi.allowed_edges(problem)
@@ -357,7 +358,7 @@ def test_a_row_strikes_once_its_other_positions_are_decided() -> None:
     assert decoded.certified
 
 
-@pytest.mark.parametrize("seed", range(30))
+@over_seeds()
 def test_csp_is_exact_over_its_candidates(seed: int) -> None:
     problem = small(seed)
     config = CspSettings(candidates=2, margin=6.0)
@@ -408,7 +409,7 @@ def near_best(problem: Problem, tau: float, reading: str) -> tuple[float, float]
 
 
 @readings
-@pytest.mark.parametrize("seed", range(12))
+@over_seeds()
 def test_two_stage_solves_its_programme_and_penalty_never_rises_as_tau_falls(seed: int, reading: str) -> None:
     problem = small(seed)
     penalties = []
@@ -459,7 +460,7 @@ def test_prices_prove_answers_of_two_stages_and_bound_the_rest(reading: str) -> 
 
 
 @readings
-@pytest.mark.parametrize("seed", range(30))
+@over_seeds()
 def test_two_stage_solves_its_programme_over_rows_alone(seed: int, reading: str) -> None:
     problem = all_rows(100 + seed)
     for tau in (0.97, 0.9, 0.6, 0.0):
@@ -484,7 +485,7 @@ def test_a_row_that_breaks_badly_costs_once_or_by_its_degree() -> None:
     assert Violations(problem, once=True).penalty(y) == 2.0
 
 
-@pytest.mark.parametrize("seed", range(20))
+@over_seeds()
 def test_no_labelling_has_a_higher_degree_than_is_reckoned(seed: int) -> None:
     problem = all_rows(300 + seed)
     most = most_degrees(problem.rows)

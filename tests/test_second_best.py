@@ -32,6 +32,7 @@ from concord.workers.inference.relaxation.relaxation import relax
 from concord.workers.inference.search.partial import chain_loss, root_loss, start_partial
 from concord.workers.inference.settings import CertifySettings
 from tests.support.ranked_problems import NAMES, Ranked, crowded, ranked
+from tests.support.seeds import blocks
 
 CLOSE = 1e-4
 """Nats between the best labelling and the second best of a near tie."""
@@ -79,7 +80,7 @@ def blind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("blind")
-@pytest.mark.parametrize("block", range(8))
+@pytest.mark.parametrize("block", blocks(8))
 def test_prices_rule_out_nothing_that_is_better(block: int) -> None:
     for seed in range(block, 64, 8):
         found = near_tie(crowded(seed) if seed % 2 else small(seed // 2))
@@ -88,7 +89,7 @@ def test_prices_rule_out_nothing_that_is_better(block: int) -> None:
             check_relaxed(found, len(found.scores) // 2)
 
 
-@pytest.mark.parametrize("block", range(8))
+@pytest.mark.parametrize("block", blocks(8))
 def test_under_any_prices_every_labelling_loses_what_is_said(block: int) -> None:
     for seed in range(block, 120, 8):
         check_prices(np.random.default_rng(seed), ranked(crowded(seed)))
@@ -125,7 +126,7 @@ def spans_of(found: Ranked, rank: int) -> set[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("rounds", [0, 2])
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", blocks(4))
 def test_certify_leaves_a_second_best_behind(block: int, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relaxation._Relaxation, "_offer", lambda *_: None)
     for seed in range(block, 40, 4):

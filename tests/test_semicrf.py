@@ -43,6 +43,7 @@ from concord.workers.models.semicrf import ARRAYS, WEIGHTS_FILE, SemiCrfModel, l
 from concord.workers.models.settings import SemiCrfSettings
 from tests.support.made_corpora import corpus
 from tests.support.model_mutations import mend_hashes
+from tests.support.seeds import over_seeds
 
 Segmentation = list[tuple[int, int, int]]
 """First token, end (exclusive) and label of each segment."""
@@ -252,7 +253,7 @@ def test_the_gradient_is_the_objectives(longest: int) -> None:
         assert gradient[i] == pytest.approx(slope, abs=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@over_seeds(stay=1, many=15)
 def test_with_segments_of_one_token_it_is_the_linear_chain_of_its_features(seed: int) -> None:
     """Log-likelihood, gradient and labels, to 1e-6: a token is then inside, first, last and whole at once."""
     documents = tiny(seed)

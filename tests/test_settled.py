@@ -28,6 +28,7 @@ from concord.workers.inference.numerics import LEAD
 from concord.workers.labelling.labelled import _decoded, _Found, check_settings, run_decoder
 from tests.support.judged import EXACT
 from tests.support.oracle import naive_objective
+from tests.support.seeds import blocks
 
 TOKENS = {2: 7, 3: 5, 5: 3}
 """Number of tokens of a problem, by its number of labels."""
@@ -52,7 +53,7 @@ def is_strict(labels: LabelSet) -> bool:
     return labels.scheme is not Scheme.LOOSE
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", blocks(4))
 def test_an_answer_is_settled_exactly_if_all_others_score_less_by_the_lead(block: int) -> None:
     settled_ones = 0
     for seed in range(100 * block, 100 * block + 100):
@@ -87,7 +88,7 @@ def test_where_nothing_keeps_the_hard_constraints_nothing_is_settled() -> None:
     assert settled_near(hopeless, np.zeros(len(problem), np.int32)) is None
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", blocks(4))
 def test_what_is_found_near_any_start_is_the_one_settled_answer(block: int) -> None:
     found_elsewhere = 0
     for seed in range(100 * block, 100 * block + 100):

@@ -136,7 +136,7 @@ def whatever_is_in_a_file_is_a_document_or_a_reject(entry: ReaderEntry, sample: 
     """Bytes that are removed, inserted or changed at random cause no other error."""
     rng = np.random.default_rng(0)
     with _folder() as folder:
-        for _ in range(200):
+        for _ in range(80):
             first, last = sorted(rng.integers(0, len(sample.content) + 1, 2).tolist())
             put_in = rng.bytes(6) if rng.random() < 0.5 else PIECES[rng.integers(len(PIECES))]
             read(entry, sample, sample.content[:first] + put_in + sample.content[last:], folder)
