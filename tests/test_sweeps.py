@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from concord.flows.commands.sweeps import log_of, show_sweep
 from concord.flows.commands.weighing import weigh_file
 from concord.flows.errors import TrackingError
 from concord.flows.run_context import RunContext
-from concord.flows.run_sweep import SweepRequest, run_sweep
+from concord.flows.run_sweep import SweepRequest, plan_sweep, run_sweep
 from concord.flows.sweep_schedule import Schedule
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import CorpusError, TrainingError, UsageError
@@ -220,6 +221,15 @@ def test_sizes_are_the_first_documents_or_draws_of_them(corpora: Path) -> None:
         ({"penalties": {"declared": {"options": {"held": 1}}}}, 25, "have no options"),
         ({"penalties": {"learned": {}}, "models": {"m": {"folder": "m"}}}, 21, "'m' is not trained here"),
         ({"cross": [{"penalty": ["odds"]}]}, 24, "no penalty is called 'odds'"),
+        ({"models": {"m": {"options": {"passes": [1, 2]}}}}, 8, "passes: want one value, not a list"),
+        ({"models": {"m": {"options": {"passes": [1, 2]}}}}, 8, "write `grid: {passes: [1, 2]}`"),
+        ({"engines": {"beam": {"options": {"width": [2, 4]}}}}, 16, "write `grid: {width: [2, 4]}`"),
+        ({"penalties": {"odds": {"options": {"held": [1, 2]}}}}, 26, "write `grid: {held: [1, 2]}`"),
+        ({"seeds": "0,1"}, 20, "seeds: want a list, such as [0,1]"),
+        ({"constraints": {"consistency": {"consitency": True}}}, 13, "did you mean 'consistency'?"),
+        ({"models": {"options": {"optoins": {}}}}, 7, "unknown key 'models.options.optoins'; did you mean 'options'?"),
+        ({"select": {"on": "news", "baseline": {"modle": "m"}}}, 26, "did you mean 'model'?"),
+        ({"cross": [{"modle": ["m"]}]}, 24, "did you mean 'model'?"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(corpora: Path, changes: dict[str, Any], line: int, told: str) -> None:
@@ -881,3 +891,61 @@ def test_each_new_cell_is_a_run_in_mlflow_unless_there_are_many(corpora: Path, t
     (other,) = children(constraints={"none": [], "rules": ["rules.yaml"]}, cross=[{"engine": ["viterbi"]}])
     assert other.info.run_name == "news/crf/rules/viterbi/seed=0"
     assert children(seeds=[0, 1], engines={"gibbs": {}}, tracking="table") == []
+
+
+HOPELESS: dict[str, tuple[dict[str, Any], str]] = {
+    "a measure of text that a corpus lacks": (
+        {"measures": ["spans", "offsets"]},
+        "corpus 'news' cannot be judged by measure 'offsets': ",
+    ),
+    "consistency of a model that has none": (
+        {"constraints": {"none": [], "agree": {"consistency": True}}},
+        "constraints 'agree' use the label consistency of their model, and model 'crf' learns none",
+    ),
+    "constraints of a model that has none": (
+        {"constraints": {"none": [], "own": {"learned": True}}},
+        "constraints 'own' are those that their model was learned under, and model 'crf' has none",
+    ),
+    "a label that no document has": (
+        {"constraints": {"none": [], "odd": ["odd.yaml"]}},
+        "constraints 'odd' do not fit the labels of model 'crf' on corpus 'news': ",
+    ),
+    "documents without gold labels": (
+        {"corpora": {"news": {"train": "train", "test": "bare"}}},
+        "corpus 'news' has no gold labels to judge by: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOPELESS)
+def test_cells_that_must_fail_are_told_before_anything_runs(corpora: Path, name: str) -> None:
+    changes, told = HOPELESS[name]
+    odd = {"template": "appears_once", "name": "odd", "labels": ["author"], "weight": "1.5"}
+    (corpora / "odd.yaml").write_text(yaml.safe_dump({"constraints": [odd]}))
+    if not (corpora / "bare").exists():
+        bare = [replace(document, labels=None) for document in synthesize(3, seed=6, kind="news")]
+        write_corpus(bare, corpora / "bare", source="made up")
+    path, out = written(corpora, PLAIN | changes), corpora / "out"
+    for act in (
+        partial(plan_sweep, str(path), str(out)),
+        partial(run_sweep, SweepRequest(file=str(path), out=str(out))),
+    ):
+        with pytest.raises(SweepFileError) as caught:
+            act()
+        (line,) = str(caught.value).splitlines()
+        assert line.startswith(f"{path}: {told}")
+    assert not out.exists()
+
+
+def test_everything_that_must_fail_is_told_at_once_and_cells_beside_it_can_be_named(corpora: Path) -> None:
+    models = {"crf": PLAIN["models"]["crf"], "agreeing": PLAIN["models"]["crf"] | {"consistency": True}}
+    wanted = {"models": models, "constraints": {"none": [], "agree": {"consistency": True}, "odd": ["odd.yaml"]}}
+    odd = {"template": "appears_once", "name": "odd", "labels": ["author"], "weight": "1.5"}
+    (corpora / "odd.yaml").write_text(yaml.safe_dump({"constraints": [odd]}))
+    path = written(corpora, PLAIN | wanted | {"measures": ["offsets"]})
+    with pytest.raises(SweepFileError) as caught:
+        plan_sweep(str(path), str(corpora / "out"))
+    assert len(str(caught.value).splitlines()) == 4
+    fitting = [{"constraints": ["none"]}, {"model": ["agreeing"], "constraints": ["agree"]}]
+    path = written(corpora, PLAIN | wanted | {"cross": fitting})
+    assert len(plan_sweep(str(path), str(corpora / "out")).cells) == 12

@@ -29,6 +29,7 @@ from concord.workers.remote.sweep import SWEEP, SweepParts, TrainingUnit, Weighi
 from concord.workers.storage.files import copy, make_folder, staged, write_whole, writing
 from concord.workers.sweeps.content import corpora_of, digests_of, folders_of
 from concord.workers.sweeps.documents import Documents, documents_of
+from concord.workers.sweeps.foresight import check_cells
 from concord.workers.sweeps.planning import PLAN, Planned, PlannedCell, estimated, keep, kept, listed
 from concord.workers.sweeps.results import MODELS, RUNNING, WEIGHINGS, Marker, Store
 from concord.workers.sweeps.searching import Choice, keep_choice, standing, without_dropped
@@ -99,10 +100,12 @@ def run_sweep(request: SweepRequest) -> SweepReport:
 
 
 def _planned(file: str) -> Planned:
-    """The sweep with the content of every cell."""
+    """The sweep with the content of every cell, none of which is known to fail."""
     sweep = read_sweep_file(Path(file).expanduser())
     check_sources(corpora_of(sweep))
-    return Planned.of(sweep, digests_of(sweep))
+    planned = Planned.of(sweep, digests_of(sweep))
+    check_cells(file, sweep, [one.cell for one in planned.cells], planned.digests)
+    return planned
 
 
 def _states(planned: Planned, store: Store, *, live: bool) -> list[CellRow]:

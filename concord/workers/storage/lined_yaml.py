@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -27,6 +28,9 @@ LONGEST_SHOWN = 80
 
 NO_TEXT = re.compile("[\0\ud800-\udfff]")
 """Characters that YAML can write with escapes, but that neither Arrow nor a terminal accepts."""
+
+LISTS = frozenset({"tuple_type", "list_type"})
+"""What pydantic calls mistakes where a list is wanted."""
 
 Location = tuple[int | str, ...]
 """Keys and places that lead to a part of a file."""
@@ -173,6 +177,10 @@ def problems(error: ValidationError, settings: type[BaseModel]) -> Iterator[tupl
             yield place, f"unknown key {shown(field)}{nearest(str(place[-1]), among)}"
         elif detail["type"] == "missing":
             yield place, f"key {field!r} is missing"
+        elif detail["type"] in LISTS and isinstance(detail["input"], str):
+            yield place, f"{field}: want a list, such as [{detail['input']}]"
+        elif isinstance(detail["input"], list) and detail["type"].endswith(("_type", "_parsing")):
+            yield place, f"{field}: want one value, not a list (given: {_given(detail['input'])})"
         else:
             given = "" if isinstance(detail["input"], dict) else f" (given: {_given(detail['input'])})"
             yield place, f"{field + ': ' if field else ''}{detail['msg'].removeprefix('Value error, ')}{given}"
@@ -184,20 +192,25 @@ def _given(value: object) -> str:
 
 
 def _fields_around(settings: type[BaseModel], place: Location) -> list[str]:
-    """Fields of the settings class to which the last key of ``place`` belongs."""
-    inner: Any = settings
+    """Fields of the settings class to which the last key of ``place`` belongs; none where it belongs to no class."""
+    around: Any = settings
     for part in place[:-1]:
-        # Places in lists, and keys of mappings, are no fields.
-        if part in inner.model_fields:
-            inner = next(_classes(inner.model_fields[part].annotation))
-    return list(inner.model_fields)
+        around = _type_of(part, _without_none(around))
+    return list(getattr(_without_none(around), "model_fields", ()))
 
 
-def _classes(annotation: Any) -> Iterator[Any]:
-    if hasattr(annotation, "model_fields"):
-        yield annotation
-    for argument in getattr(annotation, "__args__", ()):
-        yield from _classes(argument)
+def _type_of(part: int | str, around: Any) -> Any:
+    """Type of what stands under a key: a class has it for each field, a mapping or a list one for all that it holds."""
+    if hasattr(around, "model_fields"):
+        return around.model_fields[part].annotation if part in around.model_fields else None
+    held = [argument for argument in get_args(around) if argument is not Ellipsis]
+    return held[-1] if held else None
+
+
+def _without_none(annotation: Any) -> Any:
+    """The type itself of one that may be None, and the first of a choice of types."""
+    is_choice = isinstance(annotation, UnionType) or get_origin(annotation) is Union
+    return next(a for a in get_args(annotation) if a is not type(None)) if is_choice else annotation
 
 
 def _line(node: yaml.Node) -> int:

@@ -192,7 +192,8 @@ class _Checked:
         except ValidationError as error:
             grid = self._given.models[self._origins[name]].grid
             for at, what in problems(error, settings):
-                mistake = (*place, "grid" if at and at[0] in grid else "options", *at), what
+                told = what if at and at[0] in grid else what + _several(model.options, at)
+                mistake = (*place, "grid" if at and at[0] in grid else "options", *at), told
                 if mistake not in self.mistakes:
                     self.mistakes.append(mistake)
 
@@ -264,7 +265,8 @@ class _Checked:
             if isinstance(found.settings, TunedSettings | LearnedSettings):
                 check_figure(found.settings.measure, found.settings.figure)
         except ValidationError as error:
-            self.mistakes += [((*place, "options", *at), what) for at, what in problems(error, kind)]
+            told = [(at, what + _several(entry.options, at)) for at, what in problems(error, kind)]
+            self.mistakes += [((*place, "options", *at), what) for at, what in told]
             return
         except UsageError as error:
             self.mistakes.append(((*place, "options"), str(error)))
@@ -285,7 +287,9 @@ class _Checked:
         try:
             self.engines[name] = check_settings(RunSettings.model_validate(given | budget))
         except UsageError as error:
-            self.mistakes.append((("engines", self._origins[name]), str(error)))
+            lists = [option for option in engine.options if f" {option}: " in str(error)]
+            told = "".join(_several(engine.options, (option,)) for option in lists)
+            self.mistakes.append((("engines", self._origins[name]), f"{error}{told}"))
 
     def _check_search(self) -> None:
         """Halving wants a choice, and models that are trained on more and more documents."""
@@ -344,3 +348,12 @@ class _Checked:
                     if axis in known and value not in known[axis]:
                         told = f"no {axis} is called {value!r}{nearest(value, known[axis])}"
                         self.mistakes.append((("cross", number, axis), told))
+
+
+def _several(options: Mapping[str, Any], place: Location) -> str:
+    """How a file gives several values of the option at a place, where the option was given a list of them."""
+    values = options.get(str(place[0])) if len(place) == 1 else None
+    if not isinstance(values, list):
+        return ""
+    told = ", ".join(map(str, values))
+    return f"; for a model or an engine with each of several values write `grid: {{{place[0]}: [{told}]}}`"
