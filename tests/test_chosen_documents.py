@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -26,6 +27,8 @@ from concord.schemas.settings import TextSettings
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
+from concord.workers.evaluation.bootstrap import bootstrap_interval
+from concord.workers.evaluation.figures import FIGURES
 from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
@@ -196,3 +199,27 @@ def test_a_table_without_ids_is_told(tmp_path: Path) -> None:
     pq.write_table(pa.table({"docid": ["a"]}), tmp_path / "ids.parquet")
     with pytest.raises(ListError, match="there is no column 'doc_id'; did you mean 'docid'"):
         documents_asked_for((), str(tmp_path / "ids.parquet"))
+
+
+def test_each_figure_has_an_interval_around_it_and_that_of_a_plain_bootstrap(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stay_here(monkeypatch)
+    label(corpus, tmp_path / "whole")
+    found = evaluate(str(tmp_path / "whole"), str(corpus), measures=["labels", "spans"]).report.measures
+    for measure in found.values():
+        assert measure.intervals.keys() == measure.figures.keys()
+        for name, (low, high) in measure.intervals.items():
+            assert low <= measure.figures[name] <= high
+            assert measure.interval(name) == f"{100 * low:.2f} to {100 * high:.2f}"
+    rows, gold = answers(tmp_path / "whole"), {document.doc_id: document for document in NEWS}
+    counts = np.array([_tokens_right(gold[doc_id], rows[doc_id]) for doc_id in sorted(gold)])
+    plain = bootstrap_interval(counts, FIGURES["accuracy"], rng=np.random.default_rng(0))
+    assert found["labels"].intervals["accuracy"] == (plain.low, plain.high)
+
+
+def _tokens_right(document: Document, row: dict[str, object]) -> list[list[int]]:
+    """(1, 3) tokens of gold, tokens predicted, and those that are right."""
+    assert document.labels is not None
+    right = np.array(document.labels.strings()) == np.array(row["labels"])
+    return [[len(right), len(right), int(right.sum())]]

@@ -34,13 +34,20 @@ class MeasureReport(Report):
     """Figures of one measure of `workers.evaluation.measures`.
 
     - ``figures``: over all names; those with ``macro_`` are means over the names that gold has.
+    - ``intervals``: of each of these the ends of its 95 % interval, by the bootstrap over documents.
     - ``viterbi``: the same for the labelling of the model alone.
     - ``names``: figures of each name.
     """
 
     figures: dict[str, float]
+    intervals: dict[str, tuple[float, float]] = {}
     viterbi: dict[str, float]
     names: dict[str, NameFigures]
+
+    def interval(self, figure: str) -> str:
+        """The interval of a figure in per cent, for people; empty without one."""
+        ends = self.intervals.get(figure)
+        return "" if ends is None else f"{100 * ends[0]:.2f} to {100 * ends[1]:.2f}"
 
 
 class Difference(Report):
@@ -93,12 +100,14 @@ class EvaluationReport(Report):
     against: AgainstReport | None = None
 
     def _repr_html_(self) -> str:
-        heads = ["figure, %", "run", "model alone"]
-        heads += ["other run", "difference", "95 % interval", "p"] if self.against else []
+        heads = ["figure, %", "run", "95 % interval", "model alone"]
+        heads += ["other run", "difference", "its 95 % interval", "p"] if self.against else []
         rows = [
             [
                 f"{measure} {figure}",
-                *(f"{100 * one:.2f}" for one in (value, found.viterbi[figure])),
+                f"{100 * value:.2f}",
+                found.interval(figure),
+                f"{100 * found.viterbi[figure]:.2f}",
                 *self._difference(measure, figure),
             ]
             for measure, found in self.measures.items()

@@ -469,7 +469,7 @@ def evaluate(
     documents (documents), and the overlap of fields in lines (lines) and in characters (characters). The default is
     spans for BIO, and labels, spans and documents for other labels; and offsets, if the corpus has spans of its source.
     """
-    from concord.flows.cli.tables import against_lines, against_table, evaluation_lines, measure_table
+    from concord.flows.cli.tables import against_lines, against_table, evaluation_lines, interval_line, measure_table
     from concord.flows.commands.evaluate import evaluate as run_evaluate
 
     evaluation = run_evaluate(run, corpus, measures=measure, against=against)
@@ -483,8 +483,8 @@ def evaluate(
     if as_json:
         print_json(report.model_dump_json())
         return
-    for name in report.measures:
-        show(measure_table(name, evaluation))
+    for name, found in report.measures.items():
+        show(measure_table(name, evaluation), interval_line(name, found))
     if report.against is not None:
         show(against_table(report.against))
         show(*against_lines(report.against, report.documents))

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from concord.flows.cli.plain_tables import figures_table
 from concord.flows.commands.evaluate import Evaluation
-from concord.schemas.reports import AgainstReport
+from concord.schemas.reports import AgainstReport, MeasureReport
 from concord.schemas.run import SampleRow, SelectionRow
 from concord.workers.evaluation.measures import MACRO
 
@@ -37,6 +37,12 @@ def measure_table(measure: str, evaluation: Evaluation) -> Table:
     if "overlap" in report.figures:
         table.add_row("overlap", *_cells((), (report.figures["overlap"],), report.viterbi["overlap"]), style="bold")
     return table
+
+
+def interval_line(measure: str, report: MeasureReport) -> str:
+    """The intervals of a measure's figures, in per cent."""
+    ends = (f"{_words(figure)} {report.interval(figure)}" for figure in report.intervals)
+    return f"{measure}, intervals of 95 % over documents: {', '.join(ends)}"
 
 
 def against_table(against: AgainstReport) -> Table:

@@ -19,12 +19,13 @@ from concord.schemas.decoded import Status
 from concord.schemas.document import Batch
 from concord.schemas.errors import InputError
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.reports import AgainstReport, Difference, EvaluationReport
+from concord.schemas.reports import AgainstReport, Difference, EvaluationReport, MeasureReport
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
-from concord.workers.evaluation.bootstrap import paired_bootstraps
+from concord.workers.evaluation.bootstrap import bootstrap_intervals, paired_bootstraps
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import MEASURES, ByDocument, Pair, by_document, check_measures, suggested
+from concord.workers.evaluation.named_counts import Counts
 from concord.workers.evaluation.tally import Tally
 from concord.workers.labelling.output import PREDICTIONS
 
@@ -67,7 +68,7 @@ def evaluate(
     chosen = tuple(dict.fromkeys(measures or suggested(LabelSet.infer(mine.names), first)))
     other = None if against is None else published(against)
     rival = None if other is None else _Rival(_GivenLabels.read(other), chosen)
-    tally = Tally.empty(chosen)
+    tally, scored = Tally.empty(chosen), _CountsByDocument(chosen)
     for whole in chain([first], batches):
         batch = whole if rival is None else rival.shared(whole, mine)
         if not len(batch):
@@ -76,11 +77,12 @@ def evaluate(
         pair, viterbi = mine.pair(batch, rows, more=() if rival is None else rival.answers.names)
         given = {"certified": mine.certified[rows], "by_solver": mine.by_solver[rows]}
         tally += Tally.of(pair, viterbi, chosen, gaps=mine.gaps[rows], **given)
+        scored.add(pair)
         if rival is not None:
             rival.add(pair, mine, gold=gold)
-    report = tally.report()
+    report = scored.with_intervals(tally.report())
     if rival is not None:
-        report = report.model_copy(update={"against": rival.report(predictions)})
+        report = report.model_copy(update={"against": rival.compared(scored, predictions)})
     folders = [run] if other is None else [run, other]
     return Evaluation(report, tally, {folder.uri: folder.unfinished for folder in folders if folder.unfinished})
 
@@ -182,15 +184,54 @@ class _GivenLabels:
         return Pair(batch, labels, gold, table[self.given[at]]), table[self.first[at]]
 
 
+class _CountsByDocument:
+    """Counts of a run by document, for the bootstrap.
+
+    - ``ids``: of the documents.
+    - ``parts``: counts of the batches, by measure.
+    """
+
+    def __init__(self, measures: Sequence[str]) -> None:
+        self.ids: list[str] = []
+        self.parts: dict[str, list[ByDocument]] = {name: [] for name in measures}
+
+    def add(self, pair: Pair) -> None:
+        """Counts a batch."""
+        self.ids += pair.batch.doc_ids
+        for name, parts in self.parts.items():
+            parts.append(by_document(name, pair))
+
+    def names(self, measure: str) -> set[str]:
+        """Names that occur."""
+        return {name for part in self.parts[measure] for name in part.names}
+
+    def table(self, measure: str, names: Sequence[str]) -> Counts:
+        """(D, K, 3) counts for K names, by document in the order of their ids: draws are those of no other order."""
+        order = sorted(range(len(self.ids)), key=self.ids.__getitem__)
+        return np.concatenate([part.table_of(names) for part in self.parts[measure]])[order]
+
+    def with_intervals(self, report: EvaluationReport) -> EvaluationReport:
+        """The report with an interval of each figure; without any where there are no documents."""
+        if not self.ids:
+            return report
+        found = {name: self._with_intervals(name, measure) for name, measure in report.measures.items()}
+        return report.model_copy(update={"measures": found})
+
+    def _with_intervals(self, name: str, measure: MeasureReport) -> MeasureReport:
+        figures = {figure: FIGURES[figure] for figure in measure.figures}
+        table = self.table(name, sorted(self.names(name)))
+        found = bootstrap_intervals(table, figures, rng=np.random.default_rng(0))
+        return measure.model_copy(update={"intervals": {name: (row.low, row.high) for name, row in found.items()}})
+
+
 class _Rival:
-    """Another run, which the scored one is compared with: documents of both, and their counts for the bootstrap."""
+    """Another run, which the scored one is compared with, and the documents of one of them alone."""
 
     def __init__(self, answers: _GivenLabels, measures: Sequence[str]) -> None:
         self.answers = answers
-        self.ids: list[str] = []
         self.only_here: list[str] = []
         self.only_there: list[str] = []
-        self.counts: dict[str, list[tuple[ByDocument, ByDocument]]] = {name: [] for name in measures}
+        self.counts = _CountsByDocument(measures)
 
     def shared(self, batch: Batch, mine: _GivenLabels) -> Batch:
         """The documents of a batch that both runs have, or neither has; those of one run alone are noted."""
@@ -204,34 +245,29 @@ class _Rival:
     def add(self, pair: Pair, mine: _GivenLabels, *, gold: str) -> None:
         """Counts a batch; ``pair`` has the first run's answers. Raises `EvaluationError`."""
         theirs, _ = self.answers.pair(pair.batch, self.answers.rows_of(pair.batch, gold=gold), more=mine.names)
-        self.ids += pair.batch.doc_ids
-        for name, parts in self.counts.items():
-            parts.append((by_document(name, theirs), by_document(name, pair)))
+        self.counts.add(theirs)
 
-    def report(self, predictions: str) -> AgainstReport:
-        """Report of the comparison. Raises `EvaluationError` if there is nothing to compare."""
-        if not self.ids:
+    def compared(self, scored: _CountsByDocument, predictions: str) -> AgainstReport:
+        """Report of the comparison of ``scored``, the same documents. Raises `EvaluationError` if there are none."""
+        if not scored.ids:
             raise EvaluationError(
                 f"{predictions} and {self.answers.uri} have no gold document in common; give runs of one corpus"
             )
-        order = sorted(range(len(self.ids)), key=self.ids.__getitem__)
         return AgainstReport(
             run=self.answers.uri,
             only_here=tuple(self.only_here),
             only_there=tuple(self.only_there),
-            measures={name: _differences(name, parts, order) for name, parts in self.counts.items()},
+            measures={name: _differences(name, self.counts, scored) for name in scored.parts},
         )
 
 
-def _differences(
-    measure: str, parts: Sequence[tuple[ByDocument, ByDocument]], order: Sequence[int]
-) -> dict[str, Difference]:
-    """Differences of a measure's figures; ``order`` of the documents makes draws independent of the corpus's order."""
-    names = sorted({name for pair in parts for side in pair for name in side.names})
-    base, other = (np.concatenate([pair[side].table_of(names) for pair in parts])[order] for side in (0, 1))
+def _differences(measure: str, base: _CountsByDocument, other: _CountsByDocument) -> dict[str, Difference]:
+    """Differences of a measure's figures between two runs of the same documents."""
+    names = sorted(base.names(measure) | other.names(measure))
+    tables = base.table(measure, names), other.table(measure, names)
     figures = {name: FIGURES[name] for name in MEASURES[measure].figures}
-    found = paired_bootstraps(base, other, figures, rng=np.random.default_rng(0))
-    before = base.sum(axis=0)
+    found = paired_bootstraps(*tables, figures, rng=np.random.default_rng(0))
+    before = tables[0].sum(axis=0)
     return {name: Difference(other=float(figures[name](before)), **row._asdict()) for name, row in found.items()}
 
 
