@@ -15,9 +15,9 @@ from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.run import REGISTRY
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import TextSettings
+from concord.workers.constraints.beside_model import joined
 from concord.workers.constraints.constraint_file import load_constraints
-from concord.workers.constraints.constraint_set import ConstraintSet, PriorAlone, Separable, Unconstrained
-from concord.workers.constraints.declared import JoinedConstraints
+from concord.workers.constraints.constraint_set import ConstraintSet, PriorAlone, Separable
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, file_columns, open_rows, read_batch
 from concord.workers.corpus.tokenizers.registry import pinned
@@ -80,19 +80,16 @@ def cutting(opened: OpenModel, text: TextSettings) -> TextSettings:
 def open_constraints(opened: OpenModel, files: Sequence[str], *, consistency: bool) -> Separable:
     """Constraints of a model: its label consistency (unless switched off), and those of files (declared or counted).
 
-    Raises `ConstraintError`, `AgreementFileError` and `OSError`.
+    Tells what is both learned and declared, see `joined`. Raises `ConstraintError`, `AgreementFileError` and `OSError`.
     """
-    parts: list[Separable] = []
-    trained = saved_consistency(opened.folder) if consistency else None
-    if trained is not None:
-        parts.append(trained)
     # Agreement over the corpus comes before declared local features: it was counted without them.
     counted = [name for name in files if short_name(name).endswith(SUFFIX)]
-    parts += [PriorAlone(read_agreement(name, opened.model.labels)) for name in counted]
+    parts: list[Separable] = [PriorAlone(read_agreement(name, opened.model.labels)) for name in counted]
     parts += [load_constraints(name).bind(opened.model.labels) for name in files if name not in counted]
-    if not parts:
-        return Unconstrained()
-    return parts[0] if len(parts) == 1 else JoinedConstraints(tuple(parts))
+    found = joined(saved_consistency(opened.folder) if consistency else None, parts)
+    for note in found.notes:
+        say(note)
+    return found.constraints
 
 
 def check_columns(

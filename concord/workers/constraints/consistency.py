@@ -54,6 +54,7 @@ EXACT_TEMPLATE, SUBSEQUENCE_TEMPLATE, UNLABELLED_TEMPLATE = (
     "consistent_subsequence",
     "consistent_unlabelled",
 )
+FAMILIES = (EXACT_TEMPLATE, SUBSEQUENCE_TEMPLATE, UNLABELLED_TEMPLATE)
 RELATIONS = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
 
 
@@ -196,16 +197,17 @@ AS_PUBLISHED = Scales(1.0, 1.0, 0.0)
 class LabelConsistency:
     """The families as a `ConstraintSet`: counts from training documents, with a tuned scale for each family.
 
-    Scales `AS_PUBLISHED` are the paper's model.
+    Scales `AS_PUBLISHED` are the paper's model. ``replaced`` names families in whose place declared constraints stand.
     """
 
     counts: PairCounts
     scales: Scales = AS_COUNTED
+    replaced: frozenset[str] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:
         """The families' names, in the order of `Scales`."""
-        return (EXACT_TEMPLATE, SUBSEQUENCE_TEMPLATE, UNLABELLED_TEMPLATE)
+        return tuple(name for name in FAMILIES if name not in self.replaced)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -215,13 +217,14 @@ class LabelConsistency:
     @property
     def titles(self) -> tuple[str, ...]:
         """The families that are switched on."""
-        return tuple(name for name, scale in zip(self.names, self.scales, strict=True) if scale > 0)
+        scales = zip(FAMILIES, self.scales, strict=True)
+        return tuple(name for name, scale in scales if scale > 0 and name not in self.replaced)
 
     def without(self, title: str) -> LabelConsistency:
         """The same set with one family switched off. Raises `KeyError` if that family is not on."""
         if title not in self.titles:
             raise KeyError(title)
-        kept = (0.0 if name == title else scale for name, scale in zip(self.names, self.scales, strict=True))
+        kept = (0.0 if name == title else scale for name, scale in zip(FAMILIES, self.scales, strict=True))
         return replace(self, scales=Scales(*kept))
 
     @cached_property
@@ -230,6 +233,7 @@ class LabelConsistency:
         state = hashlib.sha256(
             repr((self.counts.types, self.counts.fold_case, tuple(self.scales), LONGEST_NAME)).encode()
         )
+        state.update("".join(sorted(self.replaced)).encode())
         for counts in (self.counts.exact, self.counts.subsequence, self.counts.unlabelled):
             state.update(counts.tobytes())
         return state.hexdigest()
@@ -238,7 +242,7 @@ class LabelConsistency:
     def strengths(self) -> RuleStrengths:
         """The costs of each family."""
         form = hashlib.sha256(repr((self.counts.types, self.counts.fold_case, LONGEST_NAME)).encode()).hexdigest()
-        families = zip(self.names, self._costs, strict=True)
+        families = zip(self.names, (cost for _, cost in self._families), strict=True)
         return RuleStrengths(
             strengths=tuple(
                 Strength(name=name, form=form, weights=tuple(cost.ravel().tolist())) for name, cost in families
@@ -246,9 +250,11 @@ class LabelConsistency:
         )
 
     @cached_property
-    def _costs(self) -> tuple[Floats, ...]:
+    def _families(self) -> tuple[tuple[Relation, Floats], ...]:
+        """Relation and costs of each of the `names`."""
         costs = self.counts.exact_cost(), self.counts.subsequence_cost(), self.counts.unlabelled_cost()
-        return tuple(scale * cost for scale, cost in zip(self.scales, costs, strict=True))
+        every = zip(FAMILIES, RELATIONS, self.scales, costs, strict=True)
+        return tuple((relation, scale * cost) for name, relation, scale, cost in every if name not in self.replaced)
 
     def ground(self, batch: Batch, labels: LabelSet) -> list[GroundConstraints]:
         """The agreements of each document. Raises `ValueError` if the label set has other types than were counted."""
@@ -258,13 +264,12 @@ class LabelConsistency:
 
     def _on(self, document: Document) -> GroundConstraints:
         keys = document_keys(document, fold_case=self.counts.fold_case)
-        costs = zip(RELATIONS, self._costs, strict=True)
-        agreements = tuple(SpanAgreement(k, relation, keys, cost) for k, (relation, cost) in enumerate(costs))
+        agreements = tuple(SpanAgreement(k, relation, keys, cost) for k, (relation, cost) in enumerate(self._families))
         return GroundConstraints(LinearRows.none(), agreements)
 
     def with_costs(self, problem: Problem) -> Problem:
         """A problem that a `LabelConsistency` grounded, with the costs of this one; the keys stay."""
-        agreements = tuple(replace(a, cost=self._costs[a.constraint]) for a in problem.agreements)
+        agreements = tuple(replace(a, cost=self._families[a.constraint][1]) for a in problem.agreements)
         return replace(problem, agreements=agreements)
 
     def adjust(self, batch: Batch, potentials: Potentials, labels: LabelSet) -> Potentials:

@@ -17,9 +17,10 @@ from concord.schemas.errors import CorpusError, DocumentError
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.run import RunSettings
+from concord.workers.constraints.beside_model import joined
 from concord.workers.constraints.constraint_file import load_constraints
-from concord.workers.constraints.constraint_set import Separable, Unconstrained
-from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
+from concord.workers.constraints.constraint_set import Separable
+from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.template import Template
 from concord.workers.evaluation.measures import Pair, by_document, suggested
 from concord.workers.labelling.labelled import Labelled, label_batch
@@ -149,12 +150,7 @@ def _constraints(cell: Judged, declared: DeclaredConstraints, labels: LabelSet) 
     trained = saved_consistency(cell.model) if cell.consistency else None
     if cell.consistency and trained is None:
         raise CorpusError(f"{cell.model}: no label consistency was learned with this model; set 'consistency' on it")
-    parts: list[Separable] = [] if trained is None else [trained]
-    if declared.templates:
-        parts.append(declared.bind(labels))
-    if not parts:
-        return Unconstrained()
-    return parts[0] if len(parts) == 1 else JoinedConstraints(tuple(parts))
+    return joined(trained, [declared.bind(labels)] if declared.templates else []).constraints
 
 
 def _learned(folder: Path) -> DeclaredConstraints:
