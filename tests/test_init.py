@@ -10,12 +10,15 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+import concord.flows.reprocess
 from concord.flows import deployed
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
 from concord.flows.starting import write_start
 from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.labelling.labelled import check_settings
+from concord.workers.synthesis.made_up import synthesize
 from tests.support.kills import killed_before
 
 ROOT = Path(__file__).parents[1]
@@ -79,3 +82,22 @@ def test_the_same_command_ends_what_a_killed_one_has_begun(tmp_path: Path) -> No
         assert init(out).exit_code == Exit.OK
         assert {path.name: path.read_bytes() for path in out.iterdir()} == wanted
     assert step > len(wanted)
+
+
+def test_a_run_by_hand_a_night_and_the_weekly_judge_label_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise each would label the corpus anew after the other, and a model would be judged by other answers."""
+    init(tmp_path / "nights")
+    monkeypatch.chdir(tmp_path / "nights")
+    write_corpus(list(synthesize(2, seed=1, kind="news")), Path("corpora/news"), source="made up")
+    by_hand = list[dict[str, Any]]()
+    monkeypatch.setattr(concord.flows.reprocess, "reprocess", lambda *_, **given: by_hand.append(given))
+    CliRunner().invoke(app, ["reprocess", "--config", "night.yaml"])
+    assert by_hand[0]["consistency"]
+    nightly, weekly, _ = (one["parameters"] for one in yaml.safe_load(Path("prefect.yaml").read_text())["deployments"])
+    wanted = check_settings(by_hand[0]["settings"]), [Path(name).name for name in by_hand[0]["constraints"]]
+    for flow, given in ((deployed.reprocess, nightly), (deployed.challenge, weekly)):
+        parameters = flow.validate_parameters(given)
+        assert (check_settings(parameters["settings"]), list(parameters["constraints"])) == wanted
+        assert "consistency" not in given
