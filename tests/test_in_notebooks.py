@@ -143,11 +143,14 @@ def test_reports_and_explanations_are_tables() -> None:
         labels=("PER",),
         local=0.0,
         penalty=0.0,
+        cost=0.25,
         gap=0.0,
         status="optimal",
         effects=(effect, local),
     )
-    assert f"{SCRIPT}{SCRIPT}: O → PER000.5" in read(made._repr_html_()).text
+    shown = read(made._repr_html_()).text
+    assert f"{SCRIPT}{SCRIPT} O → PER000.5" in shown
+    assert shown.endswith(f"together{SCRIPT} O → PER00.25labels that the constraints changed: {SCRIPT} O → PER")
     assert "read3" in read(IngestReport(read=3)._repr_html_()).text
     assert repr(IngestReport(read=3)).splitlines()[1].split() == ["read", "3"]
 

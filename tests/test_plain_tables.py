@@ -99,9 +99,10 @@ def test_an_explanation_is_whole() -> None:
         labels=("O", "B-MISC"),
         local=1.0,
         penalty=2.0,
+        cost=0.75,
         gap=0.0,
         status="optimal",
-        effects=(effect,),
+        effects=(effect, effect),
     )
     whole(labels_table(found))
     whole(effects_table(found))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from concord.schemas.run import Figures
 from concord.schemas.settings import Validation
-from concord.schemas.shown import table_html
+from concord.schemas.shown import lines_html, table_html
 
 
 class Breaches(Figures):
@@ -187,6 +189,10 @@ class WeighReport(Figures):
     mlflow_run: str | None
 
 
+MOST_CHANGES = 12
+"""Changes that a line for people names."""
+
+
 class LabelChange(Figures):
     """A token whose label a constraint changes.
 
@@ -198,6 +204,17 @@ class LabelChange(Figures):
     token: str
     without: str
     label: str
+
+    @property
+    def told(self) -> str:
+        """The change for people."""
+        return f"{self.token} {self.without} → {self.label}"
+
+
+def first_changes(changes: Sequence[LabelChange]) -> str:
+    """The first changes in one line, and the number of those that are left."""
+    more = [f"and {len(changes) - MOST_CHANGES} more"] if len(changes) > MOST_CHANGES else []
+    return "; ".join([*(change.told for change in changes[:MOST_CHANGES]), *more])
 
 
 class ConstraintEffect(Figures):
@@ -220,7 +237,11 @@ class ConstraintEffect(Figures):
 
 
 class Explanation(Figures):
-    """One document with and without its constraints; labels by name, scores in nats."""
+    """One document with and without its constraints; labels by name, scores in nats.
+
+    - ``cost``: local score that the answer gives up compared with ``unconstrained``, the labels of the model alone.
+    - ``effects``: of each constraint alone. Where two agree, neither changes anything alone, see `together`.
+    """
 
     doc_id: str
     tokens: tuple[str, ...]
@@ -229,20 +250,39 @@ class Explanation(Figures):
     labels: tuple[str, ...]
     local: float
     penalty: float
+    cost: float
     gap: float
     status: str
     effects: tuple[ConstraintEffect, ...]
 
+    @property
+    def together(self) -> tuple[LabelChange, ...]:
+        """The labels of the model alone that all constraints together change."""
+        rows = enumerate(zip(self.tokens, self.unconstrained, self.labels, strict=True))
+        return tuple(
+            LabelChange(position=place, token=token, without=before, label=after)
+            for place, (token, before, after) in rows
+            if before != after
+        )
+
+    @property
+    def sentence(self) -> str:
+        """What the constraints changed, in one line."""
+        return f"labels that the constraints changed: {first_changes(self.together) or 'none'}"
+
     def _repr_html_(self) -> str:
+        every = [(e.name, e.changes, e.degree, e.penalty, e.cost) for e in self.effects]
+        every.append(("together", self.together, None, self.penalty, self.cost))
         rows = [
             (
-                effect.name,
-                ", ".join(f"{change.token}: {change.without} → {change.label}" for change in effect.changes),
-                *("" if value is None else f"{value:,.4g}" for value in (effect.degree, effect.penalty, effect.cost)),
+                name,
+                first_changes(changes),
+                *("" if value is None else f"{value:,.4g}" for value in figures),
             )
-            for effect in self.effects
+            for name, changes, *figures in every
         ]
-        return table_html(("constraint", "changes", "degree", "penalty in nats", "cost in nats"), rows)
+        table = table_html(("constraint", "changes alone", "degree", "penalty in nats", "cost in nats"), rows)
+        return f"{table}{lines_html([self.sentence])}"
 
 
 class MinedRule(Figures):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.table import Table
 from rich.text import Text
@@ -14,16 +14,13 @@ from concord.schemas.audit import (
     ConstraintEffect,
     Explanation,
     JudgementReport,
-    LabelChange,
     LearningReport,
     MineReport,
     TuningReport,
     WeighReport,
+    first_changes,
 )
 from concord.schemas.settings import Validation
-
-SHOWN = 12
-"""Largest number of changes by one constraint that are shown."""
 
 
 def check_table(report: CheckReport) -> Table:
@@ -165,7 +162,11 @@ def effects_table(found: Explanation) -> Table:
     for effect in filter(_does_something, found.effects):
         figures = (effect.degree_before, effect.degree, effect.penalty, effect.cost)
         cells = ("–" if figure is None else f"{figure:,.4g}" for figure in figures)
-        table.add_row(Text(effect.name), *cells, Text(_changes(effect.changes)))
+        table.add_row(Text(effect.name), *cells, Text(first_changes(effect.changes)))
+    if len(found.effects) > 1:
+        table.add_section()
+        changes = Text(first_changes(found.together))
+        table.add_row("together", "", "", f"{found.penalty:,.4g}", f"{found.cost:,.4g}", changes)
     return table
 
 
@@ -179,24 +180,8 @@ def summary_line(found: Explanation) -> str:
     )
 
 
-def changes_line(found: Explanation) -> str:
-    """Line about the labels of the local scores that the constraints changed."""
-    triples = zip(found.tokens, found.unconstrained, found.labels, strict=True)
-    changes = [f"{token} {before} → {after}" for token, before, after in triples if before != after]
-    return f"labels that the constraints changed: {_first(changes) or 'none'}"
-
-
 def _does_something(effect: ConstraintEffect) -> bool:
     return bool(effect.degree_before or effect.degree or effect.changes)
-
-
-def _changes(changes: Iterable[LabelChange]) -> str:
-    return _first([f"{c.token} {c.without} → {c.label}" for c in changes])
-
-
-def _first(parts: Sequence[str]) -> str:
-    more = [f"and {len(parts) - SHOWN} more"] if len(parts) > SHOWN else []
-    return "; ".join([*parts[:SHOWN], *more])
 
 
 def _breach_cells(breaches: Breaches | None) -> list[str]:

@@ -109,7 +109,7 @@ def _show(found: LabelledText) -> None:
     if found.n_best_bound is not None:
         show(ranking_table(found), ranking_line(found))
     if found.explanation is not None:
-        from concord.flows.cli.constraints_tables import changes_line, effects_table
+        from concord.flows.cli.constraints_tables import effects_table
 
-        show(effects_table(found.explanation), changes_line(found.explanation))
+        show(effects_table(found.explanation), found.explanation.sentence)
     show(answer_line(found))

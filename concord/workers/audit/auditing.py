@@ -142,6 +142,7 @@ def explain(
         labels=tuple(labels.decode(answer.labels)),
         local=answer.local,
         penalty=answer.penalty,
+        cost=plain.score(first).local - plain.score(answer.labels).local,
         gap=answer.gap,
         status=str(answer.status),
         effects=tuple(effects),
