@@ -221,3 +221,18 @@ def test_explanation_shows_what_each_constraint_changed_and_cost() -> None:
     assert (start.changes, start.degree, start.penalty, start.cost) == ((), 1.0, 0.5, 0.0)
     assert (comma.degree_before, comma.degree, comma.changes) == (None, None, ())
     assert found.local - found.penalty == pytest.approx(4.0 - 0.5)
+
+
+def test_what_two_constraints_change_together_neither_changes_alone() -> None:
+    """Each says that the number is a date, so without one of them the other still says it."""
+    both = declared(
+        lexicon("1990", ("date",), 5.0).model_copy(update={"name": "one"}),
+        lexicon("1990", ("date",), 6.0).model_copy(update={"name": "other"}),
+    )
+    one = batch().document(1)
+    scores = LocalScores(MODEL.potentials(Batch.of([one])))
+    found = explain(one, scores, both, LABELS, decoder=Decoder.of("cpsat"))
+    assert [effect.changes for effect in found.effects] == [(), ()]
+    assert [(c.position, c.without, c.label) for c in found.together] == [(2, "title", "date")]
+    assert found.cost == pytest.approx(0.5)
+    assert found.sentence == "labels that the constraints changed: 1990 title → date"
