@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from io import BytesIO
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -20,7 +19,8 @@ from concord.workers.sweeps.tables import comparison_table, long_table
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
+
+    from concord.flows.cli.sweep_picture import SweepPicture
 
 
 def sweep(
@@ -129,12 +129,12 @@ class SweepResults:
     def plot(self, *, by: str | None = None, measure: str | None = None) -> SweepPicture:
         """A picture of a figure by the values of one axis, with 95 % intervals; ``by`` and ``measure`` as in `compare`.
 
-        Needs matplotlib. Raises `InputError`.
+        It is a `Figure` of matplotlib, with a panel for each corpus. Needs matplotlib. Raises `InputError`.
 
         >>> found.plot(by="engine").png[1:4]
         b'PNG'
         """
-        return SweepPicture(figure_of(show_sweep(self._folder, by=by, measure=measure)))
+        return figure_of(show_sweep(self._folder, by=by, measure=measure))
 
     def __repr__(self) -> str:
         return "\n".join([f"SweepResults of {self._folder}", *shown_lines(self._shown)])
@@ -146,25 +146,6 @@ class SweepResults:
         columns = shown_table(self._shown).columns
         rows = zip(*(map(str, column.cells) for column in columns), strict=True)
         return f"{table_html([str(column.header) for column in columns], rows)}{lines}"
-
-
-class SweepPicture(NamedTuple):
-    """A picture, which a notebook shows; ``figure`` is matplotlib's."""
-
-    figure: Figure
-
-    @property
-    def png(self) -> bytes:
-        """The content of a PNG file."""
-        content = BytesIO()
-        self.figure.savefig(content, format="png")
-        return content.getvalue()
-
-    def _repr_png_(self) -> bytes:
-        return self.png
-
-    def __repr__(self) -> str:
-        return "SweepPicture"
 
 
 def read_sweep(folder: str | PathLike[str]) -> SweepResults:

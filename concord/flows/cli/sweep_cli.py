@@ -100,7 +100,7 @@ def show_results(
     as_json: Json = False,
 ) -> None:
     """Show the cells of a sweep, and a figure with its 95 % interval by the values of one axis."""
-    from concord.flows.cli.sweep_tables import shown_json, shown_lines, shown_table
+    from concord.flows.cli.sweep_tables import FittedTable, shown_json, shown_lines
     from concord.flows.commands.sweeps import show_sweep
 
     if plot is not None:
@@ -114,7 +114,7 @@ def show_results(
         print_json(shown_json(found))
         return
     if found.rows:
-        show(shown_table(found))
+        show(FittedTable(found))
     show(*shown_lines(found))
 
 

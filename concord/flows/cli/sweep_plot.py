@@ -15,12 +15,20 @@ from concord.workers.sweeps.tables import Compared
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
+
+    from concord.flows.cli.sweep_picture import SweepPicture
 
 KINDS = (".svg", ".png", ".pdf")
 """File extensions of pictures."""
 
 INCHES = 7.0, 4.2
+PANELS_BY = "corpus"
+"""Axis whose values have a panel each: figures of two corpora are not to be compared by eye."""
+
+Coordinates = tuple[tuple[str, Any], ...]
+"""Values of the other axes."""
+
 SPREAD = 0.3
 """Width over which the marks of one value are spread, if the values are names."""
 
@@ -40,27 +48,48 @@ def draw(shown: ShownSweep, path: Path) -> None:
         figure_of(shown).savefig(path)
 
 
-def figure_of(shown: ShownSweep) -> Figure:
-    """Draws one line, or one row of marks, for each combination of the other axes."""
-    from matplotlib.figure import Figure
+def figure_of(shown: ShownSweep) -> SweepPicture:
+    """Draws a panel for each corpus, in it one line, or one row of marks, for each combination of the other axes."""
+    from concord.flows.cli.sweep_picture import SweepPicture
 
-    series: dict[tuple[tuple[str, Any], ...], list[Compared]] = {}
+    panels: dict[Any, dict[Coordinates, list[Compared]]] = {}
     for row in shown.rows:
-        series.setdefault(tuple(row.others.items()), []).append(row)
+        others = {axis: value for axis, value in row.others.items() if axis != PANELS_BY}
+        panel = panels.setdefault(row.others.get(PANELS_BY), {})
+        panel.setdefault(tuple(others.items()), []).append(row)
+    series = list(dict.fromkeys(others for panel in panels.values() for others in panel))
     places = _places([row.value for row in shown.rows])
+    width, height = INCHES
+    figure = SweepPicture(figsize=(width, height * max(1, len(panels))), layout="constrained")
+    for number, (corpus, panel) in enumerate(panels.items(), start=1):
+        axes = figure.add_subplot(len(panels), 1, number)
+        _draw_panel(axes, panel, series, places)
+        axes.set_title("" if corpus is None else str(corpus), loc="left", fontsize="medium")
+        axes.set_ylabel(f"{shown.figure} (%), 95 % interval")
+        axes.set_xlabel(shown.by if number == len(panels) else "")
+    if len(series) > 1:
+        legends = [axes.get_legend_handles_labels() for axes in figure.axes]
+        marks = {label: mark for handles, labels in legends for mark, label in zip(handles, labels, strict=True)}
+        figure.legend(list(marks.values()), list(marks), loc="outside lower center", fontsize="small", ncols=2)
+    return figure
+
+
+def _draw_panel(
+    axes: Axes,
+    panel: Mapping[Coordinates, Sequence[Compared]],
+    series: Sequence[Coordinates],
+    places: Mapping[Any, float],
+) -> None:
+    """The rows of one corpus; a series has one colour in all panels."""
     numbers = all(isinstance(value, int) for value in places)
-    figure = Figure(figsize=INCHES, layout="constrained")
-    axes = figure.add_subplot()
-    for number, (others, rows) in enumerate(series.items()):
+    for number, others in enumerate(series):
+        rows = panel.get(others, [])
         shift = 0.0 if numbers or len(series) == 1 else SPREAD * (number / (len(series) - 1) - 0.5)
-        _draw_rows(axes, rows, [places[row.value] + shift for row in rows], _title(others), joined=numbers)
+        at = [places[row.value] + shift for row in rows]
+        if rows:
+            _draw_rows(axes, rows, at, _title(others), joined=numbers, colour=f"C{number}")
     if not numbers:
         axes.set_xticks(list(places.values()), ["all" if value is None else str(value) for value in places])
-    axes.set_xlabel(shown.by)
-    axes.set_ylabel(f"{shown.figure} (%), 95 % interval")
-    if len(series) > 1:
-        axes.legend(fontsize="small")
-    return figure
 
 
 def _places(values: Sequence[Any]) -> Mapping[Any, float]:
@@ -71,12 +100,14 @@ def _places(values: Sequence[Any]) -> Mapping[Any, float]:
     return {value: float(rank) for rank, value in enumerate(different)}
 
 
-def _draw_rows(axes: Any, rows: Sequence[Compared], places: Sequence[float], title: str, *, joined: bool) -> None:
+def _draw_rows(
+    axes: Axes, rows: Sequence[Compared], places: Sequence[float], title: str, *, joined: bool, colour: str
+) -> None:
     middle = [100 * row.interval.value for row in rows]
     below = [100 * (row.interval.value - row.interval.low) for row in rows]
     above = [100 * (row.interval.high - row.interval.value) for row in rows]
     style = "o-" if joined else "o"
-    axes.errorbar(places, middle, yerr=[below, above], fmt=style, capsize=3, label=title, markersize=4)
+    axes.errorbar(places, middle, yerr=[below, above], fmt=style, capsize=3, label=title, markersize=4, color=colour)
 
 
 def _title(others: Sequence[tuple[str, Any]]) -> str:

@@ -5,15 +5,22 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 from concord.flows.cli.plain_tables import figures_table
 from concord.flows.commands.sweeps import ShownSweep
 from concord.flows.errors import reasons_told
 from concord.schemas.sweep import CellRow, CellState, SweepPlan
 from concord.workers.sweeps.tables import LEVEL, Compared, comparison_table
+
+UNBOUNDED = 10_000
+"""Width, in characters, at which every table is whole."""
 
 
 def plan_lines(plan: SweepPlan) -> list[str]:
@@ -47,6 +54,23 @@ def shown_table(shown: ShownSweep) -> Table:
         style = "bold" if better and row.difference is not None and row.difference.difference > 0 else None
         table.add_row(*given, _text(row.value), *counts, *figures, *(_changes(row) if changes else []), style=style)
     return table
+
+
+class FittedTable:
+    """`shown_table` where the terminal is wide enough; else a table for each combination of the other axes."""
+
+    def __init__(self, shown: ShownSweep) -> None:
+        self._shown = shown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """What rich prints."""
+        whole = shown_table(self._shown)
+        if Measurement.get(console, options.update(max_width=UNBOUNDED), whole).maximum <= options.max_width:
+            yield whole
+            return
+        for others, rows in groupby(self._shown.rows, key=lambda row: row.others):
+            yield Text(", ".join(f"{axis} {_text(value)}" for axis, value in others.items()), style="bold")
+            yield shown_table(self._shown._replace(rows=[row._replace(others={}) for row in rows]))
 
 
 def _changes(row: Compared) -> list[str]:
