@@ -7,6 +7,7 @@ from os import PathLike
 from typing import Any
 
 from concord.flows.commands.label import TextLabeller, open_labeller
+from concord.flows.in_python import speaks_python
 from concord.flows.run_context import RunContext
 from concord.rules import Rules, files_of
 from concord.schemas.audit import Explanation
@@ -104,6 +105,7 @@ class Labeller:
         return self._opened.explain(Document.build(doc_id, sentences, **columns))
 
 
+@speaks_python
 def load(
     model: str | PathLike[str],
     *,

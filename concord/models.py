@@ -6,6 +6,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from concord.flows.commands.calibrating import calibrate_model
+from concord.flows.in_python import speaks_python
 from concord.flows.options import validated
 from concord.flows.run_context import RunContext
 from concord.schemas.reports import CalibrationReport
@@ -14,6 +15,7 @@ from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
 from concord.workers.models.settings import CalibrationSettings
 
 
+@speaks_python
 def train(
     corpus: str | PathLike[str],
     *,
@@ -58,6 +60,7 @@ def train(
     )
 
 
+@speaks_python
 def calibrate(
     model: str | PathLike[str],
     corpus: str | PathLike[str],

@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from concord.flows.runfolder.published import Published, published
 from concord.schemas.columns import PREDICTIONS_LAYOUT
+from concord.schemas.errors import UnknownDocumentError
+from concord.schemas.names import closest
 from concord.schemas.shown import (
     broken_lines,
     fields_html,
@@ -24,6 +26,9 @@ from concord.workers.labelling.output import PREDICTIONS
 
 if TYPE_CHECKING:
     import pandas as pd
+
+MOST_COMPARED = 1000
+"""Ids of documents that an unknown one is compared with."""
 
 CONSTRAINT_PENALTIES = pa.schema(
     [
@@ -104,11 +109,15 @@ class Predictions:
                 yield _document(row)
 
     def __getitem__(self, doc_id: str) -> PredictedDocument:
-        """The document with this id. Raises `KeyError`."""
+        """The document with this id. Raises `InputError`, which is a `KeyError` too."""
+        ids = list[str]()
         for document in self:
             if document.doc_id == doc_id:
                 return document
-        raise KeyError(doc_id)
+            ids.append(document.doc_id)
+        meant = closest(doc_id, ids[:MOST_COMPARED])
+        guess = "" if meant is None else f"; did you mean {meant!r}?"
+        raise UnknownDocumentError(f"{self._run.uri}: none of the {len(ids):,} documents is called {doc_id!r}{guess}")
 
     def to_arrow(self) -> pa.Table:
         """A table with one row for each document, and all columns that were written.

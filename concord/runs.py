@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
+from concord.flows.frames import Corpus, place_of_corpus
+from concord.flows.in_python import speaks_python
 from concord.flows.run_context import RunContext
 from concord.rules import Rules
 from concord.schemas.audit import Explanation
@@ -14,8 +16,9 @@ from concord.schemas.run import ENGINE, ConfidenceKind, RunReport, RunSettings
 from concord.schemas.settings import TextSettings
 
 
+@speaks_python
 def reprocess(
-    corpus: str | PathLike[str],
+    corpus: Corpus,
     *,
     model: str | PathLike[str],
     out: str | PathLike[str],
@@ -38,7 +41,7 @@ def reprocess(
 ) -> RunReport:
     """Labels every document of a corpus on Ray; the same call again does only the work that is not done yet.
 
-    - ``corpus``: the corpus
+    - ``corpus``: the corpus, or a pandas frame or Arrow table of documents, which is kept beside ``out``
     - ``model``: model folder, URI (``s3://bucket/model``), or ``models:/NAME@ALIAS`` of MLflow's registry
     - ``out``: folder of the run, or URI of an object store (``s3://bucket/out``); `read_predictions` opens it
     - ``engine``, ``options``: name of the engine and its options
@@ -79,7 +82,7 @@ def reprocess(
         settle=settle,
     )
     return flow(
-        fspath(corpus),
+        place_of_corpus(corpus, fspath(out)),
         fspath(model),
         fspath(out),
         settings=settings,
@@ -92,6 +95,7 @@ def reprocess(
     )
 
 
+@speaks_python
 def evaluate(
     run: str | PathLike[str],
     *,
@@ -117,6 +121,7 @@ def evaluate(
     return scored(fspath(run), fspath(corpus), measures=measures, against=other).report
 
 
+@speaks_python
 def verify(run: str | PathLike[str], *, tracking: str | None = None) -> VerifyReport:
     """Verifies a run of any engine: every document, number and reject, and the bounds that have certificates.
 
@@ -130,6 +135,7 @@ def verify(run: str | PathLike[str], *, tracking: str | None = None) -> VerifyRe
     return verified(fspath(run), RunContext(tracking=tracking))
 
 
+@speaks_python
 def explain(
     text: str, *, model: str | PathLike[str], constraints: Rules = (), consistency: bool = True, engine: str = ENGINE
 ) -> Explanation:

@@ -9,7 +9,7 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet
 from concord.schemas.problem import Relation
 from concord.workers.constraints.beside_model import joined
-from concord.workers.constraints.consistency import FAMILIES, LabelConsistency, PairCounts, Scales
+from concord.workers.constraints.consistency import CONSISTENCY_FAMILIES, LabelConsistency, PairCounts, Scales
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.template import Template
@@ -30,16 +30,16 @@ def test_without_an_entry_of_its_kinds_the_learned_one_stays_as_it_is() -> None:
     alone = joined(LEARNED, [])
     assert alone.constraints.digest == LEARNED.digest
     beside = joined(LEARNED, [declared(template("legality", {}))])
-    assert beside.constraints.names == (*FAMILIES, "legality")
+    assert beside.constraints.names == (*CONSISTENCY_FAMILIES, "legality")
     assert alone.notes == beside.notes == ()
     assert isinstance(joined(None, []).constraints, Unconstrained)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", CONSISTENCY_FAMILIES)
 def test_a_family_that_is_declared_is_charged_once(family: str) -> None:
     entry = declared(template(family, {}))
     found = joined(LEARNED, [entry])
-    assert sorted(found.constraints.names) == sorted(FAMILIES)
+    assert sorted(found.constraints.names) == sorted(CONSISTENCY_FAMILIES)
     (grounded,) = found.constraints.ground(BATCH, LABELS)
     (own,) = entry.ground(BATCH, LABELS)
     assert sorted(a.relation for a in grounded.agreements) == sorted(
@@ -54,7 +54,7 @@ def test_a_family_that_is_declared_is_charged_once(family: str) -> None:
 
 
 def test_all_families_declared_leave_nothing_of_the_learned_ones() -> None:
-    entries = declared(*(template(family, {}) for family in FAMILIES))
+    entries = declared(*(template(family, {}) for family in CONSISTENCY_FAMILIES))
     found = joined(LEARNED, [entries])
     assert found.constraints is entries
     assert len(found.notes) == 3
@@ -62,7 +62,7 @@ def test_all_families_declared_leave_nothing_of_the_learned_ones() -> None:
 
 def test_an_entry_for_some_types_is_charged_on_top_and_told() -> None:
     found = joined(LEARNED, [declared(template("consistent", {"name": "people", "labels": ("PER",)}))])
-    assert found.constraints.names == (*FAMILIES, "people")
+    assert found.constraints.names == (*CONSISTENCY_FAMILIES, "people")
     (note,) = found.notes
     assert note.startswith("constraint 'people' is charged on top of the label consistency (consistent)")
     off = LabelConsistency(LEARNED.counts, Scales(0.0, 0.5, 0.5))

@@ -43,6 +43,14 @@ class InputError(_MaskedError, ValueError):
     """A corpus, model, constraint file or folder that cannot be used."""
 
 
+class UnknownDocumentError(InputError, KeyError):
+    """An id that no document of a run has."""
+
+    def __str__(self) -> str:
+        """The message, which a `KeyError` would put between quotes."""
+        return str(self.args[0])
+
+
 class CorpusError(InputError):
     """A corpus that cannot be read: names the file, what is wrong with it and what to do."""
 

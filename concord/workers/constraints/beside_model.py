@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from concord.workers.constraints.consistency import FAMILIES, LabelConsistency
+from concord.workers.constraints.consistency import CONSISTENCY_FAMILIES, LabelConsistency
 from concord.workers.constraints.constraint_set import Separable, Unconstrained
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
 from concord.workers.constraints.templates.registry import TEMPLATES
@@ -48,7 +48,7 @@ class _DeclaredFamily(NamedTuple):
 def _families_in(declared: DeclaredConstraints) -> Iterator[_DeclaredFamily]:
     for title, template in zip(declared.titles, declared.templates, strict=True):
         family = TEMPLATES.name_of(type(template))
-        if family in FAMILIES:
+        if family in CONSISTENCY_FAMILIES:
             yield _DeclaredFamily(title, family, template.model_dump()["labels"] is None)
 
 

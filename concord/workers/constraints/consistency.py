@@ -54,7 +54,7 @@ EXACT_TEMPLATE, SUBSEQUENCE_TEMPLATE, UNLABELLED_TEMPLATE = (
     "consistent_subsequence",
     "consistent_unlabelled",
 )
-FAMILIES = (EXACT_TEMPLATE, SUBSEQUENCE_TEMPLATE, UNLABELLED_TEMPLATE)
+CONSISTENCY_FAMILIES = (EXACT_TEMPLATE, SUBSEQUENCE_TEMPLATE, UNLABELLED_TEMPLATE)
 RELATIONS = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
 
 
@@ -207,7 +207,7 @@ class LabelConsistency:
     @property
     def names(self) -> tuple[str, ...]:
         """The families' names, in the order of `Scales`."""
-        return tuple(name for name in FAMILIES if name not in self.replaced)
+        return tuple(name for name in CONSISTENCY_FAMILIES if name not in self.replaced)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -217,14 +217,14 @@ class LabelConsistency:
     @property
     def titles(self) -> tuple[str, ...]:
         """The families that are switched on."""
-        scales = zip(FAMILIES, self.scales, strict=True)
+        scales = zip(CONSISTENCY_FAMILIES, self.scales, strict=True)
         return tuple(name for name, scale in scales if scale > 0 and name not in self.replaced)
 
     def without(self, title: str) -> LabelConsistency:
         """The same set with one family switched off. Raises `KeyError` if that family is not on."""
         if title not in self.titles:
             raise KeyError(title)
-        kept = (0.0 if name == title else scale for name, scale in zip(FAMILIES, self.scales, strict=True))
+        kept = (0.0 if name == title else scale for name, scale in zip(CONSISTENCY_FAMILIES, self.scales, strict=True))
         return replace(self, scales=Scales(*kept))
 
     @cached_property
@@ -253,7 +253,7 @@ class LabelConsistency:
     def _families(self) -> tuple[tuple[Relation, Floats], ...]:
         """Relation and costs of each of the `names`."""
         costs = self.counts.exact_cost(), self.counts.subsequence_cost(), self.counts.unlabelled_cost()
-        every = zip(FAMILIES, RELATIONS, self.scales, costs, strict=True)
+        every = zip(CONSISTENCY_FAMILIES, RELATIONS, self.scales, costs, strict=True)
         return tuple((relation, scale * cost) for name, relation, scale, cost in every if name not in self.replaced)
 
     def ground(self, batch: Batch, labels: LabelSet) -> list[GroundConstraints]:

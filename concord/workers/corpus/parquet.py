@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,9 +14,13 @@ import pyarrow.parquet as pq
 
 from concord.schemas.columns import Layout, check
 from concord.schemas.errors import CorpusError
+from concord.workers.corpus.other_kinds import advice_for
 
 WRITE_OPTIONS: dict[str, Any] = {"compression": "zstd", "use_dictionary": True, "write_page_checksum": True}
 """Checksums let a reader tell a damaged page from a good one."""
+
+
+T = TypeVar("T", pa.Table, pa.RecordBatch)
 
 
 class ParquetLocation(NamedTuple):
@@ -140,10 +144,37 @@ def open_parquet(file: ParquetLocation, *, buffer_bytes: int = 0) -> pq.ParquetF
             page_checksum_verification=True,
         )
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if advice := advice_for(file.path):
+            raise CorpusError(f"{file.path}: a corpus is Parquet, and this is none; {advice}") from None
         raise CorpusError(
             f"{file.path}: not a whole Parquet file ({error}); copy it again, or make the corpus anew with "
             "`concord ingest`"
         ) from error
+
+
+def has_text_form(kind: pa.DataType) -> bool:
+    """Is a value of the type written in one way only, so that it can be an id: a whole number, a date or a time?
+
+    Fractions are not: 1 and 1.0 would be two ids.
+    """
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_date(kind) or types.is_timestamp(kind))
+
+
+def with_text_ids(schema: pa.Schema, name: str) -> pa.Schema:
+    """The schema as rows are read under it: ids of a type that `has_text_form` are text; see `ids_as_text`."""
+    place = schema.get_field_index(name)
+    if place < 0 or not has_text_form(schema.field(place).type):
+        return schema
+    return schema.set(place, pa.field(name, pa.string()))
+
+
+def ids_as_text(rows: T, name: str) -> T:
+    """A table or batch whose column of ids is text, where it has that column and the type `has_text_form`."""
+    place = rows.schema.get_field_index(name)
+    if place < 0 or not has_text_form(rows.schema.field(place).type):
+        return rows
+    return rows.set_column(place, name, pc.cast(rows.column(place), pa.string()))
 
 
 def read_row_group(parquet: pq.ParquetFile, file: ParquetLocation, row_group: int, columns: list[str]) -> pa.Table:

@@ -9,7 +9,7 @@ from itertools import accumulate
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from concord.workers.corpus.parquet import ParquetLocation, codes_are_known, damaged
+from concord.workers.corpus.parquet import ParquetLocation, codes_are_known, damaged, ids_as_text, with_text_ids
 
 NO_ROWS = pa.record_batch({})
 
@@ -30,9 +30,12 @@ class RowRanges:
     def __init__(
         self, whole: pq.ParquetFile, in_parts: Callable[[], pq.ParquetFile], file: ParquetLocation, columns: list[str]
     ) -> None:
-        """``whole`` is ``file`` opened so that row groups are fetched whole; ``in_parts`` opens it the other way."""
+        """``whole`` is ``file`` opened so that row groups are fetched whole; ``in_parts`` opens it the other way.
+
+        The first of the ``columns`` has the ids of documents, which are read as text.
+        """
         self._whole, self._in_parts, self._file, self._columns = whole, in_parts, file, columns
-        self.schema: pa.Schema = whole.schema_arrow
+        self.schema: pa.Schema = with_text_ids(whole.schema_arrow, columns[0])
         self.sizes = [whole.metadata.row_group(i).num_rows for i in range(whole.num_row_groups)]
         """Rows of each row group."""
         self.starts = [0, *accumulate(self.sizes)]
@@ -68,7 +71,7 @@ class RowRanges:
                 if not all(codes_are_known(column) for column in batch.columns):
                     raise damaged(self._file, group, "a value points outside its dictionary")
                 left -= len(batch)
-                yield batch
+                yield ids_as_text(batch, self._columns[0])
         except (pa.ArrowException, OSError) as error:
             raise damaged(self._file, group, str(error)) from error
         if left:

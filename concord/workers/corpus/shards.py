@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from concord.schemas.columns import (
     CORPUS_LAYOUT,
+    DOC_ID,
     TOKENIZER_KEY,
     Reject,
     SchemaError,
@@ -25,7 +26,7 @@ from concord.schemas.document import TOKENS, Batch, ScoreColumn
 from concord.schemas.errors import CorpusError
 from concord.schemas.names import nearest
 from concord.schemas.settings import TextSettings
-from concord.workers.corpus.parquet import ListedFile, ParquetLocation, listed_file, open_parquet
+from concord.workers.corpus.parquet import ListedFile, ParquetLocation, listed_file, open_parquet, with_text_ids
 from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
 from concord.workers.corpus.readers.text import batch_from_text_table, check_text
 from concord.workers.corpus.row_digests import digest_of_rows, row_digests
@@ -251,7 +252,9 @@ def open_rows(
 def _rows(version: ListedFile, text: TextSettings, scores: ScoreColumn | None) -> RowRanges:
     """Kept from shard to shard, so that a row group is not decoded anew for each of its parts."""
     whole = open_parquet(version.location)
-    columns = shard_columns(whole.schema_arrow, text, source=version.location.path, scores=scores)
+    ids = DOC_ID if TOKENS in whole.schema_arrow.names else text.id_column
+    schema = with_text_ids(whole.schema_arrow, ids)
+    columns = shard_columns(schema, text, source=version.location.path, scores=scores)
     return RowRanges(whole, partial(_open_in_parts, version), version.location, columns)
 
 

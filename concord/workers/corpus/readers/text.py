@@ -12,7 +12,8 @@ from concord.schemas.columns import DOC_ID, NO_FAULTS, TEXT, Reject, SchemaError
 from concord.schemas.document import TOKENS, Batch, Document, TokenizedTexts
 from concord.schemas.errors import CorpusError, DocumentError
 from concord.schemas.settings import TextSettings
-from concord.workers.corpus.parquet import open_parquet, parquet_files, read_row_group
+from concord.workers.corpus.other_kinds import advice_for
+from concord.workers.corpus.parquet import ids_as_text, open_parquet, parquet_files, read_row_group, with_text_ids
 from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
 from concord.workers.corpus.readers.reader import EMPTY_FILE, ENCODING_OPTION, UndecodableError, decoded, source_files
 from concord.workers.corpus.settings import TextReaderSettings
@@ -36,28 +37,9 @@ def read_text(source: str, settings: TextReaderSettings) -> Iterator[Document | 
         yield document_from_bytes(path.read_bytes(), str(path), name.removesuffix(".txt"), settings)
 
 
-_TO_PARQUET = (
-    'python -c "import pyarrow.{kind}, pyarrow.parquet; '
-    "pyarrow.parquet.write_table(pyarrow.{kind}.read_{kind}('{name}'), 'texts.parquet')\" makes a file of it that "
-    "`concord ingest text texts.parquet` reads, with --set text_column=NAME and --set id_column=NAME"
-)
-_COLUMNS = "`concord ingest columns`, or conll, reads files with a token a line"
-_UNPACK = "unpack it, and give the .txt files in it"
-_AS_TEXT = "save its text as a .txt file, or its texts as a column of a Parquet file"
-OTHER_KINDS = (
-    {".csv": _TO_PARQUET.replace("{kind}", "csv")}
-    | dict.fromkeys((".jsonl", ".ndjson"), _TO_PARQUET.replace("{kind}", "json"))
-    | dict.fromkeys((".tsv", ".conll", ".bio", ".iob", ".iob2"), _COLUMNS)
-    | dict.fromkeys((".gz", ".zip", ".bz2", ".xz", ".zst", ".tar", ".tgz", ".7z"), _UNPACK)
-    | dict.fromkeys((".json", ".xml", ".html", ".htm", ".pdf", ".rtf", ".doc", ".docx", ".odt", ".xlsx"), _AS_TEXT)
-)
-"""Advice for files that are not plain text, by the end of their names."""
-
-
 def _check_kind(source: str) -> None:
-    kind = Path(source).suffix.lower()
-    if kind in OTHER_KINDS:
-        advice = OTHER_KINDS[kind].replace("{name}", source)
+    if advice := advice_for(source):
+        kind = Path(source).suffix.lower()
         raise CorpusError(f"{source}: a {kind} file is no plain text, its syntax would become words; {advice}")
 
 
@@ -196,11 +178,12 @@ def _is_parquet(source: str) -> bool:
 def _read_parquet(source: str, settings: TextSettings) -> Iterator[Document | Reject]:
     for file in parquet_files(source):
         parquet = open_parquet(file)
-        check_text(parquet.schema_arrow, settings, source=file.path)
+        check_text(with_text_ids(parquet.schema_arrow, settings.id_column), settings, source=file.path)
         row = 0
         for group in range(parquet.num_row_groups):
             table = read_row_group(parquet, file, group, [settings.id_column, settings.text_column])
-            batch, rejects = batch_from_text_table(table, settings, source=file.path, first_row=row)
+            rows = ids_as_text(table, settings.id_column)
+            batch, rejects = batch_from_text_table(rows, settings, source=file.path, first_row=row)
             yield from batch
             yield from rejects
             row += len(table)

@@ -1,0 +1,53 @@
+"""Errors of functions that users call from Python: they speak of parameters, not of options of the command line."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Collection
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from concord.schemas.errors import InputError, UsageError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+SET_OPTION = re.compile(r"--set ([\w.]+)=(\S+)")
+ANY_OPTION = re.compile(r"--(no-)?([a-z]+(?:-[a-z]+)*)( (?=[A-Z]{2,}\b))?")
+"""An option, and the blank before what stands for its value, as in ``--id-column NAME``."""
+
+
+def speaks_python(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, whose `InputError` and `UsageError` name its own parameters in place of a command's options."""
+    names = inspect.signature(function).parameters.keys()
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except (InputError, UsageError) as error:
+            error.args = tuple(in_python(part, names) if isinstance(part, str) else part for part in error.args)
+            raise
+
+    return called
+
+
+def in_python(message: str, parameters: Collection[str]) -> str:
+    """A message with each option that is one of the parameters as Python has it; others stay.
+
+    >>> in_python("name it with --id-column NAME, or use --no-consistency", ["id_column", "consistency"])
+    'name it with id_column=NAME, or use consistency=False'
+    """
+    if "options" in parameters:
+        message = SET_OPTION.sub(lambda found: f"options={{{found[1]!r}: {found[2]!r}}}", message)
+
+    def parameter(found: re.Match[str]) -> str:
+        name = found[2].replace("-", "_")
+        if name not in parameters:
+            return found[0]
+        if found[1]:
+            return f"{name}=False"
+        return f"{name}=" if found[3] else name
+
+    return ANY_OPTION.sub(parameter, message)

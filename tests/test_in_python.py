@@ -1,0 +1,130 @@
+"""What users meet who call concord from Python: their own words in errors, ids of any type, tables in memory."""
+
+from __future__ import annotations
+
+import datetime
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import concord
+from concord.flows.frames import place_of_corpus
+from concord.flows.in_python import in_python
+from concord.schemas.errors import CorpusError, InputError, UsageError
+from concord.schemas.settings import TextSettings
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.shards import read_batch, read_ids
+from concord.workers.learning.trainers import hmm
+from concord.workers.models.settings import HmmSettings
+from concord.workers.synthesis.made_up import synthesize
+from tests.support.runs_here import label, stay_here
+
+REPROCESS = inspect.signature(concord.reprocess).parameters.keys()
+
+
+@pytest.mark.parametrize(
+    ("told", "wanted"),
+    [
+        ("name the one of document ids with --id-column", "name the one of document ids with id_column"),
+        ("give --text-column NAME", "give text_column=NAME"),
+        ("leave it out, or use --no-consistency", "leave it out, or use consistency=False"),
+        ("with --set sweeps=100 it ends", "with options={'sweeps': '100'} it ends"),
+        ("--overwrite is of another command", "--overwrite is of another command"),
+    ],
+)
+def test_options_are_told_as_parameters(told: str, wanted: str) -> None:
+    assert in_python(told, REPROCESS) == wanted
+
+
+def test_errors_name_parameters(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"key": ["a"], "text": ["Ada wrote."]}), tmp_path / "c.parquet")
+    hmm.train(list(synthesize(4, seed=1, kind="news")), settings=HmmSettings(), out=tmp_path / "model")
+    with pytest.raises(InputError, match=r"name the one of document ids with id_column$"):
+        concord.reprocess(tmp_path / "c.parquet", model=tmp_path / "model", out=tmp_path / "out", workers=1)
+
+
+IDS: dict[str, list[Any]] = {
+    "integers": [7, 8, 9],
+    "dates": [datetime.date(2026, 1, day) for day in (1, 2, 3)],
+    "times": [datetime.datetime(2026, 1, 1, hour) for hour in (1, 2, 3)],
+}
+
+
+@pytest.mark.parametrize("kind", IDS)
+def test_ids_of_any_exact_type_are_text(kind: str, tmp_path: Path) -> None:
+    texts = ["Ada wrote.", "Bob wrote.", "Cy wrote."]
+    pq.write_table(pa.table({"key": IDS[kind], "text": texts}), tmp_path / "c.parquet", row_group_size=2)
+    settings = TextSettings(id_column="key")
+    wanted = pa.array(IDS[kind]).cast(pa.string()).to_pylist()
+    shards = plan(tmp_path / "c.parquet", text=settings)
+    assert [doc for shard in shards for doc in read_batch(shard, text=settings)[0].doc_ids] == wanted
+    assert [doc for shard in shards for doc in read_ids(shard, text=settings)] == [one.encode() for one in wanted]
+    entry = READERS["text"]
+    read = list(entry.read(str(tmp_path / "c.parquet"), entry.settings(id_column="key")))  # type: ignore[call-arg]
+    assert [document.doc_id for document in read] == wanted
+
+
+def test_fractions_are_no_ids(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"doc_id": [1.0], "text": ["Ada wrote."]}), tmp_path / "c.parquet")
+    with pytest.raises(InputError, match="column 'doc_id' has type double, want string"):
+        plan(tmp_path / "c.parquet", text=TextSettings())
+
+
+def test_repeated_numbers_are_one_document(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"doc_id": [4, 5, 4], "text": ["Ada.", "Bob.", "Cy."]}), tmp_path / "c.parquet")
+    read = [read_batch(shard) for shard in plan(tmp_path / "c.parquet", text=TextSettings())]
+    assert [doc for batch, _ in read for doc in batch.doc_ids] == ["4", "5"]
+    assert [reject.doc_id for _, rejects in read for reject in rejects] == ["4"]
+
+
+def test_a_corpus_of_tokens_may_have_numbers_as_ids(tmp_path: Path) -> None:
+    columns = {"doc_id": [11, 12], "tokens": [["Ada"], ["Bob"]], "sentence_starts": pa.array([[0], [0]])}
+    pq.write_table(pa.table(columns), tmp_path / "c.parquet")
+    ((batch, rejects),) = [read_batch(shard) for shard in plan(tmp_path / "c.parquet")]
+    assert (batch.doc_ids, rejects) == (("11", "12"), [])
+
+
+@pytest.mark.parametrize("kind", ["pandas", "arrow"])
+def test_a_table_in_memory_is_a_corpus_beside_the_output(kind: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"doc_id": [1, 2], "text": ["Ada wrote.", "Bob wrote."]})
+    given = frame if kind == "pandas" else pa.Table.from_pandas(frame)
+    place = place_of_corpus(given, str(tmp_path / "out"))
+    assert place == str(tmp_path / "out-corpus")
+    first = plan(place, text=TextSettings())
+    assert place_of_corpus(given, str(tmp_path / "out")) == place
+    assert [shard.id for shard in plan(place, text=TextSettings())] == [shard.id for shard in first]
+    with pytest.raises(UsageError, match="beside an output on a disk"):
+        place_of_corpus(given, "s3://bucket/out")
+    with pytest.raises(CorpusError, match="give columns of one type each"):
+        place_of_corpus(pd.DataFrame({"doc_id": [1, "x"]}), str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("name", ["tickets.csv", "tickets.jsonl"])
+def test_a_file_of_another_kind_is_told_what_to_do(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("id,text\n1,Ada wrote.\n")
+    with pytest.raises(CorpusError, match=rf"{name}: a corpus is Parquet, and this is none; python -c .* makes a file"):
+        plan(tmp_path / name)
+
+
+def test_an_unknown_document_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stay_here(monkeypatch)
+    documents = list(synthesize(3, seed=1, kind="news"))
+    write_corpus(documents, tmp_path / "corpus", source="made up")
+    label(tmp_path / "corpus", tmp_path / "out")
+    run = concord.read_predictions(tmp_path / "out")
+    assert run[documents[1].doc_id].tokens == documents[1].tokens
+    with pytest.raises(KeyError) as told:
+        run[documents[1].doc_id + "x"]
+    assert isinstance(told.value, InputError)
+    assert str(told.value).endswith(
+        f"none of the 3 documents is called '{documents[1].doc_id}x'; did you mean '{documents[1].doc_id}'?"
+    )
+    (line,) = told.value._render_traceback_()
+    assert line.startswith("UnknownDocumentError: ")
