@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +27,7 @@ from concord.workers.evaluation.bootstrap import bootstrap_interval, paired_boot
 from concord.workers.evaluation.figures import f1
 from concord.workers.features.templates import feature_set
 from concord.workers.published.made_corpora import DataFolders, MissingDataError, documents_in, made_corpus
-from concord.workers.published.page import MADE_UP, html, markdown
+from concord.workers.published.page import MADE_UP, UNEXPLAINED, html, markdown
 from concord.workers.published.paper_file import SHIPPED, PaperFileError, papers_of, read_paper_file
 from concord.workers.published.rows import lies, measured
 from concord.workers.sweeps.results import CellResult, Measured, Store
@@ -610,6 +611,50 @@ def test_a_paper_is_measured_once_and_again_for_nothing(tmp_path: Path, here: Co
     assert [table.table for table in one.tables] == ["2"]
 
 
+def test_a_second_paper_stands_beside_the_first_on_the_page(tmp_path: Path, here: Counting) -> None:
+    files, out = tmp_path / "files", tmp_path / "out"
+    files.mkdir()
+    written(files, PLAIN)
+    (files / "second.yaml").write_text(yaml.safe_dump(PLAIN | {"paper": "Second (2001)"}, sort_keys=False))
+    names = sorted(path.stem for path in files.glob("*.yaml"))
+    for name in names:
+        run(files, out, paper=name)
+    page = (out / PAGE).read_text()
+    assert [line for line in page.splitlines() if line.startswith("## ")] == ["## Nobody (1999)", "## Second (2001)"]
+    assert "not measured yet" not in page
+    run(files, out, paper=names[0], table="2")
+    assert (out / PAGE).read_text() == page, "one table again: the others stay"
+    with pytest.raises(RunFolderError, match="its page has tables of made-up corpora"):
+        run(files, out, quick=False, data=str(files))
+
+
+def test_a_note_names_the_figure_of_another_row(tmp_path: Path, here: Counting) -> None:
+    rows = PLAIN["tables"]["1"]["rows"]
+    told = {**rows[0], "note": f"the beam has {{{rows[2]['name']}}}, theirs {{{rows[3]['name']}}}"}
+    written(tmp_path, changed("tables", "1", "rows", to=[told, *rows[1:]]))
+    report = run(tmp_path, tmp_path / "out")
+    assert report.tables[0].rows[0].note == "the beam has 0.0, theirs no figure"
+    written(tmp_path, changed("tables", "1", "rows", to=[{**rows[0], "note": "see {nobody}"}, *rows[1:]]))
+    with pytest.raises(PaperFileError, match="no row is called 'nobody'"):
+        run(tmp_path, tmp_path / "out")
+
+
+def test_a_row_below_the_published_figure_without_a_reason_says_so() -> None:
+    text = markdown([table_of(GOOD.model_copy(update={"lies": Lies.ABOVE, "note": None}))], made_up=False)
+    assert UNEXPLAINED in text
+    given = markdown([table_of(GOOD.model_copy(update={"lies": Lies.ABOVE, "note": "another part"}))], made_up=False)
+    assert UNEXPLAINED not in given
+
+
+def test_notes_hold_no_figures_of_one_run() -> None:
+    """Those of another run would contradict them; published ones, and settings, stand beside a word that says so."""
+    told = re.compile(r"\b\d\d\.\d+(?! alone)")
+    for path in sorted(SHIPPED.glob("*.yaml")):
+        for number, table in read_paper_file(path).tables.items():
+            for row in table.rows:
+                assert not told.search(row.note or ""), f"{path.name}, table {number}, {row.name}: {row.note}"
+
+
 def test_tables_share_models_and_count_their_cost_once(tmp_path: Path, here: Counting) -> None:
     content = changed("tables", "2", to=PLAIN["tables"]["1"] | {"title": "The same again"})
     written(tmp_path, content)
@@ -723,7 +768,7 @@ def test_pairs_are_counted_without_a_sweep(tmp_path: Path, here: Counting) -> No
     (data / "test.txt").unlink()
     gone = run(tmp_path, tmp_path / "out", quick=False, data=str(data), table="2").tables[0]
     assert {row.why for row in gone.rows} == {"test.txt is not in the data folder"}
-    assert {row.lies for row in run(tmp_path, tmp_path / "out", table="2").tables[0].rows} == {None}
+    assert {row.lies for row in run(tmp_path, tmp_path / "made up", table="2").tables[0].rows} == {None}
 
 
 def test_rules_are_mined_for_a_table_once(tmp_path: Path, here: Counting) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import yaml
+from pydantic import ValidationError
 
 from concord.flows.apart import check_apart
 from concord.flows.errors import PapersFailedError, RunFolderError, SweepFailedError
@@ -18,6 +19,7 @@ from concord.flows.run_sweep import SweepRequest, run_sweep
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.names import unknown
 from concord.schemas.published import MeasuredRow, MeasuredTable, PapersReport
+from concord.schemas.run import Figures
 from concord.schemas.settings import Settings
 from concord.schemas.sweep import SweepFile
 from concord.workers.published.made_corpora import DataFolders
@@ -25,7 +27,7 @@ from concord.workers.published.page import html, markdown
 from concord.workers.published.pairs import counted, uncounted
 from concord.workers.published.paper_file import SHIPPED, papers_of, read_paper_file
 from concord.workers.published.placing import Wanted, gathered, placed
-from concord.workers.published.rows import measured, unmeasured
+from concord.workers.published.rows import measured, unmeasured, with_figures
 from concord.workers.storage.files import make_folder, write_whole
 from concord.workers.sweeps.planning import PlannedCell, kept, listed
 from concord.workers.sweeps.results import Store
@@ -33,8 +35,8 @@ from concord.workers.sweeps.results import Store
 CORPORA, SWEEPS, RULE_FILES = "corpora", "sweeps", "rules"
 """Folders of the output: corpora that were made, a sweep for each table, and mined rules."""
 
-PAGE, HTML_PAGE = "papers.md", "papers.html"
-"""Files of the output."""
+PAGE, HTML_PAGE, TABLES = "papers.md", "papers.html", "tables.json"
+"""Files of the output: the page of all papers that were measured in it, and the tables of the page."""
 
 
 class PapersRequest(Settings):
@@ -61,6 +63,7 @@ def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport
     _check_data(request)
     out = Path(request.out)
     _check_folder(out)
+    before = _measured_before(out, made_up=request.quick)
     tables, failed = list[MeasuredTable](), dict[str, str]()
     with one_ray():
         given = Sweeping(request, out, {}, set())
@@ -68,9 +71,10 @@ def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport
             table, reasons = _measured(one, given)
             tables.append(table)
             failed |= reasons
-            left = len(wanted) - len(tables)
-            write_whole(out / PAGE, markdown(tables, made_up=request.quick, left=left).encode())
-            write_whole(out / HTML_PAGE, html(tables, made_up=request.quick, left=left).encode())
+            page = _replaced(before, tables)
+            there = {(one.paper, one.table) for one in page}
+            left = sum((one.file.paper, one.number) not in there for one in wanted)
+            _write_page(out, page, made_up=request.quick, left=left)
     report = PapersReport(
         out=str(out),
         page=str(out / PAGE),
@@ -83,6 +87,45 @@ def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport
     if failed:
         raise PapersFailedError(report)
     return report
+
+
+class _Page(Figures):
+    """The tables of the page, as they stand in its folder."""
+
+    made_up: bool
+    tables: tuple[MeasuredTable, ...]
+
+
+def _measured_before(out: Path, *, made_up: bool) -> Sequence[MeasuredTable]:
+    """The tables that the page in a folder has.
+
+    Raises `RunFolderError` if they are of made-up corpora and those to come are not, or the other way round.
+    """
+    path = out / TABLES
+    if not path.exists():
+        return ()
+    try:
+        page = _Page.model_validate_json(path.read_bytes())
+    except ValidationError:
+        raise RunFolderError(f"{path}: is damaged; remove it, or give another --out") from None
+    if page.made_up != made_up:
+        there = "made-up" if page.made_up else "real"
+        raise RunFolderError(f"{out}: its page has tables of {there} corpora; give another --out")
+    return page.tables
+
+
+def _replaced(before: Sequence[MeasuredTable], tables: Sequence[MeasuredTable]) -> list[MeasuredTable]:
+    """The tables of a folder, those that are measured again in their places; tables of one paper stand together."""
+    new = {(table.paper, table.table): table for table in tables}
+    every = {(table.paper, table.table): table for table in before} | new
+    papers = list(dict.fromkeys(paper for paper, _ in every))
+    return sorted(every.values(), key=lambda table: papers.index(table.paper))
+
+
+def _write_page(out: Path, tables: Sequence[MeasuredTable], *, made_up: bool, left: int) -> None:
+    write_whole(out / TABLES, _Page(made_up=made_up, tables=tuple(tables)).model_dump_json().encode())
+    write_whole(out / PAGE, markdown(tables, made_up=made_up, left=left).encode())
+    write_whole(out / HTML_PAGE, html(tables, made_up=made_up, left=left).encode())
 
 
 def _wanted(request: PapersRequest, files: Path) -> Iterator[Wanted]:
@@ -203,7 +246,7 @@ def _table(wanted: Wanted, rows: Sequence[MeasuredRow], cpu_seconds: float, requ
         title=table.title,
         note=table.note,
         parts=tuple(sources.told(name, corpora[name]) for name in wanted.corpora if corpora[name].test_part),
-        rows=tuple(row.model_copy(update={"lies": None}) if request.quick else row for row in rows),
+        rows=tuple(row.model_copy(update={"lies": None}) if request.quick else row for row in with_figures(rows)),
         cpu_seconds=cpu_seconds,
     )
 

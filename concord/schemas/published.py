@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Literal, Self
@@ -70,6 +71,15 @@ class PublishedRules(Settings):
     kinds: tuple[str, ...] = Field((), description="Kinds of rules (default: all).")
 
 
+NAMED_ROW = re.compile(r"\{([^{}]+)\}")
+"""A row in a note, whose figure stands in its place."""
+
+
+def rows_in(note: str) -> list[str]:
+    """Names of the rows in a note."""
+    return [" ".join(name.split()) for name in NAMED_ROW.findall(note)]
+
+
 class PublishedRow(Settings):
     """A row of a table: a published figure, and the cells that measure it.
 
@@ -86,7 +96,7 @@ class PublishedRow(Settings):
     published: float | None = Field(None, description="The published figure, or mean over runs.")
     sd: float | None = Field(None, ge=0, description="Published standard deviation over runs.")
     minimum: float | None = Field(None, description="Published minimum over runs.")
-    note: str | None = Field(None, description="What differs from the paper.")
+    note: str | None = Field(None, description="What differs from the paper; {NAME} is the figure of another row.")
     missing: str | None = Field(None, description="Why nothing can be measured, in place of cells.")
 
     @model_validator(mode="after")

@@ -23,6 +23,7 @@ READING = (
     "say which system is better: the paper's figure has an interval, too, and often another test part."
 )
 DIFFERS = "what differs"
+UNEXPLAINED = "why ours is lower is not known"
 COLUMNS = ("", "published", "measured", "95 % interval", "published lies", DIFFERS)
 PLACES = 2
 STYLE = """td:nth-child(2), td:nth-child(3), td:nth-child(4) { white-space: nowrap; }
@@ -172,4 +173,5 @@ def _spread(row: MeasuredRow, sd: float | None, minimum: float | None, runs: int
 def _notes(row: MeasuredRow) -> str:
     unit = "nats" if row.figure == OBJECTIVE else None
     test = None if row.t_test is None else f"t-test of the runs: p = {row.t_test:.2g}"
-    return "; ".join(part for part in (unit, row.note, test, row.why) if part)
+    note = row.note or (UNEXPLAINED if row.lies is Lies.ABOVE else None)
+    return "; ".join(part for part in (unit, note, test, row.why) if part)

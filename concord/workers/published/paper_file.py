@@ -41,6 +41,7 @@ from concord.schemas.published import (
     PublishedLattice,
     PublishedRow,
     PublishedTable,
+    rows_in,
 )
 from concord.schemas.settings import TrainerSettings
 from concord.schemas.sweep import AXES, Cell, SweepFile, SweptConstraints, SweptModel
@@ -218,6 +219,10 @@ def _row_mistakes(table: PublishedTable, sweep: Sweep) -> Iterator[tuple[Locatio
     if table.lattice is not None:
         yield from _lattice_mistakes(table.lattice, cells, counted)
     for number, row in enumerate(table.rows):
+        known = [one.name for one in table.rows]
+        for name in rows_in(row.note or ""):
+            if name not in known:
+                yield ("rows", number, "note"), unknown("row", name, known)
         if row.missing is not None:
             continue
         for part, wanted in (("cells", row.cells), ("minus", row.minus or {}), ("over", row.over or {})):

@@ -10,7 +10,17 @@ from numpy.typing import NDArray
 from scipy.stats import ttest_1samp
 
 from concord.schemas.arrays import Floats
-from concord.schemas.published import CPU, OBJECTIVE, OF_CELLS, PROVEN_SHARE, Lies, MeasuredRow, PublishedRow
+from concord.schemas.published import (
+    CPU,
+    NAMED_ROW,
+    OBJECTIVE,
+    OF_CELLS,
+    PROVEN_SHARE,
+    Lies,
+    MeasuredRow,
+    PublishedRow,
+    rows_in,
+)
 from concord.schemas.sweep import Cell, CellRow, CellState
 from concord.workers.evaluation.figures import FIGURES, GOLD, Figure
 from concord.workers.evaluation.measures import ByDocument
@@ -51,6 +61,16 @@ def measured(
         return told.model_copy(update=(_seconds if row.figure == CPU else _figures)(row, cells, store))
     except NoFigureError as error:
         return told.model_copy(update={"why": str(error)})
+
+
+def with_figures(rows: Sequence[MeasuredRow]) -> list[MeasuredRow]:
+    """The rows of a table, with the figures that their notes name: notes of one run do not fit those of another."""
+    figures = {row.name: "no figure" if row.measured is None else f"{row.measured:.1f}" for row in rows}
+
+    def filled(note: str) -> str:
+        return NAMED_ROW.sub(lambda found: figures[rows_in(found[0])[0]], note)
+
+    return [row.model_copy(update={"note": row.note and filled(row.note)}) for row in rows]
 
 
 def lies(published: float | None, low: float, high: float) -> Lies | None:
