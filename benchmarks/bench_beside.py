@@ -48,7 +48,7 @@ FACTORS = (0.5, 1.0, 2.0, 4.0)
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
 """1 / T that are tried."""
 
-LEARNING = LearnedSettings(rates=(0.1,), measure="labels", figure="accuracy")
+LEARNING = LearnedSettings(passes=30, measure="labels", figure="accuracy")
 DRAWS = 10_000
 
 

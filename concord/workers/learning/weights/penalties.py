@@ -183,11 +183,16 @@ class LearnedSettings(PenaltySettings):
 
     folds: int = Field(5, ge=2, description="Number of folds: a model is trained without each, and answers it.")
     rates: tuple[Annotated[float, Field(gt=0.0, allow_inf_nan=False)], ...] = Field(
-        (0.05, 0.1, 0.2),
+        (0.1,),
         min_length=1,
-        description="Rates to try, each in nats by which a unit of degree moves a weight.",
+        description="Rates to try, each in nats by which a unit of degree moves a weight; each takes as long again.",
     )
-    passes: int = Field(30, ge=1, description="Largest number of passes over the documents.")
+    passes: int = Field(
+        8,
+        ge=1,
+        description="Largest number of passes over the documents. Each decodes all of them, so learning takes about "
+        "passes × rates times as long as a run.",
+    )
     patience: int = Field(
         3,
         ge=1,
