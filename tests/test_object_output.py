@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
-from concord.flows.apart import check_apart
+from concord.flows.apart import check_inputs
 from concord.flows.commands.doctor import WrongError, _clocks, _output
 from concord.flows.errors import RunFolderError
 from concord.flows.nights.record import keep_night, read_record
@@ -332,10 +332,10 @@ def test_kinds_of_places_that_runs_cannot_write_to_are_refused(out: str) -> None
 )
 def test_an_input_is_never_written_over(out: str, given: str, meets: bool) -> None:
     if not meets:
-        check_apart(out, [given, None])
+        check_inputs(out, [given, None])
         return
     with pytest.raises(OutputError, match="would overwrite what is read") as told:
-        check_apart(out, [given])
+        check_inputs(out, [given])
     assert "SECRET" not in str(told.value)
 
 

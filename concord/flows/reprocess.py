@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concord.flows.jobs import checked_places, run_place
 from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
+from concord.schemas.folders import FolderKind
 from concord.schemas.run import DEFAULT_RUN, RunReport, RunSettings
 
 
@@ -47,7 +48,7 @@ def reprocess(
     `schemas.errors`.
     """
     folder = run_place(out)
-    (place,) = checked_places([corpus], folder, model=model, files=constraints)
+    (place,) = checked_places([corpus], folder, makes=FolderKind.RUN, model=model, files=constraints)
 
     from concord.flows.label_corpus import LabelRequest, label_corpus
     from concord.workers.labelling.labelled import check_settings

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from concord.schemas.folders import FolderKind
 from concord.schemas.settings import Settings, TextSettings
 from concord.schemas.shown import Shown, lines_html, table_html
 
@@ -317,6 +318,7 @@ class ShardPlace:
 class RunManifest(Figures):
     """Manifest of a finished run. Nothing in it depends on time, order or workers.
 
+    - ``folder``: kind of the folder, see `workers.storage.folder_kinds`.
     - ``dataset``: digest of the corpus.
     - ``totals``: counts of all shards.
     - ``shards``: number of shards.
@@ -324,6 +326,7 @@ class RunManifest(Figures):
     - ``rules``: the constraints, which the next run compares with its own.
     """
 
+    folder: Literal[FolderKind.RUN] = FolderKind.RUN
     format: Literal[3] = FORMAT
     dataset: str
     run: RunKey

@@ -392,11 +392,11 @@ def reprocess(
     ] = False,
 ) -> RunReport | RunPlan:
     """Label a corpus on Ray, each document as a whole. The same command again does only the rest."""
-    from concord.flows.apart import check_apart
+    from concord.flows.apart import check_inputs
     from concord.flows.jobs import check_sources, source_place
 
     check_sources([corpus], model=model, files=[*declared.files, *([] if only is None else [only])])
-    check_apart(out, [only])
+    check_inputs(out, [only])
 
     from concord.flows.commands.listed_documents import documents_asked_for
     from concord.flows.label_corpus import LabelRequest

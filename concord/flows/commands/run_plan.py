@@ -17,6 +17,7 @@ from concord.flows.runfolder.layout import times_of
 from concord.flows.runfolder.published import PublishedError, published
 from concord.flows.runfolder.runfolder import Purpose, check_purpose, find_done, run_output
 from concord.schemas.arrays import Floats
+from concord.schemas.folders import FolderKind
 from concord.schemas.run import RunPlan
 from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import read_digests
@@ -37,7 +38,9 @@ FILES_READ = 512
 def plan_run(request: LabelRequest) -> RunPlan:
     """The plan of a run. Raises what the run would raise before its first shard."""
     folder = run_place(request.out)
-    (place,) = checked_places([request.corpus], folder, model=request.model, files=request.constraints)
+    (place,) = checked_places(
+        [request.corpus], folder, makes=FolderKind.RUN, model=request.model, files=request.constraints
+    )
     settings = check_settings(request.settings)
     out = run_output(folder)
     job = LabelJob.of(request.model_copy(update={"corpus": place, "out": folder, "settings": settings}), out.storage)

@@ -79,6 +79,12 @@ class ObjectStorage:
         base, question, query = self.uri.partition("?")
         return ObjectStorage(f"{base.rstrip('/')}/{folder}{question}{query}")
 
+    def above(self) -> tuple[ObjectStorage, str]:
+        """The objects below the prefix without its last part, and that part; the same and "" for a whole bucket."""
+        base, question, query = self.uri.partition("?")
+        above, _, name = base.rstrip("/").rpartition("/")
+        return (ObjectStorage(f"{above}{question}{query}"), name) if not above.endswith("/") else (self, "")
+
     def read(self, name: str) -> bytes | None:
         """The bytes of an object; None where there is none."""
         version = self.version(name)
