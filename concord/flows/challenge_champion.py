@@ -114,6 +114,7 @@ def _compare(request: ChallengeRequest) -> tuple[AgainstReport, int]:
                 constraints=request.constraints,
                 consistency=request.consistency,
                 context=request.context,
+                allow_gone=True,
             )
         )
     champion, challenger = (str(Path(request.out) / folder) for folder in folders)

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import Field
 
 from concord.flows.environment import page_of_run, tracking_uri
-from concord.flows.errors import DriftedRunError, NothingLabelledError, ShardsFailedError, TrackingError, UntrackedError
+from concord.flows.errors import (
+    DriftedRunError,
+    NothingLabelledError,
+    ShardsFailedError,
+    TrackingError,
+    UntrackedError,
+    WithheldRunError,
+)
 from concord.flows.jobs import run_tags, source_place
 from concord.flows.nights.record import keep_night
 from concord.flows.planning import FileReader, FoundSurvey, Listing, plan_corpus, read_anywhere, read_here
@@ -84,6 +91,8 @@ class LabelRequest(Settings):
     - ``shard_bytes``: size of a shard, in bytes of text; None: by the size of the corpus, see `shard_bytes_of`
     - ``context``: the Ray and the MLflow of the run
     - ``fail_on_drift``: whether a figure beyond its threshold is an error, once all is done
+    - ``allow_gone``: whether a run is published from whose corpus more than `MOST_MISSING` of the last run's documents
+      are gone
     """
 
     corpus: str
@@ -96,6 +105,7 @@ class LabelRequest(Settings):
     shard_bytes: int | None = Field(None, ge=1)
     context: RunContext = HERE
     fail_on_drift: bool = False
+    allow_gone: bool = False
 
 
 def label_corpus(request: LabelRequest) -> RunReport:
@@ -198,16 +208,19 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
         work = _label(job, out, done, ray)
         work = work._replace(errors=(*(redact(str(damage)) for damage in job.damages), *work.errors))
         beside = None if work.errors else against_last(out.storage, done, job.key, job.opened.model)
-        report = done.report() if work.errors else _published(job, out, done)
+        withheld = beside is not None and beside.drift.loses and not request.allow_gone
+        unpublished = bool(work.errors) or withheld
+        report = done.report() if unpublished else _published(job, out, done)
         answer = _report(request, report, work, run.id, seconds=time.monotonic() - started)
         if beside is not None:
-            answer = answer.model_copy(update={"drift": beside.drift})
+            answer = answer.model_copy(update={"drift": beside.drift, "withheld": withheld})
         failure = _failure(answer, done)
         failures = work.errors or ((str(failure),) if failure else ())
-        manifest = None if work.errors else out.storage.read(MANIFEST)
+        manifest = None if unpublished else out.storage.read(MANIFEST)
         keep_files(run, answer, report, manifest=manifest, last=None if beside is None else beside.last)
         figures = metrics_of(report) | _speed(work) | weights_of(job.constraints)
-        keep_night(out.storage, answer, tags=tags, asked=_asked(job), chart=None if beside is None else beside.chart)
+        chart = None if beside is None or withheld else beside.chart
+        keep_night(out.storage, answer, tags=tags, asked=_asked(job), chart=chart)
         told = redact(f"{answer.headline}; output in {answer.out}")
         outcome = Outcome.now(figures, failures=failures, tags=_drift_tags(answer), description=told)
         _conclude(answer, out.storage, run, outcome, tracking, failure)
@@ -245,13 +258,15 @@ def _sources(job: LabelJob) -> Sources:
     )
 
 
-def _failure(report: RunReport, done: Markers) -> ShardsFailedError | NothingLabelledError | None:
-    """Error that the run raises at its end, if any: failed shards, or a corpus of rejects alone.
+def _failure(report: RunReport, done: Markers) -> ShardsFailedError | WithheldRunError | NothingLabelledError | None:
+    """Error that the run raises at its end, if any: failed shards, too much that is gone, or a corpus of rejects alone.
 
     Of some rejects among answers the first is shown.
     """
     if report.errors:
         return ShardsFailedError(report)
+    if report.withheld:
+        return WithheldRunError(report)
     reason = first_reject(done) if report.rejected else None
     if reason and not report.documents:
         return NothingLabelledError(reason, report)
@@ -452,9 +467,12 @@ def _asked(job: LabelJob) -> dict[str, object]:
 
 
 def _drift_tags(report: RunReport) -> dict[str, str]:
-    """MLflow's tag of a run with figures beyond their threshold."""
-    breaches = () if report.drift is None else report.drift.breaches
-    return {"drift": "\n".join(movement.told for movement in breaches)} if breaches else {}
+    """MLflow's tags of a run with figures beyond their threshold, and of one from whose corpus documents are gone."""
+    if report.drift is None:
+        return {}
+    breaches = "\n".join(movement.told for movement in report.drift.breaches)
+    missing = report.drift.told_missing if report.drift.missing else ""
+    return {name: told for name, told in {"drift": breaches, "gone": missing}.items() if told}
 
 
 def _run_name(job: LabelJob) -> str:

@@ -233,6 +233,7 @@ class _LearnJob(NamedTuple):
                 consistency=False,
                 shard_bytes=self.request.shard_bytes,
                 context=self.request.context,
+                allow_gone=True,
             )
         )
 

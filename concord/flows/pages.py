@@ -182,11 +182,15 @@ def _places(out: str, run: str, page: str | None) -> list[str]:
 def _tags(report: RunReport) -> Iterable[str]:
     if report.shards_failed:
         yield "failed shards"
+    elif report.withheld:
+        yield "withheld"
     elif not report.shards_done:
         yield "nothing new"
     else:
         yield "labelled"
     if report.rejected:
         yield "rejects"
+    if report.drift is not None and report.drift.missing:
+        yield "gone"
     if report.drift is not None and report.drift.breaches:
         yield "drift"

@@ -451,11 +451,18 @@ class ChangedDocument(Figures):
     spans: int
 
 
+MOST_MISSING = 0.1
+"""Largest share of the last night's documents that may be missing from the corpus of a run that is published without
+being told that they may."""
+
+
 class Drift(Figures):
     """What is different from the last night of an output folder, in documents.
 
     - ``against``: number of that night
+    - ``last``: documents of that night
     - ``new``, ``gone``: documents, by id and text, that only one of the two nights has
+    - ``missing``: the ones among ``gone`` whose ids are not in the corpus any more, under any text
     - ``changed``: documents that both have, with another answer
     - ``movements``: the figures that were compared, the least likely one first
     - ``most_changed``: the ones among these documents with the most changes
@@ -463,8 +470,10 @@ class Drift(Figures):
     """
 
     against: int
+    last: int = 0
     new: int
     gone: int
+    missing: int = 0
     changed: int
     sampled: bool = False
     movements: tuple[Movement, ...] = ()
@@ -474,6 +483,17 @@ class Drift(Figures):
     def breaches(self) -> tuple[Movement, ...]:
         """Movements beyond their threshold."""
         return tuple(movement for movement in self.movements if movement.breach)
+
+    @property
+    def loses(self) -> bool:
+        """Is more missing than `MOST_MISSING`?"""
+        return self.missing > MOST_MISSING * self.last
+
+    @property
+    def told_missing(self) -> str:
+        """What is missing, in a few words."""
+        about = "about " if self.sampled else ""
+        return f"{about}{self.missing:,} of the last {self.last:,} documents are gone"
 
 
 class RunReport(Figures):
@@ -496,7 +516,8 @@ class RunReport(Figures):
     - ``search_errors``, ``search_documents``: errors of the examined engine by kind, see
       `workers.evaluation.search_errors`; empty without gold or proofs.
     - ``mlflow_page``: address of the run's page, if MLflow is a server.
-    - ``drift``: differences to the last night; null if there was none, or if nothing is published.
+    - ``drift``: differences to the last night; null if there was none, or if shards failed.
+    - ``withheld``: was nothing published because of what `Drift.missing` counts?
     """
 
     documents: int
@@ -525,6 +546,7 @@ class RunReport(Figures):
     mlflow_run: str
     mlflow_page: str | None = None
     drift: Drift | None = None
+    withheld: bool = False
     errors: tuple[str, ...] = ()
 
     @property
@@ -539,9 +561,12 @@ class RunReport(Figures):
             every = self.shards_done + self.shards_skipped + self.shards_failed
             failed = f"{self.shards_failed:,} of {every:,} shards failed"
             return f"{failed}; {self.labelled:,} documents labelled, nothing published"
+        missing = [self.drift.told_missing] if self.drift is not None and self.drift.missing else []
+        if self.withheld:
+            return f"nothing published: {missing[0]}"
         if not self.shards_done:
-            return f"nothing new: 0 of {self.documents:,} documents"
-        parts = [f"labelled {self.labelled:,} of {self.documents:,} documents"]
+            return "; ".join([*missing, f"nothing new: 0 of {self.documents:,} documents"])
+        parts = [*missing, f"labelled {self.labelled:,} of {self.documents:,} documents"]
         if self.drift is not None:
             parts.append(f"{self.drift.new:,} new, {self.drift.changed:,} with another answer")
         parts.append(f"{self.certified:.1%} certified")

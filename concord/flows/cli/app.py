@@ -385,6 +385,14 @@ def reprocess(
     fail_on_drift: Annotated[
         bool, typer.Option("--fail-on-drift", help="Exit with 6 if the run drifted from the last one in the folder.")
     ] = False,
+    allow_gone: Annotated[
+        bool,
+        typer.Option(
+            "--allow-gone",
+            help="Publish although more than a tenth of the documents of the last run in the folder are gone from the "
+            "corpus (otherwise exit with 6).",
+        ),
+    ] = False,
     context: ContextOptions,
     settings: Annotated[dict[str, Any], FieldOptions(RunSettings, apart=("options",))],
     dry_run: Annotated[
@@ -413,6 +421,7 @@ def reprocess(
         shard_bytes=shard_kib and shard_kib << 10,
         context=context,
         fail_on_drift=fail_on_drift,
+        allow_gone=allow_gone,
     )
     if dry_run:
         from concord.flows.commands.run_plan import plan_run
@@ -421,7 +430,7 @@ def reprocess(
 
     from concord.flows.reprocess import reprocess as run_reprocess
 
-    names = ("settings", "constraints", "consistency", "only", "shard_bytes", "fail_on_drift")
+    names = ("settings", "constraints", "consistency", "only", "shard_bytes", "fail_on_drift", "allow_gone")
     given = {name: getattr(request, name) for name in names}
     return run_reprocess(corpus, model, request.out, **given, **context.model_dump())
 

@@ -39,7 +39,7 @@ def show_history(report: HistoryReport) -> None:
             *counts,
             f"{line.rejected:,}",
             f"{breaches}" if breaches else "",
-            style="yellow" if breaches or line.failed else None,
+            style="yellow" if breaches or line.failed or line.withheld else None,
         )
     show(table)
     show(*(told for night in report.nights for told in _lines(night)))
@@ -55,7 +55,10 @@ def _lines(night: NightReport) -> list[str]:
     drift = night.line.drift
     moved = "" if drift is None else ", ".join(movement.told for movement in drift.breaches)
     failed = f"{night.line.failed:,} shards; nothing was published" if night.line.failed else ""
-    parts = {"failed": failed, "asked for": changes, "drift": moved}
+    missing = "" if drift is None or not drift.missing else drift.told_missing
+    if night.line.withheld:
+        missing += "; nothing was published"
+    parts = {"failed": failed, "gone": missing, "asked for": changes, "drift": moved}
     return [f"night {night.line.night}: {what}: {told}" for what, told in parts.items() if told]
 
 
