@@ -257,7 +257,7 @@ def test_a_model_or_a_part_of_another_run_is_no_place_for_a_run(out: str, corpus
     whole_run(run_output(out), corpus)
     before = content(run_output(out))
     for folder in (*FOLDERS, STORE):
-        with pytest.raises(OutputError, match="is inside s3:.*, where a run is"):
+        with pytest.raises(OutputError, match=r"is inside s3:.*, where a run is"):
             whole_run(run_output(ObjectStorage(out).below(folder).uri), corpus)
     model = ObjectStorage(out).below("model")
     model.write(MANIFEST, b'{"kind": "crf", "labels": ["O"], "files": {}}')

@@ -195,6 +195,36 @@ def test_a_new_document_alone_is_labelled_and_a_dry_run_says_so(
     assert len(outcomes) == 2
 
 
+@pytest.mark.parametrize("again", [(0, 0, 5), (3, 3, 3, 1)])
+def test_a_dry_run_counts_as_the_run_does_where_ids_are_repeated(
+    again: tuple[int, ...], corpus: Path, outcomes: list[Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repeated row is a reject: it is not decoded, and no answer is taken for it."""
+    monkeypatch.setattr(concord.flows.jobs, "check_sources", lambda *_, **__: None)
+    (part,) = corpus.glob("part-*.parquet")
+    table = pq.read_table(part)
+    repeating = pa.concat_tables([table, table.take(again)])
+
+    def ran(corpus: pa.Table, settings: RunSettings) -> None:
+        pq.write_table(corpus, part)
+        request = LabelRequest(
+            corpus=str(part.parent), model="made up", out=str(tmp_path / "out"), settings=settings, shard_bytes=2048
+        )
+        planned, report = plan_run(request), label_corpus(request)
+        taken = report.reuse.kept + report.reuse.stood
+        assert planned.kept + planned.checked == taken
+        assert planned.decoded + planned.guessed == report.labelled - taken
+        rejected = report.documents + report.rejected - planned.skipped - report.labelled
+        assert planned.repeated == rejected
+        assert planned.documents == planned.skipped + planned.repeated + report.labelled
+
+    settings = RunSettings(engine="viterbi")
+    for rows in (repeating, table, repeating):
+        ran(rows, settings)
+    ran(repeating, RunSettings(engine="beam"))
+    assert outcomes
+
+
 def test_of_very_many_shards_a_dry_run_reads_some(
     tmp_path: Path, outcomes: list[Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:

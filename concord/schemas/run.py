@@ -389,10 +389,11 @@ class RunPlan(Figures):
 
     - ``documents``: rows of the corpus
     - ``skipped``: rows of shards that are done
+    - ``repeated``: of the others, rows with the document id of an earlier one, which become rejects
     - ``kept``: with the answer of the last run, as it was
     - ``checked``: with a settled answer of the last run, kept if it stands under the new constraints
     - ``guessed``: scored, with the labels of the last run to start from; most need no search
-    - ``decoded``: new, changed, or without an answer that can be taken
+    - ``decoded``: new, changed, or without an answer that can be taken; whether they can be read, the run finds out
     - ``cpu_seconds``: estimate for these, from those that the last run decoded; null without one
     - ``shards``: shards to do
     - ``sampled``: were only some of these read, so that ``kept`` to ``cpu_seconds`` are estimates?
@@ -400,6 +401,7 @@ class RunPlan(Figures):
 
     documents: int
     skipped: int
+    repeated: int = 0
     kept: int
     checked: int
     guessed: int

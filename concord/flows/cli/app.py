@@ -352,6 +352,8 @@ def _show_run_plan(plan: RunPlan) -> None:
     for count, told in rows:
         if count:
             show(f"{'about ' if plan.sampled else ''}{count:,} documents {told}")
+    if plan.repeated:
+        show(f"{plan.repeated:,} rows have the id of an earlier one, and become rejects", style="yellow")
     if plan.decoded and plan.cpu_seconds is not None:
         show(f"decoding them takes about {plan.cpu_seconds:,.1f} CPU s")
 
