@@ -96,7 +96,10 @@ Version = Annotated[
 
 @app.callback()
 def main(*, _version: Version = False) -> None:
-    """Prepares the process, for every command."""
+    """Prepares the process, for every command, and takes away what killed ones left among temporary files."""
+    from concord.workers.storage.scratch import remove_abandoned
+
+    remove_abandoned()
     set_for_good(ANY_PROCESSOR | PREFECT)  # Prefect's threads speak, and live, longer than a flow's call
     logging.raiseExceptions = False  # what cannot be logged to a server that is gone would stand between our lines
 
