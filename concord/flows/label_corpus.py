@@ -6,6 +6,7 @@ import hashlib
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,7 +25,7 @@ from concord.flows.errors import (
 from concord.flows.jobs import run_tags, source_place
 from concord.flows.nights.record import keep_night
 from concord.flows.planning import FileReader, FoundSurvey, Listing, plan_corpus, read_anywhere, read_here
-from concord.flows.progress import meter, say
+from concord.flows.progress import meter, say, tell_left
 from concord.flows.ray_on_demand import RayOnDemand
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.last_run import last_answers
@@ -62,6 +63,7 @@ from concord.schemas.run import (
     RunSettings,
     Seconds,
     ShardReport,
+    ShardResult,
 )
 from concord.schemas.secrets import redact, short_name
 from concord.schemas.settings import Settings
@@ -205,8 +207,17 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
     with tracking.run(_run_name(job), tags=tags) as run:
         run.params(_params(job))
         run.dataset(name=request.corpus, digest=dataset_digest(job.shards), source=request.corpus, context="reprocess")
-        work = _label(job, out, done, ray)
-        work = work._replace(errors=(*(redact(str(damage)) for damage in job.damages), *work.errors))
+        counted = _Counted(_Work(skipped=int(done.done.sum())))
+        try:
+            _label(job, out, done, ray, counted)
+        except BaseException as error:
+            if not isinstance(error, Exception):  # a signal, by whichever name
+                answer = _report(request, done.report(), counted.work, run.id, seconds=time.monotonic() - started)
+                answer = answer.model_copy(update={"cancelled": True})
+                keep_night(out.storage, answer, tags=tags, asked=_asked(job))
+                tell_left(answer)
+            raise
+        work = counted.work._replace(errors=(*(redact(str(damage)) for damage in job.damages), *counted.work.errors))
         beside = None if work.errors else against_last(out.storage, done, job.key, job.opened.model)
         withheld = beside is not None and beside.drift.loses and not request.allow_gone
         unpublished = bool(work.errors) or withheld
@@ -312,12 +323,35 @@ class _Work(NamedTuple):
     errors: tuple[str, ...] = ()
 
 
-def _label(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand) -> _Work:
-    """Labels the shards that are not done and adds their markers to ``done``; after it there is no Ray."""
-    key, model = job.key, job.opened.model
-    skipped, todo = int(done.done.sum()), done.todo()
+@dataclass
+class _Counted:
+    """What this call has done so far."""
+
+    work: _Work
+    certified: int = 0
+
+    def add(self, done: ShardResult, wall: float) -> None:
+        """Counts a shard; ``wall``: seconds since labelling began."""
+        report, work = done.marker.report, self.work
+        self.certified += report.certified
+        self.work = work._replace(
+            done=work.done + 1,
+            documents=work.documents + report.documents,
+            tokens=work.tokens + report.tokens,
+            reuse=work.reuse + done.reuse,
+            wall=wall,
+            seconds=work.seconds.plus(done.seconds),
+        )
+
+
+def _label(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand, counted: _Counted) -> None:
+    """Labels the shards that are not done and adds their markers to ``done``; after it there is no Ray.
+
+    ``counted`` has at every moment what was done until then.
+    """
+    key, model, todo = job.key, job.opened.model, done.todo()
     if not todo:
-        return _Work(skipped=skipped)
+        return
     from concord.workers.remote.label import LABEL, LabelParts
 
     store = out.storage.below(STORE)
@@ -325,9 +359,6 @@ def _label(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand) -> _W
     last = last_answers(out.storage, done, job.constraints.strengths)
     given = LabelParts(model, job.constraints, key, store, sample, last)
     errors: list[str] = []
-    total, shards_done = Seconds(), 0
-    tokens = certified = documents = 0
-    reuse = Reuse()
     with ray:
         running = ray.started()
         started = time.monotonic()
@@ -336,16 +367,11 @@ def _label(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand) -> _W
                 if answer.result is None:
                     errors.append(answer.failure)
                     continue
-                marker = answer.result.marker
-                done.add(marker)
-                total, shards_done = total.plus(answer.result.seconds), shards_done + 1
-                reuse += answer.result.reuse
-                tokens += marker.report.tokens
-                documents += marker.report.documents
-                certified += marker.report.certified
-                bar.advance(answer.shard.rows, note=f"documents, {_share(certified, documents):.1%} certified")
-        wall = time.monotonic() - started
-    return _Work(shards_done, skipped, documents, tokens, reuse, wall, total, tuple(sorted(errors)))
+                done.add(answer.result.marker)
+                counted.add(answer.result, time.monotonic() - started)
+                share = _share(counted.certified, counted.work.documents)
+                bar.advance(answer.shard.rows, note=f"documents, {share:.1%} certified")
+        counted.work = counted.work._replace(wall=time.monotonic() - started, errors=tuple(sorted(errors)))
 
 
 # What is reported

@@ -520,6 +520,7 @@ class RunReport(Figures):
     - ``mlflow_page``: address of the run's page, if MLflow is a server.
     - ``drift``: differences to the last night; null if there was none, or if shards failed.
     - ``withheld``: was nothing published because of what `Drift.missing` counts?
+    - ``cancelled``: did a signal end the run before its end? Nothing is published then.
     """
 
     documents: int
@@ -549,6 +550,7 @@ class RunReport(Figures):
     mlflow_page: str | None = None
     drift: Drift | None = None
     withheld: bool = False
+    cancelled: bool = False
     errors: tuple[str, ...] = ()
 
     @property
@@ -559,6 +561,8 @@ class RunReport(Figures):
     @property
     def headline(self) -> str:
         """What the run came to, in a line."""
+        if self.cancelled:
+            return f"cancelled: {self.labelled:,} documents labelled, nothing published; the same again does the rest"
         if self.shards_failed:
             every = self.shards_done + self.shards_skipped + self.shards_failed
             failed = f"{self.shards_failed:,} of {every:,} shards failed"

@@ -24,9 +24,9 @@ def synthesize(documents: int, *, seed: int, kind: Kind, first: int = 0) -> Iter
       that reveal their type, and recur in contexts that do not. Most names of a document occur in no other.
     - ``citations``: one citation a document, with one label for each token, such as ``author`` and ``title``.
 
-    A document depends only on the seed and its number, so parts of a corpus can be made anywhere. Its id has both, such as
-    ``news-7-000000012``, so that corpora of several seeds can be one; without the seed where that is 0, the default.
-    Raises `ValueError` for an unknown kind and for negative numbers.
+    A document depends only on the seed and its number, so parts of a corpus can be made anywhere. Its id has both, such
+    as ``news-7-000000012``, so that corpora of several seeds can be one; the default seed, 0, is left out. Raises
+    `ValueError` for an unknown kind and for negative numbers.
     """
     if kind not in _WRITERS:
         raise ValueError(unknown("kind of corpus", kind, _WRITERS))
