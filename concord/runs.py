@@ -35,6 +35,7 @@ def reprocess(
     n_best: int = 0,
     certificates: bool = False,
     settle: bool = False,
+    allow_gone: bool = False,
     ray: str | None = None,
     workers: int | None = None,
     tracking: str | None = None,
@@ -56,6 +57,7 @@ def reprocess(
     - ``certificates``: write proofs that `verify` can check?
     - ``settle``: prove that no other labelling comes near an answer, so that later runs with other constraints or
       another model keep it without a search?
+    - ``allow_gone``: publish although more than a tenth of the last run's documents are gone from the corpus?
     - ``ray``: address of a Ray cluster; the default is ``RAY_ADDRESS``, or else this machine ("local")
     - ``workers``: number of this machine's cores to use
     - ``tracking``: address of MLflow
@@ -89,6 +91,7 @@ def reprocess(
         constraints=[fspath(path) for path in constraints],
         consistency=consistency,
         only=only,
+        allow_gone=allow_gone,
         ray=ray,
         workers=workers,
         tracking=tracking,

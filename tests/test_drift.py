@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from concord.flows.errors import DriftedRunError
+from concord.flows.errors import DriftedRunError, WithheldRunError
 from concord.flows.nights import drift
 from concord.flows.nights.record import read_record
+from concord.flows.pages import page_of
 from concord.flows.runfolder.published import Published
 from concord.flows.tracking.tracking import DESCRIPTION, Outcome
 from concord.schemas.columns import PREDICTIONS_LAYOUT, batch_from_table, table_from_documents
@@ -206,6 +207,68 @@ def test_drift_is_told_to_mlflow_and_fails_where_that_is_asked_for(
     assert set(outcomes[-1].tags) == {"drift", DESCRIPTION}
     assert outcomes[-1].tags["drift"].splitlines()[0] in str(raised.value)
     assert label(corpus, out, fail_on_drift=True).drift is None  # nothing new
+
+
+def test_a_corpus_that_loses_half_of_its_files_is_not_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of four files are missing, as after a copy that broke off: no shard is new, half of them are gone."""
+    corpus, out = tmp_path / "corpus", tmp_path / "out"
+    for number in range(4):
+        corpus_of(NEWS[10 * number : 10 * number + 10], corpus / f"{number}")
+    outcomes = stay_here(monkeypatch, OfNight())
+    label(corpus, out)
+    before = {path: path.read_bytes() for path in (out / "predictions").iterdir()}
+    for number in (1, 2):
+        (corpus / f"{number}").rename(tmp_path / f"{number}")
+    for _ in range(2):
+        with pytest.raises(WithheldRunError, match=r"is not published: 20 of the last 40 documents are gone") as raised:
+            label(corpus, out)
+        report = raised.value.report
+        assert report.headline == "nothing published: 20 of the last 40 documents are gone"
+        assert page_of(report).tags == ("withheld", "gone")
+        assert (outcomes[-1].status, outcomes[-1].tags["gone"]) == ("FAILED", "20 of the last 40 documents are gone")
+        assert {path: path.read_bytes() for path in (out / "predictions").iterdir()} == before
+    assert [night.withheld for night in read_record(FolderStorage(out)).nights] == [False, True, True]
+    report = label(corpus, out, allow_gone=True)
+    assert report.headline == "20 of the last 40 documents are gone; nothing new: 0 of 20 documents"
+    assert page_of(report).tags == ("nothing new", "gone")
+    assert outcomes[-1].status == "FINISHED"
+    assert len(list((out / "predictions").iterdir())) == len(before) // 2
+
+
+@pytest.mark.parametrize(("lost", "published"), [(4, True), (5, False)])
+def test_a_tenth_of_the_documents_may_be_gone(
+    lost: int, published: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night(tmp_path, monkeypatch, NEWS[:40], OfNight())
+    if not published:
+        with pytest.raises(WithheldRunError, match="5 of the last 40"):
+            night(tmp_path, monkeypatch, NEWS[lost:40], OfNight())
+        return
+    report = night(tmp_path, monkeypatch, NEWS[lost:40], OfNight())
+    assert report.headline.startswith("4 of the last 40 documents are gone; ")
+    assert "gone" in page_of(report).tags
+
+
+def test_documents_with_another_text_or_as_rejects_are_not_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By id and text all are gone: half of them have other words, and half another row with their id before them."""
+    night(tmp_path, monkeypatch, NEWS[:20], OfNight())
+    edited = documents_of(
+        pa.concat_tables([table_from_documents(renamed(NEWS[:10], "", "x")), table_from_documents(NEWS[10:20])])
+    )
+    table = table_from_documents(edited)
+    nothing = pa.array([[] if row >= 10 else tokens for row, tokens in enumerate(table["tokens"].to_pylist())])
+    assert corpus_of(NEWS[:1], tmp_path / "corpus")
+    part = tmp_path / "corpus" / "part-00000.parquet"
+    pq.write_table(table.set_column(1, "tokens", nothing.cast(table["tokens"].type)), part)
+    stay_here(monkeypatch, OfNight())
+    report = label(tmp_path / "corpus", tmp_path / "out", shard_bytes=4 << 10)
+    assert report.drift is not None
+    assert (report.drift.gone, report.drift.missing, report.rejected) == (20, 0, 10)
+    assert "gone" not in report.headline
 
 
 def test_nights_are_judged_by_those_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

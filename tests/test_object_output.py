@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pytest
 
-from concord.flows.apart import check_apart
+from concord.flows.apart import check_inputs
 from concord.flows.commands.doctor import WrongError, _clocks, _output
 from concord.flows.errors import RunFolderError
 from concord.flows.nights.record import keep_night, read_record
@@ -196,6 +196,76 @@ def test_an_answer_that_is_lost_after_the_commit_is_no_failure(server: str, out:
     storage.replace(MANIFEST, b"new", over=before)
 
 
+class EverySecond:
+    """Has the answer to the first request, and to every second one after it, break off in its body."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def next(self, _method: str, _path: str, /) -> str | None:
+        self.asked += 1
+        return "broken" if self.asked % 2 else None
+
+
+ASKED: dict[str, tuple[Callable[[ObjectStorage], Any], Any]] = {
+    "read": (lambda there: there.read("a/one"), b"1" * 10_000),
+    "read what is not there": (lambda there: there.read("a/none"), None),
+    "opened": (lambda there: there.opened("a/one").read(), b"1" * 10_000),
+    "names": (lambda there: sorted(there.names("many")), [f"{n:04d}" for n in range(1_100)]),
+    "write": (lambda there: there.write("a/new", b"new"), None),
+    "copy": (lambda there: there.copy("a/one", "a/other"), None),
+    "remove": (lambda there: there.remove(["a/two", "a/none"]), None),
+    "replace": (lambda there: there.replace("a/first", b"first", over=None), None),
+    "replace what is new": (lambda there: there.replace("a/two", b"2", over=None), None),
+}
+"""Every kind of request, and what it gives."""
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_a_request_whose_answer_breaks_off_is_sent_again(kind: str, server: str, out: str) -> None:
+    direct, (ask, wanted) = ObjectStorage(out), ASKED[kind]
+    direct.write("a/one", b"1" * 10_000)
+    direct.write("a/two", b"2")
+    if kind == "names":  # a list of two parts
+        for number in range(1_100):
+            direct.write(f"many/{number:04d}", b"")
+    chance = EverySecond()
+    with troubled(server, chance) as proxy:
+        assert ask(ObjectStorage(out.replace(server, proxy))) == wanted
+    assert chance.asked > 0
+    assert direct.read("a/one") == b"1" * 10_000
+    left = {"write": ("a/new", b"new"), "copy": ("a/other", b"1" * 10_000), "remove": ("a/two", None)}
+    if kind in left:
+        name, data = left[kind]
+        assert direct.read(name) == data
+
+
+def test_a_request_whose_answer_always_breaks_off_ends(server: str, out: str) -> None:
+    ObjectStorage(out).write("a/one", b"1")
+    with (
+        patch.multiple(object_storage, MOST_RETRIES=2, FIRST_WAIT=0.01),
+        troubled(server, Troubles(1.0, ("broken",))) as proxy,
+        pytest.raises(
+            OutputError, match=r"a: cannot be listed \(.*request or response body error\); see to the bucket"
+        ),
+    ):
+        list(ObjectStorage(out.replace(server, proxy)).names("a"))
+
+
+def test_a_model_or_a_part_of_another_run_is_no_place_for_a_run(out: str, corpus: Path) -> None:
+    """A model's manifest was written over by the run's."""
+    whole_run(run_output(out), corpus)
+    before = content(run_output(out))
+    for folder in (*FOLDERS, STORE):
+        with pytest.raises(OutputError, match=r"is inside s3:.*, where a run is"):
+            whole_run(run_output(ObjectStorage(out).below(folder).uri), corpus)
+    model = ObjectStorage(out).below("model")
+    model.write(MANIFEST, b'{"kind": "crf", "labels": ["O"], "files": {}}')
+    with pytest.raises(OutputError, match="is the folder of a model; give a place apart from it"):
+        whole_run(run_output(model.uri), corpus)
+    assert content(run_output(out)) == before
+
+
 MUTATIONS = ("write", "replace", "copy", "remove")
 
 
@@ -332,10 +402,10 @@ def test_kinds_of_places_that_runs_cannot_write_to_are_refused(out: str) -> None
 )
 def test_an_input_is_never_written_over(out: str, given: str, meets: bool) -> None:
     if not meets:
-        check_apart(out, [given, None])
+        check_inputs(out, [given, None])
         return
     with pytest.raises(OutputError, match="would overwrite what is read") as told:
-        check_apart(out, [given])
+        check_inputs(out, [given])
     assert "SECRET" not in str(told.value)
 
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from inspect import signature
+from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from prefect import Flow
+from prefect.exceptions import TerminationSignal
 
 import concord.flows.deployed
+from concord.flows.pages import INTERRUPTED
+from concord.flows.prefect import shown
+from concord.flows.progress import tell_left
 from concord.flows.watched import FlowError, flow_of, watched
 from concord.schemas.run import RunSettings
 from concord.schemas.settings import Settings
+from tests.support.made_reports import run_report
 
 
 @watched("read", run_name="reads {corpus}")
@@ -56,6 +64,35 @@ def test_parameters_are_validated_and_errors_masked_where_nobody_watches_too() -
         settle(wrong)
     with pytest.raises(OSError, match=r"cannot read s3://\*\*\*@bucket"):
         settle(given, fail=True)
+
+
+@watched("stop", run_name="stops")
+def stop(*, told: bool) -> None:
+    """Ends by a signal, with a report or before there is one."""
+    if told:
+        tell_left(run_report(cancelled=True, labelled=7, documents=7, out="out/news"))
+    raise TerminationSignal(signal=15)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_deployed_run_that_a_signal_ends_has_a_page_a_line_and_a_tag(
+    told: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Prefect runs the function of a deployed flow itself; `PrivateFlow.__call__` is not on its way."""
+    run = SimpleNamespace(id=uuid4(), name="calm-lynx", tags=["nightly"])
+    context = SimpleNamespace(flow_run=run, flow=SimpleNamespace(name="stop"))
+    pages, tags = list[tuple[str, str, str]](), list[str]()
+    monkeypatch.setattr(shown.FlowRunContext, "get", lambda: context)
+    monkeypatch.setattr(shown, "get_run_logger", lambda: logging.getLogger("tested"))
+    monkeypatch.setattr(shown, "create_markdown_artifact", lambda *given: pages.append(given))
+    monkeypatch.setattr(shown, "tag", lambda _run, *given: tags.extend(given))
+    with caplog.at_level(logging.INFO, "tested"), pytest.raises(TerminationSignal):
+        flow_of(stop).fn(told=told)
+    line = "cancelled: 7 documents labelled, nothing published; the same again does the rest" if told else INTERRUPTED
+    ((markdown, key, headline),) = pages
+    assert (key, headline, tags) == ("stop-news" if told else "stop-calm-lynx", line, ["cancelled"])
+    assert line in markdown
+    assert line in caplog.messages
 
 
 @pytest.mark.parametrize(("name", "settings"), [("reprocess", {"engine": "certify"}), ("train", None), ("codl", {})])

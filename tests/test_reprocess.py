@@ -6,19 +6,27 @@ import math
 import shutil
 import subprocess
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer
+from typer.testing import CliRunner
 
 import concord.flows.commands.run_plan
+from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit, reported
+from concord.flows.cluster.pool import Done
 from concord.flows.commands.run_plan import plan_run
 from concord.flows.errors import NothingLabelledError, ShardsFailedError
 from concord.flows.label_corpus import LabelRequest, label_corpus, weights_of
+from concord.flows.nights.record import read_record
+from concord.flows.pages import page_of
+from concord.flows.progress import followed
 from concord.flows.runfolder.published import published
 from concord.flows.tracking.tracking import DESCRIPTION, FAILURES, Outcome
 from concord.schemas.columns import REJECTS_LAYOUT
@@ -29,9 +37,10 @@ from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.shards import read_digests
 from concord.workers.labelling.output import REJECTS
 from concord.workers.learning.weights.known_weights import known_weights
+from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import consistency, rejects_in
-from tests.support.runs_here import label, stay_here
+from tests.support.runs_here import InWorkersPlace, label, stay_here
 
 
 @pytest.fixture
@@ -193,6 +202,81 @@ def test_a_new_document_alone_is_labelled_and_a_dry_run_says_so(
     report = label_corpus(request)
     assert (report.labelled, report.reuse) == (7, Reuse(kept=6))
     assert len(outcomes) == 2
+
+
+class Told:
+    """A follower that keeps what a run has done that a signal ends."""
+
+    def __init__(self) -> None:
+        self.reports: list[object] = []
+
+    def said(self, message: str) -> None: ...
+
+    def advanced(self, title: str, done: int, total: int | None, note: str) -> None: ...
+
+    def left(self, report: object) -> None:
+        self.reports.append(report)
+
+
+class Signalled(BaseException):
+    """As a signal is raised by the command line, and another by Prefect."""
+
+
+@pytest.mark.parametrize("signal", [KeyboardInterrupt, Signalled])
+def test_a_run_that_a_signal_ends_is_a_night_of_its_own(
+    signal: type[BaseException], corpus: Path, outcomes: list[Outcome], tmp_path: Path
+) -> None:
+    """With what it has done, which is told to who follows it; the next one does the rest."""
+    told, out, whole_run = Told(), tmp_path / "out", InWorkersPlace.run
+
+    def signalled(*given: Any) -> Iterator[Done[Any, Any]]:
+        yield from islice(whole_run(*given), 3)
+        raise signal
+
+    with followed(told), patch.object(InWorkersPlace, "run", signalled), pytest.raises(signal):
+        label(corpus, out)
+    (report,) = told.reports
+    assert isinstance(report, RunReport)
+    assert (report.cancelled, report.labelled, report.shards_done) == (True, 3, 3)
+    assert report.headline == "cancelled: 3 documents labelled, nothing published; the same again does the rest"
+    assert page_of(report).tags == ("cancelled",)
+    whole = label(corpus, out)
+    assert (whole.labelled, whole.shards_skipped) == (3, 3)
+    first, second = read_record(FolderStorage(out)).nights
+    assert (first.cancelled, first.labelled, first.documents) == (True, 3, 3)
+    assert (second.cancelled, second.documents) == (False, 6)
+    shown = CliRunner().invoke(app, ["history", "--run", str(out)]).output
+    assert "night 1: cancelled: 3 documents were labelled, nothing was published" in shown
+
+
+@pytest.mark.parametrize("again", [(0, 0, 5), (3, 3, 3, 1)])
+def test_a_dry_run_counts_as_the_run_does_where_ids_are_repeated(
+    again: tuple[int, ...], corpus: Path, outcomes: list[Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repeated row is a reject: it is not decoded, and no answer is taken for it."""
+    monkeypatch.setattr(concord.flows.jobs, "check_sources", lambda *_, **__: None)
+    (part,) = corpus.glob("part-*.parquet")
+    table = pq.read_table(part)
+    repeating = pa.concat_tables([table, table.take(again)])
+
+    def ran(corpus: pa.Table, settings: RunSettings) -> None:
+        pq.write_table(corpus, part)
+        request = LabelRequest(
+            corpus=str(part.parent), model="made up", out=str(tmp_path / "out"), settings=settings, shard_bytes=2048
+        )
+        planned, report = plan_run(request), label_corpus(request)
+        taken = report.reuse.kept + report.reuse.stood
+        assert planned.kept + planned.checked == taken
+        assert planned.decoded + planned.guessed == report.labelled - taken
+        rejected = report.documents + report.rejected - planned.skipped - report.labelled
+        assert planned.repeated == rejected
+        assert planned.documents == planned.skipped + planned.repeated + report.labelled
+
+    settings = RunSettings(engine="viterbi")
+    for rows in (repeating, table, repeating):
+        ran(rows, settings)
+    ran(repeating, RunSettings(engine="beam"))
+    assert outcomes
 
 
 def test_of_very_many_shards_a_dry_run_reads_some(

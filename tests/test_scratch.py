@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import tempfile
@@ -10,17 +11,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import concord.flows.train_model
+from concord.flows.cli.app import app
 from concord.flows.cluster import ray_folder
 from concord.flows.train_model import TrainRequest, train_model
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.models.settings import SgdSettings
-from concord.workers.storage.scratch import STALE_SECONDS, scratch_folder
+from concord.workers.storage.scratch import STALE_SECONDS, remove_abandoned, scratch_folder
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_tracking import untracked
-
-OLD = STALE_SECONDS + 5.0
 
 
 @pytest.fixture
@@ -43,11 +44,7 @@ def killed(work: Callable[[], object]) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
 
 
-def aged(place: Path, seconds: float = OLD) -> set[str]:
-    """The names of what is there, made so many seconds older."""
-    then = time.time() - seconds
-    for path in place.iterdir():
-        os.utime(path, (then, then))
+def names(place: Path) -> set[str]:
     return {path.name for path in place.iterdir()}
 
 
@@ -63,7 +60,7 @@ def dies_inside() -> None:
 
 def test_what_a_killed_process_left_goes_with_the_next_folder_that_is_made(place: Path) -> None:
     killed(dies_inside)
-    (left,) = aged(place)
+    (left,) = names(place)
     with scratch_folder() as folder:
         assert list(place.iterdir()) == [folder]
         assert folder.stat().st_mode & 0o777 == 0o700
@@ -75,12 +72,36 @@ def test_folders_of_others_stay(place: Path) -> None:
     (place / "concord-fold-of-an-older-version").mkdir()
     with scratch_folder() as mine, scratch_folder(prefix="another-") as other:
         killed(dies_inside)
-        assert len(aged(place)) == 4
-        killed(dies_inside)
+        assert len(names(place)) == 4
         with scratch_folder() as last:
-            there = set(place.iterdir())
-        (young,) = there - {mine, other, last, place / "concord-fold-of-an-older-version"}
-        assert time.time() - young.stat().st_mtime < OLD
+            assert set(place.iterdir()) == {mine, other, last, place / "concord-fold-of-an-older-version"}
+
+
+def test_a_folder_that_is_not_locked_yet_is_left_for_a_minute(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies_before_the_lock() -> None:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(fcntl, "flock", lambda *_: dies())
+            with scratch_folder():
+                raise AssertionError
+
+    killed(dies_before_the_lock)
+    (left,) = place.iterdir()
+    remove_abandoned()
+    assert left.exists()
+    then = time.time() - STALE_SECONDS - 5.0
+    os.utime(left, (then, then))
+    remove_abandoned()
+    assert names(place) == set()
+
+
+def test_any_command_takes_away_what_a_killed_one_left(place: Path, tmp_path: Path) -> None:
+    killed(dies_inside)
+    with scratch_folder() as mine:
+        killed(dies_inside)
+        assert len(names(place)) == 2
+        done = CliRunner().invoke(app, ["synthesize", "--documents", "1", "--out", str(tmp_path / "corpus")])
+        assert done.exit_code == 0
+        assert names(place) == {mine.name}
 
 
 def test_what_a_killed_training_left_goes_with_the_next_one(
@@ -97,7 +118,7 @@ def test_what_a_killed_training_left_goes_with_the_next_one(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(concord.flows.train_model, "tune_consistency", lambda *_: dies())
         killed(lambda: train_model(request))
-    assert len(aged(place)) == 1
+    assert len(names(place)) == 1
     train_model(request)
     assert list(place.iterdir()) == []
 
@@ -110,7 +131,7 @@ def test_rays_folders_go_the_same_way(place: Path, monkeypatch: pytest.MonkeyPat
             dies()
 
     killed(inside)
-    (left,) = aged(place)
+    (left,) = names(place)
     assert left.startswith(ray_folder.PREFIX)
     with scratch_folder():
         assert left in {path.name for path in place.iterdir()}, "each takes away its own kind"

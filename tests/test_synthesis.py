@@ -144,6 +144,16 @@ def test_the_vocabulary_is_open() -> None:
     assert 0.6 < np.mean(new) < 0.95
 
 
+@pytest.mark.parametrize("kind", ["news", "citations"])
+def test_corpora_of_several_seeds_can_be_one(kind: Kind) -> None:
+    """Seed 0, the default, has the ids that it always had; the words depend on no id."""
+    made = [document for seed in (0, 1, 10) for document in synthesize(12, seed=seed, kind=kind)]
+    assert made[3].doc_id == f"{kind}-000000003"
+    assert made[15].doc_id == f"{kind}-1-000000003"
+    assert len({document.doc_id for document in made}) == len(made)
+    assert made[15].columns["tokens"].strings() != made[3].columns["tokens"].strings()
+
+
 def test_citations_are_well_formed() -> None:
     labels: Counter[str] = Counter()
     for document in synthesize(300, seed=1, kind="citations"):

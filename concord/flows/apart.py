@@ -1,4 +1,4 @@
-"""Checks of output places: apart from all inputs (not the same, inside or around), and not inside a model's folder."""
+"""Checks of output places: apart from all inputs (not the same, inside or around), and from folders of other kinds."""
 
 from __future__ import annotations
 
@@ -7,30 +7,45 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from concord.schemas.folders import FolderKind
 from concord.schemas.secrets import place_of, redact
-from concord.workers.models.folder import MANIFEST, ModelError, parse_manifest
 from concord.workers.storage.files import OutputError, make_folder, writing
+from concord.workers.storage.folder_kinds import check_around, check_kind
 from concord.workers.storage.storage import URI
 
 ALIASES = {"s3a": "s3", "abfss": "abfs"}
 """Schemes that name the same stores as others."""
 
 
-def check_apart(out: str | Path, inputs: Iterable[str | Path | None], *, model: bool = False) -> None:
+def check_apart(out: str | Path, inputs: Iterable[str | Path | None], *, makes: FolderKind | None) -> None:
+    """Raises `OutputError` if ``out`` is a folder of another kind than ``makes``, or inside one of any kind; or where
+    `check_inputs` does.
+
+    - ``makes``: kind of the folder that is made at ``out``; None for a file, or pages
+
+    Nothing is written here. Folders in object stores are looked at by the run that writes there.
+    """
+    if not (isinstance(out, str) and _is_uri(out)):
+        place = _resolved(out)
+        try:
+            check_kind(place, makes)
+            check_around(place)
+        except OutputError as error:
+            raise OutputError(f"--out {out}: {error}") from None
+    check_inputs(out, inputs)
+
+
+def check_inputs(out: str | Path, inputs: Iterable[str | Path | None]) -> None:
     """Raises `OutputError` if ``out`` is one of the inputs (also by another name), or is inside or around one.
 
     - ``inputs``: files, folders and URIs; None for one that is not given.
-    - ``model``: may a model's folder be replaced as a whole? Nothing may be written inside one.
 
     Nothing is written here.
     """
     if isinstance(out, str) and _is_uri(out):
         _check_prefix(out, inputs)
         return
-    place = Path(os.path.realpath(Path(out).expanduser()))
-    for folder in place.parents if model else (place, *place.parents):
-        if _is_model(folder):
-            raise OutputError(f"--out {out}: {folder} is the folder of a model; give a place apart from it")
+    place = _resolved(out)
     for given in inputs:
         source = _local(given)
         if source is not None and _meets(place, source):
@@ -60,7 +75,7 @@ def _parts(uri: str) -> tuple[str, ...]:
 
 def check_file_place(out: str | Path, inputs: Iterable[str | Path | None]) -> None:
     """Checks, before the work, as `check_apart` does, and that a file can be written there."""
-    check_apart(out, inputs)
+    check_apart(out, inputs, makes=None)
     path = Path(out).expanduser()
     if path.is_dir():
         raise OutputError(f"--out {out}: is a folder; give a file")
@@ -69,14 +84,9 @@ def check_file_place(out: str | Path, inputs: Iterable[str | Path | None]) -> No
         pass  # a file can be made there
 
 
-def _is_model(folder: Path) -> bool:
-    if not (folder / MANIFEST).is_file():
-        return False
-    try:
-        parse_manifest(folder / MANIFEST)
-    except ModelError:
-        return False
-    return True
+def _resolved(given: str | Path) -> Path:
+    """A place on this machine, with links resolved."""
+    return Path(os.path.realpath(Path(given).expanduser()))
 
 
 def _local(given: str | Path | None) -> Path | None:
@@ -89,7 +99,7 @@ def _local(given: str | Path | None) -> Path | None:
         from concord.workers.corpus.parquet import resolve
 
         given = resolve(given)[1]
-    return Path(os.path.realpath(Path(given).expanduser()))
+    return _resolved(given)
 
 
 def _meets(place: Path, source: Path) -> bool:

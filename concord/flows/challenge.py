@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from concord.flows.apart import check_apart
+from concord.flows.apart import check_inputs
 from concord.flows.jobs import checked_places, folder_place
 from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.challenge import ChallengeReport
+from concord.schemas.folders import FolderKind
 from concord.schemas.run import ALIAS, DEFAULT_RUN, RunSettings
 
 
@@ -45,7 +46,7 @@ def challenge(
     Raises `ChallengeError` for a held-out document that is in ``corpus``, and the errors of training and labelling.
     """
     folder = folder_place(out)
-    places = checked_places([corpus, held_out], folder, files=constraints)
+    places = checked_places([corpus, held_out], folder, makes=FolderKind.CHALLENGE, files=constraints)
 
     from concord.flows.unseen import check_unseen
     from concord.workers.labelling.labelled import check_settings
@@ -53,7 +54,7 @@ def challenge(
 
     learning = trainer_named(trainer or DEFAULT).settings.model_validate(options or {})
     labelling = check_settings(settings)
-    check_apart(folder, learning.places())
+    check_inputs(folder, learning.places())
     check_unseen(*places)
 
     from concord.flows.challenge_champion import ChallengeRequest, challenge_champion

@@ -12,10 +12,12 @@ from concord.flows.sources import open_model
 from concord.flows.tracking.tracking import Tracking
 from concord.flows.train_model import TrainRequest, train_model
 from concord.schemas.challenge import ChallengeReport
+from concord.schemas.folders import FolderKind
 from concord.schemas.reports import AgainstReport
 from concord.schemas.run import REGISTRY, RunSettings
 from concord.schemas.settings import Settings, TrainerSettings
 from concord.workers.evaluation.gate import GateVerdict, gate
+from concord.workers.storage.folder_kinds import check_kind, say_kind
 
 CHALLENGER = "challenger"
 """Alias of the newest version, and the folder of its answers."""
@@ -63,6 +65,8 @@ class ChallengeRequest(Settings):
 
 def challenge_champion(request: ChallengeRequest) -> ChallengeReport:
     """Trains and registers, compares, moves the alias or does not, and tells MLflow why."""
+    check_kind(Path(request.out), FolderKind.CHALLENGE)
+    say_kind(Path(request.out), FolderKind.CHALLENGE)
     tracking = Tracking(request.context.tracking)
     champion = tracking.version(request.name, request.alias)
     training = train_model(request.training)
@@ -110,6 +114,7 @@ def _compare(request: ChallengeRequest) -> tuple[AgainstReport, int]:
                 constraints=request.constraints,
                 consistency=request.consistency,
                 context=request.context,
+                allow_gone=True,
             )
         )
     champion, challenger = (str(Path(request.out) / folder) for folder in folders)

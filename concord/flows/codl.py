@@ -6,6 +6,7 @@ from concord.flows.jobs import checked_places, folder_place
 from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.codl import CodlReport, CodlSettings
+from concord.schemas.folders import FolderKind
 from concord.schemas.run import DEFAULT_RUN, RunSettings
 from concord.schemas.settings import Validation
 
@@ -50,7 +51,7 @@ def codl(
         raise TrainingError("--validation says which documents judge what --tune chooses: give --tune as well")
     given = [corpus, pool] if held_out is None else [corpus, pool, held_out]
     folder = folder_place(out)
-    places = checked_places(given, folder, files=[] if constraints is None else [constraints])
+    places = checked_places(given, folder, makes=FolderKind.CYCLES, files=[] if constraints is None else [constraints])
 
     from concord.flows.learn_from_pool import LearnRequest, learn
     from concord.workers.labelling.labelled import check_settings

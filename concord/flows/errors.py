@@ -68,6 +68,18 @@ class DriftedRunError(ReportingError, DriftedError):
         super().__init__(f"{report.out} is published, but drifted from night {report.drift.against}: {told}", report)
 
 
+class WithheldRunError(ReportingError, DriftedError):
+    """More documents than a run may lose are missing from its corpus. What readers see is still the last run."""
+
+    def __init__(self, report: RunReport) -> None:
+        assert report.drift is not None
+        super().__init__(
+            f"{report.out} is not published: {report.drift.told_missing} from the corpus; see whether all of its files "
+            "are there, or give --allow-gone",
+            report,
+        )
+
+
 class NothingLabelledError(ReportingError, InputError):
     """All documents of a corpus are rejects. They are published with their reasons; ``report`` is the run's report."""
 

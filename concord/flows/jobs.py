@@ -15,8 +15,10 @@ from pathlib import Path
 from concord.flows.apart import check_apart
 from concord.flows.errors import RunFolderError
 from concord.schemas.errors import CorpusError
-from concord.workers.models.folder import MANIFEST, ModelError, check_model_folder
+from concord.schemas.folders import FolderKind
+from concord.workers.models.folder import ModelError, check_model_folder
 from concord.workers.storage.files import naming
+from concord.workers.storage.folder_kinds import kind_of
 from concord.workers.storage.storage import URI, storage_at
 
 
@@ -62,21 +64,22 @@ def check_sources(corpora: Iterable[str], *, model: str | None = None, files: It
 
 
 def checked_places(
-    corpora: Sequence[str], out: str, *, model: str | None = None, files: Sequence[str] = ()
+    corpora: Sequence[str], out: str, *, makes: FolderKind, model: str | None = None, files: Sequence[str] = ()
 ) -> list[str]:
-    """Places of corpora: all that is read is there, and the place ``out`` is apart from it.
+    """Places of corpora: all that is read is there, and the place ``out``, for a folder of the kind ``makes``, is apart
+    from it.
 
     Raises the errors of `source_place`, `check_sources` and `check_apart`.
     """
     places = [source_place(corpus) for corpus in corpora]
     check_sources(places, model=model, files=files)
-    check_apart(out, [*places, model, *files])
+    check_apart(out, [*places, model, *files], makes=makes)
     return places
 
 
 def check_model_place(out: Path) -> None:
     """Checks, before the work, that a model can be written there. Raises `ModelError` and `OSError`."""
-    if out.is_file() or (out.is_dir() and any(out.iterdir()) and not (out / MANIFEST).is_file()):
+    if out.is_file() or (out.is_dir() and any(out.iterdir()) and kind_of(out) is not FolderKind.MODEL):
         raise ModelError(f"{out}: is there and is no model; give another --out")
     if out.is_symlink() and not out.exists():
         raise ModelError(f"{out}: is a link that leads nowhere; give another --out")

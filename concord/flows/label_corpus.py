@@ -6,6 +6,7 @@ import hashlib
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,11 +14,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import Field
 
 from concord.flows.environment import page_of_run, tracking_uri
-from concord.flows.errors import DriftedRunError, NothingLabelledError, ShardsFailedError, TrackingError, UntrackedError
+from concord.flows.errors import (
+    DriftedRunError,
+    NothingLabelledError,
+    ShardsFailedError,
+    TrackingError,
+    UntrackedError,
+    WithheldRunError,
+)
 from concord.flows.jobs import run_tags, source_place
 from concord.flows.nights.record import keep_night
 from concord.flows.planning import FileReader, FoundSurvey, Listing, plan_corpus, read_anywhere, read_here
-from concord.flows.progress import meter, say
+from concord.flows.progress import meter, say, tell_left
 from concord.flows.ray_on_demand import RayOnDemand
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.last_run import last_answers
@@ -55,6 +63,7 @@ from concord.schemas.run import (
     RunSettings,
     Seconds,
     ShardReport,
+    ShardResult,
 )
 from concord.schemas.secrets import redact, short_name
 from concord.schemas.settings import Settings
@@ -84,6 +93,8 @@ class LabelRequest(Settings):
     - ``shard_bytes``: size of a shard, in bytes of text; None: by the size of the corpus, see `shard_bytes_of`
     - ``context``: the Ray and the MLflow of the run
     - ``fail_on_drift``: whether a figure beyond its threshold is an error, once all is done
+    - ``allow_gone``: whether a run is published from whose corpus more than `MOST_MISSING` of the last run's documents
+      are gone
     """
 
     corpus: str
@@ -96,6 +107,7 @@ class LabelRequest(Settings):
     shard_bytes: int | None = Field(None, ge=1)
     context: RunContext = HERE
     fail_on_drift: bool = False
+    allow_gone: bool = False
 
 
 def label_corpus(request: LabelRequest) -> RunReport:
@@ -195,19 +207,31 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
     with tracking.run(_run_name(job), tags=tags) as run:
         run.params(_params(job))
         run.dataset(name=request.corpus, digest=dataset_digest(job.shards), source=request.corpus, context="reprocess")
-        work = _label(job, out, done, ray)
-        work = work._replace(errors=(*(redact(str(damage)) for damage in job.damages), *work.errors))
+        counted = _Counted(_Work(skipped=int(done.done.sum())))
+        try:
+            _label(job, out, done, ray, counted)
+        except BaseException as error:
+            if not isinstance(error, Exception):  # a signal, by whichever name
+                answer = _report(request, done.report(), counted.work, run.id, seconds=time.monotonic() - started)
+                answer = answer.model_copy(update={"cancelled": True})
+                keep_night(out.storage, answer, tags=tags, asked=_asked(job))
+                tell_left(answer)
+            raise
+        work = counted.work._replace(errors=(*(redact(str(damage)) for damage in job.damages), *counted.work.errors))
         beside = None if work.errors else against_last(out.storage, done, job.key, job.opened.model)
-        report = done.report() if work.errors else _published(job, out, done)
+        withheld = beside is not None and beside.drift.loses and not request.allow_gone
+        unpublished = bool(work.errors) or withheld
+        report = done.report() if unpublished else _published(job, out, done)
         answer = _report(request, report, work, run.id, seconds=time.monotonic() - started)
         if beside is not None:
-            answer = answer.model_copy(update={"drift": beside.drift})
+            answer = answer.model_copy(update={"drift": beside.drift, "withheld": withheld})
         failure = _failure(answer, done)
         failures = work.errors or ((str(failure),) if failure else ())
-        manifest = None if work.errors else out.storage.read(MANIFEST)
+        manifest = None if unpublished else out.storage.read(MANIFEST)
         keep_files(run, answer, report, manifest=manifest, last=None if beside is None else beside.last)
         figures = metrics_of(report) | _speed(work) | weights_of(job.constraints)
-        keep_night(out.storage, answer, tags=tags, asked=_asked(job), chart=None if beside is None else beside.chart)
+        chart = None if beside is None or withheld else beside.chart
+        keep_night(out.storage, answer, tags=tags, asked=_asked(job), chart=chart)
         told = redact(f"{answer.headline}; output in {answer.out}")
         outcome = Outcome.now(figures, failures=failures, tags=_drift_tags(answer), description=told)
         _conclude(answer, out.storage, run, outcome, tracking, failure)
@@ -245,13 +269,15 @@ def _sources(job: LabelJob) -> Sources:
     )
 
 
-def _failure(report: RunReport, done: Markers) -> ShardsFailedError | NothingLabelledError | None:
-    """Error that the run raises at its end, if any: failed shards, or a corpus of rejects alone.
+def _failure(report: RunReport, done: Markers) -> ShardsFailedError | WithheldRunError | NothingLabelledError | None:
+    """Error that the run raises at its end, if any: failed shards, too much that is gone, or a corpus of rejects alone.
 
     Of some rejects among answers the first is shown.
     """
     if report.errors:
         return ShardsFailedError(report)
+    if report.withheld:
+        return WithheldRunError(report)
     reason = first_reject(done) if report.rejected else None
     if reason and not report.documents:
         return NothingLabelledError(reason, report)
@@ -297,12 +323,35 @@ class _Work(NamedTuple):
     errors: tuple[str, ...] = ()
 
 
-def _label(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand) -> _Work:
-    """Labels the shards that are not done and adds their markers to ``done``; after it there is no Ray."""
-    key, model = job.key, job.opened.model
-    skipped, todo = int(done.done.sum()), done.todo()
+@dataclass
+class _Counted:
+    """What this call has done so far."""
+
+    work: _Work
+    certified: int = 0
+
+    def add(self, done: ShardResult, wall: float) -> None:
+        """Counts a shard; ``wall``: seconds since labelling began."""
+        report, work = done.marker.report, self.work
+        self.certified += report.certified
+        self.work = work._replace(
+            done=work.done + 1,
+            documents=work.documents + report.documents,
+            tokens=work.tokens + report.tokens,
+            reuse=work.reuse + done.reuse,
+            wall=wall,
+            seconds=work.seconds.plus(done.seconds),
+        )
+
+
+def _label(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand, counted: _Counted) -> None:
+    """Labels the shards that are not done and adds their markers to ``done``; after it there is no Ray.
+
+    ``counted`` has at every moment what was done until then.
+    """
+    key, model, todo = job.key, job.opened.model, done.todo()
     if not todo:
-        return _Work(skipped=skipped)
+        return
     from concord.workers.remote.label import LABEL, LabelParts
 
     store = out.storage.below(STORE)
@@ -310,9 +359,6 @@ def _label(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand) -> _W
     last = last_answers(out.storage, done, job.constraints.strengths)
     given = LabelParts(model, job.constraints, key, store, sample, last)
     errors: list[str] = []
-    total, shards_done = Seconds(), 0
-    tokens = certified = documents = 0
-    reuse = Reuse()
     with ray:
         running = ray.started()
         started = time.monotonic()
@@ -321,16 +367,11 @@ def _label(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand) -> _W
                 if answer.result is None:
                     errors.append(answer.failure)
                     continue
-                marker = answer.result.marker
-                done.add(marker)
-                total, shards_done = total.plus(answer.result.seconds), shards_done + 1
-                reuse += answer.result.reuse
-                tokens += marker.report.tokens
-                documents += marker.report.documents
-                certified += marker.report.certified
-                bar.advance(answer.shard.rows, note=f"documents, {_share(certified, documents):.1%} certified")
-        wall = time.monotonic() - started
-    return _Work(shards_done, skipped, documents, tokens, reuse, wall, total, tuple(sorted(errors)))
+                done.add(answer.result.marker)
+                counted.add(answer.result, time.monotonic() - started)
+                share = _share(counted.certified, counted.work.documents)
+                bar.advance(answer.shard.rows, note=f"documents, {share:.1%} certified")
+        counted.work = counted.work._replace(wall=time.monotonic() - started, errors=tuple(sorted(errors)))
 
 
 # What is reported
@@ -452,9 +493,12 @@ def _asked(job: LabelJob) -> dict[str, object]:
 
 
 def _drift_tags(report: RunReport) -> dict[str, str]:
-    """MLflow's tag of a run with figures beyond their threshold."""
-    breaches = () if report.drift is None else report.drift.breaches
-    return {"drift": "\n".join(movement.told for movement in breaches)} if breaches else {}
+    """MLflow's tags of a run with figures beyond their threshold, and of one from whose corpus documents are gone."""
+    if report.drift is None:
+        return {}
+    breaches = "\n".join(movement.told for movement in report.drift.breaches)
+    missing = report.drift.told_missing if report.drift.missing else ""
+    return {name: told for name, told in {"drift": breaches, "gone": missing}.items() if told}
 
 
 def _run_name(job: LabelJob) -> str:

@@ -34,6 +34,7 @@ from concord.schemas.codl import CodlReport, CodlSettings, Cycle, GammaTrial
 from concord.schemas.columns import DOC_ID, LABELS, N_BEST, PREDICTIONS_LAYOUT
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
+from concord.schemas.folders import FolderKind
 from concord.schemas.run import Figures, RunReport, RunSettings
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import Settings, Validation
@@ -50,6 +51,7 @@ from concord.workers.learning.little_gold.codl_learners import Learner, Learning
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from concord.workers.models.loaders import load_model
 from concord.workers.storage.files import TEMPORARY, make_folder, remove, staged, write_whole
+from concord.workers.storage.folder_kinds import check_kind, say_kind
 
 SCORE = "score"
 MODEL, CONSTRAINTS, POOL, HELD_OUT, MARKER = "model", "constraints.yaml", "labels", "held-out", "cycle.json"
@@ -99,10 +101,13 @@ class TrialsDone(Figures):
 
 
 def learn(request: LearnRequest) -> CodlReport:
-    """Reads both corpora and runs the cycles. Raises `RunFolderError` if another learning uses the folder."""
+    """Reads both corpora and runs the cycles. Raises `RunFolderError` if another learning uses the folder, and
+    `OutputError`."""
     out, started = Path(request.out), time.monotonic()
+    check_kind(out, FolderKind.CYCLES)
     make_folder(out)
     with locked(out / LOCK, out):
+        say_kind(out, FolderKind.CYCLES)
         remove([*out.glob(f"{TEMPORARY}*"), *out.glob(f"cycle-*/{TEMPORARY}*")])
         tracking = Tracking(request.context.tracking)
         name = f"{short_name(request.corpus)} and {short_name(request.pool)} · codl"
@@ -228,6 +233,7 @@ class _LearnJob(NamedTuple):
                 consistency=False,
                 shard_bytes=self.request.shard_bytes,
                 context=self.request.context,
+                allow_gone=True,
             )
         )
 

@@ -18,7 +18,7 @@ def monthly(out: str, into: str, *, month: str | None = None) -> MonthReport:
     Raises `UsageError` for what is no month, `RunFolderError` where no run is recorded, and `OutputError`.
     """
     run, folder = run_place(out), folder_place(into)
-    check_apart(folder, [run])
+    check_apart(folder, [run], makes=None)
 
     from concord.flows.nights.month import report_month
 

@@ -16,6 +16,9 @@ from concord.schemas.visible import visible
 MOST_ERRORS = 20
 """Reasons of failed shards on a page."""
 
+INTERRUPTED = "interrupted; the same command again does what is left"
+"""What is shown of a run that a signal has ended."""
+
 MOST_MOVEMENTS = 20
 """Figures of the night beside the last one on a page: the least likely ones."""
 
@@ -149,6 +152,11 @@ def cell(text: str) -> str:
     return "".join(f"\\{letter}" if letter in "\\`*_[]<>|#" else letter for letter in plain)
 
 
+def cancelled_page(name: str) -> Page:
+    """The page of a run that a signal has ended, and of which no report is known; ``name``: what the run is about."""
+    return _page(name, INTERRUPTED, [], tags=("cancelled",))
+
+
 def _page(name: str, told: str, parts: Sequence[str], *, tags: tuple[str, ...] = ()) -> Page:
     markdown = "\n\n".join([f"# {cell(name)}", cell(told), *parts])
     return Page(redact(name), redact(told), f"{markdown}\n", tags)
@@ -180,13 +188,19 @@ def _places(out: str, run: str, page: str | None) -> list[str]:
 
 
 def _tags(report: RunReport) -> Iterable[str]:
-    if report.shards_failed:
+    if report.cancelled:
+        yield "cancelled"
+    elif report.shards_failed:
         yield "failed shards"
+    elif report.withheld:
+        yield "withheld"
     elif not report.shards_done:
         yield "nothing new"
     else:
         yield "labelled"
     if report.rejected:
         yield "rejects"
+    if report.drift is not None and report.drift.missing:
+        yield "gone"
     if report.drift is not None and report.drift.breaches:
         yield "drift"

@@ -71,6 +71,10 @@ class Follower(Protocol):
         """A count has reached ``done``; see `Meter`."""
         ...
 
+    def left(self, report: object) -> None:
+        """A signal ends the run before its end; the report of what it has done."""
+        ...
+
 
 FOLLOWERS: list[Follower] = []
 """Followers in this process. Only the last one, that of the innermost flow, is told."""
@@ -84,6 +88,12 @@ def followed(follower: Follower) -> Iterator[None]:
         yield
     finally:
         FOLLOWERS.remove(follower)
+
+
+def tell_left(report: object) -> None:
+    """Tells the last follower what a run has done that a signal ends."""
+    for follower in FOLLOWERS[-1:]:
+        follower.left(report)
 
 
 class Meter:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concord.flows.jobs import checked_places, run_place
 from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
+from concord.schemas.folders import FolderKind
 from concord.schemas.run import DEFAULT_RUN, RunReport, RunSettings
 
 
@@ -25,6 +26,7 @@ def reprocess(
     workers: int | None = None,
     tracking: str | None = None,
     fail_on_drift: bool = False,
+    allow_gone: bool = False,
 ) -> RunReport:
     """Labels every document of ``corpus`` with ``model`` into ``out``.
 
@@ -39,15 +41,16 @@ def reprocess(
     - ``workers``: number of Ray actors (None: one for each CPU).
     - ``tracking``: MLflow tracking URI (None: as the environment says).
     - ``fail_on_drift``: raise `DriftedRunError` where figures moved beyond their thresholds, see `workers.drift.chart`.
+    - ``allow_gone``: publish although more than a tenth of the last run's documents are gone from the corpus?
 
     The same call again does only what is not done yet.
 
-    Raises `ShardsFailedError` if shards failed, after the others are done, `NothingLabelledError` if every document is
-    a reject, and `UntrackedError` if MLflow was gone at the end; all have the report. Other errors are those of
-    `schemas.errors`.
+    Raises `ShardsFailedError` if shards failed, after the others are done, `WithheldRunError` if too many documents are
+    gone, `NothingLabelledError` if every document is a reject, and `UntrackedError` if MLflow was gone at the end; all
+    have the report. Other errors are those of `schemas.errors`.
     """
     folder = run_place(out)
-    (place,) = checked_places([corpus], folder, model=model, files=constraints)
+    (place,) = checked_places([corpus], folder, makes=FolderKind.RUN, model=model, files=constraints)
 
     from concord.flows.label_corpus import LabelRequest, label_corpus
     from concord.workers.labelling.labelled import check_settings
@@ -63,5 +66,6 @@ def reprocess(
         shard_bytes=shard_bytes,
         context=RunContext(ray=ray, workers=workers, tracking=tracking),
         fail_on_drift=fail_on_drift,
+        allow_gone=allow_gone,
     )
     return label_corpus(request)

@@ -17,6 +17,7 @@ from concord.flows.progress import say
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.run_sweep import SweepRequest, run_sweep
 from concord.schemas.errors import CorpusError, UsageError
+from concord.schemas.folders import FolderKind
 from concord.schemas.names import unknown
 from concord.schemas.published import MeasuredRow, MeasuredTable, PapersReport
 from concord.schemas.run import Figures
@@ -29,6 +30,7 @@ from concord.workers.published.paper_file import SHIPPED, papers_of, read_paper_
 from concord.workers.published.placing import Wanted, gathered, placed
 from concord.workers.published.rows import measured, unmeasured, with_figures
 from concord.workers.storage.files import make_folder, write_whole
+from concord.workers.storage.folder_kinds import kind_of, say_kind
 from concord.workers.sweeps.planning import PlannedCell, kept, listed
 from concord.workers.sweeps.results import Store
 
@@ -58,7 +60,7 @@ def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport
     is written, if cells have failed.
     """
     began = time.monotonic()
-    check_apart(request.out, [request.data, request.test_parts])
+    check_apart(request.out, [request.data, request.test_parts], makes=FolderKind.TABLES)
     wanted = list(_wanted(request, files))
     _check_data(request)
     out = Path(request.out)
@@ -163,9 +165,10 @@ def _sources(request: PapersRequest) -> DataFolders:
 
 def _check_folder(out: Path) -> None:
     """Makes the folder. Raises `RunFolderError` if something else is in it."""
-    if out.is_dir() and any(out.iterdir()) and not (out / SWEEPS).is_dir():
+    if out.is_dir() and any(out.iterdir()) and kind_of(out) is not FolderKind.TABLES:
         raise RunFolderError(f"{out}: is there and has no tables of papers; give another --out")
     make_folder(out / SWEEPS)
+    say_kind(out, FolderKind.TABLES)
 
 
 class Sweeping(NamedTuple):

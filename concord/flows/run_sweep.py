@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from concord.flows.apart import check_apart
+from concord.flows.apart import check_apart, check_inputs
 from concord.flows.errors import RunFolderError, SweepFailedError
 from concord.flows.jobs import check_sources, run_tags
 from concord.flows.progress import meter, say
@@ -21,16 +21,18 @@ from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.locks import LOCK, is_at_work, locked
 from concord.flows.sweep_schedule import Schedule, UnitsMade
 from concord.schemas.errors import InputError
+from concord.schemas.folders import FolderKind
 from concord.schemas.settings import Settings
 from concord.schemas.sweep import Cell, CellRow, CellState, SweepFile, SweepPlan, SweepReport
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.models.loaders import load_model
 from concord.workers.remote.sweep import SWEEP, SweepParts, TrainingUnit, WeighingUnit
-from concord.workers.storage.files import copy, make_folder, staged, write_whole, writing
+from concord.workers.storage.files import TEMPORARY, copy, make_folder, staged, write_whole, writing
+from concord.workers.storage.folder_kinds import kind_of, say_kind
 from concord.workers.sweeps.content import corpora_of, digests_of, folders_of
 from concord.workers.sweeps.documents import Documents, documents_of
 from concord.workers.sweeps.foresight import check_cells
-from concord.workers.sweeps.planning import PLAN, Planned, PlannedCell, estimated, keep, kept, listed
+from concord.workers.sweeps.planning import Planned, PlannedCell, estimated, keep, kept, listed
 from concord.workers.sweeps.results import MODELS, RUNNING, WEIGHINGS, Marker, Store
 from concord.workers.sweeps.searching import Choice, keep_choice, standing, without_dropped
 from concord.workers.sweeps.sweep_file import Sweep, read_sweep_file
@@ -63,7 +65,7 @@ class SweepRequest(Settings):
 def plan_sweep(file: str, out: str) -> SweepPlan:
     """What a sweep would do; nothing is written. Raises `SweepFileError`, `CorpusError` and `ModelError`."""
     planned, store = _planned(file), Store(Path(out))
-    check_apart(out, [file, *_inputs(planned.sweep)])
+    check_apart(out, [file, *_inputs(planned.sweep)], makes=FolderKind.SWEEP)
     _check_choice(planned)
     rows = _states(planned, store, live=is_at_work(store.folder))
     return estimated(planned.cells, store, rows)
@@ -73,7 +75,7 @@ def run_sweep(request: SweepRequest) -> SweepReport:
     """Plans, trains, judges, and writes the tables. Raises `SweepFailedError` if a cell has failed."""
     began = time.monotonic()
     planned, store = _planned(request.file), Store(Path(request.out))
-    check_apart(request.out, [request.file, request.reuse, *_inputs(planned.sweep)])
+    check_inputs(request.out, [request.file, request.reuse, *_inputs(planned.sweep)])
     _check_choice(planned)
     tracker = cache(partial(_tracker, request.context.tracking))
     with _alone(store):
@@ -144,14 +146,20 @@ def _alone(store: Store) -> Iterator[None]:
     Raises `RunFolderError` if another run is at work there, or something else than a sweep is in it.
     """
     folder = store.folder
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / PLAN).is_file() and not (folder / LOCK).is_file():
+    if kind_of(folder) is not FolderKind.SWEEP and folder.is_dir() and not _is_left(folder):
         raise RunFolderError(f"{folder}: is there and is no sweep; give another --out")
     make_folder(folder)
     with locked(folder / LOCK, folder):
+        say_kind(folder, FolderKind.SWEEP)
         store.make()
         for left in (folder / RUNNING).iterdir():
             store.forget(left)
         yield
+
+
+def _is_left(folder: Path) -> bool:
+    """Has a folder nothing but what a sweep leaves that is killed before it has said what the folder is?"""
+    return all(path.name == LOCK or path.name.startswith(TEMPORARY) for path in folder.iterdir())
 
 
 def _reuse(cells: Sequence[PlannedCell], store: Store, other: Store) -> int:

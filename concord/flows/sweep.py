@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from concord.flows.apart import check_apart
 from concord.flows.jobs import folder_place
 from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
+from concord.schemas.folders import FolderKind
 from concord.schemas.sweep import SweepReport
 
 
@@ -33,5 +35,7 @@ def sweep(
     from concord.flows.run_sweep import SweepRequest, run_sweep
 
     context = RunContext(ray=ray, workers=workers, tracking=tracking)
-    request = SweepRequest(file=file, out=folder_place(out), reuse=reuse, retry_failed=retry_failed, context=context)
+    folder = folder_place(out)
+    check_apart(folder, [file, reuse], makes=FolderKind.SWEEP)
+    request = SweepRequest(file=file, out=folder, reuse=reuse, retry_failed=retry_failed, context=context)
     return run_sweep(request)

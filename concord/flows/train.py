@@ -8,6 +8,7 @@ from concord.flows.apart import check_apart
 from concord.flows.jobs import check_sources, folder_place, source_place
 from concord.flows.run_context import RunContext
 from concord.flows.watched import watched
+from concord.schemas.folders import FolderKind
 from concord.schemas.run import ALIAS, TrainReport
 from concord.schemas.settings import Validation
 
@@ -66,5 +67,5 @@ def train(
         context=RunContext(ray=ray, workers=workers, tracking=tracking),
     )
     check_search(request)
-    check_apart(request.out, [request.corpus, *request.settings.places()], model=True)
+    check_apart(request.out, [request.corpus, *request.settings.places()], makes=FolderKind.MODEL)
     return train_model(request)

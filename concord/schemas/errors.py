@@ -94,7 +94,7 @@ class ServiceError(_MaskedError):
 
 
 class DriftedError(_MaskedError):
-    """Work was done, and its figures moved beyond their thresholds."""
+    """Work was done, and its figures, or the number of documents that are gone, are beyond their thresholds."""
 
 
 class ShardsError(_MaskedError):

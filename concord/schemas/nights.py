@@ -20,6 +20,8 @@ class NightLine(Figures):
     - ``asked``: what was asked for and its digests, as MLflow's parameters have it
     - ``documents``, ``labelled``, ``rejected``: documents with an answer, those labelled by this run, and rejects
     - ``failed``: shards that failed; nothing is published then
+    - ``withheld``: was nothing published because too many documents were gone?
+    - ``cancelled``: did a signal end the run? Nothing is published then, and documents are those in finished shards
     - ``certified``: fraction of the documents
     - ``seconds``: wall-clock time
     - ``drift``: with the figures beyond their thresholds alone; MLflow has the others
@@ -39,6 +41,8 @@ class NightLine(Figures):
     labelled: int
     rejected: int
     failed: int
+    withheld: bool = False
+    cancelled: bool = False
     certified: float
     seconds: float
     drift: Drift | None = None
@@ -60,6 +64,8 @@ class NightLine(Figures):
             labelled=report.labelled,
             rejected=report.rejected,
             failed=report.shards_failed,
+            withheld=report.withheld,
+            cancelled=report.cancelled,
             certified=report.certified,
             seconds=report.seconds,
             drift=report.drift,

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from concord.schemas.folders import FolderKind
 from concord.schemas.settings import Settings, TextSettings
 from concord.schemas.shown import Shown, lines_html, table_html
 
@@ -317,6 +318,7 @@ class ShardPlace:
 class RunManifest(Figures):
     """Manifest of a finished run. Nothing in it depends on time, order or workers.
 
+    - ``folder``: kind of the folder, see `workers.storage.folder_kinds`.
     - ``dataset``: digest of the corpus.
     - ``totals``: counts of all shards.
     - ``shards``: number of shards.
@@ -324,6 +326,7 @@ class RunManifest(Figures):
     - ``rules``: the constraints, which the next run compares with its own.
     """
 
+    folder: Literal[FolderKind.RUN] = FolderKind.RUN
     format: Literal[3] = FORMAT
     dataset: str
     run: RunKey
@@ -386,10 +389,11 @@ class RunPlan(Figures):
 
     - ``documents``: rows of the corpus
     - ``skipped``: rows of shards that are done
+    - ``repeated``: of the others, rows with the document id of an earlier one, which become rejects
     - ``kept``: with the answer of the last run, as it was
     - ``checked``: with a settled answer of the last run, kept if it stands under the new constraints
     - ``guessed``: scored, with the labels of the last run to start from; most need no search
-    - ``decoded``: new, changed, or without an answer that can be taken
+    - ``decoded``: new, changed, or without an answer that can be taken; whether they can be read, the run finds out
     - ``cpu_seconds``: estimate for these, from those that the last run decoded; null without one
     - ``shards``: shards to do
     - ``sampled``: were only some of these read, so that ``kept`` to ``cpu_seconds`` are estimates?
@@ -397,6 +401,7 @@ class RunPlan(Figures):
 
     documents: int
     skipped: int
+    repeated: int = 0
     kept: int
     checked: int
     guessed: int
@@ -448,11 +453,18 @@ class ChangedDocument(Figures):
     spans: int
 
 
+MOST_MISSING = 0.1
+"""Largest share of the last night's documents that may be missing from the corpus of a run that is published without
+being told that they may."""
+
+
 class Drift(Figures):
     """What is different from the last night of an output folder, in documents.
 
     - ``against``: number of that night
+    - ``last``: documents of that night
     - ``new``, ``gone``: documents, by id and text, that only one of the two nights has
+    - ``missing``: the ones among ``gone`` whose ids are not in the corpus any more, under any text
     - ``changed``: documents that both have, with another answer
     - ``movements``: the figures that were compared, the least likely one first
     - ``most_changed``: the ones among these documents with the most changes
@@ -460,8 +472,10 @@ class Drift(Figures):
     """
 
     against: int
+    last: int = 0
     new: int
     gone: int
+    missing: int = 0
     changed: int
     sampled: bool = False
     movements: tuple[Movement, ...] = ()
@@ -471,6 +485,17 @@ class Drift(Figures):
     def breaches(self) -> tuple[Movement, ...]:
         """Movements beyond their threshold."""
         return tuple(movement for movement in self.movements if movement.breach)
+
+    @property
+    def loses(self) -> bool:
+        """Is more missing than `MOST_MISSING`?"""
+        return self.missing > MOST_MISSING * self.last
+
+    @property
+    def told_missing(self) -> str:
+        """What is missing, in a few words."""
+        about = "about " if self.sampled else ""
+        return f"{about}{self.missing:,} of the last {self.last:,} documents are gone"
 
 
 class RunReport(Figures):
@@ -493,7 +518,9 @@ class RunReport(Figures):
     - ``search_errors``, ``search_documents``: errors of the examined engine by kind, see
       `workers.evaluation.search_errors`; empty without gold or proofs.
     - ``mlflow_page``: address of the run's page, if MLflow is a server.
-    - ``drift``: differences to the last night; null if there was none, or if nothing is published.
+    - ``drift``: differences to the last night; null if there was none, or if shards failed.
+    - ``withheld``: was nothing published because of what `Drift.missing` counts?
+    - ``cancelled``: did a signal end the run before its end? Nothing is published then.
     """
 
     documents: int
@@ -522,6 +549,8 @@ class RunReport(Figures):
     mlflow_run: str
     mlflow_page: str | None = None
     drift: Drift | None = None
+    withheld: bool = False
+    cancelled: bool = False
     errors: tuple[str, ...] = ()
 
     @property
@@ -532,13 +561,18 @@ class RunReport(Figures):
     @property
     def headline(self) -> str:
         """What the run came to, in a line."""
+        if self.cancelled:
+            return f"cancelled: {self.labelled:,} documents labelled, nothing published; the same again does the rest"
         if self.shards_failed:
             every = self.shards_done + self.shards_skipped + self.shards_failed
             failed = f"{self.shards_failed:,} of {every:,} shards failed"
             return f"{failed}; {self.labelled:,} documents labelled, nothing published"
+        missing = [self.drift.told_missing] if self.drift is not None and self.drift.missing else []
+        if self.withheld:
+            return f"nothing published: {missing[0]}"
         if not self.shards_done:
-            return f"nothing new: 0 of {self.documents:,} documents"
-        parts = [f"labelled {self.labelled:,} of {self.documents:,} documents"]
+            return "; ".join([*missing, f"nothing new: 0 of {self.documents:,} documents"])
+        parts = [*missing, f"labelled {self.labelled:,} of {self.documents:,} documents"]
         if self.drift is not None:
             parts.append(f"{self.drift.new:,} new, {self.drift.changed:,} with another answer")
         parts.append(f"{self.certified:.1%} certified")

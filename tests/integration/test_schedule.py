@@ -187,6 +187,14 @@ def test_a_run_that_is_cancelled_at_work_ends_as_cancelled_and_leaves_nothing_ru
     assert state() == "Cancelled", (world.folder / "worker.log").read_text()
     assert gone(below, seconds=60) == []
     assert not (world.folder / "cancelled" / "manifest.json").exists()
+    ended = call(world, f"flow_runs/{run}", method="GET")
+    assert "cancelled" in ended["tags"]
+    artifacts = call(world, "artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}}})
+    (page,) = (artifact for artifact in artifacts if artifact["type"] == "markdown")
+    assert page["description"].startswith("cancelled: ")
+    (night,) = world.run("history", "--run", "cancelled", "--json")["nights"]
+    assert night["line"]["cancelled"]
+    assert night["line"]["flow_run"] == run
 
     done = markers(world, "cancelled")
     run = call(world, f"deployments/{deployed.id}/create_flow_run", body)["id"]

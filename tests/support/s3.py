@@ -56,12 +56,13 @@ class Troubles:
 
     - ``share``: share of the requests that meet a trouble
     - ``kinds``: what they meet: ``refused`` (an error 503, and nothing is done), ``lost`` (it is done, and the answer
-      does not come back), ``cut`` (no answer, and nothing is done), ``slow``
+      does not come back), ``broken`` (it is done, and the answer breaks off in its body), ``cut`` (no answer, and
+      nothing is done), ``slow``
     - ``met``: how many met each
     """
 
     share: float
-    kinds: tuple[str, ...] = ("refused", "lost", "cut", "slow")
+    kinds: tuple[str, ...] = ("refused", "lost", "broken", "cut", "slow")
     seed: int = 0
     met: dict[str, int] = field(default_factory=dict)
 
@@ -126,7 +127,7 @@ class _Proxy(BaseHTTPRequestHandler):
         if trouble == "lost":
             self.close_connection = True
             return
-        self._answer(status, headers, data)
+        self._answer(status, headers, data, sent=len(data) // 2 if trouble == "broken" else len(data))
 
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass  # noqa: N815 — the base class's names
 
@@ -140,7 +141,8 @@ class _Proxy(BaseHTTPRequestHandler):
         finally:
             connection.close()
 
-    def _answer(self, status: int, headers: dict[str, str], data: bytes) -> None:
+    def _answer(self, status: int, headers: dict[str, str], data: bytes, *, sent: int | None = None) -> None:
+        """Answers with the first bytes that are ``sent`` of a body (None: all), and closes where some are missing."""
         self.send_response(status)
         kept = {
             k: v for k, v in headers.items() if k.lower() not in ("connection", "transfer-encoding", "date", "server")
@@ -151,4 +153,5 @@ class _Proxy(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(data)
+            self.wfile.write(data[:sent])
+            self.close_connection |= sent is not None and sent < len(data)

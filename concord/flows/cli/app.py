@@ -96,7 +96,10 @@ Version = Annotated[
 
 @app.callback()
 def main(*, _version: Version = False) -> None:
-    """Prepares the process, for every command."""
+    """Prepares the process, for every command, and takes away what killed ones left among temporary files."""
+    from concord.workers.storage.scratch import remove_abandoned
+
+    remove_abandoned()
     set_for_good(ANY_PROCESSOR | PREFECT)  # Prefect's threads speak, and live, longer than a flow's call
     logging.raiseExceptions = False  # what cannot be logged to a server that is gone would stand between our lines
 
@@ -352,6 +355,8 @@ def _show_run_plan(plan: RunPlan) -> None:
     for count, told in rows:
         if count:
             show(f"{'about ' if plan.sampled else ''}{count:,} documents {told}")
+    if plan.repeated:
+        show(f"{plan.repeated:,} rows have the id of an earlier one, and become rejects", style="yellow")
     if plan.decoded and plan.cpu_seconds is not None:
         show(f"decoding them takes about {plan.cpu_seconds:,.1f} CPU s")
 
@@ -385,6 +390,14 @@ def reprocess(
     fail_on_drift: Annotated[
         bool, typer.Option("--fail-on-drift", help="Exit with 6 if the run drifted from the last one in the folder.")
     ] = False,
+    allow_gone: Annotated[
+        bool,
+        typer.Option(
+            "--allow-gone",
+            help="Publish although more than a tenth of the documents of the last run in the folder are gone from the "
+            "corpus (otherwise exit with 6).",
+        ),
+    ] = False,
     context: ContextOptions,
     settings: Annotated[dict[str, Any], FieldOptions(RunSettings, apart=("options",))],
     dry_run: Annotated[
@@ -392,11 +405,11 @@ def reprocess(
     ] = False,
 ) -> RunReport | RunPlan:
     """Label a corpus on Ray, each document as a whole. The same command again does only the rest."""
-    from concord.flows.apart import check_apart
+    from concord.flows.apart import check_inputs
     from concord.flows.jobs import check_sources, source_place
 
     check_sources([corpus], model=model, files=[*declared.files, *([] if only is None else [only])])
-    check_apart(out, [only])
+    check_inputs(out, [only])
 
     from concord.flows.commands.listed_documents import documents_asked_for
     from concord.flows.label_corpus import LabelRequest
@@ -413,6 +426,7 @@ def reprocess(
         shard_bytes=shard_kib and shard_kib << 10,
         context=context,
         fail_on_drift=fail_on_drift,
+        allow_gone=allow_gone,
     )
     if dry_run:
         from concord.flows.commands.run_plan import plan_run
@@ -421,7 +435,7 @@ def reprocess(
 
     from concord.flows.reprocess import reprocess as run_reprocess
 
-    names = ("settings", "constraints", "consistency", "only", "shard_bytes", "fail_on_drift")
+    names = ("settings", "constraints", "consistency", "only", "shard_bytes", "fail_on_drift", "allow_gone")
     given = {name: getattr(request, name) for name in names}
     return run_reprocess(corpus, model, request.out, **given, **context.model_dump())
 

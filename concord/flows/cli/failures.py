@@ -34,7 +34,8 @@ class Exit(IntEnum):
     SERVICE = 5
     """Ray, Prefect or MLflow could not be started or reached."""
     DRIFT = 6
-    """Figures moved beyond their thresholds, and the command was asked to fail then; the output is published."""
+    """Figures moved beyond their thresholds, and the command was asked to fail then: the output is published. Or too
+    many documents are gone from the corpus: it is not."""
     HUNG_UP = 129
     INTERRUPTED = 130
     TERMINATED = 143
@@ -47,7 +48,7 @@ MEANINGS = {
     Exit.INPUT: "a corpus, model or folder that cannot be used; one line says which, and what to do",
     Exit.SHARDS: "some shards failed; the others are done",
     Exit.SERVICE: "Ray, Prefect or MLflow out of reach",
-    Exit.DRIFT: "the run is published, and drifted (with `--fail-on-drift`)",
+    Exit.DRIFT: "the run drifted (with `--fail-on-drift`), or is not published as too many documents are gone",
     Exit.HUNG_UP: "the terminal was closed",
     Exit.INTERRUPTED: "Ctrl-C",
     Exit.TERMINATED: "SIGTERM",

@@ -39,7 +39,7 @@ def show_history(report: HistoryReport) -> None:
             *counts,
             f"{line.rejected:,}",
             f"{breaches}" if breaches else "",
-            style="yellow" if breaches or line.failed else None,
+            style="yellow" if breaches or line.failed or line.withheld or line.cancelled else None,
         )
     show(table)
     show(*(told for night in report.nights for told in _lines(night)))
@@ -50,12 +50,18 @@ def show_history(report: HistoryReport) -> None:
 
 
 def _lines(night: NightReport) -> list[str]:
-    """What failed, what was asked for otherwise than in the night before, and what drifted."""
+    """How a night ended before its end, what is gone, what was asked for otherwise than before, and what drifted."""
     changes = ", ".join(f"{name} {_short(old)} → {_short(new)}" for name, (old, new) in night.changed.items())
     drift = night.line.drift
     moved = "" if drift is None else ", ".join(movement.told for movement in drift.breaches)
     failed = f"{night.line.failed:,} shards; nothing was published" if night.line.failed else ""
-    parts = {"failed": failed, "asked for": changes, "drift": moved}
+    missing = "" if drift is None or not drift.missing else drift.told_missing
+    if night.line.withheld:
+        missing += "; nothing was published"
+    cancelled = (
+        f"{night.line.labelled:,} documents were labelled, nothing was published" if night.line.cancelled else ""
+    )
+    parts = {"cancelled": cancelled, "failed": failed, "gone": missing, "asked for": changes, "drift": moved}
     return [f"night {night.line.night}: {what}: {told}" for what, told in parts.items() if told]
 
 

@@ -94,7 +94,7 @@ PANELS = {
         ),
     ),
     CLUSTER: ("ray", "workers", "shard_kib"),
-    FORM: ("tracking", "register", "alias", "fail_on_drift", "json", "help"),
+    FORM: ("tracking", "register", "alias", "fail_on_drift", "allow_gone", "json", "help"),
 }
 """All options that there are, each under the heading that it is shown with."""
 HEADINGS = {name: heading for heading, names in PANELS.items() for name in names}
@@ -260,9 +260,9 @@ def _with_config(command: Callable[..., Any], *, resumes: bool | Resumes) -> Cal
         config = given.pop(CONFIG)
         with reported(resumes=resumes(given) if callable(resumes) else resumes):
             if config is not None and given.get("out") is not None:
-                from concord.flows.apart import check_apart
+                from concord.flows.apart import check_inputs
 
-                check_apart(given["out"], [config], model=True)
+                check_inputs(given["out"], [config])
             command(**given)
 
     return with_signature(called, [*parameters, added])

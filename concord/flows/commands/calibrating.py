@@ -14,6 +14,7 @@ from concord.flows.sources import OpenModel, open_model, read_documents
 from concord.flows.tuning import Tuned, pair_counts, tune_consistency
 from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
+from concord.schemas.folders import FolderKind
 from concord.schemas.reports import CalibrationReport
 from concord.workers.constraints.consistency import PairCounts
 from concord.workers.corpus.plan import plan
@@ -54,7 +55,7 @@ def calibrate_model(
     documents. Raises `TrainingError`, and the errors of reading model and corpus and of writing.
     """
     place = Path(folder_place(out))
-    check_apart(place, [corpus, model], model=True)
+    check_apart(place, [corpus, model], makes=FolderKind.MODEL)
     check_model_place(place)
     opened = open_model(model, context)
     documents, rejected = read_documents(plan(corpus, scores=score_column(opened.model)), gold=True)

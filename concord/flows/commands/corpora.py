@@ -11,6 +11,7 @@ from concord.flows.jobs import folder_place
 from concord.flows.progress import meter
 from concord.schemas.columns import REJECTS_LAYOUT
 from concord.schemas.errors import UsageError
+from concord.schemas.folders import FolderKind
 from concord.schemas.settings import ReaderSettings
 from concord.workers.corpus.ingestion import REJECTS_NAME, IngestReport, ingest, write_corpus
 from concord.workers.corpus.parquet import read_tables
@@ -26,7 +27,7 @@ def synthesize_corpus(
     Raises `RunFolderError` for a URI.
     """
     folder_place(str(out))
-    check_apart(out, [])
+    check_apart(out, [], makes=FolderKind.CORPUS)
     with _shown("writing", documents) as show:
         items = synthesize(documents, seed=seed, kind=kind)
         return write_corpus(items, out, source=f"synthesize {kind}", layout=layout, overwrite=overwrite, progress=show)
@@ -49,7 +50,7 @@ def ingest_corpus(
     if overwrite and append:
         raise UsageError("--append adds to a corpus, and --overwrite replaces it; give one of the two")
     folder_place(str(out))
-    check_apart(out, [source])
+    check_apart(out, [source], makes=FolderKind.CORPUS)
     with _shown("reading", None) as show:
         return ingest(
             *(reader, source, out), settings=settings, layout=layout, overwrite=overwrite, append=append, progress=show

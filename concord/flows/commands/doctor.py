@@ -30,6 +30,7 @@ from concord.flows.run_context import RunContext
 from concord.flows.watched import is_watched
 from concord.schemas.doctor import DoctorReport, Finding
 from concord.schemas.errors import ServiceError
+from concord.schemas.folders import FolderKind
 from concord.schemas.secrets import place_of, redact
 from concord.workers.storage.files import OutputError
 from concord.workers.storage.object_storage import ObjectStorage, ObjectVersion, OvertakenError
@@ -70,9 +71,9 @@ def doctor(out: str, context: RunContext) -> DoctorReport:
 
     - ``out``: folder, or URI of an object store
 
-    Raises `OutputError` where no run may write: in the folder of a model; and `StorageError` for other URIs.
+    Raises `OutputError` where no run may write: in a folder of another kind; and `StorageError` for other URIs.
     """
-    check_apart(out, [])
+    check_apart(out, [], makes=FolderKind.RUN)
     storage = storage_at(out)
     uri = tracking_uri(context.tracking)
     looks = [

@@ -15,6 +15,7 @@ from concord.flows.jobs import check_model_place, folder_place
 from concord.flows.options import OptionError
 from concord.schemas.arrays import Floats
 from concord.schemas.errors import InputError
+from concord.schemas.folders import FolderKind
 from concord.schemas.potentials import LARGEST_WEIGHT
 from concord.schemas.reports import CrfsuiteReport, ScoresReport
 from concord.workers.models.crfsuite import save as save_crfsuite
@@ -40,7 +41,7 @@ def import_scores(
     Raises `SourceError`, `OptionError`, `LabelError`, `ModelError`, `OutputError` and `OSError`.
     """
     place = Path(folder_place(str(out)))
-    check_apart(place, [labels, transitions], model=True)
+    check_apart(place, [labels, transitions], makes=FolderKind.MODEL)
     check_model_place(place)
     source = _source(labels, settings)
     found = label_set(source.labels)
@@ -71,7 +72,7 @@ def import_crfsuite(
     Raises `ModelError`, `ModelFileError`, `OutputError` and `OSError`.
     """
     place = Path(folder_place(str(out)))
-    check_apart(place, [file], model=True)
+    check_apart(place, [file], makes=FolderKind.MODEL)
     check_model_place(place)
     data = file.read_bytes()
     with staged(place) as folder:

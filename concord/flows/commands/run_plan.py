@@ -17,6 +17,7 @@ from concord.flows.runfolder.layout import times_of
 from concord.flows.runfolder.published import PublishedError, published
 from concord.flows.runfolder.runfolder import Purpose, check_purpose, find_done, run_output
 from concord.schemas.arrays import Floats
+from concord.schemas.folders import FolderKind
 from concord.schemas.run import RunPlan
 from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import read_digests
@@ -37,7 +38,9 @@ FILES_READ = 512
 def plan_run(request: LabelRequest) -> RunPlan:
     """The plan of a run. Raises what the run would raise before its first shard."""
     folder = run_place(request.out)
-    (place,) = checked_places([request.corpus], folder, model=request.model, files=request.constraints)
+    (place,) = checked_places(
+        [request.corpus], folder, makes=FolderKind.RUN, model=request.model, files=request.constraints
+    )
     settings = check_settings(request.settings)
     out = run_output(folder)
     job = LabelJob.of(request.model_copy(update={"corpus": place, "out": folder, "settings": settings}), out.storage)
@@ -46,17 +49,18 @@ def plan_run(request: LabelRequest) -> RunPlan:
     last = last_answers(out.storage, done, job.constraints.strengths)
     todo = done.todo()
     known, settled = _answered(todo, last, job)
-    documents, rows = int(job.shards.rows.sum()), int(todo.rows.sum())
+    rows, documents = int(job.shards.rows.sum()), todo.documents
     same, rules = last.known is Known.SAME, last.known is Known.RULES
     standing = settled if rules else 0
     return RunPlan(
-        documents=documents,
-        skipped=documents - rows,
+        documents=rows,
+        skipped=rows - int(todo.rows.sum()),
+        repeated=int(todo.rows.sum()) - documents,
         kept=known if same else 0,
         checked=standing,
         guessed=0 if same else known - standing,
-        decoded=rows - known,
-        cpu_seconds=_estimate(out.storage, rows - known),
+        decoded=documents - known,
+        cpu_seconds=_estimate(out.storage, documents - known),
         shards=len(todo),
         sampled=last.known is not Known.NOTHING and len(todo) > SHARDS_READ,
     )
@@ -72,12 +76,14 @@ def _answered(todo: ShardTable, last: LastAnswers, job: LabelJob) -> tuple[int, 
     read, known, settled = todo[:: math.ceil(len(todo) / SHARDS_READ) or 1], 0, 0
     with meter("reading", int(read.rows.sum())) as bar:
         for shard in read:
-            digests = read_digests(shard, text=job.key.settings.text)
+            repeats = {row for row, _ in shard.repeats}
+            rows = enumerate(read_digests(shard, text=job.key.settings.text))
+            digests = [digest for row, digest in rows if row not in repeats]
             found = last.find(shard.id, digests, job.opened.model.labels)
             known += len(found)
             settled += sum(answer.settled for answer in found.values())
             bar.advance(shard.rows)
-    scale = int(todo.rows.sum()) / max(1, int(read.rows.sum()))
+    scale = todo.documents / max(1, read.documents)
     return round(scale * known), round(scale * settled)
 
 

@@ -88,6 +88,8 @@ def _against(last: Published, markers: Markers, key: RunKey, model: Model) -> Ag
         _figures(after, new_stand, drawn, watch),
         DocumentFigures.joined(DocumentFigures.of(table, watch) for table in _first(same, REFERENCE_DOCUMENTS)),
         same_run=last.manifest.run == key,
+        last=former.documents,
+        rejected=_rejected(markers) if now.rejected else frozenset(),
         sampled=drawn > 1 or bool(old_stand.max(initial=0) > 1),
     )
     compared = compare(night, against=record.last, earlier=record.charts())
@@ -107,6 +109,12 @@ def _stand_for(last: Published, markers: Markers, gone: Mask, come: Mask) -> tup
     every = math.ceil(len(both) / MOST_SHARDS) or 1
     before[both] = after[now[both]] = np.where(rows % every == 0, every, 0)
     return before, after
+
+
+def _rejected(markers: Markers) -> frozenset[str]:
+    """Ids of the rejects that have one."""
+    found = (reject.doc_id for marker in markers for reject in marker.rejects)
+    return frozenset(name for name in found if name is not None)
 
 
 def _written(markers: Markers) -> Iterator[tuple[str, str]]:

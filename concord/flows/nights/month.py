@@ -100,7 +100,13 @@ def _row(night: NightReport) -> tuple[str, ...]:
     counts = ("", "", "") if drift is None else tuple(f"{n:,}" for n in (drift.new, drift.gone, drift.changed))
     labelled = f"{line.failed:,} shards failed" if line.failed else f"{line.labelled:,}"
     when = line.time[:16].replace("T", " ")
-    start = (str(line.night), when, line.user, f"{line.documents:,}", labelled)
+    start = (
+        str(line.night),
+        when,
+        line.user,
+        f"{line.documents:,}",
+        "not published" if line.withheld or line.cancelled else labelled,
+    )
     return (*start, *counts, f"{line.rejected:,}", f"{line.certified:.1%}")
 
 

@@ -30,9 +30,10 @@ from prefect.states import Cancelled
 
 from concord.flows.environment import PREFECT
 from concord.flows.errors import FORESEEN, PrefectError, UnwatchedError
+from concord.flows.pages import INTERRUPTED
 from concord.flows.patience import within
 from concord.flows.prefect.api import check_api, of_api
-from concord.flows.prefect.shown import shown, tag
+from concord.flows.prefect.shown import CANCEL_SECONDS, shown
 from concord.flows.progress import say
 from concord.schemas.secrets import redact
 
@@ -44,12 +45,6 @@ OURS = ("PREFECT_API_REQUEST_TIMEOUT", "PREFECT_CLIENT_MAX_RETRIES")
 
 LOGGERS = ("", "prefect", "prefect.flow_runs", "prefect.task_runs")
 """Whose handlers write to a terminal or into a notebook."""
-
-CANCEL_SECONDS = 5.0
-"""How long Prefect may take to be told of an interruption: somebody waits for the end."""
-
-INTERRUPTED = "interrupted; the same command again does what is left"
-"""What Prefect shows of a run that a signal has ended."""
 
 
 @dataclass
@@ -119,7 +114,10 @@ def _unwatched(ending: _Ending, reason: str) -> Any:
 
 
 def _say_cancelled(ending: _Ending) -> None:
-    """Ends a run that a signal has ended as cancelled; Prefect takes it for one that has crashed."""
+    """Ends a run that a signal has ended as cancelled; Prefect takes it for one that has crashed.
+
+    That is for a call: of a deployed run the worker says that it is cancelled, once its process has ended.
+    """
     if ending.run is None:
         return
     with suppress(TimeoutError, httpx.HTTPError, PrefectHTTPStatusError):
@@ -128,9 +126,7 @@ def _say_cancelled(ending: _Ending) -> None:
 
 def _cancel(run: UUID) -> None:
     state: State[Any] = Cancelled(message=INTERRUPTED)
-    client = get_client(sync_client=True)
-    client.set_flow_run_state(run, state, force=True)
-    tag(client.read_flow_run(run), "cancelled")
+    get_client(sync_client=True).set_flow_run_state(run, state, force=True)
 
 
 def private_flow(name: str, run_name: str, run: Callable[P, R]) -> PrivateFlow[P, R]:

@@ -22,7 +22,7 @@ from prefect.logging import get_run_logger
 from prefect.states import Completed, Failed
 
 from concord.flows.errors import FORESEEN, ReportingError
-from concord.flows.pages import Page, line_of, page_of
+from concord.flows.pages import Page, cancelled_page, line_of, page_of
 from concord.flows.patience import within
 from concord.flows.progress import LINE_SECONDS, followed
 from concord.schemas.run import RunReport
@@ -32,6 +32,9 @@ P = ParamSpec("P")
 
 SHOWN_SECONDS = 10.0
 """How long Prefect may take for what it only shows."""
+
+CANCEL_SECONDS = 5.0
+"""How long Prefect may take to be told of an interruption: somebody waits for the end."""
 
 TAG = "concord"
 """Of every run of ours."""
@@ -43,6 +46,7 @@ DRIFT_EVENT = "concord.drift"
 def shown(run: Callable[P, Any]) -> Callable[P, Any]:
     """The function; inside of a flow run of Prefect's its notices, its progress and its report are shown there.
 
+    A run that a signal ends is shown with what it has done, whether it was called or deployed.
     What has a headline ends as a state with that for its message, and so does an error that was foreseen, which is then
     the data of a failed state. Where Prefect will try again the error is raised: only so it does. Prefect that does not
     answer ends nothing.
@@ -63,6 +67,10 @@ def shown(run: Callable[P, Any]) -> Callable[P, Any]:
                 if not last:
                     raise
                 return Failed(message=line, data=error)
+            except BaseException as error:
+                if not isinstance(error, Exception):  # a signal, by whichever name
+                    pages.cancelled()
+                raise
         page = pages.ended(answer)
         return answer if page is None else Completed(message=page.headline, data=answer)
 
@@ -77,7 +85,8 @@ class _Pages:
         self._run, self._flow = context.flow_run, context.flow_run.name
         self._key = _slug("" if context.flow is None else context.flow.name)
         self._logger = get_run_logger()
-        self._lost = False
+        self._lost, self._patience = False, SHOWN_SECONDS
+        self._left: object = None
         self._bars: dict[str, UUID] = {}
         self._told: dict[str, float] = {}
         # Of the flow, whatever is said of everything else: the lines are few.
@@ -109,6 +118,15 @@ class _Pages:
         if made is not None:
             self._bars[title] = made
 
+    def left(self, report: object) -> None:
+        """See `concord.flows.progress.Follower`."""
+        self._left = report
+
+    def cancelled(self) -> None:
+        """Shows what was done by a run that a signal ends."""
+        self._patience = CANCEL_SECONDS
+        self._show(page_of(self._left) or cancelled_page(self._flow))
+
     def is_last_try(self) -> bool:
         """Whether Prefect will not run this again after an error. Not known where it does not answer."""
         run = self._ask(partial(get_client(sync_client=True).read_flow_run, self._run.id))
@@ -128,13 +146,16 @@ class _Pages:
         page = page_of(report)
         if page is None:
             return None
+        self._show(page, *tags)
+        if isinstance(report, RunReport) and report.drift is not None and report.drift.breaches:
+            self._ask(partial(_emit, report, page))
+        return page
+
+    def _show(self, page: Page, *tags: str) -> None:
         self._logger.info(page.headline)
         key = f"{self._key}-{_slug(page.name)}"
         self._ask(partial(create_markdown_artifact, page.markdown, key, page.headline))
         self._tag(*tags, *page.tags)
-        if isinstance(report, RunReport) and report.drift is not None and report.drift.breaches:
-            self._ask(partial(_emit, report, page))
-        return page
 
     def _tag(self, *tags: str) -> None:
         self._ask(partial(tag, self._run, *tags))
@@ -144,7 +165,7 @@ class _Pages:
         if self._lost:
             return None
         try:
-            return within(SHOWN_SECONDS, partial(contextvars.copy_context().run, call))
+            return within(self._patience, partial(contextvars.copy_context().run, call))
         except (TimeoutError, httpx.HTTPError, PrefectHTTPStatusError):
             self._lost = True
             return None

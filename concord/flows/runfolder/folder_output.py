@@ -30,9 +30,11 @@ from concord.flows.runfolder.layout import (
     times_of,
 )
 from concord.flows.runfolder.locks import LOCK, locked
+from concord.schemas.folders import FolderKind
 from concord.schemas.run import FileDigest
 from concord.workers.labelling.output import MARKERS, PREDICTIONS
 from concord.workers.storage.files import TEMPORARY, make_folder, point, remove, second_name, sync, write_whole, writing
+from concord.workers.storage.folder_kinds import check_kind
 from concord.workers.storage.storage import FolderStorage
 
 PUBLISHED, CURRENT = ".published", ".current"
@@ -57,6 +59,7 @@ class FolderOutput(NamedTuple):
         The lock ends with the process, however it ends. Raises `RunFolderError`, also where something else than a run
         of concord's is in the folder, and `OutputError`.
         """
+        check_kind(self.root, FolderKind.RUN)
         make_folder(self.root)
         _check_own(self.root)
         with locked(self.root / LOCK, self.root):

@@ -15,10 +15,11 @@ from typing import NamedTuple, Protocol
 
 from concord.schemas.run import FileDigest
 from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS, TIMES
+from concord.workers.storage.folder_kinds import MANIFEST as MANIFEST
+from concord.workers.storage.folder_kinds import PURPOSE
 from concord.workers.storage.storage import Storage
 
-CORPUS, SOURCES, STORE = ".corpus.json", ".sources.json", ".shards"
-MANIFEST = "manifest.json"
+CORPUS, SOURCES, STORE = PURPOSE, ".sources.json", ".shards"
 SHARD_LISTS = "_manifest"
 """The folder of the tables that list shards and their files."""
 FOLDERS = (PREDICTIONS, REJECTS, TIMES, CERTIFICATES, SHARD_LISTS)

@@ -22,8 +22,11 @@ from pydantic import ValidationError
 
 from concord.flows.runfolder.layout import FILE_NAME, FOLDERS, MANIFEST, STORE, SeenFile, ToBeSeen, times_of
 from concord.flows.runfolder.lists import ListedShard, read_list
+from concord.schemas.folders import FolderKind
 from concord.schemas.run import FileDigest, RunManifest
 from concord.workers.labelling.output import MARKERS, NAME_LENGTH, PREDICTIONS, TIMES
+from concord.workers.storage.files import OutputError
+from concord.workers.storage.folder_kinds import kind_said
 from concord.workers.storage.name_table import FileTable, NameTable, Packed, packed
 from concord.workers.storage.object_storage import ObjectStorage, ObjectVersion
 from concord.workers.storage.sealed import unseal
@@ -101,8 +104,11 @@ class ObjectOutput:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Notes what is published; a run that is overtaken is told when it publishes."""
-        _ = self._before
+        """Notes what is published; a run that is overtaken is told when it publishes.
+
+        Raises `OutputError` where what is there is no run, and inside another run.
+        """
+        _check_own(self.storage, self._before.manifest)
         yield
 
     def begun(self) -> bool:
@@ -181,6 +187,18 @@ class ObjectOutput:
             if (kept and folder != MARKERS) or (not kept and gone):
                 old.append(f"{STORE}/{path}")
         self.storage.remove(old)
+
+
+def _check_own(storage: ObjectStorage, manifest: ObjectVersion | None) -> None:
+    """Raises `OutputError` where a prefix has another kind's manifest, or is one of those that a run writes to."""
+    there = None if manifest is None else kind_said(manifest.data)
+    if there is not None and there is not FolderKind.RUN:
+        raise OutputError(f"{storage.named('')} is {there.told}; give a place apart from it")
+    above, name = storage.above()
+    if name in (*FOLDERS, STORE) and above.read(MANIFEST) is not None:
+        raise OutputError(
+            f"{storage.named('')} is inside {above.named('')}, where a run is; give a place apart from it"
+        )
 
 
 def _below(storage: ObjectStorage, folders: Sequence[str]) -> FileTable:

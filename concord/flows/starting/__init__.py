@@ -33,7 +33,7 @@ def write_start(out: Path) -> list[Path]:
 
     Raises `NotEmptyError` and `OutputError`.
     """
-    check_apart(out, [])
+    check_apart(out, [], makes=None)
     contents = {target: _content(*source) for source, target in FILES.items()}
     if out.is_symlink() or (out.exists() and not _is_begun(out, contents)):
         raise NotEmptyError(f"{out}: there is something already, and nothing is written over; give an empty folder")

@@ -43,10 +43,9 @@ from concord.workers.corpus.settings import IngestSettings, MarkedTextSettings
 from concord.workers.corpus.shards import stored_ids
 from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.storage.files import naming, second_name, staged, write_whole
+from concord.workers.storage.folder_kinds import REJECTS_NAME as REJECTS_NAME
 
 PART_NAME = re.compile(r"part-(\d+)\.parquet")
-REJECTS_NAME = "_rejects.parquet"
-"""Corpus readers skip names that start with an underscore."""
 DEFAULT_LAYOUT = IngestSettings()
 
 

@@ -59,6 +59,11 @@ class ShardTable(Sequence[Shard]):
             scores=scores,
         )
 
+    @property
+    def documents(self) -> int:
+        """Rows that repeat no earlier row's document id."""
+        return int(self.rows.sum()) - sum(map(len, self.repeats.values()))
+
     def __len__(self) -> int:
         return len(self.rows)
 

@@ -35,6 +35,8 @@ class Night(NamedTuple):
 
     - ``before``, ``after``: documents of the parts that differ, of the last night and of this one
     - ``same``: documents of parts that do not differ; some will do
+    - ``last``: number of documents of the last night, in all
+    - ``rejected``: ids of documents that are rejects of this night
     - ``same_run``: whether model, constraints, settings and code are those of the last night
     - ``sampled``: were documents drawn?
     """
@@ -43,6 +45,8 @@ class Night(NamedTuple):
     after: DocumentFigures
     same: DocumentFigures
     same_run: bool
+    last: int = 0
+    rejected: frozenset[str] = frozenset()
     sampled: bool = False
 
 
@@ -69,8 +73,10 @@ def compare(night: Night, *, against: int, earlier: Sequence[Chart]) -> NightCom
     changed = [i for i, (a, b) in enumerate(pairs.rows.tolist()) if night.before.answers[a] != night.after.answers[b]]
     drift = Drift(
         against=against,
+        last=night.last,
         new=int(night.after.times[pairs.new].sum()),
         gone=int(night.before.times[pairs.gone].sum()),
+        missing=int(night.before.times[_missing(night, pairs)].sum()),
         changed=int(night.after.times[pairs.rows[changed, 1]].sum()),
         sampled=night.sampled,
         movements=tuple(sorted(told, key=lambda movement: movement.p_value)),
@@ -94,6 +100,12 @@ class _Pairs:
         both = np.flatnonzero(found >= 0)
         rows = np.column_stack([found[both], both])
         return cls(rows, np.setdiff1d(np.arange(len(before)), rows[:, 0]), np.flatnonzero(found < 0))
+
+
+def _missing(night: Night, pairs: _Pairs) -> NDArray[np.int64]:
+    """Rows of documents that are gone, and not there under another text or as rejects."""
+    there = {*night.after.ids, *night.rejected}
+    return np.array([row for row in pairs.gone.tolist() if night.before.ids[row] not in there], np.int64)
 
 
 class _Move(NamedTuple):

@@ -6,16 +6,18 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from concord.schemas.errors import InputError
+from concord.schemas.folders import FolderKind
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.settings import TOKENIZER, Settings
 from concord.workers.storage.files import write_whole
+from concord.workers.storage.folder_kinds import MANIFEST as MANIFEST
+from concord.workers.storage.folder_kinds import check_kind
 
-MANIFEST = "manifest.json"
 FOLDER_VERSION = 1
 
 
@@ -39,6 +41,7 @@ def check_model_folder(folder: Path) -> Path:
 class Manifest(BaseModel):
     """Manifest of a model folder: its labels, its files, and how it was trained.
 
+    - ``folder``: kind of the folder, see `workers.storage.folder_kinds`.
     - ``kind``, ``version``: kind of the model, and version of the folder's layout.
     - ``labels``, ``scheme``: the L labels in the order of the scores, and their scheme.
     - ``features``, ``templates``: name of the feature set and of its templates, for models that have one.
@@ -56,6 +59,7 @@ class Manifest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    folder: Literal[FolderKind.MODEL] = FolderKind.MODEL
     kind: str
     version: int = FOLDER_VERSION
     labels: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
@@ -150,7 +154,8 @@ def read_manifest(folder: Path, *, kind: str, files: Sequence[str] = ()) -> Mani
 
 def begin(folder: Path) -> None:
     """Makes the folder, and deletes a manifest that is in it: it is no model until `write_manifest` has written a new
-    one. Raises `OSError`."""
+    one. Raises `OSError`, and `OutputError` where the folder is of another kind."""
+    check_kind(folder, FolderKind.MODEL)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MANIFEST).unlink(missing_ok=True)
 

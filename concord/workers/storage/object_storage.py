@@ -1,7 +1,8 @@
 """A prefix of an object store (S3, Google Cloud Storage, Azure) as the storage of a run.
 
 An object is there whole or not at all, and its key may be written on a condition, which is all that publishing needs:
-nothing is renamed. Requests that the store refuses for the moment (errors 5xx, a lost connection) are sent again.
+nothing is renamed. Requests that the store refuses for the moment (errors 5xx, a lost connection) are sent again, and
+those whose answer breaks off in its body, too.
 Credentials, endpoint and region are those of the environment (``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT_URL``, ... on
 every machine), or stand in the URI as pyarrow reads them: ``s3://KEY:SECRET@bucket/out?endpoint_override=HOST:PORT&
 scheme=http&region=NAME``.
@@ -10,13 +11,14 @@ scheme=http&region=NAME``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from io import SEEK_SET, BufferedReader, RawIOBase
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from concord.schemas.secrets import place_of, redact
@@ -24,8 +26,10 @@ from concord.workers.storage.files import OutputError
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
-    from obstore import ReadableFile
+    from obstore import ObjectMeta, ReadableFile
     from obstore.store import ClientConfig, ObjectStore, RetryConfig, S3Config
+
+T = TypeVar("T")
 
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 """Kinds of URIs of object stores."""
@@ -33,6 +37,11 @@ SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 MOST_RETRIES = 10
 PATIENCE = timedelta(minutes=3)
 """How long a request is sent again for."""
+FIRST_WAIT, LONGEST_WAIT = 0.1, 15.0
+"""Seconds before the first time that a request is sent again whose answer broke off, and before any; they double."""
+BROKEN_OFF = "request or response body error"
+"""What obstore says of an answer that breaks off in its body. It asks for the rest of an object itself, but not of a
+list, or of the answer to a copy, a removal or an error."""
 REQUEST_SECONDS = 120
 """How long one request may take: a shard's predictions on a slow line."""
 
@@ -79,6 +88,12 @@ class ObjectStorage:
         base, question, query = self.uri.partition("?")
         return ObjectStorage(f"{base.rstrip('/')}/{folder}{question}{query}")
 
+    def above(self) -> tuple[ObjectStorage, str]:
+        """The objects below the prefix without its last part, and that part; the same and "" for a whole bucket."""
+        base, question, query = self.uri.partition("?")
+        above, _, name = base.rstrip("/").rpartition("/")
+        return (ObjectStorage(f"{above}{question}{query}"), name) if not above.endswith("/") else (self, "")
+
     def read(self, name: str) -> bytes | None:
         """The bytes of an object; None where there is none."""
         version = self.version(name)
@@ -89,16 +104,20 @@ class ObjectStorage:
         import obstore
 
         with _as_of_a_file():
-            return BufferedReader(_ObjectReader(obstore.open_reader(self._client(), name)), PART_BYTES)
+            reader = _answered(lambda: obstore.open_reader(self._client(), name))
+            return BufferedReader(_ObjectReader(reader), PART_BYTES)
 
     def version(self, name: str) -> ObjectVersion | None:
         """An object and its version; None where there is none."""
         import obstore
 
+        def got() -> ObjectVersion:
+            found = obstore.get(self._client(), name)
+            return ObjectVersion(bytes(found.bytes()), found.meta["e_tag"] or "", found.meta["last_modified"])
+
         with self._asking("read", name):
             try:
-                found = obstore.get(self._client(), name)
-                return ObjectVersion(bytes(found.bytes()), found.meta["e_tag"] or "", found.meta["last_modified"])
+                return _answered(got)
             except FileNotFoundError:
                 return None
 
@@ -107,7 +126,7 @@ class ObjectStorage:
         import obstore
 
         with self._asking("written", name):
-            obstore.put(self._client(), name, data, use_multipart=False)
+            _answered(lambda: obstore.put(self._client(), name, data, use_multipart=False))
 
     def replace(self, name: str, data: bytes, *, over: ObjectVersion | None) -> None:
         """Writes an object in place of the version ``over``, or of none.
@@ -120,12 +139,14 @@ class ObjectStorage:
 
         with self._asking("written", name):
             try:
-                obstore.put(
-                    self._client(),
-                    name,
-                    data,
-                    mode="create" if over is None else {"e_tag": over.tag},
-                    use_multipart=False,
+                _answered(
+                    lambda: obstore.put(
+                        self._client(),
+                        name,
+                        data,
+                        mode="create" if over is None else {"e_tag": over.tag},
+                        use_multipart=False,
+                    )
                 )
             except (AlreadyExistsError, PreconditionError, FileNotFoundError):
                 if self.read(name) != data:
@@ -139,7 +160,7 @@ class ObjectStorage:
         import obstore
 
         with self._asking("copied", name):
-            obstore.copy(self._client(), name, other)
+            _answered(lambda: obstore.copy(self._client(), name, other))
 
     def names(self, folder: str) -> Iterator[str]:
         """The rest of the names of the objects directly below a longer prefix."""
@@ -147,14 +168,31 @@ class ObjectStorage:
 
     def files(self, folder: str) -> Iterator[tuple[str, StoredFile]]:
         """The objects directly below a longer prefix, each with the rest of its name."""
-        import obstore
-
         with self._asking("listed", folder):
-            for part in obstore.list(self._client(), folder):
-                for entry in part:
-                    above, _, last = entry["path"].rpartition("/")
-                    if above == folder:
-                        yield last, StoredFile(entry["size"], entry["last_modified"])
+            for entry in self._listed(folder):
+                above, _, last = entry["path"].rpartition("/")
+                if above == folder:
+                    yield last, StoredFile(entry["size"], entry["last_modified"])
+
+    def _listed(self, folder: str) -> Iterator[ObjectMeta]:
+        """All objects below a longer prefix, by name; a list that breaks off goes on where it did."""
+        import obstore
+        from obstore.exceptions import GenericError
+
+        last: str | None = None
+        parts = obstore.list(self._client(), folder)
+
+        def following() -> Sequence[ObjectMeta]:
+            nonlocal parts
+            try:
+                return next(parts, [])
+            except GenericError:
+                parts = obstore.list(self._client(), folder, offset=last)
+                raise
+
+        while part := _answered(following):
+            yield from part
+            last = part[-1]["path"]
 
     def remove(self, names: Sequence[str]) -> None:
         """Removes objects, those that are there."""
@@ -162,7 +200,7 @@ class ObjectStorage:
 
         if names:
             with self._asking("removed", names[0]):
-                obstore.delete(self._client(), list(names))
+                _answered(lambda: obstore.delete(self._client(), list(names)))
 
     def named(self, name: str) -> str:
         """An object for messages: without secrets and parameters."""
@@ -183,6 +221,22 @@ class ObjectStorage:
                 f"{self.named(name)}: cannot be {done} ({_reason(error)}); see to the bucket, its endpoint and region "
                 "and the credentials for it, and run the same command again"
             ) from None
+
+
+def _answered(ask: Callable[[], T]) -> T:
+    """What a request comes to. Where its answer breaks off it is sent again: what was done may be done twice."""
+    from obstore.exceptions import GenericError
+
+    wait = FIRST_WAIT
+    for _ in range(MOST_RETRIES):
+        try:
+            return ask()
+        except GenericError as error:
+            if BROKEN_OFF not in str(error).partition("\n")[0]:
+                raise
+        time.sleep(wait)
+        wait = min(2 * wait, LONGEST_WAIT)
+    return ask()
 
 
 def _reason(error: Exception) -> str:

@@ -1,4 +1,8 @@
-"""Scratch folders: temporary folders that are removed even if the process that made them is killed."""
+"""Scratch folders: temporary folders that are removed even if the process that made them is killed.
+
+A folder has its name only while it is locked, so one that nobody locks is a killed process's. It is made, and locked,
+under a name of its own (`UNNAMED` before it).
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PREFIX = "concord-scratch-"
+UNNAMED = "."
 
 STALE_SECONDS = 60.0
-"""Age, in seconds, below which a folder is left alone, as its process may not have locked it yet."""
+"""Age, in seconds, below which a folder without its name is left alone, as its process may not have locked it yet."""
 
 
 @contextmanager
@@ -25,22 +30,25 @@ def scratch_folder(*, prefix: str = PREFIX, place: Path | None = None) -> Iterat
     Takes away what killed processes left there under the same prefix. Raises `OSError` where none can be made.
     """
     where = Path(tempfile.gettempdir()) if place is None else place
-    _remove_stale(where, prefix)
-    # Processes of others, such as Ray's agents, may still write a line while their folder goes.
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=where, ignore_cleanup_errors=True) as name:
-        lock = os.open(name, os.O_RDONLY)
-        try:
-            # A file system without locks has none for whoever would remove the folder, either.
-            with contextlib.suppress(OSError):
-                fcntl.flock(lock, fcntl.LOCK_SH)
-            yield Path(name)
-        finally:
-            os.close(lock)
+    remove_abandoned(prefix=prefix, place=where)
+    folder = Path(tempfile.mkdtemp(prefix=f"{UNNAMED}{prefix}", dir=where))
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        # A file system without locks has none for whoever would remove the folder, either.
+        with contextlib.suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        folder = folder.rename(where / folder.name.removeprefix(UNNAMED))
+        yield folder
+    finally:
+        # Processes of others, such as Ray's agents, may still write a line while their folder goes.
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
 
 
-def _remove_stale(place: Path, prefix: str) -> None:
+def remove_abandoned(*, prefix: str = PREFIX, place: Path | None = None) -> None:
     """Removes the folders of processes that were killed: this user's, and locked by nobody."""
-    for path in place.glob(f"{prefix}*"):
+    where = Path(tempfile.gettempdir()) if place is None else place
+    for path in (*where.glob(f"{prefix}*"), *where.glob(f"{UNNAMED}{prefix}*")):
         try:
             found = path.stat()
             folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -51,7 +59,8 @@ def _remove_stale(place: Path, prefix: str) -> None:
         except OSError:
             continue  # somebody's, or nobody can tell
         else:
-            if found.st_uid == os.getuid() and time.time() - found.st_mtime > STALE_SECONDS:
+            named = path.name.startswith(prefix)
+            if found.st_uid == os.getuid() and (named or time.time() - found.st_mtime > STALE_SECONDS):
                 shutil.rmtree(path, ignore_errors=True)
         finally:
             os.close(folder)

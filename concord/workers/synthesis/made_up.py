@@ -24,8 +24,9 @@ def synthesize(documents: int, *, seed: int, kind: Kind, first: int = 0) -> Iter
       that reveal their type, and recur in contexts that do not. Most names of a document occur in no other.
     - ``citations``: one citation a document, with one label for each token, such as ``author`` and ``title``.
 
-    A document depends only on the seed and its number, so parts of a corpus can be made anywhere. Raises `ValueError`
-    for an unknown kind and for negative numbers.
+    A document depends only on the seed and its number, so parts of a corpus can be made anywhere. Its id has both, such
+    as ``news-7-000000012``, so that corpora of several seeds can be one; the default seed, 0, is left out. Raises
+    `ValueError` for an unknown kind and for negative numbers.
     """
     if kind not in _WRITERS:
         raise ValueError(unknown("kind of corpus", kind, _WRITERS))
@@ -37,5 +38,5 @@ def synthesize(documents: int, *, seed: int, kind: Kind, first: int = 0) -> Iter
 def _stream(documents: int, *, seed: int, kind: Kind, first: int) -> Iterator[Document]:
     write = _WRITERS[kind]
     for number in range(first, first + documents):
-        doc_id = f"{kind}-{number:09d}"
-        yield write(Draws(document_rng(seed, doc_id)), doc_id)
+        draws = Draws(document_rng(seed, f"{kind}-{number:09d}"))
+        yield write(draws, f"{kind}-{seed}-{number:09d}" if seed else f"{kind}-{number:09d}")
