@@ -21,7 +21,7 @@ VERSION = "from concord.flows.cli.app import app; app(['--version'])"
 
 
 def git(*arguments: str | Path) -> str:
-    done = subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True, check=True)
+    done = subprocess.run(["git", "-C", str(ROOT), *map(str, arguments)], capture_output=True, text=True, check=True)
     return done.stdout
 
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from concord.schemas.errors import CorpusError, UsageError
+from concord.schemas.folders import FolderKind
 from concord.workers.corpus.parquet import table_bytes
 from concord.workers.storage.files import write_whole
+from concord.workers.storage.folder_kinds import check_kind
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +28,8 @@ def place_of_corpus(corpus: Corpus, out: str) -> str:
     """The place of a corpus; a table is written to the folder ``OUT-corpus``, where the last one of it is replaced.
 
     Equal tables give equal files, so the same call again does only what is not done yet. Raises `UsageError` for an
-    output in an object store, and `CorpusError` for a table that Parquet cannot hold.
+    output in an object store, `CorpusError` for a table that Parquet cannot hold, and `OutputError` where that folder
+    is something else.
     """
     if isinstance(corpus, str | PathLike):
         return fspath(corpus)
@@ -34,6 +37,7 @@ def place_of_corpus(corpus: Corpus, out: str) -> str:
         raise UsageError(f"{out}: a table in memory is kept beside an output on a disk; write it to Parquet yourself")
     folder = Path(out).expanduser()
     place = folder.with_name(folder.name + FOLDER_END)
+    check_kind(place, FolderKind.CORPUS)
     write_whole(place / FILE, table_bytes(_table(corpus)))
     return str(place)
 

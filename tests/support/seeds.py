@@ -62,7 +62,8 @@ def over_seeds(*, stay: int = STAY, many: int = MANY) -> Callable[[Test], Test]:
         signature = inspect.signature(test)
         taken = [p.replace(name="how_many") if name == "seed" else p for name, p in signature.parameters.items()]
         vars(run)["__signature__"] = signature.replace(parameters=taken)
-        return run
+        made: Test = run
+        return made
 
     return decorated
 

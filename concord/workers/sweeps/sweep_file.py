@@ -265,8 +265,9 @@ class _Checked:
             if isinstance(found.settings, TunedSettings | LearnedSettings):
                 check_figure(found.settings.measure, found.settings.figure)
         except ValidationError as error:
-            told = [(at, what + _several(entry.options, at)) for at, what in problems(error, kind)]
-            self.mistakes += [((*place, "options", *at), what) for at, what in told]
+            self.mistakes += [
+                ((*place, "options", *at), what + _several(entry.options, at)) for at, what in problems(error, kind)
+            ]
             return
         except UsageError as error:
             self.mistakes.append(((*place, "options"), str(error)))
