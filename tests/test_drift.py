@@ -209,6 +209,13 @@ def test_drift_is_told_to_mlflow_and_fails_where_that_is_asked_for(
     assert label(corpus, out, fail_on_drift=True).drift is None  # nothing new
 
 
+def tags_of(report: RunReport) -> tuple[str, ...]:
+    """Prefect's tags of a run."""
+    page = page_of(report)
+    assert page is not None
+    return page.tags
+
+
 def test_a_corpus_that_loses_half_of_its_files_is_not_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,13 +233,13 @@ def test_a_corpus_that_loses_half_of_its_files_is_not_published(
             label(corpus, out)
         report = raised.value.report
         assert report.headline == "nothing published: 20 of the last 40 documents are gone"
-        assert page_of(report).tags == ("withheld", "gone")
+        assert tags_of(report) == ("withheld", "gone")
         assert (outcomes[-1].status, outcomes[-1].tags["gone"]) == ("FAILED", "20 of the last 40 documents are gone")
         assert {path: path.read_bytes() for path in (out / "predictions").iterdir()} == before
     assert [night.withheld for night in read_record(FolderStorage(out)).nights] == [False, True, True]
     report = label(corpus, out, allow_gone=True)
     assert report.headline == "20 of the last 40 documents are gone; nothing new: 0 of 20 documents"
-    assert page_of(report).tags == ("nothing new", "gone")
+    assert tags_of(report) == ("nothing new", "gone")
     assert outcomes[-1].status == "FINISHED"
     assert len(list((out / "predictions").iterdir())) == len(before) // 2
 
@@ -248,7 +255,7 @@ def test_a_tenth_of_the_documents_may_be_gone(
         return
     report = night(tmp_path, monkeypatch, NEWS[lost:40], OfNight())
     assert report.headline.startswith("4 of the last 40 documents are gone; ")
-    assert "gone" in page_of(report).tags
+    assert "gone" in tags_of(report)
 
 
 def test_documents_with_another_text_or_as_rejects_are_not_gone(

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 from prefect import Flow
+from prefect.context import FlowRunContext
 from prefect.exceptions import TerminationSignal
 
 import concord.flows.deployed
@@ -82,7 +83,7 @@ def test_a_deployed_run_that_a_signal_ends_has_a_page_a_line_and_a_tag(
     run = SimpleNamespace(id=uuid4(), name="calm-lynx", tags=["nightly"])
     context = SimpleNamespace(flow_run=run, flow=SimpleNamespace(name="stop"))
     pages, tags = list[tuple[str, str, str]](), list[str]()
-    monkeypatch.setattr(shown.FlowRunContext, "get", lambda: context)
+    monkeypatch.setattr(FlowRunContext, "get", staticmethod(lambda: context))
     monkeypatch.setattr(shown, "get_run_logger", lambda: logging.getLogger("tested"))
     monkeypatch.setattr(shown, "create_markdown_artifact", lambda *given: pages.append(given))
     monkeypatch.setattr(shown, "tag", lambda _run, *given: tags.extend(given))

@@ -239,7 +239,9 @@ def test_a_run_that_a_signal_ends_is_a_night_of_its_own(
     assert isinstance(report, RunReport)
     assert (report.cancelled, report.labelled, report.shards_done) == (True, 3, 3)
     assert report.headline == "cancelled: 3 documents labelled, nothing published; the same again does the rest"
-    assert page_of(report).tags == ("cancelled",)
+    page = page_of(report)
+    assert page is not None
+    assert page.tags == ("cancelled",)
     whole = label(corpus, out)
     assert (whole.labelled, whole.shards_skipped) == (3, 3)
     first, second = read_record(FolderStorage(out)).nights
