@@ -18,10 +18,9 @@ OF_ALL = """
 import importlib, os, pkgutil
 import ray, sklearn  # which set a variable of their own each
 before = dict(os.environ)
-import concord, flows, schemas, workers
-for package in (concord, flows, schemas, workers):
-    for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        importlib.import_module(found.name)
+import concord
+for found in pkgutil.walk_packages(concord.__path__, "concord."):
+    importlib.import_module(found.name)
 now = dict(os.environ)
 print({name: (before.get(name), now.get(name)) for name in {*before, *now} if before.get(name) != now.get(name)})
 """
