@@ -8,7 +8,7 @@ import pytest
 
 from concord.schemas.decoded import MarginStatus
 from concord.schemas.document import Batch, Document
-from concord.schemas.labels import Labels, LabelSet, Scheme, Spans
+from concord.schemas.labels import Labels, LabelSet, Spans
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.schemas.run import RunSettings
@@ -52,7 +52,6 @@ def small(seed: int, *, rows: bool = True, agreements: bool = True) -> Problem:
     labels = EVERY_SET[seed % 6]
     rng = np.random.default_rng(seed)
     tokens = int(rng.integers(1, TOKENS[len(labels)] + 1))
-    agreements &= labels.scheme is not Scheme.LOOSE  # no constraint compares spans of loose labels
     return random_problem(rng, labels=labels, tokens=tokens, rows=rows, agreements=agreements)
 
 
