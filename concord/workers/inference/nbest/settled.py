@@ -10,7 +10,7 @@ that score no less than `LEAD` below the best one it met (`workers.inference.nbe
 alone. So the outcome depends on the problem and on where it starts. From the answer itself it is found most often:
 where a run's engine was asked, that is the last attempt, and what a later run tries first. The last attempt has
 `LAST_ATTEMPT` times the work: what it leaves unsettled a later run may have settled from labels that it knows, and then
-the two differ in what they call proven.
+the two differ in what they call settled, and in the bound (see `workers.labelling.kept`).
 """
 
 from __future__ import annotations
