@@ -58,7 +58,8 @@ def test_false_bounds_are_refused_and_true_ones_proven(seed: int) -> None:
     for case in cases(seed):
         total += tried(case, seed, mutated=2)
     assert total.accepted == []
-    # A true bound without a proof is no error, but the writer gives up on few.
+    # A strict twin prices a span once for each label that opens it, a proof once: sometimes that is not enough. A true
+    # bound without a proof is no error, but the writer gives up on few.
     assert len(total.unproven) <= 2
-    assert total.false > 2000
+    assert total.false > 2500
     assert total.proven > 5 * total.infeasible

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from concord.flows.commands.verify import SETTLED_WORD, verify
+from concord.flows.commands.verify import LISTED_WORD, SETTLED_WORD, verify
 from concord.flows.runfolder.layout import MANIFEST
 from concord.schemas.labels import Scheme
 from concord.workers.inference.registry import SOLVERS
@@ -49,6 +49,17 @@ def test_honest_runs_are_confirmed(scheme: Scheme, tmp_path: Path) -> None:
         assert report.failed == (), engine
         assert (report.documents, report.rejected) == ((4, 2) if number % 3 == 2 else (5, 1))
         assert report.tolerance == 1e-6
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+@pytest.mark.parametrize("engine", ["certify", "gibbs"])
+def test_honest_lists_are_confirmed_and_what_is_not_is_named(scheme: Scheme, engine: str, tmp_path: Path) -> None:
+    for n_best in (0, 1, 4):
+        run = made_run(tmp_path / str(n_best), scheme, engine=engine, count=6, seed=n_best, n_best=n_best)
+        with run.opened():
+            report = verify(str(run.out))
+        assert report.failed == ()
+        assert (LISTED_WORD in report.trusted) is (n_best > 0)
 
 
 def test_forged_rows_are_refused_and_named(made: MadeRun, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -19,6 +20,7 @@ from concord.flows.runfolder.layout import STORE
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.runfolder import find_done, publish
 from concord.schemas.columns import table_from_documents
+from concord.schemas.decoded import Status
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Scheme
 from concord.schemas.potentials import Potentials
@@ -35,6 +37,7 @@ from concord.workers.constraints.templates.words import Lexicon
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import read_digests
+from concord.workers.inference.nbest import settled
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.labelling.last_answers import LastAnswers
 from concord.workers.labelling.shard import label_shard
@@ -192,6 +195,43 @@ def test_under_other_rules_the_answers_are_those_of_a_run_that_decodes_everythin
         made = documents(COUNT, seed)
         total += nights(folder, Night(made, before), Night(made, after))
     assert expected(total), total
+
+
+def test_what_a_run_from_nothing_has_too_little_work_to_settle_stays_settled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one difference to a run that decodes everything: there the proof is the engine's, and nothing is settled."""
+    before, after = rules(lexicon(0.7), ONE_RUN, scales=ALL), rules(lexicon(0.9), ONE_RUN, scales=ALL)
+    kept, found = night_and_fresh(tmp_path, before, after, monkeypatch)
+    assert all(found["certified"].to_pylist())
+    assert kept.drop_columns(OF_THE_PROOF).equals(found.drop_columns(OF_THE_PROOF))
+    pairs = list(zip(*(table.select(OF_THE_PROOF).to_pylist() for table in (kept, found)), strict=True))
+    more = [(one, other) for one, other in pairs if one["settled"] != other["settled"]]
+    assert all(one == other for one, other in pairs if one["settled"] == other["settled"])
+    assert len(more) > 3
+    for one, other in more:
+        assert (one["settled"], one["status"], one["gap"]) == (True, Status.OPTIMAL, 0.0)
+        assert 0.0 <= other["gap"] <= 1e-6
+
+
+OF_THE_PROOF = ["bound", "gap", "status", "settled"]
+"""Columns in which a night may say more than a run that decodes everything."""
+
+
+def night_and_fresh(
+    tmp_path: Path, before: Separable, after: Separable, monkeypatch: pytest.MonkeyPatch
+) -> tuple[pa.Table, pa.Table]:
+    """The predictions of a night under other rules, and of a run from nothing, both with too little work to settle."""
+    made = documents(COUNT, 1)
+    for name in ("out", "fresh"):
+        (tmp_path / name).mkdir()
+    Night(made, before).into(tmp_path / "out")
+    monkeypatch.setattr(settled, "LEAST_WORK", 0)
+    monkeypatch.setattr(settled, "WORK_A_TOKEN", 0)
+    assert Night(made, after).into(tmp_path / "out").stood > 0
+    Night(made, after).into(tmp_path / "fresh")
+    kept, found = (pq.read_table(tmp_path / name / "predictions") for name in ("out", "fresh"))
+    return kept, found
 
 
 def test_a_document_too_large_for_an_added_rule_is_a_reject_and_its_neighbours_stand(

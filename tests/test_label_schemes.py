@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from concord.schemas.labels import broken_span, to_bio
+from concord.schemas.labels import LabelError, LabelSet, Scheme, broken_span, to_bio
 
 TYPES = ("X", "Y")
 SCHEMES = {"bio": "BII", "iob1": "III", "bioes": "BIES", "bilou": "BILU"}
@@ -84,3 +84,11 @@ def test_a_sentence_is_broken_where_no_spans_are_written_so() -> None:
 )
 def test_the_first_label_that_its_neighbours_forbid(names: list[str], position: int) -> None:
     assert broken_span(names) == position
+
+
+@pytest.mark.parametrize("scheme", [Scheme.BIO, Scheme.LOOSE])
+def test_a_label_set_with_half_a_type_says_what_it_lacks(scheme: Scheme) -> None:
+    with pytest.raises(LabelError, match="no 'B-X', and spans need B-TYPE and I-TYPE"):
+        _ = LabelSet(("O", "I-X"), scheme).first_labels
+    with pytest.raises(LabelError, match="no 'I-Y'"):
+        _ = LabelSet(("O", "B-Y"), scheme).inside

@@ -44,8 +44,7 @@ def test_what_is_written_is_accepted_whatever_the_weights() -> None:
     rng, beyond, written = np.random.default_rng(0), 0, 0
     for seed in range(90):
         labels = EVERY_SET[seed % 6]
-        loose = labels.scheme is Scheme.LOOSE
-        problem = random_problem(rng, labels=labels, rows=seed % 5 != 1, agreements=seed % 5 != 2 and not loose)
+        problem = random_problem(rng, labels=labels, rows=seed % 5 != 1, agreements=seed % 5 != 2)
         problem = scaled(problem, float(10.0 ** rng.uniform(3.0, 6.0)))
         found, best = enumerate_best(problem)
         if best == -np.inf:
@@ -58,7 +57,7 @@ def test_what_is_written_is_accepted_whatever_the_weights() -> None:
             for less in (1e-4, 0.14, 100.0):
                 assert not accepts(problem, best - less - 1e-13 * abs(best), proof)
     assert beyond > 10
-    assert written > 30
+    assert written > 25
 
 
 def novel(tokens: int) -> Problem:

@@ -33,7 +33,14 @@ from concord.workers.models.model import local_scores as model_scores
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra
 from concord.workers.models.settings import CrfSettings, HmmSettings, StackedSettings
 from concord.workers.storage.storage import FolderStorage
-from concord.workers.verification.plain_chain import best_labels, best_without, span_probabilities
+from concord.workers.verification.plain_chain import (
+    best_labels,
+    best_list,
+    best_without,
+    changed_once,
+    sentences_changed,
+    span_probabilities,
+)
 from concord.workers.verification.second_path import second_path
 from tests.support.made_corpora import corpus
 
@@ -56,6 +63,31 @@ def random_chain(rng: np.random.Generator, labels: LabelSet) -> Potentials:
     unary, transition = rng.normal(size=(5, len(labels))), rng.normal(size=(len(labels),) * 2)
     unary[rng.random(unary.shape) < 0.1] = -np.inf
     return Potentials(unary, transition, starts).legal(labels)
+
+
+def test_lists_of_chains_are_those_of_enumeration() -> None:
+    rng = np.random.default_rng(1)
+    for labels in SETS:
+        every = all_labellings(5, len(labels))
+        for count in (1, 3, 40, 5000):
+            p = random_chain(rng, labels)
+            scores = local_scores(p, every)
+            found = best_list(p, count)
+            assert len({own.tobytes() for own in found}) == len(found) == min(count, int((scores > -np.inf).sum()))
+            assert [p.score(own) for own in found] == pytest.approx(
+                np.sort(scores)[::-1][: len(found)].tolist(), abs=1e-9
+            )
+            if not len(found):
+                continue
+            apart = (every != found[0]).sum(axis=1)
+            near = np.sort(scores[(apart == 1) & (scores > -np.inf)])[::-1][:count]
+            changed = changed_once(p, found[0], count)
+            assert [p.score(own) for own in changed] == pytest.approx(near.tolist(), abs=1e-9)
+            assert ((changed != found[0]).sum(axis=1) == 1).all()
+            # Two tokens and three: the best lists of both sentences, beside the best labels of the other one.
+            others = list(sentences_changed(p, found[0], count))
+            assert all((own[:2] == found[0][:2]).all() or (own[2:] == found[0][2:]).all() for own in others)
+            assert len(others) == sum(len(best_list(p.part(a, b), count)) for a, b in ((0, 2), (2, 5)))
 
 
 def test_chains_are_those_of_enumeration() -> None:

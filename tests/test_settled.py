@@ -9,7 +9,7 @@ import pytest
 
 from concord.schemas.decoded import Status
 from concord.schemas.document import Document
-from concord.schemas.labels import Labels, LabelSet, Scheme
+from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.schemas.run import RunSettings
@@ -45,12 +45,7 @@ def ranked(problem: Problem) -> list[tuple[float, Labels]]:
 def small(seed: int) -> Problem:
     rng = np.random.default_rng(seed)
     labels = EVERY_SET[seed % len(EVERY_SET)]
-    return random_problem(rng, labels=labels, tokens=1 + seed % TOKENS[len(labels)], agreements=is_strict(labels))
-
-
-def is_strict(labels: LabelSet) -> bool:
-    """Whether labels and spans say the same; without that there are no agreements."""
-    return labels.scheme is not Scheme.LOOSE
+    return random_problem(rng, labels=labels, tokens=1 + seed % TOKENS[len(labels)])
 
 
 @pytest.mark.parametrize("block", blocks(4))
@@ -120,8 +115,7 @@ def test_whoever_finds_it_a_settled_answer_is_the_best_and_the_same(engine: str,
     for seed in range(24):
         rng = np.random.default_rng(seed)
         tokens = 1 + seed % TOKENS[len(labels)]
-        strict, hopeless = is_strict(labels), seed % 8 == 7
-        made = random_problem(rng, labels=labels, tokens=tokens, agreements=strict, infeasible=hopeless)
+        made = random_problem(rng, labels=labels, tokens=tokens, infeasible=seed % 8 == 7)
         problem = Prepared.of(made)
         every = ranked(problem)
         alone, found = _decoded(problem, DOCUMENT, decoder, settings, None)

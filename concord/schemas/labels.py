@@ -129,8 +129,7 @@ class LabelSet:
     @cached_property
     def opening(self) -> NDArray[np.int32]:
         """(T,) label of a span's first token: ``B-T``, or the plain label."""
-        prefix = "" if self.scheme is Scheme.PLAIN else "B-"
-        return np.array([self.index[prefix + t] for t in self.types], np.int32)
+        return self._of_types("B-")
 
     @cached_property
     def first_labels(self) -> NDArray[np.int32]:
@@ -141,8 +140,18 @@ class LabelSet:
     @cached_property
     def inside(self) -> NDArray[np.int32]:
         """(T,) label of a span's later tokens: ``I-T``, or the plain label."""
-        prefix = "" if self.scheme is Scheme.PLAIN else "I-"
-        return np.array([self.index[prefix + t] for t in self.types], np.int32)
+        return self._of_types("I-")
+
+    def _of_types(self, prefix: str) -> NDArray[np.int32]:
+        """(T,) label of each type with the prefix, which plain labels do without; `LabelError` names one missing."""
+        names = self.types if self.scheme is Scheme.PLAIN else [prefix + t for t in self.types]
+        missing = [name for name in names if name not in self.index]
+        if missing:
+            raise LabelError(
+                f"the label set has no {missing[0]!r}, and spans need B-TYPE and I-TYPE of each type; "
+                "LabelSet.bio and LabelSet.infer make both"
+            )
+        return np.array([self.index[name] for name in names], np.int32)
 
     @cached_property
     def legal_start(self) -> NDArray[np.bool_]:

@@ -26,6 +26,8 @@ LABEL_SETS = (
 LOOSE_SETS = tuple(LabelSet(labels.names, Scheme.LOOSE) for labels in LABEL_SETS[:2])
 EVERY_SET = (*LABEL_SETS, *LOOSE_SETS)
 """Label sets of every scheme."""
+RELATIONS = tuple(Relation)
+"""Every relation that an agreement can have."""
 
 MAX_LABELLINGS = 20_000
 HARD_SHARE = 0.4
@@ -166,10 +168,15 @@ def impossible_rows(labels: LabelSet, n: int, constraint: int) -> LinearRows:
 
 
 def random_agreement(
-    rng: np.random.Generator, labels: LabelSet, key: NDArray[np.int32], constraint: int, kept: Spans
+    rng: np.random.Generator,
+    labels: LabelSet,
+    key: NDArray[np.int32],
+    constraint: int,
+    kept: Spans,
+    relations: Sequence[Relation] = RELATIONS,
 ) -> SpanAgreement:
     """A random agreement over a key table; some costs are 0, some infinite, but none forbids the spans ``kept``."""
-    relation = Relation(rng.choice([r.value for r in Relation]))
+    relation = Relation(rng.choice([r.value for r in relations]))
     kinds = len(labels.types)
     cost = rng.uniform(0.2, 3.0, (kinds, kinds)) * (rng.random((kinds, kinds)) < 0.7)
     cost[rng.random((kinds, kinds)) < 0.1] = np.inf
@@ -200,6 +207,7 @@ def random_problem(
     agreements: bool = True,
     infeasible: bool = False,
     words: tuple[list[int], NDArray[np.int64]] | None = None,
+    relations: Sequence[Relation] = RELATIONS,
 ) -> Problem:
     """A random problem of 1 to 7 tokens, small enough to enumerate (at most 20,000 labellings).
 
@@ -207,6 +215,7 @@ def random_problem(
     - ``rows``, ``agreements``: does the problem have rows, and agreements?
     - ``infeasible``: does no labelling keep all hard rows? Otherwise at least one labelling is possible.
     - ``words``: token ids and sentence starts; random by default
+    - ``relations``: those of the agreements, at random
     """
     labels = labels or LABEL_SETS[int(rng.integers(len(LABEL_SETS)))]
     most = int(np.floor(np.log(MAX_LABELLINGS) / np.log(len(labels))))
@@ -226,5 +235,5 @@ def random_problem(
         labels,
         tuple(f"c{i}" for i in range(count + size)),
         LinearRows.join(parts),
-        tuple(random_agreement(rng, labels, key, count + i, spans) for i in range(size)),
+        tuple(random_agreement(rng, labels, key, count + i, spans, relations) for i in range(size)),
     )

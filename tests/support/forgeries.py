@@ -486,6 +486,9 @@ OF_ROWS = (
     Forgery("n_best labels", part(N_BEST, LABELS, lambda x: x[::-1] if x[::-1] != x else ["?", *x[1:]])),
     Forgery("n_best without its first", ranked_above),
     Forgery("n_best bound", lambda f, _: _lower_bound(f)),
+    Forgery("n_best cut to its first", lambda f, _: _cut_to_first(f, f.row.get(N_BEST_BOUND))),
+    Forgery("n_best cut to its first, nothing else possible", lambda f, _: _cut_to_first(f, -math.inf)),
+    Forgery("n_best bound 2 nats too low", lambda f, _: _bound_too_low(f)),
     Forgery("proof cut", proof(lambda p: p[:-1])),
     Forgery("proof longer", proof(lambda p: [*p, 7])),
     Forgery("proof of nothing", proof(_no_proof)),
@@ -517,6 +520,30 @@ def _lower_bound(forged: Forged) -> str | None:
         return None
     row[N_BEST_BOUND] = row["objective"] - 1.0
     return N_BEST
+
+
+def _cut_to_first(forged: Forged, bound: Any) -> str | None:
+    """A list of one, of what was a list of several; the ``bound`` is said to hold for the others.
+
+    The second one has another label at one token: what is farther away may have to be taken on trust.
+    """
+    listed = forged.row.get(N_BEST)
+    if not listed or len(listed) < 2 or not listed[1]["score"] > bound + 1e-3:
+        return None
+    if sum(one != other for one, other in zip(*(entry[LABELS] for entry in listed[:2]), strict=True)) > 1:
+        return None
+    proven = listed[0]["score"] >= bound - 1e-6
+    forged.row.update({N_BEST: [{**listed[0], "proven": proven}], N_BEST_BOUND: bound})
+    return N_BEST_BOUND
+
+
+def _bound_too_low(forged: Forged) -> str | None:
+    """A tight bound of all others that is 2 nats too low; a bound that is no other labelling's score may be loose."""
+    listed = forged.row.get(N_BEST)
+    if not listed or len(listed) < 2 or not listed[-1]["proven"] or not math.isfinite(forged.row[N_BEST_BOUND]):
+        return None
+    forged.row[N_BEST_BOUND] -= 2.0
+    return N_BEST_BOUND
 
 
 def _both(forged: Forged) -> Iterator[list[Row]]:

@@ -48,6 +48,10 @@ SUMS = 1e-9
 """Largest relative error of a total of floats."""
 NOTE = "documents"
 SETTLED_WORD = "the engine's word that labellings other than the Viterbi labels do not come near a settled answer"
+LISTED_WORD = (
+    "the engine's word that no labelling exceeds the bound of a list that lacks it, but for those near its first and "
+    "the best by the model alone, and that a list shorter than asked for ended with its work"
+)
 OTHER_CODE = "that this version of concord defines the problem as the one that made the run"
 
 
@@ -135,7 +139,9 @@ def _rules_faults(run: Published, constraints: Separable) -> Iterator[VerifyFaul
 def _trusted(key: RunKey, definition: RunDefinition) -> tuple[str, ...]:
     """What the verdict rests on."""
     settled = (SETTLED_WORD,) if key.settings.settle else ()
-    return *EVERYTHING, *definition.path.trusted, *settled, *(() if key.code == code_digest() else (OTHER_CODE,))
+    listed = (LISTED_WORD,) if key.settings.n_best else ()
+    other = () if key.code == code_digest() else (OTHER_CODE,)
+    return *EVERYTHING, *definition.path.trusted, *settled, *listed, *other
 
 
 def _of_manifest(field: str, reason: str) -> VerifyFault:

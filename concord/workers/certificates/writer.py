@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats, Ints
 from concord.schemas.decoded import Budget
-from concord.schemas.labels import Labels, Scheme
+from concord.schemas.labels import Labels
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation
 from concord.workers.certificates.boxes import Boxes
@@ -35,6 +35,7 @@ from concord.workers.certificates.checker import (
 from concord.workers.inference.core.chain import viterbi_score
 from concord.workers.inference.core.effort import Effort
 from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.strict_twin import StrictTwin
 from concord.workers.inference.relaxation.relaxation import Prices as Learned
 from concord.workers.inference.relaxation.relaxation import relax
 from concord.workers.inference.relaxation.row_dual import ROUND_STEPS, dual_bound
@@ -168,14 +169,11 @@ class _ProofDraft:
         rows = {int(r): int(units[r]) for r in np.flatnonzero(units)}
         if rows or any(old[0].values()):
             yield _Multipliers(rows, None)
-        if self.problem.labels.scheme is Scheme.LOOSE:
-            return  # the relaxation knows one label that opens a span, and no constraint compares loose spans
         unary = left.unary - self._charges(dual.multipliers)
         chain = replace(left, unary=unary)
         charged = Prepared.of(replace(self.problem, potentials=chain, rows=LinearRows.none()))
-        score = charged.score(self.labels)
         last: Learned | None = None
-        for prices in relax(charged, self.labels, score, self.effort, least_pruned=0.0).rounds:
+        for prices in _rounds(charged, self.labels, self.effort):
             if last is None or not all(map(np.array_equal, prices, last)):
                 yield _Multipliers(rows, prices)
             last = prices
@@ -226,6 +224,7 @@ class _ProofDraft:
         """The prices of items by group: those above 0, and 0 for spans whose words are always left out somewhere."""
         found: defaultdict[NameKey, dict[Item, int]] = defaultdict(dict)
         known = zip(learned.names.tolist(), learned.items.tolist(), _units(learned.prices).tolist(), strict=True)
+        # Of the prices of one item, one for each label that opens it, the greatest comes last.
         for (table, key), (start, end, kind), price in sorted(known):
             item, out = (start, end, kind), kind < 0 and start in sure.get((table, key), ())
             if price > 0 and not out and self.ground.cells(alive, item).any() and self._belongs(table, key, item):
@@ -293,6 +292,18 @@ class _ProofDraft:
             return None
         label = int(self.labels[token])
         return token, label if possible[token, label] else int(np.argmax(possible[token]))
+
+
+def _rounds(problem: Prepared, labels: Labels, effort: Effort) -> tuple[Learned, ...]:
+    """The prices of each round of the relaxation of ``problem`` from ``labels`` (N,).
+
+    Those of a strict twin name its spans by their types in ``problem``: an item may be there for each of its kinds.
+    """
+    twin = StrictTwin.of(problem)
+    if twin is not None:
+        rounds = _rounds(twin.problem, twin.there(labels), effort)
+        return tuple(learned._replace(items=twin.items(learned.items)) for learned in rounds)
+    return relax(problem, labels, problem.score(labels), effort, least_pruned=0.0).rounds
 
 
 def _beside(boxes: Sequence[int], owed: Sequence[int], places: int, price: int) -> list[int]:

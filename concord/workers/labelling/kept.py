@@ -27,8 +27,10 @@ Under other scores a relaxation starts from the old labels (`settled_near`). Whe
 engine is asked; a run without old labels starts from the Viterbi labels instead, and finds the same one.
 
 So the output is that of a run that decodes everything: a settled answer is the only one that is proven under the
-present constraints, and its bound is its objective. The one difference: where that run cannot prove its answer within
-its limits, though the last one could, this run has the proof.
+present constraints, and its bound is its objective. The one exception: settling has a limit of work, within which that
+run may fail where the last one did not, as it starts from other labels and under other constraints. Then its answer is
+the engine's, and this run says more: the answer is settled, and the bound is the objective. Where the engine proves its
+answer, the labels are the same, and bound, gap, status and the mark alone differ.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ any labelling at hand.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -36,18 +37,32 @@ from concord.schemas.columns import (
 from concord.schemas.decoded import MarginStatus, Score, Status
 from concord.schemas.document import TOKENS, Batch
 from concord.schemas.labels import LabelError, Labels, Spans
+from concord.schemas.potentials import Potentials
 from concord.schemas.predictions import entities_column
 from concord.schemas.problem import Problem
 from concord.schemas.run import RunSettings
 from concord.workers.certificates.checker import CertificateError, check
 from concord.workers.inference.numerics import LEAD, TOLERANCE
 from concord.workers.labelling.kept import grounded_constraints
-from concord.workers.verification.plain_chain import best_labels, best_without, span_probabilities
+from concord.workers.verification.plain_chain import (
+    best_labels,
+    best_list,
+    best_without,
+    changed_once,
+    sentences_changed,
+    span_probabilities,
+)
 
 CLAIM_TOLERANCE = 1e-6
 """Largest difference between a written and a recomputed number, in nats or units of degree."""
 RELATIVE = 1e-12
 """The same as a fraction of the number: many large terms may be summed in another order."""
+MOST_CHANGES = 64
+"""Most labellings with one other label that are held against a list of the best."""
+MOST_SENTENCES = 4
+"""Labellings of each sentence that are held against a list of the best, beside the labels of its first entry."""
+CHANGES, MOST_NEAR = 2, 8
+"""Changes between an entry of a list and what is held against it; the best that one change makes are changed again."""
 CLOSED = (Status.OPTIMAL, Status.BY_SOLVER)
 
 Row = Mapping[str, Any]
@@ -361,7 +376,10 @@ def _rival(problem: Problem, labels: Labels, spans: Spans, place: int) -> float:
 
 
 def _check_ranking(row: Row, problem: Problem, promises: Promises, labels: Labels) -> None:
-    """Raises `ClaimError` if the list of labellings is not in order, or if a labelling at hand refutes it."""
+    """Raises `ClaimError` if the list of labellings is not in order, or if a labelling that it lacks refutes it.
+
+    Without rows and agreements the best labelling that it lacks is one of those, so the bound is confirmed.
+    """
     most = promises.settings.n_best
     if not most:
         return
@@ -375,11 +393,35 @@ def _check_ranking(row: Row, problem: Problem, promises: Promises, labels: Label
         known |= _ranked(problem, one, place, first=listed[0], before=known)
         proven = one["score"] >= bound - TOLERANCE
         _require(one["proven"] is proven, N_BEST, f"number {place} is proven {one['proven']} under a bound of {bound}")
-    for other in (labels, _labels(problem, row[VITERBI_LABELS], VITERBI_LABELS)):
-        unlisted, score = other.tobytes() not in known, problem.score(other).objective
-        _require(
-            not (unlisted and _above(score, bound)), N_BEST_BOUND, f"{bound!r} nats, and an answer scores {score!r}"
-        )
+    at_hand = (labels, _labels(problem, row[VITERBI_LABELS], VITERBI_LABELS))
+    first = problem.labels.encode(listed[0][LABELS]) if listed else labels
+    for other, score in _rivals(problem, at_hand, first, most):
+        unlisted = other not in known
+        _require(not (unlisted and _above(score, bound)), N_BEST_BOUND, f"{bound!r} nats, and another scores {score!r}")
+
+
+def _rivals(problem: Problem, at_hand: Iterable[Labels], first: Labels, count: int) -> Iterator[tuple[bytes, float]]:
+    """Labellings that are likely among the best, with their scores in nats.
+
+    They are those ``at_hand``, more than ``count`` of the chain, and what one or two changes make of ``first`` (N,): of
+    one label, or of one sentence.
+    """
+    found = {other.tobytes(): problem.score(other).objective for other in at_hand}
+    p = problem.potentials
+    near = [first] if len(p) and p.score(first) > -math.inf else []
+    others = best_list(p, count + 1) if len(p) else ()
+    for _ in range(CHANGES):
+        changed = (other for one in near for other in _changed(p, one))
+        new = {own.tobytes(): own for own in itertools.chain(others, changed)}
+        scores = {name: problem.score(own).objective for name, own in new.items() if name not in found}
+        found |= scores
+        near, others = [new[name] for name in sorted(scores, key=scores.__getitem__, reverse=True)[:MOST_NEAR]], ()
+    yield from found.items()
+
+
+def _changed(potentials: Potentials, labels: Labels) -> Iterator[Labels]:
+    yield from changed_once(potentials, labels, MOST_CHANGES)
+    yield from sentences_changed(potentials, labels, MOST_SENTENCES)
 
 
 def _ranked(problem: Problem, one: Any, place: int, *, first: Any, before: Mapping[bytes, float]) -> dict[bytes, float]:

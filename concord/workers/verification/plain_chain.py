@@ -37,6 +37,54 @@ def best_labels(potentials: Potentials) -> tuple[Labels, float]:
     return labels, total
 
 
+def best_list(potentials: Potentials, count: int) -> Labels:
+    """(M, N) the ``count`` best possible labellings, the best first, or all of them if there are fewer."""
+    width, starts = potentials.unary.shape[1], set(potentials.sentence_starts.tolist())
+    score, steps = potentials.unary[:1].T, []
+    for t in range(1, len(potentials)):
+        step = np.zeros((width, width)) if t in starts else potentials.transition
+        # By label and rank before, and label now.
+        reached = (score[:, :, None] + step[:, None, :]).reshape(-1, width)
+        order = np.argsort(-reached, axis=0, kind="stable")[:count]
+        steps.append(np.stack(np.divmod(order, score.shape[1])))
+        score = np.take_along_axis(reached, order, axis=0).T + potentials.unary[t][:, None]
+    ends = np.argsort(-score, axis=None, kind="stable")[:count]
+    ends = ends[score.ravel()[ends] > FORBIDDEN]
+    found = np.zeros((len(ends), len(potentials)), np.int32)
+    label, rank = np.divmod(ends, score.shape[1])
+    for t in range(len(potentials) - 1, 0, -1):
+        found[:, t] = label
+        label, rank = steps[t - 1][:, rank, label]
+    found[:, 0] = label
+    return found
+
+
+def changed_once(potentials: Potentials, labels: Labels, count: int) -> Labels:
+    """(M, N) the ``count`` best possible labellings with another label than ``labels`` (N,) at one token."""
+    bounds = np.append(potentials.sentence_starts, len(potentials))
+    gain = potentials.unary.copy()
+    after, before = (np.setdiff1d(np.arange(len(potentials)), edge) for edge in (bounds[:-1], bounds[1:] - 1))
+    gain[after] += potentials.transition[labels[after - 1]]
+    gain[before] += potentials.transition[:, labels[before + 1]].T
+    # Of a possible labelling its own labels have finite scores, so these are comparable.
+    gain -= gain[np.arange(len(labels)), labels][:, None]
+    gain[np.arange(len(labels)), labels] = FORBIDDEN
+    best = np.argsort(-gain, axis=None, kind="stable")[:count]
+    token, label = np.unravel_index(best[gain.ravel()[best] > FORBIDDEN], gain.shape)
+    found = np.repeat(labels[None, :], len(token), axis=0)
+    found[np.arange(len(token)), token] = label
+    return found
+
+
+def sentences_changed(potentials: Potentials, labels: Labels, count: int) -> Iterator[Labels]:
+    """Labellings (N,) that are ``labels`` (N,) but for one sentence, which has one of its ``count`` best."""
+    for start, end in _sentences(potentials):
+        for own in best_list(potentials.part(start, end), count):
+            other = labels.copy()
+            other[start:end] = own
+            yield other
+
+
 def best_without(potentials: Potentials, labels: LabelSet, start: int, end: int, kind: int) -> Labels | None:
     """(N,) the best labels of a span's sentence without exactly that span, and 0 in other sentences.
 

@@ -34,6 +34,7 @@ from concord.workers.inference.chains.window import best_in_windows, windows_hol
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search, limited
 from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.strict_twin import on_strict_twins
 from concord.workers.inference.cpsat.effort import UNITS_A_SECOND
 from concord.workers.inference.numerics import ROUNDING
 from concord.workers.inference.relaxation.relaxation import Relaxed, relax
@@ -48,6 +49,7 @@ WINDOWS = {"width": 3, "states": 1_000}
 """Largest windows, in tokens and states, that dynamic programming solves first; larger ones would take too long."""
 
 
+@on_strict_twins
 def solve(
     problem: Problem,
     *,

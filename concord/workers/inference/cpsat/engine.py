@@ -17,6 +17,7 @@ from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.strict_twin import on_strict_twins
 from concord.workers.inference.cpsat.effort import UNITS_A_SECOND
 from concord.workers.inference.cpsat.lattice import LatticeModel, build_model
 from concord.workers.inference.settings import CpSatSettings
@@ -40,6 +41,7 @@ class LatticeSolution:
     found: tuple[Improvement, ...]
 
 
+@on_strict_twins
 def solve(
     problem: Problem,
     *,

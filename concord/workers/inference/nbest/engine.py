@@ -40,6 +40,7 @@ from concord.workers.inference.chains.list_viterbi import list_viterbi
 from concord.workers.inference.core.effort import Effort
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.strict_twin import StrictTwin
 from concord.workers.inference.nbest.parts import RankedPart, best_of_part, labellings, together
 from concord.workers.inference.numerics import ROUNDING, TOLERANCE
 from concord.workers.inference.relaxation.relaxation import UNLIMITED_WORK, Narrowing
@@ -58,6 +59,9 @@ def n_best(
     a hard constraint, it is no answer, and everything is searched. Two answers differ in at least one label. Work is in
     steps of `relax`; a node of the search counts as `STEPS_A_NODE`. An answer is proven within ``tolerance`` nats.
     """
+    twin = StrictTwin.of(problem)
+    if twin is not None:
+        return twin.ranking(n_best(twin.problem, twin.there(start), count, budget=budget, tolerance=tolerance))
     prepared, effort = Prepared.of(problem), Effort(budget)
     found, narrowing = BestFound(prepared, start, count), Narrowing(prepared, effort)
     for depth in _DEPTHS if found.answers else (math.inf,):

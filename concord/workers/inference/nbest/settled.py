@@ -10,7 +10,7 @@ that score no less than `LEAD` below the best one it met (`workers.inference.nbe
 alone. So the outcome depends on the problem and on where it starts. From the answer itself it is found most often:
 where a run's engine was asked, that is the last attempt, and what a later run tries first. The last attempt has
 `LAST_ATTEMPT` times the work: what it leaves unsettled a later run may have settled from labels that it knows, and then
-the two differ in what they call proven.
+the two differ in what they call settled, and in the bound (see `workers.labelling.kept`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
 from concord.workers.inference.core.effort import Effort
 from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.strict_twin import StrictTwin
 from concord.workers.inference.nbest.engine import BestFound, look
 from concord.workers.inference.numerics import LEAD
 from concord.workers.inference.relaxation.relaxation import Narrowing
@@ -39,6 +40,10 @@ def settled_near(problem: Problem, start: Labels, *, factor: int = 1) -> Decoded
     another model or from the Viterbi labels. Its bound is its objective, without a tolerance: no other labelling comes
     as near as that. ``factor`` multiplies the work.
     """
+    twin = StrictTwin.of(problem)
+    if twin is not None:
+        settled = settled_near(twin.problem, twin.there(start), factor=factor)
+        return None if settled is None else twin.answer(settled)
     prepared = Prepared.of(problem)
     effort = Effort(Budget(work=factor * (LEAST_WORK + WORK_A_TOKEN * len(prepared))))
     narrowing = Narrowing(prepared, effort)

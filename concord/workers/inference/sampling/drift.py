@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from concord.schemas.decoded import Score
-from concord.schemas.problem import LinearRows
+from concord.schemas.problem import ANY, LinearRows
 from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.rows import RowState
 from concord.workers.inference.numerics import RELATIVE_ROUNDING, ROUNDING
 from concord.workers.inference.sampling.state import FLIPS, NOW, REWRITTEN, SUMMED, Chain
 
@@ -37,11 +38,25 @@ def check_drift(chain: Chain, problem: Prepared, *, hard_weight: float, known: S
 
 
 def _rounding(chain: Chain, rows: LinearRows) -> float:
-    """Largest rounding error of the running score, in nats: of its changes, of the chain's terms and of the rows."""
+    """Largest rounding error of the running score, in nats: of its changes, of the chain's terms and of the rows.
+
+    A row may be broken and mended again while one label is written. Its charges cancel then, but for their rounding,
+    and neither the score nor its change shows them.
+    """
     at, rewritten = chain.at, int(chain.counters[REWRITTEN])
     passes = 1.0 + rewritten / max(1, len(at.labels))
     by_rows = passes * float((chain.rows.weight * rows.slack)[~rows.summed_exactly].sum())
     tables = (at.unary[np.isfinite(at.unary)], at.transition[np.isfinite(at.transition)])
     largest = sum(float(np.abs(table).max(initial=0.0)) for table in tables)
-    terms = (len(at.labels) + rewritten) * largest
+    terms = (len(at.labels) + rewritten) * largest + rewritten * _most_charged(chain.rows)
     return ROUNDING + by_rows + RELATIVE_ROUNDING * (float(chain.numbers[SUMMED]) + terms)
+
+
+def _most_charged(rows: RowState) -> float:
+    """The most that the charges of all rows can rise or fall while one token's label is written, in nats."""
+    amount = rows.weight[rows.row] * np.abs(rows.coefficient)
+    tokens = len(rows.pointer) - 1
+    at = np.repeat(np.arange(tokens), np.diff(rows.pointer))
+    of_edges = rows.previous != ANY  # they change with the label before, too
+    by_token = np.bincount(at, amount, tokens) + np.bincount(at[of_edges] - 1, amount[of_edges], tokens)
+    return float(by_token.max(initial=0.0))

@@ -30,6 +30,7 @@ from concord.workers.inference.core.chain import viterbi_score
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.strict_twin import on_strict_twins
 from concord.workers.inference.cpsat.effort import UNITS_A_SECOND
 from concord.workers.inference.cpsat.engine import LatticeSolution, solve_model
 from concord.workers.inference.cpsat.lattice import build_model
@@ -98,6 +99,7 @@ class _Stages:
         return value <= -solution.bound + 2.0 * self.config.tolerance
 
 
+@on_strict_twins
 def solve(
     problem: Problem,
     *,
