@@ -31,6 +31,8 @@ $(READY): requirements-dev.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@# The lock names everything, so nothing is resolved: a release newer than it cannot get in the way.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps -r requirements-dev.lock
+	@# An environment of before has the package under the name that it had then.
+	$(BIN)/python -m pip uninstall --quiet --quiet --yes concord
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
