@@ -216,7 +216,7 @@ def _show_training(report: TrainReport) -> None:
 
 
 @app.command(
-    epilog="Example: concord train --corpus corpora/train/ --features finkel --out models/news/",
+    epilog="Example: concord train --corpus corpora/train/ --out models/news/",
     tells=_show_training,
     resumes=lambda given: given["tune"] and given["trainer"] == "trigram",
 )
