@@ -24,17 +24,19 @@ unexport PYTHONDONTWRITEBYTECODE
 # As commands do it: kernels for any processor.
 export NUMBA_CPU_NAME ?= generic
 
-.PHONY: help demo test tests kernels units units-313 edges-313 edge-files units-once-compiled integration test-slow coverage docs lint format lock benchmarks picture pages wheel notebook clean
+.PHONY: help demo test tests kernels units units-313 edges-313 edge-files units-once-compiled integration test-slow coverage docs lint format lock benchmarks lowest picture pages wheel notebook clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
 
 $(READY): requirements-dev.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "concord needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3 ..." >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || \
+		{ echo "concord runs on Python 3.11, 3.12 and 3.13, and this is $$($(PYTHON) --version); name one with: make PYTHON=/path/to/python3 ..." >&2; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@# The lock names everything, so nothing is resolved: a release newer than it cannot get in the way.
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps -r requirements-dev.lock
+	@# An environment of before has the package under the name that it had then.
+	$(BIN)/python -m pip uninstall --quiet --quiet --yes concord
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -108,6 +110,9 @@ benchmarks: $(READY)  ## measure speed and quality; figures go to benchmarks/res
 	$(BIN)/python benchmarks/sweeps.py
 	set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
 	$(BIN)/python benchmarks/figures.py
+
+lowest: $(READY)  ## three commands with the lowest versions that pyproject.toml allows, in an environment of its own
+	$(BIN)/python infra/lowest.py
 
 picture: $(READY)  ## draw the README's picture from a real run
 	$(BIN)/python docs/picture.py

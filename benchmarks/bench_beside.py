@@ -1,9 +1,10 @@
-"""What the shipped constraints gain on citations beside two trainers: by the scale of scores, or by the errors left?
+"""What 25 published rules gain on citations beside two trainers: by the scale of scores, or by the errors left?
 
 Cora's training citations by five folds (each scored by a model of the others) and its development citations, by models
-of the features ``fields``: token accuracy of Viterbi, and certified under `infra/constraints/citations.yaml` with its
-weights times some factors; certified under the same constraints with learned weights; the temperature under which gold
-of the folds is likeliest (1: the scores are nats as they stand), and how many wrong tokens stand in answers that break
+of the features ``fields``: token accuracy of Viterbi, and certified under
+`workers/published/tables/constraints/citations.yaml` with its weights times some factors; certified under the same
+constraints with learned weights; the temperature under which gold of the folds is likeliest (1: the scores are nats as
+they stand), and how many wrong tokens stand in answers that break
 a constraint that gold keeps: no other ones can a constraint see. Needs the real citations.
 
     python benchmarks/bench_beside.py

@@ -1,7 +1,7 @@
 """Learning on from citations without labels, with constraints and without (Chang, Ratinov & Roth 2008, table 1).
 
 Token accuracy on Cora's 100 development citations of models learned from the first n of each of five random subsets of
-25 training citations, or from all 300: alone (Viterbi), under the shipped constraints weighed by `odds` on those n
+25 training citations, or from all 300: alone (Viterbi), under 25 published rules weighed by `odds` on those n
 (certify), and the same two after cycles of learning from the 1,000 citations of the pool, labelled by Viterbi or under
 the constraints. Intervals are of a paired bootstrap over the development citations, the subsets added up. The paper
 measured on another test part. Needs the real citations.
@@ -196,7 +196,7 @@ def tuned(size: int, subsets: int, settings: CodlSettings, labelling: RunSetting
 
 
 def constraints() -> DeclaredConstraints:
-    """Those that are shipped."""
+    """Those of published tables."""
     return citations().constraints
 
 

@@ -2,7 +2,7 @@
 
 Stokman (2011) could not say how far his anytime searches stay from the optimum. Here `certify` proves
 it first; every engine then gets 800 ms a document with his parameters (table 6, the defaults), and
-its improvements are compared with the proof. Citations: Cora dev under the shipped constraints;
+its improvements are compared with the proof. Citations: Cora dev under the rules of published tables;
 news: testa under trained label consistency. All clocks here count CPU seconds of one core, so that other
 work on the machine takes nothing from an engine; only CP-SAT's own clock, in `cpsat` and `two-stage`, is the wall's.
 

@@ -118,10 +118,10 @@ def _usaddress(packages: Path, source: Path | None) -> Package | None:
         return None
     module, training = imported[0], source / "training"
     names = ("labeled", "us50_train_tagged", "us50_messiest_manual_label", "synthetic_osm_data_xml")
-    gold = {name: list(_gold(training / f"{name}.xml", module)) for name in names}
+    gold = {name: list(gold_strings(training / f"{name}.xml", module)) for name in names}
     with (training / "unparseable.csv").open(newline="") as file:
         hard = [row[0] for row in csv.reader(file) if row]
-    linn = [g.text for g in _gold(training / "openaddress_us_ia_linn.xml", module)]
+    linn = [g.text for g in gold_strings(training / "openaddress_us_ia_linn.xml", module)]
     strings = {"unparseable.csv": hard, "openaddress_us_ia_linn": linn}
     strings |= {name: [g.text for g in found] for name, found in gold.items()}
     raw = REAL / "us50" / "us50.train.raw"
@@ -135,12 +135,12 @@ def _probablepeople(packages: Path, source: Path | None) -> Package | None:
     if imported is None or source is None:
         return None
     names = ("person_labeled", "company_labeled")
-    gold = {name: list(_gold(source / "name_data" / "labeled" / f"{name}.xml", imported[0])) for name in names}
+    gold = {name: list(gold_strings(source / "name_data" / "labeled" / f"{name}.xml", imported[0])) for name in names}
     strings = {name: [g.text for g in found] for name, found in gold.items()}
     return Package(*imported, ROOT / "infra" / "constraints" / "probablepeople.yaml", strings, gold)
 
 
-def _gold(path: Path, module: ModuleType) -> Iterator[Gold]:
+def gold_strings(path: Path, module: ModuleType) -> Iterator[Gold]:
     """The strings of a file of parserator's, each token with the label of the element that its first character is in.
 
     Strings with a token outside every element are left out.

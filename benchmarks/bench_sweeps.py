@@ -21,6 +21,7 @@ from typing import Any
 import yaml
 from common import MADE, ROOT, concord, concord_command, save
 from corpora import corpus
+from problems import CITATION_CONSTRAINTS
 
 from concord.schemas.sweep import CellState
 
@@ -116,7 +117,7 @@ def thousand() -> dict[str, Any]:
 
 def _file(seeds: int, *, files: int = FILES) -> Path:
     """A sweep file with so many seeds and constraint files, each without another tenth of the rules."""
-    rules = yaml.safe_load((ROOT / "infra" / "constraints" / "citations.yaml").read_text())["constraints"]
+    rules = yaml.safe_load(CITATION_CONSTRAINTS.read_text())["constraints"]
     for k in range(files):
         own = [rule for i, rule in enumerate(rules) if i % FILES != k]
         (FOLDER / f"rules-{k}.yaml").write_text(yaml.safe_dump({"constraints": own}, sort_keys=False))

@@ -1,6 +1,6 @@
 """The tokenizers beside each other: speed, where they cut alike, and what gold spans of texts reach in their tokens.
 
-    python benchmarks/bench_tokenizers.py                     # needs concord[spacy] and the real corpora
+    python benchmarks/bench_tokenizers.py                     # needs concord-nlp[spacy] and the real corpora
     python benchmarks/bench_tokenizers.py --differ 40         # and where they differ most often
 
 Speed is tokens a second of CPU time on one core, sentences not counted, over the same novels in turns, the best of

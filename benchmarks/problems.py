@@ -33,7 +33,8 @@ from concord.workers.synthesis.made_up import synthesize
 CORA = common.REAL / "cora"
 SIZES, SUBSETS = (5, 10, 20), range(5)
 """Numbers of citations to learn from, and of subsets of 25 whose first they are."""
-CITATION_CONSTRAINTS = common.ROOT / "infra" / "constraints" / "citations.yaml"
+CITATION_CONSTRAINTS = common.ROOT / "concord" / "workers" / "published" / "tables" / "constraints" / "citations.yaml"
+"""Rules of published tables: what is shipped are those of them that help."""
 
 
 class Task(NamedTuple):
@@ -113,7 +114,7 @@ def subset(k: int) -> list[Document]:
 
 
 def citation_task(found: Citations, constraints: ConstraintSet | None = None) -> Task:
-    """The development citations under the shipped constraints, or others."""
+    """The development citations under the rules of published tables, or others."""
     return ground(found.name, found.model, found.dev, found.constraints if constraints is None else constraints)
 
 

@@ -519,7 +519,7 @@ def beside(results: Results) -> Rows:
         return ("", "") if one is None else (percent(one["accuracy"]), ends(one["low"], one["high"]))
 
     yield line("Viterbi", ((percent(own["viterbi"]), "") for own in parts))
-    ways = {"x 0.5": "weights × ½", "x 1": "as shipped", "x 2": "× 2", "x 4": "× 4", "learned": "`learned`"}
+    ways = {"x 0.5": "weights × ½", "x 1": "as declared", "x 2": "× 2", "x 4": "× 4", "learned": "`learned`"}
     for name, title in ways.items():
         yield line(title, (certified(own, name) for own in parts))
     yield line("temperature", ((plain(own["temperature"]), "") for own in parts))
@@ -567,7 +567,7 @@ def _cited(results: Results, constraints: str, engine: str) -> Mapping[str, Any]
 
 @table
 def citations(results: Results) -> Rows:
-    """Citations under the shipped constraints."""
+    """Citations under the rules of published tables."""
     alone, under = _cited(results, "none", "viterbi"), _cited(results, "rules", "certify")
     yield "token accuracy of `viterbi`", f"{percent(alone['labels.accuracy']['value'])} %"
     accuracy = under["labels.accuracy"]
@@ -587,6 +587,51 @@ def ablation(results: Results) -> Rows:
         only = rows[f"rules only {name}"]
         if max(abs(without - whole), abs(only - alone)) > 0.0004:
             yield name, percent(without), percent(only)
+
+
+@table
+def shipped(results: Results) -> Rows:
+    """What files of constraints gain, all of their rules together."""
+    for name, rows in results["shipped"]["sets"].items():
+        for row in rows:
+            effect = row["all"]
+            yield (
+                f"{name}, {row['rules']} ({count(len(row['each']))})",
+                f"{row['part']}, {count(row['documents'])}",
+                f"`{row['trainer']}`",
+                count(effect["changed"]),
+                f"{percent(effect['spans']['before'])} → {percent(effect['spans']['after'])}",
+                *(_gained(effect, measure) for measure in ("spans", "documents", "labels")),
+            )
+
+
+@table
+def shipped_citation_rules(results: Results) -> Rows:
+    """Published rules on citations that change an answer: gain of field F1 by each beside the others."""
+    rows = results["shipped"]["sets"]["citations"]
+    published = [row["each"] for row in rows if row["rules"] == "published"]
+    kept = next(row["each"] for row in rows if row["rules"] == "shipped")
+    for rule in published[0]:
+        if any(own[rule]["changed"] for own in published):
+            yield rule, *(_gained(own[rule], "spans") for own in published), "yes" if rule in kept else ""
+
+
+@table
+def shipped_rules(results: Results) -> Rows:
+    """The same of the other sets, on the one part where they are judged."""
+    for name, rows in results["shipped"]["sets"].items():
+        if name != "citations":
+            kept = next(row["each"] for row in rows if row["rules"] == "shipped")
+            for rule, effect in rows[0]["each"].items():
+                yield name, rule, count(effect["changed"]), _gained(effect, "spans"), "yes" if rule in kept else ""
+
+
+def _gained(effect: Mapping[str, Any], measure: str) -> str:
+    """Gain of a measure with its interval; a dash where it was not counted, and nothing where no answer changed."""
+    found = effect.get(measure)
+    if found is None:
+        return "–"
+    return gain(found["after"] - found["before"], found["low"], found["high"]) if effect["changed"] else ""
 
 
 @table

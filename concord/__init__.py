@@ -25,6 +25,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from concord.schemas.distribution import DISTRIBUTION
+
 if TYPE_CHECKING:
     from concord.corpora import ingest as ingest
     from concord.corpora import synthesize as synthesize
@@ -87,7 +89,7 @@ PLACES = {
 }
 """Each public name, with the module from which it is imported when it is first used."""
 
-__version__ = version("concord")
+__version__ = version(DISTRIBUTION)
 __all__ = [*PLACES, "__version__"]
 
 

@@ -14,7 +14,7 @@ from reference import write_reference
 
 project = "concord"
 author = "The authors of concord"
-release = version = metadata.version("concord")
+release = version = metadata.version("concord-nlp")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 html_theme = "furo"

@@ -36,12 +36,12 @@ def main() -> None:
 
 
 def _draw_document(axes: Axes) -> None:
-    found = mended_name(DEMO / "out-gibbs", DEMO / "test")
+    found = mended_name(DEMO / "out-certify", DEMO / "test")
     assert found is not None, "the demonstration mended nothing"
     document = next(d for s in plan(DEMO / "test") for d in read_batch(s)[0] if d.doc_id == found.doc_id)
     row = next(
         r
-        for t in read_tables(DEMO / "out-gibbs", PREDICTIONS_LAYOUT)
+        for t in read_tables(DEMO / "out-certify", PREDICTIONS_LAYOUT)
         for r in t.to_pylist()
         if r[DOC_ID] == found.doc_id
     )

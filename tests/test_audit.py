@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +15,10 @@ from concord.schemas.audit import CheckReport, ConstraintCheck
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Potentials
+from concord.schemas.problem import Problem
 from concord.workers.audit.auditing import check, explain
 from concord.workers.audit.conflicts import Conflicts, feasible, smallest_conflict, strict_problem
+from concord.workers.constraints.constraint_set import build_problem
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.rows import ConstraintError
 from concord.workers.constraints.templates.features import TokenFeature
@@ -42,6 +46,18 @@ class TableModel:
     def potentials(self, batch: Batch) -> Potentials:
         table: Floats = np.array([self.words.get(w, [0.0] * 3) for w in batch.columns["tokens"].strings()])
         return Potentials(table, np.zeros((3, 3)), batch.sentence_starts)
+
+
+class ChanceModel(TableModel):
+    """Scores by chance, other ones for each document: no two labellings are equally good."""
+
+    def potentials(self, batch: Batch) -> Potentials:
+        lengths = np.diff(batch.doc_starts).tolist()
+        tables = [
+            np.random.default_rng([*name.encode()]).normal(size=(n, 3))
+            for name, n in zip(batch.doc_ids, lengths, strict=True)
+        ]
+        return Potentials(np.concatenate(tables), np.zeros((3, 3)), batch.sentence_starts)
 
 
 MODEL = TableModel({"Ann": [2.0, 0.0, 0.0], "rain": [0.0, 2.0, 0.0], "1990": [0.0, 0.5, 0.0], ",": [0.1, 0.0, 0.0]})
@@ -188,6 +204,88 @@ def test_feasibility_and_minimality_agree_with_enumeration() -> None:
         assert not holds(smallest)
         assert all(holds([k for k in smallest if k != left_out]) for left_out in smallest)
     assert infeasible > 2
+
+
+def spans_of(labels: Sequence[str]) -> set[tuple[int, int, str]]:
+    """Runs of a label, as fields."""
+    ends = [t for t in range(len(labels)) if t + 1 == len(labels) or labels[t + 1] != labels[t]]
+    starts = [0, *(t + 1 for t in ends[:-1])]
+    return {(start, end, labels[end]) for start, end in zip(starts, ends, strict=True)}
+
+
+def f1_of(golds: Sequence[Sequence[str]], answers: Sequence[Sequence[str]]) -> float:
+    pairs = [(spans_of(gold), spans_of(answer)) for gold, answer in zip(golds, answers, strict=True)]
+    return 2 * sum(len(a & b) for a, b in pairs) / sum(len(a) + len(b) for a, b in pairs)
+
+
+def best_of_all(problem: Problem, chosen: Sequence[int]) -> list[str]:
+    """The best labelling under the chosen constraints, by enumeration."""
+
+    def score(labels: tuple[int, ...]) -> float:
+        found = problem.score(np.array(labels, np.int32))
+        return found.local - float(found.penalties[list(chosen)].sum())
+
+    return [
+        LABELS.names[label] for label in max(product(range(3), repeat=problem.potentials.unary.shape[0]), key=score)
+    ]
+
+
+def test_the_gain_of_each_constraint_is_that_of_the_best_labellings_enumerated() -> None:
+    """A soft rule, an agreement and a rule of runs, over random scores and random gold."""
+    rng = np.random.default_rng(7)
+    words = ["Ann", "rain", "1990", ",", "Bo"]
+    model = ChanceModel({})
+    documents = []
+    for i in range(12):
+        gold = [LABELS.names[k] for k in rng.integers(3, size=5)]
+        documents.append(Document.build(f"d{i}", [rng.choice(words, 5).tolist()], labels=[gold]))
+    sets = declared(
+        lexicon("1990", ("date",), 1.3).model_copy(update={"name": "year"}),
+        Consistent(weight=0.9, name="same words"),
+        AtMostRuns(labels=("author", "title"), limit=1, weight=1.1, name="runs"),
+    )
+    report = check([Batch.of(documents)], sets, LABELS, model=model, decoder=Decoder.of("certify"))
+    problems = []
+    for document in documents:
+        potentials = model.potentials(Batch.of([document]))
+        problems.append(build_problem(document, potentials, LABELS, sets))
+    golds = [document.labels.strings() for document in documents if document.labels is not None]
+    every = [0, 1, 2]
+    whole = [best_of_all(problem, every) for problem in problems]
+    for chosen, effect in [
+        ([], report.effect),
+        *(([k for k in every if k != out], row(report, name).effect) for out, name in enumerate(sets.names)),
+    ]:
+        without = [best_of_all(problem, chosen) for problem in problems]
+        assert effect is not None
+        assert effect.documents == sum(a != b for a, b in zip(whole, without, strict=True))
+        found = {one.measure: one for one in effect.figures}
+        assert [found[name].figure for name in ("labels", "spans", "documents")] == ["accuracy", "f1", "accuracy"]
+        assert found["spans"].before == pytest.approx(f1_of(golds, without))
+        assert found["spans"].after == pytest.approx(f1_of(golds, whole))
+        assert found["spans"].low <= found["spans"].after - found["spans"].before <= found["spans"].high
+    assert report.effect is not None
+    assert report.effect.documents > 3
+
+
+def test_a_constraint_that_lowers_a_measure_is_warned_of() -> None:
+    model = TableModel({"rain": [0.0, 2.0, 1.9], "1990": [0.0, 0.0, 0.5]})
+    gold = [["title", "title", "date"]]
+    documents = [Document.build(f"d{i}", [["rain", "rain", "1990"]], labels=gold) for i in range(30)]
+    rule = AtMostRuns(labels=("title",), limit=1, weight=5.0, name="runs")
+    wrong = lexicon("rain", ("date",), 3.0).model_copy(update={"name": "rain"})
+    report = check([Batch.of(documents)], declared(rule, wrong), LABELS, model=model, decoder=Decoder.of("certify"))
+    assert row(report, "runs").effect is not None
+    assert row(report, "runs").warnings == ("always holds in the model's output: it changes nothing there",)
+    assert any(
+        warning.startswith("f1 of spans is 0.00% with it and 100.00% without it (-100.00 to")
+        for warning in row(report, "rain").warnings
+    )
+    for less in ({"decoder": None}, {"model": None, "decoder": None}):
+        given: dict[str, Any] = {"model": model, "decoder": Decoder.of("certify")} | less
+        alone = check([Batch.of(documents)], declared(rule, wrong), LABELS, **given)
+        assert alone.effect is None
+        assert row(alone, "rain").effect is None
 
 
 def test_the_same_conflict_in_more_documents_is_counted_and_not_searched_again() -> None:

@@ -88,6 +88,19 @@ def test_check_reports_gold_model_and_contradictions(file: Path, corpus: Path, m
     assert [c.constraints for c in report.conflicts] == [("start", "title first")]
     text = run("check", file, "--corpus", corpus, "--conflicts", 3)
     assert "contradiction: start + title first cannot hold together in 3 documents" in text
+    assert "without constraints" not in text
+
+
+def test_check_says_what_the_constraints_gain(file: Path, corpus: Path, model: Path) -> None:
+    asked = ("check", file, "--corpus", corpus, "--model", model, "--conflicts", 0)
+    effect = CheckReport.model_validate(json.loads(run(*asked, "--json"))).effect
+    assert effect is not None
+    assert effect.documents
+    text = run(*asked)
+    assert re.search(r"^gain, points +changed +accuracy +f1 +95 % +accuracy$", text, re.MULTILINE)
+    assert re.search(rf"^all of them +{effect.documents} ", text, re.MULTILINE)
+    (fields,) = [one for one in effect.figures if one.measure == "spans"]
+    assert f"f1 of spans: {fields.before:.2%} without constraints, {fields.after:.2%} with them (" in text
 
 
 def test_check_looks_at_no_more_documents_than_asked_but_knows_all_labels(file: Path, corpus: Path) -> None:

@@ -17,6 +17,7 @@ from concord.flows.cli.app import app
 from concord.flows.commands.mining import METHODS
 from concord.flows.options import OptionError, option_values, parse_options
 from concord.schemas.codl import CodlSettings
+from concord.schemas.run import ENGINE
 from concord.schemas.settings import Settings
 from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.corpus.readers.registry import READERS
@@ -83,6 +84,72 @@ def known_options(line: str) -> set[str] | None:
         called = " ".join(words[1:])
         return next(options()[name] for name in sorted(options(), reverse=True) if called.startswith(name))
     return options()[""] | benchmark_options() if line.startswith("--") else None
+
+
+COMPARED = (
+    *("annealed", "anytime", "astar", "beam", "cpsat", "csp", "discrepancy", "evolution", "ilp"),
+    *(name for name in SUMMARIES if name.startswith(("fersini", "finkel"))),
+)
+"""Engines and feature sets that stand for the comparison with a paper, or for that of engines."""
+COMPARING = ("benchmarks", "changelog", "papers")
+"""Pages of which that is the subject."""
+
+
+def shown() -> Iterator[tuple[str, str]]:
+    """Every command that a page, a help text, the demonstration or a file to start with shows, and where."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    for page in pages:
+        if page.stem not in COMPARING:
+            for _, block in FENCE.findall(page.read_text()):
+                yield from ((str(page.relative_to(ROOT)), line) for line in block.replace("\\\n", " ").splitlines())
+    flows = ROOT / "concord" / "flows"
+    for file in [flows / "cli" / "demo.py", *(flows / "starting").glob("*.yaml")]:
+        yield from ((file.name, line) for line in file.read_text().splitlines())
+    yield from (("help", epilog) for epilog in epilogs())
+
+
+def epilogs() -> Iterator[str]:
+    """The example of every command."""
+
+    def walk(command: Any) -> Iterator[str]:
+        if command.epilog:
+            yield command.epilog
+        for inner in getattr(command, "commands", {}).values():
+            yield from walk(inner)
+
+    return walk(typer.main.get_command(app))
+
+
+def worse(line: str) -> str | None:
+    """What a command line shows though we would choose something else; None for nothing."""
+    engine = re.search(r"(?:--engine |\bengine: )([a-z-]+)", line)
+    if engine is not None and engine[1] in COMPARED:
+        return engine[1]
+    features = re.search(r"(?:--features |\bfeatures: ?|\"features\": \")([a-z+-]+)", line)
+    sets = set() if features is None else set(features[1].split("+"))
+    if sets & set(COMPARED) and "--trainer semicrf" not in line:  # that trainer's whole point is a comparison
+        return "+".join(sorted(sets & set(COMPARED)))
+    return "core alone" if "core" in sets and not sets >= {"mentions", "entities"} else None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "concord train --corpus c/ --features finkel --out m/",
+        'options={"features": "finkel"},',
+        "  a: {options: {features: core}}",
+        "concord train --features core+pos+mentions --out m/",
+        "concord reprocess --engine beam --out out/",
+    ],
+)
+def test_a_choice_that_is_worse_than_the_default_is_seen(line: str) -> None:
+    assert worse(line)
+
+
+def test_examples_show_what_we_would_choose() -> None:
+    lines = list(shown())
+    assert len(lines) > 400
+    assert not [f"{place}: {line.strip()}" for place, line in lines if worse(line)]
 
 
 def anchors(page: Path) -> set[str]:
@@ -172,6 +239,25 @@ def _takes(kind: type[Settings], pair: str) -> bool:
 def test_every_engine_is_on_the_page_on_engines() -> None:
     text = (ROOT / "docs" / "engines.md").read_text()
     assert not [name for name in SOLVERS if f"`{name}`" not in text]
+
+
+def races() -> Iterator[dict[str, tuple[float, float]]]:
+    """Mean gap in nats and mean CPU time in ms of each engine, in each race of the page on engines."""
+    text = (ROOT / "docs" / "engines.md").read_text()
+    for block in re.findall(r"<!-- figures: race-\w+ -->\n(.*?)<!-- end", text, re.DOTALL):
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.strip().splitlines()[2:]]
+        yield {row[0]: (float(row[2]), float(row[5].replace(",", ""))) for row in rows}
+
+
+def test_no_engine_is_recommended_that_loses_in_every_race() -> None:
+    """By gap and by time, to the default."""
+    found = list(races())
+    assert len(found) == 2
+    losers = {name for name in found[0] if all(r[name] >= r[ENGINE] and r[name][1] > r[ENGINE][1] for r in found)}
+    assert {"beam", "astar", "discrepancy", "evolution", "anytime", "csp", "cpsat"} == losers
+    text = (ROOT / "docs" / "engines.md").read_text()
+    recommended = text.partition("| use it |")[2].partition("\n\n")[0]
+    assert not [name for name in losers if f"`{name}`" in recommended]
 
 
 def test_every_feature_set_is_on_the_page_on_features() -> None:

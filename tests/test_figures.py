@@ -73,7 +73,8 @@ def test_a_sweep_file_has_no_mistakes_and_its_figures_are_kept(path: Path, tmp_p
         stand_in = (copied.parent / name).resolve()
         stand_in.parent.mkdir(parents=True, exist_ok=True)
         stand_in.touch()
-    (tmp_path / "concord" / "infra").symlink_to(ROOT / "infra")
+    for name in ("concord", "infra"):
+        (tmp_path / "concord" / name).symlink_to(ROOT / name)
     assert cells_of(read_sweep_file(copied))
     assert f'"{path.stem}": Shown(' in (ROOT / "benchmarks" / "sweeps.py").read_text()
     named = set(re.findall(r"build/benchmarks/corpora/([\w-]+)", path.read_text()))

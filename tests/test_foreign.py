@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from concord.schemas.distribution import DISTRIBUTION
 from tests.support.foreign_package import PACKAGE, installed
 
 KINDS = {
@@ -56,7 +57,7 @@ def test_a_part_of_each_kind_is_listed_with_its_package(env: dict[str, str], tmp
     found = json.loads(python(LISTING, env, tmp_path))
     assert set(found) == set(KINDS)
     for kind, name in KINDS.items():
-        assert {other for other, origin in found[kind].items() if origin != "concord"} == {name}
+        assert {other for other, origin in found[kind].items() if origin != DISTRIBUTION} == {name}
         assert found[kind][name] == "spare-parts"
         assert list(found[kind])[-1] == name
 

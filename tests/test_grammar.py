@@ -14,13 +14,13 @@ import pytest
 import typer
 import yaml
 from rich.cells import cell_len
-from typer.core import TyperOption
 from typer.testing import CliRunner
 
 from concord.flows.cli import next_steps
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import MEANINGS, Exit, exit_codes
 from concord.flows.cli.tree import CONFIG, HEADINGS, ONE_GROUP, PANELS, SET, Command
+from concord.flows.cli.typer_internals import TyperOption, value_kind
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.writers import made as made
 
@@ -101,13 +101,12 @@ def test_own_things_are_named_and_foreign_ones_stand_by_their_place(name: str) -
     assert command.options.keys() <= HEADINGS.keys()
     for option, kind in PLACES.items():
         if option in command.options:
-            assert command.options[option].type_descriptor.annotation is not None
+            assert value_kind(command.options[option]).annotation is not None
             assert _kind(command, option) == OTHERWISE.get((name, option), kind), option
 
 
 def _kind(command: Command, option: str) -> Any:
-    descriptor = command.options[option].type_descriptor
-    return descriptor.annotation
+    return value_kind(command.options[option]).annotation
 
 
 def test_the_vocabulary_has_no_name_that_nothing_uses() -> None:
@@ -164,14 +163,14 @@ def _given(name: str, option: TyperOption) -> Any:
         return {"sampler": {"sweeps": "7"}, "scales": ["1", "2.50"], "prefix": "a: 'b'", "work": "null"}
     if option.is_flag:
         return "false" if option.default else "true"
-    if choices := option.type_descriptor.choices:
-        return str(getattr(choices[-1], "value", choices[-1]))
+    kind = value_kind(option)
+    if kind.choices:
+        return kind.choices[-1]
     if option.multiple:
         return ["one", "two words"]
-    least = option.type_descriptor.parameter_info.min
-    if option.type_descriptor.annotation in (int, float):
+    if kind.annotation in (int, float):
         default: Any = option.default
-        return str(max(least or 0, default or 0) + 1) if name != "held_out_share" else "0.5"
+        return str(max(kind.least or 0, default or 0) + 1) if name != "held_out_share" else "0.5"
     return "a place"
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
+import typer
 from numba import njit
 from ray._private import ray_constants as constants
 from ray.job_config import JobConfig
 
+from concord.flows.cli.typer_internals import OptionInfo, TyperCommand, TyperOption, value_kind, value_source
 from concord.flows.cluster.ray_internals import OwnPathJob, constants_of, head_and_node, read_environment
 from concord.workers.compiling.code import ROOT
 from concord.workers.compiling.definitions import definitions_behind
@@ -28,6 +31,10 @@ from concord.workers.compiling.numba_internals import (
 PLACES = {
     "ray": (re.compile(r"ray\.(_|\w+\._).*"), "flows/cluster/ray_internals.py"),
     "numba": (re.compile(r"numba\.core.*|llvmlite.*"), "workers/compiling/numba_internals.py"),
+    "typer": (
+        re.compile(r"typer\.(core|models|_\w+)\b.*|.*\.(type_descriptor|get_parameter_source)\b.*"),
+        "flows/cli/typer_internals.py",
+    ),
     "mlflow": (
         re.compile(r"mlflow\.(store|utils|protos|server).*|mlflow\.(\w+\.)*_\w+.*"),
         "flows/tracking/tracking.py",
@@ -71,6 +78,35 @@ def test_what_is_rays_own_is_where_it_was() -> None:
         head_and_node()  # no Ray has been started here
     jobs: list[Any] = [JobConfig(), JobConfig(runtime_env={"working_dir": "s3://a.zip"}), OwnPathJob()]
     assert [job._runtime_env_has_working_dir() for job in jobs] == [False, True, True]
+
+
+class Size(Enum):
+    """Choices of an option."""
+
+    SMALL = "small"
+
+
+def test_what_is_typers_own_is_where_it_was() -> None:
+    def command(count: Annotated[int, typer.Option(min=2)] = 3, size: Size = Size.SMALL, path: Path = ROOT) -> None:
+        """Notes where the count is from."""
+
+    asked: dict[str, str] = {}
+
+    class Told(TyperCommand):
+        def invoke(self, ctx: Any) -> Any:
+            asked.update({option.name: value_source(ctx, option) for option in self.params})
+            return super().invoke(ctx)
+
+    app = typer.Typer(add_completion=False)
+    app.command(cls=Told)(command)
+    made: Any = typer.main.get_command(app)
+    kinds = {option.name: value_kind(option) for option in made.params if isinstance(option, TyperOption)}
+    assert kinds["count"] == (int, (), False, True, 2)
+    assert (kinds["size"].choices, kinds["size"].is_number) == (("small",), False)
+    assert (kinds["path"].is_path, kinds["path"].least) == (True, None)
+    made(["--count", "4"], standalone_mode=False)
+    assert asked == {"count": "COMMANDLINE", "size": "DEFAULT", "path": "DEFAULT"}
+    assert isinstance(typer.Option("--count"), OptionInfo)
 
 
 def test_what_is_numbas_own_is_where_it_was() -> None:

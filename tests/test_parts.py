@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from concord.schemas.distribution import DISTRIBUTION
 from concord.workers import parts
 from concord.workers.compiling.code import ROOT
 from concord.workers.compiling.kept_digests import workers_digest
@@ -69,7 +70,7 @@ def test_every_kind_of_part_is_registered_and_all_of_ours_pass_their_own_check()
     for group, registry in REGISTRIES.items():
         assert registry.group is group
         assert len(list(registry.items())) == len(registry) > 0
-        assert {registry.distribution(name) for name in registry} == {"concord"}
+        assert {registry.distribution(name) for name in registry} == {DISTRIBUTION}
 
 
 def test_what_pyproject_registers_is_installed() -> None:
@@ -88,7 +89,7 @@ def test_ours_come_first_and_others_by_name(folder: Path) -> None:
     registry = engines(z=len, y=sum)
     assert list(registry) == ["z", "y", *PAPERS, "a", "b"]
     assert (len(registry), registry["a"], registry["b"], registry["z"]) == (8, abs, max, len)
-    assert [registry.distribution(name) for name in registry] == [*["concord"] * 6, "two", "two"]
+    assert [registry.distribution(name) for name in registry] == [*[DISTRIBUTION] * 6, "two", "two"]
     assert ("b" in registry, "c" in registry, registry.get("c")) == (True, False, None)
     assert (registry.name_of(sum), registry.name_of(max)) == ("y", "b")
     with pytest.raises(KeyError):
@@ -154,6 +155,17 @@ def test_nor_is_one_of_ours_with_an_entry_point(name: str, folder: Path) -> None
     install(folder, "a-thief", {name: "thief_parts:part"})
     with pytest.raises(PartError, match=rf"^package a-thief 1\.0, .*'{name}'.*: concord has a part of that name"):
         engines()["ours"]
+
+
+def test_concord_under_another_name_is_taken_out_first(folder: Path) -> None:
+    """An installation of before the distribution had its name has the same parts."""
+    install(folder, "concord", {"annealed": "concord.workers.papers.finkel.engines:ANNEALED"})
+    with pytest.raises(PartError) as raised:
+        list(engines())
+    assert str(raised.value) == (
+        "package concord 1.0: it is concord under another name than concord-nlp; take it out with "
+        "`pip uninstall concord`, and install concord-nlp again"
+    )
 
 
 def test_a_name_that_two_packages_claim_is_nobodys(folder: Path) -> None:

@@ -12,7 +12,7 @@ from concord.workers.corpus.tokenizers.registry import load_tokenizer
 from concord.workers.corpus.tokenizers.tokenizer import LanguageError
 from concord.workers.synthesis.made_up import synthesize
 
-spacy = pytest.importorskip("spacy", reason="it needs concord[spacy]")
+spacy = pytest.importorskip("spacy", reason="it needs concord-nlp[spacy]")
 
 
 @pytest.mark.parametrize("language", ["en", "de"])

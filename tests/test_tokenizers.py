@@ -321,5 +321,5 @@ app(["label", "--model", {str(model)!r}, "--tokenizer", "spacy", "Ada ran."])
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout.strip().splitlines()[-1] == str(("Ada", "is", "n't", "here", "."))
     assert done.returncode == Exit.INPUT
-    said = "concord: tokenizer spacy: spacy is not installed; pip install 'concord[spacy]'\n"
+    said = "concord: tokenizer spacy: spacy is not installed; pip install 'concord-nlp[spacy]'\n"
     assert done.stderr.endswith(said)

@@ -268,7 +268,7 @@ def test_timbl_learns_as_well(learner: str, tmp_path: Path) -> None:
 
 def test_without_timbl_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "timblapi", None)
-    with pytest.raises(TimblError, match=r"pip install 'concord\[memory\]'"):
+    with pytest.raises(TimblError, match=r"pip install 'concord-nlp\[memory\]'"):
         trained(tmp_path / "m", learner="igtree")
 
 

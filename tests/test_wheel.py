@@ -32,7 +32,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder where the wheel is installed."""
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run([sys.executable, ROOT / "infra" / "wheel.py", "--out", folder], check=True)
-    (wheel,) = folder.glob(f"concord-*-cp{sys.version_info.major}{sys.version_info.minor}-none-*.whl")
+    (wheel,) = folder.glob(f"concord_nlp-*-cp{sys.version_info.major}{sys.version_info.minor}-none-*.whl")
     with zipfile.ZipFile(wheel) as packed:
         packed.extractall(folder / "site")
     return folder / "site"

@@ -26,6 +26,32 @@ class Breaches(Figures):
     penalty: float = 0.0
 
 
+class FigureEffect(Figures):
+    """A figure of a measure without and with something, on the same documents; fractions.
+
+    - ``before``, ``after``: figure without it, and with it.
+    - ``low``, ``high``: 95 % interval of ``after`` − ``before``, by drawing documents.
+    """
+
+    measure: str
+    figure: str
+    before: float
+    after: float
+    low: float
+    high: float
+
+
+class MeasuredEffect(Figures):
+    """Effect of one constraint beside all others, or of all together, on documents with gold.
+
+    - ``documents``: number of documents whose answer it changes.
+    - ``figures``: a figure of each default measure of the label scheme.
+    """
+
+    documents: int
+    figures: tuple[FigureEffect, ...]
+
+
 class ConstraintCheck(Figures):
     """One constraint on a corpus.
 
@@ -34,6 +60,8 @@ class ConstraintCheck(Figures):
     - ``places``: number of rows and span agreements in these.
     - ``gold``: breaches in the gold labels; None without gold.
     - ``model``: breaches in the model's answers; None without a model.
+    - ``effect``: effect on the measures, beside all other constraints; None without gold, a model or an engine that
+      knows constraints.
     - ``warnings``: sentences about a constraint that is probably not meant like this.
     """
 
@@ -43,6 +71,7 @@ class ConstraintCheck(Figures):
     places: int
     gold: Breaches | None
     model: Breaches | None
+    effect: MeasuredEffect | None = None
     warnings: tuple[str, ...]
 
 
@@ -65,6 +94,7 @@ class CheckReport(Figures):
 
     - ``searched``: documents that were searched for conflicts.
     - ``undecided``: documents among these that reached the limit of work or of conflicts, and show nothing.
+    - ``effect``: effect of all constraints together on the measures; None as in `ConstraintCheck`.
     """
 
     documents: int
@@ -74,6 +104,7 @@ class CheckReport(Figures):
     undecided: int
     constraints: tuple[ConstraintCheck, ...]
     conflicts: tuple[Conflict, ...]
+    effect: MeasuredEffect | None = None
 
 
 class CountedWeight(Figures):

@@ -18,12 +18,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from concord.schemas.distribution import DISTRIBUTION, PACKAGE
 from concord.schemas.errors import USERS_CODE_RAISES, InputError
 
 Part = TypeVar("Part")
-
-CONCORD = "concord"
-"""Distribution of concord's own parts."""
 
 CACHE_FOLDER = "__pycache__"
 """Folder of files that Python and numba compile; it may change although no source file has."""
@@ -110,7 +108,8 @@ class Registry(Mapping[str, Part], Generic[Part]):
     - ``wrong``: check of a part.
 
     Every access raises `PartError` where a package takes the name of one of concord's parts, or two packages claim the
-    same name. A part that cannot be imported or fails the check raises it when it is asked for; the others stay usable.
+    same name, or concord is installed under another name, too. A
+    part that cannot be imported or fails the check raises it when it is asked for; the others stay usable.
     """
 
     def __init__(self, group: Group, own: Mapping[str, Part], wrong: Check) -> None:
@@ -144,7 +143,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
         if name in self._registered:
             return distribution_of(self._registered[name]).name
         if name in self._own:
-            return CONCORD
+            return DISTRIBUTION
         raise KeyError(name)
 
     def name_of(self, part: Part) -> str:
@@ -168,7 +167,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
             if entry.group != self.group:
                 continue
             other = distribution_of(found[entry.name]) if entry.name in found else None
-            if entry.name in self._own or (other is not None and other.name == CONCORD):
+            if entry.name in self._own or (other is not None and other.name == DISTRIBUTION):
                 raise PartError(f"{said(entry)}: concord has a part of that name itself; give yours another one")
             if other is not None:
                 raise PartError(f"{said(entry)}: {other} claims the name, too; take one of both packages out")
@@ -188,15 +187,25 @@ class Distribution(NamedTuple):
 
 @cache
 def registered_entries() -> tuple[EntryPoint, ...]:
-    """All installed entry points of concord's groups: concord's first, each part sorted by name, then by package."""
+    """All installed entry points of concord's groups: concord's first, each part sorted by name, then by package.
+
+    Raises `PartError` where another distribution registers modules of concord: one of before it had its name.
+    """
     everything = entry_points()
     found = [entry for group in Group for entry in everything.select(group=group)]
+    for entry in found:
+        if _package(entry.module) == PACKAGE and not is_ours(entry):
+            other = distribution_of(entry)
+            raise PartError(
+                f"package {other}: it is concord under another name than {DISTRIBUTION}; take it out with "
+                f"`pip uninstall {other.name}`, and install {DISTRIBUTION} again"
+            )
     return tuple(sorted(found, key=lambda entry: (not is_ours(entry), entry.name, distribution_of(entry))))
 
 
 def is_ours(entry: EntryPoint) -> bool:
     """Does an entry point lead to a part of concord itself? Raises `PartError` if it is of no installed package."""
-    return distribution_of(entry).name == CONCORD
+    return distribution_of(entry).name == DISTRIBUTION
 
 
 def distribution_of(entry: EntryPoint) -> Distribution:

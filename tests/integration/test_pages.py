@@ -47,7 +47,7 @@ BEFORE = {
 FILE = re.compile(r"^```yaml\n# (\S+\.yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 """A file that a page shows, under its name."""
 
-ELSEWHERE = {"index": "the first command of the README", "spacy": "needs a pipeline of spaCy's, which is downloaded"}
+ELSEWHERE = {"index": "see `test_installing.py`", "spacy": "needs a pipeline of spaCy's, which is downloaded"}
 """Pages whose commands are not run here, and why."""
 
 FEATURES = """

@@ -46,7 +46,7 @@ def test_mlflow_loads_a_registered_model_by_its_alias(world: World, trained: Any
     described = yaml.safe_load(file.read_text())
     assert [column["name"] for column in json.loads(described["signature"]["inputs"])] == ["pos", "tokens"]
     assert [path for path in file.parent.rglob("*") if path.suffix == ".pkl"] == []
-    assert "concord==" in (file.parent / "requirements.txt").read_text()
+    assert "concord-nlp==" in (file.parent / "requirements.txt").read_text()
 
 
 @pytest.mark.slow

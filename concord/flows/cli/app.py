@@ -49,6 +49,7 @@ from concord.flows.cli.verified import show_verified
 from concord.flows.commands.requests import JUDGING, ChainsRequest
 from concord.flows.environment import ANY_PROCESSOR, PREFECT, set_for_good
 from concord.flows.progress import say, show
+from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.errors import InputError
 from concord.schemas.reports import CalibrationReport
 from concord.schemas.run import ALIAS, ConsistencyReport, RunPlan, RunReport, RunSettings, TrainReport
@@ -85,7 +86,7 @@ app.add_typer(sweep_app, name="sweep")
 
 def _show_version(*, wanted: bool) -> None:
     if wanted:
-        typer.echo(f"concord {version('concord')}")
+        typer.echo(f"concord {version(DISTRIBUTION)}")
         raise typer.Exit
 
 
@@ -218,7 +219,7 @@ def _show_training(report: TrainReport) -> None:
 
 
 @app.command(
-    epilog="Example: concord train --corpus corpora/train/ --features finkel --out models/news/",
+    epilog="Example: concord train --corpus corpora/train/ --out models/news/",
     tells=_show_training,
     resumes=lambda given: given["tune"] and given["trainer"] == "trigram",
 )

@@ -14,6 +14,7 @@ from concord.flows.cli.arguments import print_json
 from concord.flows.cli.option_lists import options_of, plain_value, told_meaning
 from concord.flows.cli.plain_tables import text_table
 from concord.flows.progress import show
+from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.reports import EngineReport, EntryReport, OptionReport
 from concord.schemas.settings import Settings
 from concord.workers.constraints.templates.registry import TEMPLATES
@@ -76,7 +77,7 @@ def features() -> list[EntryReport]:
     """Every feature set; its summary names the options or columns that it needs."""
     packages = {name: FEATURE_SETS.distribution(name) for name in FEATURE_SETS if name not in SUMMARIES}
     others = {
-        name: "a row of a published table" if package == "concord" else f"of the package {package}"
+        name: "a row of a published table" if package == DISTRIBUTION else f"of the package {package}"
         for name, package in packages.items()
     }
     return [EntryReport(name=name, summary=summary, options=()) for name, summary in (SUMMARIES | others).items()]

@@ -21,9 +21,12 @@ NO_RAY = ("context.ray", "context.workers")
 
 
 def _show_checked(report: CheckReport) -> None:
-    from concord.flows.cli.constraints_tables import check_lines, check_table
+    from concord.flows.cli.constraints_tables import check_lines, check_table, gains_table
 
-    show(check_table(report), *check_lines(report))
+    show(check_table(report))
+    if report.effect is not None and report.effect.documents:
+        show(gains_table(report))
+    show(*check_lines(report))
 
 
 def _show_weighed(report: WeighReport) -> None:
@@ -57,7 +60,11 @@ def check(
     set_: Set = None,
     request: Annotated[CheckRequest, FieldOptions(CheckRequest, apart=NO_RAY)],
 ) -> CheckReport:
-    """Count how often each constraint applies, holds and is broken, in gold labels and in a model's answers."""
+    """Count how often each constraint applies, holds and is broken, in gold labels and in a model's answers.
+
+    With gold, a model and an engine that knows constraints, also what each gains by the measures of the label scheme
+    beside all others, and all together.
+    """
     from concord.flows.commands.constraints import check_file
 
     return check_file(file, request, set_ or [])

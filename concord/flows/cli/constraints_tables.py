@@ -13,14 +13,19 @@ from concord.schemas.audit import (
     CheckReport,
     ConstraintEffect,
     Explanation,
+    FigureEffect,
     JudgementReport,
     LearningReport,
+    MeasuredEffect,
     MineReport,
     TuningReport,
     WeighReport,
     first_changes,
 )
 from concord.schemas.settings import Validation
+
+SPANS = "spans"
+"""The measure whose interval is in the table: each label scheme has it, and most users care for it."""
 
 
 def check_table(report: CheckReport) -> Table:
@@ -39,9 +44,34 @@ def check_table(report: CheckReport) -> Table:
     return table
 
 
+def gains_table(report: CheckReport) -> Table:
+    """A line for all constraints and for each that changes an answer: the documents that it changes, its gain by each
+    measure in points, and the interval of that in spans."""
+    assert report.effect is not None
+    heads = [head for one in report.effect.figures for head in _gain_heads(one)]
+    table = figures_table("gain, points", "docs\nchanged", *heads)
+    for name, effect in [("all of them", report.effect), *((row.name, row.effect) for row in report.constraints)]:
+        if effect is not None and effect.documents:
+            cells = [cell for one in effect.figures for cell in _gain_cells(one)]
+            table.add_row(Text(name), f"{effect.documents:,}", *cells)
+    return table
+
+
+def _gain_heads(effect: FigureEffect) -> list[str]:
+    head = f"{effect.measure},\n{effect.figure}"
+    return [head, "95 %"] if effect.measure == SPANS else [head]
+
+
+def _gain_cells(effect: FigureEffect) -> list[str]:
+    gain = f"{100 * (effect.after - effect.before):+.2f}"
+    return [gain, f"{100 * effect.low:+.2f} to {100 * effect.high:+.2f}"] if effect.measure == SPANS else [gain]
+
+
 def check_lines(report: CheckReport) -> Iterator[str]:
     """Counts, warnings and contradictions, one line each."""
     yield f"{report.documents:,} documents, {report.tokens:,} tokens, {report.with_gold:,} documents with gold labels"
+    if report.effect is not None:
+        yield from _gain_lines(report.effect)
     for row in report.constraints:
         yield from (f"warning: {row.name}: {warning}" for warning in row.warnings if "contradicts" not in warning)
     for conflict in report.conflicts:
@@ -50,6 +80,16 @@ def check_lines(report: CheckReport) -> Iterator[str]:
         yield f"contradiction: {names} {kind} in {conflict.documents} documents, first {conflict.doc_id}"
     undecided = f", {report.undecided} undecided" if report.undecided else ""
     yield f"searched {report.searched:,} documents for contradictions{undecided}"
+
+
+def _gain_lines(effect: MeasuredEffect) -> Iterator[str]:
+    """What all constraints together change."""
+    for one in effect.figures:
+        told = f"{one.figure} of {one.measure}: {one.before:.2%} without constraints"
+        if effect.documents:
+            yield f"{told}, {one.after:.2%} with them ({100 * one.low:+.2f} to {100 * one.high:+.2f} points)"
+        else:
+            yield f"{told} and with them"
 
 
 def weigh_table(report: WeighReport) -> Table:

@@ -102,12 +102,11 @@ def _train() -> None:
 
     _step(
         "2. A CRF, and how much its labels should agree across a document (tuned on held-out documents).",
-        f"train --corpus {FOLDER}/train --features finkel --out {FOLDER}/model --register demo-news",
+        f"train --corpus {FOLDER}/train --out {FOLDER}/model --register demo-news",
     )
     report = train(
         str(FOLDER / "train"),
         str(FOLDER / "model"),
-        options={"features": "finkel"},
         register_as="demo-news",
     )
     out.print(f"   {report.figures['iterations']:.0f} iterations; registered in MLflow as {report.registered}")
@@ -135,7 +134,7 @@ def _reprocess(engine: str) -> Result:
 
 
 def _compare(results: list[Result]) -> None:
-    _step("4. What agreement is worth.", f"evaluate --run {FOLDER}/out-gibbs --corpus {FOLDER}/test")
+    _step("4. What agreement is worth.", f"evaluate --run {FOLDER}/out-certify --corpus {FOLDER}/test")
     table = Table(box=None, pad_edge=False)
     table.add_column("entity F1, per cent")
     for result in results:
@@ -170,7 +169,7 @@ def _outlook(seconds: float) -> None:
 
     out.print(f"\n[bold]Done in {seconds:.0f} seconds.[/bold] What to look at now:")
     lines = (
-        ("predictions", f"{FOLDER}/out-gibbs/predictions/*.parquet (and manifest.json beside them)"),
+        ("predictions", f"{FOLDER}/out-certify/predictions/*.parquet (and manifest.json beside them)"),
         ("runs in MLflow", ui_command(Tracking().uri)),
         ("the commands", f"{command('concord')} --help"),
     )

@@ -11,8 +11,8 @@ import typer
 from annotated_types import Ge
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
-from typer.models import OptionInfo
 
+from concord.flows.cli.typer_internals import OptionInfo
 from concord.schemas.errors import UsageError
 from concord.schemas.settings import Settings
 

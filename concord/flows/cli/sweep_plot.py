@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from concord.flows.apart import check_file_place
 from concord.flows.commands.sweeps import ShownSweep
+from concord.schemas.distribution import with_extra
 from concord.schemas.errors import UsageError
 from concord.workers.storage.files import writing
 from concord.workers.sweeps.tables import Compared
@@ -38,7 +39,7 @@ def check_plot(path: Path, folder: str) -> None:
     if path.suffix not in KINDS:
         raise UsageError(f"--plot {path}: want a name that ends in one of {', '.join(KINDS)}")
     if find_spec("matplotlib") is None:
-        raise UsageError("--plot needs matplotlib: pip install 'concord[plot]'")
+        raise UsageError(f"--plot needs matplotlib: pip install '{with_extra('plot')}'")
     check_file_place(path, [folder])
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from typer.core import TyperCommand, TyperOption
 
 from concord.flows.cli.arguments import Json, print_json
 from concord.flows.cli.failures import reported
 from concord.flows.cli.settings_options import with_fields, with_signature
+from concord.flows.cli.typer_internals import TyperCommand, TyperOption, value_kind, value_source
 from concord.flows.errors import ReportingError
 from concord.flows.given import name_of, pairs_of, read_mapping
 from concord.schemas.errors import UsageError
@@ -148,18 +148,12 @@ class Command(TyperCommand):
             return rest
         given = ctx.params[parameter.name] or []
         names = {name_of(pair) for pair in given}
-        typed = {name for name, option in self.options.items() if _source(ctx, option) == "COMMANDLINE"}
+        typed = {name for name, option in self.options.items() if value_source(ctx, option) == "COMMANDLINE"}
         ctx.params[parameter.name] = [*given, *(p for p in ctx.meta[FROM_FILE] if name_of(p) not in names | typed)]
         for name in names & self.options.keys():
-            if _source(ctx, self.options[name]) == "DEFAULT_MAP":
+            if value_source(ctx, self.options[name]) == "DEFAULT_MAP":
                 ctx.params[self.options[name].name] = self.options[name].default
         return rest
-
-
-def _source(ctx: Any, option: TyperOption) -> str:
-    """Origin of an option's value: COMMANDLINE, DEFAULT_MAP (the file), DEFAULT and so on."""
-    source = ctx.get_parameter_source(option.name)
-    return "" if source is None else str(source.name)
 
 
 def _place(parameter: Any) -> int:
@@ -174,19 +168,19 @@ def _paragraphs(text: str) -> str:
 
 def _value_word(option: TyperOption) -> str | None:
     """Word for the value of an option: nothing for a flag; None where Typer shows its choices."""
-    kind = option.type_descriptor
-    if option.metavar is not None or (kind.is_choice and option.show_choices):
+    kind = value_kind(option)
+    if option.metavar is not None or (kind.choices and option.show_choices):
         return option.metavar
     if option.is_flag:
         return ""
     if kind.is_path:
         return "PATH"
-    return "NUMBER" if kind.is_ranged or kind.annotation in (int, float) else "TEXT"
+    return "NUMBER" if kind.is_number else "TEXT"
 
 
 def _narrow(option: TyperOption) -> None:
     """Moves many choices into the help text, as the column of types has no room for them."""
-    choices = [str(getattr(choice, "value", choice)) for choice in option.type_descriptor.choices or ()]
+    choices = value_kind(option).choices
     if len("|".join(choices)) > WIDE:
         option.show_choices = False
         option.help = f"{option.help} One of {', '.join(choices)}."

@@ -28,6 +28,7 @@ from concord.flows.errors import PrefectError
 from concord.flows.patience import within
 from concord.flows.run_context import RunContext
 from concord.flows.watched import is_watched
+from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.doctor import DoctorReport, Finding
 from concord.schemas.errors import ServiceError
 from concord.schemas.folders import FolderKind
@@ -106,7 +107,7 @@ def _versions() -> str:
     from packaging.requirements import Requirement
 
     unfit = []
-    for requirement in map(Requirement, requires("concord") or ()):
+    for requirement in map(Requirement, requires(DISTRIBUTION) or ()):
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
         try:
@@ -116,7 +117,7 @@ def _versions() -> str:
             continue
         if not requirement.specifier.contains(there, prereleases=True):
             unfit.append(f"{requirement.name} is {there}, want {requirement.specifier}")
-    told = f"concord {version('concord')}, Python {platform.python_version()}"
+    told = f"concord {version(DISTRIBUTION)}, Python {platform.python_version()}"
     if unfit:
         raise WrongError(f"{told}; {'; '.join(unfit)}", "install concord again, by its lock file")
     shown = ", ".join(f"{name} {version(name)}" for name in ("ray", "prefect", "mlflow", "pyarrow", "numba"))

@@ -16,6 +16,7 @@ from mlflow.types.schema import Array, ColSpec, DataType, Object, Property, Sche
 
 import concord.flows
 from concord.flows.tracking.tracking import PACKAGED
+from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.document import TOKENS
 
 CODE = "served.py"
@@ -58,7 +59,7 @@ def package(folder: Path, columns: Sequence[str], to: Path) -> None:
             artifacts={name: str(source)},
             signature=ModelSignature(_asked(columns), ANSWER),
             input_example=_example(columns),
-            pip_requirements=[f"concord=={version('concord')}"],
+            pip_requirements=[f"{DISTRIBUTION}=={version(DISTRIBUTION)}"],
         )
     shutil.rmtree(to / "__pycache__", ignore_errors=True)
 

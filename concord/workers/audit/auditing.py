@@ -16,12 +16,14 @@ from concord.schemas.audit import (
     ConstraintEffect,
     Explanation,
     LabelChange,
+    MeasuredEffect,
 )
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows, Problem
 from concord.workers.audit.conflicts import Conflicts
+from concord.workers.audit.effects import Effects
 from concord.workers.constraints.constraint_set import Separable, Unconstrained, build_problem
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import declared_weights
@@ -61,13 +63,17 @@ def check(
 ) -> CheckReport:
     """Report on how often each constraint applies, holds and is broken, in gold labels and in the model's output.
 
-    The model's output is Viterbi's, or ``decoder``'s under the constraints. The first ``conflict_documents`` documents
-    are searched for constraints that cannot all hold. ``progress`` is called with the number of documents of each
-    batch. Raises `ConstraintError` for labels or columns that do not fit, `LabelError` for gold labels that ``labels``
-    does not know.
+    The model's output is Viterbi's, or ``decoder``'s under the constraints. With gold, a model and a decoder the report
+    has the effect of all constraints, and of each beside the others, on the measures (`effects`). The first
+    ``conflict_documents`` documents are searched for constraints that cannot all hold. ``progress`` is called with the
+    number of documents of each batch.
+
+    Raises `ConstraintError` for labels or columns that do not fit, `LabelError` for gold labels that are not among
+    ``labels``.
     """
     constraints.bind(labels)
     tallies = [_Tally() for _ in constraints.names]
+    effects = None if model is None or decoder is None else Effects(labels, len(tallies), decoder)
     weights = dict(declared_weights(constraints))
     conflicts = Conflicts(constraints, labels, frozenset(n for n, w in weights.items() if np.isinf(w)))
     documents = tokens = with_gold = 0
@@ -78,14 +84,17 @@ def check(
             local = _local(batch, i, scores, labels)
             problem = build_problem(document, local.potentials, labels, constraints)
             _count_places(tallies, problem)
-            if document.labels is not None:
+            gold = None if document.labels is None else labels.encode(document.labels.strings())
+            if gold is not None:
                 with_gold += 1
-                gold = labels.encode(document.labels.strings())
                 _count_breaches([t.gold for t in tallies], problem, antecedents[i], gold)
             if model is not None:
-                asked = problem if local.rows is None else problem.with_own_rows(*local.rows)
+                own = None if local.rows is None else local.rows[0]
+                asked = problem if own is None else problem.with_own_rows(own)
                 answer = decoder(asked, document.doc_id).labels if decoder else viterbi(problem.potentials)
                 _count_breaches([t.model for t in tallies], problem, antecedents[i], answer)
+                if effects is not None and gold is not None:
+                    effects.look_at(document, problem, own, gold, answer)
             if documents < conflict_documents:
                 conflicts.look_at(document)
             documents += 1
@@ -94,8 +103,12 @@ def check(
             progress(len(batch))
     found = conflicts.report()
     checks = [
-        _checked(name, weights[name], tally, found, gold=with_gold > 0, model=model is not None)
-        for name, tally in zip(constraints.names, tallies, strict=True)
+        _checked(
+            *(name, weights[name], tally, found, None if effects is None else effects.of(k)),
+            gold=with_gold > 0,
+            model=model is not None,
+        )
+        for k, (name, tally) in enumerate(zip(constraints.names, tallies, strict=True))
     ]
     return CheckReport(
         documents=documents,
@@ -105,6 +118,7 @@ def check(
         undecided=conflicts.undecided,
         constraints=tuple(checks),
         conflicts=found,
+        effect=None if effects is None else effects.whole(),
     )
 
 
@@ -185,7 +199,14 @@ def _count_breaches(tallies: Sequence[list[float]], problem: Problem, antecedent
 
 
 def _checked(
-    name: str, weight: float, tally: _Tally, conflicts: Sequence[Conflict], *, gold: bool, model: bool
+    name: str,
+    weight: float,
+    tally: _Tally,
+    conflicts: Sequence[Conflict],
+    effect: MeasuredEffect | None,
+    *,
+    gold: bool,
+    model: bool,
 ) -> ConstraintCheck:
     in_gold, in_model = (_breaches(t) if known else None for t, known in ((tally.gold, gold), (tally.model, model)))
     return ConstraintCheck(
@@ -195,7 +216,8 @@ def _checked(
         places=tally.places,
         gold=in_gold,
         model=in_model,
-        warnings=tuple(_warnings(name, weight, tally.documents, in_gold, in_model, conflicts)),
+        effect=effect,
+        warnings=(*_warnings(name, weight, tally.documents, in_gold, in_model, conflicts), *_harm(effect)),
     )
 
 
@@ -231,6 +253,16 @@ def _warnings(
             continue
         with_whom = ", ".join(others) if others else "the label set alone"
         yield f"contradicts {with_whom} in {conflict.documents} documents, first {conflict.doc_id!r}"
+
+
+def _harm(effect: MeasuredEffect | None) -> Iterable[str]:
+    """Warnings of figures that are lower with the constraint, by more than the choice of documents explains."""
+    for found in () if effect is None else effect.figures:
+        if found.high < 0:
+            yield (
+                f"{found.figure} of {found.measure} is {found.after:.2%} with it and {found.before:.2%} without it "
+                f"({100 * found.low:+.2f} to {100 * found.high:+.2f} points): leave it out"
+            )
 
 
 def _changes(document: Document, labels: LabelSet, without: Labels, answer: Labels) -> tuple[LabelChange, ...]:

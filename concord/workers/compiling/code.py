@@ -10,13 +10,11 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+from concord.schemas.distribution import PACKAGE
 from concord.workers.parts import Group, foreign_code, own_entries
 
 ROOT = Path(__file__).resolve().parents[2]
 """Parent of the folders of the internal packages: the checkout, or the installed package."""
-
-PACKAGE = "concord"
-"""Package of the internal packages."""
 
 COMPILED_FOLDERS = ("schemas", "workers")
 """Packages whose code kernels may hold."""

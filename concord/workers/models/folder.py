@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.errors import InputError
 from concord.schemas.folders import FolderKind
 from concord.schemas.labels import LabelSet, Scheme
@@ -189,7 +190,7 @@ def manifest_of(
         features=features,
         templates=tuple(templates),
         settings={} if settings is None else settings.model_dump(mode="json"),
-        versions={name: version(name) for name in ("concord", *libraries)},
+        versions={"concord": version(DISTRIBUTION)} | {name: version(name) for name in libraries},
         training=dict(training or {}),
         files={name: file_digest(folder / name) for name in files},
     )

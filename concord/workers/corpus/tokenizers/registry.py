@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from concord.schemas.distribution import DISTRIBUTION, with_extra
 from concord.schemas.names import unknown
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.tokenizers.sentences import TextCutter
 from concord.workers.corpus.tokenizers.tokenizer import Cut, Tokenizer, TokenizerError
 from concord.workers.corpus.tokenizers.words import VERSION, cutter
-from concord.workers.parts import CONCORD, Group, Registry, an_entry
+from concord.workers.parts import Group, Registry, an_entry
 
 DEFAULT_TOKENIZER = "words"
 """Name of the tokenizer that is used where none is given."""
@@ -27,7 +28,10 @@ def _spacy(language: str) -> Cut:
 OWN: dict[str, Tokenizer] = {
     DEFAULT_TOKENIZER: Tokenizer(cutter, "words, numbers, marks by rules for all scripts; needs nothing else", VERSION),
     "spacy": Tokenizer(
-        _spacy, "rules of spaCy for the language; needs concord[spacy]", library="spacy", install="concord[spacy]"
+        _spacy,
+        f"rules of spaCy for the language; needs {with_extra('spacy')}",
+        library="spacy",
+        install=with_extra("spacy"),
     ),
 }
 """Concord's own entries. A new tokenizer is one file, and one line here."""
@@ -96,4 +100,4 @@ def _remedy(name: str, version: str) -> str:
     if library:
         return f"pip install '{library}=={version}'"
     package = TOKENIZERS.distribution(name)
-    return f"install {'the release of concord' if package == CONCORD else f'the release of {package}'} that has it"
+    return f"install {'the release of concord' if package == DISTRIBUTION else f'the release of {package}'} that has it"

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from concord.schemas.distribution import with_extra
 from concord.workers.inference.settings import SearchSettings
 from concord.workers.models.settings import CountingSettings
 
@@ -70,7 +71,7 @@ class TrigramSettings(CountingSettings):
     )
     learner: Literal["nearest", "igtree", "tribl2", "ib1"] = Field(
         "nearest",
-        description="Learner that finds neighbours; all but nearest need TiMBL: pip install concord[memory].",
+        description=f"Learner that finds neighbours; all but nearest need TiMBL: pip install '{with_extra('memory')}'.",
     )
     k: int = Field(1, ge=1, le=100, description="Number of smallest distances whose instances are neighbours.")
     metric: Metric = Field(Metric.OVERLAP, description="Distance between two values.")

@@ -1,6 +1,6 @@
 """Bindings to TiMBL's classifiers (Daelemans et al. 2009): decision trees IGTree and TRIBL2, nearest neighbours IB1.
 
-TiMBL is under the GPL and no part of concord: `pip install 'concord[memory]'` adds its bindings, which are imported
+TiMBL is under the GPL and no part of concord: `pip install 'concord-nlp[memory]'` adds its bindings, which are imported
 only when a model needs them. A model keeps TiMBL's own text file of an instance base. Values and classes are numbers in
 it, so that no text of a corpus can break its format.
 """
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from concord.schemas.arrays import Ids
+from concord.schemas.distribution import with_extra
 from concord.schemas.errors import InputError
 from concord.workers.papers.canisius.neighbourhoods import Neighbourhoods, ranked
 from concord.workers.papers.canisius.settings import Decay, Metric, TrigramSettings, Weighting
@@ -48,8 +49,8 @@ def _api(options: str) -> Any:
         timbl = import_module("timblapi")
     except ModuleNotFoundError as error:
         raise TimblError(
-            "learners igtree, tribl2 and ib1 are TiMBL's, which is not installed: pip install 'concord[memory]', or "
-            "use --set learner=nearest"
+            "learners igtree, tribl2 and ib1 are TiMBL's, which is not installed: "
+            f"pip install '{with_extra('memory')}', or use --set learner=nearest"
         ) from error
     return timbl.TimblAPI(options, "concord")
 
