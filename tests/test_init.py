@@ -15,7 +15,9 @@ from concord.flows import deployed
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
 from concord.flows.starting import write_start
+from concord.workers.constraints.consistency import CONSISTENCY_FAMILIES
 from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.synthesis.made_up import synthesize
@@ -101,3 +103,28 @@ def test_a_run_by_hand_a_night_and_the_weekly_judge_label_alike(
         parameters = flow.validate_parameters(given)
         assert (check_settings(parameters["settings"]), list(parameters["constraints"])) == wanted
         assert "consistency" not in given
+
+
+def test_what_a_model_learns_is_not_among_the_constraints_to_start_with(tmp_path: Path) -> None:
+    """They would replace it, at prices that nobody has fitted to the corpus."""
+    write_start(tmp_path / "nights")
+    declared = load_constraints(tmp_path / "nights" / "constraints.yaml")
+    kinds = {TEMPLATES.name_of(type(template)) for template in declared.templates}
+    assert kinds
+    assert not kinds & set(CONSISTENCY_FAMILIES)
+
+
+@pytest.mark.slow
+@pytest.mark.about("concord/flows/starting/", "concord/workers/constraints/shipped/")
+def test_the_constraints_to_start_with_cost_the_default_model_nothing(tmp_path: Path) -> None:
+    """By F1 of entities, on documents that the model has not seen."""
+    write_start(tmp_path / "nights")
+    for name, documents, seed in (("train", 120, 0), ("rest", 80, 1)):
+        write_corpus(list(synthesize(documents, seed=seed, kind="news")), tmp_path / name, source="made up")
+    trained = CliRunner().invoke(app, ["train", "--corpus", f"{tmp_path}/train", "--out", f"{tmp_path}/model"])
+    assert trained.exit_code == Exit.OK, trained.output
+    words = ["constraints", "check", f"{tmp_path}/nights/constraints.yaml", "--json"]
+    told = CliRunner().invoke(app, [*words, "--corpus", f"{tmp_path}/rest", "--model", f"{tmp_path}/model"])
+    (figure,) = json.loads(told.stdout)["effect"]["figures"]
+    assert figure["measure"] == "spans"
+    assert figure["after"] >= figure["before"] - 0.001

@@ -21,14 +21,15 @@ VERSION = "from concord.flows.cli.app import app; app(['--version'])"
 
 
 def git(*arguments: str | Path) -> str:
-    done = subprocess.run(["git", "-C", str(ROOT), *map(str, arguments)], capture_output=True, text=True, check=True)
+    command = ["git", "-C", str(ROOT), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout
 
 
 def built(kind: str, source: Path, out: Path) -> Path:
     """The ``wheel`` or ``sdist`` of a folder."""
     out.mkdir()
-    command = [sys.executable, "-c", BUILD.format(kind), out]
+    command = [sys.executable, "-c", BUILD.format(kind), str(out)]
     subprocess.run(command, cwd=source, capture_output=True, check=True)
     (file,) = out.iterdir()
     return file

@@ -13,12 +13,8 @@ from concord.flows.apart import check_apart
 from concord.schemas.errors import InputError
 from concord.workers.storage.files import TEMPORARY, write_whole
 
-FILES = {
-    (__name__, "prefect.yaml"): "prefect.yaml",
-    ("concord.workers.constraints", "shipped/news.yaml"): "constraints.yaml",
-    (__name__, "night.yaml"): "night.yaml",
-}
-"""Files of these packages, and what they are called in the user's folder."""
+FILES = ("prefect.yaml", "constraints.yaml", "night.yaml")
+"""Files of this package."""
 
 OFFERED, TAKEN = "# constraints: [", "constraints: ["
 """What stands before the deployment's constraints here, and in a folder that has them."""
@@ -34,7 +30,7 @@ def write_start(out: Path) -> list[Path]:
     Raises `NotEmptyError` and `OutputError`.
     """
     check_apart(out, [], makes=None)
-    contents = {target: _content(*source) for source, target in FILES.items()}
+    contents = {name: _content(name) for name in FILES}
     if out.is_symlink() or (out.exists() and not _is_begun(out, contents)):
         raise NotEmptyError(f"{out}: there is something already, and nothing is written over; give an empty folder")
     for target, content in contents.items():
@@ -42,8 +38,8 @@ def write_start(out: Path) -> list[Path]:
     return [out / target for target in contents]
 
 
-def _content(package: str, name: str) -> bytes:
-    text = files(package).joinpath(name).read_text(encoding="utf-8").replace(OFFERED, TAKEN)
+def _content(name: str) -> bytes:
+    text = files(__name__).joinpath(name).read_text(encoding="utf-8").replace(OFFERED, TAKEN)
     return text.encode()
 
 
