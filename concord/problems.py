@@ -34,4 +34,4 @@ def solve(
     >>> [labels.names[i] for i in answer.labels], answer.gap
     (['B-PER', 'I-PER'], 0.0)
     """
-    return Decoder.of(engine, options, seed=seed)(problem, doc_id)
+    return Decoder.of(engine, options, seed=seed)(problem.binding(), doc_id)

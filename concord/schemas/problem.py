@@ -196,6 +196,11 @@ class SpanAgreement:
         if self.relation is Relation.UNLABELLED and self.cost.shape[1] != 1:
             raise ValueError("unlabelled places have no type: cost is (T, 1)")
 
+    @property
+    def can_charge(self) -> bool:
+        """Is there a labelling that it may charge: has some pair of types a cost, and some span a key?"""
+        return bool((self.cost > 0).any() and (self.key != NO_KEY).any())
+
     def degree_and_penalty(self, spans: NamedSpans) -> tuple[float, float]:
         """Number of pairs that cost something (times length if ``per_token``), and their cost in nats."""
         pairs = self.pair_counts(spans)
@@ -340,6 +345,14 @@ class Problem:
             used += shared or [len(tables)]
             tables += [] if shared else [agreement.key]
         return KeyTables(tuple(tables), np.array(used, np.int64))
+
+    def binding(self) -> Problem:
+        """The problem without agreements that charge no labelling; scores and names of constraints are the same.
+
+        Engines take another way where there are agreements, and a longer one.
+        """
+        kept = tuple(agreement for agreement in self.agreements if agreement.can_charge)
+        return self if len(kept) == len(self.agreements) else replace(self, agreements=kept)
 
     def relaxed(self, weight: float) -> Problem:
         """The problem with every hard constraint at ``weight`` nats a unit of degree."""

@@ -185,7 +185,7 @@ def build_problem(document: Document, potentials: Potentials, labels: LabelSet, 
 def build_problems(
     batch: Batch, potentials: Potentials, labels: LabelSet, constraints: ConstraintSet
 ) -> Iterator[Problem]:
-    """The ground problem of each document, in order; ``potentials`` are those of the whole batch.
+    """The ground problem of each document, in order, with what can bind in it; ``potentials`` are those of the batch.
 
     About `GROUND_TOKENS` tokens are grounded at a time, when the first of their problems is asked for. Raises
     `ConstraintError` if constraints compare spans of loose labels.
@@ -199,4 +199,4 @@ def build_problems(
             if ground.agreements and labels.scheme is Scheme.LOOSE:
                 raise ConstraintError(LOOSE_SPANS)
             own = local.part(bounds[i], bounds[i + 1])
-            yield Problem(own, labels, constraints.names, ground.rows, ground.agreements)
+            yield Problem(own, labels, constraints.names, ground.rows, ground.agreements).binding()
