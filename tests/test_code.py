@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from concord.schemas.distribution import PACKAGE
 from concord.workers.compiling.code import (
     COMPILERS,
     LABELLING_CODE,
     LIBRARIES,
-    PACKAGE,
     ROOT,
     files_behind,
     imports_of,

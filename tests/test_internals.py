@@ -94,7 +94,8 @@ def test_what_is_typers_own_is_where_it_was() -> None:
 
     class Told(TyperCommand):
         def invoke(self, ctx: Any) -> Any:
-            asked.update({option.name: value_source(ctx, option) for option in self.params})
+            options = [option for option in self.params if isinstance(option, TyperOption)]
+            asked.update({str(option.name): value_source(ctx, option) for option in options})
             return super().invoke(ctx)
 
     app = typer.Typer(add_completion=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from concord.workers.compiling.code import PACKAGE, ROOT
+from concord.schemas.distribution import PACKAGE
+from concord.workers.compiling.code import ROOT
 
 
 def copied(to: Path, *more: str) -> Path:
