@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 BASH = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-PAGES = ("readers", "confidence", "n-best", "engines", "measures", "models", "sweeps", "features")
+PAGES = ("readers", "confidence", "n-best", "engines", "measures", "figures-too-low", "models", "sweeps", "features")
 """In this order: the first makes corpora, and the last trains other models of the name that all others use."""
 
 TRAINING = 10
