@@ -7,6 +7,8 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.integration.conftest import PYTHON, World
 from tests.support.foreign_package import PACKAGE, installed
 
@@ -39,6 +41,8 @@ def python(script: str, env: dict[str, str], cwd: Path) -> str:
     return run.stdout.strip().splitlines()[-1] if run.stdout.strip() else ""
 
 
+@pytest.mark.slow
+@pytest.mark.about("tests/foreign/", "concord/workers/parts.py", "concord/parts.py")
 def test_a_run_with_parts_of_another_package_and_again_after_it_changed(world: World, tmp_path: Path) -> None:
     env = world.unwatched().env | {"PYTHONPATH": installed(PACKAGE, tmp_path)["PYTHONPATH"]}
     python(MADE, env, tmp_path)

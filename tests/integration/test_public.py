@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import subprocess
 
+import pytest
+
 import concord
 from tests.integration.conftest import PYTHON, World
 
@@ -45,6 +47,10 @@ sys.exit(failed)
 """
 
 
+@pytest.mark.slow
+@pytest.mark.about(
+    *(f"concord/{name}.py" for name in ("__init__", "labelling", "models", "predictions", "runs", "sweeps"))
+)
 def test_every_example_of_the_public_package_gives_what_it_says(world: World) -> None:
     folder = world.folder / "public"
     folder.mkdir()

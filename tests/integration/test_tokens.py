@@ -94,6 +94,8 @@ def test_a_cluster_without_a_token_is_used_without_one(tmp_path: Path) -> None:
         assert made.connect(RAY_AUTH_TOKEN=OTHER) == ["cpus 1", "set()"]
 
 
+@pytest.mark.slow
+@pytest.mark.about("concord/flows/cluster/")
 def test_a_cluster_with_a_token_is_used_with_it_and_says_what_is_wrong_otherwise(tmp_path: Path) -> None:
     with head(tmp_path, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=OURS) as made:
         assert made.connect(RAY_AUTH_TOKEN=OURS) == ["cpus 1", "set()"]
