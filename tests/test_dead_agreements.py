@@ -12,7 +12,7 @@ from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import NO_KEY, Problem, Relation, SpanAgreement
-from concord.testing.problems import EVERY_SET, RELATIONS, random_problem
+from concord.testing.problems import EVERY_RELATION, EVERY_SET, random_problem
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from concord.workers.constraints.constraint_set import build_problem
 from concord.workers.inference.registry import SOLVERS
@@ -33,7 +33,7 @@ def dead(problem: Problem, relation: Relation, *, keys: bool) -> SpanAgreement:
 def test_they_change_no_answer_no_status_and_no_work(engine: str, seed: int) -> None:
     rng, labels = np.random.default_rng(seed), EVERY_SET[seed % len(EVERY_SET)]
     problem = random_problem(rng, labels=labels, rows=seed % 3 > 0, agreements=seed % 2 > 0, tokens=1 + seed % 5)
-    more = tuple(dead(problem, relation, keys=keys) for relation in RELATIONS for keys in (True, False))
+    more = tuple(dead(problem, relation, keys=keys) for relation in EVERY_RELATION for keys in (True, False))
     with_them = replace(
         problem, constraint_names=(*problem.constraint_names, "dead"), agreements=(*problem.agreements, *more)
     )

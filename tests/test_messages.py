@@ -40,13 +40,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pq.write_table(good.drop_columns(["labels"]), folder / "no-labels.parquet")
     labels = good.schema.get_field_index("labels")
     pq.write_table(good.set_column(labels, "label", good["labels"]), folder / "other-name.parquet")
-    pq.write_table(good.set_column(0, "doc_id", pa.array(range(len(good)))), folder / "numbers.parquet")
+    pq.write_table(
+        good.set_column(0, "doc_id", pa.array([i + 0.5 for i in range(len(good))])), folder / "numbers.parquet"
+    )
     starts = pa.array([[1]] * len(good), pa.list_(pa.int32()))
     bad = good.set_column(good.schema.get_field_index("sentence_starts"), "sentence_starts", starts)
     pq.write_table(bad, folder / "rejects.parquet")
     texts = {"doc_id": ["a"], "text": ["Ada wrote."]}
     pq.write_table(pa.table(texts), folder / "texts.parquet")
-    pq.write_table(pa.table(texts | {"doc_id": [1]}), folder / "numbered-texts.parquet")
+    pq.write_table(pa.table(texts | {"doc_id": [1.5]}), folder / "numbered-texts.parquet")
     pq.write_table(pa.table([["a"], ["b"], ["c"]], names=["doc_id", "text", "text"]), folder / "twice.parquet")
     for name in ("raw.csv", "raw.jsonl", "raw.json", "raw.conll", "raw.zip", "RAW.CSV"):
         (folder / name).write_text('{"id": 1, "text": "Ada wrote."}\n' if "json" in name else "id,text\n1,Ada wrote.\n")
@@ -80,9 +82,9 @@ CASES = [
     Case(
         "corpus stats --corpus {0}/numbered-texts.parquet",
         3,
-        ("has type int64, want string; write it as", "--id-column"),
+        ("has type double, want string; write it as", "--id-column"),
     ),
-    Case("corpus stats --corpus {0}/numbers.parquet", 3, ("'doc_id' has type int64, want string; write the",)),
+    Case("corpus stats --corpus {0}/numbers.parquet", 3, ("'doc_id' has type double, want string; write the",)),
     Case("corpus stats --corpus {0}/twice.parquet", 3, ("column 'text' is there twice",), ("missing",)),
     Case("ingest text {0}/numbered-texts.parquet --out {0}/o", 3, ("--set id_column=NAME",), ("--id-column",)),
     Case("ingest text {0}/texts.parquet --set text_column=txt --out {0}/o", 3, ("--set text_column=NAME",)),
@@ -128,7 +130,7 @@ def test_the_advice_for_other_kinds_of_files_works(made: Path, tmp_path: Path) -
         subprocess.run([sys.executable, "-c", script[0]], check=True, cwd=tmp_path)
         given = ["--set", f"id_column={column}", "--out", str(tmp_path / name)]
         again = CliRunner().invoke(app, ["ingest", "text", str(tmp_path / "texts.parquet"), *given])
-        assert "column 'id' has type int64, want string; write it as strings" in again.stderr
+        assert again.exit_code == 0, again.stderr
 
 
 def test_an_ingest_that_read_nothing_does_not_block_the_corrected_command(tmp_path: Path) -> None:

@@ -83,7 +83,6 @@ def imported() -> set[str]:
 OF_EACH_PART = {"NAME", "KIND", "OWN"}
 """Constants that each trainer, model or registry has; they are read as those of their module."""
 STILL_TWO = {
-    "MANIFEST": "the same name of a file, of models and of runs",
     "ROUNDING": "of the engines, and of the checker, which shares nothing with them",
     "TOLERANCE": "of the engines, and of the checker, which shares nothing with them",
 }

@@ -302,8 +302,8 @@ def test_text_columns_can_be_named(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "t.parquet")
     with pytest.raises(SchemaError, match=r"t\.parquet: column 'doc_id' is missing.*key, body.*id_column"):
         read("text", tmp_path)
-    pq.write_table(pa.table({"doc_id": [1], "text": ["x"]}), tmp_path / "t.parquet")
-    with pytest.raises(SchemaError, match="has type int64, want string"):
+    pq.write_table(pa.table({"doc_id": [1.5], "text": ["x"]}), tmp_path / "t.parquet")
+    with pytest.raises(SchemaError, match="has type double, want string"):
         read("text", tmp_path)
     pq.write_table(table, tmp_path / "t.parquet")
     documents, _ = read("text", tmp_path, id_column="key", text_column="body")

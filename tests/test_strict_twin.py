@@ -10,9 +10,9 @@ from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem, Relation, SpanAgreement
 from concord.testing.problems import (
+    EVERY_RELATION,
     LABEL_SETS,
     LOOSE_SETS,
-    RELATIONS,
     all_labellings,
     enumerate_best,
     random_labelling,
@@ -46,7 +46,7 @@ def one_name(unary: list[list[float]], *, rows: LinearRows | None = None) -> Pro
     return Problem(potentials, PERSON, ("left out", "row"), rows or LinearRows.none(), (agreement,))
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("relation", EVERY_RELATION)
 def test_every_labelling_has_a_twin_of_the_same_score(relation: Relation) -> None:
     for seed in range(12):
         problem = small(seed, relation, rows=seed % 3 > 0)

@@ -207,7 +207,7 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
     with tracking.run(_run_name(job), tags=tags) as run:
         run.params(_params(job))
         run.dataset(name=request.corpus, digest=dataset_digest(job.shards), source=request.corpus, context="reprocess")
-        counted = _Counted(_Work(skipped=int(done.done.sum())))
+        counted = _Labelled(_Work(skipped=int(done.done.sum())))
         try:
             _label(job, out, done, ray, counted)
         except BaseException as error:
@@ -324,7 +324,7 @@ class _Work(NamedTuple):
 
 
 @dataclass
-class _Counted:
+class _Labelled:
     """What this call has done so far."""
 
     work: _Work
@@ -344,7 +344,7 @@ class _Counted:
         )
 
 
-def _label(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand, counted: _Counted) -> None:
+def _label(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand, counted: _Labelled) -> None:
     """Labels the shards that are not done and adds their markers to ``done``; after it there is no Ray.
 
     ``counted`` has at every moment what was done until then.

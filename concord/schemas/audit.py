@@ -220,7 +220,7 @@ class WeighReport(Figures):
     mlflow_run: str | None
 
 
-MOST_CHANGES = 12
+SHOWN_CHANGES = 12
 """Changes that a line for people names."""
 
 
@@ -244,8 +244,8 @@ class LabelChange(Figures):
 
 def first_changes(changes: Sequence[LabelChange]) -> str:
     """The first changes in one line, and the number of those that are left."""
-    more = [f"and {len(changes) - MOST_CHANGES} more"] if len(changes) > MOST_CHANGES else []
-    return "; ".join([*(change.told for change in changes[:MOST_CHANGES]), *more])
+    more = [f"and {len(changes) - SHOWN_CHANGES} more"] if len(changes) > SHOWN_CHANGES else []
+    return "; ".join([*(change.told for change in changes[:SHOWN_CHANGES]), *more])
 
 
 class ConstraintEffect(Figures):

@@ -16,12 +16,12 @@ from concord.schemas.decoded import Budget, Decoded, Status
 from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
 from concord.testing.expect import expect, expect_near, expect_same
-from concord.testing.problems import EVERY_SET, RELATIONS, enumerate_best, random_labelling, random_problem
+from concord.testing.problems import EVERY_RELATION, EVERY_SET, enumerate_best, random_labelling, random_problem
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.inference.core.engine import UNLIMITED, Solver, document_rng
 from concord.workers.inference.numerics import ROUNDING, TOLERANCE
 
-MIXTURES = ((), *((relation,) for relation in RELATIONS), RELATIONS)
+MIXTURES = ((), *((relation,) for relation in EVERY_RELATION), EVERY_RELATION)
 """Relations of a problem's agreements: none, each alone, and all of them."""
 PROBLEMS = len(EVERY_SET) * len(MIXTURES) * 2
 """Problems of a check: one of each kind."""

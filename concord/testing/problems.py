@@ -26,7 +26,7 @@ LABEL_SETS = (
 LOOSE_SETS = tuple(LabelSet(labels.names, Scheme.LOOSE) for labels in LABEL_SETS[:2])
 EVERY_SET = (*LABEL_SETS, *LOOSE_SETS)
 """Label sets of every scheme."""
-RELATIONS = tuple(Relation)
+EVERY_RELATION = tuple(Relation)
 """Every relation that an agreement can have."""
 
 MAX_LABELLINGS = 20_000
@@ -173,7 +173,7 @@ def random_agreement(
     key: NDArray[np.int32],
     constraint: int,
     kept: Spans,
-    relations: Sequence[Relation] = RELATIONS,
+    relations: Sequence[Relation] = EVERY_RELATION,
 ) -> SpanAgreement:
     """A random agreement over a key table; some costs are 0, some infinite, but none forbids the spans ``kept``."""
     relation = Relation(rng.choice([r.value for r in relations]))
@@ -207,7 +207,7 @@ def random_problem(
     agreements: bool = True,
     infeasible: bool = False,
     words: tuple[list[int], NDArray[np.int64]] | None = None,
-    relations: Sequence[Relation] = RELATIONS,
+    relations: Sequence[Relation] = EVERY_RELATION,
 ) -> Problem:
     """A random problem of 1 to 7 tokens, small enough to enumerate (at most 20,000 labellings).
 

@@ -28,7 +28,7 @@ WEIGHTINGS = {Weighting.NONE: "-w0", Weighting.GAIN_RATIO: "-w1", Weighting.INFO
 DECAYS = {Decay.NONE: "-dZ", Decay.INVERSE: "-dID", Decay.LINEAR: "-dIL", Decay.EXPONENTIAL: "-dED:1"}
 FORMAT = "-F Tabbed +D +vs+db"
 """TiMBL options: fields separated by tabs, whole class distributions, nothing on standard output."""
-DISTRIBUTION = "python3-timbl"
+TIMBL_DISTRIBUTION = "python3-timbl"
 BASE, WEIGHTS = "instances.timbl", "instances.timbl.wgt"
 
 

@@ -148,7 +148,7 @@ def save(
 ) -> TrigramModel:
     """Writes instances, values, entities and manifest. Raises `OSError` and `OutputError`."""
     files = [INSTANCES_FILE, VALUES_FILE]
-    libraries = () if settings.learner == NEAREST else (timbl.DISTRIBUTION,)
+    libraries = () if settings.learner == NEAREST else (timbl.TIMBL_DISTRIBUTION,)
     if libraries:
         files += timbl.write_base(out, instances.values, instances.classes, settings)
         instances = instances._replace(values=instances.values[:, :0], classes=instances.classes[:0])
