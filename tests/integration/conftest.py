@@ -40,6 +40,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 SWEEPS = ("--engine", "gibbs", "--set", "sweeps=2000", "--shard-kib", "3")
 """Enough sampling, in shards small enough, for a run to be interrupted in its midst."""
 
+SHARDS = 13
+"""Number of shards of the test corpus at that size."""
+
 
 @dataclass(frozen=True)
 class World:

@@ -20,7 +20,7 @@ import pytest
 from concord.flows.cluster.cluster import STARTING
 from concord.flows.progress import COMPILING
 from concord.flows.tracking.tracking import TRACKER_SECONDS
-from tests.integration.conftest import World, markers
+from tests.integration.conftest import SHARDS, World, markers
 from tests.integration.servers import SECRET, MlflowServer, mlflow_server
 from tests.support.s3 import KEYS, s3_server, upload, uri
 
@@ -121,7 +121,7 @@ def test_mlflow_dies_and_the_same_command_logs_what_it_missed_and_no_secret_stay
             assert "the same command logs what MLflow has missed" in left[name].said
             assert left[name].waited < TRACKER_SECONDS + 60  # on a busy machine; MLflow's own limit is 8 minutes
             assert (world.folder / name / "manifest.json").is_file()
-            assert markers(world, name) == 12
+            assert markers(world, name) == SHARDS
 
         # The same commands, with another key: one goes to the server that answers again, one to that which is gone.
         hangs.signal(signal.SIGCONT)
@@ -135,12 +135,12 @@ def test_mlflow_dies_and_the_same_command_logs_what_it_missed_and_no_secret_stay
         assert time.monotonic() - started < 240
         assert world.content("dies") == before, "a run that could not begin has changed the output"
 
-        assert (again["shards_done"], again["shards_skipped"]) == (0, 12)
+        assert (again["shards_done"], again["shards_skipped"]) == (0, SHARDS)
         runs = hangs.runs(world.folder / "hangs")
         assert list(runs.values()) == ["FINISHED", "FINISHED"]
         late = hangs.query("select key, value from latest_metrics where run_uuid = ?", next(iter(runs)))
         assert late["documents"] == again["documents"] == 48
-        assert (late["shards/done"], late["shards/skipped"]) == (12, 0)
+        assert (late["shards/done"], late["shards/skipped"]) == (SHARDS, 0)
         assert not list((world.folder / "hangs" / ".untracked").iterdir())
 
         for name in ("hangs", "dies", "mlflow-hangs", "mlflow-dies", "home", "prefect"):

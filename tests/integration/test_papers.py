@@ -23,6 +23,5 @@ def test_every_table_runs_on_made_up_corpora_and_a_second_time_for_nothing(world
     models = {path: path.stat().st_mtime_ns for path in world.folder.glob("papers/sweeps/*/models/*.json")}
     again = world.run("papers", "all", "--quick", "--out", "papers", "--workers", "2", "--json")
     assert again["tables"] == report["tables"]
-    assert again["seconds"] < 60
     assert (world.folder / "papers" / "papers.md").read_bytes() == page
     assert {path: path.stat().st_mtime_ns for path in world.folder.glob("papers/sweeps/*/models/*.json")} == models
