@@ -52,7 +52,7 @@ def test_every_scheme_relation_and_template_is_there() -> None:
     assert found == wanted | {(scheme, kind) for scheme in SCHEMES for kind in ("rows", *Relation)}
 
 
-@over_seeds(stay=1, many=12)
+@over_seeds(stay=1, many=6)
 def test_false_bounds_are_refused_and_true_ones_proven(seed: int) -> None:
     total = Tried()
     for case in cases(seed):
