@@ -51,13 +51,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def slow_of_other_commits(items: list[pytest.Item], turns: int) -> Iterator[pytest.Item]:
-    """The slow tests whose turn is another commit's, but for those of files that changed lately.
+    """The slow tests of files whose turn is another commit's, but for those of files that changed lately.
 
-    A test says by the marker ``about`` which folders it is about, and is a test of these, too.
+    By files, not by tests: a test may look at what those above it made. A test says by the marker ``about`` which
+    folders it is about, and is a test of these, too.
     """
-    slow = sorted((item for item in items if item.get_closest_marker("slow")), key=lambda item: item.nodeid)
-    for number, item in enumerate(slow):
-        about = item.get_closest_marker("about")
-        places = (item.path.relative_to(ROOT).as_posix(), *(about.args if about else ()))
-        if (number + commit_number()) % turns and not any(file.startswith(places) for file in changed_lately()):
-            yield item
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    for number, file in enumerate(sorted({item.path.relative_to(ROOT).as_posix() for item in slow})):
+        tests = [item for item in slow if item.path == ROOT / file]
+        about = {place for item in tests for marker in item.iter_markers("about") for place in marker.args}
+        if (number + commit_number()) % turns and not any(path.startswith((file, *about)) for path in changed_lately()):
+            yield from tests
