@@ -99,7 +99,8 @@ def check_prices(rng: np.random.Generator, found: Ranked) -> None:
     """Made-up prices, high where the best labelling pays them: the bound, and what items lose at least."""
     problem, top = found.problem, viterbi_score(found.problem.potentials)
     incumbent = found.labellings[-1], scored(top - 900.0)
-    relaxed = relaxation._Relaxation(Prepared.of(problem), top, *incumbent, Effort(UNLIMITED))
+    prepared = Prepared.of(problem)
+    relaxed = relaxation._Relaxation(prepared, prepared, top, *incumbent, Effort(UNLIMITED))
     spans = candidate_spans(Prepared.of(problem), 900.0)
     listed = list(zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True))
     wanted = np.append([span in spans_of(found, 0) for span in listed], problem.labels.type_of[found.labellings[0]] < 0)

@@ -25,7 +25,8 @@ class Potentials:
     """Log potentials of chains, in nats; −inf forbids.
 
     - ``unary`` (N, L): score of each label at each token, float64.
-    - ``transition`` (L, L): score of two neighbouring labels, float64; row: the previous label.
+    - ``transition`` (L, L), or (N, L, L) where tokens differ: score of two neighbouring labels, float64; row: the
+      previous label. The matrix of a sentence's first token is not read.
     - ``sentence_starts`` (S,): first token of each sentence. Transitions act inside a sentence only.
 
     Raises `ScoreError` where a score is NaN or +inf, `ValueError` for arrays of another shape or type.
@@ -36,9 +37,10 @@ class Potentials:
     sentence_starts: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        width = self.unary.shape[1]
-        if self.transition.shape != (width, width):
-            raise ValueError(f"transition is {self.transition.shape}, want ({width}, {width})")
+        count, width = self.unary.shape
+        if self.transition.shape not in ((width, width), (count, width, width)):
+            shapes = f"({width}, {width}) or ({count}, {width}, {width})"
+            raise ValueError(f"transition is {self.transition.shape}, want {shapes}")
         for name, table in (("unary", self.unary), ("transition", self.transition)):
             if table.dtype != np.float64:
                 raise ValueError(f"{name} is {table.dtype}, want float64")
@@ -49,10 +51,29 @@ class Potentials:
     def __len__(self) -> int:
         return len(self.unary)
 
+    @property
+    def edges(self) -> Floats:
+        """(E, L, L) the transitions into each token; E is N, or 1 where all tokens share one matrix."""
+        return self.transition if self.transition.ndim == 3 else self.transition[None]
+
+    def edges_into(self, tokens: NDArray[np.int64]) -> Floats:
+        """(n, L, L) the transitions into each of the ``tokens`` (n,), or (1, L, L) where all share one matrix."""
+        return self.transition[tokens] if self.transition.ndim == 3 else self.transition[None]
+
     def part(self, start: int, end: int) -> Potentials:
         """Tokens start to end (end exclusive); start must be a sentence start."""
         first, last = np.searchsorted(self.sentence_starts, (start, end))
-        return Potentials(self.unary[start:end], self.transition, self.sentence_starts[first:last] - start)
+        transition = self.transition[start:end] if self.transition.ndim == 3 else self.transition
+        return Potentials(self.unary[start:end], transition, self.sentence_starts[first:last] - start)
+
+    def of_tokens(self, tokens: NDArray[np.int64], sentence_starts: NDArray[np.int64]) -> Potentials:
+        """Potentials of whole sentences: their ``tokens`` (n,), and the ``sentence_starts`` (S,) among these."""
+        transition = self.transition[tokens] if self.transition.ndim == 3 else self.transition
+        return Potentials(self.unary[tokens], transition, sentence_starts)
+
+    def restricted(self, allowed: NDArray[np.bool_]) -> Potentials:
+        """The same potentials with −inf for all labels but the ``allowed`` (N, L)."""
+        return Potentials(np.where(allowed, self.unary, -np.inf), self.transition, self.sentence_starts)
 
     def legal(self, labels: LabelSet) -> Potentials:
         """The same potentials with every transition the label set forbids at −inf."""
@@ -70,11 +91,12 @@ class Potentials:
         inner = np.ones(count, np.bool_)
         inner[self.sentence_starts] = False
         at = np.flatnonzero(inner)
-        return float(total + self.transition[labels[at - 1], labels[at]].sum())
+        return float(total + self.edges[at if len(self.edges) > 1 else 0, labels[at - 1], labels[at]].sum())
 
 
 def _fault(name: str, table: Floats) -> str:
     """Message that names the first score of a table that is NaN or +inf."""
-    row, label = np.argwhere(~(table < np.inf))[0].tolist()
-    value, place = table[row, label], "token" if name == "unary" else "previous label"
-    return f"{name} score of {place} {row}, label {label} is {value}; want nats, or −inf for what is forbidden"
+    place = np.argwhere(~(table < np.inf))[0].tolist()
+    axes = ("token", "label") if name == "unary" else ("token", "previous label", "label")
+    where = ", ".join(f"{axis} {index}" for axis, index in zip(axes[-len(place) :], place, strict=True))
+    return f"{name} score of {where} is {table[tuple(place)]}; want nats, or −inf for what is forbidden"

@@ -86,6 +86,22 @@ class LinearRows:
     def __len__(self) -> int:
         return len(self.bound)
 
+    def part(self, rows: NDArray[np.int64]) -> LinearRows:
+        """The ``rows`` (n,) alone, in that order."""
+        lengths = np.diff(self.pointer)[rows]
+        pointer = np.append(0, np.cumsum(lengths)).astype(np.int64)
+        entries = np.arange(pointer[-1]) + np.repeat(self.pointer[rows] - pointer[:-1], lengths)
+        return LinearRows(
+            pointer,
+            self.position[entries],
+            self.previous[entries],
+            self.label[entries],
+            self.coefficient[entries],
+            self.bound[rows],
+            self.weight[rows],
+            self.constraint[rows],
+        )
+
     @cached_property
     def row_of_entry(self) -> NDArray[np.int64]:
         """(E,) row of each entry."""

@@ -48,7 +48,8 @@ def local_scores(potentials: Potentials, labellings: Labels) -> Floats:
     for t in range(len(potentials)):
         total += potentials.unary[t, labellings[:, t]]
         if t not in starts:
-            total += potentials.transition[labellings[:, t - 1], labellings[:, t]]
+            into = potentials.edges[min(t, len(potentials.edges) - 1)]
+            total += into[labellings[:, t - 1], labellings[:, t]]
     return total
 
 

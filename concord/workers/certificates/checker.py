@@ -152,7 +152,7 @@ class IntegerProblem:
 
     def __init__(self, problem: Problem) -> None:
         self.problem, p, labels, rows = problem, problem.potentials, problem.labels, problem.rows
-        self.unary, self.transition = _units(p.unary, math.ceil), _units(p.transition, math.ceil)
+        self.unary, self.edges = _units(p.unary, math.ceil), _units(p.edges, math.ceil)
         (self.types, self.ways), outside = labels.first_labels.shape, np.flatnonzero(labels.type_of < 0)
         self.spans = self.types * self.ways  # kinds that are spans: loose labels open each type in two ways
         # By kind of item: the label of its first token, and that of its other tokens.
@@ -167,7 +167,7 @@ class IntegerProblem:
         require(all((x >= 0).all() for x in (rows.weight, *(a.cost for a in problem.agreements))), "a penalty below 0")
         require((np.abs([*rows.bound, *rows.coefficient]) <= 1e9).all(), "a row with what is no number, or too large")
         require((rows.previous[np.isin(rows.position, p.sentence_starts)] == ANY).all(), "a label before a sentence")
-        illegal = p.unary[p.sentence_starts][:, ~labels.legal_start], p.transition[~labels.legal_transition]
+        illegal = p.unary[p.sentence_starts][:, ~labels.legal_start], p.transition[..., ~labels.legal_transition]
         require(all((scores == -np.inf).all() for scores in illegal), "it allows what the label set forbids")
 
     def limit(self, bound: float) -> int:
@@ -177,7 +177,7 @@ class IntegerProblem:
         their magnitude, which is 1e-8 nats of a million. Raises `CertificateError` if the bound is no number of nats.
         """
         require(abs(bound) <= MOST, f"a bound of {bound} nats")
-        scores = [np.where(scores == -math.inf, 0, np.abs(scores)) for scores in (self.unary, self.transition)]
+        scores = [np.where(scores == -math.inf, 0, np.abs(scores)) for scores in (self.unary, self.edges)]
         largest: int = scores[0].max(axis=1, initial=0).sum() + len(self.unary) * scores[1].max(initial=0)
         stated = Fraction(bound) * (1 << BITS)
         return math.floor(stated + Fraction(TOLERANCE) * (1 << BITS) + Fraction(ROUNDING) * (abs(stated) + largest))
@@ -214,7 +214,7 @@ class IntegerProblem:
     def _charged(self, multipliers: dict[int, int]) -> tuple[Units, Units, int]:
         """Scores less the charges of rows, in units: of labels (N, L) and edges (N, L, L); and Σ_r λ_r · bound_r."""
         rows, total = self.problem.rows, 0
-        unary, edges = self.unary.copy(), np.repeat(self.transition[None], len(self.unary), axis=0)
+        unary, edges = self.unary.copy(), np.broadcast_to(self.edges, (len(self.unary), *self.edges.shape[1:])).copy()
         for r, multiplier in multipliers.items():
             entries, limit = range(rows.pointer[r], rows.pointer[r + 1]), Fraction(float(rows.bound[r]))
             coefficients = [Fraction(float(rows.coefficient[e])) for e in entries]

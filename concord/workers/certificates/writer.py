@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from concord.schemas.arrays import Floats, Ints
 from concord.schemas.decoded import Budget
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation
 from concord.workers.certificates.boxes import Boxes
 from concord.workers.certificates.checker import (
@@ -160,7 +159,7 @@ class _ProofDraft:
         """Multipliers for the items that are left, unless old and new ones are all 0; then the prices of each round."""
         p = self.problem.potentials
         allowed = _possible(self.ground, alive) & np.isfinite(p.unary)
-        left = Potentials(np.where(allowed, p.unary, -np.inf), p.transition, p.sentence_starts)
+        left = p.restricted(allowed)
         if viterbi_score(left) == -np.inf:
             return  # no labelling is left: one more look closes the node
         dual = dual_bound(self.problem, allowed, self.labels, steps=ROUND_STEPS, tolerance=0.0)

@@ -110,6 +110,11 @@ class CertifySettings(EngineSettings):
     nodes: int = Field(
         20_000, ge=1, description="Largest number of nodes of a search in a document that has linear rows only."
     )
+    branches: int = Field(
+        100,
+        ge=0,
+        description="Largest number of nodes of a search over the labels of a component, before CP-SAT is asked.",
+    )
     most_tokens: int = Field(
         2_500,
         ge=1,

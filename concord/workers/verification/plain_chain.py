@@ -25,7 +25,7 @@ def best_labels(potentials: Potentials) -> tuple[Labels, float]:
     for start, end in _sentences(potentials):
         score, before = potentials.unary[start], []
         for t in range(start + 1, end):
-            reached = score[:, None] + potentials.transition
+            reached = score[:, None] + _into(potentials, t)
             before.append(reached.argmax(axis=0))
             score = reached.max(axis=0) + potentials.unary[t]
         total += float(score.max())
@@ -42,7 +42,7 @@ def best_list(potentials: Potentials, count: int) -> Labels:
     width, starts = potentials.unary.shape[1], set(potentials.sentence_starts.tolist())
     score, steps = potentials.unary[:1].T, []
     for t in range(1, len(potentials)):
-        step = np.zeros((width, width)) if t in starts else potentials.transition
+        step = np.zeros((width, width)) if t in starts else _into(potentials, t)
         # By label and rank before, and label now.
         reached = (score[:, :, None] + step[:, None, :]).reshape(-1, width)
         order = np.argsort(-reached, axis=0, kind="stable")[:count]
@@ -62,10 +62,13 @@ def best_list(potentials: Potentials, count: int) -> Labels:
 def changed_once(potentials: Potentials, labels: Labels, count: int) -> Labels:
     """(M, N) the ``count`` best possible labellings with another label than ``labels`` (N,) at one token."""
     bounds = np.append(potentials.sentence_starts, len(potentials))
-    gain = potentials.unary.copy()
+    gain, edges = (
+        potentials.unary.copy(),
+        np.broadcast_to(potentials.edges, (len(potentials), *potentials.edges.shape[1:])),
+    )
     after, before = (np.setdiff1d(np.arange(len(potentials)), edge) for edge in (bounds[:-1], bounds[1:] - 1))
-    gain[after] += potentials.transition[labels[after - 1]]
-    gain[before] += potentials.transition[:, labels[before + 1]].T
+    gain[after] += edges[after, labels[after - 1]]
+    gain[before] += edges[before + 1, :, labels[before + 1]]
     # Of a possible labelling its own labels have finite scores, so these are comparable.
     gain -= gain[np.arange(len(labels)), labels][:, None]
     gain[np.arange(len(labels)), labels] = FORBIDDEN
@@ -99,7 +102,7 @@ def best_without(potentials: Potentials, labels: LabelSet, start: int, end: int,
     steps = []
     for t in range(first + 1, last):
         kept = _on_track(labels, t, start, end, kind)
-        reached = score[:, :, None] + potentials.transition
+        reached = score[:, :, None] + _into(potentials, t)
         stays, leaves = np.where(kept, reached[0], FORBIDDEN), np.where(kept, FORBIDDEN, reached[0])
         off = np.concatenate([leaves, reached[1]])
         steps.append((stays.argmax(axis=0), off.argmax(axis=0)))
@@ -136,25 +139,31 @@ def span_probabilities(potentials: Potentials, labels: LabelSet, spans: Spans) -
     for start, end, kind in zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True):
         total = _log_sum(forward[starts[np.searchsorted(starts, start, side="right")] - 1], axis=0)
         opens = start in potentials.sentence_starts
-        entering = 0.0 if opens else _step(forward[start - 1], potentials.transition, ~labels.continues)
+        entering = 0.0 if opens else _step(forward[start - 1], _into(potentials, start), ~labels.continues)
         mass = np.where(labels.type_of == kind, potentials.unary[start] + entering, FORBIDDEN)
         for t in range(start + 1, end):
-            mass = _step(mass, potentials.transition, labels.continues) + potentials.unary[t]
+            mass = _step(mass, _into(potentials, t), labels.continues) + potentials.unary[t]
         if end not in starts:
-            mass = _step(mass, potentials.transition, ~labels.continues) + potentials.unary[end] + backward[end]
+            mass = _step(mass, _into(potentials, end), ~labels.continues) + potentials.unary[end] + backward[end]
         found.append(np.nan if total == FORBIDDEN else min(1.0, np.exp(_log_sum(mass, axis=0) - total)))
     return np.array(found)
+
+
+def _into(potentials: Potentials, t: int) -> Floats:
+    """(L, L) the transitions into token t."""
+    into: Floats = potentials.edges[min(t, len(potentials.edges) - 1)]
+    return into
 
 
 def _log_sums(potentials: Potentials) -> tuple[Floats, Floats]:
     """(N, L) log-sums of a sentence's labellings up to each token, with its label; and (N, L) of all after it."""
     forward, backward = potentials.unary.copy(), np.zeros_like(potentials.unary)
-    every = np.ones_like(potentials.transition, np.bool_)
+    every = np.ones(potentials.edges.shape[1:], np.bool_)
     for start, end in _sentences(potentials):
         for t in range(start + 1, end):
-            forward[t] += _step(forward[t - 1], potentials.transition, every)
+            forward[t] += _step(forward[t - 1], _into(potentials, t), every)
         for t in range(end - 2, start - 1, -1):
-            backward[t] = _step(potentials.unary[t + 1] + backward[t + 1], potentials.transition.T, every)
+            backward[t] = _step(potentials.unary[t + 1] + backward[t + 1], _into(potentials, t + 1).T, every)
     return forward, backward
 
 

@@ -8,18 +8,18 @@ be solved together.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Spans
-from concord.schemas.potentials import Potentials
 from concord.schemas.problem import NO_KEY, LinearRows, SpanAgreement
 from concord.workers.compiling.kernel import inner, inner_in_place, kernel, kernel_in_place
 from concord.workers.inference.core.agreement import CONTAINED, DIFFERENT, UNLABELLED, AgreementState
 from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.row_reach import largest_activity
 from concord.workers.inference.core.spans import CandidateSpans, candidate_spans
 
 FIRST_TOKEN = np.zeros(1, np.int64)
@@ -90,9 +90,7 @@ class Pruned:
         rows = self.problem.rows
         if not len(rows):
             return np.zeros(0, np.int64)
-        pointer, position, previous, label, coefficient = _row_arrays(rows)
-        allowed = self.allowed(most_loss)
-        return np.flatnonzero(_largest_activity(pointer, position, previous, label, coefficient, allowed) > rows.bound)
+        return np.flatnonzero(largest_activity(rows, self.allowed(most_loss)) > rows.bound)
 
 
 def part_of(problem: Prepared, sentences: Ints, sentence: Ints) -> tuple[Prepared, Ints]:
@@ -104,7 +102,7 @@ def part_of(problem: Prepared, sentences: Ints, sentence: Ints) -> tuple[Prepare
     first, last = np.searchsorted(sentence, sentences), np.searchsorted(sentence, sentences, side="right")
     tokens = ranges(first, last)
     starts = np.searchsorted(tokens, p.sentence_starts[sentences])
-    potentials = Potentials(p.unary[tokens], p.transition, starts)
+    potentials = p.of_tokens(tokens, starts)
     agreements = _cut_agreements(problem, tokens)
     return replace(
         problem, potentials=potentials, rows=_cut_rows(problem.rows, tokens, len(problem)), agreements=agreements
@@ -132,53 +130,8 @@ def _cut_rows(rows: LinearRows, tokens: Ints, count: int) -> LinearRows:
     place = np.cumsum(inside) - 1
     whole = np.bincount(rows.row_of_entry, ~inside[rows.position], len(rows)) == 0
     whole &= (np.diff(rows.pointer) > 0) | inside[0]
-    entries = whole[rows.row_of_entry]
-    lengths = np.diff(rows.pointer)[whole]
-    return LinearRows(
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        place[rows.position[entries]].astype(np.int32),
-        rows.previous[entries],
-        rows.label[entries],
-        rows.coefficient[entries],
-        rows.bound[whole],
-        rows.weight[whole],
-        rows.constraint[whole],
-    )
-
-
-def _row_arrays(rows: LinearRows) -> tuple[Any, ...]:
-    order = rows.by_position
-    return rows.pointer, rows.position[order], rows.previous[order], rows.label[order], rows.coefficient[order]
-
-
-@kernel
-def _largest_activity(
-    pointer: Ints,
-    position: NDArray[np.int32],
-    previous: NDArray[np.int32],
-    label: NDArray[np.int32],
-    coefficient: Floats,
-    allowed: NDArray[np.bool_],
-) -> Floats:
-    """(R,) upper bound of each row's activity under allowed labels; entries are ordered by position."""
-    largest = np.zeros(len(pointer) - 1)
-    gain = np.zeros(allowed.shape[1])
-    for r in range(len(largest)):
-        e = pointer[r]
-        while e < pointer[r + 1]:
-            t = position[e]
-            gain[:] = 0.0
-            while e < pointer[r + 1] and position[e] == t:
-                # An edge entry also depends on the label before: it counts only if it raises the activity.
-                if previous[e] < 0 or coefficient[e] > 0:
-                    gain[label[e]] += coefficient[e]
-                e += 1
-            best = -np.inf
-            for other in range(len(gain)):
-                if allowed[t, other]:
-                    best = max(best, gain[other])
-            largest[r] += best
-    return largest
+    part = rows.part(np.flatnonzero(whole))
+    return replace(part, position=place[part.position].astype(np.int32))
 
 
 @kernel_in_place

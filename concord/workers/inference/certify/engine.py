@@ -20,7 +20,7 @@ The objective is Chang et al. (2008) eq. 2; the pruning by max-marginals is ours
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -29,15 +29,18 @@ from numpy.typing import NDArray
 from concord.schemas.decoded import Budget, Decoded, Status
 from concord.schemas.labels import Labels, Spans
 from concord.schemas.problem import Problem
+from concord.workers.inference.certify.branching import relaxed_node, search_branches
 from concord.workers.inference.certify.components import Pruned, part_of
 from concord.workers.inference.chains.window import best_in_windows, windows_hold
+from concord.workers.inference.core.effort import Effort
 from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.folding import on_folded
 from concord.workers.inference.core.incumbent import Search, limited
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.strict_twin import on_strict_twins
 from concord.workers.inference.cpsat.effort import UNITS_A_SECOND
 from concord.workers.inference.numerics import ROUNDING
-from concord.workers.inference.relaxation.relaxation import Relaxed, relax
+from concord.workers.inference.relaxation.relaxation import Relaxed
 from concord.workers.inference.relaxation.row_dual import prove_rows
 from concord.workers.inference.sampling import gibbs
 from concord.workers.inference.settings import CertifySettings
@@ -49,6 +52,7 @@ WINDOWS = {"width": 3, "states": 1_000}
 """Largest windows, in tokens and states, that dynamic programming solves first; larger ones would take too long."""
 
 
+@on_folded
 @on_strict_twins
 def solve(
     problem: Problem,
@@ -72,10 +76,8 @@ def solve(
         return _decoded(search, own, config.tolerance, by=Status.OPTIMAL)
     if len(problem.rows) and not problem.agreements:
         return _rows_alone(search, own, config, rng)
-    if search.loss > config.tolerance and incumbent is None:
-        answer = gibbs.solve(search.problem, config=config.sampler, rng=rng, budget=search.left)
-        search.work = answer.work
-        search.take(answer.labels, answer.score)
+    if search.objective == -np.inf:
+        _sample(search, search.problem, config, rng)
     if own - search.objective > config.tolerance and not search.spent:
         narrowed = _narrowed(search, config, rng)
         search.take(narrowed.labels, narrowed.score)
@@ -99,22 +101,32 @@ class _Proven(NamedTuple):
 
 
 def _narrowed(search: Search, config: CertifySettings, rng: np.random.Generator) -> Relaxed:
-    """Relaxes the problem and samples the rest, in turn, as long as that finds something better."""
+    """Relaxes the problem and samples the rest, in turn, as long as that finds something better.
+
+    Prices come first: they close most documents, and leave the sampler little to choose from in the others.
+    """
     relaxed = Relaxed(search.problem, search.top, search.labels, search.score)
     if search.objective == -np.inf:
         return relaxed
     for _ in range(config.rounds):
-        relaxed = relax(relaxed.problem, relaxed.labels, relaxed.score, search)
+        relaxed, _ = relaxed_node(search.problem, relaxed.problem, relaxed.labels, relaxed.score, search)
+        search.take(relaxed.labels, relaxed.score)
         if relaxed.bound - relaxed.objective <= config.tolerance or search.spent:
             break
-        sampled = gibbs.solve(
-            relaxed.problem, config=config.sampler, rng=rng, budget=search.left, incumbent=relaxed.labels
-        )
-        search.work += sampled.work
-        if sampled.objective <= relaxed.objective + ROUNDING:
+        before = search.objective
+        _sample(search, relaxed.problem, config, rng)
+        if search.objective <= before + ROUNDING:
             break
-        relaxed = relaxed._replace(labels=sampled.labels, score=sampled.score)
+        relaxed = relaxed._replace(labels=search.labels, score=search.score)
     return relaxed
+
+
+def _sample(search: Search, problem: Prepared, config: CertifySettings, rng: np.random.Generator) -> None:
+    """Offers the sampler's answer to ``problem``, the search's own with some labels left out, to the search."""
+    start = search.labels if search.objective > -np.inf else None
+    answer = gibbs.solve(problem, config=config.sampler, rng=rng, budget=search.left, incumbent=start)
+    search.work += answer.work
+    search.offer(answer.labels)
 
 
 def _proven_bound(
@@ -233,6 +245,16 @@ class _DocumentProof:
         allowed = pruned.allowed(most_loss)[part.tokens]
         if np.count_nonzero(allowed.sum(axis=1) > 1) > self.config.most_tokens:
             return 0.0
+        effort = Effort(Budget(self._seconds_left(), self._work_left()))
+        left = replace(part.problem, potentials=part.problem.potentials.restricted(allowed))
+        start = self.labels[part.tokens]
+        score = part.problem.score(start)
+        branched = search_branches(part.problem, left, start, score, effort, nodes=self.config.branches)
+        self.work += effort.work
+        self.labels[part.tokens] = branched.labels
+        least = part.best - branched.bound
+        if branched.bound <= branched.score.objective + self.config.tolerance / 4.0:
+            return max(0.0, least)
         # The import takes half a second, and most documents are proven before they need it.
         from concord.workers.inference.cpsat.engine import solve_model
         from concord.workers.inference.cpsat.lattice import build_model
@@ -256,13 +278,16 @@ class _DocumentProof:
         )
         self.work += solution.work * STEPS_A_UNIT
         self.asked = True
-        objective = part.best - part.loss
+        objective = branched.score.objective
         if solution.labels is not None:
             found = part.problem.score(solution.labels).objective
             if found > objective:
                 self.labels[part.tokens], objective = solution.labels, found
         # Labellings with pruned labels score no more than the incumbent.
-        return max(0.0, part.best - max(solution.bound, objective))
+        return max(0.0, least, part.best - max(solution.bound, objective))
+
+    def _work_left(self) -> int | None:
+        return None if self.budget.work is None else max(0, self.budget.work - self.work)
 
     def _seconds_left(self) -> float | None:
         if self.budget.seconds is None:
@@ -286,7 +311,7 @@ class _Component:
     - ``loss``: its D, in nats.
     """
 
-    problem: Problem
+    problem: Prepared
     sentences: NDArray[np.int64]
     tokens: NDArray[np.int64]
     best: float

@@ -58,7 +58,7 @@ def _allowed_chain(problem: Problem) -> ScoredChain:
     p, edges = problem.potentials, allowed_edges(problem)
     unary = p.unary.copy()
     unary[p.sentence_starts] = np.where(edges[p.sentence_starts, 0], unary[p.sentence_starts], -np.inf)
-    return ScoredChain(unary, np.where(edges, p.transition, -np.inf), sentence_bounds(p))
+    return ScoredChain(unary, np.where(edges, p.edges, -np.inf), sentence_bounds(p))
 
 
 def allowed_edges(problem: Problem) -> NDArray[np.bool_]:
@@ -67,7 +67,7 @@ def allowed_edges(problem: Problem) -> NDArray[np.bool_]:
     At the first token of a sentence, which has no previous label, all rows of the (L, L) table are alike.
     """
     p, rows = problem.potentials, problem.rows
-    edges = np.isfinite(p.unary)[:, None, :] & np.isfinite(p.transition)
+    edges = np.isfinite(p.unary)[:, None, :] & np.isfinite(p.edges)
     edges[p.sentence_starts] = np.isfinite(p.unary[p.sentence_starts])[:, None, :]
     order = rows.by_position[np.isinf(rows.weight[rows.row_of_entry[rows.by_position]])]
     pointer = np.searchsorted(rows.row_of_entry[order], np.arange(len(rows) + 1)).astype(np.int64)

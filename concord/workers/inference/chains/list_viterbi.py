@@ -17,7 +17,7 @@ from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels
 from concord.workers.compiling.kernel import inner_in_place, kernel
 from concord.workers.inference.core.prepared import Prepared
-from concord.workers.inference.core.recursion import sentence_bounds
+from concord.workers.inference.core.recursion import edge_place, sentence_bounds
 
 
 class SentenceLists(NamedTuple):
@@ -41,12 +41,12 @@ def list_viterbi(problem: Prepared, count: int, most_loss: float) -> SentenceLis
     p, bounds = problem.potentials, sentence_bounds(problem.potentials)
     best = problem.best_marginals[bounds[:-1]]
     _, backward = problem.messages
-    return SentenceLists(*_list_viterbi(p.unary, p.transition, bounds, backward, best, count, float(most_loss)))
+    return SentenceLists(*_list_viterbi(p.unary, p.edges, bounds, backward, best, count, float(most_loss)))
 
 
 @kernel
 def _list_viterbi(
-    unary: Floats, transition: Floats, bounds: Ints, backward: Floats, best: Floats, count: int, most_loss: float
+    unary: Floats, edge: Floats, bounds: Ints, backward: Floats, best: Floats, count: int, most_loss: float
 ) -> tuple[Labels, Floats, Ints]:
     width = unary.shape[1]
     longest = np.diff(bounds).max() if len(bounds) > 1 else 0
@@ -71,9 +71,10 @@ def _list_viterbi(
         for t in range(first + 1, last + 1):
             before, score = score, before
             filled_before, filled = filled, filled_before
+            place = edge_place(edge, t)
             for label in range(width):
                 for previous in range(width):
-                    entering[previous] = transition[previous, label] + unary[t, label]
+                    entering[previous] = edge[place, previous, label] + unary[t, label]
                 lowest = least - backward[t, label] if backward[t, label] > -np.inf else np.inf
                 filled[label] = _merge(
                     before, filled_before, entering, rank, lowest, score[label], source[t - first, label]
@@ -82,11 +83,11 @@ def _list_viterbi(
         found[s] = _merge(score, filled, entering, rank, least, loss[s], ending)
         for k in range(found[s]):
             loss[s, k] = max(0.0, best[s] - loss[s, k])
-            place = ending[k]
+            entry = ending[k]
             for t in range(last, first - 1, -1):
-                label = place // count
+                label = entry // count
                 labels[k, t] = label
-                place = source[t - first, label, place % count]
+                entry = source[t - first, label, entry % count]
         loss[s, found[s] :] = np.inf
     return labels, loss, found
 

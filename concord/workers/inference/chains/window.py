@@ -19,11 +19,14 @@ from concord.schemas.labels import Labels
 from concord.schemas.problem import ANY, LinearRows, Problem
 from concord.workers.compiling.kernel import kernel
 from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.folding import on_folded
 from concord.workers.inference.core.incumbent import Search
-from concord.workers.inference.core.recursion import ScoredChain, chain_of, sentence_bounds
+from concord.workers.inference.core.recursion import ScoredChain, chain_of, edge_place, sentence_bounds
+from concord.workers.inference.core.row_reach import tokens_of_rows
 from concord.workers.inference.settings import WindowSettings
 
 
+@on_folded
 def solve(
     problem: Problem,
     *,
@@ -46,10 +49,6 @@ def solve(
     if score > -np.inf:
         search.offer(labels)
     return search.decoded(search.top - score)
-
-
-NO_WINDOW = np.iinfo(np.int64).max
-"""The width of a row that reaches over several sentences."""
 
 
 class _Local(NamedTuple):
@@ -92,7 +91,7 @@ def best_in_windows(problem: Problem, *, width: int, states: int) -> tuple[Label
     allowed = np.isfinite(p.unary)
     sizes = allowed.sum(axis=1)
     candidates = np.argsort(~allowed, axis=1, kind="stable")[:, : max(1, int(sizes.max(initial=0)))].astype(np.int64)
-    bounds, span = sentence_bounds(p), _spans(problem)
+    bounds, span = sentence_bounds(p), tokens_of_rows(problem)
     width = int(max(span[span <= width].max(initial=2), 2))
     while width > 2 and _most_states(sizes, bounds, width) > states:
         width -= 1
@@ -105,20 +104,12 @@ def windows_hold(problem: Problem, *, width: int, states: int) -> bool:
     """Does every row fit into ``width`` neighbouring tokens, and has each token at most ``states`` states?"""
     p = problem.potentials
     sizes = np.isfinite(p.unary).sum(axis=1)
-    return bool((_spans(problem) <= width).all()) and _most_states(sizes, sentence_bounds(p), width) <= states
+    return bool((tokens_of_rows(problem) <= width).all()) and _most_states(sizes, sentence_bounds(p), width) <= states
 
 
 def _columns(rows: LinearRows) -> _Columns:
     entries = rows.pointer, rows.position, rows.previous, rows.label, rows.coefficient
     return _Columns(*entries, rows.bound, rows.slack, rows.weight)
-
-
-def _spans(problem: Problem) -> Ints:
-    """(R,) the number of neighbouring tokens that each row looks at: 0 for none, `NO_WINDOW` over several sentences."""
-    first, last = problem.rows.ends
-    starts = problem.potentials.sentence_starts
-    apart = np.searchsorted(starts, first, side="right") != np.searchsorted(starts, last, side="right")
-    return np.where(last < 0, 0, np.where(apart, NO_WINDOW, last - first + 1))
 
 
 def _most_states(sizes: Ints, bounds: Ints, width: int) -> float:
@@ -144,7 +135,6 @@ def _local_rows(problem: Problem, span: Ints, width: int) -> tuple[_Local, float
 def _best(chain: ScoredChain, given: Candidates, width: int, local: _Local, rows: _Columns) -> tuple[Labels, float]:
     """Best labels (N,) and their score in nats, with the rows of ``local`` charged; −inf where nothing is possible."""
     unary, edge, bounds = chain
-    transition = edge[0]
     candidates, sizes = given
     order, first_of = local
     pointer, position, previous, label, coefficient, bound, slack, weight = rows
@@ -186,7 +176,7 @@ def _best(chain: ScoredChain, given: Candidates, width: int, local: _Local, rows
                     window[width - 1] = here
                     score = before[state] + unary[t, here]
                     if t > first:
-                        score += transition[window[width - 2], here]
+                        score += edge[edge_place(edge, t), window[width - 2], here]
                     for i in range(first_of[t], first_of[t + 1]):
                         r = order[i]
                         excess = -bound[r]

@@ -16,9 +16,10 @@ Lists of the K best merge sorted lists. Windows have states that depend on the t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels
@@ -50,8 +51,14 @@ class ScoredChain(NamedTuple):
 
 
 def chain_of(potentials: Potentials) -> ScoredChain:
-    """Chain of a document or of a batch, with one matrix for all tokens."""
-    return ScoredChain(potentials.unary, potentials.transition[None], sentence_bounds(potentials))
+    """Chain of a document or of a batch."""
+    return ScoredChain(potentials.unary, potentials.edges, sentence_bounds(potentials))
+
+
+@inner_in_place
+def edge_place(edge: NDArray[Any], t: int) -> int:
+    """Index in ``edge`` (E, L, L) of the matrix into token t."""
+    return min(t, len(edge) - 1)
 
 
 def sentence_bounds(potentials: Potentials) -> Ints:

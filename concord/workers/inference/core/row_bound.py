@@ -17,6 +17,7 @@ from concord.schemas.arrays import Floats
 from concord.schemas.labels import Labels
 from concord.schemas.problem import ANY, LinearRows, Problem
 from concord.workers.compiling.kernel import inner, inner_in_place, kernel
+from concord.workers.inference.core.recursion import edge_place
 from concord.workers.inference.numerics import HARD_EXCESS
 
 
@@ -73,7 +74,7 @@ def row_bounds(problem: Problem, alive: NDArray[np.bool_]) -> RowBounds:
         rows.coefficient[order],
     )
     at, event_row, gain, least, first, last, root = _events(
-        sorted_rows, _most_events(row, position), alive, np.isfinite(p.transition), opens
+        sorted_rows, _most_events(row, position), alive, np.isfinite(p.edges), opens
     )
     by_position = np.argsort(at, kind="stable")
     return RowBounds(
@@ -143,7 +144,8 @@ def _events(
                 if entries.previous[e] == ANY:
                     gain[found, entries.label[e]] += entries.coefficient[e]
             least[found] = after
-            before = _before(entries, low, high, gain[found], after, alive[t], possible, opens[t])
+            into = possible[edge_place(possible, t)]
+            before = _before(entries, low, high, gain[found], after, alive[t], into, opens[t])
             found += 1
             high = low
             if low > entries.pointer[r] and entries.position[low - 1] == t - 1:

@@ -22,7 +22,7 @@ from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
 from concord.workers.inference.core.agreement import Codec
 from concord.workers.inference.core.chain import SumMessages, sum_messages
 from concord.workers.inference.core.prepared import Prepared
-from concord.workers.inference.core.recursion import sentence_bounds
+from concord.workers.inference.core.recursion import edge_place, sentence_bounds
 
 
 def span_marginals(problem: Prepared, spans: Spans) -> Floats:
@@ -33,7 +33,7 @@ def span_marginals(problem: Prepared, spans: Spans) -> Floats:
     for first in problem.labels.first_labels.T:
         own = np.empty(len(spans))
         labelled = LabelledSpans(spans.start, spans.end, first[spans.type], problem.labels.inside[spans.type])
-        _log_masses(p.unary, p.transition, messages, problem.codec, labelled, own)
+        _log_masses(p.unary, p.edges, messages, problem.codec, labelled, own)
         mass = np.logaddexp(mass, own)
     total = messages.total[np.searchsorted(sentence_bounds(p), spans.start, side="right") - 1]
     with np.errstate(invalid="ignore"):
@@ -59,7 +59,7 @@ class LabelledSpans(NamedTuple):
 @kernel_in_place
 def _log_masses(
     unary: Floats,
-    transition: Floats,
+    edge: Floats,
     messages: SumMessages,
     codec: Codec,
     spans: LabelledSpans,
@@ -69,29 +69,29 @@ def _log_masses(
     start, end, first, inside = spans
     for i in range(len(mass)):
         label = first[i]
-        total = unary[start[i], label] + _entering(unary, transition, messages.before, codec, start[i], label)
+        total = unary[start[i], label] + _entering(unary, edge, messages.before, codec, start[i], label)
         for t in range(start[i] + 1, end[i]):
             following = inside[i]
-            total += transition[label, following] + unary[t, following]
+            total += edge[edge_place(edge, t), label, following] + unary[t, following]
             label = following
-        mass[i] = total + _leaving(unary, transition, messages.after, codec, end[i], label)
+        mass[i] = total + _leaving(unary, edge, messages.after, codec, end[i], label)
 
 
 @kernel_in_place
-def _entering(unary: Floats, transition: Floats, before: Floats, codec: Codec, start: int, opening: int) -> float:
+def _entering(unary: Floats, edge: Floats, before: Floats, codec: Codec, start: int, opening: int) -> float:
     """Log-sum over the labellings of everything before a span that opens at ``start``."""
     if codec.opens_sentence[start]:
         return 0.0
-    edge, barred = transition[:, opening], codec.continues[:, opening]
-    return _log_sum(before[start - 1], unary[start - 1], edge, barred)
+    entering, barred = edge[edge_place(edge, start), :, opening], codec.continues[:, opening]
+    return _log_sum(before[start - 1], unary[start - 1], entering, barred)
 
 
 @kernel_in_place
-def _leaving(unary: Floats, transition: Floats, after: Floats, codec: Codec, end: int, last: int) -> float:
+def _leaving(unary: Floats, edge: Floats, after: Floats, codec: Codec, end: int, last: int) -> float:
     """Log-sum over the labellings of everything from ``end`` on, after a span whose last label is ``last``."""
     if codec.opens_sentence[end]:
         return 0.0
-    return _log_sum(transition[last], unary[end], after[end], codec.continues[last])
+    return _log_sum(edge[edge_place(edge, end), last], unary[end], after[end], codec.continues[last])
 
 
 @inner_in_place

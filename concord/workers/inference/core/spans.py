@@ -16,7 +16,7 @@ from concord.schemas.arrays import Floats, Ints
 from concord.workers.compiling.kernel import kernel, kernel_in_place
 from concord.workers.inference.core.agreement import Codec
 from concord.workers.inference.core.prepared import Prepared
-from concord.workers.inference.core.recursion import sentence_bounds
+from concord.workers.inference.core.recursion import edge_place, sentence_bounds
 
 
 class CandidateSpans:
@@ -46,14 +46,14 @@ def candidate_spans(problem: Prepared, limit: float) -> CandidateSpans:
     """
     p = problem.potentials
     forward, backward = problem.messages
-    chain = p.unary, p.transition, sentence_bounds(p), forward, backward, problem.best_marginals
+    chain = p.unary, p.edges, sentence_bounds(p), forward, backward, problem.best_marginals
     return CandidateSpans(*_candidate_spans(*chain, problem.codec, float(limit)))
 
 
 @kernel
 def _candidate_spans(
     unary: Floats,
-    transition: Floats,
+    edge: Floats,
     bounds: Ints,
     forward: Floats,
     backward: Floats,
@@ -68,15 +68,15 @@ def _candidate_spans(
         for start in range(bounds[s], bounds[s + 1]):
             first_found = found
             for kind in range(len(codec.opening)):
-                score = _enter(unary, transition, forward, codec, bounds[s], start, kind)
+                score = _enter(unary, edge, forward, codec, bounds[s], start, kind)
                 for end in range(start + 1, bounds[s + 1] + 1):
                     inner = codec.opening[kind] if end == start + 1 else codec.inside[kind]
                     if end > start + 1:
                         previous = codec.opening[kind] if end == start + 2 else codec.inside[kind]
-                        score += transition[previous, inner] + unary[end - 1, inner]
+                        score += edge[edge_place(edge, end - 1), previous, inner] + unary[end - 1, inner]
                     if best[start] - (score + backward[end - 1, inner]) > limit or score == -np.inf:
                         break
-                    total = score + _leave(unary, transition, backward, codec, bounds[s + 1], end, inner)
+                    total = score + _leave(unary, edge, backward, codec, bounds[s + 1], end, inner)
                     if best[start] - total > limit or total == -np.inf:
                         continue
                     if found == len(losses):
@@ -90,29 +90,27 @@ def _candidate_spans(
 
 
 @kernel_in_place
-def _enter(
-    unary: Floats, transition: Floats, forward: Floats, codec: Codec, first: int, start: int, kind: int
-) -> float:
+def _enter(unary: Floats, edge: Floats, forward: Floats, codec: Codec, first: int, start: int, kind: int) -> float:
     """The best score up to ``start``, given that a span of type ``kind`` opens there."""
     opening = codec.opening[kind]
     if start == first:
         return float(unary[start, opening])
-    best = -np.inf
+    best, place = -np.inf, edge_place(edge, start)
     for label in range(unary.shape[1]):
         if not codec.continues[label, opening]:
-            best = max(best, forward[start - 1, label] + transition[label, opening])
+            best = max(best, forward[start - 1, label] + edge[place, label, opening])
     return float(best + unary[start, opening])
 
 
 @kernel_in_place
-def _leave(unary: Floats, transition: Floats, backward: Floats, codec: Codec, last: int, end: int, inner: int) -> float:
+def _leave(unary: Floats, edge: Floats, backward: Floats, codec: Codec, last: int, end: int, inner: int) -> float:
     """The best score from ``end`` on, given that a span ends before it with the label ``inner``."""
     if end == last:
         return 0.0
-    best = -np.inf
+    best, place = -np.inf, edge_place(edge, end)
     for label in range(unary.shape[1]):
         if not codec.continues[inner, label]:
-            best = max(best, transition[inner, label] + unary[end, label] + backward[end, label])
+            best = max(best, edge[place, inner, label] + unary[end, label] + backward[end, label])
     return best
 
 

@@ -59,7 +59,7 @@ class StrictTwin:
         joins = problem.labels.continues[np.ix_(origin, origin)]
         allowed = labels.legal_transition & (labels.continues == joins)
         p = problem.potentials
-        transition = np.where(allowed, p.transition[np.ix_(origin, origin)], -np.inf)
+        transition = np.where(allowed, p.transition[..., origin[:, None], origin], -np.inf)
         potentials = Potentials(p.unary[:, origin], transition, p.sentence_starts).legal(labels)
         rows = _twin_rows(problem.rows, origin, allowed)
         agreements = tuple(_twin_agreement(agreement, kinds) for agreement in problem.agreements)

@@ -16,6 +16,7 @@ from concord.schemas.decoded import Budget, Decoded, Improvement, Status
 from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
 from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.folding import on_folded
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.strict_twin import on_strict_twins
 from concord.workers.inference.cpsat.effort import UNITS_A_SECOND
@@ -41,6 +42,7 @@ class LatticeSolution:
     found: tuple[Improvement, ...]
 
 
+@on_folded
 @on_strict_twins
 def solve(
     problem: Problem,

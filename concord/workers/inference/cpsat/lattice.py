@@ -110,8 +110,7 @@ def build_model(
     """
     p = problem.potentials
     alive = np.isfinite(p.unary) if allowed is None else allowed & np.isfinite(p.unary)
-    unary = np.where(alive, p.unary, -np.inf)
-    alive = max_marginals(Potentials(unary, p.transition, p.sentence_starts)) > -np.inf
+    alive = max_marginals(p.restricted(alive)) > -np.inf
     if not alive.any(axis=1).all():
         raise NoLabellingError(f"token {int(np.argmin(alive.any(axis=1)))} has no allowed label left")
     scale = _scale(p, alive, tolerance)
@@ -142,7 +141,7 @@ def _scale(p: Potentials, alive: NDArray[np.bool_], tolerance: float) -> float:
     free = alive.sum(axis=1) > 1
     wanted = math.ceil(math.log2(4.0 * max(1, int(free.sum())) / tolerance))
     finite = np.where(alive, p.unary, np.nan)[free]
-    steps = p.transition[np.isfinite(p.transition)]
+    steps = p.edges[np.isfinite(p.edges)]
     span = float((np.nanmax(finite, axis=1) - np.nanmin(finite, axis=1)).sum()) if len(finite) else 0.0
     span += 2.0 * len(finite) * float(np.ptp(steps)) if len(steps) else 0.0
     return float(2.0 ** min(wanted, LOCAL_BITS - math.ceil(math.log2(max(1.0, span)))))
@@ -154,11 +153,11 @@ def _add_lattice(draft: ModelDraft, p: Potentials, alive: NDArray[np.bool_], sta
     inner[p.sentence_starts] = False
     fixed = alive.sum(axis=1) == 1
     only = alive.argmax(axis=1)
-    gain = np.where(alive, p.unary, -np.inf)
+    gain, edges = np.where(alive, p.unary, -np.inf), np.broadcast_to(p.edges, (count, *p.edges.shape[1:]))
     after_fixed = np.flatnonzero(inner & np.roll(fixed, 1))
-    gain[after_fixed] += p.transition[only[after_fixed - 1]]
+    gain[after_fixed] += edges[after_fixed, only[after_fixed - 1]]
     into_fixed = np.flatnonzero(inner & fixed & ~np.roll(fixed, 1))
-    gain[into_fixed - 1] += p.transition[:, only[into_fixed]].T
+    gain[into_fixed - 1] += edges[into_fixed, :, only[into_fixed]]
     best = gain.max(axis=1)
     token = np.where(alive & fixed[:, None], TRUE, FALSE).astype(np.int32)
     free = alive & ~fixed[:, None]
@@ -166,7 +165,7 @@ def _add_lattice(draft: ModelDraft, p: Potentials, alive: NDArray[np.bool_], sta
     token[where] = draft.booleans(start[where[0]] == where[1], (best[:, None] - gain)[where])
     for row in token[~fixed]:
         draft.exactly_one(row[row > TRUE].tolist())
-    edge = np.full((count, *p.transition.shape), FALSE, np.int32)
+    edge = np.full(edges.shape, FALSE, np.int32)
     edge[after_fixed, only[after_fixed - 1]] = token[after_fixed]
     edge[into_fixed, :, only[into_fixed]] = token[into_fixed - 1]
     offset = math.fsum(best) + _add_edges(
@@ -182,8 +181,9 @@ def _add_edges(
     if not len(at):
         return 0.0
     open_ends = (token[at - 1] > TRUE)[:, :, None] & (token[at] > TRUE)[:, None, :]
-    live = open_ends & np.isfinite(p.transition)
-    gain = np.where(live, p.transition, -np.inf)
+    scores = p.edges_into(at)
+    live = open_ends & np.isfinite(scores)
+    gain = np.where(live, scores, -np.inf)
     best = gain.max(axis=(1, 2))
     where = np.nonzero(live)
     hints = (start[at - 1][where[0]] == where[1]) & (start[at][where[0]] == where[2])

@@ -39,6 +39,7 @@ from concord.workers.inference.certify.components import Pruned, part_of
 from concord.workers.inference.chains.list_viterbi import list_viterbi
 from concord.workers.inference.core.effort import Effort
 from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.folding import Folded
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.strict_twin import StrictTwin
 from concord.workers.inference.nbest.parts import RankedPart, best_of_part, labellings, together
@@ -59,6 +60,9 @@ def n_best(
     a hard constraint, it is no answer, and everything is searched. Two answers differ in at least one label. Work is in
     steps of `relax`; a node of the search counts as `STEPS_A_NODE`. An answer is proven within ``tolerance`` nats.
     """
+    folded = Folded.of(problem)
+    if folded is not None:
+        return folded.ranking(n_best(folded.problem, start, count, budget=budget, tolerance=tolerance))
     twin = StrictTwin.of(problem)
     if twin is not None:
         return twin.ranking(n_best(twin.problem, twin.there(start), count, budget=budget, tolerance=tolerance))

@@ -19,6 +19,7 @@ from concord.schemas.decoded import Budget, Decoded, Status
 from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
 from concord.workers.inference.core.effort import Effort
+from concord.workers.inference.core.folding import Folded
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.strict_twin import StrictTwin
 from concord.workers.inference.nbest.engine import BestFound, look
@@ -40,6 +41,10 @@ def settled_near(problem: Problem, start: Labels, *, factor: int = 1) -> Decoded
     another model or from the Viterbi labels. Its bound is its objective, without a tolerance: no other labelling comes
     as near as that. ``factor`` multiplies the work.
     """
+    folded = Folded.of(problem)
+    if folded is not None:
+        settled = settled_near(folded.problem, start, factor=factor)
+        return None if settled is None else folded.answer(settled)
     twin = StrictTwin.of(problem)
     if twin is not None:
         settled = settled_near(twin.problem, twin.there(start), factor=factor)

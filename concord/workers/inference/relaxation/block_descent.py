@@ -22,6 +22,7 @@ from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels
 from concord.workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
 from concord.workers.inference.core.agreement import AgreementState, count_labels, labels_cost, outside_cost, span_cost
+from concord.workers.inference.core.recursion import edge_place
 from concord.workers.inference.numerics import ROUNDING
 from concord.workers.inference.relaxation.sentences import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
 
@@ -85,7 +86,7 @@ def descend(descent: Descent, most: int) -> float:
             break
     reached = -descent.penalty[0]
     for s in range(len(chains.bounds) - 1):
-        reached += local_score(chains.unary, chains.transition, labels, chains.bounds[s], chains.bounds[s + 1])
+        reached += local_score(chains.unary, chains.edge, labels, chains.bounds[s], chains.bounds[s + 1])
     return float(reached)
 
 
@@ -104,8 +105,8 @@ def solve(descent: Descent, s: int) -> bool:
     _charges(chains, descent.state, first, last, descent.charge)
     solve_sentence(chains, s, descent.charge, descent.lattice)
     trace_sentence(chains, s, descent.lattice, descent.taken, fresh)
-    before = local_score(chains.unary, chains.transition, labels, first, last) - cost
-    after = local_score(chains.unary, chains.transition, fresh, first, last)
+    before = local_score(chains.unary, chains.edge, labels, first, last) - cost
+    after = local_score(chains.unary, chains.edge, fresh, first, last)
     after -= labels_cost(descent.state, chains.codec, fresh, first, last)
     better = after > before + ROUNDING
     descent.penalty[0] += count_sentence(descent, fresh if better else labels, first, last) - cost
@@ -155,9 +156,9 @@ def charges_changed(descent: Descent, first: int, last: int) -> bool:
 
 
 @inner_in_place
-def local_score(unary: Floats, transition: Floats, labels: Labels, first: int, last: int) -> float:
+def local_score(unary: Floats, edge: Floats, labels: Labels, first: int, last: int) -> float:
     """The local score of a sentence's labels, in nats."""
     total = unary[first, labels[first]]
     for t in range(first + 1, last):
-        total += transition[labels[t - 1], labels[t]] + unary[t, labels[t]]
+        total += edge[edge_place(edge, t), labels[t - 1], labels[t]] + unary[t, labels[t]]
     return float(total)

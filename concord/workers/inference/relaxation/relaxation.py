@@ -37,7 +37,6 @@ from numpy.typing import NDArray
 from concord.schemas.arrays import Floats, Ints
 from concord.schemas.decoded import Score
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Relation
 from concord.workers.inference.core.agreement import CONTAINED, EXACT, UNLABELLED, AgreementState
 from concord.workers.inference.core.effort import Effort
@@ -63,6 +62,7 @@ from concord.workers.inference.relaxation.ascent import (
 )
 from concord.workers.inference.relaxation.block_descent import descend, finish, start_at
 from concord.workers.inference.relaxation.groups import PricedGroups, member_losses, workspace_for
+from concord.workers.inference.relaxation.row_dual import Charged
 from concord.workers.inference.relaxation.sentences import Chains, chain_losses, inner_scores
 
 COVERED = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
@@ -130,20 +130,29 @@ class Relaxed(NamedTuple):
 
 
 def relax(
-    problem: Prepared, labels: Labels, score: Score, effort: Effort, *, least_pruned: float = LEAST_PRUNED
+    problem: Prepared,
+    labels: Labels,
+    score: Score,
+    effort: Effort,
+    *,
+    rows: Charged | None = None,
+    least_pruned: float = LEAST_PRUNED,
 ) -> Relaxed:
     """Upper bound of the objective of all labellings, and the problem pruned by it.
 
     ``labels`` (N,) is the incumbent, and ``score`` its score; a better labelling may be met on the way. Rounds end if
     one prunes less than the fraction ``least_pruned`` of the spans, or if ``effort`` is spent, which is checked after
     each step of ascent and pass of descent: everything proven before holds. Prices learned before are always tried once
-    on all spans. The work of the effort grows by the labels, spans, memberships and slots of boxes visited. Agreement
-    on different words, and rows, are left out: they only lower the objective, so the bound holds.
+    on all spans. The work of the effort grows by the labels, spans, memberships and slots of boxes visited.
+
+    ``rows`` is the problem with its rows charged to the chain. Without it rows are left out, as agreement on different
+    words always is: they only lower the objective, so the bound holds.
     """
-    best = problem.viterbi_score
+    chain, constant = (problem, 0.0) if rows is None else rows
+    best = chain.viterbi_score + constant
     if best <= score.objective or not any(a.relation in COVERED for a in problem.agreements):
         return Relaxed(problem, max(best, score.objective), labels, score)
-    relaxation = _Relaxation(problem, best, labels, score, effort)
+    relaxation = _Relaxation(problem, chain, best, labels, score, effort)
     relaxation.learn_likely()
     return relaxation.prove(least_pruned)
 
@@ -155,7 +164,7 @@ class Narrowing:
     """
 
     def __init__(self, problem: Prepared, effort: Effort) -> None:
-        self._relaxation = _Unmoved(problem, problem.viterbi_score, problem.viterbi, problem.first, effort)
+        self._relaxation = _Unmoved(problem, problem, problem.viterbi_score, problem.viterbi, problem.first, effort)
         self._covered = any(a.relation in COVERED for a in problem.agreements)
 
     def learn(self, labels: Labels) -> Labels:
@@ -163,7 +172,7 @@ class Narrowing:
         own, score = self._relaxation, self._relaxation.problem.score(labels)
         if not self._covered or score.objective >= own.best or score.objective == -np.inf:
             return labels
-        moving = _Relaxation(own.problem, own.best, labels, score, own.effort)
+        moving = _Relaxation(own.whole, own.problem, own.best, labels, score, own.effort)
         moving.learn_likely()
         own.members, own.prices, own.codes = moving.members, moving.prices, moving.codes
         return moving.labels
@@ -195,7 +204,9 @@ class _Bound(NamedTuple):
 class _Relaxation:
     """The prices of one document as they are learned, and the best labelling met on the way.
 
-    - ``best``: the local optimum V, in nats.
+    - ``whole``: the problem.
+    - ``problem``: the problem whose chain is relaxed: the same, or with the rows charged to it.
+    - ``best``: V, an upper bound of every objective: the optimum of the chain, in nats.
     - ``labels`` (N,): the best labelling.
     - ``score``: its score.
     - ``effort``: counts the work.
@@ -208,6 +219,7 @@ class _Relaxation:
     The code of a span (`_item_codes`) stays the same when the list of spans changes.
     """
 
+    whole: Prepared
     problem: Prepared
     best: float
     labels: Labels
@@ -255,7 +267,7 @@ class _Relaxation:
     def prove(self, least_pruned: float) -> Relaxed:
         """The bound over all spans that a better labelling can have; each round prunes more spans by a higher bound."""
         if self.effort.spent and not len(self.prices):
-            return Relaxed(self.problem, self.best, self.labels, self.score)
+            return Relaxed(self.whole, self.best, self.labels, self.score)
         spans = candidate_spans(self.problem, self.upper + ROUNDING)
         outside = np.isfinite(self.problem.potentials.unary)
         bound = self._start(spans)
@@ -280,7 +292,7 @@ class _Relaxation:
             if loss == np.inf:
                 break
         proven = self.best - min(loss, self.upper)
-        pruned = _pruned(self.problem, spans, outside)
+        pruned = _pruned(self.whole, spans, outside)
         return Relaxed(pruned, proven, self.labels, self.score, tuple(self.rounds))
 
     def _named(self) -> Prices:
@@ -355,11 +367,11 @@ class _Relaxation:
 
     def _ascend(self, ascent: Ascent, steps: int) -> None:
         """Takes at most ``steps`` steps of ascent: fewer if the effort is spent, but at least one."""
-        goes_on = True
+        goes_on, optimum = True, self.problem.viterbi_score
         while goes_on:
             before = int(ascent.counters[LOOKED])
             looks = self.effort.remaining(WORK_A_LOOK)
-            goes_on = ascend(ascent, self.best, self.upper - NEGLIGIBLE_GAP, steps, looks) and not self.effort.spent
+            goes_on = ascend(ascent, optimum, self.upper - NEGLIGIBLE_GAP, steps, looks) and not self.effort.spent
             self.effort.work += int(ascent.counters[LOOKED]) - before
 
     def _rounding(self, prices: Floats) -> float:
@@ -372,9 +384,10 @@ class _Relaxation:
         reached = descend(descent, self.effort.remaining(UNLIMITED_WORK))
         finish(descent)
         self.effort.work += int(descent.work[0])
+        reached += self.best - self.problem.viterbi_score
         # Rows and other agreement can only lower the objective. By rounding, the best itself may seem better.
         if reached > self.score.objective and not np.array_equal(labels, self.labels):
-            score = self.problem.score(labels)
+            score = self.whole.score(labels)
             if score.objective > self.score.objective:
                 self.labels, self.score = labels, score
 
@@ -437,7 +450,6 @@ def _pruned(problem: Prepared, spans: CandidateSpans, outside: NDArray[np.bool_]
 
     ``outside`` (N, L) marks the possible labels; only its columns of outside labels count.
     """
-    p = problem.potentials
     possible = outside & (problem.labels.type_of < 0)
     opening, inside = problem.labels.opening[spans.type], problem.labels.inside[spans.type]
     start, end = spans.start, spans.end
@@ -445,8 +457,7 @@ def _pruned(problem: Prepared, spans: CandidateSpans, outside: NDArray[np.bool_]
     later = end - start - 1
     within = np.arange(later.sum()) - np.repeat(np.cumsum(later) - later, later)
     possible[np.repeat(start + 1, later) + within, np.repeat(inside, later)] = True
-    unary = np.where(possible, p.unary, -np.inf)
-    return replace(problem, potentials=Potentials(unary, p.transition, p.sentence_starts))
+    return replace(problem, potentials=problem.potentials.restricted(possible))
 
 
 def chains_of(problem: Prepared, spans: CandidateSpans) -> Chains:
@@ -454,8 +465,8 @@ def chains_of(problem: Prepared, spans: CandidateSpans) -> Chains:
     p = problem.potentials
     start, end, kind = (np.ascontiguousarray(x).astype(np.int64) for x in (spans.start, spans.end, spans.type))
     first = np.searchsorted(start, np.arange(len(problem) + 1)).astype(np.int64)
-    inner, last = inner_scores(p.unary, p.transition, problem.codec, start, end, kind)
-    return Chains(p.unary, p.transition, problem.codec, sentence_bounds(p), first, start, end, kind, inner, last)
+    inner, last = inner_scores(p.unary, p.edges, problem.codec, start, end, kind)
+    return Chains(p.unary, p.edges, problem.codec, sentence_bounds(p), first, start, end, kind, inner, last)
 
 
 def _grouped(state: AgreementState, members: Ints) -> tuple[Ints, PricedGroups]:

@@ -27,9 +27,10 @@ from concord.schemas.arrays import Floats, Ints
 from concord.schemas.decoded import Budget, Status
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Potentials
-from concord.schemas.problem import ANY, Problem
+from concord.schemas.problem import ANY, LinearRows, Problem
 from concord.workers.compiling.kernel import inner_in_place, kernel, kernel_in_place
 from concord.workers.inference.core.incumbent import Search
+from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.recursion import (
     BEST,
     ScoredChain,
@@ -88,11 +89,7 @@ def prove_rows(search: Search, *, nodes: int, tolerance: float) -> float:
 
 def _search(search: Search, allowed: NDArray[np.bool_], nodes: int) -> bool:
     """Searches the labellings with ``allowed`` (N, L) labels; returns whether the incumbent is proven to be best."""
-    p = search.problem.potentials
-    left = replace(
-        search.problem,
-        potentials=Potentials(np.where(allowed, p.unary, -np.inf), p.transition, p.sentence_starts),
-    )
+    left = replace(search.problem, potentials=search.problem.potentials.restricted(allowed))
     run = Search(left, budget=Budget(search.left.seconds, search.remaining(nodes)), incumbent=search.labels)
     decoded = discrepancy_search(run, config=DiscrepancySettings())
     search.work += run.work
@@ -115,6 +112,34 @@ class DualBound(NamedTuple):
     labels: Labels
     steps: int
     multipliers: Floats
+
+
+class Charged(NamedTuple):
+    """A problem whose rows are charged to its chain: B(λ) of the module's text, before agreement is taken off.
+
+    - ``problem``: without rows; λ_r · coefficient is taken off the score of each entry's label or edge.
+    - ``constant``: nats; no labelling scores more than its score in ``problem`` and this.
+    """
+
+    problem: Prepared
+    constant: float
+
+
+def charged(problem: Prepared, multipliers: Floats) -> Charged:
+    """The problem with its rows charged by ``multipliers`` (R,), each from 0 to the row's weight, in nats."""
+    rows, p = problem.rows, problem.potentials
+    amount = rows.coefficient * multipliers[rows.row_of_entry]
+    of_label, of_edge = np.flatnonzero(rows.previous == ANY), np.flatnonzero((rows.previous != ANY) & (amount != 0.0))
+    unary, transition = p.unary.copy(), p.transition
+    np.subtract.at(unary, (rows.position[of_label], rows.label[of_label]), amount[of_label])
+    if len(of_edge):
+        transition = np.broadcast_to(p.edges, (len(p), *p.edges.shape[1:])).copy()
+        place = rows.position[of_edge], rows.previous[of_edge], rows.label[of_edge]
+        np.subtract.at(transition, place, amount[of_edge])
+    chain = replace(problem, potentials=Potentials(unary, transition, p.sentence_starts), rows=LinearRows.none())
+    # A multiplier must not charge for an excess within the tolerance.
+    constant = float(multipliers @ (rows.bound + rows.slack))
+    return Charged(chain, constant + (MULTIPLIER_ROUNDING if multipliers.any() else 0.0))
 
 
 LEAST, LENGTH = range(2)
@@ -178,7 +203,7 @@ def dual_bound(
 
 def _new_dual(problem: Problem, allowed: NDArray[np.bool_]) -> _Dual:
     p, rows = problem.potentials, problem.rows
-    edge = np.repeat(p.transition[None], len(p), axis=0)
+    edge = np.broadcast_to(p.edges, (len(p), *p.edges.shape[1:])).copy()
     zeros = np.zeros(len(rows))
     return _Dual(
         ScoredChain(np.where(allowed, p.unary, -np.inf), edge, sentence_bounds(p)),

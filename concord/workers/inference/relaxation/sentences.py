@@ -6,7 +6,7 @@ best charged score exactly:
 
     reached[t, l] = max over spans i that end with label l at t: enter(start_i, opening_i) + inner_i − θ_i,
                     or, for an outside label l: enter(t, l) + unary[t, l] − θ_{t},
-    enter(t, l)   = max over l' that l does not continue: reached[t − 1, l'] + transition[l', l]; 0 at a start.
+    enter(t, l)   = max over l' that l does not continue: reached[t − 1, l'] + edge[t, l', l]; 0 at a start.
 
 Invariant: reached[t, l] is the best charged score of the sentence's tokens up to t, over all paths with last label l on
 which no span crosses t + 1.
@@ -23,12 +23,13 @@ from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels
 from concord.workers.compiling.kernel import kernel, kernel_in_place
 from concord.workers.inference.core.agreement import Codec
+from concord.workers.inference.core.recursion import edge_place
 
 
 class Chains(NamedTuple):
     """The sentences of a document with M candidate spans, ordered by start.
 
-    - ``unary`` (N, L), ``transition`` (L, L): the potentials, in nats.
+    - ``unary`` (N, L), ``edge`` (E, L, L): the potentials, in nats; see `ScoredChain`.
     - ``codec``: the spans that labels encode.
     - ``bounds`` (S + 1,): first token of each sentence, then N.
     - ``first`` (N + 1,): the spans that start at t are ``first[t]:first[t + 1]``.
@@ -38,7 +39,7 @@ class Chains(NamedTuple):
     """
 
     unary: Floats
-    transition: Floats
+    edge: Floats
     codec: Codec
     bounds: Ints
     first: Ints
@@ -66,7 +67,7 @@ class Lattice(NamedTuple):
 
 @kernel
 def inner_scores(
-    unary: Floats, transition: Floats, codec: Codec, start: Ints, end: Ints, kind: Ints
+    unary: Floats, edge: Floats, codec: Codec, start: Ints, end: Ints, kind: Ints
 ) -> tuple[Floats, NDArray[np.int64]]:
     """(M,) score of each span's labels and the transitions between them in nats, and (M,) its last label."""
     inner = np.empty(len(start))
@@ -76,7 +77,7 @@ def inner_scores(
         inner[i] = unary[start[i], label]
         for t in range(start[i] + 1, end[i]):
             following = codec.inside[kind[i]]
-            inner[i] += transition[label, following] + unary[t, following]
+            inner[i] += edge[edge_place(edge, t), label, following] + unary[t, following]
             label = following
         last[i] = label
     return inner, last
@@ -148,10 +149,10 @@ def _enter(chains: Chains, reached: Floats, t: int, label: int) -> tuple[float, 
     """enter(t, label) of the module's recursion, and the label before t that it takes (−1: none)."""
     if chains.codec.opens_sentence[t]:
         return 0.0, -1
-    best, before = -np.inf, -1
+    best, before, place = -np.inf, -1, edge_place(chains.edge, t)
     for other in range(chains.unary.shape[1]):
         if not chains.codec.continues[other, label]:
-            value = reached[t - 1, other] + chains.transition[other, label]
+            value = reached[t - 1, other] + chains.edge[place, other, label]
             if value > best:
                 best, before = value, other
     return best, before
@@ -182,14 +183,15 @@ def chain_losses(chains: Chains, charge: Floats) -> tuple[Floats, Floats]:
                 opened[kind] = max(opened[kind], rest)
             if t == chains.bounds[s]:
                 continue
+            place = edge_place(chains.edge, t)
             for before in range(width):
                 most = -np.inf
                 for following in outside:
                     rest = chains.unary[t, following] - charge[len(chains.start) + t] + remaining[t, following]
-                    most = max(most, chains.transition[before, following] + rest)
+                    most = max(most, chains.edge[place, before, following] + rest)
                 for kind in range(len(opened)):
                     opening = chains.codec.opening[kind]
                     if opened[kind] > -np.inf and not chains.codec.continues[before, opening]:
-                        most = max(most, chains.transition[before, opening] + opened[kind])
+                        most = max(most, chains.edge[place, before, opening] + opened[kind])
                 remaining[t - 1, before] = most
     return span_loss, outside_loss

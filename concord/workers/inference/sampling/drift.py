@@ -46,7 +46,7 @@ def _rounding(chain: Chain, rows: LinearRows) -> float:
     at, rewritten = chain.at, int(chain.counters[REWRITTEN])
     passes = 1.0 + rewritten / max(1, len(at.labels))
     by_rows = passes * float((chain.rows.weight * rows.slack)[~rows.summed_exactly].sum())
-    tables = (at.unary[np.isfinite(at.unary)], at.transition[np.isfinite(at.transition)])
+    tables = (at.unary[np.isfinite(at.unary)], at.edge[np.isfinite(at.edge)])
     largest = sum(float(np.abs(table).max(initial=0.0)) for table in tables)
     terms = (len(at.labels) + rewritten) * largest + rewritten * _most_charged(chain.rows)
     return ROUNDING + by_rows + RELATIVE_ROUNDING * (float(chain.numbers[SUMMED]) + terms)

@@ -32,6 +32,7 @@ from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
 from concord.workers.inference.core.agreement import count_labels, labels_cost
 from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.folding import on_folded
 from concord.workers.inference.core.incumbent import Search, limited
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.rows import row_penalty, row_state
@@ -73,6 +74,7 @@ class Trace(NamedTuple):
     best_objective: float
 
 
+@on_folded
 def solve(
     problem: Problem,
     *,
@@ -150,14 +152,14 @@ def new_chain(
     seed = rng.integers(0, 2**63, dtype=np.uint64)
     arrays = problem.codec
     if start is None:
-        start = random_labels(p.unary, p.transition, problem.messages[1], arrays.opens_sentence, seed)
+        start = random_labels(p.unary, p.edges, problem.messages[1], arrays.opens_sentence, seed)
     labels = start.astype(np.int32)
     spans, rows = problem.empty_state(hard_weight), row_state(problem, labels, hard_weight)
     cost = labels_cost(spans, arrays, labels, 0, count)
     count_labels(spans, arrays, labels, 0, count, 1)
     local, paid = p.score(labels), row_penalty(rows)
     chain = Chain(
-        at=Labelling(p.unary, p.transition, labels, arrays),
+        at=Labelling(p.unary, p.edges, labels, arrays),
         best=labels.copy(),
         dirty=np.zeros(count, np.int64),
         is_dirty=np.zeros(count, np.bool_),

@@ -9,6 +9,7 @@ from concord.schemas.arrays import Ints
 from concord.schemas.labels import Labels
 from concord.workers.compiling.kernel import inner_in_place
 from concord.workers.inference.core.agreement import AgreementState, count_labels, labels_cost
+from concord.workers.inference.core.recursion import edge_place
 from concord.workers.inference.core.rows import RowState
 from concord.workers.inference.numerics import ROUNDING
 from concord.workers.inference.sampling.draws import choose, uniform, weigh
@@ -137,7 +138,7 @@ def _group_local(at: Labelling, members: Ints) -> float:
         total += local_score(at, first, last, at.labels[first:last])
         if first == done and not at.codec.opens_sentence[first]:
             # The member before it counted this transition already; −inf once is −inf.
-            step = at.transition[at.labels[first - 1], at.labels[first]]
+            step = at.edge[edge_place(at.edge, first), at.labels[first - 1], at.labels[first]]
             total -= step if step > -np.inf else 0.0
         done = last
     return total

@@ -8,18 +8,19 @@ from concord.schemas.arrays import Floats
 from concord.schemas.labels import Labels
 from concord.workers.compiling.kernel import inner_in_place
 from concord.workers.inference.core.agreement import Codec
+from concord.workers.inference.core.recursion import edge_place
 
 
 class Labelling(NamedTuple):
     """The present labels of a chain, with the local scores.
 
-    - ``unary`` (N, L), ``transition`` (L, L): the potentials, in nats.
+    - ``unary`` (N, L), ``edge`` (E, L, L): the potentials, in nats; see `ScoredChain`.
     - ``labels`` (N,): the present labels.
     - ``codec``: the spans that labels encode.
     """
 
     unary: Floats
-    transition: Floats
+    edge: Floats
     labels: Labels
     codec: Codec
 
@@ -33,9 +34,9 @@ def local_score(at: Labelling, first: int, last: int, option: Labels) -> float:
         total += at.unary[t, option[i]]
         if not at.codec.opens_sentence[t]:
             previous = at.labels[t - 1] if i == 0 else option[i - 1]
-            total += at.transition[previous, option[i]]
+            total += at.edge[edge_place(at.edge, t), previous, option[i]]
     if not at.codec.opens_sentence[last]:
-        total += at.transition[option[last - first - 1], at.labels[last]]
+        total += at.edge[edge_place(at.edge, last), option[last - first - 1], at.labels[last]]
     return total
 
 

@@ -11,6 +11,7 @@ from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels, LabelSet
 from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
 from concord.workers.inference.core.agreement import AgreementState
+from concord.workers.inference.core.recursion import edge_place
 from concord.workers.inference.core.rows import RowState, set_label
 from concord.workers.inference.sampling.labelling import Labelling
 from concord.workers.inference.sampling.memory import UNKNOWN_COST, Readers, forget_around
@@ -182,15 +183,15 @@ def advance(chain: Chain, gain: float, row_growth: float, span_growth: float) ->
 @kernel_in_place
 def set_margins(at: Labelling, margin: Floats, first: int, last: int) -> None:
     """Computes ``margin`` at ``first:last``, after labels there or next to it changed."""
-    unary, transition, labels, opens_sentence = at.unary, at.transition, at.labels, at.codec.opens_sentence
+    unary, edge, labels, opens_sentence = at.unary, at.edge, at.labels, at.codec.opens_sentence
     for t in range(first, last):
         now, other = 0.0, -np.inf
         for label in range(unary.shape[1]):
             value = unary[t, label]
             if not opens_sentence[t]:
-                value += transition[labels[t - 1], label]
+                value += edge[edge_place(edge, t), labels[t - 1], label]
             if not opens_sentence[t + 1]:
-                value += transition[label, labels[t + 1]]
+                value += edge[edge_place(edge, t + 1), label, labels[t + 1]]
             if label == labels[t]:
                 now = value
             else:

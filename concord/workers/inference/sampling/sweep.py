@@ -20,6 +20,7 @@ from concord.workers.inference.core.agreement import (
     outside_cost,
     span_cost,
 )
+from concord.workers.inference.core.recursion import edge_place
 from concord.workers.inference.numerics import ROUNDING
 from concord.workers.inference.sampling.draws import choose, decided, draw_within, likeliest, uniform, weigh
 from concord.workers.inference.sampling.group_move import resample_group
@@ -197,16 +198,16 @@ def _local_gains(at: Labelling, first: int, last: int, options: Labels, gain: Fl
 @inner_in_place
 def _best_pair(at: Labelling, t: int) -> float:
     """The best local gain of other labels for tokens t and t + 1 together, in nats."""
-    unary, transition, labels, opens_sentence = at.unary, at.transition, at.labels, at.codec.opens_sentence
+    unary, edge, labels, opens_sentence = at.unary, at.edge, at.labels, at.codec.opens_sentence
     now, best = 0.0, -np.inf
     for one in range(unary.shape[1]):
         left = unary[t, one]
         if not opens_sentence[t]:
-            left += transition[labels[t - 1], one]
+            left += edge[edge_place(edge, t), labels[t - 1], one]
         for other in range(unary.shape[1]):
-            value = left + transition[one, other] + unary[t + 1, other]
+            value = left + edge[edge_place(edge, t + 1), one, other] + unary[t + 1, other]
             if not opens_sentence[t + 2]:
-                value += transition[other, labels[t + 2]]
+                value += edge[edge_place(edge, t + 2), other, labels[t + 2]]
             if one == labels[t] and other == labels[t + 1]:
                 now = value
             else:
@@ -249,7 +250,7 @@ def _slot_options(at: Labelling, start: int, end: int, options: Labels) -> tuple
 
 @kernel
 def random_labels(
-    unary: Floats, transition: Floats, backward: Floats, opens_sentence: NDArray[np.bool_], seed: np.uint64
+    unary: Floats, edge: Floats, backward: Floats, opens_sentence: NDArray[np.bool_], seed: np.uint64
 ) -> Labels:
     """Random labels (N,), one by one: uniform among the labels from which the sentence can still be finished."""
     count, width = unary.shape
@@ -259,7 +260,7 @@ def random_labels(
     for t in range(count):
         kept = 0
         for label in range(width):
-            step = 0.0 if opens_sentence[t] else transition[labels[t - 1], label]
+            step = 0.0 if opens_sentence[t] else edge[edge_place(edge, t), labels[t - 1], label]
             if step + unary[t, label] + backward[t, label] > -np.inf:
                 allowed[kept] = label
                 kept += 1

@@ -209,7 +209,7 @@ def _open(descent: Descent, trial: DescentTrial) -> None:
     chains = descent.chains
     for s in range(len(chains.bounds) - 1):
         first, last = chains.bounds[s], chains.bounds[s + 1]
-        trial.numbers[LOCAL] += local_score(chains.unary, chains.transition, descent.labels, first, last)
+        trial.numbers[LOCAL] += local_score(chains.unary, chains.edge, descent.labels, first, last)
         _wait(chains, trial, s, 0)
 
 
@@ -236,11 +236,11 @@ def _relabel(descent: Descent, trial: DescentTrial, s: int, wanted: Labels) -> N
     if not differs:
         return
     _remember_seen(descent, trial, s)
-    before = local_score(chains.unary, chains.transition, labels, first, last)
+    before = local_score(chains.unary, chains.edge, labels, first, last)
     _mark_readers(descent, trial, s, labels, wanted, -1)
     descent.penalty[0] -= uncount_sentence(descent, first, last)
     descent.penalty[0] += count_sentence(descent, wanted, first, last)
-    trial.numbers[LOCAL] += local_score(chains.unary, chains.transition, labels, first, last) - before
+    trial.numbers[LOCAL] += local_score(chains.unary, chains.edge, labels, first, last) - before
     descent.seen[chains.first[first] : chains.first[last]] = np.nan
     _list(trial.changed, s)
     _wait(chains, trial, s, 0)
@@ -252,8 +252,8 @@ def _moved(descent: Descent, trial: DescentTrial, s: int, number: int) -> None:
     chains = descent.chains
     first, last = chains.bounds[s], chains.bounds[s + 1]
     _mark_readers(descent, trial, s, trial.old, descent.labels, number)
-    trial.numbers[LOCAL] += local_score(chains.unary, chains.transition, descent.labels, first, last)
-    trial.numbers[LOCAL] -= local_score(chains.unary, chains.transition, trial.old, first, last)
+    trial.numbers[LOCAL] += local_score(chains.unary, chains.edge, descent.labels, first, last)
+    trial.numbers[LOCAL] -= local_score(chains.unary, chains.edge, trial.old, first, last)
     _list(trial.changed, s)
 
 

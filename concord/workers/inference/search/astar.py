@@ -20,6 +20,7 @@ from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
 from concord.workers.compiling.kernel import inner_in_place, kernel, kernel_in_place
 from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.folding import on_folded
 from concord.workers.inference.core.incumbent import Search, limited
 from concord.workers.inference.numerics import ROUNDING
 from concord.workers.inference.search.partial import (
@@ -47,6 +48,7 @@ class Queue(NamedTuple):
     size: NDArray[np.int64]
 
 
+@on_folded
 def solve(
     problem: Problem,
     *,

@@ -21,6 +21,7 @@ from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
 from concord.workers.compiling.kernel import kernel
 from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.folding import on_folded
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.numerics import ROUNDING
 from concord.workers.inference.search.partial import Partial, chain_loss, expand, root_loss, start_partial
@@ -28,6 +29,7 @@ from concord.workers.inference.search.tree import EXPANDED, Tree, add_node, move
 from concord.workers.inference.settings import BeamSettings
 
 
+@on_folded
 def solve(
     problem: Problem,
     *,

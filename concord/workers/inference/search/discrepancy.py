@@ -23,6 +23,7 @@ from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
 from concord.workers.inference.core.engine import UNLIMITED
+from concord.workers.inference.core.folding import on_folded
 from concord.workers.inference.core.incumbent import Search, limited
 from concord.workers.inference.numerics import ROUNDING
 from concord.workers.inference.search.depth_first import new_probe, open_loss, run
@@ -30,6 +31,7 @@ from concord.workers.inference.search.partial import chain_loss, root_loss, star
 from concord.workers.inference.settings import DiscrepancySettings
 
 
+@on_folded
 def solve(
     problem: Problem,
     *,

@@ -35,6 +35,7 @@ from concord.workers.inference.core.agreement import (
     span_cost,
 )
 from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.recursion import edge_place
 from concord.workers.inference.core.row_bound import RowBounds, root_penalty, row_bounds
 from concord.workers.inference.numerics import HARD_EXCESS, ROUNDING
 
@@ -45,7 +46,7 @@ NATS, BROKEN = range(2)
 class Partial(NamedTuple):
     """The arrays of a partial labelling, which the kernels read and write; N tokens, L labels, R rows, E row events.
 
-    - ``unary`` (N, L), ``transition`` (L, L): the potentials, in nats.
+    - ``unary`` (N, L), ``edge`` (E, L, L): the potentials, in nats.
     - ``future`` (N, L): the best score of everything after t, given y_t, in nats.
     - ``alive`` (N, L): the labels that may be used.
     - ``activity`` (R,): the activity of each row under the labels so far.
@@ -62,7 +63,7 @@ class Partial(NamedTuple):
     """
 
     unary: Floats
-    transition: Floats
+    edge: Floats
     future: Floats
     alive: NDArray[np.bool_]
     codec: Codec
@@ -129,7 +130,7 @@ def _partial(problem: Prepared, chain: ChainLoss, alive: NDArray[np.bool_], boun
     cost = np.where(bounds.hard, excess > HARD_EXCESS * bounds.slack, soft)
     return Partial(
         p.unary,
-        p.transition,
+        p.edges,
         chain.future,
         alive,
         problem.codec,
@@ -184,7 +185,7 @@ def expand(p: Partial, t: int, losses: Floats) -> None:
             continue
         step = p.unary[t, b] + p.future[t, b]
         if not p.codec.opens_sentence[t]:
-            step += p.transition[p.labels[t - 1], b]
+            step += p.edge[edge_place(p.edge, t), p.labels[t - 1], b]
         ends = t > 0 and (p.codec.opens_sentence[t] or not p.codec.continues[p.labels[t - 1], b])
         outside = p.codec.type_of[b] < 0
         if broken + (closed_broken if ends else 0.0) + (left_broken if outside else 0.0) > 0.0:
@@ -207,7 +208,8 @@ def _expand_last(p: Partial, t: int, losses: Floats) -> None:
     # The last label also closes the span it is in, so it is tried out.
     for b in range(len(losses)):
         losses[b] = np.inf
-        if not p.alive[t, b] or not (p.codec.opens_sentence[t] or p.transition[p.labels[t - 1], b] > -np.inf):
+        follows = p.codec.opens_sentence[t] or p.edge[edge_place(p.edge, t), p.labels[t - 1], b] > -np.inf
+        if not (p.alive[t, b] and follows):
             continue
         push(p, t, b)
         if p.broken[t] == 0.0:
@@ -234,7 +236,7 @@ def push(p: Partial, t: int, b: int) -> None:
     if t > 0:
         p.local[t] += p.local[t - 1]
     if not p.codec.opens_sentence[t]:
-        p.local[t] += p.transition[p.labels[t - 1], b]
+        p.local[t] += p.edge[edge_place(p.edge, t), p.labels[t - 1], b]
     joins = not p.codec.opens_sentence[t] and p.codec.continues[p.labels[t - 1], b]
     p.start[t] = p.start[t - 1] if joins else t
     if len(p.spans.table):

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from concord.schemas.arrays import Floats
 from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
-from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search, limited
@@ -48,7 +47,7 @@ def solve(
     domain = candidates(chain.loss, search.viterbi, most=config.candidates, margin=config.margin)
     outside = float(chain.loss[~domain].min(initial=np.inf))
     p = problem.potentials
-    left = Potentials(np.where(domain, p.unary, -np.inf), p.transition, p.sentence_starts)
+    left = p.restricted(domain)
     within = chain_loss(Prepared(left, problem.labels))
     start = start_partial(search.problem, within, top=search.top, limit=search.loss)
     if start is None:

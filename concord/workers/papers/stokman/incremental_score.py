@@ -27,6 +27,7 @@ from concord.workers.inference.core.agreement import (
     span_cost,
 )
 from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.recursion import edge_place
 from concord.workers.inference.core.rows import RowState, row_degree, row_state, set_label
 
 SOFT, HARD = range(2)
@@ -36,7 +37,7 @@ SOFT, HARD = range(2)
 class IncrementalScore(NamedTuple):
     """The labelling that was evaluated last, and the parts of its score.
 
-    - ``unary``, ``transition``: the potentials, in nats.
+    - ``unary`` (N, L), ``edge`` (E, L, L): the potentials, in nats.
     - ``labels`` (N,): the labelling.
     - ``rows``: the activities; only soft rows have a weight.
     - ``hard_rows`` (H,): the ids of the hard rows.
@@ -46,7 +47,7 @@ class IncrementalScore(NamedTuple):
     """
 
     unary: Floats
-    transition: Floats
+    edge: Floats
     labels: Labels
     codec: Codec
     rows: RowState
@@ -62,7 +63,7 @@ def incremental_score(problem: Prepared, labels: Labels) -> IncrementalScore:
     forbidden = np.isinf(spans.cost)
     current = IncrementalScore(
         problem.potentials.unary,
-        problem.potentials.transition,
+        problem.potentials.edges,
         labels.copy(),
         problem.codec,
         row_state(problem, labels, 0.0),
@@ -162,5 +163,5 @@ def _local(at: IncrementalScore, labels: Labels) -> float:
     for t in range(len(labels)):
         total += at.unary[t, labels[t]]
         if not at.codec.opens_sentence[t]:
-            total += at.transition[labels[t - 1], labels[t]]
+            total += at.edge[edge_place(at.edge, t), labels[t - 1], labels[t]]
     return total

@@ -1,0 +1,126 @@
+"""A tree search of our own: each node a chain with prices, so that a proof rests on no solver's word.
+
+A node is the problem with some labels left out. Multipliers charge its rows to the chain (`relaxation.row_dual`),
+prices its agreement (`relaxation.relaxation`), and the bound of both prunes it or rules it out. Otherwise it is split
+at a token: in one branch the token has a label, in the other it has any but this. It is the token of which the prices
+and multipliers take most: there sentences and groups, or rows, still disagree. Depth first, the branch of the
+incumbent's label before the other, so that few nodes wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concord.schemas.arrays import Floats
+from concord.schemas.decoded import Score
+from concord.schemas.labels import Labels
+from concord.workers.inference.core.effort import Effort
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.numerics import NEGLIGIBLE_GAP
+from concord.workers.inference.relaxation.relaxation import Prices, Relaxed, relax
+from concord.workers.inference.relaxation.row_dual import ROUND_STEPS, charged, dual_bound
+
+
+class Searched(NamedTuple):
+    """What a tree search proved: any labelling that is better than ``labels`` scores at most ``bound``.
+
+    - ``bound``: nats.
+    - ``labels`` (N,): the best labelling known.
+    - ``score``: its score.
+    """
+
+    bound: float
+    labels: Labels
+    score: Score
+
+
+def search_branches(
+    problem: Prepared, left: Prepared, labels: Labels, score: Score, effort: Effort, *, nodes: int
+) -> Searched:
+    """Searches ``left``, the ``problem`` without labels that nothing better has, in at most ``nodes`` nodes.
+
+    ``labels`` (N,) is the best labelling known, and ``score`` its score. It ends early if the effort is spent. Each
+    open node then counts with the bound of its parent.
+    """
+    waiting, proven = [(left, left.viterbi_score)], -np.inf
+    best = Searched(-np.inf, labels, score)
+    while waiting:
+        if nodes == 0 or effort.spent:
+            proven = max([proven, *(bound for _, bound in waiting)])
+            break
+        node, above = waiting.pop()
+        nodes -= 1
+        relaxed, multipliers = relaxed_node(problem, node, best.labels, best.score, effort)
+        bound = min(above, relaxed.bound)
+        choice = _branch(relaxed, multipliers)
+        if bound > relaxed.objective + NEGLIGIBLE_GAP and choice is None:
+            relaxed, _ = relaxed_node(problem, relaxed.problem, relaxed.labels, relaxed.score, effort)
+            bound = relaxed.bound
+        best = Searched(-np.inf, relaxed.labels, relaxed.score)
+        if bound <= relaxed.objective + NEGLIGIBLE_GAP or choice is None:
+            proven = max(proven, bound)
+            continue
+        waiting += [(_restricted(relaxed.problem, *choice, has=has), bound) for has in (False, True)]
+    return best._replace(bound=max(proven, best.score.objective))
+
+
+def relaxed_node(
+    problem: Prepared, left: Prepared, labels: Labels, score: Score, effort: Effort
+) -> tuple[Relaxed, Floats]:
+    """The relaxation of rows and agreement of ``left``, and the multipliers (R,) of the rows in nats.
+
+    The arguments are those of `search_branches`. If no choice is left, the bound is the score of what is left.
+    """
+    allowed, none = np.isfinite(left.potentials.unary), np.zeros(len(left.rows))
+    if left.top == -np.inf:
+        return Relaxed(left, -np.inf, labels, score), none
+    if (allowed.sum(axis=1) == 1).all():
+        answer = (left.viterbi, left.first) if left.first.objective > score.objective else (labels, score)
+        return Relaxed(left, left.first.objective, *answer), none
+    if not len(left.rows):
+        return relax(left, labels, score, effort), none
+    dual = dual_bound(problem, allowed, labels, steps=ROUND_STEPS, tolerance=NEGLIGIBLE_GAP)
+    effort.work += dual.steps * allowed.size
+    if not np.array_equal(dual.labels, labels):
+        labels, score = dual.labels, problem.score(dual.labels)
+    left = replace(left, potentials=left.potentials.restricted(dual.allowed))
+    if not left.agreements or dual.bound <= score.objective + NEGLIGIBLE_GAP or left.top == -np.inf:
+        return Relaxed(left, min(dual.bound, left.viterbi_score), labels, score), dual.multipliers
+    relaxed = relax(left, labels, score, effort, rows=charged(left, dual.multipliers))
+    return relaxed._replace(bound=min(relaxed.bound, max(dual.bound, relaxed.objective))), dual.multipliers
+
+
+def _branch(relaxed: Relaxed, multipliers: Floats) -> tuple[int, int] | None:
+    """A token and a label to branch on: the token that pays most, and its label in the best labelling if that is left.
+
+    None if every token has one label left at most.
+    """
+    problem = relaxed.problem
+    possible = np.isfinite(problem.potentials.unary)
+    paid = np.zeros(len(problem))
+    for prices in relaxed.rounds[-1:]:
+        _add_payments(paid, prices)
+    rows = problem.rows
+    np.add.at(paid, rows.position, multipliers[rows.row_of_entry] * np.abs(rows.coefficient))
+    paid[np.count_nonzero(possible, axis=1) < 2] = -1.0
+    token = int(paid.argmax())
+    if paid[token] < 0:
+        return None
+    label = int(relaxed.labels[token])
+    return token, label if possible[token, label] else int(problem.max_marginals[token].argmax())
+
+
+def _add_payments(paid: Floats, prices: Prices) -> None:
+    """Adds each price to the first token of its span."""
+    np.add.at(paid, prices.items[:, 0], prices.prices)
+
+
+def _restricted(problem: Prepared, token: int, label: int, *, has: bool) -> Prepared:
+    """The labellings of ``problem`` in which the token has the label or, without ``has``, has it not."""
+    allowed: NDArray[np.bool_] = np.ones(problem.potentials.unary.shape, np.bool_)
+    allowed[token] = (np.arange(allowed.shape[1]) == label) == has
+    return replace(problem, potentials=problem.potentials.restricted(allowed))
