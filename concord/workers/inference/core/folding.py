@@ -95,7 +95,7 @@ class Folded:
 
 
 def on_folded(engine: Engine) -> Engine:
-    """The engine, solving problems folded."""
+    """The engine, solving problems folded, unless the Viterbi labels break nothing, and so are the best."""
 
     @functools.wraps(engine)
     def solve(
@@ -106,9 +106,11 @@ def on_folded(engine: Engine) -> Engine:
         budget: Budget = UNLIMITED,
         incumbent: Labels | None = None,
     ) -> Decoded:
-        folded = Folded.of(problem)
+        prepared = Prepared.of(problem)
+        broken = prepared.first.objective < prepared.top
+        folded = Folded.of(prepared) if broken else None
         if folded is None:
-            return engine(problem, config=config, rng=rng, budget=budget, incumbent=incumbent)
+            return engine(prepared, config=config, rng=rng, budget=budget, incumbent=incumbent)
         return folded.answer(engine(folded.problem, config=config, rng=rng, budget=budget, incumbent=incumbent))
 
     return solve
