@@ -98,7 +98,7 @@ def test_agreeing_documents_need_no_solver() -> None:
 
 def test_what_cp_sat_closes_rests_on_its_word() -> None:
     problem = names_in_sentences(1, 12, words=25, cost=0.5)
-    by_solver = certify.solve(problem, config=CertifySettings(rounds=0), rng=np.random.default_rng(0))
+    by_solver = certify.solve(problem, config=CertifySettings(rounds=0, branches=0), rng=np.random.default_rng(0))
     by_itself = certify.solve(replace(problem, agreements=()), config=CertifySettings(), rng=np.random.default_rng(0))
     assert (by_solver.status, by_itself.status) == (Status.BY_SOLVER, Status.OPTIMAL)
     assert by_solver.certified
@@ -110,7 +110,7 @@ def test_an_open_document_states_its_gap() -> None:
     rng = np.random.default_rng(0)
     exact = certify.solve(problem, config=CertifySettings(), rng=rng)
     cut = certify.solve(
-        problem, config=CertifySettings(deterministic_seconds=1e-6, rounds=0), rng=np.random.default_rng(0)
+        problem, config=CertifySettings(deterministic_seconds=1e-6, rounds=0, branches=0), rng=np.random.default_rng(0)
     )
     assert exact.certified
     assert cut.status is Status.TIMEOUT

@@ -1,8 +1,9 @@
 """Checker of the proof that no labelling of a document scores more than its bound: small, slow, plain and exact.
 
-All numbers are integers, in units of 2⁻⁴⁰ nats: potentials are rounded up, penalties down. A labelling is made of
-*items*: spans of a type, whichever label opens them, and outside labels at a token. For any prices of items in *groups*
-(a key of a key table), and any multipliers 0 ≤ λ ≤ weight of linear rows, a labelling y scores no more than
+All numbers are integers, in units of 2⁻⁴⁰ nats: potentials are rounded up, penalties down. A row of one token or one
+edge is part of the local scores, unless the proof gives it a multiplier. A labelling is made of *items*: spans of a
+type, whichever label opens them, and outside labels at a token. For any prices of items in *groups* (a key of a key
+table), and any multipliers 0 ≤ λ ≤ weight of the other linear rows, a labelling y scores no more than
 
     Σ_sentences max_y [local(y) − prices of y's items − λ · row entries of y]
     + Σ_groups max_u [prices of the items u that it is given − penalty of u] + Σ_r λ_r · bound_r:
@@ -164,6 +165,10 @@ class IntegerProblem:
         self.given = np.vstack([*[self.later] * max(self.length, default=0), self.first])
         self.everything: Alive = [np.ones((n, len(self.first)), np.bool_) for n in self.length]
         self.tables = problem.key_tables.tables
+        first, last = rows.ends
+        near = np.flatnonzero((last >= 0) & (last - first <= 1))
+        self.local = frozenset(near[self.begin[first[near]] == self.begin[last[near]]].tolist())  # rows of one edge
+        self._without: dict[frozenset[int], tuple[Units, Units]] = {}
         require(all((x >= 0).all() for x in (rows.weight, *(a.cost for a in problem.agreements))), "a penalty below 0")
         require((np.abs([*rows.bound, *rows.coefficient]) <= 1e9).all(), "a row with what is no number, or too large")
         require((rows.previous[np.isin(rows.position, p.sentence_starts)] == ANY).all(), "a label before a sentence")
@@ -214,7 +219,7 @@ class IntegerProblem:
     def _charged(self, multipliers: dict[int, int]) -> tuple[Units, Units, int]:
         """Scores less the charges of rows, in units: of labels (N, L) and edges (N, L, L); and Σ_r λ_r · bound_r."""
         rows, total = self.problem.rows, 0
-        unary, edges = self.unary.copy(), np.broadcast_to(self.edges, (len(self.unary), *self.edges.shape[1:])).copy()
+        unary, edges = (scores.copy() for scores in self._folded(frozenset(multipliers) & self.local))
         for r, multiplier in multipliers.items():
             entries, limit = range(rows.pointer[r], rows.pointer[r + 1]), Fraction(float(rows.bound[r]))
             coefficients = [Fraction(float(rows.coefficient[e])) for e in entries]
@@ -226,6 +231,34 @@ class IntegerProblem:
                 scores = unary[t] if before == ANY else edges[t, before]
                 scores[rows.label[e]] -= math.floor(multiplier * coefficient)
         return unary, edges, total
+
+    def _folded(self, apart: frozenset[int]) -> tuple[Units, Units]:
+        """Scores (N, L) and (N, L, L) less the penalties of all rows of one edge but those ``apart``, in units."""
+        if apart not in self._without:
+            unary, edges = (
+                self.unary.copy(),
+                np.broadcast_to(self.edges, (len(self.unary), *self.edges.shape[1:])).copy(),
+            )
+            for r in sorted(self.local - apart):
+                self._fold(r, unary, edges)
+            self._without = {apart: (unary, edges)}
+        return self._without[apart]
+
+    def _fold(self, r: int, unary: Units, edges: Units) -> None:
+        """Takes the least penalty of a row of one token or one edge off its scores."""
+        rows, (first, last) = self.problem.rows, (int(ends[r]) for ends in self.problem.rows.ends)
+        scores = unary[last, None] if first == last else edges[last]
+        activity, weight = np.zeros(scores.shape, object), float(rows.weight[r])
+        for e in range(rows.pointer[r], rows.pointer[r + 1]):
+            before, label = int(rows.previous[e]), int(rows.label[e])
+            pairs = np.s_[:, label] if rows.position[e] == last else np.s_[label, :]
+            activity[pairs if before == ANY else (before, label)] += Fraction(float(rows.coefficient[e]))
+        # See `_charged`: sums of floats may be off by a slack, and a row exceeded by its slack holds.
+        slack, bound = Fraction(float(rows.slack[r])), Fraction(float(rows.bound[r]))
+        surely = bound if rows.summed_exactly[r] else bound + slack
+        for pair in map(tuple, np.argwhere((activity != 0) | (bound < 0)).tolist()):
+            if (excess := activity[pair] - surely) > slack:
+                scores[pair] -= math.inf if math.isinf(weight) else math.floor(excess * Fraction(weight) * (1 << BITS))
 
     def _solved(self, unary: Units, edges: Units, cost: list[Units], alive: Alive) -> tuple[int, list[Units]]:
         """The best score of all sentences, and the loss with each item, by a forward and a backward pass; in units."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from concord.schemas.arrays import Floats, Ints
 from concord.schemas.decoded import Budget
 from concord.schemas.labels import Labels
-from concord.schemas.problem import ANY, NO_KEY, LinearRows, Problem, Relation
+from concord.schemas.problem import NO_KEY, Problem, Relation
 from concord.workers.certificates.boxes import Boxes
 from concord.workers.certificates.checker import (
     BITS,
@@ -33,11 +33,12 @@ from concord.workers.certificates.checker import (
 )
 from concord.workers.inference.core.chain import viterbi_score
 from concord.workers.inference.core.effort import Effort
+from concord.workers.inference.core.folding import Folded
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.strict_twin import StrictTwin
 from concord.workers.inference.relaxation.relaxation import Prices as Learned
 from concord.workers.inference.relaxation.relaxation import relax
-from concord.workers.inference.relaxation.row_dual import ROUND_STEPS, dual_bound
+from concord.workers.inference.relaxation.row_dual import ROUND_STEPS, charged, dual_bound
 
 NOTHING_NEW = [0, 0]
 """A stage that sets no price: the checker looks once more at the items that are left."""
@@ -86,6 +87,8 @@ class _ProofDraft:
     - ``bound``: nats.
     - ``nodes``: number of nodes that may still be written.
     - ``numbers``: the nodes that are done.
+    - ``problem``: the problem folded, from which multipliers and prices are learned.
+    - ``rows`` (R,): the row of the ground problem for each row of that.
     """
 
     ground: IntegerProblem
@@ -94,7 +97,11 @@ class _ProofDraft:
     nodes: int
 
     def __post_init__(self) -> None:
-        self.problem = self.ground.problem
+        folded = Folded.of(self.ground.problem)
+        whole = Prepared.of(self.ground.problem)
+        self.problem, self.rows = (
+            (whole, np.arange(len(whole.rows))) if folded is None else (folded.problem, folded.rows)
+        )
         self.numbers: list[int] = []
         self.limit = self.ground.limit(self.bound)
         self.effort = Effort(Budget(None, MOST_WORK))
@@ -165,29 +172,15 @@ class _ProofDraft:
         dual = dual_bound(self.problem, allowed, self.labels, steps=ROUND_STEPS, tolerance=0.0)
         self.effort.work += dual.steps * p.unary.size
         units = _units(dual.multipliers)
-        rows = {int(r): int(units[r]) for r in np.flatnonzero(units)}
+        rows = {int(self.rows[r]): int(units[r]) for r in np.flatnonzero(units)}
         if rows or any(old[0].values()):
             yield _Multipliers(rows, None)
-        unary = left.unary - self._charges(dual.multipliers)
-        chain = replace(left, unary=unary)
-        charged = Prepared.of(replace(self.problem, potentials=chain, rows=LinearRows.none()))
+        chain = charged(replace(self.problem, potentials=left), dual.multipliers)
         last: Learned | None = None
-        for prices in _rounds(charged, self.labels, self.effort):
+        for prices in _rounds(chain.problem, self.labels, self.effort):
             if last is None or not all(map(np.array_equal, prices, last)):
                 yield _Multipliers(rows, prices)
             last = prices
-
-    def _charges(self, multipliers: Floats) -> Floats:
-        """(N, L) charges of rows for labels, in nats.
-
-        Prices are learned as if rows charged nothing for pairs of labels.
-        """
-        rows = self.problem.rows
-        charges = np.zeros(self.problem.potentials.unary.shape)
-        of_label = rows.previous == ANY
-        amount = (rows.coefficient * multipliers[rows.row_of_entry])[of_label]
-        np.add.at(charges, (rows.position[of_label], rows.label[of_label]), amount)
-        return charges
 
     def _stage(self, step: _Multipliers, old: RolePrices, alive: Alive) -> list[int]:
         """The stage that sets the multipliers and prices of a step, and ends those that it no longer has."""
@@ -282,7 +275,7 @@ class _ProofDraft:
         for group in prices[1].values():
             for (start, *_), price, _, _ in group.members:
                 paid[start] += price
-        rows = self.problem.rows
+        rows = self.ground.problem.rows
         multipliers = np.array([prices[0].get(r, 0) for r in range(len(rows))], np.float64)
         np.add.at(paid, rows.position, multipliers[rows.row_of_entry] * np.abs(rows.coefficient))
         paid[np.count_nonzero(possible, axis=1) < 2] = -1.0
