@@ -123,6 +123,17 @@ def certify_length(results: Results) -> Rows:
 
 
 @table
+def together(results: Results) -> Rows:
+    """Certify where rules and agreement meet, before and after."""
+    for own in results["together"]["sets"]:
+        before, after = own["before"], own["after"]
+        seconds = [f"{side['CPU seconds']:.2f}" for side in (before, after)]
+        words = [percent(side["by solver"], 1) for side in (before, after)]
+        answers = [count(own["better answers"]), count(own["worse answers"])]
+        yield own["name"], count(own["documents"]), count(own["rows"]), *seconds, *words, *answers
+
+
+@table
 def certificates(results: Results) -> Rows:
     """Certificates written, checked, damaged."""
     parts = [results["certificates"][name] for name in ("Cora dev", "testa", "novels-sample")]

@@ -35,7 +35,7 @@ def check_engine(solver: Solver, *, problems: int = PROBLEMS) -> None:
 
 def problem_of(seed: int) -> Problem:
     """Random problem of a seed; any `PROBLEMS` seeds in turn have one of each label set and mixture, with and without
-    rows."""
+    rows. In one of five each token has transitions of its own."""
     turn, number = divmod(seed, len(EVERY_SET))
     relations = MIXTURES[(seed + turn) % len(MIXTURES)]
     rows = (seed + turn // len(MIXTURES)) % 2 == 0
@@ -45,6 +45,7 @@ def problem_of(seed: int) -> Problem:
         rows=rows,
         agreements=bool(relations),
         relations=relations,
+        own_edges=seed % 5 == 4,
     )
 
 

@@ -209,6 +209,7 @@ def random_problem(
     infeasible: bool = False,
     words: tuple[list[int], NDArray[np.int64]] | None = None,
     relations: Sequence[Relation] = EVERY_RELATION,
+    own_edges: bool = False,
 ) -> Problem:
     """A random problem of 1 to 7 tokens, small enough to enumerate (at most 20,000 labellings).
 
@@ -217,12 +218,16 @@ def random_problem(
     - ``infeasible``: does no labelling keep all hard rows? Otherwise at least one labelling is possible.
     - ``words``: token ids and sentence starts; random by default
     - ``relations``: those of the agreements, at random
+    - ``own_edges``: has each token transitions of its own?
     """
     labels = labels or LABEL_SETS[int(rng.integers(len(LABEL_SETS)))]
     most = int(np.floor(np.log(MAX_LABELLINGS) / np.log(len(labels))))
     n = tokens or (len(words[0]) if words else int(rng.integers(1, min(7, most) + 1)))
     ids, starts = words or random_words(rng, n)
     potentials, kept = random_potentials(rng, labels, starts, n)
+    if own_edges:
+        added = rng.normal(0.0, 1.0, (n, len(labels), len(labels)))
+        potentials = Potentials(potentials.unary, potentials.transition + added, starts)
     parts = [random_rows(rng, labels, kept, starts, n)] if rows else []
     count = sum(len(p) for p in parts)
     if infeasible:

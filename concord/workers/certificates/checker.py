@@ -247,18 +247,22 @@ class IntegerProblem:
     def _fold(self, r: int, unary: Units, edges: Units) -> None:
         """Takes the least penalty of a row of one token or one edge off its scores."""
         rows, (first, last) = self.problem.rows, (int(ends[r]) for ends in self.problem.rows.ends)
-        scores = unary[last, None] if first == last else edges[last]
-        activity, weight = np.zeros(scores.shape, object), float(rows.weight[r])
-        for e in range(rows.pointer[r], rows.pointer[r + 1]):
-            before, label = int(rows.previous[e]), int(rows.label[e])
-            pairs = np.s_[:, label] if rows.position[e] == last else np.s_[label, :]
-            activity[pairs if before == ANY else (before, label)] += Fraction(float(rows.coefficient[e]))
+        scores, exact = unary[last, None] if first == last else edges[last], bool(rows.summed_exactly[r])
+        number = float if exact else Fraction  # floats that are summed exactly are exact numbers, too
+        entries = slice(rows.pointer[r], rows.pointer[r + 1])
+        position, before, label = (column[entries] for column in (rows.position, rows.previous, rows.label))
+        coefficient = np.array([number(float(c)) for c in rows.coefficient[entries]], float if exact else object)
+        of_pair, of_label = before != ANY, np.zeros((2, scores.shape[1]), coefficient.dtype)
+        np.add.at(of_label, ((position == last)[~of_pair].astype(int), label[~of_pair]), coefficient[~of_pair])
+        activity = of_label[0][: len(scores), None] + of_label[1] if first < last else of_label[1:]
+        np.add.at(activity, (before[of_pair], label[of_pair]), coefficient[of_pair])
         # See `_charged`: sums of floats may be off by a slack, and a row exceeded by its slack holds.
         slack, bound = Fraction(float(rows.slack[r])), Fraction(float(rows.bound[r]))
-        surely = bound if rows.summed_exactly[r] else bound + slack
-        for pair in map(tuple, np.argwhere((activity != 0) | (bound < 0)).tolist()):
-            if (excess := activity[pair] - surely) > slack:
-                scores[pair] -= math.inf if math.isinf(weight) else math.floor(excess * Fraction(weight) * (1 << BITS))
+        surely, weight = bound if exact else bound + slack, float(rows.weight[r])
+        for value in set(activity.ravel().tolist()):
+            if (excess := Fraction(value) - surely) > slack:
+                least = math.inf if math.isinf(weight) else math.floor(excess * Fraction(weight) * (1 << BITS))
+                scores[activity == value] -= least
 
     def _solved(self, unary: Units, edges: Units, cost: list[Units], alive: Alive) -> tuple[int, list[Units]]:
         """The best score of all sentences, and the loss with each item, by a forward and a backward pass; in units."""

@@ -134,7 +134,7 @@ OWN: dict[str, Solver] = {
     "certify": Solver(
         _certify,
         CertifySettings,
-        "a sampler's answer, and a proof of how far from the best it can be",
+        "the best labels, and a proof of how far from the best they can be",
         exact=True,
         certifies=True,
         asks_solver=True,

@@ -85,13 +85,13 @@ class BeamSettings(EngineSettings):
 
 
 class CertifySettings(EngineSettings):
-    """Certified inference: a sampler's answer, then a proof. Work is in steps of the sampler and of the proof."""
+    """Certified inference: an answer, and a proof. Work is in steps of the proof and of the sampler."""
 
     work: int | None = Field(
         1_000_000_000, ge=1, description="Limit of work, unless the run sets one; null proves to the end."
     )
     sampler: GibbsSettings = Field(
-        GibbsSettings(sweeps=30, settle=False), description="Sampler of the first answer, if none is given."
+        GibbsSettings(sweeps=30, settle=False), description="Sampler of what the first prices leave open."
     )
     rounds: int = Field(
         16,

@@ -83,7 +83,8 @@ def relaxed_node(
         return Relaxed(left, left.first.objective, *answer), none
     if not len(left.rows):
         return relax(left, labels, score, effort), none
-    dual = dual_bound(problem, allowed, labels, steps=ROUND_STEPS, tolerance=NEGLIGIBLE_GAP)
+    steps = max(1, effort.remaining(ROUND_STEPS * allowed.size) // allowed.size)
+    dual = dual_bound(problem, allowed, labels, steps=steps, tolerance=NEGLIGIBLE_GAP)
     effort.work += dual.steps * allowed.size
     if not np.array_equal(dual.labels, labels):
         labels, score = dual.labels, problem.score(dual.labels)

@@ -1,16 +1,19 @@
-"""Certified inference: a sampler's answer, with a proof that no labelling is better, or by how much one may be.
+"""Certified inference: an answer, with a proof that no labelling is better, or by how much one may be.
 
 Penalties are never negative, so the local optimum V bounds every labelling, and an incumbent y* loses D = V −
 score(y*). Any better labelling loses less than D, in each sentence too:
 
-1. A Viterbi labelling without penalty is optimal. Most documents end here.
-2. Sentences and groups of equal words are solved apart under Lagrangian prices
-   (`workers.inference.relaxation.relaxation`). That finds better incumbents and prunes nearly all labels that can be in
-   no better labelling; on most documents bound and incumbent meet.
+1. A Viterbi labelling without penalty is optimal. Most documents end here. In all others the rows of one token or one
+   edge become part of the chain (`workers.inference.core.folding`), which lowers V.
+2. Rows that reach further are charged to the chain by multipliers (`workers.inference.relaxation.row_dual`). Sentences
+   and groups of equal words are solved apart under prices on that chain (`workers.inference.relaxation.relaxation`).
+   That finds better incumbents and prunes nearly all labels that can be in no better labelling; on most documents
+   bound and incumbent meet. A sampler looks for a better incumbent among the labels that are left, if they do not.
 3. A label or span with a max-marginal loss above D is in no better labelling. The remaining ones decide which spans can
    still conflict, and so which sentences have to be solved together. Each connected component is a problem of its own
    with a smaller D, which prunes again, until nothing changes. Sentences in no component keep their Viterbi labels.
-4. CP-SAT solves the rest of each component, hinted with the incumbent. Rounding to integers only raises its bound, so
+4. Each component is branched on (`workers.inference.certify.branching`).
+5. CP-SAT solves the rest of each component, hinted with the incumbent. Rounding to integers only raises its bound, so
    the bound in nats holds if CP-SAT's does. That is a solver's word until a certificate confirms it
    (`workers.certificates`).
 
@@ -64,7 +67,7 @@ def solve(
 ) -> Decoded:
     """The best labelling, proven within ``config.tolerance`` nats, or the best one seen with its gap.
 
-    It starts from ``incumbent``, or from the sampler's answer. Work is in steps of the sampler (`gibbs.solve`) and in
+    It starts from ``incumbent``, or from the Viterbi labels. Work is in steps of the sampler (`gibbs.solve`) and in
     things that a relaxation visits (`relax`); a millisecond of CP-SAT's deterministic time counts as `STEPS_A_UNIT`. If
     the budget sets no limit, ``config.work`` does.
     """
