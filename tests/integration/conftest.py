@@ -18,11 +18,11 @@ import pytest
 
 from tests.integration.ray_heads import Head, ray_head
 from tests.integration.servers import prefect_server
+from tests.support.command_server import REAL, SERVER, CommandServers
 
 PYTHON = sys.executable
-CONCORD = [PYTHON, "-c", "from concord.flows.cli.app import app; app()"]
+CONCORD = list(REAL)
 """The console script, whatever way the project is installed."""
-
 
 LONGEST = ("test_next_steps", "test_tutorials", "test_notebook", "test_readme", "test_papers")
 """Files of slow tests that go first: at the end no processor waits for one of them."""
@@ -54,6 +54,8 @@ class World:
     """The API of the Prefect server that watches runs."""
     ray: Head | None = None
     """The cluster that runs may share; without one each has a Ray of its own."""
+    servers: CommandServers | None = None
+    """What runs commands of which the start of a process is not the point."""
 
     def watched(self, api: str) -> World:
         """The same, whose runs a Prefect server watches."""
@@ -73,10 +75,19 @@ class World:
         """The same for commands of which neither Prefect nor the start of Ray is the point: unwatched, and shared."""
         return self.unwatched().shared()
 
+    def served(self) -> World:
+        """The same, whose commands are forks of a process that has imported what they import."""
+        assert self.servers is not None
+        return replace(self, env=self.servers.within(self.env))
+
+    def typed(self, *arguments: str) -> list[str]:
+        """The words of a command."""
+        return ["concord", *arguments] if SERVER in self.env else [*CONCORD, *arguments]
+
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """A command of the user, running in the folder."""
         return subprocess.Popen(
-            [*CONCORD, *arguments],
+            self.typed(*arguments),
             cwd=self.folder,
             env=self.env,
             stdout=subprocess.PIPE,
@@ -135,8 +146,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     made = new_world(tmp_path_factory.mktemp("world"))
     # Workers are as nice as those of a run's own Ray are.
     head = ray_head(made.env | {"RAY_worker_niceness": "0"}, cpus=2)
-    with prefect_server(made.folder, made.env) as server, head as ray:
-        yield replace(made.watched(server.api), ray=ray)
+    with prefect_server(made.folder, made.env) as server, head as ray, CommandServers() as servers:
+        yield replace(made.watched(server.api), ray=ray, servers=servers)
 
 
 def flow_runs(world: World) -> list[Any]:

@@ -15,7 +15,7 @@ import pytest
 
 from concord.flows.cli import next_steps
 from concord.workers.synthesis.made_up import synthesize
-from tests.integration.conftest import CONCORD, World
+from tests.integration.conftest import World
 from tests.support.made_files import conll
 
 pytestmark = pytest.mark.slow
@@ -27,10 +27,11 @@ def typed(world: World, line: str, own: Mapping[str, str] | None = None) -> str:
     while "=" in words[0]:
         name, _, given[name] = words.pop(0).partition("=")
     assert Path(words[0]).name == "concord", line
+    there = world.quick().served()
     done = subprocess.run(
-        [*CONCORD, *words[1:]],
+        there.typed(*words[1:]),
         cwd=world.folder,
-        env=world.quick().env | given,
+        env=there.env | given,
         capture_output=True,
         text=True,
         timeout=600,
@@ -42,7 +43,7 @@ def typed(world: World, line: str, own: Mapping[str, str] | None = None) -> str:
 
 def proposed(world: World, *words: str) -> list[str]:
     """The lines that a command prints after ``next:``, as they stand."""
-    process = world.quick().start(*words)
+    process = world.quick().served().start(*words)
     _, said = process.communicate(timeout=600)
     assert process.returncode == 0, said
     before, _, after = said.partition("next:\n")
@@ -77,7 +78,7 @@ def test_clusters_are_looked_at_as_is_proposed(world: World, how: str) -> None:
     (line,) = proposed(world, "clusters", how, *CLUSTERS[how], "--out", f"words of {how}.parquet")
     typed(world, line, {"CORPUS": "train", "MODEL": f"model-{how}"})
     label = ("reprocess", "--corpus", "test", "--model", f"model-{how}", "--out", f"by-{how}", "--json")
-    answer = world.quick().run(*label)
+    answer = world.quick().served().run(*label)
     assert answer["documents"] == 48
 
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -183,6 +184,9 @@ def test_every_page_with_commands_is_here_or_says_why() -> None:
     assert all(any(commands(page)) for page in PAGES)
 
 
+AS_PROCESSES = {"confidence"}
+"""Pages whose commands start a process each, as for a user: a training and runs."""
+
 LONG = {"features"}
 """Pages that take minutes: each command trains a model, some of them dozens."""
 
@@ -192,8 +196,10 @@ def test_every_command_of_a_page_runs(page: str, shelf: Path, world: World) -> N
     if page in LONG and "CONCORD_LONG_PAGES" not in os.environ:
         pytest.skip("takes minutes; set CONCORD_LONG_PAGES=1")
     env = world.quick().env
-    env |= {"CONCORD_HOME": str(shelf / "home"), "PYTHONPATH": str(shelf)}
+    env |= {"CONCORD_HOME": str(shelf / "home"), "PYTHONPATH": f"{shelf}:{ROOT}"}
     env["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    if page not in AS_PROCESSES:
+        env = replace(world, env=env).served().env
     for name, text in FILE.findall((ROOT / "docs" / f"{page}.md").read_text()):
         (shelf / name).write_text(text)
     for words in [*map(shlex.split, BEFORE.get(page, ())), *commands(page)]:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,11 +26,13 @@ from tests.integration.conftest import World
 from tests.integration.processes import descendants
 from tests.integration.ray_heads import ray_head
 from tests.integration.servers import free_port
+from tests.support.command_server import SERVER
 from tests.support.made_files import conll
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = ("README.md", "docs/operations.md")
 FOR_MAKE = {"make demo", "make test"}
@@ -116,7 +119,6 @@ def newcomer(world: World, tmp_path: Path) -> Iterator[Newcomer]:
     (tmp_path / "novels").mkdir()
     texts = pa.table({"doc_id": ["one", "two"], "text": [" ".join(d.tokens) for d in made[:2]]})
     pq.write_table(texts, tmp_path / "novels" / "n.parquet")
-    (tmp_path / ".venv").symlink_to(sys.prefix)
     (tmp_path / "infra").symlink_to(ROOT / "infra")
     env = {name: value for name, value in world.env.items() if name != "CONCORD_HOME"}
     env |= {
@@ -124,11 +126,28 @@ def newcomer(world: World, tmp_path: Path) -> Iterator[Newcomer]:
         "PREFECT_SERVER_API_PORT": str(free_port()),
         "MLFLOW_PORT": str(free_port()),
     }
-    found = Newcomer(tmp_path, env)
+    served = replace(world, env=env).served().env
+    _installed(tmp_path / ".venv", shutil.which("concord", path=served["PATH"]))
+    found = Newcomer(tmp_path, env | {SERVER: served[SERVER]})
     try:
         yield found
     finally:
         found.end()
+
+
+def _installed(venv: Path, concord: str | None) -> None:
+    """An environment like that of the tests, but for the console script.
+
+    So commands are forks of one process, until the page sets the address of a server: then modules would read other
+    settings, and each command is a process of its own. What schedules and clusters start is, too.
+    """
+    assert concord is not None
+    (venv / "bin").mkdir(parents=True)
+    for path in Path(sys.prefix).iterdir():
+        if path.name != "bin":
+            (venv / path.name).symlink_to(path)
+    for path in BIN.iterdir():
+        (venv / "bin" / path.name).symlink_to(path if path.name != "concord" else concord)
 
 
 def answer_of(url: str) -> str:
@@ -152,7 +171,7 @@ def hand_in(command: str, newcomer: Newcomer) -> None:
     port = free_port()
     here = command.replace("HEAD:8265", f"127.0.0.1:{port}").replace("/data/", f"{newcomer.folder}/")
     assert here.count(str(newcomer.folder)) == 3, "the folders of corpus, model and output"
-    path = f"{newcomer.folder}/.venv/bin:{newcomer.env['PATH']}"
+    path = f"{BIN}:{newcomer.env['PATH']}"
     with ray_head(newcomer.env | {"PATH": path}, cpus=2, dashboard=port) as head:
         token = " ".join(f"{name}={value}" for name, value in head.environment.items())
         assert "succeeded" in newcomer.run(f"{token} {here}")

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,6 +64,7 @@ def test_a_tutorial_prints_what_it_shows(page: Path, world: World, tmp_path: Pat
         "CONCORD_HOME": str(tmp_path / "home"),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
+    served = replace(world, env=env).served().env
     printed = ""
     for block in blocks(page):
         if block.file is not None:
@@ -71,6 +73,8 @@ def test_a_tutorial_prints_what_it_shows(page: Path, world: World, tmp_path: Pat
             assert words(printed.replace(f"{tmp_path}/", "")) == words(block.text)
         else:
             command = ["bash", "-euo", "pipefail", "-c"] if block.language == "bash" else [sys.executable, "-c"]
-            done = subprocess.run([*command, block.text], cwd=tmp_path, env=env, capture_output=True, text=True)
+            # The first commands of each page are processes of their own, as a user's are.
+            there = served if printed else env
+            done = subprocess.run([*command, block.text], cwd=tmp_path, env=there, capture_output=True, text=True)
             assert done.returncode == 0, f"{block.text}\n{done.stdout}\n{done.stderr}"
             printed = done.stdout
