@@ -82,6 +82,39 @@ SAMPLES = [
         b"Oslo",
         2,
     ),
+    Sample(
+        "spans",
+        "a.jsonl",
+        b'{"text": "Ann ran.", "label": [[0, 3, "PER"]]}\n{"text": "She left Oslo.", "label": [[9, 13, "LOC"]]}\n',
+        b"Oslo",
+        2,
+    ),
+    Sample(
+        "spans",
+        "a.json",
+        b'[\n{"text": "To Oslo.", "spans": [{"start": 3, "end": 7, "label": "LOC"}]}\n]\n',
+        b"Oslo",
+        1,
+    ),
+    Sample(
+        "xml",
+        "a.xml",
+        b"<dataset>\n<sequence>\n"
+        b"<author>Lee, A.</author> <place>Oslo:</place> <date>1999.</date></sequence>\n</dataset>\n",
+        b"Oslo",
+        1,
+    ),
+    Sample(
+        "conllu",
+        "a.conllu",
+        b"# newdoc\n1\tAnn\tAnn\tPROPN\t_\t_\t0\troot\t_\tNER=B-PER\n\n# newdoc\n# text = Oslo won\n"
+        b"1-2\tOslowon\t_\t_\t_\t_\t_\t_\t_\t_\n1\tOslo\tOslo\tPROPN\t_\t_\t0\troot\t_\tNER=B-LOC\n"
+        b"2\twon\twin\tVERB\t_\t_\t0\troot\t_\t_\n",
+        b"Oslo",
+        2,
+    ),
+    Sample("text", "a.csv", b'who,text\nx,"Ann ran."\ny,"Then, to Oslo."\n', b"Oslo", 2),
+    Sample("text", "a.ndjson", b'{"text": "Ann ran."}\n{"text": "Then to Oslo."}\n', b"Oslo", 2),
     Sample("text", "a.txt", b"Ann ran. She ran to Oslo.\nThere she stayed.\n", b"Oslo", 1),
 ]
 """Each reader at least once: a new reader adds its own, and is tested as the others are."""

@@ -107,6 +107,13 @@ class Misfit(NamedTuple):
     reason: str
 
 
+class Notice(NamedTuple):
+    """What a user should know of a source that was read; ``reason`` says it, and what to do if it is not meant."""
+
+    source: str
+    reason: str
+
+
 @dataclass(frozen=True)
 class Layout:
     """Columns of one kind of file.

@@ -48,12 +48,13 @@ from concord.flows.cli.tree import CommandTree
 from concord.flows.cli.verified import show_verified
 from concord.flows.commands.requests import JUDGING, ChainsRequest
 from concord.flows.environment import ANY_PROCESSOR, PREFECT, set_for_good
+from concord.flows.given import Flag, beside_flags
 from concord.flows.progress import say, show
 from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.errors import InputError
 from concord.schemas.reports import CalibrationReport
 from concord.schemas.run import ALIAS, ConsistencyReport, RunPlan, RunReport, RunSettings, TrainReport
-from concord.schemas.settings import Settings, Validation
+from concord.schemas.settings import Settings, TextSettings, Validation
 from concord.workers.corpus.settings import IngestSettings
 from concord.workers.models.settings import CalibrationSettings
 
@@ -156,12 +157,19 @@ def synthesize(
     _show_ingest(report._replace(ceiling=None), out, as_json=as_json)
 
 
+def _meaning(name: str) -> str:
+    """The help text of an option of texts."""
+    return TextSettings.model_fields[name].description or ""
+
+
 @app.command(epilog="Example: concord ingest conll eng.train --out corpora/train/")
 def ingest(
     reader: Annotated[str, typer.Argument(help="Format of the source; `concord list readers` has them.")],
     source: Annotated[str, typer.Argument(help="File or folder to read.")],
     *,
     out: Annotated[Path, typer.Option(help="Folder for the corpus.")],
+    text_column: Annotated[str | None, typer.Option(help=_meaning("text_column"))] = None,
+    id_column: Annotated[str | None, typer.Option(help=_meaning("id_column"))] = None,
     set_: Set = None,
     layout: Annotated[IngestSettings, FieldOptions(IngestSettings, apart=("part_bytes",))],
     overwrite: Overwrite = False,
@@ -179,11 +187,13 @@ def ingest(
 
     if reader not in READERS:
         raise OptionError(unknown("reader", reader, READERS))
+    columns = {"text_column": Flag("--text-column", text_column), "id_column": Flag("--id-column", id_column)}
+    pairs = beside_flags(set_ or [], columns)
     report = ingest_corpus(
         reader,
         source,
         out,
-        settings=parse_options(set_ or [], READERS[reader].settings, owner=f"reader {reader}"),
+        settings=parse_options(pairs, READERS[reader].settings, owner=f"reader {reader}"),
         layout=layout,
         overwrite=overwrite,
         append=append,
@@ -542,6 +552,8 @@ def _show_ingest(report: IngestReport, out: Path, *, as_json: bool) -> None:
     )
     for reason, spans in report.misfits.items():
         show(f"{spans:,} gold spans {reason}", style="yellow")
+    for notice in report.notices:
+        say(f"notice: {notice}", style="yellow")
     if report.ceiling is not None:
         show(
             f"ceiling: perfect labels of these tokens have F1 {100 * report.ceiling.f1:.2f} against the "

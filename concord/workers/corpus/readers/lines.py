@@ -18,6 +18,7 @@ BLANKS = re.compile(r"[ \t]+")
 SUFFIXES = (".txt", ".conll", ".tsv", ".iob", ".iob2", ".bio", ".dat")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 NESTED = re.compile(rf"/(?:{'|'.join(SPAN_PREFIXES)}).")
+HEADER_ADVICE = "where the first line names the columns: --set header=true"
 SHOWN_COLUMNS, SHOWN_CHARACTERS = 6, 20
 """Number of characters of a line with other columns that its reject shows."""
 
@@ -78,6 +79,8 @@ class Form(NamedTuple):
     - ``separator``: separator of columns.
     - ``labels``: form of the labels.
     - ``boundary``: start of a line that opens a document; None: no line does.
+    - ``comments``: start of a line that is a comment, see `is_comment`; None: no line is.
+    - ``header``: does the first line with text name the columns?
     - ``other_columns``: advice in the reject of a line with other columns, where ``columns`` cannot be changed.
     """
 
@@ -86,18 +89,21 @@ class Form(NamedTuple):
     labels: LabelForm
     encoding: str = "utf-8"
     boundary: bytes | None = None
+    comments: bytes | None = None
+    header: bool = False
     other_columns: str | None = None
 
 
-def file_lines(path: Path) -> Iterator[Line]:
-    """The lines of a file, streaming, without a byte order mark."""
+def file_lines(path: Path, *, ends: bool = False) -> Iterator[Line]:
+    """The lines of a file, streaming, without a byte order mark; with their ``ends`` if these are asked for."""
+    end = b"" if ends else b"\r\n"
     offset = 0
     with path.open("rb") as file:
         for number, raw in enumerate(file, 1):
             if number == 1 and raw.startswith(BYTE_ORDER_MARK):
-                yield Line(1, len(BYTE_ORDER_MARK), raw[len(BYTE_ORDER_MARK) :].rstrip(b"\r\n"))
+                yield Line(1, len(BYTE_ORDER_MARK), raw[len(BYTE_ORDER_MARK) :].rstrip(end))
             else:
-                yield Line(number, offset, raw.rstrip(b"\r\n"))
+                yield Line(number, offset, raw.rstrip(end))
             offset += len(raw)
 
 
@@ -132,7 +138,9 @@ def blocks(path: Path, form: Form) -> Iterator[Block]:
     first = 0
     rows: list[list[str]] = []
     fault: LineFault | None = None
-    for line in file_lines(path):
+    for line in _content_lines(path, form):
+        if is_comment(line, form, inside=bool(first)):
+            continue
         opens, blank = opens_document(line, form), not line.content.strip(b" \t")
         if (opens or blank) and first:
             yield _sentence(first, rows, fault, form)
@@ -147,6 +155,30 @@ def blocks(path: Path, form: Form) -> Iterator[Block]:
                 fault = fault or LineFault(line.number, f"line {line.number}: {error}")
     if first:
         yield _sentence(first, rows, fault, form)
+
+
+def _content_lines(path: Path, form: Form) -> Iterator[Line]:
+    """The lines of a file without the one that names the columns, if the form has one."""
+    lines = file_lines(path)
+    if form.header:
+        next((line for line in lines if line.content.strip()), None)
+    return lines
+
+
+def is_comment(line: Line, form: Form, *, inside: bool) -> bool:
+    """Is the line a comment, and no token that begins like one?
+
+    It starts as comments do, and has other columns than a token, or stands before the first token of a sentence
+    (not ``inside``) with a blank after the start and no tab.
+    """
+    if form.comments is None or not line.content.startswith(form.comments):
+        return False
+    try:
+        row = _split(line_text(line, form.encoding), form.separator)
+    except BadLineError:
+        return True
+    rest = line.content[len(form.comments) :]
+    return len(row) != len(form.columns) or (not inside and rest.startswith(b" ") and b"\t" not in rest)
 
 
 def _sentence(first: int, rows: list[list[str]], fault: LineFault | None, form: Form) -> Block:
@@ -175,13 +207,14 @@ def _row(line: Line, form: Form) -> list[str]:
     if len(row) != len(form.columns):
         raise BadLineError(
             f"{_count(row)}, want {len(form.columns)} ({' '.join(form.columns)}); "
-            f"{form.other_columns or _advice(text, row, form)}"
+            f"{_comment_advice(text, form)}{form.other_columns or _advice(text, row, form)}"
         )
     for name, value in zip(form.columns, row, strict=True):
         if name != SKIP and not value:
             raise BadLineError(f"column {name!r} is empty; give every token a value")
         if name == LABELS and form.labels.fault is not None and (fault := form.labels.fault(value)):
-            raise BadLineError(fault)
+            names = line.number == 1 and not form.header and value.isidentifier()
+            raise BadLineError(f"{fault}; {HEADER_ADVICE}" if names and not form.other_columns else fault)
     return row
 
 
@@ -194,6 +227,12 @@ def _count(row: Sequence[str]) -> str:
     shown = [value if len(value) <= SHOWN_CHARACTERS else value[:SHOWN_CHARACTERS] + "…" for value in row]
     rest = ["…"] if len(shown) > SHOWN_COLUMNS else []
     return f"{len(row)} column{'s' * (len(row) > 1)} ({' '.join([*map(repr, shown[:SHOWN_COLUMNS]), *rest])})"
+
+
+def _comment_advice(text: str, form: Form) -> str:
+    """Advice for a line that looks like a comment, where the form could have comments."""
+    looks = text.startswith("#") and form.comments is None and form.other_columns is None
+    return "if lines that start with # are comments: --set comments=#; else " if looks else ""
 
 
 def _advice(text: str, row: Sequence[str], form: Form) -> str:
