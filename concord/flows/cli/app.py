@@ -170,6 +170,8 @@ def ingest(
     out: Annotated[Path, typer.Option(help="Folder for the corpus.")],
     text_column: Annotated[str | None, typer.Option(help=_meaning("text_column"))] = None,
     id_column: Annotated[str | None, typer.Option(help=_meaning("id_column"))] = None,
+    tokens_column: Annotated[str | None, typer.Option(help="Column of tokens (lists of strings).")] = None,
+    labels_column: Annotated[str | None, typer.Option(help="Column of gold labels (lists).")] = None,
     set_: Set = None,
     layout: Annotated[IngestSettings, FieldOptions(IngestSettings, apart=("part_bytes",))],
     overwrite: Overwrite = False,
@@ -187,7 +189,12 @@ def ingest(
 
     if reader not in READERS:
         raise OptionError(unknown("reader", reader, READERS))
-    columns = {"text_column": Flag("--text-column", text_column), "id_column": Flag("--id-column", id_column)}
+    columns = {
+        "text_column": Flag("--text-column", text_column),
+        "id_column": Flag("--id-column", id_column),
+        "tokens_column": Flag("--tokens-column", tokens_column),
+        "labels_column": Flag("--labels-column", labels_column),
+    }
     pairs = beside_flags(set_ or [], columns)
     report = ingest_corpus(
         reader,

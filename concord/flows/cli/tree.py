@@ -56,6 +56,8 @@ PANELS = {
     TEXT_PANEL: (
         "text_column",
         "id_column",
+        "tokens_column",
+        "labels_column",
         "language",
         "tokenizer",
         "tokenizer_function",

@@ -20,7 +20,7 @@ from concord.workers.corpus.readers.source_forms import form_of
 AS_PLAIN = {"scheme": "plain"}
 BY_TABS = {"separator": "tab"}
 FITTING: Mapping[SourceForm, tuple[tuple[str, Mapping[str, Any]], ...]] = {
-    SourceForm.PARQUET: (("text", {}),),
+    SourceForm.PARQUET: (("parquet", {}), ("text", {})),
     SourceForm.DOC_BIN: (("spans", {}),),
     SourceForm.BRAT: (("spans", {}),),
     SourceForm.XML: (("xml", {}),),

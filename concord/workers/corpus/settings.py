@@ -247,6 +247,26 @@ class ConlluSettings(ReaderSettings):
     prefix: Prefix = None
 
 
+class ParquetReaderSettings(ReaderSettings):
+    """Parquet of other programs, such as Hugging Face datasets: a row is a document, cut into tokens."""
+
+    id_column: str | None = Field(None, description="Column of document ids (default: doc_id or id).")
+    tokens_column: str | None = Field(
+        None, description="Column of tokens, a list of strings (default: tokens or words)."
+    )
+    labels_column: str | None = Field(
+        None, description="Column of gold labels, names or numbers (default: labels, ner_tags, tags or ner)."
+    )
+    label_names: tuple[str, ...] | None = Field(
+        None, description="Names of labels that are numbers, from 0 on (default: those of Hugging Face's metadata)."
+    )
+    gold: bool = Field(default=True, description="Read the gold labels, where there are any?")
+    scheme: Literal["bio", "plain"] = Field(
+        "bio",
+        description="Label scheme: 'bio' reads BIO, IOB1, BIOES and BILOU, and writes BIO; 'plain' takes any label.",
+    )
+
+
 class IngestSettings(Settings):
     """Layout of a corpus in Parquet. A run's shards do not depend on it."""
 

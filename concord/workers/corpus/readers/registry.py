@@ -8,6 +8,7 @@ from concord.workers.corpus.readers.citations import read_citations
 from concord.workers.corpus.readers.columns import read_columns
 from concord.workers.corpus.readers.conllu import read_conllu
 from concord.workers.corpus.readers.mail import read_mail
+from concord.workers.corpus.readers.parquet_rows import read_parquet_rows
 from concord.workers.corpus.readers.pubtator import read_pubtator
 from concord.workers.corpus.readers.reader import ReaderEntry, SourceForm
 from concord.workers.corpus.readers.span_files import SPAN_SUFFIXES, read_spans
@@ -22,6 +23,7 @@ from concord.workers.corpus.settings import (
     ConllSettings,
     ConlluSettings,
     MailSettings,
+    ParquetReaderSettings,
     PubtatorSettings,
     SpansSettings,
     TextReaderSettings,
@@ -96,6 +98,13 @@ OWN: dict[str, ReaderEntry] = {
         "records of tagged fields in XML: AnyStyle, GROBID's TEI, parserator",
         frozenset({SourceForm.XML}),
         suffixes=(".xml",),
+    ),
+    "parquet": ReaderEntry(
+        read_parquet_rows,
+        ParquetReaderSettings,
+        "Parquet of other programs: tokens, labels and ids under any names, labels as numbers",
+        frozenset({SourceForm.PARQUET}),
+        suffixes=(".parquet",),
     ),
     "text": ReaderEntry(
         read_text,

@@ -73,6 +73,7 @@ def _brat(path: Path, doc_id: str, settings: SpansSettings) -> Iterator[ReaderIt
 def _records(path: Path, prefix: str, settings: SpansSettings, seen: set[str]) -> Iterator[ReaderItem]:
     names = RecordNames(settings.id_key, settings.text_key, settings.spans_key, settings.answers, settings.offsets)
     number, anywhere = 0, 0
+    cut: bool | None = None  # are the records cut into tokens? All of a file have to be alike
     for outer in json_records(path, settings.encoding):
         for value in [None] if outer.fault else inner_records(outer.value):
             number += 1
@@ -83,9 +84,13 @@ def _records(path: Path, prefix: str, settings: SpansSettings, seen: set[str]) -
                 yield Reject(str(path), outer.line, placed, record)
                 continue
             doc_id = placed if record.doc_id is None else record.doc_id
-            if doc_id in seen:
-                reason = f"line {outer.line}: document {doc_id!r} was there before; take out one of the two"
-                yield Reject(str(path), outer.line, placed, reason)
+            cut = record.tokens is not None if cut is None else cut
+            wrong = "" if doc_id not in seen else f"document {doc_id!r} was there before; take out one of the two"
+            if cut != (record.tokens is not None):
+                wrong = "records of tokens and records of texts in one file; put them into files of their own"
+            if wrong:
+                seen.add(placed)
+                yield Reject(str(path), outer.line, placed, f"line {outer.line}: {wrong}")
                 continue
             seen.add(doc_id)
             anywhere += sum(span.anywhere for span in record.spans)
