@@ -48,6 +48,12 @@ class ReaderSettings(Settings):
     """Base of every reader's options."""
 
 
+class WriterSettings(Settings):
+    """Base of every writer's options; also the options of a writer without any."""
+
+    marks: bool = Field(default=True, description="Mark what the constraints changed, and why?")
+
+
 class TextSettings(ReaderSettings):
     """Raw text: a Parquet file or folder, or .txt files."""
 

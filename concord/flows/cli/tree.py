@@ -72,7 +72,18 @@ PANELS = {
         "settle",
     ),
     CHOICES: (
-        *("set", "consistency", "all", "c2", "chains", "column", "conflicts", "form", "group_documents"),
+        *(
+            "set",
+            "consistency",
+            "all",
+            "c2",
+            "chains",
+            "column",
+            "conflicts",
+            "form",
+            "keep_columns",
+            "group_documents",
+        ),
         *(
             "group_tokens",
             "fit",

@@ -12,6 +12,7 @@ from concord.schemas.settings import (
     ReaderSettings,
     Settings,
     TextSettings,
+    WriterSettings,
 )
 
 PROBE = bytes(range(128)) + rb"\ud800 +2AA- .xn--tda"
@@ -264,6 +265,24 @@ class ParquetReaderSettings(ReaderSettings):
     scheme: Literal["bio", "plain"] = Field(
         "bio",
         description="Label scheme: 'bio' reads BIO, IOB1, BIOES and BILOU, and writes BIO; 'plain' takes any label.",
+    )
+
+
+class ConllWriterSettings(WriterSettings):
+    """A token a line."""
+
+    boundaries: bool = Field(default=True, description="Open each document with a line -DOCSTART- and its id?")
+
+
+class LabelStudioSettings(WriterSettings):
+    """Label Studio's tasks; the names are those of the labelling interface."""
+
+    from_name: str = Field("label", description="Name of the Labels tag.")
+    to_name: str = Field("text", description="Name of the Text tag.")
+    data_key: str = Field("text", description="Key of the text in a task's data.")
+    model_version: str = Field("concord", description="Name of the model in the list of predictions.")
+    offsets: Literal["characters", "utf-16"] = Field(
+        "characters", description="Unit of starts and ends: characters, or UTF-16 units (JavaScript)."
     )
 
 
