@@ -12,9 +12,9 @@ from concord.schemas.exported import Change, ExportedDocument, ExportedSpan, Rea
 from concord.testing.expect import expect, expect_same
 from concord.workers.corpus.writers.writer import Piece, WriterEntry
 
-WORDS = ("Ann", "Oslo", "😀", "e\u0301a", "नमस्ते", "word", "12", "&", '"so"')
-GAPS = (" ", "  ", "\r\n", "\n", "\u00a0", "")
-TYPES = ("PER", "LOC")
+MADE_WORDS = ("Ann", "Oslo", "😀", "e\u0301a", "नमस्ते", "word", "12", "&", '"so"')
+MADE_GAPS = (" ", "  ", "\r\n", "\n", "\u00a0", "")
+MADE_TYPES = ("PER", "LOC")
 
 
 def check_writer(entry: WriterEntry) -> None:
@@ -26,10 +26,10 @@ def check_writer(entry: WriterEntry) -> None:
 def made_document(seed: int, doc_id: str | None = None) -> ExportedDocument:
     """A document with random words, blanks and spans, of which some were changed."""
     rng = np.random.default_rng(seed)
-    words = [WORDS[i] for i in rng.integers(len(WORDS), size=rng.integers(1, 9))]
+    words = [MADE_WORDS[i] for i in rng.integers(len(MADE_WORDS), size=rng.integers(1, 9))]
     text, start, end = "", list[int](), list[int]()
     for word in words:
-        gap = GAPS[rng.integers(len(GAPS))] if text else ""
+        gap = MADE_GAPS[rng.integers(len(MADE_GAPS))] if text else ""
         text += gap
         start.append(len(text))
         text += word
@@ -59,22 +59,22 @@ def made_document(seed: int, doc_id: str | None = None) -> ExportedDocument:
     )
 
 
-Place = tuple[int, int]
+TokenRange = tuple[int, int]
 
 
-def _random_spans(tokens: int, rng: np.random.Generator) -> dict[Place, str]:
-    found: dict[Place, str] = {}
+def _random_spans(tokens: int, rng: np.random.Generator) -> dict[TokenRange, str]:
+    found: dict[TokenRange, str] = {}
     at = 0
     while at < tokens:
         length = int(rng.integers(1, 4))
         if rng.random() < 0.5 and at + length <= tokens:
-            found[at, at + length] = TYPES[rng.integers(len(TYPES))]
+            found[at, at + length] = MADE_TYPES[rng.integers(len(MADE_TYPES))]
         at += length
     return found
 
 
 def _span(
-    raw: tuple[str, Sequence[int], Sequence[int]], place: Place, kind: str, alone: dict[Place, str]
+    raw: tuple[str, Sequence[int], Sequence[int]], place: TokenRange, kind: str, alone: dict[TokenRange, str]
 ) -> ExportedSpan:
     text, start, end = raw
     first, last = start[place[0]], end[place[1] - 1]
@@ -83,7 +83,7 @@ def _span(
     return ExportedSpan(*place, first, last, kind, text[first:last], change, before)
 
 
-def _labels(tokens: int, spans: dict[Place, str]) -> list[str]:
+def _labels(tokens: int, spans: dict[TokenRange, str]) -> list[str]:
     labels = ["O"] * tokens
     for (start, end), kind in spans.items():
         labels[start:end] = [f"B-{kind}", *[f"I-{kind}"] * (end - start - 1)]

@@ -16,6 +16,7 @@ from concord.schemas.settings import ReaderSettings
 from concord.workers.corpus.readers.reader import ReaderEntry, ReaderItem, SourceForm, source_files
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.readers.source_forms import form_of
+from concord.workers.storage.files import naming
 
 AS_PLAIN = {"scheme": "plain"}
 BY_TABS = {"separator": "tab"}
@@ -55,7 +56,8 @@ def check_form(reader: str, source: str, settings: ReaderSettings) -> None:
     files = source_files(source)
     read = [path for path, name in files if len(files) == 1 or not entry.suffixes or name.endswith(entry.suffixes)]
     for path in read or [path for path, _ in files]:
-        form = form_of(path)
+        with naming(path):
+            form = form_of(path)
         if form is None or form in entry.forms or (entry.asked is not None and entry.asked(form, settings)):
             continue
         place = Path(source) if form is SourceForm.BRAT and Path(source).is_dir() else path

@@ -15,7 +15,6 @@ from concord.schemas.columns import (
     LABEL_NAMES,
     LABELS,
     SENTENCE_STARTS,
-    STRINGS,
     TOKEN_NAMES,
     Notice,
     Reject,
@@ -34,6 +33,7 @@ from concord.workers.corpus.readers.lines import label_fault
 from concord.workers.corpus.readers.reader import ReaderItem
 from concord.workers.corpus.settings import ParquetReaderSettings
 
+TOKEN_LISTS = pa.list_(pa.string())
 NUMBERED = "rows have no ids, so these are of the file and the row"
 
 
@@ -89,8 +89,8 @@ def _names(schema: pa.Schema, settings: ParquetReaderSettings, source: str) -> _
     ids = found("id_column", settings.id_column, ID_NAMES)
     if tokens is None:
         faults.append(f"no column of tokens ({' or '.join(TOKEN_NAMES)}); name it with --tokens-column")
-    elif not faults and named_column(schema, (tokens,), STRINGS) is None:
-        faults.append(f"column {tokens!r} of tokens has type {schema.field(tokens).type}, want {STRINGS}")
+    elif not faults and named_column(schema, (tokens,), TOKEN_LISTS) is None:
+        faults.append(f"column {tokens!r} of tokens has type {schema.field(tokens).type}, want {TOKEN_LISTS}")
     if labels is not None and labels in schema.names and pa.types.is_null(schema.field(labels).type):
         labels = None
     classes = settings.label_names or (None if labels is None else class_names(schema, labels))
@@ -111,8 +111,8 @@ def _label_faults(schema: pa.Schema, labels: str, classes: tuple[str, ...] | Non
             f"column {labels!r} has numbers, and the file does not name them; give the names from 0 on, such as "
             "--set label_names=O,B-PER,I-PER, or --set gold=false"
         )
-    elif not is_numbered(kind) and named_column(schema, (labels,), STRINGS) is None:
-        yield f"column {labels!r} of labels has type {kind}, want {STRINGS} or lists of numbers; or --set gold=false"
+    elif not is_numbered(kind) and named_column(schema, (labels,), TOKEN_LISTS) is None:
+        yield f"column {labels!r} of labels has type {kind}, want lists of strings or of numbers; or --set gold=false"
 
 
 def _is_id(kind: pa.DataType) -> bool:
