@@ -171,6 +171,14 @@ def test_comments_are_lines_that_are_no_tokens(tmp_path: Path) -> None:
     assert blank[0].tokens == ["a"]
 
 
+def test_ids_may_follow_the_word_that_opens_a_document(tmp_path: Path) -> None:
+    content = "-DOCSTART- a 1\n\nAnn O\n\n-DOCSTART- a 1\n\nran O\n\n-DOCSTART-\n\nso O\n"
+    first, second, third = columns(tmp_path, content, ids=True)[:3]
+    assert (first.doc_id, second.doc_id, third.doc_id) == ("a 1", "a-0002", "a-0003")
+    assert "document 'a 1' was there before" in second.reason
+    assert [item.doc_id for item in columns(tmp_path, content)[:2]] == ["a-0001", "a-0002"]
+
+
 def test_comments_and_a_header_are_proposed(tmp_path: Path) -> None:
     assert "--set comments=#" in columns(tmp_path, "# id = 1\nAnn\tO\n")[0].reason
     assert "--set header=true" in columns(tmp_path, "word\tlabel\nAnn\tO\n")[0].reason

@@ -40,7 +40,7 @@ def read_back(form: str, documents: list[ExportedDocument], folder: Path) -> lis
 
 
 READ_BY: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "conll": ("a.conll", "columns", {"separator": "tab", "columns": ("tokens", "labels", "_", "_")}),
+    "conll": ("a.conll", "columns", {"separator": "tab", "columns": ("tokens", "labels", "_", "_"), "ids": True}),
     "jsonl": ("a.jsonl", "spans", {}),
     "docbin": ("a.spacy", "spans", {}),
     "labelstudio": ("a.json", "spans", {"answers": "predictions"}),
@@ -72,8 +72,7 @@ def test_what_is_written_is_read_back(form: str, seeds: list[int]) -> None:
             assert again.source_spans is not None
             spans = {place[1:] for place in again.source_spans.distinct()}
             assert spans == {(span.first, span.last, span.type) for span in document.spans}
-        if form in ("jsonl", "presidio", "doccano", "brat", "docbin"):
-            assert again.doc_id == document.doc_id
+        assert again.doc_id == document.doc_id
         if form in ("conll", "docbin") and again.labels is not None:
             assert again.labels.strings() == document.labels
         if form == "docbin":

@@ -64,6 +64,7 @@ class ColumnsSettings(ReaderSettings):
     comments: str | None = Field(
         None, pattern=r"^\S+$", description="Start of lines that are comments, such as '#' (default: none are)."
     )
+    ids: bool = Field(default=False, description="Does the id of a document follow the word that opens it?")
     header: bool = Field(default=False, description="Does the first line name the columns? It is left out then.")
     encoding: FileEncoding = "utf-8"
     prefix: Prefix = None

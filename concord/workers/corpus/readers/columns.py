@@ -75,6 +75,7 @@ def _form(settings: ColumnsSettings) -> Form:
         boundary,
         None if settings.comments is None else settings.comments.encode(settings.encoding),
         settings.header,
+        settings.ids,
     )
 
 

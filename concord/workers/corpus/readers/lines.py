@@ -53,10 +53,14 @@ class Block(NamedTuple):
 
 
 class DocumentDraft(NamedTuple):
-    """The sentences of one document before they are checked; ``line`` is where it starts."""
+    """The sentences of one document before they are checked; ``line`` is where it starts.
+
+    - ``name``: its id in the file; empty if it has none.
+    """
 
     line: int
     sentences: list[Block]
+    name: str = ""
 
 
 class LabelForm(NamedTuple):
@@ -81,6 +85,7 @@ class Form(NamedTuple):
     - ``boundary``: start of a line that opens a document; None: no line does.
     - ``comments``: start of a line that is a comment, see `is_comment`; None: no line is.
     - ``header``: does the first line with text name the columns?
+    - ``ids``: does a document's id follow the word that opens it?
     - ``other_columns``: advice in the reject of a line with other columns, where ``columns`` cannot be changed.
     """
 
@@ -91,6 +96,7 @@ class Form(NamedTuple):
     boundary: bytes | None = None
     comments: bytes | None = None
     header: bool = False
+    ids: bool = False
     other_columns: str | None = None
 
 
@@ -146,7 +152,7 @@ def blocks(path: Path, form: Form) -> Iterator[Block]:
             yield _sentence(first, rows, fault, form)
             first, rows, fault = 0, [], None
         if opens:
-            yield Block(line.number, [], None, opens_document=True)
+            yield _opening(line, form)
         elif not blank:
             first = first or line.number
             try:
@@ -155,6 +161,18 @@ def blocks(path: Path, form: Form) -> Iterator[Block]:
                 fault = fault or LineFault(line.number, f"line {line.number}: {error}")
     if first:
         yield _sentence(first, rows, fault, form)
+
+
+def _opening(line: Line, form: Form) -> Block:
+    """The block of a line that opens a document; its only row is the id, where the form has ids."""
+    if not form.ids:
+        return Block(line.number, [], None, opens_document=True)
+    try:
+        name = line_text(line, form.encoding).strip(" \t").partition(" ")[2].strip()
+    except BadLineError as error:
+        fault = LineFault(line.number, f"line {line.number}: {error}")
+        return Block(line.number, [], fault, opens_document=True)
+    return Block(line.number, [[name]] if name else [], None, opens_document=True)
 
 
 def _content_lines(path: Path, form: Form) -> Iterator[Line]:
@@ -213,7 +231,7 @@ def _row(line: Line, form: Form) -> list[str]:
         if name != SKIP and not value:
             raise BadLineError(f"column {name!r} is empty; give every token a value")
         if name == LABELS and form.labels.fault is not None and (fault := form.labels.fault(value)):
-            names = line.number == 1 and not form.header and value.isidentifier()
+            names = line.number == 1 and not form.header and value.isidentifier() and value.islower()
             raise BadLineError(f"{fault}; {HEADER_ADVICE}" if names and not form.other_columns else fault)
     return row
 
@@ -287,9 +305,14 @@ def split_at_boundaries(stream: Iterator[Block]) -> Iterator[DocumentDraft]:
             continue
         if opened or draft.sentences:
             yield draft
-        draft, opened = DocumentDraft(block.line, []), True
+        draft, opened = _opened(block), True
     if draft.sentences:
         yield draft
+
+
+def _opened(block: Block) -> DocumentDraft:
+    """The draft that a line opens; a fault of the line is one of the document."""
+    return DocumentDraft(block.line, [block] if block.fault else [], block.rows[0][0] if block.rows else "")
 
 
 def split_by_count(stream: Iterator[Block], count: int) -> Iterator[DocumentDraft]:
@@ -305,10 +328,15 @@ def split_by_count(stream: Iterator[Block], count: int) -> Iterator[DocumentDraf
 
 
 def documents(drafts: Iterator[DocumentDraft], form: Form, *, path: Path, prefix: str) -> Iterator[Document | Reject]:
-    """Drafts as documents ``prefix-0001``, ``prefix-0002``, ...; a rejected document keeps its number."""
+    """Drafts as documents of their own ids, or ``prefix-0001``, ``prefix-0002``, ...; rejects keep their number."""
+    seen: set[str] = set()
     for number, draft in enumerate(drafts, 1):
-        doc_id = f"{prefix}-{number:04d}"
+        doc_id = draft.name if draft.name and draft.name not in seen else f"{prefix}-{number:04d}"
         faults = [block.fault for block in draft.sentences if block.fault]
+        if draft.name in seen:
+            again = f"line {draft.line}: document {draft.name!r} was there before; take out one of the two"
+            faults.append(LineFault(draft.line, again))
+        seen.add(doc_id)
         if faults:
             yield Reject(str(path), faults[0].line, doc_id, faults[0].reason)
         elif not draft.sentences:

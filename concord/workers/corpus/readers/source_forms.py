@@ -15,6 +15,8 @@ from concord.workers.corpus.readers.span_shapes import RecordNames, inner_record
 
 HEAD_BYTES = 1 << 16
 """Bytes of a file that are looked at."""
+JSON_BYTES = 1 << 22
+"""Bytes of a file of JSON that are looked at."""
 MOST_RECORDS = 20
 """Records at the start of a file of JSON that are looked at for spans."""
 
@@ -25,6 +27,8 @@ def form_of(path: Path) -> SourceForm | None:
         return SourceForm.BRAT
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
+        if head.lstrip()[:1] in (b"{", b"["):
+            head += file.read(JSON_BYTES - HEAD_BYTES)  # a record may be long
     if head.startswith(b"PAR1"):
         return SourceForm.PARQUET
     if path.suffix == ".spacy":
@@ -33,7 +37,7 @@ def form_of(path: Path) -> SourceForm | None:
     text = head.decode("utf-8", errors="replace")
     if b"\0" in head or not text.strip():
         return None
-    if len(head) == HEAD_BYTES:
+    if len(head) in (HEAD_BYTES, JSON_BYTES):
         text = text[: text.rfind("\n") + 1] or text  # the last line may be cut
     if path.suffix.lower() == ".csv":
         return SourceForm.CSV

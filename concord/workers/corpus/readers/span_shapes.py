@@ -139,9 +139,13 @@ def _of_pair(record: list[Any]) -> Any:
 
 
 def _id(record: Mapping[str, Any], names: RecordNames) -> str | None:
-    for key in ID_KEYS if names.id_key is None else (names.id_key,):
-        value = record.get(key)
+    keys = ID_KEYS if names.id_key is None else (names.id_key,)
+    inner = record.get("data")
+    task = [inner.get(key) for key in keys if key != "id"] if isinstance(inner, dict) else []
+    for value in [*task, *(record.get(key) for key in keys)]:
         if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
+            if fault := text_fault(str(value)):
+                raise SpanError(f"its id {fault}")
             return str(value)
     if names.id_key is not None:
         raise SpanError(f"no id under {names.id_key!r}; give the records one, or take --set id_key out")

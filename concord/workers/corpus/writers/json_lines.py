@@ -58,7 +58,7 @@ def write_label_studio(documents: Iterator[ExportedDocument], settings: LabelStu
     for document in documents:
         places = _utf16(document.text) if settings.offsets == "utf-16" else None
         results = [_region(number, span, document, settings, places) for number, span in enumerate(document.spans)]
-        own = {settings.data_key: document.text, "id": document.doc_id}
+        own = {settings.data_key: document.text, "doc_id": document.doc_id}
         data = own | _others(document, own) | _changes(document, settings, kept_in_spans=True)
         task = {"data": data, "predictions": [{"model_version": settings.model_version, "result": results}]}
         yield Piece("", (before + _dumped(task)).encode())
