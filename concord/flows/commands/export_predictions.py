@@ -69,6 +69,10 @@ def export_predictions(
         raise UsageError("--keep-columns passes columns of the corpus on; name the corpus, too: --corpus")
     entry = WRITERS[form]
     chosen = settings or entry.settings()
+    if entry.folder:
+        _check_folder(out, [run, corpus])
+    else:
+        check_file_place(out, [run, corpus])
     done = published(run)
     counts = dict.fromkeys(("documents", "spans", "changed", "removed"), 0)
     total = done.manifest.totals.documents
@@ -85,21 +89,23 @@ def export_predictions(
 
         pieces = entry.write(counted(), chosen)
         if entry.folder:
-            _write_folder(out, pieces, [run, corpus])
+            _write_folder(out, pieces)
         else:
-            check_file_place(out, [run, corpus])
             with whole_file(out.expanduser()) as file:
                 file.writelines(piece.content for piece in pieces)
     return ExportReport(**counts, form=form, out=str(out))
 
 
-def _write_folder(out: Path, pieces: Iterator[Piece], inputs: Sequence[str | None]) -> None:
+def _check_folder(out: Path, inputs: Sequence[str | None]) -> None:
     check_apart(out, inputs, makes=None)
     target = out.expanduser()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise OutputError(f"--out {out}: is not empty; give another folder")
+
+
+def _write_folder(out: Path, pieces: Iterator[Piece]) -> None:
     names: set[str] = set()
-    with staged(target) as folder:
+    with staged(out.expanduser()) as folder:
         for piece in pieces:
             if piece.name.lower() in names:
                 raise ExportError(f"two documents would be the file {piece.name!r}; give them other ids")
