@@ -1,4 +1,4 @@
-"""Building blocks for parts of other packages: engines, templates, readers, models, trainers, measures, tokenizers, …
+"""Building blocks for parts of other packages: engines, templates, readers, writers, models, trainers, measures, …
 
 A package registers its parts by entry points, see ``docs/extending.md``, and tests them with `concord.testing`. All
 names here are public and stay.
@@ -8,14 +8,15 @@ names here are public and stay.
 
 from __future__ import annotations
 
-from concord.schemas.columns import Misfit, Reject
+from concord.schemas.columns import Misfit, Notice, Reject
 from concord.schemas.decoded import Budget, Decoded, Status
 from concord.schemas.document import Batch, Column, Document
 from concord.schemas.errors import CorpusError, DocumentError, InputError, TrainingError
+from concord.schemas.exported import Change, ExportedDocument, ExportedSpan, Reason
 from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows, Problem, SpanAgreement
-from concord.schemas.settings import EngineSettings, ReaderSettings, TrainerSettings
+from concord.schemas.settings import EngineSettings, ReaderSettings, TrainerSettings, WriterSettings
 from concord.workers.constraints.rows import Draft, edges_in, forbidden_edges, forbidden_labels, tokens_in
 from concord.workers.constraints.templates.template import (
     AgreementTemplate,
@@ -27,9 +28,17 @@ from concord.workers.constraints.templates.template import (
     Tokens,
 )
 from concord.workers.corpus.readers.lines import Line, id_prefix, line_groups, line_text
-from concord.workers.corpus.readers.reader import BadLineError, ReaderEntry, decoded, or_nothing, source_files
+from concord.workers.corpus.readers.reader import (
+    BadLineError,
+    ReaderEntry,
+    SourceForm,
+    decoded,
+    or_nothing,
+    source_files,
+)
 from concord.workers.corpus.settings import FileEncoding
 from concord.workers.corpus.tokenizers.tokenizer import Cut, Cuts, LanguageError, Tokenizer, TokenizerError
+from concord.workers.corpus.writers.writer import FormError, Piece, WriterEntry
 from concord.workers.evaluation.measures import Items, Measure, MeasureError, Pair, Places
 from concord.workers.features.templates import Conjunction, Single, Source, Window
 from concord.workers.inference.core.chain import viterbi
@@ -55,6 +64,7 @@ __all__ = [
     "Batch",
     "Budget",
     "By",
+    "Change",
     "Column",
     "Conjunction",
     "CorpusError",
@@ -65,8 +75,11 @@ __all__ = [
     "DocumentError",
     "Draft",
     "EngineSettings",
+    "ExportedDocument",
+    "ExportedSpan",
     "FeatureTemplate",
     "FileEncoding",
+    "FormError",
     "Group",
     "InputError",
     "Items",
@@ -83,16 +96,19 @@ __all__ = [
     "Model",
     "ModelError",
     "Names",
+    "Notice",
     "Pair",
     "PartError",
     "Penalty",
     "PenaltySettings",
+    "Piece",
     "Places",
     "Potentials",
     "Problem",
     "Progress",
     "ReaderEntry",
     "ReaderSettings",
+    "Reason",
     "Registry",
     "Reject",
     "RowTemplate",
@@ -104,6 +120,7 @@ __all__ = [
     "Site",
     "Solver",
     "Source",
+    "SourceForm",
     "SpanAgreement",
     "Status",
     "Tokenizer",
@@ -113,6 +130,8 @@ __all__ = [
     "TrainerSettings",
     "TrainingError",
     "Window",
+    "WriterEntry",
+    "WriterSettings",
     "begin",
     "decoded",
     "edges_in",

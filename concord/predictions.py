@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from concord.flows.commands.export_predictions import export_predictions
+from concord.flows.options import OptionError, validated
 from concord.flows.runfolder.published import Published, published
 from concord.schemas.columns import PREDICTIONS_LAYOUT
 from concord.schemas.errors import UnknownDocumentError
-from concord.schemas.names import closest
+from concord.schemas.names import closest, unknown
+from concord.schemas.reports import ExportReport
 from concord.schemas.shown import (
     broken_lines,
     fields_html,
@@ -22,6 +26,7 @@ from concord.schemas.shown import (
     marked_tokens,
     proven,
 )
+from concord.workers.corpus.writers.registry import WRITERS
 from concord.workers.labelling.output import PREDICTIONS
 
 if TYPE_CHECKING:
@@ -176,6 +181,68 @@ class Predictions:
             if now.get(span) != former.get(span)
         ]
         return pa.Table.from_pylist(rows, schema=SPAN_CHANGES)
+
+    def to_form(
+        self,
+        form: str,
+        out: str | PathLike[str],
+        *,
+        corpus: str | PathLike[str] | None = None,
+        keep_columns: Sequence[str] = (),
+        **options: Any,
+    ) -> ExportReport:
+        """Writes the predictions in the form of another program, see ``concord list writers``.
+
+        - ``form``: name of a writer: conll, jsonl, docbin, labelstudio, presidio, doccano, brat, csv, or a package's
+        - ``out``: file, or folder of brat
+        - ``corpus``: that of the run, for its texts; without it they are the tokens with blanks between them
+        - ``keep_columns``: columns of the corpus that are passed on
+        - ``options``: options of the writer, such as ``marks=False``
+
+        Raises `InputError` where a document cannot be written without a loss, or the corpus is another one.
+
+        >>> found.to_form("doccano", "corrected.jsonl", corpus="corpora/test").documents
+        20
+        """
+        if form not in WRITERS:
+            raise OptionError(unknown("form", form, WRITERS))
+        settings = validated(options, WRITERS[form].settings, owner=f"writer {form}")
+        given = None if corpus is None else fspath(corpus)
+        return export_predictions(
+            self._run.uri, form, Path(out), settings=settings, corpus=given, keep_columns=keep_columns
+        )
+
+    def to_conll(self, out: str | PathLike[str], **options: Any) -> ExportReport:
+        """Writes a token a line between tabs; as `to_form`."""
+        return self.to_form("conll", out, **options)
+
+    def to_jsonl(self, out: str | PathLike[str], **options: Any) -> ExportReport:
+        """Writes a JSON object a line, as Prodigy and spaCy have them; as `to_form`."""
+        return self.to_form("jsonl", out, **options)
+
+    def to_docbin(self, out: str | PathLike[str], **options: Any) -> ExportReport:
+        """Writes spaCy's ``.spacy`` file; as `to_form`."""
+        return self.to_form("docbin", out, **options)
+
+    def to_labelstudio(self, out: str | PathLike[str], **options: Any) -> ExportReport:
+        """Writes Label Studio's tasks with predictions; as `to_form`."""
+        return self.to_form("labelstudio", out, **options)
+
+    def to_presidio(self, out: str | PathLike[str], **options: Any) -> ExportReport:
+        """Writes a JSON object a line with Presidio's results; as `to_form`."""
+        return self.to_form("presidio", out, **options)
+
+    def to_doccano(self, out: str | PathLike[str], **options: Any) -> ExportReport:
+        """Writes a JSON object a line with ``[start, end, label]``; as `to_form`."""
+        return self.to_form("doccano", out, **options)
+
+    def to_brat(self, out: str | PathLike[str], **options: Any) -> ExportReport:
+        """Writes a folder of brat's texts and annotations; as `to_form`."""
+        return self.to_form("brat", out, **options)
+
+    def to_csv(self, out: str | PathLike[str], **options: Any) -> ExportReport:
+        """Writes a table of spans, one a row; as `to_form`."""
+        return self.to_form("csv", out, **options)
 
     @property
     def settings(self) -> Mapping[str, Any]:

@@ -37,6 +37,7 @@ from concord.workers.corpus.ingestion import ingest
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.settings import ColumnsSettings
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
+from concord.workers.corpus.writers.registry import WRITERS
 from concord.workers.evaluation.measures import MEASURES, check_measures
 from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
 from concord.workers.features.templates import FEATURE_SETS, SUMMARIES, feature_set
@@ -91,6 +92,7 @@ LISTED: dict[str, dict[str, type[Settings]]] = {
     "trainers": {name: trainer.settings for name, trainer in TRAINERS.items()},
     "features": dict.fromkeys([*SUMMARIES, *(name for name in FEATURE_SETS if name not in SUMMARIES)], Settings),
     "readers": {name: entry.settings for name, entry in READERS.items()},
+    "writers": {name: entry.settings for name, entry in WRITERS.items()},
     "tokenizers": dict.fromkeys(TOKENIZERS, Settings),
     "templates": {**TEMPLATES},
     "measures": dict.fromkeys(MEASURES, Settings),

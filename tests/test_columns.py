@@ -184,7 +184,6 @@ def test_an_empty_table_is_an_empty_batch() -> None:
     [
         (corpus().drop_columns(["tokens"]), ["f.parquet", "'tokens'", "missing", "concord ingest"]),
         (corpus().set_column(1, "tokens", pa.array(["x", "y"])), ["f.parquet", "'tokens'", "string", "list<"]),
-        (corpus().append_column("pos", pa.array([1, 2])), ["f.parquet", "'pos'", "int64", "list<"]),
     ],
 )
 def test_a_wrong_column_is_an_error_that_says_what_to_do(table: pa.Table, words: list[str]) -> None:

@@ -21,6 +21,7 @@ from concord.schemas.run import ENGINE
 from concord.schemas.settings import Settings
 from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.writers.registry import WRITERS
 from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
 from concord.workers.features.templates import SUMMARIES
 from concord.workers.inference.registry import SOLVERS
@@ -207,7 +208,7 @@ def test_the_examples_of_the_page_on_constraints_can_be_used(monkeypatch: pytest
 
 def test_every_option_of_a_command_line_can_be_given_as_it_is_written() -> None:
     entries: list[Any] = [
-        entry for registry in (SOLVERS, TRAINERS, READERS, PENALTIES, METHODS) for entry in registry.values()
+        entry for registry in (SOLVERS, TRAINERS, READERS, WRITERS, PENALTIES, METHODS) for entry in registry.values()
     ]
     kinds: list[type[Settings]] = [
         AgreementSettings,

@@ -138,6 +138,7 @@ SAID_BY_EACH = {
     "tune": "what is chosen by trials",
     "measure": "a measure, or one of its figures",
     "against": "a run, or a value of an axis of a sweep",
+    "form": "that of vectors, or of predictions",
 }
 """Options whose help differs from command to command, and what it says there."""
 

@@ -165,7 +165,7 @@ def test_documents_with_other_columns_do_not_mix(tmp_path: Path) -> None:
 
 def test_an_unknown_reader_names_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(IngestError, match="conll"):
-        ingest("xml", tmp_path, tmp_path / "out")
+        ingest("pdf", tmp_path, tmp_path / "out")
 
 
 def test_a_corpus_without_a_good_document_still_has_its_rejects(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from concord.schemas.columns import Misfit, Reject
+from concord.schemas.columns import Misfit, Notice, Reject
 from concord.schemas.document import Document
 from concord.testing import (
     BIO,
@@ -47,7 +47,7 @@ from concord.workers.models.loaders import load_model
 
 ADDRESSES = READERS["addresses"]
 GOOD = GoodFile("a.txt", b"12 |1\nRose Lane, |3\n\nHill Street, |3\nOslo, |5\n", word=b"Oslo", documents=2)
-Item = Document | Reject | Misfit
+Item = Document | Reject | Misfit | Notice
 
 
 def reading(change: Callable[[Iterator[Item], str], Iterator[Item]]) -> ReaderEntry:

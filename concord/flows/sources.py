@@ -9,7 +9,7 @@ from typing import NamedTuple
 from concord.flows.model_copies import stored_model
 from concord.flows.progress import meter, say
 from concord.flows.run_context import HERE, RunContext
-from concord.schemas.columns import LABELS, Reject, absent
+from concord.schemas.columns import LABELS, Reject, gold_fault
 from concord.schemas.document import Batch, Document, ScoreColumn
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.run import REGISTRY
@@ -152,11 +152,11 @@ def read_documents(
 def _check_gold(shards: Sequence[Shard], text: TextSettings) -> None:
     """Raises `CorpusError` if no file has a column of gold labels; it names the first file."""
     schemas = {shard.file: open_rows(shard.file, text=text, scores=shard.scores).schema for shard in shards}
-    if schemas and not any(LABELS in schema.names for schema in schemas.values()):
-        file, schema = next(iter(schemas.items()))
+    faults = {file: gold_fault(schema) for file, schema in schemas.items()}
+    if faults and all(faults.values()):
+        file, fault = next(iter(faults.items()))
         raise CorpusError(
-            f"{file.path}: {absent(schema, LABELS)}; gold labels are needed: give a corpus with a column "
-            f"{LABELS!r}, one a token"
+            f"{file.path}: {fault}; gold labels are needed: give a corpus with a column {LABELS!r}, one a token"
         )
 
 

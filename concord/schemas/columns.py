@@ -5,6 +5,7 @@ One row is one document. The layout's name and version are in the Parquet schema
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -107,12 +108,20 @@ class Misfit(NamedTuple):
     reason: str
 
 
+class Notice(NamedTuple):
+    """What a user should know of a source that was read; ``reason`` says it, and what to do if it is not meant."""
+
+    source: str
+    reason: str
+
+
 @dataclass(frozen=True)
 class Layout:
     """Columns of one kind of file.
 
     - ``required``, ``optional``: columns that must be there, and that may be there.
     - ``remedy``: what the user can do to get such a file.
+    - ``implied``: required columns that may be missing in files of other programs, see `batch_from_table`.
     """
 
     name: str
@@ -120,6 +129,7 @@ class Layout:
     required: pa.Schema
     optional: pa.Schema
     remedy: str
+    implied: tuple[str, ...] = ()
 
     @property
     def metadata(self) -> dict[bytes, bytes]:
@@ -145,6 +155,7 @@ CORPUS_LAYOUT = Layout(
         ]
     ),
     "run `concord ingest` to make a corpus, or give the file this column",
+    (SENTENCE_STARTS,),
 )
 PREDICTIONS_LAYOUT = Layout(
     "predictions",
@@ -203,11 +214,12 @@ REJECTS_LAYOUT = Layout(
 )
 
 
-def check(schema: pa.Schema, layout: Layout, *, source: str) -> None:
+def check(schema: pa.Schema, layout: Layout, *, source: str, written: bool = False) -> None:
     """Raises `SchemaError` where a file's schema is not the layout's; other columns are allowed.
 
     A file without concord's metadata is judged by its columns alone. Dictionary-encoded and
-    large variants of a type, and any signed integer, are fine.
+    large variants of a type, and any signed integer, are fine. What is to be ``written`` must have every column. All
+    columns that are missing are in one message. An optional column of another type is as good as missing.
     """
     metadata = schema.metadata or {}
     name = metadata.get(NAME_KEY, layout.name.encode()).decode(errors="replace")
@@ -219,16 +231,73 @@ def check(schema: pa.Schema, layout: Layout, *, source: str) -> None:
             f"{source}: {layout.name} version {version[:MOST_DIGITS]}, this concord reads up to {layout.version}; "
             "upgrade concord"
         )
-    for field in layout.required:
-        if schema.get_field_index(field.name) < 0:
-            raise SchemaError(f"{source}: {absent(schema, field.name)} (want {field.type}); {layout.remedy}")
+    missing = [
+        field
+        for field in layout.required
+        if schema.get_field_index(field.name) < 0 and (written or not _is_implied(schema, layout, field))
+    ]
+    if missing:
+        told = ", and ".join(f"{absent(schema, field.name)} (want {field.type})" for field in missing)
+        raise SchemaError(f"{source}: {told}; {_other_names(schema, layout, source) or layout.remedy}")
     for field in [*layout.required, *layout.optional, *(pa.field(n, STRINGS) for n in _extra_columns(schema))]:
         place = schema.get_field_index(field.name)
+        if field in layout.optional and layout is CORPUS_LAYOUT and not written:
+            continue
         if place >= 0 and _plain(schema.field(place).type) != _plain(field.type):
             raise SchemaError(
                 f"{source}: column {field.name!r} has type {schema.field(place).type}, want {field.type}; write the "
                 f"column with that type, or {layout.remedy}"
             )
+
+
+def _is_implied(schema: pa.Schema, layout: Layout, field: pa.Field) -> bool:
+    return field.name in layout.implied and not schema.get_all_field_indices(field.name)
+
+
+TOKEN_NAMES, LABEL_NAMES, ID_NAMES = (TOKENS, "words"), (LABELS, "ner_tags", "tags", "ner"), (DOC_ID, "id")
+"""Names that other programs give to columns of tokens, of gold labels and of document ids."""
+
+
+def _other_names(schema: pa.Schema, layout: Layout, source: str) -> str:
+    """The command that reads a file of another program as a corpus; empty where it cannot be told."""
+    if layout is not CORPUS_LAYOUT or named_column(schema, TOKEN_NAMES, STRINGS) is None:
+        return ""
+    return f"`concord ingest parquet {source} --out FOLDER` makes a corpus of it"
+
+
+def named_column(schema: pa.Schema, names: Sequence[str], kind: pa.DataType | None = None) -> str | None:
+    """The first of some names that a column has once, of a type if one is given; None if none has."""
+    for name in names:
+        if len(schema.get_all_field_indices(name)) == 1 and (kind is None or _plain(schema.field(name).type) == kind):
+            return name
+    return None
+
+
+def class_names(schema: pa.Schema, column: str) -> tuple[str, ...] | None:
+    """Names of the numbers in a column, as Hugging Face's metadata has them; None without such."""
+    try:
+        features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
+        feature = features[column]
+        names = (feature.get("feature") or feature)["names"]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return tuple(names) if isinstance(names, list) and all(isinstance(name, str) and name for name in names) else None
+
+
+def is_numbered(kind: pa.DataType) -> bool:
+    """Is it a type of lists of whole numbers?"""
+    return _is_list(kind) and pa.types.is_integer(kind.value_type)
+
+
+def named_labels(column: pa.ChunkedArray, names: Sequence[str]) -> pa.ChunkedArray:
+    """A column of lists of numbers as lists of the names that these numbers have; −1 and other numbers are null."""
+    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    rows = [None if row is None else [_name(i, names) for i in row] for row in array.to_pylist()]
+    return pa.chunked_array([pa.array(rows, STRINGS)])
+
+
+def _name(number: int | None, names: Sequence[str]) -> str | None:
+    return names[number] if number is not None and 0 <= number < len(names) else None
 
 
 def absent(schema: pa.Schema, name: str) -> str:
@@ -261,24 +330,54 @@ def stamp(table: pa.Table, layout: Layout, *, source: str = "table to be written
     """The table with the layout's name and version in its metadata, checked: call before writing."""
     own = {k: v for k, v in (table.schema.metadata or {}).items() if k == COLUMNS_KEY}
     stamped = table.replace_schema_metadata(layout.metadata | own)
-    check(stamped.schema, layout, source=source)
+    check(stamped.schema, layout, source=source, written=True)
     return stamped
 
 
 def token_columns(schema: pa.Schema) -> list[str]:
     """Names of a corpus's token columns, `tokens` first, without the gold labels."""
     names = ["pos", "chunk", *_extra_columns(schema)]
-    return [TOKENS, *(n for n in dict.fromkeys(names) if schema.get_field_index(n) >= 0)]
+    return [TOKENS, *(n for n in dict.fromkeys(names) if _fits(schema, n))]
+
+
+def _fits(schema: pa.Schema, name: str) -> bool:
+    """Does a file have the column, of the type that it must have?"""
+    place = schema.get_field_index(name)
+    if place < 0:
+        return False
+    kind = schema.field(place).type
+    if name == LABELS and is_numbered(kind):
+        return class_names(schema, name) is not None
+    wanted = CORPUS_LAYOUT.optional.get_field_index(name)
+    other = CORPUS_LAYOUT.required.get_field_index(name)
+    if wanted < 0 and other < 0:
+        return bool(_plain(kind) == STRINGS)
+    field = CORPUS_LAYOUT.optional.field(wanted) if wanted >= 0 else CORPUS_LAYOUT.required.field(other)
+    return bool(_plain(kind) == _plain(field.type))
+
+
+def gold_fault(schema: pa.Schema) -> str | None:
+    """Why a file has no gold labels, for messages; None if it has."""
+    if _fits(schema, LABELS):
+        return None
+    place = schema.get_field_index(LABELS)
+    if place < 0:
+        return absent(schema, LABELS)
+    if is_numbered(schema.field(place).type):
+        return (
+            f"column {LABELS!r} has numbers, and the file does not name them (--set label_names= of `ingest parquet`)"
+        )
+    return f"column {LABELS!r} has type {schema.field(place).type}, want {STRINGS}"
 
 
 def corpus_columns(schema: pa.Schema) -> list[str]:
     """Names of the columns of a corpus file that a batch is made of, in the layout's order."""
     names = [DOC_ID, SENTENCE_STARTS, *token_columns(schema), LABELS]
-    if all(schema.get_field_index(n) >= 0 for n in OFFSETS):
+    if all(_fits(schema, n) for n in OFFSETS):
         names += OFFSETS
-        if all(schema.get_field_index(n) >= 0 for n in SOURCE_SPANS):
+        if all(_fits(schema, n) for n in SOURCE_SPANS):
             names += SOURCE_SPANS
-    return [n for n in names if schema.get_field_index(n) >= 0]
+    return [n for n in names if _fits(schema, n)]
 
 
 def _extra_columns(schema: pa.Schema) -> list[str]:
@@ -440,13 +539,19 @@ def batch_from_table(
     - ``known_faults``: reason by row of the table, for faults that the row itself does not show.
     - ``scores``: a column that is read beside those of the layout.
 
-    Gold labels are all there or all null: a row without labels among labelled rows is rejected. Raises `SchemaError`
-    if a column is missing or of another type.
+    A file of another program may have no sentences: each document is one then; and numbers as labels, if its metadata
+    names them. Gold labels are all there or all null: a row without labels among labelled rows is rejected. Raises
+    `SchemaError` if a column is missing or of another type.
     """
     check(table.schema, CORPUS_LAYOUT, source=source)
     if scores is not None:
         check_scores(table.schema, scores, source=source)
     table = table.select([*corpus_columns(table.schema), *([] if scores is None else [scores.name])])
+    if SENTENCE_STARTS not in table.column_names:
+        table = table.append_column(SENTENCE_STARTS, pa.array([[0]] * len(table), INTEGERS))
+    if LABELS in table.column_names and is_numbered(table.schema.field(LABELS).type):
+        named = named_labels(table[LABELS], class_names(table.schema, LABELS) or ())
+        table = table.set_column(table.schema.get_field_index(LABELS), LABELS, named)
     if LABELS in table.column_names and table[LABELS].null_count == len(table):
         table = table.drop_columns([LABELS])
     if SPAN_TYPE in table.column_names and table[SPAN_TYPE].null_count == len(table):

@@ -243,6 +243,21 @@ class SpanFigures(Report):
     tokens: int
 
 
+class ExportReport(Report):
+    """Predictions that were written in the form of another program.
+
+    - ``spans``: number of spans of the answers, ``changed`` of them added or retyped by constraints.
+    - ``removed``: number of spans that only the model alone has.
+    """
+
+    form: str
+    documents: int
+    spans: int
+    changed: int
+    removed: int
+    out: str
+
+
 class CorpusReport(Report):
     """Report of ``concord corpus stats --json``. Nothing in it depends on the number of workers.
 

@@ -48,11 +48,17 @@ class ReaderSettings(Settings):
     """Base of every reader's options."""
 
 
+class WriterSettings(Settings):
+    """Base of every writer's options; also the options of a writer without any."""
+
+    marks: bool = Field(default=True, description="Mark what the constraints changed, and why?")
+
+
 class TextSettings(ReaderSettings):
     """Raw text: a Parquet file or folder, or .txt files."""
 
-    id_column: str = Field("doc_id", description="Parquet column of document ids (strings).")
-    text_column: str = Field("text", description="Parquet column of texts (strings).")
+    id_column: str = Field("doc_id", description="Column of document ids (strings).")
+    text_column: str = Field("text", description="Column of texts (strings).")
     language: str = Field("en", description="Language of the text (ISO 639-1), for tokenizer and sentence splitter.")
     tokenizer: str | None = Field(
         None,

@@ -21,6 +21,7 @@ from concord.testing.readers import GoodFile, check_reader
 from concord.testing.templates import BIO, PLAIN, Case, check_template
 from concord.testing.tokenizers import check_tokenizer
 from concord.testing.trainers import check_trainer
+from concord.testing.writers import check_writer
 
 __all__ = [
     "BIO",
@@ -36,6 +37,7 @@ __all__ = [
     "check_template",
     "check_tokenizer",
     "check_trainer",
+    "check_writer",
     "enumerate_best",
     "random_problem",
 ]

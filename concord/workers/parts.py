@@ -39,6 +39,7 @@ class Group(StrEnum):
     TEMPLATES = "concord.templates"
     TOKENIZERS = "concord.tokenizers"
     TRAINERS = "concord.trainers"
+    WRITERS = "concord.writers"
 
 
 LABELLING_PARTS = (Group.ENGINES, Group.FEATURES, Group.MODELS, Group.TEMPLATES, Group.TOKENIZERS)

@@ -29,7 +29,18 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 BASH = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-PAGES = ("readers", "confidence", "n-best", "engines", "measures", "figures-too-low", "models", "sweeps", "features")
+PAGES = (
+    "readers",
+    "confidence",
+    "n-best",
+    "engines",
+    "measures",
+    "export",
+    "figures-too-low",
+    "models",
+    "sweeps",
+    "features",
+)
 """In this order: the first makes corpora, and the last trains other models of the name that all others use."""
 
 TRAINING = 10
@@ -151,6 +162,22 @@ def _others(folder: Path) -> None:
     abstract = "1|t|Salt and rain.\n1|a|Salt rusts iron.\n1\t0\t4\tSalt\tChemical\tD1\n\n"
     (folder / "CDR_TrainingSet.PubTator.txt").write_text(abstract)
     (folder / "places.tsv").write_text("London\tplace\nNew York\tplace\n")
+    spans = '{"text": "Ann left Oslo.", "label": [[0, 3, "PER"], [9, 13, "LOC"]]}\n'
+    (folder / "export.jsonl").write_text(spans)
+    (folder / "brat").mkdir()
+    (folder / "brat" / "a.txt").write_text("Ann left Oslo.\n")
+    (folder / "brat" / "a.ann").write_text("T1\tPER 0 3\tAnn\n")
+    (folder / "core.xml").write_text("<dataset><sequence><author>Lee</author><title>Rain</title></sequence></dataset>")
+    (folder / "tei").mkdir()
+    tei = "<TEI><bibl><author>Lee</author>, <title level='j'>Rain</title></bibl></TEI>"
+    (folder / "tei" / "a.tei.xml").write_text(tei)
+    word = "1\tAnn\tAnn\tPROPN\t_\t_\t0\troot\t_\tNER=B-PER\n"
+    (folder / "fr-ud-train.conllu").write_text(f"# newdoc id = d1\n{word}")
+    (folder / "ner.tsv").write_text("word\tlabel\n# id = 1\nAnn\tB-PER\nran\tO\n")
+    (folder / "tickets.csv").write_text('number,body\n7,"Ann ran, so."\n')
+    (folder / "conll2003").mkdir()
+    rows = {"id": ["1"], "tokens": [["Ann", "ran"]], "ner_tags": [["B-PER", "O"]]}
+    pq.write_table(pa.table(rows), folder / "conll2003" / "a.parquet")
     people = pa.table({"phrase": ["Ada Lovelace", "Smith"], "type": ["person", "person"]})
     pq.write_table(people, folder / "people.parquet")
     rule = "constraints:\n- template: starts_with\n  labels: [O, B-PER, B-LOC, B-ORG, B-MISC]\n  weight: 2.0\n"

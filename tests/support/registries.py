@@ -7,6 +7,7 @@ from typing import Any
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
+from concord.workers.corpus.writers.registry import WRITERS
 from concord.workers.evaluation.measures import MEASURES
 from concord.workers.features.templates import FEATURE_SETS
 from concord.workers.inference.registry import SOLVERS
@@ -25,4 +26,5 @@ REGISTRIES: dict[Group, Registry[Any]] = {
     Group.TEMPLATES: TEMPLATES,
     Group.TOKENIZERS: TOKENIZERS,
     Group.TRAINERS: TRAINERS,
+    Group.WRITERS: WRITERS,
 }

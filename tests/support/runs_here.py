@@ -53,10 +53,8 @@ def stay_here(monkeypatch: pytest.MonkeyPatch, model: Model | None = None) -> li
 
 
 def label(corpus: Path, out: Path | str, **given: Any) -> RunReport:
-    """A run by the engine viterbi, a shard a document."""
-    settings = RunSettings(engine="viterbi")
-    request = LabelRequest(
-        corpus=str(corpus), model="made up", out=str(out), settings=settings, **({"shard_bytes": 1} | given)
-    )
+    """A run, by the engine viterbi unless other settings are given, a shard a document."""
+    usual = {"shard_bytes": 1, "settings": RunSettings(engine="viterbi")}
+    request = LabelRequest(corpus=str(corpus), model="made up", out=str(out), **(usual | given))
     report: RunReport = label_corpus(request)
     return report

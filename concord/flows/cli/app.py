@@ -48,12 +48,13 @@ from concord.flows.cli.tree import CommandTree
 from concord.flows.cli.verified import show_verified
 from concord.flows.commands.requests import JUDGING, ChainsRequest
 from concord.flows.environment import ANY_PROCESSOR, PREFECT, set_for_good
+from concord.flows.given import Flag, beside_flags
 from concord.flows.progress import say, show
 from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.errors import InputError
-from concord.schemas.reports import CalibrationReport
+from concord.schemas.reports import CalibrationReport, ExportReport
 from concord.schemas.run import ALIAS, ConsistencyReport, RunPlan, RunReport, RunSettings, TrainReport
-from concord.schemas.settings import Settings, Validation
+from concord.schemas.settings import Settings, TextSettings, Validation
 from concord.workers.corpus.settings import IngestSettings
 from concord.workers.models.settings import CalibrationSettings
 
@@ -70,7 +71,7 @@ app.command(epilog=CHALLENGE_EXAMPLE, tells=show_challenge)(challenge)
 app.add_typer(clusters_app, name="clusters")
 app.command(epilog=CODL_EXAMPLE, tells=show_codl, resumes=True)(codl)
 app.add_typer(constraints_app, name="constraints")
-export = CommandTree(help="Write models for other programs.")
+export = CommandTree(help="Write models and predictions for other programs.")
 app.add_typer(export, name="export")
 app.add_typer(corpus_app, name="corpus")
 app.command(epilog=DOCTOR_EXAMPLE)(doctor)
@@ -156,12 +157,21 @@ def synthesize(
     _show_ingest(report._replace(ceiling=None), out, as_json=as_json)
 
 
+def _meaning(name: str) -> str:
+    """The help text of an option of texts."""
+    return TextSettings.model_fields[name].description or ""
+
+
 @app.command(epilog="Example: concord ingest conll eng.train --out corpora/train/")
 def ingest(
     reader: Annotated[str, typer.Argument(help="Format of the source; `concord list readers` has them.")],
     source: Annotated[str, typer.Argument(help="File or folder to read.")],
     *,
     out: Annotated[Path, typer.Option(help="Folder for the corpus.")],
+    text_column: Annotated[str | None, typer.Option(help=_meaning("text_column"))] = None,
+    id_column: Annotated[str | None, typer.Option(help=_meaning("id_column"))] = None,
+    tokens_column: Annotated[str | None, typer.Option(help="Column of tokens (lists of strings).")] = None,
+    labels_column: Annotated[str | None, typer.Option(help="Column of gold labels (lists).")] = None,
     set_: Set = None,
     layout: Annotated[IngestSettings, FieldOptions(IngestSettings, apart=("part_bytes",))],
     overwrite: Overwrite = False,
@@ -179,11 +189,18 @@ def ingest(
 
     if reader not in READERS:
         raise OptionError(unknown("reader", reader, READERS))
+    columns = {
+        "text_column": Flag("--text-column", text_column),
+        "id_column": Flag("--id-column", id_column),
+        "tokens_column": Flag("--tokens-column", tokens_column),
+        "labels_column": Flag("--labels-column", labels_column),
+    }
+    pairs = beside_flags(set_ or [], columns)
     report = ingest_corpus(
         reader,
         source,
         out,
-        settings=parse_options(set_ or [], READERS[reader].settings, owner=f"reader {reader}"),
+        settings=parse_options(pairs, READERS[reader].settings, owner=f"reader {reader}"),
         layout=layout,
         overwrite=overwrite,
         append=append,
@@ -313,6 +330,46 @@ def export_crfsuite(
         print_json(json.dumps({"attributes": attributes, "labels": labels, "out": str(out)}))
         return
     show(f"{out}: {attributes:,} attributes, {labels} labels")
+
+
+def _show_export(report: ExportReport) -> None:
+    show(
+        f"{report.documents:,} documents, {report.spans:,} spans: {report.changed:,} added or retyped by constraints, "
+        f"{report.removed:,} of the model alone removed"
+    )
+    show(f"{report.form} in {report.out}")
+
+
+@export.command(
+    "predictions",
+    epilog="Example: concord export predictions --run out/ --corpus corpora/testa/ --form doccano --out new.jsonl",
+    tells=_show_export,
+)
+def export_predictions(
+    *,
+    run: RunFolder,
+    form: Annotated[str, typer.Option(help="Form of the file; `concord list writers` has them.")],
+    out: Annotated[Path, typer.Option(help="File to write; for brat a folder.")],
+    corpus: Annotated[
+        str | None, typer.Option(help="Corpus of the run, for its texts (default: tokens with blanks between them).")
+    ] = None,
+    keep_columns: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns of the corpus that are passed on, joined by commas; may be given many times."),
+    ] = None,
+    set_: Set = None,
+) -> ExportReport:
+    """Write the predictions of a run in the form of another program, with marks at what the constraints changed."""
+    from concord.flows.commands.export_predictions import export_predictions as run_export
+    from concord.flows.options import OptionError, parse_options
+    from concord.schemas.names import unknown
+    from concord.workers.corpus.writers.registry import WRITERS
+
+    if form not in WRITERS:
+        raise OptionError(unknown("form", form, WRITERS))
+    settings = parse_options(set_ or [], WRITERS[form].settings, owner=f"writer {form}")
+    kept = [name for names in keep_columns or () for name in names.split(",")]
+    return run_export(run, form, out, settings=settings, corpus=corpus, keep_columns=kept)
 
 
 def _show_run(done: RunReport | RunPlan) -> None:
@@ -542,6 +599,8 @@ def _show_ingest(report: IngestReport, out: Path, *, as_json: bool) -> None:
     )
     for reason, spans in report.misfits.items():
         show(f"{spans:,} gold spans {reason}", style="yellow")
+    for notice in report.notices:
+        say(f"notice: {notice}", style="yellow")
     if report.ceiling is not None:
         show(
             f"ceiling: perfect labels of these tokens have F1 {100 * report.ceiling.f1:.2f} against the "

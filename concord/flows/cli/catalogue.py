@@ -20,6 +20,7 @@ from concord.schemas.settings import Settings
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
+from concord.workers.corpus.writers.registry import WRITERS
 from concord.workers.evaluation.measures import MEASURES
 from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
 from concord.workers.features.templates import FEATURE_SETS, SUMMARIES
@@ -58,6 +59,14 @@ def readers() -> list[EntryReport]:
     return [
         EntryReport(name=name, summary=entry.summary, options=options_of(entry.settings))
         for name, entry in READERS.items()
+    ]
+
+
+def writers() -> list[EntryReport]:
+    """Every writer."""
+    return [
+        EntryReport(name=name, summary=entry.summary, options=options_of(entry.settings))
+        for name, entry in WRITERS.items()
     ]
 
 
@@ -170,6 +179,7 @@ LISTS: dict[str, Callable[[], Sequence[EntryReport]]] = {
     "trainers": trainers,
     "features": features,
     "readers": readers,
+    "writers": writers,
     "tokenizers": tokenizers,
     "templates": templates,
     "measures": measures,

@@ -12,6 +12,7 @@ KINDS = {
     "trainers": "Trainers, by which models learn: `train --trainer`.",
     "features": "Feature sets, joined by +: `train --features`.",
     "readers": "Readers, one for each format: `ingest READER`.",
+    "writers": "Writers, one for each form of predictions: `export predictions --form`.",
     "tokenizers": "Tokenizers, which cut raw text: `--tokenizer`.",
     "templates": "Templates of constraints, and the keys of their entries.",
     "measures": "Measures of runs against gold: `evaluate --measure`.",

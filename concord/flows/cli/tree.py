@@ -51,7 +51,7 @@ PANELS = {
             "against",
         ),
         *("start_from", "clusters", "gazetteer", "overwrite", "append", "reuse", "dry_run", "sweep", "plot", "data"),
-        *("test_parts", "config"),
+        *("tokens_column", "labels_column", "test_parts", "config"),
     ),
     TEXT_PANEL: (
         "text_column",
@@ -70,7 +70,18 @@ PANELS = {
         "settle",
     ),
     CHOICES: (
-        *("set", "consistency", "all", "c2", "chains", "column", "conflicts", "form", "group_documents"),
+        *(
+            "set",
+            "consistency",
+            "all",
+            "c2",
+            "chains",
+            "column",
+            "conflicts",
+            "form",
+            "keep_columns",
+            "group_documents",
+        ),
         *(
             "group_tokens",
             "fit",

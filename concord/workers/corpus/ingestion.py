@@ -18,6 +18,7 @@ from concord.schemas.columns import (
     REJECTS_LAYOUT,
     TOKENIZER_KEY,
     Misfit,
+    Notice,
     Reject,
     SchemaError,
     check,
@@ -30,6 +31,7 @@ from concord.schemas.labels import LabelSet
 from concord.schemas.names import unknown
 from concord.schemas.settings import ReaderSettings, TextSettings
 from concord.schemas.shown import fields_html, fields_text
+from concord.workers.corpus.fitting import check_form, with_what_it_must_have
 from concord.workers.corpus.parquet import (
     WRITE_OPTIONS,
     open_parquet,
@@ -38,8 +40,10 @@ from concord.workers.corpus.parquet import (
     read_tables,
     table_bytes,
 )
+from concord.workers.corpus.readers.reader import ReaderItem
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.settings import IngestSettings, MarkedTextSettings
+from concord.workers.corpus.shape import Shape
 from concord.workers.corpus.shards import stored_ids
 from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.storage.files import naming, second_name, staged, write_whole
@@ -85,11 +89,18 @@ class Ceiling(NamedTuple):
         return 2 * self.both / (self.source + self.labels) if self.source + self.labels else 1.0
 
 
+def _told(reason: str, files: Sequence[str]) -> str:
+    """A notice with the first file that it is about, and the number of others."""
+    others = f" and {len(files) - 1:,} other files" if len(files) > 1 else ""
+    return f"{files[0]}{others}: {reason}"
+
+
 class IngestReport(NamedTuple):
     """Counts of an ingest: documents ``read`` = ``written`` + ``rejected``; tokens and sentences written.
 
     - ``misfits``: number of gold spans of written documents that token labels cannot express as they are, by reason.
     - ``ceiling``: best score that labels can reach because of these; None where documents have no gold.
+    - ``notices``: sentences about the source that its user should know although it was read.
     """
 
     read: int = 0
@@ -99,6 +110,7 @@ class IngestReport(NamedTuple):
     sentences: int = 0
     misfits: Mapping[str, int] = MappingProxyType({})
     ceiling: Ceiling | None = None
+    notices: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return fields_text(type(self).__name__, self._asdict())
@@ -133,7 +145,8 @@ def ingest(
         raise IngestError(unknown("reader", reader, READERS))
     entry = READERS[reader]
     chosen = settings or entry.settings()
-    items = _read(source, entry.read(str(source), chosen))
+    check_form(reader, str(source), chosen)
+    items = _read(source, with_what_it_must_have(reader, str(source), entry.read(str(source), chosen)))
     return write_corpus(
         items,
         out,
@@ -151,14 +164,14 @@ def _cut_by(settings: ReaderSettings) -> str | None:
     return pinned(settings.tokenizer) if isinstance(settings, TextSettings | MarkedTextSettings) else None
 
 
-def _read(source: str | Path, items: Iterable[Document | Reject | Misfit]) -> Iterator[Document | Reject | Misfit]:
+def _read(source: str | Path, items: Iterable[ReaderItem]) -> Iterator[ReaderItem]:
     """Passes the items on; an error of the disk while they are read names the source."""
     with naming(Path(source)):
         yield from items
 
 
 def write_corpus(
-    items: Iterable[Document | Reject | Misfit],
+    items: Iterable[ReaderItem],
     out: str | Path,
     *,
     source: str,
@@ -182,6 +195,8 @@ def write_corpus(
         for item in items:
             if isinstance(item, Misfit):
                 parts.misfits[item.reason] += written
+            elif isinstance(item, Notice):
+                parts.notices.setdefault(item.reason, []).append(item.source)
             elif isinstance(item, Document) and item.doc_id.encode() in before:
                 written = False
                 rejects.append(Reject(source, None, item.doc_id, "doc_id is in the corpus already"))
@@ -238,6 +253,8 @@ class _Parts:
         self.pending: list[Document] = []
         self.pending_tokens = self.documents = self.tokens = self.sentences = self.files = 0
         self.misfits: Counter[str] = Counter()
+        self.notices: dict[str, list[str]] = {}
+        self.shape = Shape()
         self.ceiling: Ceiling | None = None
         self.schema: pa.Schema | None = None
         self.sink: pa.NativeFile | None = None
@@ -303,6 +320,7 @@ class _Parts:
         if batch.labels is not None:
             self.ceiling = (self.ceiling or Ceiling()).plus(Ceiling.of(batch))
         self.documents += len(table)
+        self.shape = self.shape.with_batch(batch)
         self.tokens += self.pending_tokens
         self.sentences += sum(len(d.sentence_starts) for d in self.pending)
         self.pending, self.pending_tokens = [], 0
@@ -313,7 +331,8 @@ class _Parts:
         """Report of everything written so far."""
         misfits = MappingProxyType(dict(sorted((+self.misfits).items())))
         read = self.documents + rejected
-        return IngestReport(read, self.documents, rejected, self.tokens, self.sentences, misfits, self.ceiling)
+        notices = (*(_told(reason, files) for reason, files in self.notices.items()), *self.shape.notices)
+        return IngestReport(read, self.documents, rejected, self.tokens, self.sentences, misfits, self.ceiling, notices)
 
     def _close(self) -> None:
         if self.writer is not None and self.sink is not None:

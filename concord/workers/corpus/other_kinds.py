@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_TO_PARQUET = (
-    'python -c "import pyarrow.{kind}, pyarrow.parquet; '
-    "pyarrow.parquet.write_table(pyarrow.{kind}.read_{kind}('{name}'), 'texts.parquet')\" makes a file of it that "
-    "`concord ingest text texts.parquet` reads, with --set text_column=NAME and --set id_column=NAME"
-)
+_TEXTS = "`concord ingest text {name} --text-column NAME --out FOLDER` makes a corpus of its texts"
 _COLUMNS = "`concord ingest columns`, or conll, reads files with a token a line"
 _UNPACK = "unpack it, and give the .txt files in it"
 _AS_TEXT = "save its text as a .txt file, or its texts as a column of a Parquet file"
 OTHER_KINDS = (
-    {".csv": _TO_PARQUET.replace("{kind}", "csv")}
-    | dict.fromkeys((".jsonl", ".ndjson"), _TO_PARQUET.replace("{kind}", "json"))
+    dict.fromkeys((".csv", ".jsonl", ".ndjson"), _TEXTS)
     | dict.fromkeys((".tsv", ".conll", ".bio", ".iob", ".iob2"), _COLUMNS)
     | dict.fromkeys((".gz", ".zip", ".bz2", ".xz", ".zst", ".tar", ".tgz", ".7z"), _UNPACK)
     | dict.fromkeys((".json", ".xml", ".html", ".htm", ".pdf", ".rtf", ".doc", ".docx", ".odt", ".xlsx"), _AS_TEXT)

@@ -12,6 +12,7 @@ from concord.schemas.settings import (
     ReaderSettings,
     Settings,
     TextSettings,
+    WriterSettings,
 )
 
 PROBE = bytes(range(128)) + rb"\ud800 +2AA- .xn--tda"
@@ -60,6 +61,11 @@ class ColumnsSettings(ReaderSettings):
     sentences_per_document: int | None = Field(
         1, ge=1, description="Number of sentences in a document, for a file without such lines; null refuses the file."
     )
+    comments: str | None = Field(
+        None, pattern=r"^\S+$", description="Start of lines that are comments, such as '#' (default: none are)."
+    )
+    ids: bool = Field(default=False, description="Does the id of a document follow the word that opens it?")
+    header: bool = Field(default=False, description="Does the first line name the columns? It is left out then.")
     encoding: FileEncoding = "utf-8"
     prefix: Prefix = None
 
@@ -79,10 +85,11 @@ class ColumnsSettings(ReaderSettings):
     def _documents(self) -> Self:
         if self.boundary is None and self.sentences_per_document is None:
             raise ValueError("give a boundary or sentences_per_document, so that documents end somewhere")
-        try:
-            (self.boundary or "").encode(self.encoding)
-        except UnicodeEncodeError as error:
-            raise ValueError(f"boundary {self.boundary!r} cannot be written in {self.encoding}") from error
+        for name, start in (("boundary", self.boundary), ("comments", self.comments)):
+            try:
+                (start or "").encode(self.encoding)
+            except UnicodeEncodeError as error:
+                raise ValueError(f"{name} {start!r} cannot be written in {self.encoding}") from error
         return self
 
 
@@ -132,9 +139,18 @@ class AddressSettings(ReaderSettings):
 
 
 class TextReaderSettings(TextSettings):
-    """Options of the reader of raw text: those of a run (which reads Parquet only), and an encoding."""
+    """Options of the reader of raw text: those of a run (which reads Parquet only), and the form of other files."""
 
-    encoding: Encoding = Field("utf-8", description="Encoding of .txt files; Parquet is always UTF-8.")
+    encoding: Encoding = Field("utf-8", description="Encoding of files; Parquet is always UTF-8.")
+    delimiter: str = Field(",", description="Separator of columns in .csv files; tab for a tab.")
+
+    @field_validator("delimiter")
+    @classmethod
+    def _one_character(cls, delimiter: str) -> str:
+        named = {"tab": "\t"}.get(delimiter, delimiter)
+        if len(named) != 1 or named in '\r\n"':
+            raise ValueError(f"{delimiter!r}: give one character, such as ; or tab")
+        return named
 
 
 class MarkedTextSettings(ReaderSettings):
@@ -173,8 +189,8 @@ class MailSettings(MarkedTextSettings):
     prefix: Prefix = None
 
 
-class PubtatorSettings(MarkedTextSettings):
-    """PubTator: title and abstract, then a line for each span of characters."""
+class SentencesSettings(MarkedTextSettings):
+    """Texts whose sentences are found by the tokenizer's rules."""
 
     sentence_limit: int = Field(500, ge=1, description="Longest sentence, in tokens; longer ones are cut.")
 
@@ -182,6 +198,93 @@ class PubtatorSettings(MarkedTextSettings):
     def cutting(self) -> TextSettings:
         """How the texts are cut."""
         return super().cutting.model_copy(update={"sentence_limit": self.sentence_limit})
+
+
+class PubtatorSettings(SentencesSettings):
+    """PubTator: title and abstract, then a line for each span of characters."""
+
+
+class SpansSettings(SentencesSettings):
+    """Texts with spans of characters: JSON records of annotation tools and taggers, brat's folders, .spacy files."""
+
+    id_key: str | None = Field(None, description="Key of a record's id (default: id, doc_id or document_id).")
+    text_key: str | None = Field(None, description="Key of a record's text (default: text, full_text or data).")
+    spans_key: str | None = Field(
+        None, description="Key of a record's spans (default: the one of label, entities, spans and the like)."
+    )
+    offsets: Literal["characters", "utf-16", "bytes"] = Field(
+        "characters", description="Unit of starts and ends: characters, UTF-16 units (JavaScript), or bytes of UTF-8."
+    )
+    answers: Literal["annotations", "predictions"] = Field(
+        "annotations", description="List of a Label Studio task that is read."
+    )
+    prefix: Prefix = None
+
+
+class XmlSettings(MarkedTextSettings):
+    """Records of tagged fields in XML (AnyStyle, GROBID's TEI, parserator)."""
+
+    record: str | None = Field(
+        None, description="Name of the element that is a record (default: found, and told), such as sequence or bibl."
+    )
+    attributes: tuple[str, ...] = Field(
+        (), description="Attributes whose values become part of labels, such as level: <title level='j'> is title/j."
+    )
+    scheme: Literal["bio", "plain"] = Field(
+        "bio", description="Labels: 'bio' opens each field with B-; 'plain' gives each token the name of its field."
+    )
+    prefix: Prefix = None
+
+
+class ConlluSettings(ReaderSettings):
+    """CoNLL-U: words in ten columns; ``# newdoc`` opens a document."""
+
+    labels: str | None = Field(
+        "NER", pattern=r"^[^\s=|]+$", description="Name in the last column (MISC) whose value is a word's label."
+    )
+    sentences_per_document: int = Field(
+        1, ge=1, description="Number of sentences in a document, for a file without '# newdoc'."
+    )
+    encoding: FileEncoding = "utf-8"
+    prefix: Prefix = None
+
+
+class ParquetReaderSettings(ReaderSettings):
+    """Parquet of other programs, such as Hugging Face datasets: a row is a document, cut into tokens."""
+
+    id_column: str | None = Field(None, description="Column of document ids (default: doc_id or id).")
+    tokens_column: str | None = Field(
+        None, description="Column of tokens, a list of strings (default: tokens or words)."
+    )
+    labels_column: str | None = Field(
+        None, description="Column of gold labels, names or numbers (default: labels, ner_tags, tags or ner)."
+    )
+    label_names: tuple[str, ...] | None = Field(
+        None, description="Names of labels that are numbers, from 0 on (default: those of Hugging Face's metadata)."
+    )
+    gold: bool = Field(default=True, description="Read the gold labels, where there are any?")
+    scheme: Literal["bio", "plain"] = Field(
+        "bio",
+        description="Label scheme: 'bio' reads BIO, IOB1, BIOES and BILOU, and writes BIO; 'plain' takes any label.",
+    )
+
+
+class ConllWriterSettings(WriterSettings):
+    """A token a line."""
+
+    boundaries: bool = Field(default=True, description="Open each document with a line -DOCSTART- and its id?")
+
+
+class LabelStudioSettings(WriterSettings):
+    """Label Studio's tasks; the names are those of the labelling interface."""
+
+    from_name: str = Field("label", description="Name of the Labels tag.")
+    to_name: str = Field("text", description="Name of the Text tag.")
+    data_key: str = Field("text", description="Key of the text in a task's data.")
+    model_version: str = Field("concord", description="Name of the model in the list of predictions.")
+    offsets: Literal["characters", "utf-16"] = Field(
+        "characters", description="Unit of starts and ends: characters, or UTF-16 units (JavaScript)."
+    )
 
 
 class IngestSettings(Settings):

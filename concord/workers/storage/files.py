@@ -86,6 +86,25 @@ def write_whole(path: Path, data: bytes) -> None:
         sync(path.parent)
 
 
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Context manager for a file that is written in parts: it appears under its name when the block ends well.
+
+    Raises `OutputError`; an earlier file at ``path`` is then unchanged.
+    """
+    make_folder(path.parent)
+    temporary = _unique_beside(path)
+    try:
+        with writing(path), temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync(path.parent)
+
+
 def _only_writer(temporary: Path) -> int | None:
     """The file under that name, open and locked by this process; None where another writes it, or locks do not work."""
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)

@@ -13,6 +13,7 @@ from spare_parts.reader import PIPES
 from spare_parts.template import EndsWith
 from spare_parts.tokenizer import COMMAS
 from spare_parts.trainer import NAME, WORD_COUNTS
+from spare_parts.writer import BARS
 
 from concord.testing import (
     BIO,
@@ -27,6 +28,7 @@ from concord.testing import (
     check_template,
     check_tokenizer,
     check_trainer,
+    check_writer,
 )
 from concord.testing.measures import Text, Things
 
@@ -77,3 +79,7 @@ def test_features() -> None:
 
 def test_tokenizer() -> None:
     check_tokenizer(COMMAS)
+
+
+def test_writer() -> None:
+    check_writer(BARS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from concord.schemas.columns import CORPUS_LAYOUT, LABELS, Reject
+from concord.schemas.columns import CORPUS_LAYOUT, LABELS, Notice, Reject
 from concord.schemas.document import TOKENS, Document
 from concord.schemas.errors import CorpusError, UsageError
 from concord.workers.corpus.readers.lines import (
@@ -20,26 +20,45 @@ from concord.workers.corpus.readers.lines import (
     split_at_boundaries,
     split_by_count,
 )
-from concord.workers.corpus.readers.reader import or_nothing, source_files
+from concord.workers.corpus.readers.reader import ReaderItem, or_nothing, source_files
 from concord.workers.corpus.settings import ColumnsSettings
 
 TOKEN_COLUMNS = (TOKENS, "pos", "chunk", LABELS)
+EACH_SENTENCE = (
+    "no line opens a document, so each sentence is one, and labels agree inside it only; "
+    "--set sentences_per_document=N joins N of them"
+)
 
 
-def read_columns(source: str, settings: ColumnsSettings) -> Iterator[Document | Reject]:
+def read_columns(source: str, settings: ColumnsSettings) -> Iterator[ReaderItem]:
     """Documents ``eng.testa-0001``, ... of a file, or of all files of a folder; tags come out as BIO.
 
     If a file has lines that start with ``settings.boundary``, each of them opens a document; the sentences before the
-    first are a document too. Other files are cut after every ``sentences_per_document`` sentences; if that is None,
-    such a file raises `CorpusError`. Raises `UsageError` for a column name that the corpus layout uses for something
-    else.
+    first are a document too. Other files are cut after every ``sentences_per_document`` sentences, which a notice says
+    where nobody asked for it; if that is None, such a file raises `CorpusError`. Raises `UsageError` for a column name
+    that the corpus layout uses for something else.
     """
     form = _form(settings)
     files = source_files(source)
     for path, name in files:
         prefix = id_prefix(name, settings.prefix, alone=len(files) == 1)
         drafts = _drafts(path, form, settings.sentences_per_document)
-        yield from or_nothing(path, documents(drafts, form, path=path, prefix=prefix))
+        items = documents(drafts, form, path=path, prefix=prefix)
+        yield from or_nothing(path, _noticed(items, path, settings))
+
+
+def _noticed(items: Iterator[Document | Reject], path: Path, settings: ColumnsSettings) -> Iterator[ReaderItem]:
+    """The items, and what is to be told of where the sentences and documents of the file end."""
+    sentences = found = tokens = 0
+    for item in items:
+        found += 1
+        if isinstance(item, Document):
+            sentences, tokens = sentences + len(item.sentence_starts), tokens + len(item)
+        yield item
+    if (found, sentences) == (1, 1) and tokens > 1:
+        yield Notice(str(path), f"no blank line ends a sentence, so the whole file is one, of {tokens:,} tokens")
+    elif sentences == found > 1 and "sentences_per_document" not in settings.model_fields_set:
+        yield Notice(str(path), EACH_SENTENCE)
 
 
 def _form(settings: ColumnsSettings) -> Form:
@@ -54,6 +73,9 @@ def _form(settings: ColumnsSettings) -> Form:
         BIO_FORM if settings.scheme == "bio" else PLAIN_FORM,
         settings.encoding,
         boundary,
+        None if settings.comments is None else settings.comments.encode(settings.encoding),
+        settings.header,
+        settings.ids,
     )
 
 

@@ -18,6 +18,7 @@ BLANKS = re.compile(r"[ \t]+")
 SUFFIXES = (".txt", ".conll", ".tsv", ".iob", ".iob2", ".bio", ".dat")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 NESTED = re.compile(rf"/(?:{'|'.join(SPAN_PREFIXES)}).")
+HEADER_ADVICE = "where the first line names the columns: --set header=true"
 SHOWN_COLUMNS, SHOWN_CHARACTERS = 6, 20
 """Number of characters of a line with other columns that its reject shows."""
 
@@ -52,10 +53,14 @@ class Block(NamedTuple):
 
 
 class DocumentDraft(NamedTuple):
-    """The sentences of one document before they are checked; ``line`` is where it starts."""
+    """The sentences of one document before they are checked; ``line`` is where it starts.
+
+    - ``name``: its id in the file; empty if it has none.
+    """
 
     line: int
     sentences: list[Block]
+    name: str = ""
 
 
 class LabelForm(NamedTuple):
@@ -78,6 +83,9 @@ class Form(NamedTuple):
     - ``separator``: separator of columns.
     - ``labels``: form of the labels.
     - ``boundary``: start of a line that opens a document; None: no line does.
+    - ``comments``: start of a line that is a comment, see `is_comment`; None: no line is.
+    - ``header``: does the first line with text name the columns?
+    - ``ids``: does a document's id follow the word that opens it?
     - ``other_columns``: advice in the reject of a line with other columns, where ``columns`` cannot be changed.
     """
 
@@ -86,18 +94,22 @@ class Form(NamedTuple):
     labels: LabelForm
     encoding: str = "utf-8"
     boundary: bytes | None = None
+    comments: bytes | None = None
+    header: bool = False
+    ids: bool = False
     other_columns: str | None = None
 
 
-def file_lines(path: Path) -> Iterator[Line]:
-    """The lines of a file, streaming, without a byte order mark."""
+def file_lines(path: Path, *, ends: bool = False) -> Iterator[Line]:
+    """The lines of a file, streaming, without a byte order mark; with their ``ends`` if these are asked for."""
+    end = b"" if ends else b"\r\n"
     offset = 0
     with path.open("rb") as file:
         for number, raw in enumerate(file, 1):
             if number == 1 and raw.startswith(BYTE_ORDER_MARK):
-                yield Line(1, len(BYTE_ORDER_MARK), raw[len(BYTE_ORDER_MARK) :].rstrip(b"\r\n"))
+                yield Line(1, len(BYTE_ORDER_MARK), raw[len(BYTE_ORDER_MARK) :].rstrip(end))
             else:
-                yield Line(number, offset, raw.rstrip(b"\r\n"))
+                yield Line(number, offset, raw.rstrip(end))
             offset += len(raw)
 
 
@@ -132,13 +144,15 @@ def blocks(path: Path, form: Form) -> Iterator[Block]:
     first = 0
     rows: list[list[str]] = []
     fault: LineFault | None = None
-    for line in file_lines(path):
+    for line in _content_lines(path, form):
+        if is_comment(line, form, inside=bool(first)):
+            continue
         opens, blank = opens_document(line, form), not line.content.strip(b" \t")
         if (opens or blank) and first:
             yield _sentence(first, rows, fault, form)
             first, rows, fault = 0, [], None
         if opens:
-            yield Block(line.number, [], None, opens_document=True)
+            yield _opening(line, form)
         elif not blank:
             first = first or line.number
             try:
@@ -147,6 +161,42 @@ def blocks(path: Path, form: Form) -> Iterator[Block]:
                 fault = fault or LineFault(line.number, f"line {line.number}: {error}")
     if first:
         yield _sentence(first, rows, fault, form)
+
+
+def _opening(line: Line, form: Form) -> Block:
+    """The block of a line that opens a document; its only row is the id, where the form has ids."""
+    if not form.ids:
+        return Block(line.number, [], None, opens_document=True)
+    try:
+        name = line_text(line, form.encoding).strip(" \t").partition(" ")[2].strip()
+    except BadLineError as error:
+        fault = LineFault(line.number, f"line {line.number}: {error}")
+        return Block(line.number, [], fault, opens_document=True)
+    return Block(line.number, [[name]] if name else [], None, opens_document=True)
+
+
+def _content_lines(path: Path, form: Form) -> Iterator[Line]:
+    """The lines of a file without the one that names the columns, if the form has one."""
+    lines = file_lines(path)
+    if form.header:
+        next((line for line in lines if line.content.strip()), None)
+    return lines
+
+
+def is_comment(line: Line, form: Form, *, inside: bool) -> bool:
+    """Is the line a comment, and no token that begins like one?
+
+    It starts as comments do, and has other columns than a token, or stands before the first token of a sentence
+    (not ``inside``) with a blank after the start and no tab.
+    """
+    if form.comments is None or not line.content.startswith(form.comments):
+        return False
+    try:
+        row = _split(line_text(line, form.encoding), form.separator)
+    except BadLineError:
+        return True
+    rest = line.content[len(form.comments) :]
+    return len(row) != len(form.columns) or (not inside and rest.startswith(b" ") and b"\t" not in rest)
 
 
 def _sentence(first: int, rows: list[list[str]], fault: LineFault | None, form: Form) -> Block:
@@ -175,13 +225,14 @@ def _row(line: Line, form: Form) -> list[str]:
     if len(row) != len(form.columns):
         raise BadLineError(
             f"{_count(row)}, want {len(form.columns)} ({' '.join(form.columns)}); "
-            f"{form.other_columns or _advice(text, row, form)}"
+            f"{_comment_advice(text, form)}{form.other_columns or _advice(text, row, form)}"
         )
     for name, value in zip(form.columns, row, strict=True):
         if name != SKIP and not value:
             raise BadLineError(f"column {name!r} is empty; give every token a value")
         if name == LABELS and form.labels.fault is not None and (fault := form.labels.fault(value)):
-            raise BadLineError(fault)
+            names = line.number == 1 and not form.header and value.isidentifier() and value.islower()
+            raise BadLineError(f"{fault}; {HEADER_ADVICE}" if names and not form.other_columns else fault)
     return row
 
 
@@ -194,6 +245,12 @@ def _count(row: Sequence[str]) -> str:
     shown = [value if len(value) <= SHOWN_CHARACTERS else value[:SHOWN_CHARACTERS] + "…" for value in row]
     rest = ["…"] if len(shown) > SHOWN_COLUMNS else []
     return f"{len(row)} column{'s' * (len(row) > 1)} ({' '.join([*map(repr, shown[:SHOWN_COLUMNS]), *rest])})"
+
+
+def _comment_advice(text: str, form: Form) -> str:
+    """Advice for a line that looks like a comment, where the form could have comments."""
+    looks = text.startswith("#") and form.comments is None and form.other_columns is None
+    return "if lines that start with # are comments: --set comments=#; else " if looks else ""
 
 
 def _advice(text: str, row: Sequence[str], form: Form) -> str:
@@ -248,9 +305,14 @@ def split_at_boundaries(stream: Iterator[Block]) -> Iterator[DocumentDraft]:
             continue
         if opened or draft.sentences:
             yield draft
-        draft, opened = DocumentDraft(block.line, []), True
+        draft, opened = _opened(block), True
     if draft.sentences:
         yield draft
+
+
+def _opened(block: Block) -> DocumentDraft:
+    """The draft that a line opens; a fault of the line is one of the document."""
+    return DocumentDraft(block.line, [block] if block.fault else [], block.rows[0][0] if block.rows else "")
 
 
 def split_by_count(stream: Iterator[Block], count: int) -> Iterator[DocumentDraft]:
@@ -266,10 +328,15 @@ def split_by_count(stream: Iterator[Block], count: int) -> Iterator[DocumentDraf
 
 
 def documents(drafts: Iterator[DocumentDraft], form: Form, *, path: Path, prefix: str) -> Iterator[Document | Reject]:
-    """Drafts as documents ``prefix-0001``, ``prefix-0002``, ...; a rejected document keeps its number."""
+    """Drafts as documents of their own ids, or ``prefix-0001``, ``prefix-0002``, ...; rejects keep their number."""
+    seen: set[str] = set()
     for number, draft in enumerate(drafts, 1):
-        doc_id = f"{prefix}-{number:04d}"
+        doc_id = draft.name if draft.name and draft.name not in seen else f"{prefix}-{number:04d}"
         faults = [block.fault for block in draft.sentences if block.fault]
+        if draft.name in seen:
+            again = f"line {draft.line}: document {draft.name!r} was there before; take out one of the two"
+            faults.append(LineFault(draft.line, again))
+        seen.add(doc_id)
         if faults:
             yield Reject(str(path), faults[0].line, doc_id, faults[0].reason)
         elif not draft.sentences:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from concord.schemas.columns import Misfit, Reject
+from concord.schemas.columns import Misfit, Notice, Reject
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError
 from concord.schemas.settings import ReaderSettings
 
-Item = TypeVar("Item", Document | Reject, Document | Reject | Misfit)
+ReaderItem = Document | Reject | Misfit | Notice
+"""What a reader yields: documents and rejects, and what is to be told of them."""
+
+Item = TypeVar("Item", Document | Reject, Document | Reject | Misfit, Document | Reject | Misfit | Notice)
 
 UTF_8 = "utf-8"
 ENCODING_OPTION = "--set encoding="
@@ -19,13 +23,36 @@ EMPTY_FILE = "nothing in this file; take it out, or write it again"
 """Why a file without text is rejected."""
 
 
+class SourceForm(StrEnum):
+    """Form of a file; the value describes it in messages."""
+
+    PARQUET = "a Parquet file"
+    DOC_BIN = "a .spacy file"
+    BRAT = "brat's texts with their annotations"
+    XML = "XML"
+    SPANS = "JSON of texts with spans"
+    TEXTS = "JSON of texts"
+    CONLLU = "CoNLL-U"
+    CONLL = "a column file with lines that open documents"
+    NESTED = "a column file with nested labels"
+    COLUMNS = "a column file"
+    PLAIN_COLUMNS = "a column file with plain labels"
+    TABLE = "a table of columns between tabs"
+    PUBTATOR = "PubTator"
+    ADDRESSES = "lines of a field's text, a bar and its label"
+    TAGGED_LINES = "lines of fields in inline tags"
+    MAIL = "mails with inline tags"
+    CSV = "a CSV file"
+    LABEL_LIST = "a list of labels, one a line"
+
+
 class Reader(Protocol):
     """A reader: reads a source as documents."""
 
-    def __call__(self, source: str, settings: Any) -> Iterator[Document | Reject | Misfit]:
+    def __call__(self, source: str, settings: Any) -> Iterator[ReaderItem]:
         """Each document of ``source`` once, as a document or as a reject with its reason.
 
-        Misfits, spans of a document that its labels cannot express, follow the document.
+        Misfits, spans of a document that its labels cannot express, follow the document. Notices stand anywhere.
         ``settings`` is an instance of the reader's own settings class. All documents of a source
         have the same columns. Raises `CorpusError` where the source as a whole cannot be read.
         """
@@ -33,11 +60,21 @@ class Reader(Protocol):
 
 
 class ReaderEntry(NamedTuple):
-    """A registry entry: the reader, its settings class, and one line of help."""
+    """A registry entry: the reader, its settings class, and one line of help.
+
+    - ``forms``: forms of files that it takes, of those that are known for certain; None: nothing is refused.
+    - ``suffixes``: ends of the names of files in a folder that it reads; empty: it reads all.
+    - ``finds``: what a source must have somewhere, such as a tag; empty: it may have nothing.
+    - ``asked``: function that says whether settings ask for a file of another form.
+    """
 
     read: Reader
     settings: type[ReaderSettings]
     summary: str
+    forms: frozenset[SourceForm] | None = None
+    suffixes: tuple[str, ...] = ()
+    finds: str = ""
+    asked: Callable[[SourceForm, Any], bool] | None = None
 
 
 class BadLineError(ValueError):
@@ -71,6 +108,17 @@ def decoded(content: bytes, encoding: str, *, offset: int = 0, option: str = ENC
         raise UndecodableError(
             f"not {encoding.upper()} at byte {offset + error.start} of the file; {remedy}", error.start
         ) from error
+
+
+def text_fault(text: str) -> str:
+    """Why a string of a file with escapes cannot be stored; empty if it can."""
+    if "\0" in text:
+        return "holds a NUL character; take it out"
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return f"holds half of a character at {error.start}; write the file in UTF-8 anew"
+    return ""
 
 
 def or_nothing(path: Path, items: Iterator[Item]) -> Iterator[Item | Reject]:

@@ -1,9 +1,9 @@
-"""Raw text: a Parquet column, or .txt files."""
+"""Raw text: a column of Parquet, CSV or JSON records, or .txt files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,16 @@ from concord.schemas.settings import TextSettings
 from concord.workers.corpus.other_kinds import advice_for
 from concord.workers.corpus.parquet import ids_as_text, open_parquet, parquet_files, read_row_group, with_text_ids
 from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
-from concord.workers.corpus.readers.reader import EMPTY_FILE, ENCODING_OPTION, UndecodableError, decoded, source_files
+from concord.workers.corpus.readers.reader import (
+    EMPTY_FILE,
+    ENCODING_OPTION,
+    UndecodableError,
+    decoded,
+    or_nothing,
+    source_files,
+    text_fault,
+)
+from concord.workers.corpus.readers.text_tables import TABLE_SUFFIXES, TextRow, text_rows
 from concord.workers.corpus.settings import TextReaderSettings
 from concord.workers.corpus.tokenizers.registry import load_tokenizer
 
@@ -23,18 +32,59 @@ BYTE_ORDER_MARK = "\ufeff"
 
 
 def read_text(source: str, settings: TextReaderSettings) -> Iterator[Document | Reject]:
-    """Documents of a Parquet file or folder (a path or URI), or of a .txt file or a folder of them.
+    """Documents of a Parquet file or folder (a path or URI), of a table of `TABLE_SUFFIXES`, or of .txt files.
 
     A folder is read as Parquet when it holds ``.parquet`` files, otherwise as ``.txt`` files,
-    whose names without ``.txt`` are the document ids. Raises `CorpusError` for a file of a kind whose syntax would
-    become words.
+    whose names without ``.txt`` are the document ids, or as tables when it has none. A row of a table without an id
+    gets that of its file and place. Raises `CorpusError` for a file of a kind whose syntax would become words.
     """
-    _check_kind(source)
     if _is_parquet(source):
         yield from _read_parquet(source, settings)
         return
+    tables = _tables(source)
+    if tables:
+        seen: set[str] = set()
+        for path, name in tables:
+            prefix = str(PurePosixPath(name).with_suffix(""))
+            yield from or_nothing(path, _read_table(path, prefix, settings, seen))
+        return
+    _check_kind(source)
     for path, name in source_files(source, suffix=".txt"):
         yield document_from_bytes(path.read_bytes(), str(path), name.removesuffix(".txt"), settings)
+
+
+def _tables(source: str) -> list[tuple[Path, str]]:
+    """The tables of texts at a source; none where there are .txt files."""
+    files = source_files(source)
+    if any(path.suffix == ".txt" for path, _ in files):
+        return []
+    return [(path, name) for path, name in files if path.suffix.lower() in TABLE_SUFFIXES]
+
+
+def _read_table(path: Path, prefix: str, settings: TextReaderSettings, seen: set[str]) -> Iterator[Document | Reject]:
+    for number, row in enumerate(text_rows(path, prefix, settings), 1):
+        placed = f"{prefix}-{number:04d}"
+        if isinstance(row, Reject):
+            seen.add(placed)
+            yield row
+            continue
+        doc_id = placed if row.doc_id is None else row.doc_id
+        if doc_id in seen:
+            reason = f"line {row.line}: document {doc_id!r} was there before; take out one of the two"
+            yield Reject(str(path), row.line, placed, reason)
+            continue
+        seen.add(doc_id)
+        yield _of_row(path, doc_id, row, settings)
+
+
+def _of_row(path: Path, doc_id: str, row: TextRow, settings: TextReaderSettings) -> Document | Reject:
+    fault = "its text is blank" if not row.text.strip() else text_fault(row.text) or text_fault(doc_id)
+    if fault:
+        return Reject(str(path), row.line, doc_id if not text_fault(doc_id) else None, f"line {row.line}: {fault}")
+    try:
+        return batch_from_texts([doc_id], [row.text], settings).document(0)
+    except DocumentError as error:
+        return Reject(str(path), row.line, doc_id, f"line {row.line}: {error.reason}")
 
 
 def _check_kind(source: str) -> None:

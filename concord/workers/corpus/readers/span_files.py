@@ -1,0 +1,153 @@
+"""Texts with spans of characters: JSON of annotation tools and taggers, brat's folders, spaCy's ``.spacy`` files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from concord.schemas.columns import Misfit, Notice, Reject
+from concord.schemas.document import TOKENS, Column, Document
+from concord.schemas.errors import CorpusError
+from concord.schemas.labels import OUTSIDE, to_bio
+from concord.workers.corpus.readers.brat import ANNOTATION_SUFFIX, TEXT_SUFFIX, read_brat
+from concord.workers.corpus.readers.json_records import LINE_SUFFIXES, JsonRecord, json_records
+from concord.workers.corpus.readers.lines import label_fault
+from concord.workers.corpus.readers.reader import BadLineError, ReaderItem, or_nothing, source_files
+from concord.workers.corpus.readers.span_shapes import MarkedText, RecordNames, TextSpan, inner_records, marked_text
+from concord.workers.corpus.readers.spans import CharSpan, SpanFault, marked_document
+from concord.workers.corpus.settings import SpansSettings
+
+DOC_BIN = ".spacy"
+JSON_SUFFIXES = (*LINE_SUFFIXES, ".json")
+SPAN_SUFFIXES = (*JSON_SUFFIXES, ANNOTATION_SUFFIX, DOC_BIN)
+PARTS_AS_ONE = "have several parts; taken as one"
+LOST = "have no place in the text; left out"
+EVERYWHERE = "spans have no offsets, so each stands at all places of its words"
+
+
+def read_spans(source: str, settings: SpansSettings) -> Iterator[ReaderItem]:
+    """Documents of a file or of all files of a folder, with text, character offsets and labels in BIO.
+
+    A document has the id of its record; one without, or with an id that was there before, that of its file and line.
+    Records of a second kind, which are cut into tokens already, have no text. Raises `CorpusError` where a folder
+    has no file of these kinds.
+    """
+    files = source_files(source)
+    chosen = files if len(files) == 1 else [(path, name) for path, name in files if _is_read(path)]
+    if not chosen:
+        raise CorpusError(f"{source}: no {', '.join(SPAN_SUFFIXES)} files in this folder; check the path")
+    seen: set[str] = set()
+    for path, name in chosen:
+        prefix = (settings.prefix or "") + str(PurePosixPath(name).with_suffix(""))
+        if path.suffix == DOC_BIN:
+            from concord.workers.corpus.readers.doc_bin import read_doc_bin
+
+            yield from or_nothing(path, read_doc_bin(path, prefix))
+        elif _is_brat(path):
+            yield from _brat(path, prefix, settings)
+        else:
+            yield from or_nothing(path, _records(path, prefix, settings, seen))
+
+
+def _is_read(path: Path) -> bool:
+    """Is a file of a folder read? Of brat's pairs the annotations are, or a text that has none."""
+    lone_text = path.suffix == TEXT_SUFFIX and not path.with_suffix(ANNOTATION_SUFFIX).exists()
+    return path.suffix.lower() in SPAN_SUFFIXES or (lone_text and _is_brat_folder(path.parent))
+
+
+def _is_brat_folder(folder: Path) -> bool:
+    return any(folder.glob(f"*{ANNOTATION_SUFFIX}"))
+
+
+def _is_brat(path: Path) -> bool:
+    return path.suffix == ANNOTATION_SUFFIX or (path.suffix == TEXT_SUFFIX and _is_brat_folder(path.parent))
+
+
+def _brat(path: Path, doc_id: str, settings: SpansSettings) -> Iterator[ReaderItem]:
+    found = read_brat(path, doc_id, settings.encoding)
+    yield from [found] if isinstance(found, Reject) else _document(doc_id, found, path, 1, settings)
+
+
+def _records(path: Path, prefix: str, settings: SpansSettings, seen: set[str]) -> Iterator[ReaderItem]:
+    names = RecordNames(settings.id_key, settings.text_key, settings.spans_key, settings.answers, settings.offsets)
+    number, anywhere = 0, 0
+    cut: bool | None = None  # are the records cut into tokens? All of a file have to be alike
+    for outer in json_records(path, settings.encoding):
+        for value in [None] if outer.fault else inner_records(outer.value):
+            number += 1
+            placed = f"{prefix}-{number:04d}"
+            record = _read(outer, value, names)
+            if isinstance(record, str):
+                seen.add(placed)
+                yield Reject(str(path), outer.line, placed, record)
+                continue
+            doc_id = placed if record.doc_id is None else record.doc_id
+            cut = record.tokens is not None if cut is None else cut
+            wrong = "" if doc_id not in seen else f"document {doc_id!r} was there before; take out one of the two"
+            if cut != (record.tokens is not None):
+                wrong = "records of tokens and records of texts in one file; put them into files of their own"
+            if wrong:
+                seen.add(placed)
+                yield Reject(str(path), outer.line, placed, f"line {outer.line}: {wrong}")
+                continue
+            seen.add(doc_id)
+            anywhere += sum(span.anywhere for span in record.spans)
+            yield from _document(doc_id, record, path, outer.line, settings)
+    if anywhere:
+        yield Notice(str(path), EVERYWHERE)
+
+
+def _read(outer: JsonRecord, value: object, names: RecordNames) -> MarkedText | str:
+    """The text and spans of a record, or the reason why it has none."""
+    if outer.fault:
+        return outer.fault
+    try:
+        found = marked_text(value, names)
+        return found if found.labels is None else _checked(found)
+    except BadLineError as error:
+        return f"line {outer.line}: {error}"
+
+
+def _checked(found: MarkedText) -> MarkedText:
+    """A record with a label a token, whose labels can be read. Raises `BadLineError`."""
+    for label in found.labels or ():
+        if fault := label_fault(label):
+            raise BadLineError(fault)
+    return found
+
+
+def _document(
+    doc_id: str, found: MarkedText, path: Path, line: int, settings: SpansSettings
+) -> Iterator[Document | Reject | Misfit]:
+    """The document of a record, and the spans that its labels cannot express."""
+    if found.tokens is not None:
+        yield _of_tokens(doc_id, found, found.tokens)
+        return
+    spans = [_of_characters(span, line) for span in found.spans]
+    document, faults = marked_document(doc_id, found.text, spans, settings)
+    yield document
+    parts = [SpanFault(span, PARTS_AS_ONE) for span, own in zip(spans, found.spans, strict=True) if own.parts > 1]
+    for span, reason in sorted([*faults, *parts]):
+        yield Misfit(str(path), span.line, doc_id, reason)
+    for _ in found.lost:
+        yield Misfit(str(path), line, doc_id, LOST)
+
+
+def _of_characters(span: TextSpan, line: int) -> CharSpan:
+    assert span.start is not None
+    assert span.end is not None
+    return CharSpan(span.start, span.end, span.type, line if span.line is None else span.line)
+
+
+def _of_tokens(doc_id: str, found: MarkedText, tokens: Sequence[str]) -> Document:
+    """A document of one sentence; of spans that share a token the first holds."""
+    names = [OUTSIDE] * len(tokens)
+    if found.labels is not None:
+        names = to_bio(found.labels)
+    for span in found.spans:
+        start, end = span.start or 0, span.end or 0
+        if all(name == OUTSIDE for name in names[start:end]):
+            names[start:end] = [f"B-{span.type}", *[f"I-{span.type}"] * (end - start - 1)]
+    return Document(doc_id, np.zeros(1, np.int64), {TOKENS: Column.encode(tokens)}, Column.encode(names))

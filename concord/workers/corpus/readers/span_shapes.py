@@ -1,0 +1,407 @@
+"""JSON records of texts with spans, in the shapes that annotation tools and taggers write.
+
+Each is read as a `MarkedText`. A record has a text and a list of spans, under names of its tool; a span is
+``[start, end, label]`` or an object with these under names of its tool. See ``docs/readers.md`` for the tools.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from concord.workers.corpus.readers.reader import BadLineError, text_fault
+
+OffsetUnit = Literal["characters", "utf-16", "bytes"]
+
+ID_KEYS = ("id", "doc_id", "document_id", "_id")
+TEXT_KEYS = ("text", "full_text", "data", "content")
+SPAN_KEYS = ("label", "labels", "entities", "spans", "results", "ents", "annotations", "extractions", "predictions")
+START_KEYS = ("start", "start_offset", "start_position", "start_char", "start_pos", "begin")
+END_KEYS = ("end", "end_offset", "end_position", "end_char", "end_pos", "stop")
+LABEL_KEYS = ("label", "entity_type", "entity_group", "entity", "type", "extraction_class", "labels", "category", "tag")
+WORD_KEYS = ("text", "entity_value", "extraction_text", "value", "span")
+SCORE_KEYS = ("score", "confidence", "probability")
+PLACE_KEYS = ("value", "char_interval")
+"""Keys of an object inside a span that has its start and end."""
+TOKEN_KEYS, TOKEN_SPAN_KEYS = ("tokenized_text", "tokens"), ("ner",)
+TOKEN_LABEL_KEYS = ("labels", "ner_tags", "tags", "label")
+UNALIGNED = "match_exact"
+PREFIXED = re.compile(r"[BIESLU]-.+")
+
+
+class SpanError(BadLineError):
+    """A record cannot be read as a text with spans; the message says why, and what to do."""
+
+
+class TextSpan(NamedTuple):
+    """A typed span of a text as its source has it.
+
+    - ``start``, ``end``: first character and the one after the last; None for words without a place.
+    - ``words``: the words of the span, where the source repeats them.
+    - ``score``: what its tagger gives for it.
+    - ``line``: line of its own in a file.
+    - ``parts``: number of pieces that the source has for it; what lies between them is in the span.
+    - ``anywhere``: had the source its words only, and no place?
+    """
+
+    start: int | None
+    end: int | None
+    type: str
+    words: str | None = None
+    score: float | None = None
+    line: int | None = None
+    parts: int = 1
+    anywhere: bool = False
+
+
+class MarkedText(NamedTuple):
+    """A text with its spans; ``doc_id`` is None where the source has none.
+
+    - ``spans``: spans of characters; of tokens if there are ``tokens``.
+    - ``labels``: a label a token, in place of spans.
+    - ``lost``: words of spans that stand nowhere in the text.
+    """
+
+    doc_id: str | None
+    text: str
+    spans: Sequence[TextSpan] = ()
+    tokens: Sequence[str] | None = None
+    labels: Sequence[str] | None = None
+    lost: Sequence[str] = ()
+
+
+class RecordNames(NamedTuple):
+    """Names by which records are read; None: those of the tools, `ID_KEYS`, `TEXT_KEYS` and `SPAN_KEYS`.
+
+    - ``answers``: of Label Studio's two lists, the one that is read.
+    - ``offsets``: unit of starts and ends.
+    """
+
+    id_key: str | None = None
+    text_key: str | None = None
+    spans_key: str | None = None
+    answers: Literal["annotations", "predictions"] = "annotations"
+    offsets: OffsetUnit = "characters"
+
+
+def marked_text(record: Any, names: RecordNames) -> MarkedText:
+    """The text and the spans of a record, in characters. Raises `SpanError`."""
+    if isinstance(record, list):
+        record = _of_pair(record)
+    if not isinstance(record, dict):
+        raise SpanError(f"want an object with a text and its spans, not {_shown(record)}")
+    if record.get("answer") in ("reject", "ignore"):
+        raise SpanError(f"its annotator's answer is {record['answer']!r}; take it out, or accept it")
+    doc_id = _id(record, names)
+    tokens = next((record[key] for key in TOKEN_KEYS if _strings(record.get(key))), None)
+    if tokens is not None and names.text_key is None and not any(isinstance(record.get(k), str) for k in TEXT_KEYS):
+        return _of_tokens(record, doc_id, tokens)
+    text = _text(record, names)
+    spans = _located(list(_spans(record, names)), text, names.offsets)
+    return MarkedText(doc_id, text, [s for s in spans if s.start is not None], lost=_lost(spans))
+
+
+def is_record(value: Any) -> bool:
+    """Does a value look like a record: a text or tokens with names, or spaCy's pair?"""
+    if isinstance(value, list):
+        return len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], dict)
+    return (
+        isinstance(value, dict)
+        and any(
+            isinstance(value.get(key), str) or (isinstance(value.get(key), dict) and key == "data") for key in TEXT_KEYS
+        )
+    ) or (isinstance(value, dict) and any(_strings(value.get(key)) for key in TOKEN_KEYS))
+
+
+def inner_records(value: Any) -> Iterator[Any]:
+    """The records of a value that holds them in lists or under names, such as Rasa's; itself if it holds none."""
+    if isinstance(value, dict) and not is_record(value):
+        below = [inner for inner in value.values() if _holds_records(inner)]
+        if len(below) == 1:
+            for inner in below[0] if isinstance(below[0], list) else [below[0]]:
+                yield from inner_records(inner)
+            return
+    yield value
+
+
+def _holds_records(value: Any) -> bool:
+    if isinstance(value, list):
+        return bool(value) and is_record(value[0])
+    return isinstance(value, dict) and any(map(_holds_records, value.values()))
+
+
+def _of_pair(record: list[Any]) -> Any:
+    """spaCy's ``["text", {"entities": [...]}]`` as an object."""
+    if len(record) == 2 and isinstance(record[0], str) and isinstance(record[1], dict):
+        return {"text": record[0], **record[1]}
+    return record
+
+
+def _id(record: Mapping[str, Any], names: RecordNames) -> str | None:
+    keys = ID_KEYS if names.id_key is None else (names.id_key,)
+    inner = record.get("data")
+    task = [inner.get(key) for key in keys if key != "id"] if isinstance(inner, dict) else []
+    for value in [*task, *(record.get(key) for key in keys)]:
+        if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
+            if fault := text_fault(str(value)):
+                raise SpanError(f"its id {fault}")
+            return str(value)
+    if names.id_key is not None:
+        raise SpanError(f"no id under {names.id_key!r}; give the records one, or take --set id_key out")
+    return None
+
+
+def _text(record: Mapping[str, Any], names: RecordNames) -> str:
+    keys = TEXT_KEYS if names.text_key is None else (names.text_key,)
+    inner = record.get("data")
+    found = {key: place[key] for place in (record, inner) if isinstance(place, dict) for key in keys if key in place}
+    texts = [value for value in found.values() if isinstance(value, str)]
+    if not texts and isinstance(inner, dict) and names.text_key is None:
+        texts = [value for value in inner.values() if isinstance(value, str)]
+    if len(texts) != 1:
+        there = ", ".join(map(repr, record))
+        raise SpanError(f"no text under {' or '.join(map(repr, keys))} (it has {there[:80]}); name it: --set text_key=")
+    if not texts[0].strip():
+        raise SpanError("its text is blank")
+    if fault := text_fault(texts[0]):
+        raise SpanError(f"its text {fault}")
+    return texts[0]
+
+
+def _of_tokens(record: Mapping[str, Any], doc_id: str | None, tokens: Sequence[str]) -> MarkedText:
+    """A record that is cut into tokens: a label for each, or spans with the last token inside, as GLiNER's."""
+    for token in tokens:
+        if fault := text_fault(token) if token else "is empty; give it a word, or take it out":
+            raise SpanError(f"a token {fault}")
+    for key in TOKEN_LABEL_KEYS:
+        if isinstance(labels := record.get(key), list) and len(labels) == len(tokens) and _strings(labels):
+            return MarkedText(doc_id, " ".join(tokens), tokens=tokens, labels=labels)
+    for key in TOKEN_SPAN_KEYS:
+        if isinstance(record.get(key), list):
+            spans = [_of_list(item) for item in record[key]]
+            inside = [span._replace(end=span.end + 1) for span in spans if span.end is not None]
+            for span in inside:
+                _check_inside(span, len(tokens), "tokens")
+            return MarkedText(doc_id, " ".join(tokens), inside, tokens=tokens)
+    raise SpanError(f"tokens without a label for each ({', '.join(TOKEN_LABEL_KEYS)}), and without spans ('ner')")
+
+
+def _spans(record: Mapping[str, Any], names: RecordNames) -> Iterator[TextSpan]:
+    if isinstance(record.get("data"), dict) and names.spans_key is None:
+        yield from _of_label_studio(record, names)
+        return
+    keys = SPAN_KEYS if names.spans_key is None else (names.spans_key,)
+    lists = {key: record[key] for key in keys if isinstance(record.get(key), list | dict)}
+    filled = {key: value for key, value in lists.items() if value}
+    if len(filled) > 1:
+        raise SpanError(f"spans under {' and '.join(map(repr, filled))}; choose: --set spans_key={next(iter(filled))}")
+    if not lists and "answer" not in record:
+        raise SpanError(f"no list of spans ({', '.join(keys)}); name it: --set spans_key=NAME")
+    for value in filled.values():
+        yield from _listed(value)
+
+
+def _listed(value: Any) -> Iterator[TextSpan]:
+    """The spans of a list, or of an object of lists: by type (GLiNER2), or by group (spaCy)."""
+    if isinstance(value, list):
+        items = [_of_list(item) if isinstance(item, list) else _of_object(item) for item in value]
+        yield from _joined(items, value)
+        return
+    for name, inner in value.items():
+        for item in inner if isinstance(inner, list) else [inner]:
+            if isinstance(item, str):
+                yield TextSpan(None, None, _type(name), words=item)
+            elif isinstance(item, dict) and not any(key in item for key in LABEL_KEYS):
+                yield _of_object({**item, "label": name})
+            else:
+                yield _of_list(item) if isinstance(item, list) else _of_object(item)
+
+
+def _of_list(item: Any) -> TextSpan:
+    if not (isinstance(item, list) and len(item) >= 3):
+        raise SpanError(f"want a span as [start, end, label], not {_shown(item)}")
+    return TextSpan(_number(item[0]), _number(item[1]), _type(item[2]))
+
+
+def _of_object(item: Any) -> TextSpan:
+    if not isinstance(item, dict):
+        raise SpanError(f"want a span as [start, end, label] or an object, not {_shown(item)}")
+    inner: Mapping[str, Any] = next((item[key] for key in PLACE_KEYS if isinstance(item.get(key), dict)), {})
+    both = {**item, **inner}
+    kind = next((both[key] for key in LABEL_KEYS if both.get(key) is not None), None)
+    start, end = _first(both, START_KEYS), _first(both, END_KEYS)
+    words = next((both[key] for key in WORD_KEYS if isinstance(both.get(key), str)), None)
+    if item.get("alignment_status", UNALIGNED) != UNALIGNED and start is not None:
+        words = None
+    score = _first(both, SCORE_KEYS)
+    if isinstance(kind, list) and len(kind) == 1:
+        kind = kind[0]
+    if start is None and end is None and words is not None:
+        return TextSpan(None, None, _type(kind), words, _score(score))
+    return TextSpan(_number(start), _number(end), _type(kind), words, _score(score))
+
+
+def _of_label_studio(record: Mapping[str, Any], names: RecordNames) -> Iterator[TextSpan]:
+    """The spans of a task of Label Studio: of its one annotation, or of the one that is called the truth."""
+    found = [a for a in record.get(names.answers) or [] if isinstance(a, dict) and not a.get("was_cancelled")]
+    chosen = [a for a in found if a.get("ground_truth")] or found
+    if not chosen:
+        other = "annotations" if names.answers == "predictions" else "predictions"
+        there = f"; it has {other}: --set answers={other}" if record.get(other) else ""
+        raise SpanError(f"task without {names.answers}{there}")
+    results = [[item for item in a.get("result") or [] if _marks_text(item)] for a in chosen]
+    spans = [[span for item in result for span in _of_result(item)] for result in results]
+    if any(sorted(map(str, one)) != sorted(map(str, spans[0])) for one in spans[1:]):
+        raise SpanError(f"task with {len(spans)} {names.answers} that differ; mark one as ground truth, or keep one")
+    yield from spans[0]
+
+
+def _marks_text(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("value"), dict) and "start" in item["value"]
+
+
+def _of_result(item: Mapping[str, Any]) -> Iterator[TextSpan]:
+    value = item["value"]
+    kinds = next((value[k] for k in ("labels", "hypertextlabels", item.get("type")) if _strings(value.get(k))), None)
+    if not kinds:
+        raise SpanError("a span without labels; give it one, or take it out")
+    for kind in kinds:
+        yield _of_object(
+            {**{k: v for k, v in value.items() if k != "labels"}, "label": kind, "score": item.get("score")}
+        )
+
+
+def _joined(spans: Sequence[TextSpan], items: Sequence[Any]) -> Iterator[TextSpan]:
+    """The spans; those of a pipeline that labels pieces of words in BIO (``entity``: ``B-PER``) are put together."""
+    pieces = all(isinstance(item, dict) and "entity" in item and "entity_group" not in item for item in items)
+    if not pieces or not all(PREFIXED.fullmatch(span.type) for span in spans):
+        yield from spans
+        return
+    last: TextSpan | None = None
+    for span in spans:
+        prefix, kind = span.type[0], span.type[2:]
+        own = span._replace(type=kind, words=None)
+        near = last is not None and last.end is not None and span.start is not None and span.start - last.end <= 1
+        touches = last is not None and span.start == last.end
+        if last is not None and last.type == kind and near and (prefix in "IEL" or (touches and prefix == "I")):
+            last = last._replace(end=span.end)
+            continue
+        if last is not None:
+            yield last
+        last = own
+    if last is not None:
+        yield last
+
+
+# Places
+
+
+def _located(spans: Sequence[TextSpan], text: str, unit: OffsetUnit) -> list[TextSpan]:
+    """The spans in characters; words without a place stand wherever the text has them. Raises `SpanError`."""
+    count, to_characters = _counted(text, unit)
+    placed: list[TextSpan] = []
+    for span in spans:
+        if span.start is None or span.end is None:
+            places = list(_places(span.words or "", text))
+            placed += [span._replace(start=a, end=b, anywhere=True) for a, b in places] or [span]
+            continue
+        _check_inside(span, count, unit)
+        start, end = to_characters(span.start), to_characters(span.end)
+        if start is None or end is None:
+            raise SpanError(f"{unit} {span.start} to {span.end} cut a character; {_unit_advice(spans, text, unit)}")
+        if span.words is not None and not _same(text[start:end], span.words):
+            raise SpanError(
+                f"{unit} {span.start} to {span.end} are {text[start:end][:40]!r} and not {span.words[:40]!r}; "
+                f"{_unit_advice(spans, text, unit)}"
+            )
+        placed.append(span._replace(start=start, end=end))
+    return list(dict.fromkeys(placed))
+
+
+def _same(found: str, words: str) -> bool:
+    return found == words or found.split() == words.split()
+
+
+def _check_inside(span: TextSpan, count: int, unit: str) -> None:
+    start, end = span.start, span.end
+    if start is None or end is None or not 0 <= start < end <= count:
+        raise SpanError(f"span {start} to {end} ({span.type}) is not inside the text, which has {count} {unit}")
+
+
+def _counted(text: str, unit: OffsetUnit) -> tuple[int, Callable[[int], int | None]]:
+    """The length of a text in a unit, and a function from a place to characters; None inside a character."""
+    if unit == "characters" or text.isascii():
+        return len(text), lambda place: place
+    width: Callable[[str], int] = (lambda c: 1 + (c > "\uffff")) if unit == "utf-16" else (lambda c: len(c.encode()))
+    places, at = {0: 0}, 0
+    for number, character in enumerate(text, 1):
+        at += width(character)
+        places[at] = number
+    return at, places.get
+
+
+def _unit_advice(spans: Sequence[TextSpan], text: str, unit: OffsetUnit) -> str:
+    """Advice: the unit in which all spans of the text are the words that they should be."""
+    units: tuple[OffsetUnit, ...] = ("characters", "utf-16", "bytes")
+    for other in units:
+        if other != unit and _fit(spans, text, other):
+            return f"they are counted in {other}: --set offsets={other}"
+    return "count from 0, the end being the first one after the span"
+
+
+def _fit(spans: Sequence[TextSpan], text: str, unit: OffsetUnit) -> bool:
+    _, to_characters = _counted(text, unit)
+    for span in spans:
+        if span.start is None or span.end is None:
+            continue
+        start, end = to_characters(span.start), to_characters(span.end)
+        if start is None or end is None or (span.words is not None and not _same(text[start:end], span.words)):
+            return False
+    return any(span.words is not None for span in spans)
+
+
+def _places(words: str, text: str) -> Iterator[tuple[int, int]]:
+    """All places where a text has these words, not inside of longer words."""
+    if not words.strip():
+        return
+    pattern = r"\s+".join(map(re.escape, words.split()))
+    for found in re.finditer(rf"(?<!\w){pattern}(?!\w)" if words[0].isalnum() else pattern, text):
+        yield found.span()
+
+
+def _lost(spans: Iterable[TextSpan]) -> list[str]:
+    return [span.words or "" for span in spans if span.start is None]
+
+
+# Values
+
+
+def _first(item: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    return next((item[key] for key in keys if item.get(key) is not None), None)
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise SpanError(f"want a whole number as start or end of a span, not {_shown(value)}")
+
+
+def _score(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _type(value: Any) -> str:
+    name = value.strip() if isinstance(value, str) else ""
+    if not name or text_fault(name):
+        raise SpanError(f"want a name as label of a span, not {_shown(value)}")
+    return name
+
+
+def _strings(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:40] + "…"

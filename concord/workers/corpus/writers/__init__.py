@@ -1,0 +1,1 @@
+"""Writers: documents of a run in the forms of other programs."""

@@ -1,0 +1,314 @@
+"""Texts with spans, in the JSON of tools and taggers, in brat's folders and in spaCy's files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from concord.schemas.columns import Misfit, Notice, Reject
+from concord.schemas.document import Document
+from concord.workers.corpus.ingestion import ingest
+from concord.workers.corpus.readers.reader import BadLineError
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.readers.span_shapes import OffsetUnit, RecordNames, marked_text
+
+TEXT = "Ann Lee left Oslo 😀 for Bø."
+ANN, OSLO, TOWN = (0, 7, "PER"), (13, 17, "LOC"), (24, 26, "LOC")
+ALL = [ANN, OSLO, TOWN]
+
+
+def spans_of(record: Any, **names: Any) -> list[tuple[int | None, int | None, str]]:
+    return [span[:3] for span in marked_text(record, RecordNames(**names)).spans]
+
+
+def objects(start: str, end: str, label: str, spans: Sequence[tuple[int, int, str]] = ALL) -> list[dict[str, Any]]:
+    return [{start: a, end: b, label: kind} for a, b, kind in spans]
+
+
+def result(a: int, b: int, kind: str) -> dict[str, Any]:
+    return {"type": "labels", "value": {"start": a, "end": b, "text": TEXT[a:b], "labels": [kind]}}
+
+
+TASK = {"id": 3, "data": {"text": TEXT}, "annotations": [{"result": [result(*span) for span in ALL]}]}
+SHAPES: dict[str, Any] = {
+    "doccano's lists": {"id": 1, "text": TEXT, "label": [list(span) for span in ALL]},
+    "doccano's lists, older": {"id": 1, "data": TEXT, "label": [list(span) for span in ALL]},
+    "doccano's relations": {
+        "id": 1,
+        "text": TEXT,
+        "entities": [{"id": 5, **one} for one in objects("start_offset", "end_offset", "label")],
+        "relations": [],
+        "Comments": [],
+    },
+    "Prodigy": {
+        "text": TEXT,
+        "tokens": [{"text": "Ann", "start": 0, "end": 3, "id": 0}],
+        "spans": objects("start", "end", "label"),
+        "answer": "accept",
+    },
+    "spaCy's pair": [TEXT, {"entities": [list(span) for span in ALL]}],
+    "spaCy's record": {"text": TEXT, "entities": [list(span) for span in ALL]},
+    "spaCy's groups": {"text": TEXT, "spans": {"sc": objects("start", "end", "label")}},
+    "displaCy": {"text": TEXT, "ents": objects("start", "end", "label"), "title": None},
+    "Presidio": {"text": TEXT, "results": objects("start", "end", "entity_type")},
+    "Presidio's evaluator": {"full_text": TEXT, "spans": objects("start_position", "end_position", "entity_type")},
+    "GLiNER": {"text": TEXT, "entities": [{**one, "score": 0.5} for one in objects("start", "end", "label")]},
+    "GLiNER2 with places": {
+        "text": TEXT,
+        "entities": {"PER": [{"text": "Ann Lee", "start": 0, "end": 7}], "LOC": objects("start", "end", "x", ALL[1:])},
+    },
+    "LangExtract": {
+        "document_id": "d",
+        "text": TEXT,
+        "extractions": [
+            {"extraction_class": k, "extraction_text": TEXT[a:b], "char_interval": {"start_pos": a, "end_pos": b}}
+            for a, b, k in ALL
+        ],
+    },
+    "a pipeline's groups": {
+        "text": TEXT,
+        "entities": [{**one, "word": "ann"} for one in objects("start", "end", "entity_group")],
+    },
+    "a pipeline's pieces": {
+        "text": TEXT,
+        "entities": objects(
+            "start",
+            "end",
+            "entity",
+            [(0, 3, "B-PER"), (4, 5, "I-PER"), (5, 7, "I-PER"), (13, 17, "B-LOC"), (24, 26, "B-LOC")],
+        ),
+    },
+    "Label Studio": TASK,
+    "Label Studio, short": {"text": TEXT, "label": [one["value"] for one in TASK["annotations"][0]["result"]]},  # type: ignore[index]
+    "Rasa": {
+        "text": TEXT,
+        "intent": "go",
+        "entities": [{**one, "value": TEXT[one["start"] : one["end"]]} for one in objects("start", "end", "entity")],
+    },
+    "a language model's list": {"text": TEXT, "entities": [{"text": TEXT[a:b], "type": kind} for a, b, kind in ALL]},
+    "GLiNER2": {"text": TEXT, "entities": {"PER": ["Ann Lee"], "LOC": ["Oslo", "Bø"]}},
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_each_shape_has_the_same_spans(shape: str) -> None:
+    assert sorted(spans_of(SHAPES[shape])) == ALL
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"text": TEXT}, "no list of spans"),
+        ({"text": TEXT, "label": [[0, 7]]}, r"want a span as \[start, end, label\]"),
+        ({"text": TEXT, "label": [[0, 7, 3]]}, "want a name as label of a span, not 3"),
+        ({"text": TEXT, "label": [[7, 0, "PER"]]}, "span 7 to 0"),
+        ({"text": TEXT, "label": [[0, 99, "PER"]]}, "not inside the text, which has 27 characters"),
+        ({"text": TEXT, "label": [[0, True, "PER"]]}, "want a whole number"),
+        ({"text": TEXT, "entities": [[0, 3, "A"]], "spans": [[0, 3, "A"]]}, "choose: --set spans_key=entities"),
+        ({"text": TEXT, "spans": [], "answer": "reject"}, "its annotator's answer is 'reject'"),
+        ({"sentence": TEXT, "label": []}, "name it: --set text_key="),
+        ({"text": " ", "label": []}, "its text is blank"),
+        ({"text": "a\0", "label": []}, "NUL"),
+        ({"text": "a\ud83d", "label": []}, "half of a character"),
+        ({"text": TEXT, "spans": [{"start": 0, "end": 3, "label": "PER", "text": "Bob"}]}, "are 'Ann' and not 'Bob'"),
+        ({**TASK, "annotations": []}, "task without annotations"),
+        ({**TASK, "annotations": [], "predictions": TASK["annotations"]}, "--set answers=predictions"),
+        ({**TASK, "annotations": [*TASK["annotations"], {"result": []}]}, "annotations that differ"),  # type: ignore[misc]
+        ({"tokens": ["Ann"], "tags": []}, "tokens without a label for each"),
+        (3, "want an object"),
+    ],
+)
+def test_a_record_that_cannot_be_read_says_why(record: Any, said: str) -> None:
+    with pytest.raises(BadLineError, match=said):
+        marked_text(record, RecordNames())
+
+
+def test_one_annotation_of_several_may_be_the_truth_or_cancelled() -> None:
+    right: Any = TASK["annotations"][0]  # type: ignore[index]
+    none: Any = {"result": []}
+    assert spans_of({**TASK, "annotations": [none, {**right, "ground_truth": True}]}) == ALL
+    assert spans_of({**TASK, "annotations": [{**none, "was_cancelled": True}, right]}) == ALL
+    assert spans_of({**TASK, "annotations": [right, right]}) == ALL
+
+
+def test_words_without_a_place_stand_wherever_the_text_has_them() -> None:
+    record = {"text": "Oslo and Oslofjord, Oslo.", "entities": {"LOC": ["Oslo", "Rome"]}}
+    found = marked_text(record, RecordNames())
+    assert [span[:3] for span in found.spans] == [(0, 4, "LOC"), (20, 24, "LOC")]
+    assert found.lost == ["Rome"]
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs", "Zs", "Cc"]), min_size=1, max_size=12),
+    st.data(),
+    st.sampled_from(["characters", "utf-16", "bytes"]),
+)
+def test_places_in_any_unit_are_the_same_characters(text: str, data: st.DataObject, unit: OffsetUnit) -> None:
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(start + 1, len(text)))
+    counted = [size_in(unit, text[:place]) for place in (start, end)]
+    record = {
+        "text": f"{text}",
+        "spans": [{"start": counted[0], "end": counted[1], "label": "X", "text": text[start:end]}],
+    }
+    assert spans_of(record, offsets=unit) == [(start, end, "X")]
+
+
+def size_in(unit: OffsetUnit, text: str) -> int:
+    if unit == "characters":
+        return len(text)
+    return len(text.encode()) if unit == "bytes" else len(text.encode("utf-16-le")) // 2
+
+
+def test_another_unit_that_fits_is_proposed() -> None:
+    span = {"start": 25, "end": 27, "label": "LOC", "text": "Bø"}
+    with pytest.raises(BadLineError, match="counted in utf-16: --set offsets=utf-16"):
+        marked_text({"text": TEXT, "spans": [span]}, RecordNames())
+
+
+# Files
+
+
+def read(source: Path, **options: Any) -> list[Any]:
+    entry = READERS["spans"]
+    return list(entry.read(str(source), entry.settings(**options)))
+
+
+def test_ids_come_from_records_or_from_file_and_place(tmp_path: Path) -> None:
+    records = [
+        {"text": "Ann.", "label": []},
+        {"id": 0, "text": "So.", "label": []},
+        {"id": 0, "text": "No.", "label": []},
+    ]
+    (tmp_path / "a.jsonl").write_text("\n\n".join(map(json.dumps, records)))
+    first, second, third = read(tmp_path / "a.jsonl")
+    assert (first.doc_id, second.doc_id) == ("a-0001", "0")
+    assert third == Reject(str(tmp_path / "a.jsonl"), 5, "a-0003", third.reason)
+    assert "document '0' was there before" in third.reason
+
+
+def test_arrays_lines_and_objects_around_records_are_the_same(tmp_path: Path) -> None:
+    records = [{"id": n, "text": f"Ann {n}.", "label": [[0, 3, "PER"]]} for n in range(3)]
+    contents = {
+        "a.json": json.dumps(records, indent=2),
+        "b.json": "\n".join(map(json.dumps, records)),
+        "c.json": json.dumps({"rasa_nlu_data": {"common_examples": records}}),
+        "d.jsonl": "\r\n".join(map(json.dumps, records)),
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content)
+        assert [document.doc_id for document in read(tmp_path / name)] == ["0", "1", "2"], name
+
+
+def test_a_broken_record_is_alone_in_being_rejected(tmp_path: Path) -> None:
+    good = '{"text": "Ann.", "label": []}\n'
+    for name in ("a.jsonl", "a.json"):
+        (tmp_path / name).write_text(good + '{"text": \n' + good)
+        items = read(tmp_path / name)
+        assert [isinstance(item, Document) for item in items] == [True, False, True]
+        assert items[1].row == 2
+
+
+def test_records_of_tokens_have_a_label_each_or_spans_with_their_last_token(tmp_path: Path) -> None:
+    records = [
+        {"tokens": ["Ann", "Lee", "ran"], "ner_tags": ["B-PER", "L-PER", "O"]},
+        {"tokenized_text": ["Ann", "Lee", "ran"], "ner": [[0, 1, "PER"]]},
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, records)))
+    for document in read(tmp_path / "a.jsonl"):
+        assert document.labels.strings() == ["B-PER", "I-PER", "O"]
+
+
+def test_what_has_no_place_is_counted_and_told(tmp_path: Path) -> None:
+    record = {"text": "Ann ran.", "entities": [{"text": "Ann", "type": "PER"}, {"text": "Bob", "type": "PER"}]}
+    (tmp_path / "a.jsonl").write_text(json.dumps(record))
+    document, lost, told = read(tmp_path / "a.jsonl")
+    assert document.labels.strings() == ["B-PER", "O", "O"]
+    assert isinstance(lost, Misfit)
+    assert isinstance(told, Notice)
+    report = ingest("spans", tmp_path / "a.jsonl", tmp_path / "o")
+    assert dict(report.misfits) == {"have no place in the text; left out": 1}
+    assert "each stands at all places of its words" in report.notices[0]
+
+
+# brat
+
+
+def brat(folder: Path, text: str, annotations: str) -> list[Any]:
+    folder.mkdir()
+    (folder / "a.txt").write_bytes(text.encode())
+    (folder / "a.ann").write_bytes(annotations.encode())
+    (folder / "annotation.conf").write_text("[entities]\nPER\n")
+    return read(folder)
+
+
+def test_brat_counts_characters_and_line_ends(tmp_path: Path) -> None:
+    text = "😀 Ann\r\nLee left Oslo.\r\n"
+    lines = "T1\tPER 2 5;7 10\tAnn Lee\nT2\tLOC 16 20\tOslo\n"
+    lines += "R1\tIn Arg1:T1 Arg2:T2\n#1\tAnnotatorNotes T1\tso\nA1\tSure T2\n"
+    document, several = brat(tmp_path / "b", text, lines)
+    assert document.text == text
+    assert document.source_spans.start.tolist() == [2, 16]
+    assert [
+        document.text[a:b] for a, b in zip(document.source_spans.start, document.source_spans.end, strict=True)
+    ] == [
+        "Ann\r\nLee",
+        "Oslo",
+    ]
+    assert several.reason == "have several parts; taken as one"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("T1\tPER 0 4\tAnn", "are 'Ann ' and not 'Ann'|is"),
+        ("T1\tPER 0 40\tAnn", "characters 0 to 40 are not in the text"),
+        ("T1 PER 0 3 Ann", "no span; want ID"),
+        ("T1\tPER 0 3\tBob", "are 'Ann' and not 'Bob'"),
+    ],
+)
+def test_a_bad_line_of_brat_rejects_its_text(line: str, said: str, tmp_path: Path) -> None:
+    items = brat(tmp_path / "b", "Ann ran.\n", line + "\n")
+    if line.endswith("0 4\tAnn"):
+        assert isinstance(items[0], Document)  # blanks at the border of a span are no words
+        return
+    (reject,) = items
+    assert reject.row == 1
+    assert said in reject.reason
+
+
+def test_a_text_without_annotations_and_annotations_without_a_text_are_rejected(tmp_path: Path) -> None:
+    brat(tmp_path / "b", "Ann ran.\n", "T1\tPER 0 3\tAnn\n")
+    (tmp_path / "b" / "c.txt").write_text("So.")
+    (tmp_path / "b" / "d.ann").write_text("")
+    reasons = [item.reason for item in read(tmp_path / "b") if isinstance(item, Reject)]
+    assert reasons == [
+        "there is no c.ann beside it; an empty one says that there are no spans",
+        "there is no d.txt beside it",
+    ]
+
+
+def test_a_file_of_spacy_keeps_tokens_sentences_and_entities(tmp_path: Path) -> None:
+    spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
+    from spacy.tokens import DocBin, Span
+
+    doc = spacy.blank("en")("Ann  Lee isn't here. So?")
+    doc[5].is_sent_start = True
+    for token in list(doc)[1:]:
+        token.is_sent_start = token.text == "So"
+    doc.ents = [Span(doc, 0, 3, label="PER")]
+    DocBin(docs=[doc]).to_disk(tmp_path / "a.spacy")
+    (document,) = read(tmp_path / "a.spacy")
+    assert document.tokens == ["Ann", "Lee", "is", "n't", "here", ".", "So", "?"]
+    assert document.labels.strings()[:3] == ["B-PER", "I-PER", "O"]
+    assert document.sentence_starts.tolist() == [0, 6]
+    assert document.text == doc.text
+    (tmp_path / "b.spacy").write_bytes(b"none")
+    with pytest.raises(ValueError, match=r"b\.spacy: not a whole \.spacy file"):
+        read(tmp_path / "b.spacy")
