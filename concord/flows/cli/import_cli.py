@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,18 @@ from concord.flows.progress import show
 from concord.schemas.reports import CrfsuiteReport, ScoresReport
 from concord.workers.models.settings import ScoresSettings
 
+FEW = 0.5
+"""Share of known attributes below which a warning stands."""
+SHOWN_FAMILIES = 6
+
+
+class SchemeChoice(StrEnum):
+    """Scheme of a model's labels."""
+
+    AUTO = "auto"
+    PLAIN = "plain"
+
+
 app = CommandTree(help="Make a model from the model or the scores of another program.")
 
 
@@ -24,19 +37,46 @@ def _show_scores(report: ScoresReport) -> None:
     )
     if report.joined:
         show(f"{', '.join(report.joined)} are read as the labels of BIO that they stand for", style="yellow")
+    if report.padding:
+        show(f"{', '.join(report.padding)}: padding, which no token gets as its label", style="yellow")
+    if not report.outside:
+        show("there is no label 'O', so every token will be part of a span", style="yellow")
     show(f"model in {report.out}")
 
 
 def _show_crfsuite(report: CrfsuiteReport) -> None:
     show(f"{report.attributes:,} attributes, {len(report.labels)} labels")
     show(f"features by {report.features} of {report.package} {report.release}")
+    if report.columns:
+        show(f"it reads the columns {', '.join(report.columns)} beside the words")
+    _show_trial(report)
+    if report.marks_ends:
+        show("labels of BIOES or BILOU: scores are log-probabilities of BIO labels, by the model's own chain")
+    if report.padding:
+        show(f"{', '.join(report.padding)}: padding, which no token gets as its label", style="yellow")
     if report.tokenizer:
         show(f"text is cut by {report.tokenizer}")
+    if report.changed_word is not None:
+        there, word = report.changed_word
+        show(f"it changes words, as {there!r} into {word!r}: each is placed by what is left of it", style="yellow")
     if report.word_tables:
         show("each feature depends on one word: scored from word tables")
     else:
         show(f"no word tables: {report.departure}", style="yellow")
     show(f"model in {report.out}; set CONCORD_TRUST={report.trust} to use it")
+
+
+def _show_trial(report: CrfsuiteReport) -> None:
+    low = report.attributes_known < FEW
+    show(
+        f"of the attributes that it makes of {report.trial_sentences} trial sentences, the model knows "
+        f"{report.attributes_known:.0%}" + ("; is it the function that the model was trained with?" if low else ""),
+        style="yellow" if low else None,
+    )
+    for family in report.weak_families[:SHOWN_FAMILIES]:
+        show(f"{family.name}: {family.known} of {family.values} values known", style="yellow")
+    if report.failed_sentences:
+        show(f"it fails on {report.failed_sentences} of them, the first time so: {report.fault}", style="yellow")
 
 
 @app.command(
@@ -45,7 +85,10 @@ def _show_crfsuite(report: CrfsuiteReport) -> None:
 )
 def scores(
     labels: Annotated[
-        Path, typer.Argument(help="Text file of the labels, one on each line, in the order of the scores.")
+        Path,
+        typer.Argument(
+            help="Text file of the labels, one on each line, in the order of the scores; or a model's config.json."
+        ),
     ],
     *,
     out: ModelOut,
@@ -87,9 +130,28 @@ def crfsuite(
         bool,
         typer.Option(help="Score from tables of words, which is faster, if each feature depends on one word only."),
     ] = True,
+    scheme: Annotated[
+        SchemeChoice,
+        typer.Option(help=ScoresSettings.model_fields["scheme"].description),
+    ] = SchemeChoice.AUTO,
+    corpus: Annotated[
+        str | None,
+        typer.Option(
+            help="Parquet corpus on whose first documents the functions are tried (default: sentences made up of the "
+            "model's own words)."
+        ),
+    ] = None,
     out: ModelOut,
 ) -> CrfsuiteReport:
     """Make a model from a model file of CRFsuite, with the feature function of the package that it came with."""
     from concord.flows.commands.importing import import_crfsuite
 
-    return import_crfsuite(file, out, feature_function, tokenizer=tokenizer_function, word_tables=word_tables)
+    return import_crfsuite(
+        file,
+        out,
+        feature_function,
+        tokenizer=tokenizer_function,
+        word_tables=word_tables,
+        scheme=scheme.value,
+        corpus=corpus,
+    )

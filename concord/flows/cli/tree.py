@@ -63,7 +63,10 @@ PANELS = {
         "split_hyphens",
         "encoding",
     ),
-    LEARNING: ("trainer", "features", "feature_function", "tune", "largest_sample", "held_out_share", "validation"),
+    LEARNING: (
+        *("trainer", "features", "feature_function", "scheme", "tune", "largest_sample", "held_out_share"),
+        "validation",
+    ),
     DECODING: (
         *("engine", "seed", "work", "seconds", "on_infeasible", "relaxed_weight", "confidence"),
         *("margin_work", "n_best", "n_best_work", "certificates", "certificate_nodes", "errors_of", "explain"),

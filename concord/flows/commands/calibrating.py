@@ -19,7 +19,15 @@ from concord.schemas.reports import CalibrationReport
 from concord.workers.constraints.consistency import PairCounts
 from concord.workers.corpus.plan import plan
 from concord.workers.learning.trainers.calibration import Calibrated, calibrate
+from concord.workers.learning.trainers.calibration_choice import (
+    AS_IMPORTED,
+    FitChoice,
+    FitTrial,
+    choose_fit,
+    learned_model,
+)
 from concord.workers.learning.trainers.trainer import Seen
+from concord.workers.learning.weights.consistency_check import HeldOut, held_out_f1
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from concord.workers.models.model import Model, score_column
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra, saved_consistency
@@ -33,10 +41,14 @@ class _Made(NamedTuple):
 
     - ``model``: the new model.
     - ``learned``: its learned temperature and transitions; None for a model that is no `ScoresModel`.
+    - ``choice``: figures of the ways to learn them; None where none was judged.
+    - ``held_out``: F1 of label consistency on documents that nothing was learned from; None where it was not judged.
     """
 
     model: Model
     learned: Calibrated | None
+    choice: FitChoice | None = None
+    held_out: HeldOut | None = None
 
 
 def calibrate_model(
@@ -50,7 +62,8 @@ def calibrate_model(
 ) -> CalibrationReport:
     """Fits a model to the labelled documents of a corpus, and writes it into the folder ``out``.
 
-    A `ScoresModel` gets a temperature and transitions; every model gets scales of its label consistency, unless
+    A `ScoresModel` gets those of temperature and transitions that cross-validation chooses; every model gets scales of
+    its label consistency, unless
     ``consistency`` is off. The counts of the label consistency are those saved with the model, or else those of these
     documents. Raises `TrainingError`, and the errors of reading model and corpus and of writing.
     """
@@ -61,11 +74,11 @@ def calibrate_model(
     documents, rejected = read_documents(plan(corpus, scores=score_column(opened.model)), gold=True)
     seen = _seen(documents, corpus)
     with staged(place) as folder:
-        made = _fitted(opened, documents, seen, settings, folder)
+        made = _fitted(opened, documents, seen, settings, folder, consistency=consistency)
         tuned = _tune(documents, made.model, opened.folder) if consistency else None
         manifest = parse_manifest(folder / MANIFEST)
         extras = {} if tuned is None else {EXTRA: consistency_extra(tuned.consistency)}
-        figures = {} if tuned is None else tuned.figures
+        figures = ({} if tuned is None else tuned.figures) | _held_out_figures(made)
         manifest = update_manifest(folder, kind=manifest.kind, metrics=figures, extras=extras)
     return _report(made, tuned, seen, rejected, str(place))
 
@@ -81,18 +94,67 @@ def _seen(documents: Sequence[Document], corpus: str) -> Seen:
 
 
 def _fitted(
-    opened: OpenModel, documents: Sequence[Document], seen: Seen, settings: CalibrationSettings, folder: Path
+    opened: OpenModel,
+    documents: Sequence[Document],
+    seen: Seen,
+    settings: CalibrationSettings,
+    folder: Path,
+    *,
+    consistency: bool,
 ) -> _Made:
     if not isinstance(opened.model, ScoresModel):
         manifest = parse_manifest(opened.folder / MANIFEST)
         for name in (*manifest.files, MANIFEST):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             copy(opened.folder / name, folder / name)
-        return _Made(opened.model, None)
+        return _Made(opened.model, None, held_out=_judged(documents, opened, settings) if consistency else None)
+    choice = None if len(documents) < 2 and settings.fit != "auto" else _choice(documents, opened.model, settings)
+    chosen = settings if choice is None else settings.model_copy(update={"fit": choice.fit})
+    held_out = _judged(documents, opened, chosen) if consistency else None
+    if settings.fit == "auto" and held_out is not None and chosen.fit != AS_IMPORTED:
+        plain = chosen.model_copy(update={"fit": AS_IMPORTED})
+        imported = _judged(documents, opened, plain)
+        if imported is not None and imported.f1 > held_out.f1:
+            chosen, held_out = plain, imported
     with meter("learning temperature and transitions", None):
-        learned = calibrate(documents, opened.model, settings)
-    training = seen.training("calibrate", settings) | {"loss_before": learned.before, "loss": learned.after}
-    return _Made(save(folder, learned.source, learned.transition, settings=settings, training=training), learned)
+        learned = calibrate(documents, opened.model, chosen)
+    training = seen.training("calibrate", chosen) | {"loss_before": learned.before, "loss": learned.after}
+    model = save(folder, learned.source, learned.transition, settings=chosen, training=training)
+    return _Made(model, learned, None if choice is None else choice._replace(fit=chosen.fit), held_out)
+
+
+def _choice(documents: Sequence[Document], model: ScoresModel, settings: CalibrationSettings) -> FitChoice:
+    with meter("judging what is learned, by cross-validation", None) as bar:
+
+        def tell(trial: FitTrial) -> None:
+            bar.advance(note=f"{trial.fit}: F1 {trial.f1:.2%}")
+
+        return choose_fit(documents, model, settings, tell)
+
+
+def _judged(documents: Sequence[Document], opened: OpenModel, settings: CalibrationSettings) -> HeldOut | None:
+    """F1 of label consistency beside the model on held-out halves; None for fewer than two documents."""
+    if len(documents) < 2:
+        return None
+    model, saved = opened.model, saved_consistency(opened.folder)
+
+    def fit(part: Sequence[Document]) -> Model:
+        return learned_model(part, model, settings) if isinstance(model, ScoresModel) else model
+
+    def count(part: Sequence[Document], beside: Model) -> Sequence[PairCounts]:
+        return [saved.counts] if saved is not None else pair_counts(part, beside.labels)
+
+    with meter("judging label consistency on held-out documents", None):
+        return held_out_f1(documents, fit, count)
+
+
+def _held_out_figures(made: _Made) -> dict[str, float]:
+    """Figures for the manifest."""
+    figures = {f"cross_validated/{trial.fit}": trial.f1 for trial in made.choice.trials} if made.choice else {}
+    figures |= {"cross_validated/tagger": made.choice.tagger} if made.choice else {}
+    if made.held_out is not None:
+        figures |= {"halves/f1_without_consistency": made.held_out.f1_without, "halves/f1": made.held_out.f1}
+    return figures
 
 
 def _tune(documents: Sequence[Document], model: Model, folder: Path) -> Tuned:
@@ -107,6 +169,10 @@ def _report(made: _Made, tuned: Tuned | None, seen: Seen, rejected: int, out: st
         documents=seen.documents,
         tokens=seen.tokens,
         rejected=rejected,
+        fit=None if learned is None or made.choice is None else made.choice.fit,
+        tagger_f1=None if made.choice is None else made.choice.tagger,
+        held_out_f1={} if made.choice is None else {trial.fit: trial.f1 for trial in made.choice.trials},
+        consistency_f1=None if made.held_out is None else made.held_out.f1,
         sentences_left_out=0 if learned is None else learned.left_out,
         temperature=None if learned is None else learned.source.temperature,
         loss_before=None if learned is None else learned.before,
