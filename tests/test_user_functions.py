@@ -184,7 +184,7 @@ def test_a_function_may_ask_for_columns(tmp_path: Path) -> None:
         wanted += tagger.tag(users.with_tags(words, TAGS["pos"][number], TAGS["chunk"][number]))
     assert found == wanted
     said = call("chains", "--corpus", str(plain_corpus(tmp_path)), "--model", str(tmp_path / "model"), code=Exit.INPUT)
-    assert "reads the column 'pos', 'chunk', which is not there" in said.stderr
+    assert "there is no column 'pos', which tests.support.user_functions:with_tags asks for" in said.stderr
 
 
 def plain_corpus(folder: Path) -> Path:

@@ -237,6 +237,34 @@ class CrfsuiteReport(Report):
     model_digest: str
 
 
+class OnnxReport(Report):
+    """Report of ``concord import onnx --json``.
+
+    - ``labels``: labels of the model.
+    - ``joined``: labels of the network that BIO writes in another way.
+    - ``padding``: labels of the network that no token can have.
+    - ``outside``: has the network a label ``O``?
+    - ``scheme``: ``bio``, or ``plain`` for labels that are types by themselves.
+    - ``types``: number of types of spans.
+    - ``pooling``: scores of a word: those of its first sub-word, or the mean of all.
+    - ``pooling_f1``: entity F1 by pooling, a fraction, on the labelled documents; empty without them.
+    - ``room``, ``overlap``: sub-words that are read at once, and those that two windows have in common.
+    """
+
+    labels: tuple[str, ...]
+    joined: tuple[str, ...]
+    padding: tuple[str, ...]
+    outside: bool
+    scheme: str
+    types: int
+    pooling: str
+    pooling_f1: dict[str, float]
+    room: int
+    overlap: int
+    out: str
+    model_digest: str
+
+
 class CalibrationReport(Report):
     """Report of ``concord calibrate --json``; a figure is null if it was not learned.
 

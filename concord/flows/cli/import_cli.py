@@ -12,12 +12,20 @@ from concord.flows.cli.arguments import ModelOut
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.tree import CommandTree
 from concord.flows.progress import show
-from concord.schemas.reports import CrfsuiteReport, ScoresReport
+from concord.schemas.reports import CrfsuiteReport, OnnxReport, ScoresReport
 from concord.workers.models.settings import ScoresSettings
 
 FEW = 0.5
 """Share of known attributes below which a warning stands."""
 SHOWN_FAMILIES = 6
+
+
+class PoolingChoice(StrEnum):
+    """Scores of a word, from those of its sub-words."""
+
+    AUTO = "auto"
+    FIRST = "first"
+    MEAN = "mean"
 
 
 class SchemeChoice(StrEnum):
@@ -35,13 +43,26 @@ def _show_scores(report: ScoresReport) -> None:
         f"{len(report.source)} labels in column {report.column!r}, as {report.form} at temperature "
         f"{report.temperature:g}: {report.types} types of spans"
     )
+    _show_labels(report)
+    show(f"model in {report.out}")
+
+
+def _show_onnx(report: OnnxReport) -> None:
+    show(f"{len(report.labels)} labels: {report.types} types of spans")
+    _show_labels(report)
+    judged = ", ".join(f"{way} {f1:.2%}" for way, f1 in report.pooling_f1.items())
+    show(f"scores of a word: {report.pooling} of its sub-words" + (f"; F1 {judged}" if judged else ""))
+    show(f"{report.room} sub-words at once; longer sentences in windows with {report.overlap} in common")
+    show(f"model in {report.out}")
+
+
+def _show_labels(report: ScoresReport | OnnxReport) -> None:
     if report.joined:
         show(f"{', '.join(report.joined)} are read as the labels of BIO that they stand for", style="yellow")
     if report.padding:
         show(f"{', '.join(report.padding)}: padding, which no token gets as its label", style="yellow")
     if not report.outside:
         show("there is no label 'O', so every token will be part of a span", style="yellow")
-    show(f"model in {report.out}")
 
 
 def _show_crfsuite(report: CrfsuiteReport) -> None:
@@ -152,6 +173,56 @@ def crfsuite(
         feature_function,
         tokenizer=tokenizer_function,
         word_tables=word_tables,
+        scheme=scheme.value,
+        corpus=corpus,
+    )
+
+
+@app.command(
+    epilog="Example: concord import onnx downloads/my-ner/ --corpus corpora/held-out/ --out models/mine/",
+    tells=_show_onnx,
+)
+def onnx(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder of a Hugging Face token classifier: config.json, tokenizer.json and model.onnx, also in its "
+            "folder onnx/."
+        ),
+    ],
+    *,
+    network: Annotated[
+        Path | None, typer.Option(help="File of the network, if the folder has several (default: model.onnx).")
+    ] = None,
+    pooling: Annotated[
+        PoolingChoice,
+        typer.Option(
+            help="Scores of a word: those of its first sub-word, or the mean of all; auto: what is better on the "
+            "labelled documents of --corpus, or first."
+        ),
+    ] = PoolingChoice.AUTO,
+    overlap: Annotated[
+        int, typer.Option(min=0, help="Sub-words that two windows of a sentence too long for the network share.")
+    ] = 64,
+    scheme: Annotated[
+        SchemeChoice,
+        typer.Option(help=ScoresSettings.model_fields["scheme"].description),
+    ] = SchemeChoice.AUTO,
+    corpus: Annotated[
+        str | None,
+        typer.Option(help="Parquet corpus with gold labels that the model has not learned from."),
+    ] = None,
+    out: ModelOut,
+) -> OnnxReport:
+    """Make a model from a neural token classifier in ONNX, which then labels by itself; `concord calibrate` fits it."""
+    from concord.flows.commands.importing import import_onnx
+
+    return import_onnx(
+        folder,
+        out,
+        file=network,
+        pooling=pooling.value,
+        overlap=overlap,
         scheme=scheme.value,
         corpus=corpus,
     )

@@ -64,7 +64,18 @@ PANELS = {
         "encoding",
     ),
     LEARNING: (
-        *("trainer", "features", "feature_function", "scheme", "tune", "largest_sample", "held_out_share"),
+        *(
+            "trainer",
+            "features",
+            "feature_function",
+            "scheme",
+            "network",
+            "pooling",
+            "overlap",
+            "tune",
+            "largest_sample",
+            "held_out_share",
+        ),
         "validation",
     ),
     DECODING: (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from concord.flows.apart import check_apart
 from concord.flows.jobs import check_model_place, folder_place
@@ -12,7 +13,7 @@ from concord.flows.progress import meter
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.sources import OpenModel, open_model, read_documents
 from concord.flows.tuning import Tuned, pair_counts, tune_consistency
-from concord.schemas.document import Document
+from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.folders import FolderKind
 from concord.schemas.reports import CalibrationReport
@@ -30,6 +31,8 @@ from concord.workers.learning.trainers.trainer import Seen
 from concord.workers.learning.weights.consistency_check import HeldOut, held_out_f1
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from concord.workers.models.model import Model, score_column
+from concord.workers.models.onnx import OnnxModel
+from concord.workers.models.onnx import save as save_onnx
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra, saved_consistency
 from concord.workers.models.scores import ScoresModel, save
 from concord.workers.models.settings import CalibrationSettings
@@ -73,9 +76,10 @@ def calibrate_model(
     opened = open_model(model, context)
     documents, rejected = read_documents(plan(corpus, scores=score_column(opened.model)), gold=True)
     seen = _seen(documents, corpus)
+    documents = _with_scores(documents, opened.model)
     with staged(place) as folder:
         made = _fitted(opened, documents, seen, settings, folder, consistency=consistency)
-        tuned = _tune(documents, made.model, opened.folder) if consistency else None
+        tuned = _tune(documents, _of_scores(made.model), opened.folder) if consistency else None
         manifest = parse_manifest(folder / MANIFEST)
         extras = {} if tuned is None else {EXTRA: consistency_extra(tuned.consistency)}
         figures = ({} if tuned is None else tuned.figures) | _held_out_figures(made)
@@ -102,13 +106,14 @@ def _fitted(
     *,
     consistency: bool,
 ) -> _Made:
-    if not isinstance(opened.model, ScoresModel):
+    model = _of_scores(opened.model)
+    if not isinstance(model, ScoresModel):
         manifest = parse_manifest(opened.folder / MANIFEST)
         for name in (*manifest.files, MANIFEST):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             copy(opened.folder / name, folder / name)
         return _Made(opened.model, None, held_out=_judged(documents, opened, settings) if consistency else None)
-    choice = None if len(documents) < 2 and settings.fit != "auto" else _choice(documents, opened.model, settings)
+    choice = None if len(documents) < 2 and settings.fit != "auto" else _choice(documents, model, settings)
     chosen = settings if choice is None else settings.model_copy(update={"fit": choice.fit})
     held_out = _judged(documents, opened, chosen) if consistency else None
     if settings.fit == "auto" and held_out is not None and chosen.fit != AS_IMPORTED:
@@ -117,10 +122,37 @@ def _fitted(
         if imported is not None and imported.f1 > held_out.f1:
             chosen, held_out = plain, imported
     with meter("learning temperature and transitions", None):
-        learned = calibrate(documents, opened.model, chosen)
+        learned = calibrate(documents, model, chosen)
     training = seen.training("calibrate", chosen) | {"loss_before": learned.before, "loss": learned.after}
-    model = save(folder, learned.source, learned.transition, settings=chosen, training=training)
-    return _Made(model, learned, None if choice is None else choice._replace(fit=chosen.fit), held_out)
+    made = _saved(opened.model, learned, folder, chosen, training)
+    return _Made(made, learned, None if choice is None else choice._replace(fit=chosen.fit), held_out)
+
+
+def _of_scores(model: Model) -> Model:
+    """The model of scores inside a network in ONNX, or the model as it is."""
+    return model.head if isinstance(model, OnnxModel) else model
+
+
+def _with_scores(documents: Sequence[Document], model: Model) -> list[Document]:
+    """The documents with the scores of a network in ONNX, each computed once, or as they are."""
+    if not isinstance(model, OnnxModel):
+        return list(documents)
+    with meter("scoring", len(documents)) as bar:
+        found = []
+        for document in documents:
+            found.append(replace(document, scores=model.log_probabilities(Batch.of([document]))))
+            bar.advance(1, note="documents")
+    return found
+
+
+def _saved(
+    model: Model, learned: Calibrated, folder: Path, settings: CalibrationSettings, training: Mapping[str, Any]
+) -> Model:
+    source, transition = learned.source, learned.transition
+    if not isinstance(model, OnnxModel):
+        return save(folder, source, transition, settings=settings, training=training)
+    files = model.network.tobytes(), model.tokenizer_file.tobytes()
+    return save_onnx(folder, *files, source, model.reading, transition=transition, settings=settings, training=training)
 
 
 def _choice(documents: Sequence[Document], model: ScoresModel, settings: CalibrationSettings) -> FitChoice:
@@ -136,7 +168,7 @@ def _judged(documents: Sequence[Document], opened: OpenModel, settings: Calibrat
     """F1 of label consistency beside the model on held-out halves; None for fewer than two documents."""
     if len(documents) < 2:
         return None
-    model, saved = opened.model, saved_consistency(opened.folder)
+    model, saved = _of_scores(opened.model), saved_consistency(opened.folder)
 
     def fit(part: Sequence[Document]) -> Model:
         return learned_model(part, model, settings) if isinstance(model, ScoresModel) else model

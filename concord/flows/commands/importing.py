@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -13,18 +14,22 @@ from concord.flows.apart import check_apart
 from concord.flows.errors import faults
 from concord.flows.jobs import check_model_place, folder_place
 from concord.flows.options import OptionError
-from concord.flows.sources import first_documents
+from concord.flows.progress import meter
+from concord.flows.sources import first_documents, read_documents
 from concord.schemas.arrays import Floats
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, InputError
 from concord.schemas.folders import FolderKind
 from concord.schemas.labels import OUTSIDE
 from concord.schemas.potentials import LARGEST_WEIGHT
-from concord.schemas.reports import CrfsuiteReport, ScoresReport, WeakFamily
+from concord.schemas.reports import CrfsuiteReport, OnnxReport, ScoresReport, WeakFamily
 from concord.workers.corpus.plan import plan
+from concord.workers.learning.trainers.calibration_choice import viterbi_f1
 from concord.workers.models.crfsuite import trust_of
 from concord.workers.models.crfsuite_import import save as save_crfsuite
 from concord.workers.models.label_files import labels_in
+from concord.workers.models.onnx import TOKENIZER_FILE, OnnxSettings, room_of
+from concord.workers.models.onnx import save as save_onnx
 from concord.workers.models.scores import label_set, names_of, placed, save
 from concord.workers.models.settings import ScoresSettings
 from concord.workers.storage.files import staged
@@ -133,6 +138,100 @@ def import_crfsuite(
         out=str(place),
         model_digest=model.digest,
     )
+
+
+def import_onnx(
+    folder: Path,
+    out: Path,
+    *,
+    file: Path | None = None,
+    pooling: Literal["auto", "first", "mean"] = "auto",
+    overlap: int = OnnxSettings().overlap,
+    scheme: Literal["auto", "plain"] = "auto",
+    corpus: str | None = None,
+) -> OnnxReport:
+    """Makes a model folder from a Hugging Face token classifier in ONNX.
+
+    - ``folder``: has ``config.json``, ``tokenizer.json`` and the network.
+    - ``file``: the network; None: the only file ``.onnx`` of the folder, or ``model.onnx`` among several.
+    - ``pooling``: scores of a word, see `OnnxSettings`; ``auto`` takes those with the better F1 on the corpus, and
+      ``first`` without one.
+    - ``overlap``: see `OnnxSettings`.
+    - ``corpus``: labelled documents, which the network has not learned from.
+
+    Raises `SourceError`, `LabelFileError`, `LabelError`, `ModelError`, `OptionError`, the errors of reading the corpus,
+    `OutputError` and `OSError`.
+    """
+    place = Path(folder_place(str(out)))
+    check_apart(place, [folder, file, corpus], makes=FolderKind.MODEL)
+    check_model_place(place)
+    if pooling == "auto" and corpus is not None:
+        documents, _ = read_documents(plan(corpus), gold=True)
+    else:
+        documents = []
+    config = _config(folder / "config.json")
+    network, tokenizer = network_file(folder, file).read_bytes(), (folder / TOKENIZER_FILE).read_bytes()
+    source = _source(folder / "config.json", {"form": "log-probabilities", "scheme": scheme})
+    found: dict[str, float] = {}
+    ways = ("first", "mean") if documents else ("first" if pooling == "auto" else pooling,)
+    with staged(place) as made:
+        for way in ways:
+            reading = _reading(way, overlap, config)
+            model = save_onnx(made, network, tokenizer, source, reading)
+            if documents:
+                with meter(f"judging the scores of a word: {way}", None):
+                    found[way] = viterbi_f1(documents, model)
+        if found and found["first"] >= found["mean"]:
+            model = save_onnx(made, network, tokenizer, source, _reading("first", overlap, config))
+    read = names_of(source)
+    return OnnxReport(
+        labels=model.labels.names,
+        joined=read.converted,
+        padding=read.padding,
+        outside=OUTSIDE in source.labels,
+        scheme=str(model.labels.scheme),
+        types=len(model.labels.types),
+        pooling=model.reading.pooling,
+        pooling_f1=found,
+        room=model.reading.room,
+        overlap=model.reading.overlap,
+        out=str(place),
+        model_digest=model.digest,
+    )
+
+
+def _reading(pooling: str, overlap: int, config: Mapping[str, Any]) -> OnnxSettings:
+    try:
+        return OnnxSettings.model_validate({"pooling": pooling, "overlap": overlap, "room": room_of(config)})
+    except ValidationError as error:
+        raise OptionError(faults(error)) from error
+
+
+def network_file(folder: Path, file: Path | None) -> Path:
+    """The network of a folder, or the given file. Raises `SourceError` where there is none, or several."""
+    if file is not None:
+        return file
+    found = sorted([*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx")])
+    named = [path for path in found if path.name == "model.onnx"]
+    if len(named) == 1 or len(found) == 1:
+        return (named or found)[0]
+    if found:
+        names = ", ".join(str(path.relative_to(folder)) for path in found[:4])
+        raise SourceError(f"{folder}: has several networks, {names}; name one with --network")
+    raise SourceError(
+        f"{folder}: has no file .onnx; export the model, as by `optimum-cli export onnx --task token-classification`"
+    )
+
+
+def _config(path: Path) -> dict[str, Any]:
+    """Content of a ``config.json``. Raises `SourceError`."""
+    try:
+        read = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{path}: is no JSON ({error})") from error
+    if not isinstance(read, dict):
+        raise SourceError(f"{path}: is no configuration of a model; it has to be one JSON object")
+    return read
 
 
 def _first_documents(corpus: str) -> list[Document]:

@@ -44,6 +44,7 @@ from concord.schemas.label_names import PADDING, LabelNames, has_prefix, read_la
 from concord.schemas.labels import LabelError, Labels, LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
 from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
+from concord.workers.features.derived import ColumnError
 from concord.workers.inference.core.chain import marginals
 from concord.workers.models.attribute_trial import FEW, Sentence, try_function
 from concord.workers.models.crfsuite_file import CrfsuiteWeights, ModelFileError, read_crfsuite
@@ -187,7 +188,10 @@ class CrfsuiteModel:
         return scores
 
     def _fill(self, batch: Batch, unary: Floats, ids: Labels) -> None:
-        """Writes the scores of label k of the file to unary[:, ids[k]]."""
+        """Writes the scores of label k of the file to unary[:, ids[k]]. Raises `ColumnError` for a missing column."""
+        missing = [name for name in self.columns if name not in batch.columns]
+        if missing:
+            raise ColumnError(f"there is no column {missing[0]!r}, which {self.functions.features.name} asks for")
         if self._tables is None:
             for first, last in pairwise(batch.sentence_bounds.tolist()):
                 sentence = {name: batch.columns[name][first:last].strings() for name in self.columns}

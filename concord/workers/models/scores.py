@@ -204,11 +204,12 @@ def load(folder: Path | str) -> ScoresModel:
         (transition,) = read_arrays(folder / TRANSITION_FILE, ARRAYS)
     except ArraysFileError as error:
         raise ModelError(f"{folder / TRANSITION_FILE}: damaged ({error}); make the model again") from error
-    _check(transition, len(labels), folder / TRANSITION_FILE)
+    check_transition(transition, len(labels), folder / TRANSITION_FILE)
     return ScoresModel(labels, source, transition, manifest, manifest.digest)
 
 
-def _check(transition: Floats, labels: int, where: Path) -> None:
+def check_transition(transition: Floats, labels: int, where: Path) -> None:
+    """Raises `ModelError` where transitions of a file have another shape, or one is no number or too large."""
     if transition.shape != (labels, labels):
         raise ModelError(f"{where}: transitions are {transition.shape} for {labels} labels")
     if not np.abs(transition).max() <= LARGEST_WEIGHT:

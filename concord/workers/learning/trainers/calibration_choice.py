@@ -25,7 +25,7 @@ from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.search.folds import rounds
 from concord.workers.learning.trainers.calibration import calibrate, loss_of
 from concord.workers.learning.trainers.trainer import labels_of
-from concord.workers.models.model import viterbi_labels
+from concord.workers.models.model import Model, viterbi_labels
 from concord.workers.models.scores import ScoresModel, label_ids
 from concord.workers.models.settings import CalibrationSettings, Fit
 
@@ -89,6 +89,12 @@ def choose_fit(
     return FitChoice(
         best, tuple(trials), _f1([_counts(documents, labels, model.labels, _own_labels(documents, model))])
     )
+
+
+def viterbi_f1(documents: Sequence[Document], model: Model) -> float:
+    """Entity F1, a fraction, of a model's best legal labels. Raises `TrainingError` for documents without gold."""
+    labels = labels_of(documents, model.labels.names)
+    return _f1([_counts(documents, labels, model.labels, viterbi_labels(model, Batch.of(documents)))])
 
 
 def learned_model(documents: Sequence[Document], model: ScoresModel, settings: CalibrationSettings) -> ScoresModel:
