@@ -57,6 +57,7 @@ APART = {
     "papers": "sweeps",
     "monthly": "test_month; writes one file after the other, each whole",
     "doctor": "writes nothing that stays",
+    "import onnx": "needs a network of somebody else's; ends as `import scores` does",
     "import crfsuite": "needs a model of somebody else's; ends as `import scores` does",
 }
 """Commands that are not, and why."""

@@ -27,7 +27,7 @@ COLUMNS_KEY = b"concord.columns"
 """Token columns of a corpus beyond `tokens`, `pos` and `chunk`, separated by commas."""
 TOKENIZER_KEY = b"concord.tokenizer"
 """Tokenizer of a corpus whose reader cut its texts, as NAME==VERSION."""
-LABELS_KEY, PLAIN = b"concord.labels", b"plain"
+LABELS_KEY, LABELS_ARE_PLAIN = b"concord.labels", b"plain"
 """Scheme of a corpus's gold labels; ``plain``: each is a type by itself, whatever its name looks like."""
 
 DOC_ID, SENTENCE_STARTS, LABELS, TEXT = "doc_id", "sentence_starts", "labels", "text"
@@ -327,7 +327,7 @@ def table_from_batch(batch: Batch) -> pa.Table:
         data |= {name: nest(values, spans.starts) for name, values in zip(SOURCE_SPANS, columns, strict=True)}
     extra = [n for n in sorted(batch.columns) if n not in (TOKENS, "pos", "chunk")]
     metadata = {COLUMNS_KEY: ",".join(extra).encode()} if extra else {}
-    metadata |= {LABELS_KEY: PLAIN} if batch.labels is not None and batch.labels.plain else {}
+    metadata |= {LABELS_KEY: LABELS_ARE_PLAIN} if batch.labels is not None and batch.labels.plain else {}
     return stamp(pa.table(data).replace_schema_metadata(metadata), CORPUS_LAYOUT)
 
 
@@ -648,7 +648,7 @@ def _assemble(table: pa.Table, scores: ScoreColumn | None) -> Batch:
 
 
 def _gold(table: pa.Table) -> Column:
-    return replace(_column(table[LABELS]), plain=(table.schema.metadata or {}).get(LABELS_KEY) == PLAIN)
+    return replace(_column(table[LABELS]), plain=(table.schema.metadata or {}).get(LABELS_KEY) == LABELS_ARE_PLAIN)
 
 
 def _raw_texts(table: pa.Table) -> TokenizedTexts:

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 from concord.schemas.labels import BIO_PREFIX, OUTSIDE, SPAN_PREFIXES, LabelError, LabelSet, Scheme, bio_label
 
-LETTERS = "BIELSU"
+PREFIX_LETTERS = "BIELSU"
 """Letters of the prefixes of BIO, BIOES and BILOU."""
 PADDING = re.compile(r"<[^<>]+>|\[[A-Z]+\]|\[PAD\]|(?i:pad|padding)")
 """Labels that models have for padding and for the ends of sentences, such as ``<pad>``, ``[CLS]`` and ``PAD``."""
 MEANT = (
-    re.compile(rf"(?P<letter>[{LETTERS}])[_:/.|+](?P<kind>.+)"),
-    re.compile(rf"(?P<letter>[{LETTERS.lower()}])[-_](?P<kind>.+)"),
-    re.compile(rf"(?P<kind>.+)[-_:/.|+](?P<letter>[{LETTERS}])"),
+    re.compile(rf"(?P<letter>[{PREFIX_LETTERS}])[_:/.|+](?P<kind>.+)"),
+    re.compile(rf"(?P<letter>[{PREFIX_LETTERS.lower()}])[-_](?P<kind>.+)"),
+    re.compile(rf"(?P<kind>.+)[-_:/.|+](?P<letter>[{PREFIX_LETTERS}])"),
 )
 """Forms of names that mean a prefix and a type: another separator, lower case, and the prefix behind the type."""
 TYPE = "NAME"
@@ -35,7 +35,7 @@ GOLD_IS_PLAIN = (
 
 
 @dataclass(frozen=True)
-class LabelNames:
+class WrittenLabels:
     """A set of W names of labels that was read.
 
     - ``scheme``: BIO for all schemes of spans, or plain.
@@ -73,7 +73,7 @@ class LabelNames:
 
 def read_label_names(
     names: Iterable[str], *, plain: bool = False, padding: bool = False, remedy: str = PLAIN_LABELS
-) -> LabelNames:
+) -> WrittenLabels:
     """The scheme of a set of names, and the label that each stands for.
 
     - ``plain``: is every label a type by itself, whatever its name looks like?
@@ -93,7 +93,7 @@ def read_label_names(
     only_outside = not plain and not kinds and OUTSIDE in given
     scheme = Scheme.BIO if prefixed or only_outside else Scheme.PLAIN
     write: Callable[[str], str] = bio_label if prefixed else str
-    return LabelNames(scheme, given, tuple("" if name in pads else write(name) for name in given))
+    return WrittenLabels(scheme, given, tuple("" if name in pads else write(name) for name in given))
 
 
 def gold_label_set(names: Iterable[str], *, plain: bool) -> LabelSet:
@@ -149,4 +149,4 @@ def _spoiler(kinds: Sequence[str]) -> str | None:
 
 def _is_bare(name: str) -> bool:
     """Is the name a prefix without a type?"""
-    return name[:1].upper() in tuple(LETTERS) and name[1:] in ("", "-")
+    return name[:1].upper() in tuple(PREFIX_LETTERS) and name[1:] in ("", "-")

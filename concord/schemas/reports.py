@@ -205,6 +205,7 @@ class CrfsuiteReport(Report):
     - ``trial_sentences``, ``failed_sentences``: sentences on which it was tried, and those that it could not take.
     - ``fault``: reason of the first failure.
     - ``attributes_known``: share of the attributes that it made of them which the model knows, a fraction.
+    - ``few_known``: is that so little that something must be wrong?
     - ``weak_families``: attributes by name of which the model knows less than half.
     - ``changed_word``: a word of a trial text that the tokenizer changes, and what it becomes.
     - ``marks_ends``: are the model's labels of BIOES or BILOU?
@@ -224,6 +225,7 @@ class CrfsuiteReport(Report):
     failed_sentences: int
     fault: str
     attributes_known: float
+    few_known: bool
     weak_families: tuple[WeakFamily, ...]
     changed_word: tuple[str, str] | None
     marks_ends: bool

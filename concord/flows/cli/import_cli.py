@@ -15,8 +15,6 @@ from concord.flows.progress import show
 from concord.schemas.reports import CrfsuiteReport, OnnxReport, ScoresReport
 from concord.workers.models.settings import ScoresSettings
 
-FEW = 0.5
-"""Share of known attributes below which a warning stands."""
 SHOWN_FAMILIES = 6
 
 
@@ -88,11 +86,11 @@ def _show_crfsuite(report: CrfsuiteReport) -> None:
 
 
 def _show_trial(report: CrfsuiteReport) -> None:
-    low = report.attributes_known < FEW
     show(
         f"of the attributes that it makes of {report.trial_sentences} trial sentences, the model knows "
-        f"{report.attributes_known:.0%}" + ("; is it the function that the model was trained with?" if low else ""),
-        style="yellow" if low else None,
+        f"{report.attributes_known:.0%}"
+        + ("; is it the function that the model was trained with?" if report.few_known else ""),
+        style="yellow" if report.few_known else None,
     )
     for family in report.weak_families[:SHOWN_FAMILIES]:
         show(f"{family.name}: {family.known} of {family.values} values known", style="yellow")

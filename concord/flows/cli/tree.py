@@ -25,7 +25,7 @@ Tells = Callable[[Any], None]
 Resumes = Callable[[Mapping[str, Any]], bool]
 """A function that decides, by a command's options, whether the same command again goes on where it stopped."""
 
-ONE_GROUP = 8
+ONE_GROUP = 7
 """Largest number of options that are shown in one group; more are shown in groups by subject."""
 
 WIDE = 12

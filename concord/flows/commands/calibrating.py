@@ -28,7 +28,7 @@ from concord.workers.learning.trainers.calibration_choice import (
     learned_model,
 )
 from concord.workers.learning.trainers.trainer import Seen
-from concord.workers.learning.weights.consistency_check import HeldOut, held_out_f1
+from concord.workers.learning.weights.consistency_check import HalvesF1, held_out_f1
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from concord.workers.models.model import Model, score_column
 from concord.workers.models.onnx import OnnxModel
@@ -51,7 +51,7 @@ class _Made(NamedTuple):
     model: Model
     learned: Calibrated | None
     choice: FitChoice | None = None
-    held_out: HeldOut | None = None
+    held_out: HalvesF1 | None = None
 
 
 def calibrate_model(
@@ -164,7 +164,7 @@ def _choice(documents: Sequence[Document], model: ScoresModel, settings: Calibra
         return choose_fit(documents, model, settings, tell)
 
 
-def _judged(documents: Sequence[Document], opened: OpenModel, settings: CalibrationSettings) -> HeldOut | None:
+def _judged(documents: Sequence[Document], opened: OpenModel, settings: CalibrationSettings) -> HalvesF1 | None:
     """F1 of label consistency beside the model on held-out halves; None for fewer than two documents."""
     if len(documents) < 2:
         return None

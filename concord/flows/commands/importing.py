@@ -25,6 +25,7 @@ from concord.schemas.potentials import LARGEST_WEIGHT
 from concord.schemas.reports import CrfsuiteReport, OnnxReport, ScoresReport, WeakFamily
 from concord.workers.corpus.plan import plan
 from concord.workers.learning.trainers.calibration_choice import viterbi_f1
+from concord.workers.models.attribute_trial import FEW_KNOWN
 from concord.workers.models.crfsuite import trust_of
 from concord.workers.models.crfsuite_import import save as save_crfsuite
 from concord.workers.models.label_files import labels_in
@@ -124,6 +125,7 @@ def import_crfsuite(
         failed_sentences=trial.failed,
         fault=trial.fault,
         attributes_known=trial.share,
+        few_known=trial.share < FEW_KNOWN,
         weak_families=tuple(
             WeakFamily(name=family.name, values=family.values, known=family.known) for family in trial.weak
         ),

@@ -16,7 +16,7 @@ import numpy as np
 
 from concord.schemas.errors import DocumentError
 
-Attributes = Sequence[Sequence[tuple[str, float]]]
+SentenceAttributes = Sequence[Sequence[tuple[str, float]]]
 """Attributes (name, value) of each token of a sentence."""
 Sentence = Mapping[str, Sequence[str]]
 """Token columns of a sentence by name."""
@@ -24,13 +24,13 @@ Sentence = Mapping[str, Sequence[str]]
 FAMILY = re.compile(r"(?s)(.+)[:=](.+)")
 BARE = "features without a value"
 """Name of the family of all attributes that are a name alone."""
-SENTENCES, LONGEST = 200, 8
+SENTENCES, MOST_WORDS = 200, 8
 """Number of made-up sentences, and largest number of words of one."""
-FEW = 0.5
+FEW_KNOWN = 0.5
 """Share of known attributes below which something is wrong."""
 
 
-class Family(NamedTuple):
+class AttributeFamily(NamedTuple):
     """Attributes of one name that a function made: different values, those that the model knows, and all tokens."""
 
     name: str
@@ -54,7 +54,7 @@ class AttributeTrial(NamedTuple):
     fault: str
     made: int
     known: int
-    families: tuple[Family, ...]
+    families: tuple[AttributeFamily, ...]
     unknown: str
 
     @property
@@ -63,13 +63,13 @@ class AttributeTrial(NamedTuple):
         return self.known / self.made if self.made else 0.0
 
     @property
-    def weak(self) -> tuple[Family, ...]:
-        """Families of which the model knows less than `FEW`."""
-        return tuple(family for family in self.families if family.known < FEW * family.values)
+    def weak(self) -> tuple[AttributeFamily, ...]:
+        """Families of which the model knows less than `FEW_KNOWN`."""
+        return tuple(family for family in self.families if family.known < FEW_KNOWN * family.values)
 
 
 def try_function(
-    make: Callable[[Sentence], Attributes], known: Mapping[str, int], sentences: Iterable[Sentence]
+    make: Callable[[Sentence], SentenceAttributes], known: Mapping[str, int], sentences: Iterable[Sentence]
 ) -> AttributeTrial:
     """Tries a function ``make``, which raises `DocumentError` for a sentence that it cannot take.
 
@@ -89,7 +89,7 @@ def try_function(
     for name in counts:
         values.setdefault(family_of(name), []).append(name)
     families = [
-        Family(name, len(all_), sum(one in known for one in all_), sum(counts[one] for one in all_))
+        AttributeFamily(name, len(all_), sum(one in known for one in all_), sum(counts[one] for one in all_))
         for name, all_ in values.items()
     ]
     families.sort(key=lambda family: (family.known / family.values, -family.tokens, family.name))
@@ -118,7 +118,7 @@ def made_up(attributes: Sequence[str], columns: Sequence[str]) -> list[Sentence]
     rng = np.random.default_rng(0)
     words = [value for value in values_of(attributes, "word") or values_of(attributes) if not value.isspace()] or ["a"]
     pools = [words, *(values_of(attributes, column) or ["_"] for column in columns[1:])]
-    sizes = rng.integers(1, LONGEST + 1, size=SENTENCES).tolist()
+    sizes = rng.integers(1, MOST_WORDS + 1, size=SENTENCES).tolist()
     return [
         {
             name: [pool[i] for i in rng.integers(len(pool), size=size).tolist()]

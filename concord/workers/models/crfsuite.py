@@ -40,13 +40,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from concord.schemas.arrays import Floats, Ints
 from concord.schemas.document import TOKENS, Batch, Column, Document
 from concord.schemas.errors import USERS_FUNCTION_RAISES, DocumentError
-from concord.schemas.label_names import PADDING, LabelNames, has_prefix, read_label_names
+from concord.schemas.label_names import PADDING, WrittenLabels, has_prefix, read_label_names
 from concord.schemas.labels import LabelError, Labels, LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
 from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
 from concord.workers.features.derived import ColumnError
 from concord.workers.inference.core.chain import marginals
-from concord.workers.models.attribute_trial import FEW, Sentence, try_function
+from concord.workers.models.attribute_trial import FEW_KNOWN, Sentence, try_function
 from concord.workers.models.crfsuite_file import CrfsuiteWeights, ModelFileError, read_crfsuite
 from concord.workers.models.folder import (
     MANIFEST,
@@ -304,7 +304,7 @@ class CrfsuiteModel:
         """Says where the model knows fewer of the attributes of these documents than of those of its import."""
         trial = try_function(self.attributes_of, self.rows, sentences_of(documents, self.columns))
         before = float(self.manifest.training.get(KNOWN_SHARE, 1.0))
-        if not trial.made or trial.share >= min(FEW, FALL * before):
+        if not trial.made or trial.share >= min(FEW_KNOWN, FALL * before):
             return ""
         weak = ", ".join(f"{family.name}: {family.known} of {family.values} values" for family in trial.weak[:3])
         return (
@@ -313,7 +313,7 @@ class CrfsuiteModel:
         )
 
     @cached_property
-    def _names(self) -> LabelNames:
+    def _names(self) -> WrittenLabels:
         """The file's labels as they were read."""
         return label_names(self.weights, self.functions)
 
@@ -397,7 +397,7 @@ def sentences_of(documents: Iterable[Document], columns: Sequence[str]) -> Itera
             yield {name: document.columns[name][first:last].strings() for name in columns}
 
 
-def label_names(weights: CrfsuiteWeights, functions: Functions) -> LabelNames:
+def label_names(weights: CrfsuiteWeights, functions: Functions) -> WrittenLabels:
     """The file's labels as they are read. Raises `ModelError` where they are of no scheme."""
     try:
         return read_label_names(weights.labels, plain=functions.scheme == "plain", padding=True)

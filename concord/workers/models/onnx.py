@@ -31,8 +31,8 @@ from concord.workers.models.arrays_file import ArraysFileError, read_arrays, wri
 from concord.workers.models.folder import MANIFEST, Manifest, ModelError, manifest_of, read_manifest, write_manifest
 from concord.workers.models.score_cache import ScoreCache, sentence_key
 from concord.workers.models.scores import (
-    ARRAYS,
     SCORES_FILE,
+    TRANSITION_ARRAYS,
     TRANSITION_FILE,
     ScoresModel,
     check_transition,
@@ -46,7 +46,7 @@ from concord.workers.storage.files import write_whole
 KIND = "onnx"
 NETWORK_FILE, TOKENIZER_FILE, READING_FILE = "model.onnx", "tokenizer.json", "onnx.json"
 FILES = (NETWORK_FILE, TOKENIZER_FILE, READING_FILE, SCORES_FILE, TRANSITION_FILE)
-EXTRA = "pip install 'concord-nlp[onnx]'"
+INSTALLED_BY = "pip install 'concord-nlp[onnx]'"
 INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
 """Inputs that a network may have, each (1, T)."""
 
@@ -229,7 +229,7 @@ def _libraries() -> tuple[Any, Any]:
         import onnxruntime
         import tokenizers
     except ImportError as error:
-        raise ModelError(f"a model in ONNX needs onnxruntime and tokenizers ({error}): {EXTRA}") from error
+        raise ModelError(f"a model in ONNX needs onnxruntime and tokenizers ({error}): {INSTALLED_BY}") from error
     return onnxruntime, tokenizers
 
 
@@ -289,8 +289,10 @@ def _model(
     folder: Path, manifest: Manifest, source: ScoresSettings, transition: Floats, reading: OnnxSettings
 ) -> OnnxModel:
     network, tokenizer = (np.fromfile(folder / name, np.uint8) for name in (NETWORK_FILE, TOKENIZER_FILE))
-    given = manifest.label_set, source, transition, reading, network, tokenizer, manifest, manifest.digest
-    return OnnxModel(*given)
+    # Other versions of the libraries may give other scores, so they are in the digest, and in the key of a run.
+    versions = "\0".join(f"{name}={version}" for name, version in library_versions().items())
+    digest = hashlib.sha256(f"{manifest.digest}\0{versions}".encode()).hexdigest()
+    return OnnxModel(manifest.label_set, source, transition, reading, network, tokenizer, manifest, digest)
 
 
 def load(folder: Path | str) -> OnnxModel:
@@ -298,12 +300,11 @@ def load(folder: Path | str) -> OnnxModel:
     onnxruntime or tokenizers is not installed."""
     folder = Path(folder)
     manifest = read_manifest(folder, kind=KIND, files=FILES)
-    _libraries()
     try:
         source = ScoresSettings.model_validate_json((folder / SCORES_FILE).read_bytes())
         reading = OnnxSettings.model_validate_json((folder / READING_FILE).read_bytes())
         same = label_set(source) == manifest.label_set
-        (transition,) = read_arrays(folder / TRANSITION_FILE, ARRAYS)
+        (transition,) = read_arrays(folder / TRANSITION_FILE, TRANSITION_ARRAYS)
     except (ValidationError, LabelError, ArraysFileError) as error:
         first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise ModelError(f"{folder}: a file of the model is damaged ({first}); make the model again") from error

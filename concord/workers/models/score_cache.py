@@ -25,7 +25,7 @@ MOST_BYTES = 4 << 30
 """Size of a model's file, in bytes, from which on nothing is added."""
 WAIT = 30.0
 """Seconds to wait for another process that writes."""
-AT_ONCE = 500
+SENTENCES_AT_ONCE = 500
 """Number of sentences that are looked up together."""
 
 
@@ -45,8 +45,8 @@ class ScoreCache:
         if self._database is None:
             return found
         with contextlib.suppress(sqlite3.Error):
-            for first in range(0, len(keys), AT_ONCE):
-                part = keys[first : first + AT_ONCE]
+            for first in range(0, len(keys), SENTENCES_AT_ONCE):
+                part = keys[first : first + SENTENCES_AT_ONCE]
                 marks = ", ".join("?" * len(part))
                 rows = self._database.execute(f"SELECT key, scores FROM sentences WHERE key IN ({marks})", part)  # noqa: S608
                 found |= {key: np.frombuffer(data, "<f4").reshape(-1, self._width) for key, data in rows}

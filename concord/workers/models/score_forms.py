@@ -10,7 +10,7 @@ from concord.schemas.arrays import Floats, Mask
 from concord.schemas.document import Batch
 from concord.schemas.errors import DocumentError
 
-Form = Literal["log-probabilities", "logits"]
+ScoreForm = Literal["log-probabilities", "logits"]
 
 SUM_TOLERANCE = 0.05
 """Largest distance from 1 of probabilities that add up to 1, as floats of 16 bits can be off."""
@@ -26,7 +26,7 @@ REMEDIES = {
 """What to do with numbers of each form."""
 
 
-def check_form(batch: Batch, form: Form) -> None:
+def check_form(batch: Batch, form: ScoreForm) -> None:
     """Raises `DocumentError` for the first document whose scores look like those of another form.
 
     Log-probabilities of a token have to add up to 1 as probabilities, or to less where some labels are forbidden.

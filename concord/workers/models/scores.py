@@ -27,7 +27,7 @@ from pydantic import ValidationError
 from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch, ScoreColumn
 from concord.schemas.errors import DocumentError, InputError
-from concord.schemas.label_names import LabelNames, read_label_names
+from concord.schemas.label_names import WrittenLabels, read_label_names
 from concord.schemas.labels import LabelError, Labels, LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
 from concord.schemas.settings import Settings
@@ -41,7 +41,7 @@ KIND = "scores"
 SCORES_FILE = "scores.json"
 """File of the `ScoresSettings`."""
 TRANSITION_FILE = "transition.bin"
-ARRAYS = (ArrayKind("transition", "<f8", 2),)
+TRANSITION_ARRAYS = (ArrayKind("transition", "<f8", 2),)
 NO_LABEL = -1
 """Id of a column of scores that is of no label."""
 
@@ -120,7 +120,7 @@ def columns_of(ids: Labels) -> Iterator[tuple[int, int]]:
     return ((place, label) for place, label in enumerate(ids.tolist()) if label != NO_LABEL)
 
 
-def names_of(source: ScoresSettings) -> LabelNames:
+def names_of(source: ScoresSettings) -> WrittenLabels:
     """The labels of a column as they were read. Raises `LabelError` where they are of no scheme."""
     return read_label_names(source.labels, plain=source.scheme == "plain", padding=True)
 
@@ -201,7 +201,7 @@ def load(folder: Path | str) -> ScoresModel:
     if not same:
         raise ModelError(f"{folder / SCORES_FILE}: its labels are not those of {MANIFEST}; make the model again")
     try:
-        (transition,) = read_arrays(folder / TRANSITION_FILE, ARRAYS)
+        (transition,) = read_arrays(folder / TRANSITION_FILE, TRANSITION_ARRAYS)
     except ArraysFileError as error:
         raise ModelError(f"{folder / TRANSITION_FILE}: damaged ({error}); make the model again") from error
     check_transition(transition, len(labels), folder / TRANSITION_FILE)

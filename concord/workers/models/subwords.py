@@ -20,7 +20,7 @@ Pooling = Literal["first", "mean"]
 Logits = NDArray[np.float32]
 
 
-class Window(NamedTuple):
+class SubwordWindow(NamedTuple):
     """Sub-words ``first`` to ``last`` (exclusive) are read together; those from ``begin`` to ``end`` take their scores
     from there."""
 
@@ -44,15 +44,15 @@ class SentenceText(NamedTuple):
         return cls(" ".join(words), end - np.array([len(word) for word in words], np.int64), end)
 
 
-def windows(count: int, room: int, overlap: int) -> list[Window]:
+def windows(count: int, room: int, overlap: int) -> list[SubwordWindow]:
     """Windows of at most ``room`` sub-words over ``count`` of them, neighbours with ``overlap`` < room in common."""
     if count <= room:
-        return [Window(0, count, 0, count)]
+        return [SubwordWindow(0, count, 0, count)]
     step = room - overlap
     starts = [*range(0, count - room, step), count - room]
     cuts = [(a + room + b) // 2 for a, b in pairwise(starts)]
     bounds = zip(starts, [0, *cuts], [*cuts, count], strict=True)
-    return [Window(first, first + room, begin, end) for first, begin, end in bounds]
+    return [SubwordWindow(first, first + room, begin, end) for first, begin, end in bounds]
 
 
 def word_scores(logits: Logits, start: Ints, end: Ints, sentence: SentenceText, pooling: Pooling) -> Logits:

@@ -24,12 +24,12 @@ from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.search.folds import rounds
 from concord.workers.learning.trainers.calibration import calibrate, loss_of
+from concord.workers.learning.trainers.selection import FOLDS
 from concord.workers.learning.trainers.trainer import labels_of
 from concord.workers.models.model import Model, viterbi_labels
 from concord.workers.models.scores import ScoresModel, label_ids
 from concord.workers.models.settings import CalibrationSettings, Fit
 
-FOLDS = 5
 AS_IMPORTED: Fit = "neither"
 WAYS: tuple[Fit, ...] = (AS_IMPORTED, "temperature", "transitions", "both")
 """What may be learned, the simplest way first."""

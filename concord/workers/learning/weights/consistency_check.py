@@ -19,7 +19,7 @@ from concord.workers.models.model import Model
 NO_SCALES = Scales(0.0, 0.0, 0.0)
 
 
-class HeldOut(NamedTuple):
+class HalvesF1(NamedTuple):
     """Entity F1 (a fraction) on documents that nothing was learned from: without label consistency, and with it."""
 
     f1_without: float
@@ -30,7 +30,7 @@ def held_out_f1(
     documents: Sequence[Document],
     fit: Callable[[Sequence[Document]], Model],
     count: Callable[[Sequence[Document], Model], Sequence[PairCounts]],
-) -> HeldOut:
+) -> HalvesF1:
     """F1 of label consistency by two halves of the documents.
 
     - ``fit``: makes the model of some documents.
@@ -45,4 +45,6 @@ def held_out_f1(
         tuned, _ = tune_scales(first, model, count(first, model))
         without.append(entity_counts(other, model, LabelConsistency(tuned.counts, NO_SCALES)))
         with_it.append(entity_counts(other, model, tuned))
-    return HeldOut(*(float(f1_of_counts(sum(part.sum(axis=(0, 1)) for part in parts))) for parts in (without, with_it)))
+    return HalvesF1(
+        *(float(f1_of_counts(sum(part.sum(axis=(0, 1)) for part in parts))) for parts in (without, with_it))
+    )
