@@ -55,9 +55,13 @@ class Calibrated(NamedTuple):
     after: float
 
 
-def calibrate(documents: Sequence[Document], model: ScoresModel, settings: CalibrationSettings) -> Calibrated:
+def calibrate(
+    documents: Sequence[Document], model: ScoresModel, settings: CalibrationSettings, *, limits: Limits = LIMITS
+) -> Calibrated:
     """Temperature and transitions learned on documents with gold labels and scores: what ``settings.fit`` names;
     'auto', a choice that `calibration_choice` makes, stands for both here.
+
+    - ``limits``: when the descent ends.
 
     Raises `TrainingError` if there is nothing to learn from or no temperature fits the labels, `MissingScoresError` if
     the documents have no scores, and `LabelError` for gold labels that the model does not have.
@@ -79,7 +83,7 @@ def calibrate(documents: Sequence[Document], model: ScoresModel, settings: Calib
             "the gold labels have no chance under the scores as they are; give the model another temperature"
         )
     point = start
-    for step in minimise(objective, start, LIMITS):
+    for step in minimise(objective, start, limits):
         point = step.point
     source = _at(model.source, float(1.0 / point[0])) if free[0] else model.source
     tokens = len(chains.gold)

@@ -22,6 +22,7 @@ from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.measures import Pair, spans
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.core.chain import viterbi
+from concord.workers.learning.estimation.lbfgs import Limits
 from concord.workers.learning.search.folds import rounds
 from concord.workers.learning.trainers.calibration import calibrate, loss_of
 from concord.workers.learning.trainers.selection import FOLDS
@@ -31,6 +32,8 @@ from concord.workers.models.scores import ScoresModel, label_ids
 from concord.workers.models.settings import CalibrationSettings, Fit
 
 AS_IMPORTED: Fit = "neither"
+NEAR = Limits(40, gradient=1e-4, decrease=1e-6)
+"""Limits of the descent where a way is only judged."""
 WAYS: tuple[Fit, ...] = (AS_IMPORTED, "temperature", "transitions", "both")
 """What may be learned, the simplest way first."""
 
@@ -98,10 +101,13 @@ def viterbi_f1(documents: Sequence[Document], model: Model) -> float:
 
 
 def learned_model(documents: Sequence[Document], model: ScoresModel, settings: CalibrationSettings) -> ScoresModel:
-    """The model with what was learned from the documents; it is not saved. Raises the errors of `calibrate`."""
+    """The model with what was learned from the documents, near enough to be judged; it is not saved.
+
+    Raises the errors of `calibrate`.
+    """
     if settings.fit == AS_IMPORTED:
         return model
-    found = calibrate(documents, model, settings)
+    found = calibrate(documents, model, settings, limits=NEAR)
     return replace(model, source=found.source, transition=found.transition)
 
 
