@@ -145,7 +145,7 @@ def test_what_is_read_by_an_option_is_an_input_too(made: Path, monkeypatch: pyte
 
 
 OWN = {
-    **dict.fromkeys(("train", "calibrate", "import scores", "import crfsuite"), FolderKind.MODEL),
+    **dict.fromkeys(("train", "calibrate", "import scores", "import crfsuite", "import onnx"), FolderKind.MODEL),
     **dict.fromkeys(("synthesize", "ingest"), FolderKind.CORPUS),
     **dict.fromkeys(("reprocess", "doctor"), FolderKind.RUN),
     "sweep run": FolderKind.SWEEP,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import logsumexp
+from scipy.special import log_softmax, logsumexp
 from typer.testing import CliRunner
 
 from concord.flows.cli.app import app
@@ -23,7 +23,9 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelError, LabelSet
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
+from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.trainers.calibration import calibrate
+from concord.workers.learning.trainers.calibration_choice import WAYS, choose_fit
 from concord.workers.learning.trainers.sgd import train
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from concord.workers.models.loaders import load_model
@@ -49,13 +51,13 @@ def made(names: tuple[str, ...], seed: int, *, documents: int = 6, steepness: fl
         lean = np.array([[float(name == label) for name in names] for label in flat])
         words = [[f"w{t}" for t in range(len(sentence))] for sentence in gold]
         document = Document.build(f"d{i}", words, labels=gold)
-        found.append(replace(document, scores=steepness * (lean + rng.normal(size=lean.shape))))
+        found.append(replace(document, scores=log_softmax(steepness * (lean + rng.normal(size=lean.shape)), axis=1)))
     return found
 
 
 def model_of(names: tuple[str, ...], folder: Path, **settings: Any) -> ScoresModel:
     folder.mkdir(exist_ok=True)
-    size = len(label_set(names))
+    size = len(label_set(ScoresSettings(labels=names, **settings)))
     return save(folder, ScoresSettings(labels=names, **settings), np.zeros((size, size)))
 
 
@@ -129,7 +131,7 @@ def test_what_is_kept_stays_and_the_temperature_alone_is_that_of_a_search(tmp_pa
 
 def test_sentences_whose_labels_are_forbidden_are_left_out_and_counted(tmp_path: Path) -> None:
     documents = made(BIO, 4)
-    model = model_of(BIO, tmp_path)
+    model = model_of(BIO, tmp_path, form="logits")
     without = calibrate(documents, model, CalibrationSettings())
     odd = Document.build("odd", [["a"], ["b", "c"], ["d"]], labels=[["B-X"], ["O", "I-X"], ["O"]])
     scores = np.array([[0.0, -math.inf, 0.0], [0.0] * 3, [0.0] * 3, [-math.inf, 0.0, 0.0]])
@@ -141,7 +143,7 @@ def test_sentences_whose_labels_are_forbidden_are_left_out_and_counted(tmp_path:
 
 
 def test_scores_that_say_nothing_and_documents_that_do_not_fit_are_one_line(tmp_path: Path) -> None:
-    model = model_of(BIO, tmp_path)
+    model = model_of(BIO, tmp_path, form="logits")
     documents = made(BIO, 5)
     turned = [replace(d, scores=-3.0 * d.scores) for d in documents if d.scores is not None]
     with pytest.raises(TrainingError, match="the scores say nothing of the gold labels"):
@@ -151,6 +153,51 @@ def test_scores_that_say_nothing_and_documents_that_do_not_fit_are_one_line(tmp_
     other = Document.build("d", [["a"]], labels=[["B-Y"]])
     with pytest.raises(LabelError, match="unknown label 'B-Y'"):
         calibrate([replace(other, scores=np.zeros((1, 3)))], model, CalibrationSettings())
+
+
+@pytest.mark.parametrize("noise", [0.2, 3.0])
+def test_the_choice_is_the_best_of_all_ways_on_documents_that_were_not_learned_from(
+    noise: float, tmp_path: Path
+) -> None:
+    documents = made(BIO, 11, documents=12, steepness=noise)
+    model = model_of(BIO, tmp_path)
+    found = choose_fit(documents, model, CalibrationSettings())
+    assert [trial.fit for trial in found.trials] == ["neither", "temperature", "transitions", "both"]
+    best = max(trial.f1 for trial in found.trials)
+    assert best == dict(zip(WAYS, (trial.f1 for trial in found.trials), strict=True))[found.fit]
+    batch = Batch.of(documents)
+    assert batch.labels is not None
+    as_imported = viterbi(model.potentials(batch).legal(model.labels))
+    gold = model.labels.encode(batch.labels.strings())
+    assert found.trials[0].f1 == pytest.approx(plain_f1(batch, model.labels, gold, as_imported))
+    assert batch.scores is not None
+    assert found.tagger == pytest.approx(plain_f1(batch, model.labels, gold, batch.scores.argmax(axis=1)))
+    asked = choose_fit(documents, model, CalibrationSettings(fit="both"))
+    assert (asked.fit, [trial.fit for trial in asked.trials]) == ("both", ["neither", "both"])
+    with pytest.raises(TrainingError, match="one document cannot be judged by another"):
+        choose_fit(documents[:1], model, CalibrationSettings())
+
+
+def test_the_command_chooses_what_it_learns_and_says_what_it_is_worth(tmp_path: Path) -> None:
+    documents = made(BIO, 7, documents=20, steepness=3.0)
+    written(tmp_path / "corpus", scored(documents, [d.scores for d in documents if d.scores is not None]))
+    model_of(BIO, tmp_path / "model")
+    words = ("calibrate", "--model", str(tmp_path / "model"), "--corpus", str(tmp_path / "corpus"), "--no-consistency")
+    report = json.loads(call(*words, "--out", str(tmp_path / "fitted"), "--json").stdout)
+    found = report["held_out_f1"]
+    assert [*found] == [*WAYS]
+    assert found[report["fit"]] == max(found.values())
+    metrics = parse_manifest(tmp_path / "fitted" / MANIFEST).metrics
+    assert metrics["cross_validated/tagger"] == report["tagger_f1"]
+    assert metrics["cross_validated/neither"] == found["neither"]
+
+
+def plain_f1(batch: Batch, labels: LabelSet, gold: NDArray[Any], mine: NDArray[Any]) -> float:
+    found = [
+        {(a, b, k) for a, b, k in zip(spans.start, spans.end, spans.type, strict=True)}
+        for spans in (labels.spans(ids.astype(np.int32), batch.sentence_starts) for ids in (gold, mine))
+    ]
+    return 2 * len(found[0] & found[1]) / (len(found[0]) + len(found[1]))
 
 
 # The command
@@ -176,8 +223,10 @@ def test_a_model_of_scores_is_fitted_into_a_new_folder(tmp_path: Path) -> None:
         "--out",
         str(tmp_path / "fitted"),
     )
-    report = json.loads(call(*words, "--json").stdout)
+    report = json.loads(call(*words, "--fit", "both", "--json").stdout)
     assert report["loss"] < report["loss_before"]
+    assert (report["fit"], [*report["held_out_f1"]]) == ("both", ["neither", "both"])
+    assert 0 <= report["consistency_f1"] <= 1
     tuned = report["consistency"]
     assert tuned["f1"] >= tuned["f1_without"]
     fitted = load_model(tmp_path / "fitted")
@@ -190,8 +239,10 @@ def test_a_model_of_scores_is_fitted_into_a_new_folder(tmp_path: Path) -> None:
     again = json.loads(call(*words, "--no-consistency", "--fit", "transitions", "--json").stdout)
     assert (again["temperature"], again["consistency"]) == (1.0, None)
     assert saved_consistency(tmp_path / "fitted") is None
-    told = " ".join(call(*words).stdout.split())
+    told = " ".join(call(*words, "--fit", "both").stdout.split())
     assert "temperature" in told
+    assert "held-out F1: the tagger itself" in told
+    assert "as imported" in told
     assert f"and {tuned['unlabelled_scale']:g} (unlabelled); F1 {tuned['f1_without']:.2%} → {tuned['f1']:.2%}" in told
 
 

@@ -77,6 +77,8 @@ OUT = {
     "workers/features/attributes.py": "trains: what it learns is in the model's digest",
     "schemas/codl.py": "settings of training, which are in the model's digest",
     "workers/features/incidence.py": "trains: what it learns is in the model's digest",
+    "workers/models/crfsuite_import.py": "makes a model, whose digest is in the key",
+    "workers/models/label_files.py": "makes a model, whose digest is in the key",
     "workers/models/attribute_names.py": "trains: what it learns is in the model's digest",
     "workers/corpus/readers/citations.py": "read at ingestion",
     "workers/corpus/readers/addresses.py": "read at ingestion",
@@ -133,6 +135,7 @@ def test_every_library_that_labelling_imports_is_in_the_digest() -> None:
         DISTRIBUTIONS.get(name, name) for name in roots - set(sys.stdlib_module_names) - {PACKAGE} - PARSERS - MOVERS
     }
     named = {tokenizer.library for tokenizer in TOKENIZERS.values()} - {""}  # in a run's key with their version
+    named |= {"onnxruntime", "tokenizers"}  # in the digest of a model in ONNX
     assert libraries | {"llvmlite"} == {*LIBRARIES, *named}
     assert set(COMPILERS) <= set(LIBRARIES)
 

@@ -34,6 +34,7 @@ POSITIONAL = {
     "constraints explain": ["file"],
     "import scores": ["labels"],
     "import crfsuite": ["file"],
+    "import onnx": ["folder"],
     "papers": ["paper"],
     "sweep run": ["sweep_file"],
     "sweep plan": ["sweep_file"],

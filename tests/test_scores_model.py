@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,13 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.special import log_softmax
+from scipy.special import log_softmax, logsumexp
 from typer.testing import CliRunner
 
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
 from concord.schemas.columns import SchemaError, batch_from_table, table_from_documents
 from concord.schemas.document import Batch, Document, ScoreColumn
+from concord.schemas.errors import DocumentError
 from concord.schemas.labels import LabelError, LabelSet, Scheme
 from concord.schemas.run import RunKey, RunSettings, ShardReport
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
@@ -69,9 +72,14 @@ KINDS = {
 
 
 def scores_of(documents: list[Document], seed: int = 0) -> list[NDArray[np.float64]]:
-    """Scores that a float16 holds."""
+    """Log-probabilities that a float16 holds."""
     rng = np.random.default_rng(seed)
-    return [rng.normal(size=(len(d), WIDTH)).astype(np.float16).astype(np.float64) for d in documents]
+    tables = [log_softmax(rng.normal(size=(len(d), WIDTH)), axis=1) for d in documents]
+    return [table.astype(np.float16).astype(np.float64) for table in tables]
+
+
+def source_of(names: Sequence[str]) -> ScoresSettings:
+    return ScoresSettings(labels=tuple(names))
 
 
 DOCUMENTS = list(synthesize(8, seed=3, kind="news"))
@@ -253,23 +261,23 @@ def test_log_probabilities_stay_as_they_are_and_logits_become_them() -> None:
         (["B-X", "I-X", "E-X", "S-X", "O", "S-A"], ("O", "B-A", "I-A", "B-X", "I-X"), Scheme.BIO),
         (["O", "U-X", "B-X", "L-X"], ("O", "B-X", "I-X"), Scheme.BIO),
         (["title", "author/person", "O"], ("O", "author/person", "title"), Scheme.PLAIN),
-        (["B-X", "I-X", "other"], ("B-X", "I-X", "other"), Scheme.PLAIN),
+        (["<pad>", "O", "B-X", "I-X"], ("O", "B-X", "I-X"), Scheme.BIO),
     ],
 )
 def test_the_labels_of_a_column_make_a_label_set(names: list[str], labels: tuple[str, ...], scheme: Scheme) -> None:
-    assert label_set(names) == LabelSet(labels, scheme)
+    assert label_set(source_of(names)) == LabelSet(labels, scheme)
 
 
 def test_a_type_that_nothing_opens_is_refused() -> None:
     with pytest.raises(LabelError, match="no label opens a span of 'X'"):
-        label_set(["O", "I-X"])
+        label_set(source_of(["O", "I-X"]))
     with pytest.raises(LabelError, match="no label opens a span of 'X'"):
-        label_set(["O", "I-X", "E-X", "B-A"])
+        label_set(source_of(["O", "I-X", "E-X", "B-A"]))
 
 
 def test_probabilities_of_bioes_add_up_to_those_of_bio_and_what_is_missing_is_forbidden() -> None:
     names = ["S-X", "E-X", "O", "I-X", "B-X", "S-A"]
-    labels = label_set(names)
+    labels = label_set(source_of(names))
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(5, 6))
     made = unary(logits, labels, ScoresSettings(labels=tuple(names), form="logits"))
@@ -279,13 +287,13 @@ def test_probabilities_of_bioes_add_up_to_those_of_bio_and_what_is_missing_is_fo
         np.testing.assert_allclose(np.exp(made[:, labels.index[name]]), values, rtol=1e-12)
     assert np.all(made[:, labels.index["I-A"]] == -INF)
     with pytest.raises(LabelError, match="have no equal in BIO"):
-        placed(np.zeros((6, 6)), names)
+        placed(np.zeros((6, 6)), source_of(names))
 
 
 def test_given_transitions_find_their_places() -> None:
     names = ["I-X", "O", "B-X", "B-A"]
     matrix = np.arange(16.0).reshape(4, 4)
-    whole, labels = placed(matrix, names), label_set(names)
+    whole, labels = placed(matrix, source_of(names)), label_set(source_of(names))
     for i, a in enumerate(names):
         for j, b in enumerate(names):
             assert whole[labels.index[a], labels.index[b]] == matrix[i, j]
@@ -359,8 +367,8 @@ def test_the_answers_are_those_of_a_crf_whose_scores_are_written_down(engine: st
     bounds = Batch.of(more).doc_starts
     rows = [potentials.unary[a:b] for a, b in pairwise(bounds.tolist())]
     names = crf.labels.names
-    source = ScoresSettings(labels=names, column="local")
-    model = save(tmp_path / "scores", source, placed(crf.transition, names))
+    source = ScoresSettings(labels=names, column="local", form="logits")
+    model = save(tmp_path / "scores", source, placed(crf.transition, source))
     batch, rejects = batch_from_table(scored(more, rows, name="local"), scores=model.score_column)
     assert rejects == []
     agreement = LabelConsistency(PairCounts.of(documents, crf.labels))
@@ -370,12 +378,9 @@ def test_the_answers_are_those_of_a_crf_whose_scores_are_written_down(engine: st
         for given, made in ((batch, model), (Batch.of(more), crf))
     )
     assert ours.refused == theirs.refused == {}
-    for one, other in zip(ours.decoded, theirs.decoded, strict=True):
-        assert (one.labels.tolist(), one.objective, one.status) == (
-            other.labels.tolist(),
-            other.objective,
-            other.status,
-        )
+    for one, other, table in zip(ours.decoded, theirs.decoded, rows, strict=True):
+        assert (one.labels.tolist(), one.status) == (other.labels.tolist(), other.status)
+        assert one.objective == pytest.approx(other.objective - logsumexp(table, axis=1).sum(), abs=1e-6)
     assert [first.tolist() for first in ours.first] == [first.tolist() for first in theirs.first]
 
 
@@ -384,7 +389,7 @@ def scored_run(tmp_path: Path, rows: list[Any], **settings: object) -> ShardRepo
     documents = [Document.build(f"d{i}", [["a", "b"]]) for i in range(len(rows))]
     folder = written(tmp_path / "corpus", with_column(table_from_documents(documents), rows))
     (tmp_path / "model").mkdir()
-    model = save(tmp_path / "model", ScoresSettings(labels=("O", "B-X", "I-X")), np.zeros((3, 3)))
+    model = save(tmp_path / "model", ScoresSettings(labels=("O", "B-X", "I-X"), form="logits"), np.zeros((3, 3)))
     key = RunKey(
         settings=check_settings(RunSettings.model_validate(settings)), model=model.digest, constraints="", code="code"
     )
@@ -459,18 +464,93 @@ def test_joined_labels_are_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        '{"id2label": {"1": "O", "0": "[PAD]", "2": "B-X", "3": "I-X"}, "model_type": "bert"}',
+        '{"label2id": {"O": 1, "[PAD]": 0, "B-X": 2, "I-X": 3}}',
+        '["[PAD]", "O", "B-X", "I-X"]',
+        "[PAD]\nO\nB-X\nI-X",
+        "\ufeff[PAD]\r\nO\r\nB-X\r\nI-X",
+    ],
+)
+def test_labels_are_read_from_all_that_names_them_and_padding_is_forbidden(text: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(text, newline="")
+    words = ("import", "scores", str(tmp_path / "config.json"), "--form", "logits", "--out", str(tmp_path / "model"))
+    assert "[PAD]: padding, which no token gets as its label" in call(*words).stdout
+    model = load_model(tmp_path / "model")
+    assert (model.labels.names, model.labels.scheme) == (("O", "B-X", "I-X"), Scheme.BIO)
+    document = replace(Document.build("d", [["a"]]), scores=np.array([[9.0, 1.0, 2.0, 0.0]]))
+    assert viterbi(model.potentials(Batch.of([document])).legal(model.labels)).tolist() == [1]
+    padded = replace(document, scores=np.array([[0.0, -INF, -INF, -INF]]))
+    with pytest.raises(DocumentError, match="document 'd': scores forbid every label of token 0 but padding"):
+        model.potentials(Batch.of([padded]))
+
+
+def test_labels_without_an_outside_one_are_told_and_plain_ones_are_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "labels.txt").write_text("B\nI\nL")
+    words = ("import", "scores", str(tmp_path / "labels.txt"), "--scheme", "plain", "--out", str(tmp_path / "model"))
+    assert "there is no label 'O', so every token will be part of a span" in call(*words).stdout
+    assert load_model(tmp_path / "model").labels == LabelSet(("B", "I", "L"), Scheme.PLAIN)
+
+
+PROBABILITIES = np.array([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8], [0.3, 0.3, 0.4]])
+OTHER_FORMS = {
+    "probabilities": (PROBABILITIES, "probabilities, not like log-probabilities: .*; write their natural logarithms"),
+    "logits": (np.log(PROBABILITIES) + 3.0, "logits, not like .*: .* is 3 and not 0; import .* logits"),
+    "low logits": (np.log(PROBABILITIES) - 3.0, "logits, not like log-probabilities: .* is -3 and not 0"),
+    "base 10": (np.log10(PROBABILITIES), "logarithms to base 10, .*; write them times 2.302585"),
+    "base 2": (np.log2(PROBABILITIES), "logarithms to base 2, .*; write them times 0.693147"),
+    "costs": (-np.log(PROBABILITIES), "costs, which are .*; write them times -1"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_FORMS)
+def test_scores_of_another_form_are_refused_by_what_they_look_like(name: str, tmp_path: Path) -> None:
+    table, message = OTHER_FORMS[name]
+    document = replace(Document.build("d", [["a", "b", "c"]]), scores=table)
+    model = save(tmp_path, source_of(["O", "B-X", "I-X"]), np.zeros((3, 3)))
+    good = replace(document, doc_id="good", scores=np.log(PROBABILITIES))
+    masked = replace(document, doc_id="masked", scores=np.where(PROBABILITIES == 0.1, -INF, np.log(PROBABILITIES)))
+    model.potentials(Batch.of([good, masked]))
+    with pytest.raises(DocumentError, match=f"document 'd': the scores of token 0 \\(.*\\) look like {message}"):
+        model.potentials(Batch.of([good, document]))
+
+
+def test_logits_are_taken_for_probabilities_only_where_a_whole_document_has_them(tmp_path: Path) -> None:
+    model = save(tmp_path, source_of(["O", "B-X", "I-X"]).model_copy(update={"form": "logits"}), np.zeros((3, 3)))
+    document = replace(Document.build("d", [["a", "b", "c"]]), scores=PROBABILITIES)
+    with pytest.raises(DocumentError, match="look like probabilities, not like logits: they add up to 1"):
+        model.potentials(Batch.of([document]))
+    by_chance = PROBABILITIES.copy()
+    by_chance[2] += 1.0
+    model.potentials(Batch.of([replace(document, scores=by_chance)]))
+    model.potentials(Batch.of([replace(Document.build("d", [["a"]]), scores=PROBABILITIES[:1])]))
+
+
+@pytest.mark.parametrize(
     ("text", "more", "code", "message"),
     [
         (b"", (), Exit.INPUT, "labels.txt: there is no label in it"),
         (b"O\nO", (), Exit.INPUT, "labels.txt: a label is there twice"),
+        (b"O", (), Exit.INPUT, "labels.txt: 'O' is its only label, and a tagger has two at least"),
+        (b"O B-X I-X", (), Exit.INPUT, "labels.txt: all labels (O, B-X, I-X, ...) are on one line; give each label"),
+        (b"O\nB-X\nother", (), Exit.INPUT, "label 'other' beside 'B-X' is of no scheme of spans: write 'B-other' for"),
+        (b"O\nB_X\nI_X", (), Exit.INPUT, "label 'B_X' is of no scheme of spans: write 'B-X'; if every label is a type"),
+        (b"B\nI\nL\nO", (), Exit.INPUT, "label 'B' is of no scheme of spans: a prefix alone names no type, so write"),
+        (b"O\nX-B\nX-I", (), Exit.INPUT, "label 'X-B' is of no scheme of spans: write 'B-X'"),
+        (b"O\no\nB-X", (), Exit.INPUT, "label 'o' beside 'B-X' is of no scheme of spans: write 'O'"),
+        (b"LABEL_0\nLABEL_1", (), Exit.INPUT, "labels.txt: 'LABEL_0' is a number and no name"),
+        (b'{"id2label": {"0": "O", "2": "B-X"}}', (), Exit.INPUT, "id2label has the numbers [0, 2]..., want 0 to 1"),
+        (b'{"labels": 3}', (), Exit.INPUT, "labels.txt: has no id2label, which names the labels"),
+        (b"{", (), Exit.INPUT, "labels.txt: is no JSON"),
         (b"\xff", (), Exit.INPUT, "labels.txt: is no text in UTF-8"),
         (b"O\nI-X", (), Exit.INPUT, "no label opens a span of 'X'"),
-        (b"O", ("--temperature", "1000"), Exit.USAGE, "temperature: Input should be less than or equal to 100"),
-        (b"O", ("--transitions", "labels.txt"), Exit.INPUT, "labels.txt: is no matrix of numbers"),
-        (b"O", ("--transitions", "nowhere.npy"), Exit.INPUT, "nowhere.npy: No such file"),
-        (b"O\nA", ("--transitions", "small.npy"), Exit.INPUT, "small.npy: is (1, 1), want (2, 2)"),
+        (b"O\nB-X", ("--temperature", "1000"), Exit.USAGE, "temperature: Input should be less than or equal to 100"),
+        (b"O\nB-X", ("--transitions", "labels.txt"), Exit.INPUT, "labels.txt: is no matrix of numbers"),
+        (b"O\nB-X", ("--transitions", "nowhere.npy"), Exit.INPUT, "nowhere.npy: No such file"),
+        (b"O\nA\nC", ("--transitions", "small.npy"), Exit.INPUT, "small.npy: is (2, 2), want (3, 3)"),
         (
-            b"O",
+            b"O\nB-X",
             ("--transitions", "small.npy"),
             Exit.INPUT,
             "small.npy: has an entry that is no number of at most 1e+06",
@@ -483,7 +563,7 @@ def test_what_cannot_be_imported_is_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "labels.txt").write_bytes(text)
-    np.save(tmp_path / "small.npy", np.array([[np.inf]]))
+    np.save(tmp_path / "small.npy", np.full((2, 2), np.inf))
     said = call("import", "scores", "labels.txt", "--out", "model", *more, code=code).stderr
     assert said.startswith("concord: ")
     assert message in said

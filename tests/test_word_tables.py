@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import DocumentError
-from concord.workers.models import crfsuite, word_tables
+from concord.workers.models import crfsuite, crfsuite_import, word_tables
 from concord.workers.models.crfsuite import CrfsuiteModel
 from concord.workers.models.folder import ModelError
 from concord.workers.models.word_tables import Scored, WordTables, departure
@@ -73,7 +73,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 def made(data: bytes, out: Path, function: Callable[..., Items], *, word_tables: bool = True) -> CrfsuiteModel:
     out.mkdir()
-    return crfsuite.save(out, data, f"{HERE}:{function.__name__}", word_tables=word_tables)
+    return crfsuite_import.save(out, data, f"{HERE}:{function.__name__}", word_tables=word_tables).model
 
 
 @pytest.fixture(scope="module")

@@ -49,9 +49,9 @@ from concord.flows.sources import (
     OpenModel,
     check_there,
     cutting,
-    first_document,
     open_constraints,
     open_model,
+    some_documents,
 )
 from concord.schemas.decoded import Status
 from concord.schemas.errors import CorpusError
@@ -75,12 +75,16 @@ from concord.workers.evaluation.measures import MEASURES
 from concord.workers.evaluation.measures import figures as measure_figures
 from concord.workers.evaluation.named_counts import MatchCounts
 from concord.workers.learning.weights.known_weights import known_weights
-from concord.workers.models.model import score_column
+from concord.workers.models.model import JudgesFit, score_column
 from concord.workers.remote.survey import SurveyParts
 from concord.workers.storage.storage import URI, Storage, file_bytes
 
 if TYPE_CHECKING:
     from concord.flows.tracking.tracking import Outcome, Run, Tracking
+
+
+JUDGED_DOCUMENTS = 50
+"""Number of documents of which a model may say that they do not fit it."""
 
 
 class LabelRequest(Settings):
@@ -355,7 +359,11 @@ def _label(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand, count
     from concord.workers.remote.label import LABEL, LabelParts
 
     store = out.storage.below(STORE)
-    sample = first_document(todo, key.settings.text, model)
+    documents = some_documents(todo, key.settings.text, model, JUDGED_DOCUMENTS)
+    sample = documents[0] if documents else None
+    misfit = model.misfit(documents) if isinstance(model, JudgesFit) else ""
+    if misfit:
+        say(misfit, style="yellow")
     last = last_answers(out.storage, done, job.constraints.strengths)
     given = LabelParts(model, job.constraints, key, store, sample, last)
     errors: list[str] = []

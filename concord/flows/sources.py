@@ -182,13 +182,19 @@ def first_documents(shards: Sequence[Shard], documents: int) -> Iterator[Batch]:
             return
 
 
-def first_document(shards: Sequence[Shard], text: TextSettings, model: Model) -> Document | None:
-    """First document that the model can read, for compiling kernels; None if no shard can be read."""
+def some_documents(shards: Sequence[Shard], text: TextSettings, model: Model, documents: int) -> list[Document]:
+    """The first documents, at most ``documents``, of the first shard that can be read and has one."""
     for shard in shards:
         try:
             batch, _ = read_batch(shard, text=text, tokenizer=text_tokenizer(model))
         except CorpusError:
             continue  # the shard's worker meets it again and reports it
         if len(batch):
-            return batch.document(0)
-    return None
+            return [batch.document(i) for i in range(min(documents, len(batch)))]
+    return []
+
+
+def first_document(shards: Sequence[Shard], text: TextSettings, model: Model) -> Document | None:
+    """First document that the model can read, for compiling kernels; None if no shard can be read."""
+    found = some_documents(shards, text, model, 1)
+    return found[0] if found else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from concord.schemas.document import TOKENS, Batch, Column, Document, ScoreColumn, SourceSpans, TokenizedTexts
 from concord.schemas.errors import InputError
+from concord.schemas.gold_columns import in_bio
 from concord.schemas.names import nearest
 from concord.schemas.potentials import LARGEST_WEIGHT
 
@@ -27,6 +28,8 @@ COLUMNS_KEY = b"concord.columns"
 """Token columns of a corpus beyond `tokens`, `pos` and `chunk`, separated by commas."""
 TOKENIZER_KEY = b"concord.tokenizer"
 """Tokenizer of a corpus whose reader cut its texts, as NAME==VERSION."""
+LABELS_KEY, LABELS_ARE_PLAIN = b"concord.labels", b"plain"
+"""Scheme of a corpus's gold labels; ``plain``: each is a type by itself, whatever its name looks like."""
 
 DOC_ID, SENTENCE_STARTS, LABELS, TEXT = "doc_id", "sentence_starts", "labels", "text"
 TOKEN_START, TOKEN_END = "token_start", "token_end"
@@ -328,7 +331,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 def stamp(table: pa.Table, layout: Layout, *, source: str = "table to be written") -> pa.Table:
     """The table with the layout's name and version in its metadata, checked: call before writing."""
-    own = {k: v for k, v in (table.schema.metadata or {}).items() if k == COLUMNS_KEY}
+    own = {k: v for k, v in (table.schema.metadata or {}).items() if k in (COLUMNS_KEY, LABELS_KEY)}
     stamped = table.replace_schema_metadata(layout.metadata | own)
     check(stamped.schema, layout, source=source, written=True)
     return stamped
@@ -423,6 +426,7 @@ def table_from_batch(batch: Batch) -> pa.Table:
         data |= {name: nest(values, spans.starts) for name, values in zip(SOURCE_SPANS, columns, strict=True)}
     extra = [n for n in sorted(batch.columns) if n not in (TOKENS, "pos", "chunk")]
     metadata = {COLUMNS_KEY: ",".join(extra).encode()} if extra else {}
+    metadata |= {LABELS_KEY: LABELS_ARE_PLAIN} if batch.labels is not None and batch.labels.plain else {}
     return stamp(pa.table(data).replace_schema_metadata(metadata), CORPUS_LAYOUT)
 
 
@@ -540,8 +544,9 @@ def batch_from_table(
     - ``scores``: a column that is read beside those of the layout.
 
     A file of another program may have no sentences: each document is one then; and numbers as labels, if its metadata
-    names them. Gold labels are all there or all null: a row without labels among labelled rows is rejected. Raises
-    `SchemaError` if a column is missing or of another type.
+    names them. Gold labels are all there or all null: a row without labels among labelled rows is rejected. They come
+    out as BIO where they are of a scheme of spans, see `in_bio`. Raises `SchemaError` if a column is missing or of
+    another type.
     """
     check(table.schema, CORPUS_LAYOUT, source=source)
     if scores is not None:
@@ -557,14 +562,24 @@ def batch_from_table(
     if SPAN_TYPE in table.column_names and table[SPAN_TYPE].null_count == len(table):
         table = table.drop_columns(list(SOURCE_SPANS))
     faults = {**known_faults, **_find_faults(table, scores)}
-    rejects: list[Reject] = []
-    if faults:
-        names = decode(table[DOC_ID])
-        rejects = [Reject(source, first_row + row, names[row], reason) for row, reason in sorted(faults.items())]
-        keep = np.ones(len(table), np.bool_)
-        keep[list(faults)] = False
-        table = table.filter(pa.array(keep))
-    return _assemble(table, scores), rejects
+    keep = np.ones(len(table), np.bool_)
+    keep[list(faults)] = False
+    batch = _assemble(table.filter(pa.array(keep)) if faults else table, scores)
+    broken = _broken_gold(batch)
+    if broken:
+        rows = np.flatnonzero(keep)
+        faults |= {int(rows[place]): reason for place, reason in broken.items()}
+        keep[rows[list(broken)]] = False
+        batch = _assemble(table.filter(pa.array(keep)), scores)
+    if batch.labels is not None:
+        batch = replace(batch, labels=in_bio(batch.labels, batch.doc_starts, batch.sentence_starts).column)
+    names = decode(table[DOC_ID]) if faults else []
+    return batch, [Reject(source, first_row + row, names[row], reason) for row, reason in sorted(faults.items())]
+
+
+def _broken_gold(batch: Batch) -> dict[int, str]:
+    """Reason by document, where gold labels contradict each other."""
+    return {} if batch.labels is None else in_bio(batch.labels, batch.doc_starts, batch.sentence_starts).faults
 
 
 def raw_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -731,11 +746,15 @@ def _assemble(table: pa.Table, scores: ScoreColumn | None) -> Batch:
         tokens.starts,
         sentences.integers() + np.repeat(tokens.starts[:-1], sentences.lengths),
         columns,
-        _column(table[LABELS]) if LABELS in table.column_names else None,
+        _gold(table) if LABELS in table.column_names else None,
         _raw_texts(table) if TEXT in table.column_names else None,
         None if scores is None else _scores(table[scores.name])[1].floats().reshape(-1, scores.width),
         _source_spans(table) if SPAN_TYPE in table.column_names else None,
     )
+
+
+def _gold(table: pa.Table) -> Column:
+    return replace(_column(table[LABELS]), plain=(table.schema.metadata or {}).get(LABELS_KEY) == LABELS_ARE_PLAIN)
 
 
 def _raw_texts(table: pa.Table) -> TokenizedTexts:

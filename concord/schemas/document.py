@@ -18,11 +18,13 @@ TOKENS = "tokens"
 class Column:
     """A dictionary-encoded token column: ``values[codes[t]]`` is the string of token t.
 
-    ``codes`` is (N,); ``values`` (V,) may hold strings that a slice does not use.
+    - ``codes`` (N,), ``values`` (V,): ``values`` may hold strings that a slice does not use.
+    - ``plain``: of gold labels: is each a type by itself, whatever its name looks like, because the corpus says so?
     """
 
     codes: NDArray[np.int32]
     values: Sequence[str]
+    plain: bool = False
 
     @classmethod
     def encode(cls, strings: Sequence[str]) -> Column:
@@ -35,7 +37,11 @@ class Column:
         return len(self.codes)
 
     def __getitem__(self, part: slice) -> Column:
-        return Column(self.codes[part], self.values)
+        return Column(self.codes[part], self.values, self.plain)
+
+    def used(self) -> list[str]:
+        """The distinct strings that tokens have, in the order of ``values``."""
+        return [self.values[i] for i in np.unique(self.codes).tolist()]
 
     def strings(self) -> list[str]:
         """The column as plain strings, one a token."""
@@ -311,4 +317,4 @@ def _join(columns: Sequence[Column]) -> Column:
         used, local = np.unique(column.codes, return_inverse=True)
         table = np.array([codes.setdefault(column.values[i], len(codes)) for i in used.tolist()], np.int32)
         parts.append(table[local] if len(used) else np.zeros(0, np.int32))
-    return Column(np.concatenate(parts), tuple(codes))
+    return Column(np.concatenate(parts), tuple(codes), any(column.plain for column in columns))

@@ -71,6 +71,10 @@ USERS_CODE_RAISES = (
 )
 """Errors by which a user's function may refuse a document; any other error is no fault of the document."""
 
+USERS_FUNCTION_RAISES = (Exception, SystemExit)
+"""What a user's function that was named by the user may raise at a document: a package that it needs may be missing, or
+its own file. Each such document becomes a reject; Ctrl-C is no error of the function."""
+
 
 class DocumentError(InputError):
     """One document that cannot be labelled; ``reason`` says why, and goes into its reject.

@@ -82,14 +82,15 @@ class LabelSet:
         return cls(tuple(names), Scheme.BIO)
 
     @classmethod
-    def infer(cls, names: Iterable[str]) -> LabelSet:
-        """The label set of observed label names, sorted; BIO when every name fits BIO.
+    def infer(cls, names: Iterable[str], *, plain: bool = False) -> LabelSet:
+        """The label set of observed label names, sorted; BIO when every name fits BIO, unless they are ``plain``.
 
-        A BIO set is completed: a type seen only as ``I-T`` (or ``B-T``) gets its twin, and
-        ``O`` is always there, so that every sequence has a legal continuation.
+        The names were read before: `schemas.label_names.read_label_names` refuses what fits no scheme. A BIO set is
+        completed: a type seen only as ``I-T`` (or ``B-T``) gets its twin, and ``O`` is always there, so that every
+        sequence has a legal continuation.
         """
         observed = set(names)
-        if observed and all(n == OUTSIDE or n[:2] in ("B-", "I-") for n in observed):
+        if observed and not plain and all(n == OUTSIDE or n[:2] in ("B-", "I-") for n in observed):
             return cls.bio(sorted({n[2:] for n in observed if n != OUTSIDE}))
         return cls(tuple(sorted(observed)), Scheme.PLAIN)
 

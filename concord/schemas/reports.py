@@ -166,6 +166,9 @@ class ScoresReport(Report):
     - ``source``: labels of the column.
     - ``labels``: labels of the model.
     - ``joined``: labels of the column that BIO writes in another way.
+    - ``padding``: labels of the column that no token can have.
+    - ``outside``: has the column a label ``O``?
+    - ``scheme``: ``bio``, or ``plain`` for labels that are types by themselves.
     - ``types``: number of types of spans.
     """
 
@@ -175,15 +178,38 @@ class ScoresReport(Report):
     source: tuple[str, ...]
     labels: tuple[str, ...]
     joined: tuple[str, ...]
+    padding: tuple[str, ...]
+    outside: bool
+    scheme: str
     types: int
     out: str
     model_digest: str
+
+
+class WeakFamily(Report):
+    """Attributes of one name of which a model knows less than half of the values that its function made.
+
+    - ``values``, ``known``: number of different values, and of those that the model knows.
+    """
+
+    name: str
+    values: int
+    known: int
 
 
 class CrfsuiteReport(Report):
     """Report of ``concord import crfsuite --json``.
 
     - ``features``, ``tokenizer``: functions, as MODULE:FUNCTION.
+    - ``columns``: columns that the feature function reads beside the words.
+    - ``trial_sentences``, ``failed_sentences``: sentences on which it was tried, and those that it could not take.
+    - ``fault``: reason of the first failure.
+    - ``attributes_known``: share of the attributes that it made of them which the model knows, a fraction.
+    - ``few_known``: is that so little that something must be wrong?
+    - ``weak_families``: attributes by name of which the model knows less than half.
+    - ``changed_word``: a word of a trial text that the tokenizer changes, and what it becomes.
+    - ``marks_ends``: are the model's labels of BIOES or BILOU?
+    - ``padding``: labels of the model that no token can have.
     - ``package``, ``release``: package of the feature function, and its version.
     - ``word_tables``: is the model scored from tables of words?
     - ``departure``: why it is not.
@@ -194,6 +220,16 @@ class CrfsuiteReport(Report):
     attributes: int
     features: str
     tokenizer: str | None
+    columns: tuple[str, ...]
+    trial_sentences: int
+    failed_sentences: int
+    fault: str
+    attributes_known: float
+    few_known: bool
+    weak_families: tuple[WeakFamily, ...]
+    changed_word: tuple[str, str] | None
+    marks_ends: bool
+    padding: tuple[str, ...]
     package: str
     release: str
     word_tables: bool
@@ -203,9 +239,41 @@ class CrfsuiteReport(Report):
     model_digest: str
 
 
+class OnnxReport(Report):
+    """Report of ``concord import onnx --json``.
+
+    - ``labels``: labels of the model.
+    - ``joined``: labels of the network that BIO writes in another way.
+    - ``padding``: labels of the network that no token can have.
+    - ``outside``: has the network a label ``O``?
+    - ``scheme``: ``bio``, or ``plain`` for labels that are types by themselves.
+    - ``types``: number of types of spans.
+    - ``pooling``: scores of a word: those of its first sub-word, or the mean of all.
+    - ``pooling_f1``: entity F1 by pooling, a fraction, on the labelled documents; empty without them.
+    - ``room``, ``overlap``: sub-words that are read at once, and those that two windows have in common.
+    """
+
+    labels: tuple[str, ...]
+    joined: tuple[str, ...]
+    padding: tuple[str, ...]
+    outside: bool
+    scheme: str
+    types: int
+    pooling: str
+    pooling_f1: dict[str, float]
+    room: int
+    overlap: int
+    out: str
+    model_digest: str
+
+
 class CalibrationReport(Report):
     """Report of ``concord calibrate --json``; a figure is null if it was not learned.
 
+    - ``fit``: what was learned of another tagger's scores: ``both``, ``temperature``, ``transitions`` or ``neither``.
+    - ``tagger_f1``: entity F1 of the tagger's own labels, a fraction.
+    - ``held_out_f1``: entity F1 on documents that were not learned from, by what is learned; ``neither``: as imported.
+    - ``consistency_f1``: entity F1 with label consistency, on documents that nothing was learned from.
     - ``sentences_left_out``: number of sentences whose gold labels the scores forbid.
     - ``loss_before``, ``loss``: −log p(gold) in nats per token, on the documents that were learned from.
     - ``consistency``: label consistency, tuned on the same documents.
@@ -214,6 +282,10 @@ class CalibrationReport(Report):
     documents: int
     tokens: int
     rejected: int
+    fit: str | None
+    tagger_f1: float | None
+    held_out_f1: dict[str, float]
+    consistency_f1: float | None
     sentences_left_out: int
     temperature: float | None
     loss_before: float | None

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pycrfsuite
 import pytest
+from scipy.special import log_softmax
 
 from concord.schemas.columns import table_from_documents
 from concord.schemas.document import Document
@@ -59,7 +60,11 @@ BEFORE = {
 FILE = re.compile(r"^```yaml\n# (\S+\.yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 """A file that a page shows, under its name."""
 
-ELSEWHERE = {"index": "see `test_installing.py`", "spacy": "needs a pipeline of spaCy's, which is downloaded"}
+ELSEWHERE = {
+    "index": "see `test_installing.py`",
+    "spacy": "needs a pipeline of spaCy's, which is downloaded",
+    "onnx": "needs the extra onnx and a network, see `tests/test_onnx_model.py`",
+}
 """Pages whose commands are not run here, and why."""
 
 FEATURES = """
@@ -140,10 +145,10 @@ def _columns(folder: Path, made: list[Document]) -> None:
 
 
 def _scores(document: Document, labels: list[str], rng: np.random.Generator) -> list[list[float]]:
-    """(N, L) scores by chance, those of gold higher."""
+    """(N, L) log-probabilities by chance, those of gold higher."""
     assert document.labels is not None
     gold = np.array([[label == name for name in labels] for label in document.labels.strings()])
-    scores: list[list[float]] = (rng.normal(size=gold.shape) + 2.0 * gold).tolist()
+    scores: list[list[float]] = log_softmax(rng.normal(size=gold.shape) + 2.0 * gold, axis=1).tolist()
     return scores
 
 

@@ -27,6 +27,8 @@ READ = {
     "constraints": "rules.yaml",
     "corpus": "corpus",
     "file": "rules.yaml",
+    "folder": "source",
+    "network": "rules.yaml",
     "gazetteer": "list.tsv",
     "held_out": "other",
     "labels": "labels.txt",

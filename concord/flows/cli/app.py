@@ -273,6 +273,11 @@ def train(
 
 def _show_calibration(report: CalibrationReport) -> None:
     show(f"{report.documents:,} documents, {report.tokens:,} tokens, {report.rejected} rejected")
+    if report.tagger_f1 is not None:
+        names = {"neither": "as imported"}
+        found = [f"{names.get(fit, fit)} {f1:.2%}" for fit, f1 in report.held_out_f1.items()]
+        show(f"held-out F1: the tagger itself {report.tagger_f1:.2%}, {', '.join(found)}")
+        show(f"learned: {report.fit}")
     if report.temperature is not None:
         show(
             f"temperature {report.temperature:.4g}; −log p(gold) "
@@ -282,6 +287,10 @@ def _show_calibration(report: CalibrationReport) -> None:
         show(f"{report.sentences_left_out:,} sentences left out: the scores forbid their gold labels", style="yellow")
     if report.consistency is not None:
         show(_consistency_line(report.consistency, "F1"))
+    if report.consistency_f1 is not None:
+        show(
+            f"held-out F1 with label consistency, tuned on the other half of the documents: {report.consistency_f1:.2%}"
+        )
     show(f"model in {report.out}")
 
 

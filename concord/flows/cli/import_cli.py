@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,8 +12,26 @@ from concord.flows.cli.arguments import ModelOut
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.tree import CommandTree
 from concord.flows.progress import show
-from concord.schemas.reports import CrfsuiteReport, ScoresReport
+from concord.schemas.reports import CrfsuiteReport, OnnxReport, ScoresReport
 from concord.workers.models.settings import ScoresSettings
+
+SHOWN_FAMILIES = 6
+
+
+class PoolingChoice(StrEnum):
+    """Scores of a word, from those of its sub-words."""
+
+    AUTO = "auto"
+    FIRST = "first"
+    MEAN = "mean"
+
+
+class SchemeChoice(StrEnum):
+    """Scheme of a model's labels."""
+
+    AUTO = "auto"
+    PLAIN = "plain"
+
 
 app = CommandTree(help="Make a model from the model or the scores of another program.")
 
@@ -22,21 +41,61 @@ def _show_scores(report: ScoresReport) -> None:
         f"{len(report.source)} labels in column {report.column!r}, as {report.form} at temperature "
         f"{report.temperature:g}: {report.types} types of spans"
     )
+    _show_labels(report)
+    show(f"model in {report.out}")
+
+
+def _show_onnx(report: OnnxReport) -> None:
+    show(f"{len(report.labels)} labels: {report.types} types of spans")
+    _show_labels(report)
+    judged = ", ".join(f"{way} {f1:.2%}" for way, f1 in report.pooling_f1.items())
+    show(f"scores of a word: {report.pooling} of its sub-words" + (f"; F1 {judged}" if judged else ""))
+    show(f"{report.room} sub-words at once; longer sentences in windows with {report.overlap} in common")
+    show(f"model in {report.out}")
+
+
+def _show_labels(report: ScoresReport | OnnxReport) -> None:
     if report.joined:
         show(f"{', '.join(report.joined)} are read as the labels of BIO that they stand for", style="yellow")
-    show(f"model in {report.out}")
+    if report.padding:
+        show(f"{', '.join(report.padding)}: padding, which no token gets as its label", style="yellow")
+    if not report.outside:
+        show("there is no label 'O', so every token will be part of a span", style="yellow")
 
 
 def _show_crfsuite(report: CrfsuiteReport) -> None:
     show(f"{report.attributes:,} attributes, {len(report.labels)} labels")
     show(f"features by {report.features} of {report.package} {report.release}")
+    if report.columns:
+        show(f"it reads the columns {', '.join(report.columns)} beside the words")
+    _show_trial(report)
+    if report.marks_ends:
+        show("labels of BIOES or BILOU: scores are log-probabilities of BIO labels, by the model's own chain")
+    if report.padding:
+        show(f"{', '.join(report.padding)}: padding, which no token gets as its label", style="yellow")
     if report.tokenizer:
         show(f"text is cut by {report.tokenizer}")
+    if report.changed_word is not None:
+        there, word = report.changed_word
+        show(f"it changes words, as {there!r} into {word!r}: each is placed by what is left of it", style="yellow")
     if report.word_tables:
         show("each feature depends on one word: scored from word tables")
     else:
         show(f"no word tables: {report.departure}", style="yellow")
     show(f"model in {report.out}; set CONCORD_TRUST={report.trust} to use it")
+
+
+def _show_trial(report: CrfsuiteReport) -> None:
+    show(
+        f"of the attributes that it makes of {report.trial_sentences} trial sentences, the model knows "
+        f"{report.attributes_known:.0%}"
+        + ("; is it the function that the model was trained with?" if report.few_known else ""),
+        style="yellow" if report.few_known else None,
+    )
+    for family in report.weak_families[:SHOWN_FAMILIES]:
+        show(f"{family.name}: {family.known} of {family.values} values known", style="yellow")
+    if report.failed_sentences:
+        show(f"it fails on {report.failed_sentences} of them, the first time so: {report.fault}", style="yellow")
 
 
 @app.command(
@@ -45,7 +104,10 @@ def _show_crfsuite(report: CrfsuiteReport) -> None:
 )
 def scores(
     labels: Annotated[
-        Path, typer.Argument(help="Text file of the labels, one on each line, in the order of the scores.")
+        Path,
+        typer.Argument(
+            help="Text file of the labels, one on each line, in the order of the scores; or a model's config.json."
+        ),
     ],
     *,
     out: ModelOut,
@@ -87,9 +149,78 @@ def crfsuite(
         bool,
         typer.Option(help="Score from tables of words, which is faster, if each feature depends on one word only."),
     ] = True,
+    scheme: Annotated[
+        SchemeChoice,
+        typer.Option(help=ScoresSettings.model_fields["scheme"].description),
+    ] = SchemeChoice.AUTO,
+    corpus: Annotated[
+        str | None,
+        typer.Option(
+            help="Parquet corpus on whose first documents the functions are tried (default: sentences made up of the "
+            "model's own words)."
+        ),
+    ] = None,
     out: ModelOut,
 ) -> CrfsuiteReport:
     """Make a model from a model file of CRFsuite, with the feature function of the package that it came with."""
     from concord.flows.commands.importing import import_crfsuite
 
-    return import_crfsuite(file, out, feature_function, tokenizer=tokenizer_function, word_tables=word_tables)
+    return import_crfsuite(
+        file,
+        out,
+        feature_function,
+        tokenizer=tokenizer_function,
+        word_tables=word_tables,
+        scheme=scheme.value,
+        corpus=corpus,
+    )
+
+
+@app.command(
+    epilog="Example: concord import onnx downloads/my-ner/ --corpus corpora/held-out/ --out models/mine/",
+    tells=_show_onnx,
+)
+def onnx(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder of a Hugging Face token classifier: config.json, tokenizer.json and model.onnx, also in its "
+            "folder onnx/."
+        ),
+    ],
+    *,
+    network: Annotated[
+        Path | None, typer.Option(help="File of the network, if the folder has several (default: model.onnx).")
+    ] = None,
+    pooling: Annotated[
+        PoolingChoice,
+        typer.Option(
+            help="Scores of a word: those of its first sub-word, or the mean of all; auto: what is better on the "
+            "labelled documents of --corpus, or first."
+        ),
+    ] = PoolingChoice.AUTO,
+    overlap: Annotated[
+        int, typer.Option(min=0, help="Sub-words that two windows of a sentence too long for the network share.")
+    ] = 64,
+    scheme: Annotated[
+        SchemeChoice,
+        typer.Option(help=ScoresSettings.model_fields["scheme"].description),
+    ] = SchemeChoice.AUTO,
+    corpus: Annotated[
+        str | None,
+        typer.Option(help="Parquet corpus with gold labels that the model has not learned from."),
+    ] = None,
+    out: ModelOut,
+) -> OnnxReport:
+    """Make a model from a neural token classifier in ONNX, which then labels by itself; `concord calibrate` fits it."""
+    from concord.flows.commands.importing import import_onnx
+
+    return import_onnx(
+        folder,
+        out,
+        file=network,
+        pooling=pooling.value,
+        overlap=overlap,
+        scheme=scheme.value,
+        corpus=corpus,
+    )

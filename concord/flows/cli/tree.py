@@ -25,7 +25,7 @@ Tells = Callable[[Any], None]
 Resumes = Callable[[Mapping[str, Any]], bool]
 """A function that decides, by a command's options, whether the same command again goes on where it stopped."""
 
-ONE_GROUP = 8
+ONE_GROUP = 7
 """Largest number of options that are shown in one group; more are shown in groups by subject."""
 
 WIDE = 12
@@ -63,7 +63,21 @@ PANELS = {
         "split_hyphens",
         "encoding",
     ),
-    LEARNING: ("trainer", "features", "feature_function", "tune", "largest_sample", "held_out_share", "validation"),
+    LEARNING: (
+        *(
+            "trainer",
+            "features",
+            "feature_function",
+            "scheme",
+            "network",
+            "pooling",
+            "overlap",
+            "tune",
+            "largest_sample",
+            "held_out_share",
+        ),
+        "validation",
+    ),
     DECODING: (
         *("engine", "seed", "work", "seconds", "on_infeasible", "relaxed_weight", "confidence"),
         *("margin_work", "n_best", "n_best_work", "certificates", "certificate_nodes", "errors_of", "explain"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from concord.flows.apart import check_apart
 from concord.flows.jobs import check_model_place, folder_place
@@ -12,16 +13,26 @@ from concord.flows.progress import meter
 from concord.flows.run_context import HERE, RunContext
 from concord.flows.sources import OpenModel, open_model, read_documents
 from concord.flows.tuning import Tuned, pair_counts, tune_consistency
-from concord.schemas.document import Document
+from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.folders import FolderKind
 from concord.schemas.reports import CalibrationReport
 from concord.workers.constraints.consistency import PairCounts
 from concord.workers.corpus.plan import plan
 from concord.workers.learning.trainers.calibration import Calibrated, calibrate
+from concord.workers.learning.trainers.calibration_choice import (
+    AS_IMPORTED,
+    FitChoice,
+    FitTrial,
+    choose_fit,
+    learned_model,
+)
 from concord.workers.learning.trainers.trainer import Seen
+from concord.workers.learning.weights.consistency_check import HalvesF1, held_out_f1
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from concord.workers.models.model import Model, score_column
+from concord.workers.models.onnx import OnnxModel
+from concord.workers.models.onnx import save as save_onnx
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra, saved_consistency
 from concord.workers.models.scores import ScoresModel, save
 from concord.workers.models.settings import CalibrationSettings
@@ -33,10 +44,14 @@ class _Made(NamedTuple):
 
     - ``model``: the new model.
     - ``learned``: its learned temperature and transitions; None for a model that is no `ScoresModel`.
+    - ``choice``: figures of the ways to learn them; None where none was judged.
+    - ``held_out``: F1 of label consistency on documents that nothing was learned from; None where it was not judged.
     """
 
     model: Model
     learned: Calibrated | None
+    choice: FitChoice | None = None
+    held_out: HalvesF1 | None = None
 
 
 def calibrate_model(
@@ -50,7 +65,8 @@ def calibrate_model(
 ) -> CalibrationReport:
     """Fits a model to the labelled documents of a corpus, and writes it into the folder ``out``.
 
-    A `ScoresModel` gets a temperature and transitions; every model gets scales of its label consistency, unless
+    A `ScoresModel` gets those of temperature and transitions that cross-validation chooses; every model gets scales of
+    its label consistency, unless
     ``consistency`` is off. The counts of the label consistency are those saved with the model, or else those of these
     documents. Raises `TrainingError`, and the errors of reading model and corpus and of writing.
     """
@@ -60,12 +76,13 @@ def calibrate_model(
     opened = open_model(model, context)
     documents, rejected = read_documents(plan(corpus, scores=score_column(opened.model)), gold=True)
     seen = _seen(documents, corpus)
+    documents = _with_scores(documents, opened.model)
     with staged(place) as folder:
-        made = _fitted(opened, documents, seen, settings, folder)
-        tuned = _tune(documents, made.model, opened.folder) if consistency else None
+        made = _fitted(opened, documents, seen, settings, folder, consistency=consistency)
+        tuned = _tune(documents, _of_scores(made.model), opened.folder) if consistency else None
         manifest = parse_manifest(folder / MANIFEST)
         extras = {} if tuned is None else {EXTRA: consistency_extra(tuned.consistency)}
-        figures = {} if tuned is None else tuned.figures
+        figures = ({} if tuned is None else tuned.figures) | _held_out_figures(made)
         manifest = update_manifest(folder, kind=manifest.kind, metrics=figures, extras=extras)
     return _report(made, tuned, seen, rejected, str(place))
 
@@ -81,18 +98,95 @@ def _seen(documents: Sequence[Document], corpus: str) -> Seen:
 
 
 def _fitted(
-    opened: OpenModel, documents: Sequence[Document], seen: Seen, settings: CalibrationSettings, folder: Path
+    opened: OpenModel,
+    documents: Sequence[Document],
+    seen: Seen,
+    settings: CalibrationSettings,
+    folder: Path,
+    *,
+    consistency: bool,
 ) -> _Made:
-    if not isinstance(opened.model, ScoresModel):
+    model = _of_scores(opened.model)
+    if not isinstance(model, ScoresModel):
         manifest = parse_manifest(opened.folder / MANIFEST)
         for name in (*manifest.files, MANIFEST):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             copy(opened.folder / name, folder / name)
-        return _Made(opened.model, None)
+        return _Made(opened.model, None, held_out=_judged(documents, opened, settings) if consistency else None)
+    choice = None if len(documents) < 2 and settings.fit != "auto" else _choice(documents, model, settings)
+    chosen = settings if choice is None else settings.model_copy(update={"fit": choice.fit})
+    held_out = _judged(documents, opened, chosen) if consistency else None
+    if settings.fit == "auto" and held_out is not None and chosen.fit != AS_IMPORTED:
+        plain = chosen.model_copy(update={"fit": AS_IMPORTED})
+        imported = _judged(documents, opened, plain)
+        if imported is not None and imported.f1 > held_out.f1:
+            chosen, held_out = plain, imported
     with meter("learning temperature and transitions", None):
-        learned = calibrate(documents, opened.model, settings)
-    training = seen.training("calibrate", settings) | {"loss_before": learned.before, "loss": learned.after}
-    return _Made(save(folder, learned.source, learned.transition, settings=settings, training=training), learned)
+        learned = calibrate(documents, model, chosen)
+    training = seen.training("calibrate", chosen) | {"loss_before": learned.before, "loss": learned.after}
+    made = _saved(opened.model, learned, folder, chosen, training)
+    return _Made(made, learned, None if choice is None else choice._replace(fit=chosen.fit), held_out)
+
+
+def _of_scores(model: Model) -> Model:
+    """The model of scores inside a network in ONNX, or the model as it is."""
+    return model.head if isinstance(model, OnnxModel) else model
+
+
+def _with_scores(documents: Sequence[Document], model: Model) -> list[Document]:
+    """The documents with the scores of a network in ONNX, each computed once, or as they are."""
+    if not isinstance(model, OnnxModel):
+        return list(documents)
+    with meter("scoring", len(documents)) as bar:
+        found = []
+        for document in documents:
+            found.append(replace(document, scores=model.log_probabilities(Batch.of([document]))))
+            bar.advance(1, note="documents")
+    return found
+
+
+def _saved(
+    model: Model, learned: Calibrated, folder: Path, settings: CalibrationSettings, training: Mapping[str, Any]
+) -> Model:
+    source, transition = learned.source, learned.transition
+    if not isinstance(model, OnnxModel):
+        return save(folder, source, transition, settings=settings, training=training)
+    files = model.network.tobytes(), model.tokenizer_file.tobytes()
+    return save_onnx(folder, *files, source, model.reading, transition=transition, settings=settings, training=training)
+
+
+def _choice(documents: Sequence[Document], model: ScoresModel, settings: CalibrationSettings) -> FitChoice:
+    with meter("judging what is learned, by cross-validation", None) as bar:
+
+        def tell(trial: FitTrial) -> None:
+            bar.advance(note=f"{trial.fit}: F1 {trial.f1:.2%}")
+
+        return choose_fit(documents, model, settings, tell)
+
+
+def _judged(documents: Sequence[Document], opened: OpenModel, settings: CalibrationSettings) -> HalvesF1 | None:
+    """F1 of label consistency beside the model on held-out halves; None for fewer than two documents."""
+    if len(documents) < 2:
+        return None
+    model, saved = _of_scores(opened.model), saved_consistency(opened.folder)
+
+    def fit(part: Sequence[Document]) -> Model:
+        return learned_model(part, model, settings) if isinstance(model, ScoresModel) else model
+
+    def count(part: Sequence[Document], beside: Model) -> Sequence[PairCounts]:
+        return [saved.counts] if saved is not None else pair_counts(part, beside.labels)
+
+    with meter("judging label consistency on held-out documents", None):
+        return held_out_f1(documents, fit, count)
+
+
+def _held_out_figures(made: _Made) -> dict[str, float]:
+    """Figures for the manifest."""
+    figures = {f"cross_validated/{trial.fit}": trial.f1 for trial in made.choice.trials} if made.choice else {}
+    figures |= {"cross_validated/tagger": made.choice.tagger} if made.choice else {}
+    if made.held_out is not None:
+        figures |= {"halves/f1_without_consistency": made.held_out.f1_without, "halves/f1": made.held_out.f1}
+    return figures
 
 
 def _tune(documents: Sequence[Document], model: Model, folder: Path) -> Tuned:
@@ -107,6 +201,10 @@ def _report(made: _Made, tuned: Tuned | None, seen: Seen, rejected: int, out: st
         documents=seen.documents,
         tokens=seen.tokens,
         rejected=rejected,
+        fit=None if learned is None or made.choice is None else made.choice.fit,
+        tagger_f1=None if made.choice is None else made.choice.tagger,
+        held_out_f1={} if made.choice is None else {trial.fit: trial.f1 for trial in made.choice.trials},
+        consistency_f1=None if made.held_out is None else made.held_out.f1,
         sentences_left_out=0 if learned is None else learned.left_out,
         temperature=None if learned is None else learned.source.temperature,
         loss_before=None if learned is None else learned.before,

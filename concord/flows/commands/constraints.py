@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from concord.flows.commands.requests import CheckRequest, ExplainRequest
 from concord.flows.options import parse_options
 from concord.flows.progress import meter
@@ -14,6 +12,7 @@ from concord.schemas.audit import CheckReport, Explanation
 from concord.schemas.columns import Reject
 from concord.schemas.document import Batch
 from concord.schemas.errors import CorpusError
+from concord.schemas.label_names import gold_label_set
 from concord.schemas.labels import LabelSet
 from concord.workers.audit.auditing import check, explain
 from concord.workers.constraints.constraint_file import load_constraints
@@ -68,15 +67,18 @@ def _decoder(request: CheckRequest | ExplainRequest, options: Sequence[str]) -> 
 
 
 def gold_labels(corpus: str, shards: Sequence[Shard]) -> LabelSet:
-    """Gold labels of the whole corpus: the first documents may lack a rare one. Raises `CorpusError` without gold."""
+    """Gold labels of the whole corpus: the first documents may lack a rare one. Raises `CorpusError` without gold, and
+    `LabelError` where the labels are of no scheme."""
     names: set[str] = set()
+    plain = False
     rejected: list[Reject] = []
     for shard in shards:
         batch, rejects = read_batch(shard)
         rejected += rejects[:1]
         if batch.labels is not None:
-            names.update(batch.labels.values[i] for i in np.unique(batch.labels.codes).tolist())
+            plain |= batch.labels.plain
+            names.update(batch.labels.used())
     if not names:
         first = f" the first of its rejects: {rejected[0].told}" if rejected else ""
         raise CorpusError(f"{corpus}: has no gold labels; give a labelled corpus (or, to check, a model){first}")
-    return LabelSet.infer(names)
+    return gold_label_set(names, plain=plain)

@@ -18,6 +18,7 @@ from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS_LAYOUT, VITERBI_
 from concord.schemas.decoded import Status
 from concord.schemas.document import Batch
 from concord.schemas.errors import InputError
+from concord.schemas.label_names import gold_label_set
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.reports import AgainstReport, Difference, EvaluationReport, MeasureReport
 from concord.workers.corpus.plan import plan
@@ -65,7 +66,8 @@ def evaluate(
     mine = _GivenLabels.read(run)
     batches = _gold_batches(gold, documents_of_run(run.storage))
     first = next(batches, Batch.of([]))
-    chosen = tuple(dict.fromkeys(measures or suggested(LabelSet.infer(mine.names), first)))
+    plain = first.labels is not None and first.labels.plain
+    chosen = tuple(dict.fromkeys(measures or suggested(LabelSet.infer(mine.names, plain=plain), first)))
     other = None if against is None else published(against)
     rival = None if other is None else _Rival(_GivenLabels.read(other), chosen)
     tally, scored = Tally.empty(chosen), _CountsByDocument(chosen)
@@ -175,9 +177,14 @@ class _GivenLabels:
         return rows
 
     def pair(self, batch: Batch, rows: NDArray[np.int64], *, more: Sequence[str] = ()) -> tuple[Pair, Labels]:
-        """Gold and the engine's answer in a label set of all labels and ``more``, and Viterbi's answer (N,) in it."""
+        """Gold and the engine's answer in a label set of all labels and ``more``, and Viterbi's answer (N,) in it.
+
+        Raises `LabelError` where the gold labels are of no scheme.
+        """
         assert batch.labels is not None
-        labels = LabelSet.infer([*self.names, *batch.labels.values, *more])
+        plain = batch.labels.plain
+        gold_label_set(batch.labels.used(), plain=plain)
+        labels = LabelSet.infer([*self.names, *batch.labels.values, *more], plain=plain)
         table = labels.encode(self.names)
         at = np.concatenate([np.arange(self.starts[r], self.starts[r + 1]) for r in rows.tolist()])
         gold = labels.encode(batch.labels.values)[batch.labels.codes]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import ValidationError
@@ -13,16 +14,29 @@ from concord.flows.apart import check_apart
 from concord.flows.errors import faults
 from concord.flows.jobs import check_model_place, folder_place
 from concord.flows.options import OptionError
+from concord.flows.progress import meter
+from concord.flows.sources import first_documents, read_documents
 from concord.schemas.arrays import Floats
-from concord.schemas.errors import InputError
+from concord.schemas.document import Document
+from concord.schemas.errors import CorpusError, InputError
 from concord.schemas.folders import FolderKind
+from concord.schemas.labels import OUTSIDE
 from concord.schemas.potentials import LARGEST_WEIGHT
-from concord.schemas.reports import CrfsuiteReport, ScoresReport
-from concord.workers.models.crfsuite import save as save_crfsuite
+from concord.schemas.reports import CrfsuiteReport, OnnxReport, ScoresReport, WeakFamily
+from concord.workers.corpus.plan import plan
+from concord.workers.learning.trainers.calibration_choice import viterbi_f1
+from concord.workers.models.attribute_trial import FEW_KNOWN
 from concord.workers.models.crfsuite import trust_of
-from concord.workers.models.scores import label_ids, label_set, placed, save
+from concord.workers.models.crfsuite_import import save as save_crfsuite
+from concord.workers.models.label_files import labels_in
+from concord.workers.models.onnx import TOKENIZER_FILE, OnnxSettings, room_of
+from concord.workers.models.onnx import save as save_onnx
+from concord.workers.models.scores import label_set, names_of, placed, save
 from concord.workers.models.settings import ScoresSettings
 from concord.workers.storage.files import staged
+
+TRIAL_DOCUMENTS = 200
+"""Number of documents on which the functions of a model are tried."""
 
 
 class SourceError(InputError):
@@ -34,30 +48,33 @@ def import_scores(
 ) -> ScoresReport:
     """Makes a model folder for scores in a column of the corpus.
 
-    - ``labels``: text file with a label on each line.
+    - ``labels``: text file with a label on each line, or the ``config.json`` of a Hugging Face model.
     - ``settings``: the other fields of `ScoresSettings`.
     - ``transitions``: ``.npy`` file (W, W) of transition scores, in nats (None: zeros).
 
-    Raises `SourceError`, `OptionError`, `LabelError`, `ModelError`, `OutputError` and `OSError`.
+    Raises `SourceError`, `LabelFileError`, `OptionError`, `LabelError`, `ModelError`, `OutputError` and `OSError`.
     """
     place = Path(folder_place(str(out)))
     check_apart(place, [labels, transitions], makes=FolderKind.MODEL)
     check_model_place(place)
     source = _source(labels, settings)
-    found = label_set(source.labels)
+    found = label_set(source)
     transition = np.zeros((len(found), len(found)))
     if transitions is not None:
-        transition = placed(_matrix(transitions, len(source.labels)), source.labels)
+        transition = placed(_matrix(transitions, len(source.labels)), source)
     with staged(place) as folder:
         model = save(folder, source, transition)
-    written = found.decode(label_ids(source.labels, found))
+    read = names_of(source)
     return ScoresReport(
         column=source.column,
         form=source.form,
         temperature=source.temperature,
         source=source.labels,
         labels=found.names,
-        joined=tuple(a for a, b in zip(source.labels, written, strict=True) if a != b),
+        joined=read.converted,
+        padding=read.padding,
+        outside=OUTSIDE in source.labels,
+        scheme=str(found.scheme),
         types=len(found.types),
         out=str(place),
         model_digest=model.digest,
@@ -65,24 +82,56 @@ def import_scores(
 
 
 def import_crfsuite(
-    file: Path, out: Path, features: str, *, tokenizer: str | None = None, word_tables: bool = True
+    file: Path,
+    out: Path,
+    features: str,
+    *,
+    tokenizer: str | None = None,
+    word_tables: bool = True,
+    scheme: Literal["auto", "plain"] = "auto",
+    corpus: str | None = None,
 ) -> CrfsuiteReport:
     """Makes a model folder from a model file of CRFsuite, and functions MODULE:FUNCTION, whose modules are imported.
 
-    Raises `ModelError`, `ModelFileError`, `OutputError` and `OSError`.
+    - ``scheme``: ``plain`` for labels that are types by themselves, whatever their names look like.
+    - ``corpus``: documents on which the functions are tried; None: sentences made up of the model's own words.
+
+    Raises `ModelError`, `ModelFileError`, `CorpusError`, `OutputError` and `OSError`.
     """
     place = Path(folder_place(str(out)))
-    check_apart(place, [file], makes=FolderKind.MODEL)
+    check_apart(place, [file, corpus], makes=FolderKind.MODEL)
     check_model_place(place)
     data = file.read_bytes()
+    documents = [] if corpus is None else _first_documents(corpus)
     with staged(place) as folder:
-        model = save_crfsuite(folder, data, features, tokenizer=tokenizer, word_tables=word_tables)
+        saved = save_crfsuite(
+            folder,
+            data,
+            features,
+            tokenizer=tokenizer,
+            word_tables=word_tables,
+            scheme=scheme,
+            documents=documents,
+        )
+    model, trial = saved.model, saved.attributes
     functions = model.functions
     return CrfsuiteReport(
         labels=model.labels.names,
         attributes=len(model.weights.attributes),
         features=functions.features.name,
         tokenizer=None if functions.tokenizer is None else functions.tokenizer.name,
+        columns=functions.columns,
+        trial_sentences=trial.sentences,
+        failed_sentences=trial.failed,
+        fault=trial.fault,
+        attributes_known=trial.share,
+        few_known=trial.share < FEW_KNOWN,
+        weak_families=tuple(
+            WeakFamily(name=family.name, values=family.values, known=family.known) for family in trial.weak
+        ),
+        changed_word=saved.changed,
+        marks_ends=model.marks_ends,
+        padding=model.padding,
         package=functions.features.package,
         release=functions.features.release,
         word_tables=not functions.departure,
@@ -93,16 +142,111 @@ def import_crfsuite(
     )
 
 
+def import_onnx(
+    folder: Path,
+    out: Path,
+    *,
+    file: Path | None = None,
+    pooling: Literal["auto", "first", "mean"] = "auto",
+    overlap: int = OnnxSettings().overlap,
+    scheme: Literal["auto", "plain"] = "auto",
+    corpus: str | None = None,
+) -> OnnxReport:
+    """Makes a model folder from a Hugging Face token classifier in ONNX.
+
+    - ``folder``: has ``config.json``, ``tokenizer.json`` and the network.
+    - ``file``: the network; None: the only file ``.onnx`` of the folder, or ``model.onnx`` among several.
+    - ``pooling``: scores of a word, see `OnnxSettings`; ``auto`` takes those with the better F1 on the corpus, and
+      ``first`` without one.
+    - ``overlap``: see `OnnxSettings`.
+    - ``corpus``: labelled documents, which the network has not learned from.
+
+    Raises `SourceError`, `LabelFileError`, `LabelError`, `ModelError`, `OptionError`, the errors of reading the corpus,
+    `OutputError` and `OSError`.
+    """
+    place = Path(folder_place(str(out)))
+    check_apart(place, [folder, file, corpus], makes=FolderKind.MODEL)
+    check_model_place(place)
+    if pooling == "auto" and corpus is not None:
+        documents, _ = read_documents(plan(corpus), gold=True)
+    else:
+        documents = []
+    config = _config(folder / "config.json")
+    network, tokenizer = network_file(folder, file).read_bytes(), (folder / TOKENIZER_FILE).read_bytes()
+    source = _source(folder / "config.json", {"form": "log-probabilities", "scheme": scheme})
+    found: dict[str, float] = {}
+    ways = ("first", "mean") if documents else ("first" if pooling == "auto" else pooling,)
+    with staged(place) as made:
+        for way in ways:
+            reading = _reading(way, overlap, config)
+            model = save_onnx(made, network, tokenizer, source, reading)
+            if documents:
+                with meter(f"judging the scores of a word: {way}", None):
+                    found[way] = viterbi_f1(documents, model)
+        if found and found["first"] >= found["mean"]:
+            model = save_onnx(made, network, tokenizer, source, _reading("first", overlap, config))
+    read = names_of(source)
+    return OnnxReport(
+        labels=model.labels.names,
+        joined=read.converted,
+        padding=read.padding,
+        outside=OUTSIDE in source.labels,
+        scheme=str(model.labels.scheme),
+        types=len(model.labels.types),
+        pooling=model.reading.pooling,
+        pooling_f1=found,
+        room=model.reading.room,
+        overlap=model.reading.overlap,
+        out=str(place),
+        model_digest=model.digest,
+    )
+
+
+def _reading(pooling: str, overlap: int, config: Mapping[str, Any]) -> OnnxSettings:
+    try:
+        return OnnxSettings.model_validate({"pooling": pooling, "overlap": overlap, "room": room_of(config)})
+    except ValidationError as error:
+        raise OptionError(faults(error)) from error
+
+
+def network_file(folder: Path, file: Path | None) -> Path:
+    """The network of a folder, or the given file. Raises `SourceError` where there is none, or several."""
+    if file is not None:
+        return file
+    found = sorted([*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx")])
+    named = [path for path in found if path.name == "model.onnx"]
+    if len(named) == 1 or len(found) == 1:
+        return (named or found)[0]
+    if found:
+        names = ", ".join(str(path.relative_to(folder)) for path in found[:4])
+        raise SourceError(f"{folder}: has several networks, {names}; name one with --network")
+    raise SourceError(
+        f"{folder}: has no file .onnx; export the model, as by `optimum-cli export onnx --task token-classification`"
+    )
+
+
+def _config(path: Path) -> dict[str, Any]:
+    """Content of a ``config.json``. Raises `SourceError`."""
+    try:
+        read = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{path}: is no JSON ({error})") from error
+    if not isinstance(read, dict):
+        raise SourceError(f"{path}: is no configuration of a model; it has to be one JSON object")
+    return read
+
+
+def _first_documents(corpus: str) -> list[Document]:
+    """The first `TRIAL_DOCUMENTS` documents of a corpus. Raises `CorpusError`, also where there is none."""
+    documents = [document for batch in first_documents(plan(corpus), TRIAL_DOCUMENTS) for document in batch]
+    if not documents:
+        raise CorpusError(f"{corpus}: has no document to try the functions on")
+    return documents
+
+
 def _source(labels: Path, settings: Mapping[str, Any]) -> ScoresSettings:
     try:
-        names = tuple(line.strip() for line in labels.read_text("utf-8").splitlines() if line.strip())
-    except UnicodeDecodeError as error:
-        raise SourceError(f"{labels}: is no text in UTF-8; give a file with a label a line") from error
-    if not names or len(set(names)) != len(names):
-        fault = "a label is there twice" if names else "there is no label in it"
-        raise SourceError(f"{labels}: {fault}; give each label a line, in the order of the scores")
-    try:
-        return ScoresSettings.model_validate({**settings, "labels": names})
+        return ScoresSettings.model_validate({**settings, "labels": labels_in(labels)})
     except ValidationError as error:
         raise OptionError(faults(error)) from error
 

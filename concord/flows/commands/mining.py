@@ -296,7 +296,7 @@ def _verdict(judgement: JudgementReport | None) -> Iterator[str]:
 def _labels(corpus: str, counts: CorpusCounts) -> LabelSet:
     if not counts.labels.names:
         raise CorpusError(f"{corpus}: has no gold labels to mine rules from")
-    return LabelSet.infer(counts.labels.names)
+    return counts.label_set
 
 
 class _Weighed(NamedTuple):

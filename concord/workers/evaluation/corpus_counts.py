@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concord.schemas.document import TOKENS, Batch
+from concord.schemas.label_names import gold_label_set
 from concord.schemas.labels import LabelSet, Scheme
 from concord.workers.evaluation.label_ids import shared_label_ids
 from concord.workers.evaluation.named_counts import Counts, NamedCounts
@@ -89,6 +90,7 @@ class CorpusCounts:
     - ``rejected``: number of rows that could not be read.
     - ``repeated``: number of these with the document id of an earlier row.
     - ``unknown``: number of tokens whose word is not in the vocabulary.
+    - ``plain``: are gold labels plain because their corpus says so?
     - ``labels``: number of tokens by gold label.
     - ``runs``: spans as runs of one label.
     - ``entities``: spans as BIO entities, if all labels seen here fit BIO.
@@ -102,6 +104,7 @@ class CorpusCounts:
     rejected: int
     repeated: int
     unknown: int
+    plain: bool
     labels: LabelTotals
     runs: SpanTotals
     entities: SpanTotals
@@ -120,6 +123,7 @@ class CorpusCounts:
             rejected,
             repeated,
             0 if known is None else int(used[~known].sum()),
+            batch.labels is not None and batch.labels.plain,
             *_gold_of(batch),
             Lengths.of(np.diff(batch.doc_starts)),
             Lengths.of(sentences),
@@ -135,6 +139,7 @@ class CorpusCounts:
             sum(part.rejected for part in every),
             sum(part.repeated for part in every),
             sum(part.unknown for part in every),
+            any(part.plain for part in every),
             sum((part.labels for part in every), LabelTotals.empty()),
             sum((part.runs for part in every), SpanTotals.empty()),
             sum((part.entities for part in every), SpanTotals.empty()),
@@ -149,8 +154,13 @@ class CorpusCounts:
 
     @property
     def scheme(self) -> Scheme | None:
-        """Label scheme of all labels together; None without gold."""
-        return LabelSet.infer(self.labels.names).scheme if self.labels.names else None
+        """Label scheme of all labels together; None without gold. Raises `LabelError` if they are of none."""
+        return self.label_set.scheme if self.labels.names else None
+
+    @property
+    def label_set(self) -> LabelSet:
+        """Label set of all gold labels. Raises `LabelError` if they are of no scheme."""
+        return gold_label_set(self.labels.names, plain=self.plain)
 
     @property
     def spans(self) -> SpanTotals:

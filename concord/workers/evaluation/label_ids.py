@@ -9,13 +9,14 @@ from concord.schemas.labels import Labels, LabelSet
 
 
 def shared_label_ids(*columns: Column) -> tuple[LabelSet, tuple[Labels, ...]]:
-    """The label set of all names that occur in any column, and each column (N,) as ids of it.
+    """The label set of all names that occur in any column, as they were read, and each column (N,) as ids of it.
 
     Gold and predictions may know different labels; counts of batches whose label sets differ
     still add up, because they are kept by name.
     """
     used = [np.unique(column.codes).tolist() for column in columns]
-    labels = LabelSet.infer(column.values[i] for column, codes in zip(columns, used, strict=True) for i in codes)
+    names = [column.values[i] for column, codes in zip(columns, used, strict=True) for i in codes]
+    labels = LabelSet.infer(names, plain=any(column.plain for column in columns))
     return labels, tuple(_ids(column, codes, labels) for column, codes in zip(columns, used, strict=True))
 
 

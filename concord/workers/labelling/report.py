@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from concord.schemas.decoded import Decoded, Score
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import DocumentError
+from concord.schemas.label_names import advice
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.run import ConstraintFigures, CountsByName, ShardReport
 from concord.workers.evaluation.changes import EntityChanges
@@ -141,8 +142,8 @@ def check_gold(labels: LabelSet, batch: Batch) -> None:
     if len(held):
         name = batch.labels.values[int(batch.labels.codes[held[0]])]
         raise DocumentError(
-            f"gold label {name!r} of token {held[0]} cannot be counted against a model of BIO labels "
-            "(want 'O', 'B-TYPE' or 'I-TYPE'); mend it or leave gold labels out"
+            f"gold label {name!r} of token {held[0]} cannot be counted against a model of BIO labels: {advice(name)}, "
+            "or leave gold labels out"
         )
 
 

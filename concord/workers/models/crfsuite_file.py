@@ -7,6 +7,7 @@ target, weight) and two constant databases ("CQDB") that map label and attribute
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ CHUNK_HEAD = struct.Struct("<4sII")
 DATABASE = struct.Struct("<4s5I")
 FEATURE = np.dtype([("type", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
 STATE_FEATURE, TRANSITION_FEATURE = 0, 1
+PICKLE = re.compile(rb"\x80[\x02-\x05]")
+"""Beginning of a pickle, of joblib too."""
 BYTE_ORDER = 0x62445371
 """Written by CRFsuite in the byte order of its machine; anything else is a foreign file."""
 
@@ -53,6 +56,12 @@ def read_crfsuite(path: Path) -> CrfsuiteWeights:
     Raises `ModelFileError` where the file is cut, damaged or of another kind.
     """
     data = path.read_bytes()
+    if PICKLE.match(data):
+        raise ModelFileError(
+            f"{path}: is a pickle of Python objects, not CRFsuite's model file, and is not opened, because that runs "
+            "code; a pickled CRF of sklearn-crfsuite keeps the file in crf.modelfile.name: load it where it was made, "
+            "and give a copy of that file"
+        )
     if len(data) < FILE_HEAD.size:
         raise ModelFileError(f"{path}: {len(data)} bytes are too few for a CRFsuite model; was the file cut?")
     magic, size, kind, version, _, label_count, attribute_count, *offsets = FILE_HEAD.unpack_from(data)

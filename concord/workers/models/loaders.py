@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from concord.workers.models import crf, crfsuite, hmm, scores, semicrf, two_stage_crf
+from concord.workers.models import crf, crfsuite, hmm, onnx, scores, semicrf, two_stage_crf
 from concord.workers.models.folder import ModelError, check_model_folder
 from concord.workers.models.model import Model
 from concord.workers.parts import Group, Registry, a_function
@@ -18,6 +18,7 @@ OWN: dict[str, Loader] = {
     crf.KIND: crf.load,
     crfsuite.KIND: crfsuite.load,
     hmm.KIND: hmm.load,
+    onnx.KIND: onnx.load,
     scores.KIND: scores.load,
     semicrf.KIND: semicrf.load,
     two_stage_crf.KIND: two_stage_crf.load,

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.document import Batch, ScoreColumn
+from concord.schemas.document import Batch, Document, ScoreColumn
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows, Problem
@@ -43,6 +43,15 @@ class CutsText(Protocol):
     @property
     def tokenizer(self) -> OwnTokenizer | None:
         """The model's tokenizer; None: concord's own."""
+        ...
+
+
+@runtime_checkable
+class JudgesFit(Protocol):
+    """Optional part of a model: says of documents whether they are of the kind that it can score."""
+
+    def misfit(self, documents: Sequence[Document]) -> str:
+        """What does not fit, as a sentence for the user; empty if all does."""
         ...
 
 

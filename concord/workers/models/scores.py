@@ -6,12 +6,16 @@ chain.
 
 Labels of BIOES and BILOU become BIO token by token. Where several labels become one, its score is log Σ e^score, which
 keeps the tagger's probability that a token opens a span. The tagger's scores of where a span ends are lost: they depend
-on two labels and the place, for which a chain of BIO labels has no score.
+on two labels and the place, for which a chain of BIO labels has no score. A label of padding is no label of a token,
+and its scores are left out.
+
+Numbers of another form than the model reads are no matter of taste: probabilities in place of their logarithms make
+every label about as good as any other. `workers.models.score_forms` says what they look like.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,12 +26,14 @@ from pydantic import ValidationError
 
 from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch, ScoreColumn
-from concord.schemas.errors import InputError
-from concord.schemas.labels import OUTSIDE, SPAN_PREFIXES, LabelError, Labels, LabelSet, bio_label
+from concord.schemas.errors import DocumentError, InputError
+from concord.schemas.label_names import WrittenLabels, read_label_names
+from concord.schemas.labels import LabelError, Labels, LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
 from concord.schemas.settings import Settings
 from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
 from concord.workers.models.folder import MANIFEST, Manifest, ModelError, manifest_of, read_manifest, write_manifest
+from concord.workers.models.score_forms import check_form
 from concord.workers.models.settings import ScoresSettings
 from concord.workers.storage.files import write_whole
 
@@ -35,7 +41,9 @@ KIND = "scores"
 SCORES_FILE = "scores.json"
 """File of the `ScoresSettings`."""
 TRANSITION_FILE = "transition.bin"
-ARRAYS = (ArrayKind("transition", "<f8", 2),)
+TRANSITION_ARRAYS = (ArrayKind("transition", "<f8", 2),)
+NO_LABEL = -1
+"""Id of a column of scores that is of no label."""
 
 
 class MissingScoresError(InputError):
@@ -65,12 +73,23 @@ class ScoresModel:
     def potentials(self, batch: Batch) -> Potentials:
         """Local scores of a whole batch: unary (N, L), nats, without the label set's legality.
 
-        Raises `MissingScoresError` where the batch was read without the column.
+        Raises `MissingScoresError` where the batch was read without the column, and `DocumentError` for numbers that
+        look like scores of another form, or that allow padding alone.
         """
         name, width = self.score_column
         if batch.scores is None or batch.scores.shape[1] != width:
             raise MissingScoresError(f"the documents were read without the {width} scores a token of column {name!r}")
-        return Potentials(unary(batch.scores, self.labels, self.source), self.transition.copy(), batch.sentence_starts)
+        check_form(batch, self.source.form)
+        table = unary(batch.scores, self.labels, self.source)
+        self._check_allowed(table, batch)
+        return Potentials(table, self.transition.copy(), batch.sentence_starts)
+
+    def _check_allowed(self, table: Floats, batch: Batch) -> None:
+        padded = np.flatnonzero((table == -np.inf).all(axis=1))
+        if len(padded):
+            place = int(np.searchsorted(batch.doc_starts, padded[0], side="right")) - 1
+            token = int(padded[0] - batch.doc_starts[place])
+            raise DocumentError(f"scores forbid every label of token {token} but padding", batch.doc_ids[place])
 
 
 def unary(scores: NDArray[np.float64], labels: LabelSet, source: ScoresSettings) -> Floats:
@@ -82,56 +101,65 @@ def unary(scores: NDArray[np.float64], labels: LabelSet, source: ScoresSettings)
     if source.form == "logits":
         scaled -= scaled.max(axis=1, keepdims=True)
         scaled -= np.log(np.exp(scaled).sum(axis=1, keepdims=True))
-    return joined(scaled, label_ids(source.labels, labels), len(labels))
+    return joined(scaled, label_ids(source, labels), len(labels))
 
 
 def joined(scores: Floats, ids: Labels, size: int) -> Floats:
     """(N, L) log Σ e^score over the columns of ``scores`` (N, W) that stand for the same label.
 
-    ``ids`` (W,) is the label of each column. −inf for labels of no column.
+    ``ids`` (W,) is the label of each column, `NO_LABEL` for padding. −inf for labels of no column.
     """
     table = np.full((len(scores), size), -np.inf)
-    for place, label in enumerate(ids.tolist()):
+    for place, label in columns_of(ids):
         np.logaddexp(table[:, label], scores[:, place], out=table[:, label])
     return table
 
 
-def label_set(names: Sequence[str]) -> LabelSet:
-    """Label set of a column: BIO if all its labels are of BIO, BIOES or BILOU, otherwise plain.
+def columns_of(ids: Labels) -> Iterator[tuple[int, int]]:
+    """Each column of scores that is of a label, with the label's id."""
+    return ((place, label) for place, label in enumerate(ids.tolist()) if label != NO_LABEL)
 
-    Raises `LabelError` where a type has no label that opens a span, so that it could have no spans.
+
+def names_of(source: ScoresSettings) -> WrittenLabels:
+    """The labels of a column as they were read. Raises `LabelError` where they are of no scheme."""
+    return read_label_names(source.labels, plain=source.scheme == "plain", padding=True)
+
+
+def label_set(source: ScoresSettings) -> LabelSet:
+    """Label set of a column: BIO for labels of BIO, BIOES or BILOU, otherwise plain.
+
+    Raises `LabelError` where the labels are of no scheme, and where a type has no label that opens a span, so that it
+    could have no spans.
     """
-    written = _written(names)
-    labels = LabelSet.infer(written)
+    read = names_of(source)
+    labels = read.label_set
+    if not labels.types:
+        raise LabelError(f"there is no label of a span or type among {', '.join(source.labels)}")
     for kind, opening in zip(labels.types, labels.opening.tolist(), strict=True):
-        if labels.names[opening] not in written:
+        if labels.names[opening] not in read.written:
             raise LabelError(
                 f"no label opens a span of {kind!r} ('B-{kind}'); for one label a token leave the prefix 'I-' out"
             )
     return labels
 
 
-def label_ids(names: Sequence[str], labels: LabelSet) -> Labels:
-    """(W,) id in the label set for each of a column's labels."""
-    return labels.encode(_written(names))
+def label_ids(source: ScoresSettings, labels: LabelSet) -> Labels:
+    """(W,) id in the label set for each of a column's labels, `NO_LABEL` for padding."""
+    return np.array([labels.index[name] if name else NO_LABEL for name in names_of(source).written], np.int32)
 
 
-def _written(names: Sequence[str]) -> list[str]:
-    marked = all(name == OUTSIDE or name.startswith(SPAN_PREFIXES) for name in names)
-    return [bio_label(name) for name in names] if marked else list(names)
-
-
-def placed(transition: Floats, names: Sequence[str]) -> Floats:
+def placed(transition: Floats, source: ScoresSettings) -> Floats:
     """Transition scores (L, L) of the label set, from those (W, W) of a column; 0 for labels that the column lacks.
 
     Raises `LabelError` where several labels of the column become one, as its transitions are then not defined.
     """
-    labels = label_set(names)
-    ids = label_ids(names, labels)
-    if len(set(ids.tolist())) < len(ids):
+    labels = label_set(source)
+    ids = label_ids(source, labels)
+    own = np.flatnonzero(ids != NO_LABEL)
+    if len(set(ids[own].tolist())) < len(own):
         raise LabelError("transitions between labels of BIOES or BILOU have no equal in BIO; leave them out")
     whole = np.zeros((len(labels), len(labels)))
-    whole[np.ix_(ids, ids)] = transition
+    whole[np.ix_(ids[own], ids[own])] = transition[np.ix_(own, own)]
     return whole
 
 
@@ -150,7 +178,7 @@ def save(
 
     Raises `LabelError`, `OSError` and `OutputError`.
     """
-    labels = label_set(source.labels)
+    labels = label_set(source)
     write_whole(out / SCORES_FILE, source.model_dump_json(indent=2).encode() + b"\n")
     write_arrays(out / TRANSITION_FILE, [transition])
     files = (SCORES_FILE, TRANSITION_FILE)
@@ -166,21 +194,22 @@ def load(folder: Path | str) -> ScoresModel:
     labels = manifest.label_set
     try:
         source = ScoresSettings.model_validate_json((folder / SCORES_FILE).read_bytes())
-        same = label_set(source.labels) == labels
+        same = label_set(source) == labels
     except (ValidationError, LabelError) as error:
         first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise ModelError(f"{folder / SCORES_FILE}: {first}; make the model again") from error
     if not same:
         raise ModelError(f"{folder / SCORES_FILE}: its labels are not those of {MANIFEST}; make the model again")
     try:
-        (transition,) = read_arrays(folder / TRANSITION_FILE, ARRAYS)
+        (transition,) = read_arrays(folder / TRANSITION_FILE, TRANSITION_ARRAYS)
     except ArraysFileError as error:
         raise ModelError(f"{folder / TRANSITION_FILE}: damaged ({error}); make the model again") from error
-    _check(transition, len(labels), folder / TRANSITION_FILE)
+    check_transition(transition, len(labels), folder / TRANSITION_FILE)
     return ScoresModel(labels, source, transition, manifest, manifest.digest)
 
 
-def _check(transition: Floats, labels: int, where: Path) -> None:
+def check_transition(transition: Floats, labels: int, where: Path) -> None:
+    """Raises `ModelError` where transitions of a file have another shape, or one is no number or too large."""
     if transition.shape != (labels, labels):
         raise ModelError(f"{where}: transitions are {transition.shape} for {labels} labels")
     if not np.abs(transition).max() <= LARGEST_WEIGHT:

@@ -231,6 +231,10 @@ class ScoresSettings(Settings):
         "log-probabilities", description="Kind of the scores; logits are turned into log-probabilities (log-softmax)."
     )
     temperature: float = Field(1.0, ge=0.01, le=100, description="Temperature: the scores are divided by it.")
+    scheme: Literal["auto", "plain"] = Field(
+        "auto",
+        description="Label scheme: 'auto' reads it from the labels' prefixes; 'plain' takes each label as a type.",
+    )
 
     @model_validator(mode="after")
     def _labels_differ(self) -> Self:
@@ -239,11 +243,17 @@ class ScoresSettings(Settings):
         return self
 
 
+Fit = Literal["auto", "both", "temperature", "transitions", "neither"]
+"""Numbers that calibration learns."""
+
+
 class CalibrationSettings(Settings):
     """Options of calibration on labelled documents, besides the scales of label consistency."""
 
-    fit: Literal["both", "temperature", "transitions", "neither"] = Field(
-        "both", description="With a model of another tagger's scores: the numbers that are learned."
+    fit: Fit = Field(
+        "auto",
+        description="With a model of another tagger's scores: the numbers that are learned; 'auto' chooses them by "
+        "cross-validation.",
     )
     c2: float = Field(1.0, ge=0, description="Weight of the quadratic prior of transitions: c2 · Σ w².")
 

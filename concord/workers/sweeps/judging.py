@@ -128,7 +128,7 @@ def _pair(batch: Batch, labelled: Labelled, labels: LabelSet) -> Pair:
     """Gold labels, and those of the answers, as ids of one label set: gold may have labels that the model has not."""
     assert batch.labels is not None
     gold = batch.labels
-    every = LabelSet.infer([*labels.names, *gold.values])
+    every = LabelSet.infer([*labels.names, *gold.values], plain=gold.plain)
     given = np.concatenate([np.zeros(0, np.int32), *(decoded.labels for decoded in labelled.decoded)])
     return Pair(batch, every, every.encode(gold.values)[gold.codes], every.encode(labels.names)[given])
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
 from concord.schemas.columns import LABELS, Reject
 from concord.schemas.document import TOKENS, Document
+from concord.schemas.label_names import advice, has_prefix
 from concord.schemas.labels import OUTSIDE, SPAN_PREFIXES, broken_span, to_bio
 from concord.workers.corpus.readers.reader import BadLineError, decoded
 
@@ -69,11 +71,13 @@ class LabelForm(NamedTuple):
     - ``read``: function from a sentence's labels in the file to the document's labels.
     - ``fault``: function from a label to the reason why it cannot be read; empty if it can.
     - ``broken``: function that finds the first place where the labels of a sentence contradict each other, or None.
+    - ``plain``: is each label a type by itself, because the user says so?
     """
 
     read: Callable[[Sequence[str]], list[str]] = list
     fault: Callable[[str], str] | None = None
     broken: Callable[[Sequence[str]], int | None] | None = None
+    plain: bool = False
 
 
 class Form(NamedTuple):
@@ -265,20 +269,20 @@ def _advice(text: str, row: Sequence[str], form: Form) -> str:
 @lru_cache(maxsize=4096)
 def label_fault(label: str) -> str:
     """Reason why a label is not in BIO, IOB1, BIOES or BILOU; empty if it is."""
-    typed = label.startswith(SPAN_PREFIXES) and len(label) > 2
+    typed = has_prefix(label)
     if typed and NESTED.search(label):
         return f"label {label!r} is nested, and only flat ones can be read; the reader 'umass' takes nested ones"
     if typed or label == OUTSIDE:
         return ""
     return (
-        f"label {label!r} is not O, B-TYPE or I-TYPE, nor BIOES or BILOU; "
+        f"label {label!r} is not O, B-TYPE or I-TYPE, nor BIOES or BILOU: {advice(label)}; "
         "where every label is a type by itself: --set scheme=plain"
     )
 
 
 BIO_FORM = LabelForm(to_bio, label_fault, broken_span)
 """BIO, IOB1, BIOES and BILOU, which come out as BIO."""
-PLAIN_FORM = LabelForm()
+PLAIN_FORM = LabelForm(plain=True)
 
 
 def has_boundary(path: Path, form: Form) -> bool:
@@ -354,8 +358,10 @@ def _document(doc_id: str, sentences: Sequence[Block], form: Form) -> Document:
     gold = nested.pop(LABELS, None)
     if gold is not None:
         gold = [form.labels.read(labels) for labels in gold]
-    tokens = nested.pop(TOKENS)
-    return Document.build(doc_id, tokens, labels=gold, **nested)
+    document = Document.build(doc_id, nested.pop(TOKENS), labels=gold, **nested)
+    if document.labels is None or not form.labels.plain:
+        return document
+    return replace(document, labels=replace(document.labels, plain=True))
 
 
 def id_prefix(name: str, given: str | None, *, alone: bool) -> str:

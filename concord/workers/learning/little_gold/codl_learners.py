@@ -77,7 +77,7 @@ class HmmLearner:
     def of(cls, documents: Sequence[Document], pool: Sequence[Document], settings: CycleSettings) -> HmmLearner:
         """Learner with a model of the labelled documents. Raises `TrainingError` where one of them has no labels."""
         seen = _seen(documents, pool, (TOKENS,))
-        labels = LabelSet.infer(seen.names.union(settings.labels))
+        labels = seen.label_set(settings.labels)
         read = read_words(list(documents), list(pool), labels)
         first = estimated(counted(read.gold, read.word, len(read.words)), read.shape_of)
         return cls(labels, read, first, seen, settings)
@@ -127,7 +127,7 @@ class PerceptronLearner:
         features = features_of(chosen, documents)
         columns = needed_columns(features)
         seen = _seen(documents, pool, columns)
-        labels = LabelSet.infer(seen.names.union(settings.labels))
+        labels = seen.label_set(settings.labels)
         order = np.sort(labels.encode(sorted(seen.names.union(settings.labels))))
         batch = Batch.of([_only(document, columns) for document in (*documents, *pool)])
         own = labels.encode([label for d in documents if d.labels is not None for label in d.labels.strings()])

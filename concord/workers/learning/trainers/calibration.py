@@ -29,7 +29,7 @@ from concord.workers.features.incidence import Lists
 from concord.workers.learning.estimation.chains import GoldChains
 from concord.workers.learning.estimation.lbfgs import Limits, minimise
 from concord.workers.learning.estimation.objective import ChainRoom, add_sentences
-from concord.workers.models.scores import MissingScoresError, ScoresModel, joined, label_ids
+from concord.workers.models.scores import MissingScoresError, ScoresModel, columns_of, joined, label_ids
 from concord.workers.models.settings import CalibrationSettings, ScoresSettings
 
 LIMITS = Limits(500, gradient=1e-7, decrease=1e-10)
@@ -55,16 +55,21 @@ class Calibrated(NamedTuple):
     after: float
 
 
-def calibrate(documents: Sequence[Document], model: ScoresModel, settings: CalibrationSettings) -> Calibrated:
-    """Temperature and transitions learned on documents with gold labels and scores.
+def calibrate(
+    documents: Sequence[Document], model: ScoresModel, settings: CalibrationSettings, *, limits: Limits = LIMITS
+) -> Calibrated:
+    """Temperature and transitions learned on documents with gold labels and scores: what ``settings.fit`` names;
+    'auto', a choice that `calibration_choice` makes, stands for both here.
+
+    - ``limits``: when the descent ends.
 
     Raises `TrainingError` if there is nothing to learn from or no temperature fits the labels, `MissingScoresError` if
     the documents have no scores, and `LabelError` for gold labels that the model does not have.
     """
     chains = _Chains.of(documents, model)
     start = np.append(1.0 / model.source.temperature, model.transition.ravel())
-    free = np.full(len(start), settings.fit in ("both", "transitions"))
-    free[0] = settings.fit in ("both", "temperature")
+    free = np.full(len(start), settings.fit in ("auto", "both", "transitions"))
+    free[0] = settings.fit in ("auto", "both", "temperature")
     prior = np.full(len(start), settings.c2)
     prior[0] = 0.0
 
@@ -78,7 +83,7 @@ def calibrate(documents: Sequence[Document], model: ScoresModel, settings: Calib
             "the gold labels have no chance under the scores as they are; give the model another temperature"
         )
     point = start
-    for step in minimise(objective, start, LIMITS):
+    for step in minimise(objective, start, limits):
         point = step.point
     source = _at(model.source, float(1.0 / point[0])) if free[0] else model.source
     tokens = len(chains.gold)
@@ -91,6 +96,12 @@ def calibrate(documents: Sequence[Document], model: ScoresModel, settings: Calib
         first / tokens,
         chains.loss(point)[0] / tokens,
     )
+
+
+def loss_of(documents: Sequence[Document], model: ScoresModel) -> float:
+    """−log p(gold) in nats of all sentences whose gold labels the scores allow. Raises as `calibrate`."""
+    point = np.append(1.0 / model.source.temperature, model.transition.ravel())
+    return _Chains.of(documents, model).loss(point)[0]
 
 
 def _at(source: ScoresSettings, temperature: float) -> ScoresSettings:
@@ -137,7 +148,7 @@ class _Chains:
             raise TrainingError("the scores forbid the gold labels of every sentence")
         kept = np.repeat(possible, lengths)
         bounds = np.concatenate([[0], np.cumsum(lengths[possible])]).astype(np.int64)
-        ids = label_ids(model.source.labels, model.labels)
+        ids = label_ids(model.source, model.labels)
         return cls(model.labels, batch.scores[kept], ids, gold[kept], bounds, int((~possible).sum()))
 
     def loss(self, point: Floats) -> tuple[float, Floats]:
@@ -157,7 +168,7 @@ class _Chains:
     def _slope(self, scaled: Floats, table: Floats) -> Floats:
         """(N, L) derivative of each local score with respect to 1/T."""
         slope = np.zeros_like(table)
-        for place, label in enumerate(self.ids.tolist()):
+        for place, label in columns_of(self.ids):
             possible = self.scores[:, place] > -np.inf
             share = np.exp(scaled[possible, place] - table[possible, label])
             slope[possible, label] += share * self.scores[possible, place]

@@ -37,11 +37,12 @@ def train(
     optimiser, seen = _Optimiser(settings.max_iterations, progress), Seen(needed_columns(features))
     _append(optimiser, given, features, seen)
     training = seen.training(NAME, settings)
+    labels = seen.label_set()
     begin(out)
     _run(optimiser, settings, out / CRFSUITE_FILE)
     training |= {"iterations": optimiser.iterations, "loss": optimiser.loss}
     try:
-        learned = _learned(out / CRFSUITE_FILE, features, LabelSet.infer(seen.names))
+        learned = _learned(out / CRFSUITE_FILE, features, labels)
     except ModelFileError as error:  # CRFsuite does not check whether its file could be written
         raise ModelError(f"{out}: the model could not be written whole, is the disk full? ({error})") from error
     return save(

@@ -55,7 +55,7 @@ class Given(NamedTuple):
             seen.gold(document)
             kept.append(replace(document, columns={name: document.columns[name] for name in columns}))
         training = seen.training(trainer, settings)
-        labels = LabelSet.infer(seen.names)
+        labels = seen.label_set()
         return cls(features, training, Batch.of(kept), labels, np.sort(labels.encode(sorted(seen.names))))
 
 

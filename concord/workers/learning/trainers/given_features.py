@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from concord.schemas.document import Document
-from concord.schemas.labels import LabelSet
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries
 from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SEEN_WORDS, Gazetteer, PhraseEntry
 from concord.workers.features.templates import FeatureSet, feature_set, lists_of
-from concord.workers.learning.trainers.trainer import gold_of
+from concord.workers.learning.trainers.trainer import gold_of, labels_of
 from concord.workers.models.settings import FeatureSettings
 
 
@@ -43,7 +42,7 @@ def _phrases(path: Path) -> list[PhraseEntry]:
 
 def entities_of(documents: Sequence[Document]) -> Iterator[tuple[PhraseEntry, str]]:
     """Each labelled entity of at most `LONGEST` tokens, with its type and the id of its document."""
-    labels = LabelSet.infer({name for document in documents for name in gold_of(document)})
+    labels = labels_of(documents)
     for document in documents:
         words, spans = document.tokens, labels.spans(labels.encode(gold_of(document)), document.sentence_starts)
         for start, end, kind in zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True):

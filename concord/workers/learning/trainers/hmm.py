@@ -61,8 +61,8 @@ def train(
     for document in others:
         seen.beside(document)
     training = seen.training(NAME, settings)
+    labels = seen.label_set(settings.labels)
     begin(out)
-    labels = LabelSet.infer(seen.names.union(settings.labels))
     read = read_words(kept, others, labels)
     counts = counted(read.gold, read.word, len(read.words))
     if settings.pool is None:

@@ -33,7 +33,7 @@ from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, PHRASE_SETS
 from concord.workers.features.templates import CLUSTERS, feature_set
 from concord.workers.learning.search.folds import rounds
 from concord.workers.learning.search.trials import SettingsSearch, Trial
-from concord.workers.learning.trainers.trainer import Train, gold_of
+from concord.workers.learning.trainers.trainer import Train, labels_of
 from concord.workers.models.model import Model, viterbi_labels
 from concord.workers.storage.scratch import scratch_folder
 
@@ -171,7 +171,7 @@ def cross_validated(
 
     Raises the errors of `rounds` and of training.
     """
-    labels = LabelSet.infer(name for document in documents for name in gold_of(document))
+    labels = labels_of(documents)
     counts: dict[int, Any] = {}
     for learned, judged in rounds(documents, folds, validation):
         with scratch_folder() as folder:

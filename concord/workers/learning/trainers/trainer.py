@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
+from concord.schemas.label_names import gold_label_set
+from concord.schemas.labels import LabelSet
 from concord.schemas.settings import Settings, TrainerSettings
 from concord.workers.learning.search.progressive import Sampling
 from concord.workers.models.model import Model
@@ -74,16 +76,27 @@ def gold_of(document: Document) -> list[str]:
     return document.labels.strings()
 
 
+def labels_of(documents: Sequence[Document], more: Iterable[str] = ()) -> LabelSet:
+    """Label set of documents' gold labels and ``more``. Raises `TrainingError` for a document without labels, and
+    `LabelError` where the labels are of no scheme."""
+    columns = [document.labels for document in documents]
+    names = {name for document in documents for name in gold_of(document)}
+    plain = any(column is not None and column.plain for column in columns)
+    return gold_label_set({*names, *more}, plain=plain)
+
+
 @dataclass
 class Seen:
     """Counts and digest of the documents that a trainer has read so far.
 
     - ``columns``: token columns that the features read.
     - ``names``: labels that occur.
+    - ``plain``: are they plain because the corpus says so?
     """
 
     columns: tuple[str, ...]
     names: set[str] = field(default_factory=set)
+    plain: bool = False
     documents: int = 0
     sentences: int = 0
     tokens: int = 0
@@ -102,6 +115,7 @@ class Seen:
                 "use others, such as --features core+mentions+entities, or add the column"
             )
         self.names.update(gold)
+        self.plain |= document.labels is not None and document.labels.plain
         self.documents += 1
         self.sentences += len(document.sentence_starts)
         self.tokens += len(document)
@@ -109,6 +123,10 @@ class Seen:
         self._digest.update("\x00".join(content).encode("utf-8", "surrogatepass"))
         self._digest.update(document.sentence_starts.astype("<i8").tobytes())
         return gold
+
+    def label_set(self, more: Iterable[str] = ()) -> LabelSet:
+        """Label set of all labels that occur, and of ``more``. Raises `LabelError`, see `read_label_names`."""
+        return gold_label_set(self.names.union(more), plain=self.plain)
 
     def beside(self, document: Document) -> None:
         """Adds a document that is learned from without labels to the digest, but not to the counts."""

@@ -24,6 +24,9 @@ from concord.workers.models.model import Model, local_scores
 SCALES = (0.0, 0.125, 0.25, 0.5, 1.0)
 """Scales tried for each family: at 1 costs are as counted, at 0 the family is off."""
 
+TUNED_BY = GibbsSettings(sweeps=20)
+"""Engine that labels the documents."""
+
 
 @dataclass(frozen=True)
 class ScaleTrial:
@@ -54,7 +57,7 @@ def tune_scales(
     ``model`` must not have been trained on ``documents``: on its training data a model is so sure that consistency
     never seems to matter. Raises `ValueError` where a document has no gold labels.
     """
-    settings = config or GibbsSettings(sweeps=20)
+    settings = config or TUNED_BY
     if not documents:
         raise ValueError("no held-out documents to tune the scales on")
     trials = list[ScaleTrial]()
@@ -62,6 +65,16 @@ def tune_scales(
     starts = [alike(scales, len(Scales._fields), search.worth) for search in searches]
     chosen, search, start = max(zip(counted, searches, starts, strict=True), key=lambda one: one[1].trial(one[2]).value)
     return LabelConsistency(chosen, Scales(*climb(start, scales, search.worth))), trials
+
+
+def entity_counts(
+    documents: Sequence[Document], model: Model, consistency: LabelConsistency, *, seed: int = 0
+) -> Counts:
+    """(D, T, 3) entities of each document by type, in gold, predicted and correct, under a label consistency.
+
+    Raises `ValueError` where a document has no gold labels.
+    """
+    return _CostProblems.of(documents, model, consistency).counts(consistency, TUNED_BY, seed)
 
 
 def _search(

@@ -30,7 +30,7 @@ from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
 from concord.workers.learning.estimation.constrained import answer, degrees, under
 from concord.workers.learning.search.folds import first_answered, parts_of, round_of
-from concord.workers.learning.trainers.trainer import Train, gold_of
+from concord.workers.learning.trainers.trainer import Train, gold_of, labels_of
 from concord.workers.models.model import BringsRows
 from concord.workers.storage.scratch import scratch_folder
 
@@ -65,7 +65,7 @@ class Unseen:
 
         Raises the errors of `parts_of` and of training, and `TrainingError` for a model with rows of its own.
         """
-        labels = LabelSet.infer(name for document in documents for name in gold_of(document))
+        labels = labels_of(documents)
         part, found = parts_of(documents, folds, validation), dict[int, Potentials]()
         for mine in range(first_answered(validation), folds):
             inside, outside = round_of(part, mine, validation)

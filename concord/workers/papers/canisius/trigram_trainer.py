@@ -33,8 +33,8 @@ def train(
         seen.gold(document)
         kept.append(Document(document.doc_id, document.sentence_starts, document.columns, document.labels))
     training = seen.training(NAME, settings)
+    labels = label_set(seen.label_set(settings.labels), settings)
     begin(out)
-    labels = label_set(LabelSet.infer(seen.names.union(settings.labels)), settings)
     windows = Windows(settings.windows, entities_for(kept, settings))
     batch = Batch.of(kept)
     assert batch.labels is not None

@@ -22,7 +22,7 @@ from concord.schemas.labels import LabelSet
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.learning.search.folds import fold_of
 from concord.workers.learning.search.progressive import Sampling, TrialTally, asked_of
-from concord.workers.learning.trainers.trainer import Trainer, gold_of
+from concord.workers.learning.trainers.trainer import Trainer, labels_of
 from concord.workers.papers.canisius import timbl
 from concord.workers.papers.canisius.nearest import Vote
 from concord.workers.papers.canisius.neighbourhoods import Classifier
@@ -95,8 +95,7 @@ class Sample(NamedTuple):
 
         Raises `TrainingError` for fewer than five documents, for documents without labels and for too few tokens.
         """
-        names = {name for document in documents for name in gold_of(document)}
-        labels = label_set(LabelSet.infer(names.union(settings.labels)), settings)
+        labels = label_set(labels_of(documents, settings.labels), settings)
         folds = fold_of(documents, SAMPLE_FOLDS)
         inside, outside = (
             [one for one, fold in zip(documents, folds, strict=True) if (fold == 0) is out] for out in (False, True)
