@@ -29,6 +29,7 @@ PARTIAL = "concord/workers/inference/search/partial.py"
 PROBLEM = "concord/schemas/problem.py"
 RANKED = "concord/workers/inference/nbest/engine.py"
 RELAXATION = "concord/workers/inference/relaxation/relaxation.py"
+REACH = "concord/workers/inference/core/row_reach.py"
 ROW_BOUND = "concord/workers/inference/core/row_bound.py"
 ROW_DUAL = "concord/workers/inference/relaxation/row_dual.py"
 SPANS = "concord/workers/inference/core/span_marginals.py"
@@ -134,10 +135,10 @@ CERTIFIED = [
 ]
 
 COMPONENT = [
-    (COMPONENTS, "previous[e] < 0 or coefficient[e] > 0", "previous[e] < 0"),
-    (COMPONENTS, "best = max(best, gain[other])", "best = min(best, gain[other]) if best > -np.inf else gain[other]"),
-    (COMPONENTS, "allowed) > rows.bound)", "allowed) > rows.bound + 1.0)"),
-    (COMPONENTS, "allowed) > rows.bound)", "allowed) >= rows.bound)"),
+    (REACH, "previous[e] < 0 or coefficient[e] > 0", "previous[e] < 0"),
+    (REACH, "best = max(best, gain[other])", "best = min(best, gain[other]) if best > -np.inf else gain[other]"),
+    (COMPONENTS, "(most_loss)) > rows.bound)", "(most_loss)) > rows.bound + 1.0)"),
+    (COMPONENTS, "(most_loss)) > rows.bound)", "(most_loss)) >= rows.bound)"),
     (COMPONENTS, "return self.token_loss <= most_loss[", "return self.token_loss <= 0.9 * most_loss["),
     (COMPONENTS, "kept = self.spans.loss <= most_loss[", "kept = self.spans.loss <= 0.9 * most_loss["),
     (COMPONENTS, "alive = self.spans.loss <= most_loss[", "alive = self.spans.loss <= 0.9 * most_loss["),
@@ -201,7 +202,7 @@ CHECKED = [
     (CHECKER, "require(all((scores == -np.inf).all() for scores in illegal),", "require(illegal,"),
     # Rounding.
     (CHECKER, "_units(p.unary, math.ceil)", "_units(p.unary, math.floor)"),
-    (CHECKER, "_units(p.transition, math.ceil)", "_units(p.transition, math.floor)"),
+    (CHECKER, "_units(p.edges, math.ceil)", "_units(p.edges, math.floor)"),
     (CHECKER, "HARD), math.floor)", "HARD), math.ceil)"),
     (CHECKER, "np.minimum(a.cost, HARD)", "a.cost"),
     (CHECKER, "total += math.ceil(multiplier", "total += math.floor(multiplier"),

@@ -34,9 +34,9 @@ class Shape(NamedTuple):
         whole = self._replace(
             tokens=self.tokens + batch.token_count, characters=self.characters + int(sizes[words.codes].sum())
         )
-        at = int(np.argmax(lengths))
-        if lengths[at] <= self.longest:
+        if lengths.max(initial=0) <= self.longest:
             return whole
+        at = int(np.argmax(lengths))
         document = int(np.searchsorted(batch.doc_starts, batch.sentence_starts[at], side="right")) - 1
         return whole._replace(longest=int(lengths[at]), where=batch.doc_ids[document])
 

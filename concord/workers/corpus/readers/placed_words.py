@@ -16,14 +16,14 @@ from typing import NamedTuple
 from concord.schemas.errors import DocumentError
 
 
-class Folded(NamedTuple):
+class FoldedText(NamedTuple):
     """Folded characters of a text without blanks, and the place of each in the text."""
 
     characters: str
     place: list[int]
 
     @classmethod
-    def of(cls, text: str) -> Folded:
+    def of(cls, text: str) -> FoldedText:
         """Of one text."""
         pairs = [(c, i) for i, original in enumerate(text) for c in folded(original) if not c.isspace()]
         return cls("".join(c for c, _ in pairs), [i for _, i in pairs])
@@ -41,7 +41,7 @@ def placed(text: str, words: Sequence[str], name: str) -> list[tuple[int, int]]:
 
     Raises `DocumentError` for a word that has no place.
     """
-    source = Folded.of(text)
+    source = FoldedText.of(text)
     owner = [i for i, word in enumerate(words) for c in folded(word) if not c.isspace()]
     target = "".join(c for word in words for c in folded(word) if not c.isspace())
     found: list[list[int]] = [[] for _ in words]

@@ -31,8 +31,11 @@ from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.row_reach import largest_activity, tokens_of_rows
 
 MOST_CELLS = 20_000_000
-"""Largest number of edges (N · L²) of a document that gets a matrix for each token: 160 MB. In a longer one the rows of
-edges stay rows."""
+"""Largest number of edges (N · L²) of a document that gets a matrix for each token.
+
+The matrices take 8 bytes an edge, 160 MB at most, and as much again while max-marginals read a transposed copy. In a
+longer document the rows of edges stay rows, and rows have no Lagrangian bound.
+"""
 
 
 @dataclass(frozen=True, eq=False)

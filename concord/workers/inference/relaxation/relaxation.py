@@ -62,7 +62,7 @@ from concord.workers.inference.relaxation.ascent import (
 )
 from concord.workers.inference.relaxation.block_descent import descend, finish, start_at
 from concord.workers.inference.relaxation.groups import PricedGroups, member_losses, workspace_for
-from concord.workers.inference.relaxation.row_dual import Charged
+from concord.workers.inference.relaxation.row_dual import ChargedRows
 from concord.workers.inference.relaxation.sentences import Chains, chain_losses, inner_scores
 
 COVERED = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
@@ -135,7 +135,7 @@ def relax(
     score: Score,
     effort: Effort,
     *,
-    rows: Charged | None = None,
+    rows: ChargedRows | None = None,
     least_pruned: float = LEAST_PRUNED,
 ) -> Relaxed:
     """Upper bound of the objective of all labellings, and the problem pruned by it.

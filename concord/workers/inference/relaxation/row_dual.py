@@ -29,6 +29,7 @@ from concord.schemas.labels import Labels
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem
 from concord.workers.compiling.kernel import inner_in_place, kernel, kernel_in_place
+from concord.workers.inference.core.folding import MOST_CELLS
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.recursion import (
@@ -42,12 +43,6 @@ from concord.workers.inference.core.recursion import (
 from concord.workers.inference.numerics import MULTIPLIER_ROUNDING, ROUNDING
 from concord.workers.inference.search.discrepancy import discrepancy_search
 from concord.workers.inference.settings import DiscrepancySettings
-
-MOST_CELLS = 20_000_000
-"""Largest number of edges (N · L²) of a chain with a bound.
-
-Its table takes 8 bytes an edge, 160 MB at most, and as much again while the max-marginals read a transposed copy.
-"""
 
 ROUND = 50
 """Steps after which the best labelling met is scored."""
@@ -114,7 +109,7 @@ class DualBound(NamedTuple):
     multipliers: Floats
 
 
-class Charged(NamedTuple):
+class ChargedRows(NamedTuple):
     """A problem whose rows are charged to its chain: B(λ) of the module's text, before agreement is taken off.
 
     - ``problem``: without rows; λ_r · coefficient is taken off the score of each entry's label or edge.
@@ -125,7 +120,7 @@ class Charged(NamedTuple):
     constant: float
 
 
-def charged(problem: Prepared, multipliers: Floats) -> Charged:
+def charged(problem: Prepared, multipliers: Floats) -> ChargedRows:
     """The problem with its rows charged by ``multipliers`` (R,), each from 0 to the row's weight, in nats."""
     rows, p = problem.rows, problem.potentials
     amount = rows.coefficient * multipliers[rows.row_of_entry]
@@ -139,7 +134,7 @@ def charged(problem: Prepared, multipliers: Floats) -> Charged:
     chain = replace(problem, potentials=Potentials(unary, transition, p.sentence_starts), rows=LinearRows.none())
     # A multiplier must not charge for an excess within the tolerance.
     constant = float(multipliers @ (rows.bound + rows.slack))
-    return Charged(chain, constant + (MULTIPLIER_ROUNDING if multipliers.any() else 0.0))
+    return ChargedRows(chain, constant + (MULTIPLIER_ROUNDING if multipliers.any() else 0.0))
 
 
 LEAST, LENGTH = range(2)
