@@ -94,6 +94,8 @@ PANELS = {
             "conflicts",
             "form",
             "keep_columns",
+            "map",
+            "name",
             "group_documents",
         ),
         *(

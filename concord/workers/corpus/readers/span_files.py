@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,12 +28,30 @@ LOST = "have no place in the text; left out"
 EVERYWHERE = "spans have no offsets, so each stands at all places of its words"
 
 
+class PlacedText(NamedTuple):
+    """A text with its spans as its source has them, the document's id, and where it stands: file, and line from 1."""
+
+    doc_id: str
+    found: MarkedText
+    path: Path
+    line: int
+
+
 def read_spans(source: str, settings: SpansSettings) -> Iterator[ReaderItem]:
     """Documents of a file or of all files of a folder, with text, character offsets and labels in BIO.
 
     A document has the id of its record; one without, or with an id that was there before, that of its file and line.
     Records of a second kind, which are cut into tokens already, have no text. Raises `CorpusError` where a folder
     has no file of these kinds.
+    """
+    for item in read_placed(source, settings):
+        yield from documents_of(item, settings) if isinstance(item, PlacedText) else [item]
+
+
+def read_placed(source: str, settings: SpansSettings) -> Iterator[PlacedText | Document | Reject | Notice]:
+    """The texts of a source with their spans before these are put on tokens; documents of spaCy's files are whole.
+
+    Ids and errors as in `read_spans`.
     """
     files = source_files(source)
     chosen = files if len(files) == 1 else [(path, name) for path, name in files if _is_read(path)]
@@ -65,12 +84,14 @@ def _is_brat(path: Path) -> bool:
     return path.suffix == ANNOTATION_SUFFIX or (path.suffix == TEXT_SUFFIX and _is_brat_folder(path.parent))
 
 
-def _brat(path: Path, doc_id: str, settings: SpansSettings) -> Iterator[ReaderItem]:
+def _brat(path: Path, doc_id: str, settings: SpansSettings) -> Iterator[PlacedText | Reject]:
     found = read_brat(path, doc_id, settings.encoding)
-    yield from [found] if isinstance(found, Reject) else _document(doc_id, found, path, 1, settings)
+    yield found if isinstance(found, Reject) else PlacedText(doc_id, found, path, 1)
 
 
-def _records(path: Path, prefix: str, settings: SpansSettings, seen: set[str]) -> Iterator[ReaderItem]:
+def _records(
+    path: Path, prefix: str, settings: SpansSettings, seen: set[str]
+) -> Iterator[PlacedText | Reject | Notice]:
     names = RecordNames(settings.id_key, settings.text_key, settings.spans_key, settings.answers, settings.offsets)
     number, anywhere = 0, 0
     cut: bool | None = None  # are the records cut into tokens? All of a file have to be alike
@@ -94,7 +115,7 @@ def _records(path: Path, prefix: str, settings: SpansSettings, seen: set[str]) -
                 continue
             seen.add(doc_id)
             anywhere += sum(span.anywhere for span in record.spans)
-            yield from _document(doc_id, record, path, outer.line, settings)
+            yield PlacedText(doc_id, record, path, outer.line)
     if anywhere:
         yield Notice(str(path), EVERYWHERE)
 
@@ -118,10 +139,9 @@ def _checked(found: MarkedText) -> MarkedText:
     return found
 
 
-def _document(
-    doc_id: str, found: MarkedText, path: Path, line: int, settings: SpansSettings
-) -> Iterator[Document | Reject | Misfit]:
+def documents_of(placed: PlacedText, settings: SpansSettings) -> Iterator[Document | Misfit]:
     """The document of a record, and the spans that its labels cannot express."""
+    doc_id, found, path, line = placed
     if found.tokens is not None:
         yield _of_tokens(doc_id, found, found.tokens)
         return
