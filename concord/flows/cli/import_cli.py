@@ -121,7 +121,7 @@ def _show_entities(report: EntitiesReport) -> None:
 
 
 @app.command(
-    epilog="Example: concord import entities answers.jsonl --name spacy-sm --corpus corpora/train/ --out corpora/tagged/",
+    epilog="Example: concord import entities answers.jsonl --name spacy --corpus corpora/train/ --out corpora/tagged/",
     tells=_show_entities,
 )
 def entities(

@@ -67,6 +67,7 @@ PANELS = {
         *(
             "trainer",
             "features",
+            "layers",
             "feature_function",
             "scheme",
             "network",

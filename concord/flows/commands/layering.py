@@ -31,6 +31,10 @@ from concord.workers.corpus.parquet import (
 )
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.taggers import Answers, Tally, read_answers
+from concord.workers.features.derived import DERIVED
+from concord.workers.features.gazetteers import GAZETTEER_COLUMNS
+from concord.workers.features.mentions import MENTION_COLUMNS
+from concord.workers.features.templates import ANSWER_COLUMNS
 from concord.workers.storage.files import copy, staged
 
 NOTICES = 5
@@ -59,6 +63,8 @@ def import_entities(
     if form not in READERS:
         raise OptionError(unknown("reader", form, READERS))
     check_layer_name(name)
+    if name in {*DERIVED, *MENTION_COLUMNS, *GAZETTEER_COLUMNS, *ANSWER_COLUMNS}:
+        raise LayerError(f"--name {name}: features have a column of that name; take another")
     yours = _names(names)
     settings = parse_options(options, READERS[form].settings, owner=f"reader {form}")
     place = Path(folder_place(str(out)))

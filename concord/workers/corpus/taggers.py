@@ -38,7 +38,7 @@ SEVERAL = "documents whose text has several answers that differ, none with the d
 
 
 class AnswerSpan(NamedTuple):
-    """A span of a tagger's answer: characters of the text that it saw (end exclusive), its label, and how sure it was."""
+    """A span of a tagger's answer: characters of the text that it saw (end exclusive), label, and how sure it was."""
 
     start: int
     end: int
@@ -213,7 +213,7 @@ class Answers:
         return self._answers[same[0]]
 
     def _place(self, first: int, last: int, start: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[int, int] | None:
-        """The tokens of a span of solid characters; None, counted by its reason, where it is not one of whole tokens."""
+        """The tokens of a span of solid characters; None, counted by its reason, where they are not whole."""
         left, right = int(np.searchsorted(end, first, "right")), int(np.searchsorted(start, last))
         if first >= last or left >= right:
             self._tally.unplaced[EMPTY] += 1

@@ -15,7 +15,13 @@ from concord.schemas.labels import OUTSIDE, to_bio
 from concord.workers.corpus.readers.brat import ANNOTATION_SUFFIX, TEXT_SUFFIX, read_brat
 from concord.workers.corpus.readers.json_records import LINE_SUFFIXES, JsonRecord, json_records
 from concord.workers.corpus.readers.lines import label_fault
-from concord.workers.corpus.readers.reader import BadLineError, ReaderItem, or_nothing, source_files
+from concord.workers.corpus.readers.reader import (
+    EMPTY_FILE,
+    BadLineError,
+    ReaderItem,
+    or_nothing,
+    source_files,
+)
 from concord.workers.corpus.readers.span_shapes import MarkedText, RecordNames, TextSpan, inner_records, marked_text
 from concord.workers.corpus.readers.spans import CharSpan, SpanFault, marked_document
 from concord.workers.corpus.settings import SpansSettings
@@ -67,7 +73,7 @@ def read_placed(source: str, settings: SpansSettings) -> Iterator[PlacedText | D
         elif _is_brat(path):
             yield from _brat(path, prefix, settings)
         else:
-            yield from or_nothing(path, _records(path, prefix, settings, seen))
+            yield from _records_or_nothing(path, prefix, settings, seen)
 
 
 def _is_read(path: Path) -> bool:
@@ -82,6 +88,18 @@ def _is_brat_folder(folder: Path) -> bool:
 
 def _is_brat(path: Path) -> bool:
     return path.suffix == ANNOTATION_SUFFIX or (path.suffix == TEXT_SUFFIX and _is_brat_folder(path.parent))
+
+
+def _records_or_nothing(
+    path: Path, prefix: str, settings: SpansSettings, seen: set[str]
+) -> Iterator[PlacedText | Reject | Notice]:
+    """The records of a file, or a single reject of the whole file if there are none."""
+    nothing = True
+    for item in _records(path, prefix, settings, seen):
+        nothing = False
+        yield item
+    if nothing:
+        yield Reject(str(path), None, None, EMPTY_FILE)
 
 
 def _brat(path: Path, doc_id: str, settings: SpansSettings) -> Iterator[PlacedText | Reject]:
