@@ -232,7 +232,7 @@ def test_what_labels_mean_is_learned(tmp_path: Path) -> None:
     documents = tagged(30, right=False)
     choice = choose_layers(documents, lbfgs.train, LbfgsSettings(layers=("ner",), max_iterations=20))
     names = [trial.setting.name for trial in choice.trials]
-    assert names == ["ner as it is", "ner copied", "learned", "learned beside the words"]
+    assert names == ["ner as it is", "ner copied", "learned", "words alone", "learned beside the words"]
     assert choice.unlearned.value == 0.0
     assert choice.best.setting.name == "learned"
     assert choice.gain.low > 0

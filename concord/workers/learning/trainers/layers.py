@@ -1,7 +1,7 @@
 """What is best learned of layers (taggers' answers), judged on held-out documents beside the answers as they are.
 
 Candidates, by entity F1 of documents that nothing was learned from: a layer as it is; a layer with each name copied to
-its other places in the document; a model of the layers alone; a model of the layers and the words. The one with the
+its other places in the document; a model of the layers alone, of the words alone, and of both. The one with the
 highest F1 is taken. If that is no learned one, the model gives the layer's answers as they are.
 """
 
@@ -117,14 +117,16 @@ def choose_layers(
 
 
 def _learned(settings: FeatureSettings, documents: Sequence[Document]) -> list[Candidate]:
+    """The ways that learn; the words alone are one of them, since a tagger may have nothing to add."""
     part = layers_part(settings.layers)
     words = settings.features
     if "features" not in settings.model_fields_set and not all(POS in document.columns for document in documents):
         words = "+".join(name for name in words.split("+") if name != POS)
     both = Candidate("learned beside the words", settings=settings.model_copy(update={"features": f"{words}+{part}"}))
+    alone = Candidate("words alone", settings=settings.model_copy(update={"features": words, "layers": ()}))
     if "features" in settings.model_fields_set:
-        return [both]
-    return [Candidate("learned", settings=settings.model_copy(update={"features": part})), both]
+        return [alone, both]
+    return [Candidate("learned", settings=settings.model_copy(update={"features": part})), alone, both]
 
 
 # Answers as they are
