@@ -69,7 +69,7 @@ def import_entities(
     settings = parse_options(options, READERS[form].settings, owner=f"reader {form}")
     place = Path(folder_place(str(out)))
     check_apart(place, [source, corpus], makes=FolderKind.CORPUS)
-    check_target(place, overwrite=overwrite, append=False)
+    check_target(place, overwrite=overwrite, append=False, ways=" or --overwrite")
     check_form(form, source, settings)
     files, tally = parquet_files(corpus), Tally()
     for file in files:

@@ -229,8 +229,8 @@ def _other_rejects(target: Path, rejects: Sequence[Reject]) -> list[Reject]:
     return [reject for reject in (Reject(**row) for row in rows) if reject not in known]
 
 
-def check_target(target: Path, *, overwrite: bool, append: bool) -> None:
-    """Raises `IngestError` for a place where no corpus can be written."""
+def check_target(target: Path, *, overwrite: bool, append: bool, ways: str = ", --append or --overwrite") -> None:
+    """Raises `IngestError` for a place where no corpus can be written; ``ways``: options that would allow it."""
     if not target.exists():
         return
     if not target.is_dir():
@@ -239,7 +239,7 @@ def check_target(target: Path, *, overwrite: bool, append: bool) -> None:
     if entries == [REJECTS_NAME]:
         return  # all that an ingest leaves which could read nothing, and no corpus
     if entries and not overwrite and not append:
-        raise IngestError(f"{target}: is not empty; give another folder, --append or --overwrite")
+        raise IngestError(f"{target}: is not empty; give another folder{ways}")
     strange = [n for n in entries if n != REJECTS_NAME and not (n.startswith("part-") and n.endswith(".parquet"))]
     if strange:
         raise IngestError(f"{target}: holds {strange[0]!r}, which is no part of a corpus; left as it is")

@@ -1,8 +1,8 @@
 """Answers of a tagger, read by any reader, and put on the tokens of a corpus as a layer (`schemas.layers`).
 
 Answers find their document by its id, or else by its text, blanks aside: a tagger may have seen other blanks than the
-corpus has, such as one between each two tokens. All answers are held in memory, the corpus is not. What cannot be placed
-is counted by its reason and never guessed.
+corpus has, such as one between each two tokens. All answers are held in memory, the corpus is not. What cannot
+be placed is counted by its reason and never guessed.
 """
 
 from __future__ import annotations
