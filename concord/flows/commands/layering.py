@@ -1,4 +1,4 @@
-"""Answers of taggers as layers of a corpus: `concord import entities`."""
+"""TaggerAnswers of taggers as layers of a corpus: `concord import entities`."""
 
 from __future__ import annotations
 
@@ -30,10 +30,8 @@ from concord.workers.corpus.parquet import (
     read_row_group,
 )
 from concord.workers.corpus.readers.registry import READERS
-from concord.workers.corpus.taggers import Answers, Tally, read_answers
-from concord.workers.features.derived import DERIVED
-from concord.workers.features.gazetteers import GAZETTEER_COLUMNS
-from concord.workers.features.mentions import MENTION_COLUMNS
+from concord.workers.corpus.taggers import ImportTally, TaggerAnswers, read_answers
+from concord.workers.features.derived import MADE_COLUMNS
 from concord.workers.features.templates import ANSWER_COLUMNS
 from concord.workers.storage.files import copy, staged
 
@@ -63,7 +61,7 @@ def import_entities(
     if form not in READERS:
         raise OptionError(unknown("reader", form, READERS))
     check_layer_name(name)
-    if name in {*DERIVED, *MENTION_COLUMNS, *GAZETTEER_COLUMNS, *ANSWER_COLUMNS}:
+    if name in MADE_COLUMNS | set(ANSWER_COLUMNS):
         raise LayerError(f"--name {name}: features have a column of that name; take another")
     yours = _names(names)
     settings = parse_options(options, READERS[form].settings, owner=f"reader {form}")
@@ -71,11 +69,11 @@ def import_entities(
     check_apart(place, [source, corpus], makes=FolderKind.CORPUS)
     check_target(place, overwrite=overwrite, append=False, ways=" or --overwrite")
     check_form(form, source, settings)
-    files, tally = parquet_files(corpus), Tally()
+    files, tally = parquet_files(corpus), ImportTally()
     for file in files:
         _check(file, name)
     with meter("reading answers", None):
-        answers = Answers(read_answers(form, source, settings, tally), tally, yours)
+        answers = TaggerAnswers(read_answers(form, source, settings, tally), tally, yours)
     layers: dict[str, None] = {}
     with staged(place) as folder, meter("writing the layer", None) as bar:
         for file in files:
@@ -112,7 +110,7 @@ def _check(file: ParquetLocation, name: str) -> None:
         raise LayerError(f"--name {name}: {file.path} has a column {taken[0]!r} that is no layer; take another name")
 
 
-def _with_layer(file: ParquetLocation, folder: Path, name: str, answers: Answers) -> list[str]:
+def _with_layer(file: ParquetLocation, folder: Path, name: str, answers: TaggerAnswers) -> list[str]:
     """Writes a file of the corpus with the layer, row group by row group; returns the layers that it has."""
     parquet, target = open_parquet(file), folder / file.name
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -141,7 +139,7 @@ def _documents(table: pa.Table, path: str, first: int) -> list[Document | None]:
     return [None if first + row in bad else next(good) for row in range(len(table))]
 
 
-def _check_found(tally: Tally, answers: Answers, source: str, corpus: str) -> None:
+def _check_found(tally: ImportTally, answers: TaggerAnswers, source: str, corpus: str) -> None:
     """Raises `CorpusError` where nothing could be read, and `LayerError` where no document has an answer."""
     if tally.rejects and not len(answers):
         raise CorpusError(f"none of the {len(tally.rejects):,} records can be read; the first: {tally.rejects[0].told}")
@@ -153,7 +151,7 @@ def _check_found(tally: Tally, answers: Answers, source: str, corpus: str) -> No
 
 
 def _report(
-    tally: Tally, form: str, name: str, yours: dict[str, str], layers: tuple[str, ...], out: str
+    tally: ImportTally, form: str, name: str, yours: dict[str, str], layers: tuple[str, ...], out: str
 ) -> EntitiesReport:
     unused = +tally.unused
     if missing := tally.documents - tally.answered:

@@ -48,7 +48,7 @@ class AnswerSpan(NamedTuple):
     alignment: str | None = None
 
 
-class Answer(NamedTuple):
+class TaggerAnswer(NamedTuple):
     """A tagger's answer to one document: the text that it saw, and its spans in order."""
 
     doc_id: str
@@ -56,7 +56,7 @@ class Answer(NamedTuple):
     spans: tuple[AnswerSpan, ...]
 
 
-class Layer(NamedTuple):
+class LayerArrays(NamedTuple):
     """The columns of a layer for D documents, in the order of `schemas.layers.layer_columns`."""
 
     labels: pa.Array
@@ -65,7 +65,7 @@ class Layer(NamedTuple):
 
 
 @dataclass
-class Tally:
+class ImportTally:
     """Counts of an import.
 
     - ``documents``, ``answered``: documents of the corpus, and those with an answer.
@@ -84,7 +84,7 @@ class Tally:
     notices: list[Notice] = field(default_factory=list)
 
 
-def read_answers(form: str, source: str, settings: ReaderSettings, tally: Tally) -> Iterator[Answer]:
+def read_answers(form: str, source: str, settings: ReaderSettings, tally: ImportTally) -> Iterator[TaggerAnswer]:
     """The answers of a source, by the reader ``form``; what cannot be read goes into ``tally``.
 
     Raises the errors of the reader.
@@ -107,7 +107,7 @@ def read_answers(form: str, source: str, settings: ReaderSettings, tally: Tally)
             tally.notices.append(item)
 
 
-def _of_text(placed: PlacedText, tally: Tally) -> Answer:
+def _of_text(placed: PlacedText, tally: ImportTally) -> TaggerAnswer:
     found, spans = placed.found, list[AnswerSpan]()
     for span in found.spans:
         assert span.start is not None
@@ -115,14 +115,14 @@ def _of_text(placed: PlacedText, tally: Tally) -> Answer:
         spans.append(AnswerSpan(span.start, span.end, span.type, span.score, span.alignment))
         tally.unplaced[PARTS] += span.parts > 1
     tally.unplaced[LOST] += len(found.lost)
-    return Answer(placed.doc_id, found.text, _ordered(spans))
+    return TaggerAnswer(placed.doc_id, found.text, _ordered(spans))
 
 
-def _of_document(document: Document) -> Answer:
+def _of_document(document: Document) -> TaggerAnswer:
     if document.raw is not None and document.source_spans is not None:
         own = document.source_spans
         spans = map(AnswerSpan, own.start.tolist(), own.end.tolist(), own.type.strings())
-        return Answer(document.doc_id, document.raw.content, _ordered(spans))
+        return TaggerAnswer(document.doc_id, document.raw.content, _ordered(spans))
     if document.raw is not None:
         text, start, end = document.raw
     else:
@@ -130,12 +130,12 @@ def _of_document(document: Document) -> Answer:
         end = np.cumsum([len(token) + 1 for token in document.tokens]).astype(np.int32) - 1
         start = end - np.array([len(token) for token in document.tokens], np.int32)
     if document.labels is None:
-        return Answer(document.doc_id, text, ())
+        return TaggerAnswer(document.doc_id, text, ())
     names = document.labels.strings()
     labels = gold_label_set(set(names), plain=document.labels.plain)
     found = labels.spans(labels.encode(names), document.sentence_starts)
     kinds = [labels.types[i] for i in found.type.tolist()]
-    return Answer(
+    return TaggerAnswer(
         document.doc_id,
         text,
         _ordered(map(AnswerSpan, start[found.start].tolist(), end[found.end - 1].tolist(), kinds)),
@@ -146,14 +146,14 @@ def _ordered(spans: Iterable[AnswerSpan]) -> tuple[AnswerSpan, ...]:
     return tuple(sorted(dict.fromkeys(spans), key=lambda span: (span.start, span.end, span.label)))
 
 
-class Answers:
+class TaggerAnswers:
     """All answers of a source, looked up by document.
 
     - ``tally``: what is counted on the way.
     - ``names``: the user's name for a label of the tagger; `OUTSIDE` leaves its spans out of the tokens' labels.
     """
 
-    def __init__(self, answers: Iterable[Answer], tally: Tally, names: Mapping[str, str]) -> None:
+    def __init__(self, answers: Iterable[TaggerAnswer], tally: ImportTally, names: Mapping[str, str]) -> None:
         self._answers = list(answers)
         self._tally, self._names = tally, names
         self._by_id = {answer.doc_id: i for i, answer in enumerate(self._answers)}
@@ -166,11 +166,11 @@ class Answers:
     def __len__(self) -> int:
         return len(self._answers)
 
-    def layer(self, documents: Sequence[Document | None]) -> Layer:
+    def layer(self, documents: Sequence[Document | None]) -> LayerArrays:
         """The layer of some documents; null for a row that is no document."""
         rows = [(None, None, None) if document is None else self._row(document) for document in documents]
         labels, grades, spans = ([row[i] for row in rows] for i in range(3))
-        return Layer(pa.array(labels, STRINGS), pa.array(grades, STRINGS), pa.array(spans, pa.list_(LAYER_SPAN)))
+        return LayerArrays(pa.array(labels, STRINGS), pa.array(grades, STRINGS), pa.array(spans, pa.list_(LAYER_SPAN)))
 
     def end(self) -> None:
         """Counts the answers that no document has taken."""
@@ -196,7 +196,7 @@ class Answers:
         self._tally.unplaced[HIDDEN] += hidden
         return labels, grades, spans
 
-    def _find(self, doc_id: str, digest: bytes) -> Answer | None:
+    def _find(self, doc_id: str, digest: bytes) -> TaggerAnswer | None:
         same = self._by_text.get(digest, [])
         own = self._by_id.get(doc_id)
         if own is not None and own in same:

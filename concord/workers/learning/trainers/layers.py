@@ -22,7 +22,7 @@ from concord.workers.evaluation.bootstrap import Comparison
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.measures import Pair, spans
 from concord.workers.evaluation.named_counts import Counts
-from concord.workers.features.templates import LAYER, POS, layers_part
+from concord.workers.features.templates import LAYER, layers_part
 from concord.workers.learning.search.trials import Trial, best_of
 from concord.workers.learning.trainers.fit import Fitting
 from concord.workers.learning.trainers.selection import cross_validated
@@ -30,10 +30,12 @@ from concord.workers.learning.trainers.trainer import Iteration, Progress, Train
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.settings import FeatureSettings, FittingSettings
 
-FOLDS = 3
+LAYER_FOLDS = 3
+TAGS = "pos"
+"""Feature set of a column that not every corpus has, and the column."""
 CERTAIN = 10.0
 """Nats by which a layer's label is better than any other, where a model gives the answers as they are."""
-TRAINER = "answers"
+ANSWERING = "answers"
 """Name, in the manifest, of what makes a model of answers as they are."""
 
 
@@ -99,7 +101,7 @@ def choose_layers(
     trials: list[Trial[Candidate]] = []
     learned = _learned(settings, documents)
     counts_of = {
-        way.name: cross_validated(documents, train, way.settings, folds=FOLDS, validation=validation)
+        way.name: cross_validated(documents, train, way.settings, folds=LAYER_FOLDS, validation=validation)
         for way in learned
         if way.settings is not None
     }
@@ -120,8 +122,8 @@ def _learned(settings: FeatureSettings, documents: Sequence[Document]) -> list[C
     """The ways that learn; the words alone are one of them, since a tagger may have nothing to add."""
     part = layers_part(settings.layers)
     words = settings.features
-    if "features" not in settings.model_fields_set and not all(POS in document.columns for document in documents):
-        words = "+".join(name for name in words.split("+") if name != POS)
+    if "features" not in settings.model_fields_set and not all(TAGS in document.columns for document in documents):
+        words = "+".join(name for name in words.split("+") if name != TAGS)
     both = Candidate("learned beside the words", settings=settings.model_copy(update={"features": f"{words}+{part}"}))
     alone = Candidate("words alone", settings=settings.model_copy(update={"features": words, "layers": ()}))
     if "features" in settings.model_fields_set:
@@ -184,7 +186,7 @@ def answering(layer: str) -> Train:
     def train(
         documents: Iterable[Document], *, settings: FeatureSettings, out: Path, progress: Progress | None = None
     ) -> CrfModel:
-        fitting = Fitting.of(documents, settings=_plain(layer, settings), trainer=TRAINER)
+        fitting = Fitting.of(documents, settings=_plain(layer, settings), trainer=ANSWERING)
         start = fitting.start(out)
         order = [fitting.labels.names[i] for i in fitting.order.tolist()]
         attributes = [str(name).partition("=")[2] for name in fitting.attributes.names().to_pylist()]
