@@ -123,9 +123,7 @@ OWN: dict[str, Solver] = {
         exact=False,
         chance=False,
     ),
-    "gibbs": Solver(
-        _gibbs, GibbsSettings, "annealed Gibbs sampling over the whole document", exact=False, bounds=False
-    ),
+    "gibbs": Solver(_gibbs, GibbsSettings, "annealed Gibbs sampling over the whole document", exact=False),
     "discrepancy": Solver(
         _discrepancy, DiscrepancySettings, "limited discrepancy search with branch and bound", exact=True, chance=False
     ),
