@@ -72,6 +72,7 @@ OUT = {
     "workers/corpus/run_table.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/shard_table.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/ingestion.py": "writes a corpus, whose rows are in the key",
+    "workers/corpus/taggers.py": "puts answers into a corpus, whose rows are in the key",
     "workers/evaluation/randomization.py": "mines constraints, which are in the key",
     "workers/constraints/constraint_writer.py": "writes constraints, which are in the key",
     "workers/features/settings.py": "groups words: the clusters are in the model's digest",

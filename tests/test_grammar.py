@@ -35,6 +35,7 @@ POSITIONAL = {
     "import scores": ["labels"],
     "import crfsuite": ["file"],
     "import onnx": ["folder"],
+    "import entities": ["source"],
     "papers": ["paper"],
     "sweep run": ["sweep_file"],
     "sweep plan": ["sweep_file"],

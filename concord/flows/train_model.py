@@ -32,7 +32,7 @@ from concord.flows.tuning import Tuned, pair_counts, tune_consistency
 from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelError
-from concord.schemas.run import ALIAS, SampleRow, SelectionRow, TrainReport
+from concord.schemas.run import ALIAS, LayersReport, SampleRow, SelectionRow, TrainReport
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import Settings, TrainerSettings, Validation
 from concord.workers.constraints.constraint_file import load_constraints
@@ -43,13 +43,15 @@ from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.learning.search.folds import held_out
 from concord.workers.learning.search.progressive import LEAST_SAMPLE, Sampling
 from concord.workers.learning.search.trials import Trial, best_of
+from concord.workers.learning.trainers.layers import LayersChoice, answering, choose_layers
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.trainers.selection import chosen_of, select
-from concord.workers.learning.trainers.trainer import Iteration
+from concord.workers.learning.trainers.trainer import Iteration, Train
 from concord.workers.learning.weights.known_weights import known_weights_text
 from concord.workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
 from concord.workers.models.model import Model
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra
+from concord.workers.models.settings import FeatureSettings
 from concord.workers.storage.files import staged
 from concord.workers.storage.scratch import scratch_folder
 
@@ -88,11 +90,18 @@ class _Choice(NamedTuple):
     - ``settings``: settings to train with.
     - ``trials``: trials of cross-validation, one for each setting.
     - ``samples``: rows of progressive sampling, one for each sample.
+    - ``layers``: ways to use layers of the corpus, where it is asked for.
     """
 
     settings: TrainerSettings
     trials: Sequence[Trial[TrainerSettings]] = ()
     samples: Sequence[SampleRow] = ()
+    layers: LayersChoice | None = None
+
+    def trainer(self, name: str) -> Train:
+        """The trainer of that name; or one of models that give a layer's answers, where nothing learned is better."""
+        best = None if self.layers is None else self.layers.best.setting
+        return trainer_named(name).train if best is None or best.layer is None else answering(best.layer)
 
 
 def check_search(request: TrainRequest) -> None:
@@ -125,7 +134,10 @@ def _train(request: TrainRequest, out: Path) -> TrainReport:
     name = f"{short_name(request.corpus)} · {request.trainer}"
     with tracking.run(name, tags=run_tags(job="train", model=request.out)) as run:
         documents, rejected = read_documents(shards["training"], gold=True)
-        choice = _choose(request, documents, dataset_digest(shards["training"]), tracking, run)
+        layers = _judge_layers(request, documents)
+        if layers is not None and layers.best.setting.settings is not None:
+            request = request.model_copy(update={"settings": layers.best.setting.settings})
+        choice = _choose(request, documents, dataset_digest(shards["training"]), tracking, run)._replace(layers=layers)
         request = request.model_copy(update={"settings": choice.settings})
         run.params(_params(request))
         for context, place in corpora_of(request).items():
@@ -133,8 +145,9 @@ def _train(request: TrainRequest, out: Path) -> TrainReport:
         parts = _divided(request, documents) if request.consistency else None
         with staged(out) as folder:
             losses: dict[int, float] = {}
-            columns = _fit(documents, request, folder, "training", losses).columns
-            tuned = None if parts is None else _tune(request, documents, *parts)
+            train = choice.trainer(request.trainer)
+            columns = _fit(documents, request, train, folder, "training", losses).columns
+            tuned = None if parts is None else _tune(request, documents, train, *parts)
             figures = {} if tuned is None else tuned.figures
             manifest = parse_manifest(folder / MANIFEST)
             metrics = manifest.figures | {"rejected": rejected} | figures
@@ -175,6 +188,35 @@ def _choose(request: TrainRequest, documents: Sequence[Document], corpus: str, t
     return _Choice(best, samples=samples)
 
 
+def _judge_layers(request: TrainRequest, documents: Sequence[Document]) -> LayersChoice | None:
+    """Ways to use the layers that are asked for, judged on held-out documents; None where none is."""
+    settings = request.settings
+    if not isinstance(settings, FeatureSettings) or not settings.layers:
+        return None
+    with meter("judging layers, by cross-validation", None) as bar:
+        return choose_layers(
+            documents,
+            trainer_named(request.trainer).train,
+            settings,
+            validation=request.validation,
+            progress=lambda trial: bar.advance(note=f"{trial.setting.name}: F1 {trial.value:.2%}"),
+        )
+
+
+def _layers_report(choice: LayersChoice) -> LayersReport:
+    gain = choice.gain
+    return LayersReport(
+        documents=len(choice.best.counts),
+        held_out_f1={trial.setting.name: trial.value for trial in choice.trials},
+        best=choice.best.setting.name,
+        unlearned=choice.unlearned.setting.name,
+        learned=choice.best.setting.settings is not None,
+        gain=gain.difference,
+        low=gain.low,
+        high=gain.high,
+    )
+
+
 def _select(request: TrainRequest, documents: Sequence[Document]) -> list[Trial[TrainerSettings]]:
     """Trials of options that were not given, by cross-validation."""
     with meter("cross-validation", None) as bar:
@@ -201,11 +243,15 @@ def _divided(request: TrainRequest, documents: Sequence[Document]) -> tuple[list
 
 
 def _tune(
-    request: TrainRequest, documents: Sequence[Document], inside: Sequence[Document], outside: Sequence[Document]
+    request: TrainRequest,
+    documents: Sequence[Document],
+    train: Train,
+    inside: Sequence[Document],
+    outside: Sequence[Document],
 ) -> Tuned:
     """Label consistency: costs from all documents, scales from documents that the model for tuning has not seen."""
     with scratch_folder() as folder:
-        model = _fit(inside, request, folder, "training without the held-out part")
+        model = _fit(inside, request, train, folder, "training without the held-out part")
         try:
             return tune_consistency(outside, model, pair_counts(documents, model.labels))
         except LabelError as error:
@@ -213,7 +259,12 @@ def _tune(
 
 
 def _fit(
-    documents: Sequence[Document], request: TrainRequest, out: Path, title: str, losses: dict[int, float] | None = None
+    documents: Sequence[Document],
+    request: TrainRequest,
+    train: Train,
+    out: Path,
+    title: str,
+    losses: dict[int, float] | None = None,
 ) -> Model:
     """Trains a model, and adds the loss (nats) of each iteration, if the trainer has one, to ``losses``."""
     with meter(title, None) as bar:
@@ -228,7 +279,7 @@ def _fit(
             bar.advance(iteration.number - done, note=f"iterations{loss}")
             done = iteration.number
 
-        return trainer_named(request.trainer).train(documents, settings=request.settings, out=out, progress=show)
+        return train(documents, settings=request.settings, out=out, progress=show)
 
 
 def corpora_of(request: TrainRequest) -> dict[str, str]:
@@ -280,6 +331,7 @@ def _report(
         selection=tuple(_row(trial, choice.trials[0]) for trial in choice.trials),
         samples=tuple(choice.samples),
         consistency=None if tuned is None else tuned.report,
+        layers=None if choice.layers is None else _layers_report(choice.layers),
         seconds=round(seconds, 3),
         out=request.out,
         model_digest=manifest.digest,

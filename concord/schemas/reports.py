@@ -186,6 +186,36 @@ class ScoresReport(Report):
     model_digest: str
 
 
+class EntitiesReport(Report):
+    """Report of ``concord import entities --json``: a tagger's answers as a layer of a corpus.
+
+    - ``layer``, ``form``: name of the layer, and reader of its source.
+    - ``documents``, ``answered``: documents of the corpus, and those with an answer.
+    - ``spans``, ``labels``: number of spans, and of those of each label of the tagger.
+    - ``unplaced``: number of spans that the labels of tokens do not show, by reason.
+    - ``unused``: number of answers or documents that did not find each other, by reason.
+    - ``unread``, ``unread_reason``: records of the source that could not be read, and what the first one has.
+    - ``names``: names of the layer for labels of the tagger.
+    - ``layers``: all layers that the new corpus has.
+    - ``notices``: what else is to be known of the source.
+    """
+
+    layer: str
+    form: str
+    documents: int
+    answered: int
+    spans: int
+    labels: dict[str, int]
+    unplaced: dict[str, int]
+    unused: dict[str, int]
+    unread: int
+    unread_reason: str | None
+    names: dict[str, str]
+    layers: tuple[str, ...]
+    notices: tuple[str, ...]
+    out: str
+
+
 class WeakFamily(Report):
     """Attributes of one name of which a model knows less than half of the values that its function made.
 

@@ -675,6 +675,26 @@ class ConsistencyReport(Figures):
     f1: float
 
 
+class LayersReport(Figures):
+    """Ways to use layers (taggers' answers), judged on documents that nothing was learned from; figures are fractions.
+
+    - ``documents``: number of documents judged.
+    - ``held_out_f1``: entity F1 of each way.
+    - ``best``: the way that was taken; ``unlearned``: the best one that learns nothing.
+    - ``learned``: does the best way learn?
+    - ``gain``, ``low``, ``high``: F1 of the best way minus that of ``unlearned``, and its 95 % interval.
+    """
+
+    documents: int
+    held_out_f1: dict[str, float]
+    best: str
+    unlearned: str
+    learned: bool
+    gain: float
+    low: float
+    high: float
+
+
 class TrainReport(Figures):
     """Report of ``concord train --json``.
 
@@ -683,6 +703,7 @@ class TrainReport(Figures):
     - ``selection``: trials of cross-validation.
     - ``samples``: samples of wrapped progressive sampling.
     - ``consistency``: label consistency, tuned on the held-out part; null if it was not.
+    - ``layers``: ways to use layers of the corpus; null if no layer was asked for.
     - ``registered``: name and version in MLflow's registry; null if the model was not registered.
     """
 
@@ -695,6 +716,7 @@ class TrainReport(Figures):
     selection: tuple[SelectionRow, ...]
     samples: tuple[SampleRow, ...] = ()
     consistency: ConsistencyReport | None
+    layers: LayersReport | None = None
     seconds: float
     out: str
     model_digest: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -21,6 +22,7 @@ from scipy.special import log_softmax
 
 from concord.schemas.columns import table_from_documents
 from concord.schemas.document import Document
+from concord.schemas.labels import LabelSet
 from concord.workers.synthesis.made_up import synthesize
 from tests.integration.conftest import World
 from tests.support.made_files import conll
@@ -39,6 +41,7 @@ PAGES = (
     "export",
     "figures-too-low",
     "models",
+    "layers",
     "sweeps",
     "features",
 )
@@ -101,6 +104,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pq.write_table(pa.table(texts), folder / "novels" / "n.parquet")
     _vectors(folder, [*sorted({word for document in made for word in document.tokens}), *map(_word, range(3000))])
     _tagger(folder, made)
+    _answers(folder, made)
     _corpora(folder, made)
     return folder
 
@@ -208,6 +212,27 @@ def _tagger(folder: Path, made: list[Document]) -> None:
         trainer.append(pycrfsuite.ItemSequence(items), document.labels.strings())
     trainer.set_params({"max_iterations": 3})
     trainer.train(str(folder / "usaddr.crfsuite"))
+
+
+def _answers(folder: Path, made: list[Document]) -> None:
+    """Answers of two taggers: one finds every second entity, the other calls all of them names."""
+    files: dict[str, list[str]] = {"answers.jsonl": [], "others.jsonl": []}
+    for document in made:
+        assert document.labels is not None
+        labels = LabelSet.infer(document.labels.strings())
+        words = document.tokens
+        starts = np.cumsum([0, *(len(word) + 1 for word in words)]).tolist()
+        found = labels.spans(labels.encode(document.labels.strings()), document.sentence_starts)
+        spans = [
+            [starts[start], starts[end] - 1, labels.types[kind]]
+            for start, end, kind in zip(found.start.tolist(), found.end.tolist(), found.type.tolist(), strict=True)
+        ]
+        text = " ".join(words)
+        names = {"name": sorted({text[start:end] for start, end, _ in spans})}
+        for name, entities in (("answers.jsonl", spans[::2]), ("others.jsonl", names)):
+            files[name].append(json.dumps({"id": document.doc_id, "text": text, "entities": entities}))
+    for name, lines in files.items():
+        (folder / name).write_text("\n".join(lines))
 
 
 def test_every_page_with_commands_is_here_or_says_why() -> None:

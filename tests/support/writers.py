@@ -48,7 +48,13 @@ READ = {
 """What commands read, by the parameter that names it: a file or folder of the good ones."""
 
 
-NEEDED = {"reader": "text", "form": "jsonl", "register_as": "news", "feature_function": "usaddress:tokens2features"}
+NEEDED = {
+    "reader": "text",
+    "form": "jsonl",
+    "name": "ner",
+    "register_as": "news",
+    "feature_function": "usaddress:tokens2features",
+}
 GIVEN: dict[tuple[str, str], list[str]] = {
     **{
         (command, name): given

@@ -53,7 +53,7 @@ from concord.flows.progress import say, show
 from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.errors import InputError
 from concord.schemas.reports import CalibrationReport, ExportReport
-from concord.schemas.run import ALIAS, ConsistencyReport, RunPlan, RunReport, RunSettings, TrainReport
+from concord.schemas.run import ALIAS, ConsistencyReport, LayersReport, RunPlan, RunReport, RunSettings, TrainReport
 from concord.schemas.settings import Settings, TextSettings, Validation
 from concord.workers.corpus.settings import IngestSettings
 from concord.workers.models.settings import CalibrationSettings
@@ -230,9 +230,19 @@ def _show_training(report: TrainReport) -> None:
     if cut := report.figures.get("cut_segments"):
         longest = report.figures["longest"]
         show(f"{cut:,.0f} gold segments had more than {longest:.0f} tokens, and were cut", style="yellow")
+    if report.layers is not None:
+        show(_layers_line(report.layers))
     if report.consistency is not None:
         show(_consistency_line(report.consistency, "held-out F1"))
     show(f"model in {report.out}" + (f", registered as {report.registered}" if report.registered else ""))
+
+
+def _layers_line(report: LayersReport) -> str:
+    judged = ", ".join(f"{name} {f1:.2%}" for name, f1 in report.held_out_f1.items())
+    if not report.learned:
+        return f"held-out F1: {judged}; nothing learned is better, so the model gives the answers as they are"
+    gain = f"{100 * report.gain:+.2f} points on {report.unlearned}, {100 * report.low:+.2f} to {100 * report.high:+.2f}"
+    return f"held-out F1: {judged}; taken: {report.best} ({gain})"
 
 
 @app.command(

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from concord.flows.cli.arguments import ModelOut
+from concord.flows.cli.arguments import ModelOut, Overwrite, Set
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.tree import CommandTree
 from concord.flows.progress import show
-from concord.schemas.reports import CrfsuiteReport, OnnxReport, ScoresReport
+from concord.schemas.reports import CrfsuiteReport, EntitiesReport, OnnxReport, ScoresReport
 from concord.workers.models.settings import ScoresSettings
 
 SHOWN_FAMILIES = 6
@@ -33,7 +33,7 @@ class SchemeChoice(StrEnum):
     PLAIN = "plain"
 
 
-app = CommandTree(help="Make a model from the model or the scores of another program.")
+app = CommandTree(help="Make a model from the model or the scores of another program; or a layer of its answers.")
 
 
 def _show_scores(report: ScoresReport) -> None:
@@ -96,6 +96,66 @@ def _show_trial(report: CrfsuiteReport) -> None:
         show(f"{family.name}: {family.known} of {family.values} values known", style="yellow")
     if report.failed_sentences:
         show(f"it fails on {report.failed_sentences} of them, the first time so: {report.fault}", style="yellow")
+
+
+def _show_entities(report: EntitiesReport) -> None:
+    show(
+        f"layer {report.layer!r}: answers to {report.answered:,} of {report.documents:,} documents, "
+        f"{report.spans:,} spans"
+    )
+    labels = [
+        f"{label} {count:,}" + (f" (as {report.names[label]})" if label in report.names else "")
+        for label, count in report.labels.items()
+    ]
+    if labels:
+        show(", ".join(labels))
+    for reason, count in report.unplaced.items():
+        show(f"spans that {reason}: {count:,}", style="yellow")
+    for reason, count in report.unused.items():
+        show(f"{reason}: {count:,}", style="yellow")
+    if report.unread:
+        show(f"{report.unread:,} records cannot be read; the first: {report.unread_reason}", style="yellow")
+    for notice in report.notices:
+        show(notice, style="yellow")
+    show(f"layers of {report.out}: {', '.join(report.layers)}")
+
+
+@app.command(
+    epilog="Example: concord import entities answers.jsonl --name spacy --corpus corpora/train/ --out corpora/tagged/",
+    tells=_show_entities,
+)
+def entities(
+    source: Annotated[
+        str, typer.Argument(help="File or folder of the tagger's answers: documents with entities, in any form.")
+    ],
+    *,
+    form: Annotated[
+        str,
+        typer.Option(
+            help="Reader of the answers; `concord list readers` has them. 'spans' reads JSON of taggers, services, "
+            "language models and annotation tools, brat and .spacy."
+        ),
+    ] = "spans",
+    name: Annotated[str, typer.Option(help="Name of the layer, such as that of the tagger.")],
+    corpus: Annotated[str, typer.Option(help="Parquet corpus of the documents that the tagger has seen.")],
+    out: Annotated[Path, typer.Option(help="Folder for the corpus with the layer; all else is as in --corpus.")],
+    map_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            metavar="THEIRS=YOURS",
+            help="Your name for a label of the tagger, such as COMPANY=ORG; O leaves it out. May be given many times.",
+        ),
+    ] = None,
+    set_: Set = None,
+    overwrite: Overwrite = False,
+) -> EntitiesReport:
+    """Add a tagger's answers to a corpus as a layer, which models can learn from; gold labels stay as they are."""
+    from concord.flows.commands.layering import import_entities
+
+    return import_entities(
+        source, out, form=form, name=name, corpus=corpus, names=map_ or [], options=set_ or [], overwrite=overwrite
+    )
 
 
 @app.command(

@@ -33,6 +33,11 @@ class TrainerFlags(Settings):
         description="Folder of a model whose weights training starts from, matched by the names of features. Same "
         "as --set start_from=.",
     )
+    layers: str | None = Field(
+        None,
+        description="Layers of the corpus, joined by commas, whose labels the model learns to read, see `concord "
+        "import entities`. Same as --set layers=.",
+    )
     pool: str | None = Field(None, description="Second corpus to learn from; its labels, if it has any, are not read.")
 
 
@@ -46,6 +51,7 @@ def trainer_pairs(trainer: str, flags: TrainerFlags, pairs: Sequence[str]) -> li
         "features": Flag("--features", flags.features),
         "clusters": Flag("--clusters", None if flags.clusters is None else str(flags.clusters)),
         "start_from": Flag("--start-from", None if flags.start_from is None else str(flags.start_from)),
+        "layers": Flag("--layers", None if flags.layers is None else flags.layers.split(",")),
         "pool": Flag("--pool", flags.pool),
         "gazetteers": Flag("--gazetteer", flags.gazetteer),
     }

@@ -67,6 +67,7 @@ PANELS = {
         *(
             "trainer",
             "features",
+            "layers",
             "feature_function",
             "scheme",
             "network",
@@ -94,6 +95,8 @@ PANELS = {
             "conflicts",
             "form",
             "keep_columns",
+            "map",
+            "name",
             "group_documents",
         ),
         *(

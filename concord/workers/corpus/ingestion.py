@@ -28,6 +28,7 @@ from concord.schemas.columns import (
 from concord.schemas.document import Batch, Document, SourceSpans
 from concord.schemas.errors import InputError
 from concord.schemas.labels import LabelSet
+from concord.schemas.layers import with_layers_of
 from concord.schemas.names import unknown
 from concord.schemas.settings import ReaderSettings, TextSettings
 from concord.schemas.shown import fields_html, fields_text
@@ -186,7 +187,7 @@ def write_corpus(
     The corpus states the ``tokenizer`` that cut its texts, NAME==VERSION.
     """
     target = Path(out).expanduser().absolute()
-    _check_target(target, overwrite=overwrite, append=append)
+    check_target(target, overwrite=overwrite, append=append)
     seen: set[str] = set()
     rejects: list[Reject] = []
     written = False
@@ -228,7 +229,8 @@ def _other_rejects(target: Path, rejects: Sequence[Reject]) -> list[Reject]:
     return [reject for reject in (Reject(**row) for row in rows) if reject not in known]
 
 
-def _check_target(target: Path, *, overwrite: bool, append: bool) -> None:
+def check_target(target: Path, *, overwrite: bool, append: bool, ways: str = ", --append or --overwrite") -> None:
+    """Raises `IngestError` for a place where no corpus can be written; ``ways``: options that would allow it."""
     if not target.exists():
         return
     if not target.is_dir():
@@ -237,7 +239,7 @@ def _check_target(target: Path, *, overwrite: bool, append: bool) -> None:
     if entries == [REJECTS_NAME]:
         return  # all that an ingest leaves which could read nothing, and no corpus
     if entries and not overwrite and not append:
-        raise IngestError(f"{target}: is not empty; give another folder, --append or --overwrite")
+        raise IngestError(f"{target}: is not empty; give another folder{ways}")
     strange = [n for n in entries if n != REJECTS_NAME and not (n.startswith("part-") and n.endswith(".parquet"))]
     if strange:
         raise IngestError(f"{target}: holds {strange[0]!r}, which is no part of a corpus; left as it is")
@@ -307,6 +309,7 @@ class _Parts:
         table = table.replace_schema_metadata((table.schema.metadata or {}) | self.stated)
         if self.schema is None:
             self.schema = table.schema
+        table = with_layers_of(table, self.schema)
         if table.schema != self.schema:
             raise SchemaError(
                 f"document {self.pending[0].doc_id!r}: columns {table.schema.names} differ from the corpus's "

@@ -92,6 +92,9 @@ DERIVED: dict[str, Callable[[Batch], Column]] = {
     TOPIC: document_topic,
 }
 
+MADE_COLUMNS = frozenset({*DERIVED, *MENTION_COLUMNS, *GAZETTEER_COLUMNS})
+"""Columns that are computed from others; a corpus's own columns have other names."""
+
 
 class ColumnError(InputError):
     """The corpus lacks a token column that the features read."""
@@ -99,8 +102,7 @@ class ColumnError(InputError):
 
 def needed_columns(features: FeatureSet) -> tuple[str, ...]:
     """Columns that a corpus must have for these features, sorted; derived columns are computed and not among them."""
-    made = DERIVED.keys() | MENTION_COLUMNS.keys() | GAZETTEER_COLUMNS.keys()
-    return tuple(sorted({TOKENS, *features.columns} - made))
+    return tuple(sorted({TOKENS, *features.columns} - MADE_COLUMNS))
 
 
 def feature_columns(batch: Batch, features: FeatureSet) -> dict[str, Column]:

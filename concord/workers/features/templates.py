@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 
 from concord.schemas.document import TOKENS
 from concord.schemas.errors import UsageError
+from concord.schemas.layers import layer_columns
 from concord.schemas.names import unknown
 from concord.workers.features.clusters import Clusters, read_clusters
 from concord.workers.features.extractors import EXTRACTORS, Extractor, Pieces
@@ -350,6 +352,28 @@ def list_templates(reading: str) -> tuple[AttributeTemplate, ...]:
     return (*_singles(whole, -1, 0, 1), *map(Single, parts))
 
 
+LAYER, LAYERS = "layer:", "layers:"
+"""Beginnings of parts that read layers of the corpus: the labels of one alone, or what labels of several may mean."""
+
+
+def layers_part(names: Sequence[str]) -> str:
+    """The part of a feature set's name that learns what the labels of these layers mean."""
+    return LAYERS + ",".join(names)
+
+
+def layer_templates(names: Sequence[str]) -> tuple[AttributeTemplate, ...]:
+    """What the labels of layers at and beside the token may mean: with its shape and word, the tagger's grade of them,
+    and the labels that other layers have there."""
+    own: list[AttributeTemplate] = []
+    for name in names:
+        label, grade = Source(name), Source(layer_columns(name)[1])
+        own += _singles(label, -1, 0, 1)
+        own += _sequences(label, _NEIGHBOURS)
+        own += (_pair(label, 0, other, 0) for other in (grade, KIND, SHAPE, LOWER))
+    pairs = (_pair(Source(one), 0, Source(other), 0) for one, other in combinations(names, 2))
+    return (*own, *pairs, *_singles(KIND, -1, 0, 1))
+
+
 def lists_of(name: str) -> set[str]:
     """Names in `PHRASE_SETS` that the parts of a name read."""
     parts = name.split("+")
@@ -388,7 +412,20 @@ def _part(name: str, clusters: Clusters | None) -> tuple[AttributeTemplate, ...]
         return cluster_templates(clusters)
     if name not in FEATURE_SETS and name in READINGS:
         return list_templates(name)
+    if name.startswith((LAYER, LAYERS)):
+        return _layers(name)
     if name not in FEATURE_SETS:
         known = sorted({*FEATURE_SETS, CLUSTERS, *READINGS})
         raise FeatureSetError(f"{unknown('feature set', name, known)}; join several by +")
     return FEATURE_SETS[name]
+
+
+def _layers(name: str) -> tuple[AttributeTemplate, ...]:
+    """Templates of a part that names layers. Raises `FeatureSetError`."""
+    begin, _, rest = name.partition(":")
+    names = rest.split(",")
+    if not all(names) or len(set(names)) < len(names) or (begin == "layer" and len(names) > 1):
+        raise FeatureSetError(
+            f"the feature set {name!r}: want names of layers, each once, such as layers:spacy-sm,other"
+        )
+    return (Single(Source(names[0])),) if begin == "layer" else layer_templates(names)

@@ -12,7 +12,7 @@ from concord.workers.storage.tables import TableFileError, read_table
 
 ATTRIBUTES_FILE = "attributes.parquet"
 COLUMN = "attribute"
-STRINGS = (pa.string(), pa.large_string())
+STRING_TYPES = (pa.string(), pa.large_string())
 
 
 def write_names(path: Path, names: pa.ChunkedArray) -> None:
@@ -34,7 +34,7 @@ def read_names(folder: Path, manifest: Manifest, count: int) -> pa.ChunkedArray:
         table = read_table(path)
     except TableFileError as error:
         raise ModelError(f"{path}: {error}; copy the folder again or train again") from error
-    if table.schema.names != [COLUMN] or table.schema.types[0] not in STRINGS or table[COLUMN].null_count:
+    if table.schema.names != [COLUMN] or table.schema.types[0] not in STRING_TYPES or table[COLUMN].null_count:
         raise ModelError(f"{path}: not one column {COLUMN!r} of strings; copy the folder again or train again")
     names = table[COLUMN]
     if len(names) != count or len(names.unique()) != count:

@@ -24,6 +24,11 @@ class FeatureSettings(TrainerSettings):
     )
     clusters: str | None = Field(None, description="Cluster file for the feature set clusters.")
     gazetteers: tuple[str, ...] = Field((), description="Files of phrases and types for the feature set gazetteer.")
+    layers: tuple[str, ...] = Field(
+        (),
+        description="Layers of the corpus, see `concord import entities`, whose labels the model learns to read; alone "
+        "or beside the features, whichever is better on held-out documents.",
+    )
 
 
 class CrfSettings(FeatureSettings):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,13 @@ from concord.schemas.labels import OUTSIDE, to_bio
 from concord.workers.corpus.readers.brat import ANNOTATION_SUFFIX, TEXT_SUFFIX, read_brat
 from concord.workers.corpus.readers.json_records import LINE_SUFFIXES, JsonRecord, json_records
 from concord.workers.corpus.readers.lines import label_fault
-from concord.workers.corpus.readers.reader import BadLineError, ReaderItem, or_nothing, source_files
+from concord.workers.corpus.readers.reader import (
+    EMPTY_FILE,
+    BadLineError,
+    ReaderItem,
+    or_nothing,
+    source_files,
+)
 from concord.workers.corpus.readers.span_shapes import MarkedText, RecordNames, TextSpan, inner_records, marked_text
 from concord.workers.corpus.readers.spans import CharSpan, SpanFault, marked_document
 from concord.workers.corpus.settings import SpansSettings
@@ -27,12 +34,30 @@ LOST = "have no place in the text; left out"
 EVERYWHERE = "spans have no offsets, so each stands at all places of its words"
 
 
+class PlacedText(NamedTuple):
+    """A text with its spans as its source has them, the document's id, and where it stands: file, and line from 1."""
+
+    doc_id: str
+    found: MarkedText
+    path: Path
+    line: int
+
+
 def read_spans(source: str, settings: SpansSettings) -> Iterator[ReaderItem]:
     """Documents of a file or of all files of a folder, with text, character offsets and labels in BIO.
 
     A document has the id of its record; one without, or with an id that was there before, that of its file and line.
     Records of a second kind, which are cut into tokens already, have no text. Raises `CorpusError` where a folder
     has no file of these kinds.
+    """
+    for item in read_placed(source, settings):
+        yield from documents_of(item, settings) if isinstance(item, PlacedText) else [item]
+
+
+def read_placed(source: str, settings: SpansSettings) -> Iterator[PlacedText | Document | Reject | Notice]:
+    """The texts of a source with their spans before these are put on tokens; documents of spaCy's files are whole.
+
+    Ids and errors as in `read_spans`.
     """
     files = source_files(source)
     chosen = files if len(files) == 1 else [(path, name) for path, name in files if _is_read(path)]
@@ -48,7 +73,7 @@ def read_spans(source: str, settings: SpansSettings) -> Iterator[ReaderItem]:
         elif _is_brat(path):
             yield from _brat(path, prefix, settings)
         else:
-            yield from or_nothing(path, _records(path, prefix, settings, seen))
+            yield from _records_or_nothing(path, prefix, settings, seen)
 
 
 def _is_read(path: Path) -> bool:
@@ -65,12 +90,26 @@ def _is_brat(path: Path) -> bool:
     return path.suffix == ANNOTATION_SUFFIX or (path.suffix == TEXT_SUFFIX and _is_brat_folder(path.parent))
 
 
-def _brat(path: Path, doc_id: str, settings: SpansSettings) -> Iterator[ReaderItem]:
+def _records_or_nothing(
+    path: Path, prefix: str, settings: SpansSettings, seen: set[str]
+) -> Iterator[PlacedText | Reject | Notice]:
+    """The records of a file, or a single reject of the whole file if there are none."""
+    nothing = True
+    for item in _records(path, prefix, settings, seen):
+        nothing = False
+        yield item
+    if nothing:
+        yield Reject(str(path), None, None, EMPTY_FILE)
+
+
+def _brat(path: Path, doc_id: str, settings: SpansSettings) -> Iterator[PlacedText | Reject]:
     found = read_brat(path, doc_id, settings.encoding)
-    yield from [found] if isinstance(found, Reject) else _document(doc_id, found, path, 1, settings)
+    yield found if isinstance(found, Reject) else PlacedText(doc_id, found, path, 1)
 
 
-def _records(path: Path, prefix: str, settings: SpansSettings, seen: set[str]) -> Iterator[ReaderItem]:
+def _records(
+    path: Path, prefix: str, settings: SpansSettings, seen: set[str]
+) -> Iterator[PlacedText | Reject | Notice]:
     names = RecordNames(settings.id_key, settings.text_key, settings.spans_key, settings.answers, settings.offsets)
     number, anywhere = 0, 0
     cut: bool | None = None  # are the records cut into tokens? All of a file have to be alike
@@ -94,7 +133,7 @@ def _records(path: Path, prefix: str, settings: SpansSettings, seen: set[str]) -
                 continue
             seen.add(doc_id)
             anywhere += sum(span.anywhere for span in record.spans)
-            yield from _document(doc_id, record, path, outer.line, settings)
+            yield PlacedText(doc_id, record, path, outer.line)
     if anywhere:
         yield Notice(str(path), EVERYWHERE)
 
@@ -118,10 +157,9 @@ def _checked(found: MarkedText) -> MarkedText:
     return found
 
 
-def _document(
-    doc_id: str, found: MarkedText, path: Path, line: int, settings: SpansSettings
-) -> Iterator[Document | Reject | Misfit]:
+def documents_of(placed: PlacedText, settings: SpansSettings) -> Iterator[Document | Misfit]:
     """The document of a record, and the spans that its labels cannot express."""
+    doc_id, found, path, line = placed
     if found.tokens is not None:
         yield _of_tokens(doc_id, found, found.tokens)
         return

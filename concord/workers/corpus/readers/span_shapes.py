@@ -43,6 +43,7 @@ class TextSpan(NamedTuple):
     - ``line``: line of its own in a file.
     - ``parts``: number of pieces that the source has for it; what lies between them is in the span.
     - ``anywhere``: had the source its words only, and no place?
+    - ``alignment``: how well its words were found in the text, as LangExtract says it (``match_fuzzy``).
     """
 
     start: int | None
@@ -53,6 +54,7 @@ class TextSpan(NamedTuple):
     line: int | None = None
     parts: int = 1
     anywhere: bool = False
+    alignment: str | None = None
 
 
 class MarkedText(NamedTuple):
@@ -232,14 +234,16 @@ def _of_object(item: Any) -> TextSpan:
     kind = next((both[key] for key in LABEL_KEYS if both.get(key) is not None), None)
     start, end = _first(both, START_KEYS), _first(both, END_KEYS)
     words = next((both[key] for key in WORD_KEYS if isinstance(both.get(key), str)), None)
+    status = item.get("alignment_status")
+    alignment = status if isinstance(status, str) and status else None
     if item.get("alignment_status", UNALIGNED) != UNALIGNED and start is not None:
         words = None
     score = _first(both, SCORE_KEYS)
     if isinstance(kind, list) and len(kind) == 1:
         kind = kind[0]
     if start is None and end is None and words is not None:
-        return TextSpan(None, None, _type(kind), words, _score(score))
-    return TextSpan(_number(start), _number(end), _type(kind), words, _score(score))
+        return TextSpan(None, None, _type(kind), words, _score(score), alignment=alignment)
+    return TextSpan(_number(start), _number(end), _type(kind), words, _score(score), alignment=alignment)
 
 
 def _of_label_studio(record: Mapping[str, Any], names: RecordNames) -> Iterator[TextSpan]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from concord.schemas.document import Document
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries
 from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SEEN_WORDS, Gazetteer, PhraseEntry
-from concord.workers.features.templates import FeatureSet, feature_set, lists_of
+from concord.workers.features.templates import LAYER, LAYERS, FeatureSet, feature_set, layers_part, lists_of
 from concord.workers.learning.trainers.trainer import gold_of, labels_of
 from concord.workers.models.settings import FeatureSettings
 
@@ -24,12 +24,15 @@ def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> Fea
     if settings.gazetteers:
         entries = (entry for path in settings.gazetteers for entry in _phrases(Path(path).expanduser()))
         lists[GAZETTEER] = Gazetteer.of((entry, None) for entry in entries)
-    read = lists_of(settings.features)
+    name = settings.features
+    if settings.layers and LAYER not in name and LAYERS not in name:
+        name = f"{name}+{layers_part(settings.layers)}"
+    read = lists_of(name)
     if ENTITIES in read:
         lists[ENTITIES] = Gazetteer.of(entities_of(documents))
     if SEEN_WORDS in read:
         lists[SEEN_WORDS] = Gazetteer.of(_seen(documents))
-    return feature_set(settings.features, settings.clusters, lists)
+    return feature_set(name, settings.clusters, lists)
 
 
 def _phrases(path: Path) -> list[PhraseEntry]:

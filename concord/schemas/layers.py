@@ -1,0 +1,129 @@
+"""Layers of a corpus: the answers of taggers, beside the words and apart from gold labels.
+
+A layer NAME is three Parquet columns, a row a document:
+
+- ``NAME_spans``: the tagger's spans as they came (`LAYER_SPAN`); null for a document without answers.
+- ``NAME``: a token column of them in BIO under the tagger's own names; `NO_ANSWER` at every token of a document without
+  answers.
+- ``NAME_grade``: a token column of how sure the tagger was, see `grade_of`.
+
+The two token columns are listed in the file's metadata like any others, so that features and constraints read them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from concord.schemas.columns import COLUMNS_KEY, CORPUS_LAYOUT, STRINGS
+from concord.schemas.document import TOKENS
+from concord.schemas.errors import InputError
+from concord.schemas.labels import OUTSIDE
+
+LAYER_SPAN = pa.struct(
+    [
+        ("label", pa.string()),
+        ("char_start", pa.int32()),
+        ("char_end", pa.int32()),
+        ("score", pa.float64()),
+        ("alignment", pa.string()),
+        ("start", pa.int32()),
+        ("end", pa.int32()),
+    ]
+)
+"""A span of a layer: label, and characters of the text that the tagger saw (end exclusive), as they came; its score and
+class of alignment, if any; its tokens (end exclusive), null where it begins or ends inside a token."""
+SPANS_SUFFIX, GRADE_SUFFIX = "_spans", "_grade"
+NO_ANSWER = "?"
+"""Label of every token of a document for which the tagger has given no answer, not even that there is nothing."""
+NO_GRADE = "-"
+"""Grade of a token without a span, or of a span without score and class."""
+LAYER_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+class LayerError(InputError):
+    """A layer cannot be made or read; the message says why, and what to do."""
+
+
+def check_layer_name(name: str) -> None:
+    """Raises `LayerError` for a name that no layer can have."""
+    if not LAYER_NAME.fullmatch(name) or name.endswith((SPANS_SUFFIX, GRADE_SUFFIX)):
+        raise LayerError(f"--name {name}: want letters and digits, with . _ - between them, such as spacy-sm")
+    if name in {*CORPUS_LAYOUT.required.names, *CORPUS_LAYOUT.optional.names}:
+        raise LayerError(f"--name {name}: the corpus has a column of its own of that name; take another")
+
+
+def layer_columns(name: str) -> tuple[str, str, str]:
+    """The columns of a layer: tokens' labels, tokens' grades, spans."""
+    return name, name + GRADE_SUFFIX, name + SPANS_SUFFIX
+
+
+def layer_names(schema: pa.Schema) -> list[str]:
+    """Names of the layers of a corpus file, in the order of their columns."""
+    named = [name.removesuffix(SPANS_SUFFIX) for name in schema.names if name.endswith(SPANS_SUFFIX)]
+    return [name for name in named if _is_layer(schema, name)]
+
+
+def _is_layer(schema: pa.Schema, name: str) -> bool:
+    spans = name + SPANS_SUFFIX
+    return all(column in schema.names for column in layer_columns(name)) and schema.field(spans).type == pa.list_(
+        LAYER_SPAN
+    )
+
+
+def grade_of(score: float | None, alignment: str | None) -> str:
+    """How sure a tagger was of a span: its class of alignment, or else its score in tenths, rounded down."""
+    if alignment is not None:
+        return alignment
+    if score is None or math.isnan(score):
+        return NO_GRADE
+    return f"{math.floor(min(max(score, 0.0), 1.0) * 10 + 1e-9) / 10:.1f}"
+
+
+def with_layers(
+    table: pa.Table, names: Sequence[str], layers: Sequence[tuple[pa.Array, pa.Array, pa.Array]]
+) -> pa.Table:
+    """A corpus table with layers, in place of those of the same names; arrays are in the order of `layer_columns`."""
+    for name, arrays in zip(names, layers, strict=True):
+        for column, values in zip(layer_columns(name), arrays, strict=True):
+            place = table.schema.get_field_index(column)
+            table = table.append_column(column, values) if place < 0 else table.set_column(place, column, values)
+    metadata = dict(table.schema.metadata or {})
+    listed = metadata.get(COLUMNS_KEY, b"").decode().split(",")
+    tokens = [column for name in names for column in layer_columns(name)[:2]]
+    metadata[COLUMNS_KEY] = ",".join(dict.fromkeys([*filter(None, listed), *tokens])).encode()
+    return table.replace_schema_metadata(metadata)
+
+
+def with_layers_of(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A corpus table with the layers of the corpus that it is added to; its documents have no answers of them."""
+    names = [name for name in layer_names(schema) if name not in table.column_names]
+    if not names:
+        return table
+    lengths = [len(tokens) for tokens in table[TOKENS].to_pylist()]
+    labels, grades = (pa.array([[value] * n for n in lengths], STRINGS) for value in (NO_ANSWER, NO_GRADE))
+    spans = pa.array([None] * len(lengths), pa.list_(LAYER_SPAN))
+    added = with_layers(table, names, [(labels, grades, spans)] * len(names))
+    if set(added.column_names) != set(schema.names):
+        return added
+    return added.select(schema.names).replace_schema_metadata(schema.metadata)
+
+
+def layer_labels(count: int, spans: Sequence[tuple[int, int, str, str]]) -> tuple[list[str], list[str], int]:
+    """Labels in BIO and grades of ``count`` tokens, and the number of spans that had to stand back.
+
+    - ``spans``: first token, token after the last, label, grade.
+
+    Of spans that share a token the longest is shown, and of equally long ones the first.
+    """
+    labels, grades, hidden = [OUTSIDE] * count, [NO_GRADE] * count, 0
+    for start, end, label, grade in sorted(spans, key=lambda span: (span[0] - span[1], span)):
+        if any(there != OUTSIDE for there in labels[start:end]):
+            hidden += 1
+            continue
+        labels[start:end] = [f"B-{label}", *[f"I-{label}"] * (end - start - 1)]
+        grades[start:end] = [grade] * (end - start)
+    return labels, grades, hidden

@@ -1,0 +1,264 @@
+"""Answers of a tagger, read by any reader, and put on the tokens of a corpus as a layer (`schemas.layers`).
+
+Answers find their document by its id, or else by its text, blanks aside: a tagger may have seen other blanks than the
+corpus has, such as one between each two tokens. All answers are held in memory, the corpus is not. What cannot
+be placed is counted by its reason and never guessed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from concord.schemas.columns import STRINGS, Misfit, Notice, Reject
+from concord.schemas.document import Document
+from concord.schemas.label_names import gold_label_set
+from concord.schemas.labels import OUTSIDE
+from concord.schemas.layers import LAYER_SPAN, NO_ANSWER, NO_GRADE, grade_of, layer_labels
+from concord.schemas.settings import ReaderSettings
+from concord.workers.corpus.readers.reader import ReaderItem
+from concord.workers.corpus.readers.registry import READERS
+from concord.workers.corpus.readers.span_files import PlacedText, documents_of, read_placed, read_spans
+from concord.workers.corpus.settings import SpansSettings
+
+LOST = "stand nowhere in their text"
+EMPTY = "hold no token"
+INSIDE = "begin or end inside a token of the corpus"
+HIDDEN = "share a token with a longer one, which the layer shows"
+PARTS = "have several parts; taken as one"
+UNKNOWN = "answers to documents that the corpus does not have"
+OTHER_TEXT = "answers to another text than the document of that id has"
+SEVERAL = "documents whose text has several answers that differ, none with the document's id"
+
+
+class AnswerSpan(NamedTuple):
+    """A span of a tagger's answer: characters of the text that it saw (end exclusive), label, and how sure it was."""
+
+    start: int
+    end: int
+    label: str
+    score: float | None = None
+    alignment: str | None = None
+
+
+class TaggerAnswer(NamedTuple):
+    """A tagger's answer to one document: the text that it saw, and its spans in order."""
+
+    doc_id: str
+    text: str
+    spans: tuple[AnswerSpan, ...]
+
+
+class LayerArrays(NamedTuple):
+    """The columns of a layer for D documents, in the order of `schemas.layers.layer_columns`."""
+
+    labels: pa.Array
+    grades: pa.Array
+    spans: pa.Array
+
+
+@dataclass
+class ImportTally:
+    """Counts of an import.
+
+    - ``documents``, ``answered``: documents of the corpus, and those with an answer.
+    - ``labels``: spans by the tagger's label; spans that have no place among the tokens count, too.
+    - ``unplaced``: spans that the labels of tokens do not show, by reason.
+    - ``unused``: answers, or documents, that did not find each other, by reason.
+    - ``rejects``: records of the source that could not be read.
+    """
+
+    documents: int = 0
+    answered: int = 0
+    labels: Counter[str] = field(default_factory=Counter)
+    unplaced: Counter[str] = field(default_factory=Counter)
+    unused: Counter[str] = field(default_factory=Counter)
+    rejects: list[Reject] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+
+
+def read_answers(form: str, source: str, settings: ReaderSettings, tally: ImportTally) -> Iterator[TaggerAnswer]:
+    """The answers of a source, by the reader ``form``; what cannot be read goes into ``tally``.
+
+    Raises the errors of the reader.
+    """
+    items: Iterable[ReaderItem | PlacedText] = READERS[form].read(source, settings)
+    # The reader of spans knows scores, which documents do not have.
+    if READERS[form].read is read_spans and isinstance(settings, SpansSettings):
+        items = read_placed(source, settings)
+    for item in items:
+        if isinstance(item, PlacedText) and item.found.tokens is None:
+            yield _of_text(item, tally)
+        elif isinstance(item, PlacedText):
+            assert isinstance(settings, SpansSettings)
+            yield from (_of_document(found) for found in documents_of(item, settings) if isinstance(found, Document))
+        elif isinstance(item, Document):
+            yield _of_document(item)
+        elif isinstance(item, Reject):
+            tally.rejects.append(item)
+        elif not isinstance(item, Misfit):
+            tally.notices.append(item)
+
+
+def _of_text(placed: PlacedText, tally: ImportTally) -> TaggerAnswer:
+    found, spans = placed.found, list[AnswerSpan]()
+    for span in found.spans:
+        assert span.start is not None
+        assert span.end is not None
+        spans.append(AnswerSpan(span.start, span.end, span.type, span.score, span.alignment))
+        tally.unplaced[PARTS] += span.parts > 1
+    tally.unplaced[LOST] += len(found.lost)
+    return TaggerAnswer(placed.doc_id, found.text, _ordered(spans))
+
+
+def _of_document(document: Document) -> TaggerAnswer:
+    if document.raw is not None and document.source_spans is not None:
+        own = document.source_spans
+        spans = map(AnswerSpan, own.start.tolist(), own.end.tolist(), own.type.strings())
+        return TaggerAnswer(document.doc_id, document.raw.content, _ordered(spans))
+    if document.raw is not None:
+        text, start, end = document.raw
+    else:
+        text = " ".join(document.tokens)
+        end = np.cumsum([len(token) + 1 for token in document.tokens]).astype(np.int32) - 1
+        start = end - np.array([len(token) for token in document.tokens], np.int32)
+    if document.labels is None:
+        return TaggerAnswer(document.doc_id, text, ())
+    names = document.labels.strings()
+    labels = gold_label_set(set(names), plain=document.labels.plain)
+    found = labels.spans(labels.encode(names), document.sentence_starts)
+    kinds = [labels.types[i] for i in found.type.tolist()]
+    return TaggerAnswer(
+        document.doc_id,
+        text,
+        _ordered(map(AnswerSpan, start[found.start].tolist(), end[found.end - 1].tolist(), kinds)),
+    )
+
+
+def _ordered(spans: Iterable[AnswerSpan]) -> tuple[AnswerSpan, ...]:
+    return tuple(sorted(dict.fromkeys(spans), key=lambda span: (span.start, span.end, span.label)))
+
+
+class TaggerAnswers:
+    """All answers of a source, looked up by document.
+
+    - ``tally``: what is counted on the way.
+    - ``names``: the user's name for a label of the tagger; `OUTSIDE` leaves its spans out of the tokens' labels.
+    """
+
+    def __init__(self, answers: Iterable[TaggerAnswer], tally: ImportTally, names: Mapping[str, str]) -> None:
+        self._answers = list(answers)
+        self._tally, self._names = tally, names
+        self._by_id = {answer.doc_id: i for i, answer in enumerate(self._answers)}
+        self._by_text: dict[bytes, list[int]] = {}
+        for i, answer in enumerate(self._answers):
+            self._by_text.setdefault(_digest(_solid(answer.text)), []).append(i)
+            tally.labels.update(span.label for span in answer.spans)
+        self._used: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def layer(self, documents: Sequence[Document | None]) -> LayerArrays:
+        """The layer of some documents; null for a row that is no document."""
+        rows = [(None, None, None) if document is None else self._row(document) for document in documents]
+        labels, grades, spans = ([row[i] for row in rows] for i in range(3))
+        return LayerArrays(pa.array(labels, STRINGS), pa.array(grades, STRINGS), pa.array(spans, pa.list_(LAYER_SPAN)))
+
+    def end(self) -> None:
+        """Counts the answers that no document has taken."""
+        self._tally.unused[UNKNOWN] += len(self._answers) - len(self._used)
+
+    def _row(self, document: Document) -> tuple[list[str], list[str], list[dict[str, object]] | None]:
+        self._tally.documents += 1
+        solid, start, end = _solid_tokens(document)
+        answer = self._find(document.doc_id, _digest(solid))
+        if answer is None:
+            return [NO_ANSWER] * len(document), [NO_GRADE] * len(document), None
+        self._tally.answered += 1
+        before = _solid_before(answer.text)
+        placed, spans = list[tuple[int, int, str, str]](), list[dict[str, object]]()
+        for span in answer.spans:
+            tokens = self._place(int(before[span.start]), int(before[span.end]), start, end)
+            first, last = (None, None) if tokens is None else tokens
+            spans.append(_stored(span, first, last))
+            label = self._names.get(span.label, span.label)
+            if first is not None and last is not None and label != OUTSIDE:
+                placed.append((first, last, label, grade_of(span.score, span.alignment)))
+        labels, grades, hidden = layer_labels(len(document), placed)
+        self._tally.unplaced[HIDDEN] += hidden
+        return labels, grades, spans
+
+    def _find(self, doc_id: str, digest: bytes) -> TaggerAnswer | None:
+        same = self._by_text.get(digest, [])
+        own = self._by_id.get(doc_id)
+        if own is not None and own in same:
+            self._used.add(own)
+            return self._answers[own]
+        if not same:
+            if own is not None:
+                self._used.add(own)
+                self._tally.unused[OTHER_TEXT] += 1
+            return None
+        self._used.update(same)
+        if len({self._answers[i].spans for i in same}) > 1:
+            self._tally.unused[SEVERAL] += 1
+            return None
+        return self._answers[same[0]]
+
+    def _place(self, first: int, last: int, start: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[int, int] | None:
+        """The tokens of a span of solid characters; None, counted by its reason, where they are not whole."""
+        left, right = int(np.searchsorted(end, first, "right")), int(np.searchsorted(start, last))
+        if first >= last or left >= right:
+            self._tally.unplaced[EMPTY] += 1
+            return None
+        if start[left] < first or end[right - 1] > last:
+            self._tally.unplaced[INSIDE] += 1
+            return None
+        return left, right
+
+
+def _stored(span: AnswerSpan, first: int | None, last: int | None) -> dict[str, object]:
+    return {
+        "label": span.label,
+        "char_start": span.start,
+        "char_end": span.end,
+        "score": span.score,
+        "alignment": span.alignment,
+        "start": first,
+        "end": last,
+    }
+
+
+# Solid text: without its blanks
+
+
+def _solid(text: str) -> str:
+    return "".join(text.split())
+
+
+def _digest(solid: str) -> bytes:
+    return hashlib.blake2b(solid.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _solid_before(text: str) -> NDArray[np.int64]:
+    """(C + 1,) number of characters other than blanks before each place of a text."""
+    solid = np.fromiter((not character.isspace() for character in text), np.int64, len(text))
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(solid)])
+
+
+def _solid_tokens(document: Document) -> tuple[str, NDArray[np.int64], NDArray[np.int64]]:
+    """The document's text without blanks, and first and last (exclusive) character of each token in it."""
+    if document.raw is not None:
+        before = _solid_before(document.raw.content)
+        return _solid(document.raw.content), before[document.raw.start], before[document.raw.end]
+    words = [_solid(token) for token in document.tokens]
+    end = np.cumsum([len(word) for word in words]).astype(np.int64)
+    return "".join(words), np.concatenate([np.zeros(1, np.int64), end[:-1]]), end
