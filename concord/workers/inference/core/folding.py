@@ -119,7 +119,7 @@ def on_folded(engine: Engine) -> Engine:
     return solve
 
 
-class _Entries(NamedTuple):
+class _RowEntries(NamedTuple):
     """`LinearRows` as the kernel reads them."""
 
     pointer: Ints
@@ -134,7 +134,7 @@ class _Entries(NamedTuple):
 
 def _folded(p: Potentials, rows: LinearRows, local: Ints, reach: Ints) -> Potentials:
     """The potentials with the penalties of the rows ``local`` (n,), each of one token or one edge."""
-    entries = _Entries(
+    entries = _RowEntries(
         rows.pointer,
         rows.position,
         rows.previous,
@@ -154,7 +154,7 @@ def _folded(p: Potentials, rows: LinearRows, local: Ints, reach: Ints) -> Potent
 
 
 @kernel_in_place
-def _charge_tokens(rows: _Entries, chosen: Ints, unary: Floats, activity: Floats) -> None:
+def _charge_tokens(rows: _RowEntries, chosen: Ints, unary: Floats, activity: Floats) -> None:
     """Takes the penalty of each of the rows ``chosen`` (n,) off its token's scores; ``activity`` (L,) is scratch."""
     for r in chosen:
         activity[:] = 0.0
@@ -168,7 +168,7 @@ def _charge_tokens(rows: _Entries, chosen: Ints, unary: Floats, activity: Floats
 
 
 @kernel_in_place
-def _charge_edges(rows: _Entries, chosen: Ints, last: Ints, edge: Floats, activity: Floats) -> None:
+def _charge_edges(rows: _RowEntries, chosen: Ints, last: Ints, edge: Floats, activity: Floats) -> None:
     """Takes the penalty of each of the rows ``chosen`` (n,) off the scores of the edge into its ``last`` (n,) token.
 
     ``activity`` (L, L) is scratch. Most rows have one entry, and are broken by nothing else.
