@@ -24,7 +24,7 @@ from concord.schemas.labels import LabelSet
 from concord.workers.models.loaders import load_model
 from concord.workers.models.onnx import OnnxModel, room_of
 from concord.workers.models.score_cache import FOLDER, ScoreCache, sentence_key
-from concord.workers.models.subwords import SentenceText, windows, word_scores
+from concord.workers.models.subwords import windows, word_scores
 from tests.support import networks
 from tests.support.networks import CALLS, PIECE, VOCABULARY, network_folder, number_of, use_stubs
 from tests.support.scored import written
@@ -76,11 +76,11 @@ def test_windows_are_short_and_each_subword_is_taken_once(count: int, room: int,
     pooling=st.sampled_from(["first", "mean"]),
 )
 def test_words_have_the_scores_of_their_subwords(words: list[str], pooling: Any) -> None:
-    sentence = SentenceText.joined(words)
-    assert [sentence.text[a:b] for a, b in zip(sentence.start, sentence.end, strict=True)] == words
+    sentence = TokenizedText.of_words(words)
+    assert [sentence.content[a:b] for a, b in zip(sentence.start, sentence.end, strict=True)] == words
     cut = networks.Tokenizer.from_str('{"stub": true}')
     cut.no_truncation()
-    offsets = np.array(cut.encode(sentence.text, add_special_tokens=False).offsets, np.int64)
+    offsets = np.array(cut.encode(sentence.content, add_special_tokens=False).offsets, np.int64)
     logits = np.random.default_rng(1).normal(size=(len(offsets), 4)).astype(np.float32)
     found = word_scores(logits, offsets[:, 0], offsets[:, 1], sentence, pooling)
     here = 0
@@ -93,7 +93,7 @@ def test_words_have_the_scores_of_their_subwords(words: list[str], pooling: Any)
 
 
 def test_a_word_without_subwords_leaves_the_choice_to_its_neighbours_and_blanks_belong_to_none() -> None:
-    sentence = SentenceText.joined(["ab", "#", "cd"])
+    sentence = TokenizedText.of_words(["ab", "#", "cd"])
     logits = np.array([[3.0, 0.0], [0.0, 3.0]], np.float32)
     found = word_scores(logits, np.array([0, 4]), np.array([2, 7]), sentence, "first")  # the second begins with a blank
     np.testing.assert_allclose(np.exp(found).sum(axis=1), 1.0, atol=1e-6)

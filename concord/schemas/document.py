@@ -118,6 +118,13 @@ class TokenizedText(NamedTuple):
     start: NDArray[np.int32]
     end: NDArray[np.int32]
 
+    @classmethod
+    def of_words(cls, words: Sequence[str]) -> TokenizedText:
+        """The words with a blank between each two."""
+        lengths = np.array([len(word) for word in words], np.int32)
+        end = (np.cumsum(lengths + 1) - 1).astype(np.int32)
+        return cls(" ".join(words), end - lengths, end)
+
 
 class TokenizedTexts(NamedTuple):
     """The texts of the documents of a batch; characters are counted in each document by itself.

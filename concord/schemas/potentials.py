@@ -56,17 +56,17 @@ class Potentials:
         """(E, L, L) the transitions into each token; E is N, or 1 where all tokens share one matrix."""
         return self.transition if self.transition.ndim == 3 else self.transition[None]
 
-    def edges_into(self, tokens: NDArray[np.int64]) -> Floats:
-        """(n, L, L) the transitions into each of the ``tokens`` (n,), or (1, L, L) where all share one matrix."""
-        return self.transition[tokens] if self.transition.ndim == 3 else self.transition[None]
+    @property
+    def edges_by_token(self) -> Floats:
+        """(N, L, L) the transitions into each token, as a view that nobody may write to."""
+        return np.broadcast_to(self.edges, (len(self), *self.edges.shape[1:]))
 
     def part(self, start: int, end: int) -> Potentials:
         """Tokens start to end (end exclusive); start must be a sentence start."""
         first, last = np.searchsorted(self.sentence_starts, (start, end))
-        transition = self.transition[start:end] if self.transition.ndim == 3 else self.transition
-        return Potentials(self.unary[start:end], transition, self.sentence_starts[first:last] - start)
+        return self.of_tokens(slice(start, end), self.sentence_starts[first:last] - start)
 
-    def of_tokens(self, tokens: NDArray[np.int64], sentence_starts: NDArray[np.int64]) -> Potentials:
+    def of_tokens(self, tokens: NDArray[np.int64] | slice, sentence_starts: NDArray[np.int64]) -> Potentials:
         """Potentials of whole sentences: their ``tokens`` (n,), and the ``sentence_starts`` (S,) among these."""
         transition = self.transition[tokens] if self.transition.ndim == 3 else self.transition
         return Potentials(self.unary[tokens], transition, sentence_starts)

@@ -48,8 +48,7 @@ def local_scores(potentials: Potentials, labellings: Labels) -> Floats:
     for t in range(len(potentials)):
         total += potentials.unary[t, labellings[:, t]]
         if t not in starts:
-            into = potentials.edges[min(t, len(potentials.edges) - 1)]
-            total += into[labellings[:, t - 1], labellings[:, t]]
+            total += potentials.edges_by_token[t][labellings[:, t - 1], labellings[:, t]]
     return total
 
 

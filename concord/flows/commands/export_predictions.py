@@ -161,7 +161,7 @@ def _kept_rows(shard: Shard, text: TextSettings, keep_columns: Sequence[str]) ->
 
 
 def _document(row: Mapping[str, Any], beside: _Beside | None) -> ExportedDocument:
-    raw = _joined(row[TOKENS]) if beside is None or beside.raw is None else beside.raw
+    raw = TokenizedText.of_words(row[TOKENS]) if beside is None or beside.raw is None else beside.raw
     before = row.get(VITERBI_LABELS) or row[LABELS]
     alone = _spans(before, row["sentence_starts"])
     scores = row.get(PROBABILITY) or [None] * len(row["entities"])
@@ -188,13 +188,6 @@ def _document(row: Mapping[str, Any], beside: _Beside | None) -> ExportedDocumen
         _reasons(row) if before != row[LABELS] else (),
         NO_COLUMNS if beside is None else beside.columns,
     )
-
-
-def _joined(tokens: Sequence[str]) -> TokenizedText:
-    """A text of tokens with a blank between them."""
-    lengths = np.array([len(token) for token in tokens], np.int32)
-    end = (np.cumsum(lengths + 1) - 1).astype(np.int32)
-    return TokenizedText(" ".join(tokens), end - lengths, end)
 
 
 def _spans(labels: Sequence[str], sentence_starts: Sequence[int]) -> dict[tuple[int, int], str]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from concord.schemas.columns import STRINGS, Misfit, Notice, Reject
-from concord.schemas.document import Document
+from concord.schemas.document import Document, TokenizedText
 from concord.schemas.label_names import gold_label_set
 from concord.schemas.labels import OUTSIDE
 from concord.schemas.layers import LAYER_SPAN, NO_ANSWER, NO_GRADE, grade_of, layer_labels
@@ -123,12 +123,7 @@ def _of_document(document: Document) -> TaggerAnswer:
         own = document.source_spans
         spans = map(AnswerSpan, own.start.tolist(), own.end.tolist(), own.type.strings())
         return TaggerAnswer(document.doc_id, document.raw.content, _ordered(spans))
-    if document.raw is not None:
-        text, start, end = document.raw
-    else:
-        text = " ".join(document.tokens)
-        end = np.cumsum([len(token) + 1 for token in document.tokens]).astype(np.int32) - 1
-        start = end - np.array([len(token) for token in document.tokens], np.int32)
+    text, start, end = TokenizedText.of_words(document.tokens) if document.raw is None else document.raw
     if document.labels is None:
         return TaggerAnswer(document.doc_id, text, ())
     names = document.labels.strings()

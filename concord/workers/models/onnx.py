@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from concord.schemas.arrays import Floats
-from concord.schemas.document import TOKENS, Batch
+from concord.schemas.document import TOKENS, Batch, TokenizedText
 from concord.schemas.labels import LabelError, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.settings import Settings
@@ -40,7 +40,7 @@ from concord.workers.models.scores import (
     unary,
 )
 from concord.workers.models.settings import ScoresSettings
-from concord.workers.models.subwords import Logits, SentenceText, windows, word_scores
+from concord.workers.models.subwords import Logits, windows, word_scores
 from concord.workers.storage.files import write_whole
 
 KIND = "onnx"
@@ -111,7 +111,7 @@ class OnnxModel:
     def log_probabilities(self, batch: Batch) -> Floats:
         """(N, W) log-probabilities of the network's labels for each token."""
         sentences = list(sentence_texts(batch))
-        keys = [sentence_key(sentence.text, sentence.start.tolist()) for sentence in sentences]
+        keys = [sentence_key(sentence.content, sentence.start.tolist()) for sentence in sentences]
         found = self._cache.find(list(dict.fromkeys(keys)))
         new: dict[bytes, Logits] = {}
         for key, sentence in zip(keys, sentences, strict=True):
@@ -126,9 +126,9 @@ class OnnxModel:
         """Model of the network's scores in ``Batch.scores``: for calibration, which sees each document many times."""
         return ScoresModel(self.labels, self.source, self.transition, self.manifest, self.digest)
 
-    def _scored(self, sentence: SentenceText) -> Logits:
+    def _scored(self, sentence: TokenizedText) -> Logits:
         network = self._opened
-        ids, start, end = network.encode(sentence.text)
+        ids, start, end = network.encode(sentence.content)
         logits = np.zeros((len(ids), len(self.source.labels)), np.float32)
         room = self.reading.room - len(network.before) - len(network.after)
         for first, last, begin, stop in windows(len(ids), room, min(self.reading.overlap, room // 2)):
@@ -152,17 +152,17 @@ class OnnxModel:
         return {name: value for name, value in self.__dict__.items() if name not in ("_opened", "_cache")}
 
 
-def sentence_texts(batch: Batch) -> Iterator[SentenceText]:
+def sentence_texts(batch: Batch) -> Iterator[TokenizedText]:
     """Text of each sentence: as it stands in the document's text, or else its words with blanks between them."""
     words, raw = batch.columns[TOKENS], batch.raw
     owner = np.searchsorted(batch.doc_starts, batch.sentence_starts, side="right") - 1
     for number, (first, last) in enumerate(pairwise(batch.sentence_bounds.tolist())):
         if raw is None:
-            yield SentenceText.joined(words[first:last].strings())
+            yield TokenizedText.of_words(words[first:last].strings())
         else:
-            start, end = (side[first:last].astype(np.int64) for side in (raw.start, raw.end))
+            start, end = (side[first:last] for side in (raw.start, raw.end))
             text = raw.contents[int(owner[number])][int(start[0]) : int(end[-1])]
-            yield SentenceText(text, start - start[0], end - start[0])
+            yield TokenizedText(text, start - start[0], end - start[0])
 
 
 def opened(network: bytes, tokenizer: str, width: int) -> Network:

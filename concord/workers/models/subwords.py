@@ -7,7 +7,6 @@ farther from the cut, since there the tagger sees more around it. No sub-word is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats, Ints
+from concord.schemas.document import TokenizedText
 
 Pooling = Literal["first", "mean"]
 Logits = NDArray[np.float32]
@@ -30,20 +30,6 @@ class SubwordWindow(NamedTuple):
     end: int
 
 
-class SentenceText(NamedTuple):
-    """Text of a sentence, and the first character of each of its words and the one after its last."""
-
-    text: str
-    start: Ints
-    end: Ints
-
-    @classmethod
-    def joined(cls, words: Sequence[str]) -> SentenceText:
-        """Words with a blank between them."""
-        end = np.cumsum([len(word) + 1 for word in words], dtype=np.int64) - 1
-        return cls(" ".join(words), end - np.array([len(word) for word in words], np.int64), end)
-
-
 def windows(count: int, room: int, overlap: int) -> list[SubwordWindow]:
     """Windows of at most ``room`` sub-words over ``count`` of them, neighbours with ``overlap`` < room in common."""
     if count <= room:
@@ -55,7 +41,7 @@ def windows(count: int, room: int, overlap: int) -> list[SubwordWindow]:
     return [SubwordWindow(first, first + room, begin, end) for first, begin, end in bounds]
 
 
-def word_scores(logits: Logits, start: Ints, end: Ints, sentence: SentenceText, pooling: Pooling) -> Logits:
+def word_scores(logits: Logits, start: Ints, end: Ints, sentence: TokenizedText, pooling: Pooling) -> Logits:
     """(n, W) log-probabilities of the words of a sentence, from the logits (T, W) of its sub-words.
 
     - ``start``, ``end`` (T,): characters of each sub-word in the sentence's text.
@@ -67,7 +53,7 @@ def word_scores(logits: Logits, start: Ints, end: Ints, sentence: SentenceText, 
     table = np.zeros((len(sentence.start), logits.shape[1]), np.float64)
     left = start + np.array(
         [
-            len(sentence.text[a:b]) - len(sentence.text[a:b].lstrip())
+            len(sentence.content[a:b]) - len(sentence.content[a:b].lstrip())
             for a, b in zip(start.tolist(), end.tolist(), strict=True)
         ],
         np.int64,

@@ -21,11 +21,11 @@ FORBIDDEN = -np.inf
 
 def best_labels(potentials: Potentials) -> tuple[Labels, float]:
     """(N,) a best labelling, and its score in nats, summed over sentences; ties go to the lowest label id."""
-    labels, total = np.zeros(len(potentials), np.int32), 0.0
+    labels, total, edges = np.zeros(len(potentials), np.int32), 0.0, potentials.edges_by_token
     for start, end in _sentences(potentials):
         score, before = potentials.unary[start], []
         for t in range(start + 1, end):
-            reached = score[:, None] + _into(potentials, t)
+            reached = score[:, None] + edges[t]
             before.append(reached.argmax(axis=0))
             score = reached.max(axis=0) + potentials.unary[t]
         total += float(score.max())
@@ -40,9 +40,10 @@ def best_labels(potentials: Potentials) -> tuple[Labels, float]:
 def best_list(potentials: Potentials, count: int) -> Labels:
     """(M, N) the ``count`` best possible labellings, the best first, or all of them if there are fewer."""
     width, starts = potentials.unary.shape[1], set(potentials.sentence_starts.tolist())
+    edges = potentials.edges_by_token
     score, steps = potentials.unary[:1].T, []
     for t in range(1, len(potentials)):
-        step = np.zeros((width, width)) if t in starts else _into(potentials, t)
+        step = np.zeros((width, width)) if t in starts else edges[t]
         # By label and rank before, and label now.
         reached = (score[:, :, None] + step[:, None, :]).reshape(-1, width)
         order = np.argsort(-reached, axis=0, kind="stable")[:count]
@@ -62,10 +63,7 @@ def best_list(potentials: Potentials, count: int) -> Labels:
 def changed_once(potentials: Potentials, labels: Labels, count: int) -> Labels:
     """(M, N) the ``count`` best possible labellings with another label than ``labels`` (N,) at one token."""
     bounds = np.append(potentials.sentence_starts, len(potentials))
-    gain, edges = (
-        potentials.unary.copy(),
-        np.broadcast_to(potentials.edges, (len(potentials), *potentials.edges.shape[1:])),
-    )
+    gain, edges = potentials.unary.copy(), potentials.edges_by_token
     after, before = (np.setdiff1d(np.arange(len(potentials)), edge) for edge in (bounds[:-1], bounds[1:] - 1))
     gain[after] += edges[after, labels[after - 1]]
     gain[before] += edges[before + 1, :, labels[before + 1]]
@@ -95,14 +93,14 @@ def best_without(potentials: Potentials, labels: LabelSet, start: int, end: int,
     one of labellings that do not.
     """
     first, last = next((a, b) for a, b in _sentences(potentials) if a <= start < b)
-    unary, width = potentials.unary, len(labels)
+    unary, edges, width = potentials.unary, potentials.edges_by_token, len(labels)
     score = np.full((2, width), FORBIDDEN)  # of labellings that agree with the span, and of those that do not
     on = labels.type_of == kind if start == first else np.ones(width, np.bool_)
     score[0, on], score[1, ~on] = unary[first, on], unary[first, ~on]
     steps = []
     for t in range(first + 1, last):
         kept = _on_track(labels, t, start, end, kind)
-        reached = score[:, :, None] + _into(potentials, t)
+        reached = score[:, :, None] + edges[t]
         stays, leaves = np.where(kept, reached[0], FORBIDDEN), np.where(kept, FORBIDDEN, reached[0])
         off = np.concatenate([leaves, reached[1]])
         steps.append((stays.argmax(axis=0), off.argmax(axis=0)))
@@ -133,37 +131,32 @@ def _on_track(labels: LabelSet, t: int, start: int, end: int, kind: int) -> NDAr
 
 def span_probabilities(potentials: Potentials, labels: LabelSet, spans: Spans) -> Floats:
     """(M,) probability of exactly each span under the chain; NaN if its sentence has no possible labelling."""
-    forward, backward = _log_sums(potentials)
+    (forward, backward), edges = _log_sums(potentials), potentials.edges_by_token
     starts = np.append(potentials.sentence_starts, len(potentials))
     found = []
     for start, end, kind in zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True):
         total = _log_sum(forward[starts[np.searchsorted(starts, start, side="right")] - 1], axis=0)
         opens = start in potentials.sentence_starts
-        entering = 0.0 if opens else _step(forward[start - 1], _into(potentials, start), ~labels.continues)
+        entering = 0.0 if opens else _step(forward[start - 1], edges[start], ~labels.continues)
         mass = np.where(labels.type_of == kind, potentials.unary[start] + entering, FORBIDDEN)
         for t in range(start + 1, end):
-            mass = _step(mass, _into(potentials, t), labels.continues) + potentials.unary[t]
+            mass = _step(mass, edges[t], labels.continues) + potentials.unary[t]
         if end not in starts:
-            mass = _step(mass, _into(potentials, end), ~labels.continues) + potentials.unary[end] + backward[end]
+            mass = _step(mass, edges[end], ~labels.continues) + potentials.unary[end] + backward[end]
         found.append(np.nan if total == FORBIDDEN else min(1.0, np.exp(_log_sum(mass, axis=0) - total)))
     return np.array(found)
-
-
-def _into(potentials: Potentials, t: int) -> Floats:
-    """(L, L) the transitions into token t."""
-    into: Floats = potentials.edges[min(t, len(potentials.edges) - 1)]
-    return into
 
 
 def _log_sums(potentials: Potentials) -> tuple[Floats, Floats]:
     """(N, L) log-sums of a sentence's labellings up to each token, with its label; and (N, L) of all after it."""
     forward, backward = potentials.unary.copy(), np.zeros_like(potentials.unary)
-    every = np.ones(potentials.edges.shape[1:], np.bool_)
+    edges = potentials.edges_by_token
+    every = np.ones(edges.shape[1:], np.bool_)
     for start, end in _sentences(potentials):
         for t in range(start + 1, end):
-            forward[t] += _step(forward[t - 1], _into(potentials, t), every)
+            forward[t] += _step(forward[t - 1], edges[t], every)
         for t in range(end - 2, start - 1, -1):
-            backward[t] = _step(potentials.unary[t + 1] + backward[t + 1], _into(potentials, t + 1).T, every)
+            backward[t] = _step(potentials.unary[t + 1] + backward[t + 1], edges[t + 1].T, every)
     return forward, backward
 
 

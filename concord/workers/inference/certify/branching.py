@@ -21,7 +21,7 @@ from concord.schemas.labels import Labels
 from concord.workers.inference.core.effort import Effort
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.numerics import NEGLIGIBLE_GAP
-from concord.workers.inference.relaxation.relaxation import Prices, Relaxed, relax
+from concord.workers.inference.relaxation.relaxation import Relaxed, relax
 from concord.workers.inference.relaxation.row_dual import ROUND_STEPS, charged, dual_bound
 
 
@@ -47,25 +47,24 @@ def search_branches(
     open node then counts with the bound of its parent.
     """
     waiting, proven = [(left, left.viterbi_score)], -np.inf
-    best = Searched(-np.inf, labels, score)
     while waiting:
         if nodes == 0 or effort.spent:
             proven = max([proven, *(bound for _, bound in waiting)])
             break
         node, above = waiting.pop()
         nodes -= 1
-        relaxed, multipliers = relaxed_node(problem, node, best.labels, best.score, effort)
+        relaxed, multipliers = relaxed_node(problem, node, labels, score, effort)
         bound = min(above, relaxed.bound)
         choice = _branch(relaxed, multipliers)
         if bound > relaxed.objective + NEGLIGIBLE_GAP and choice is None:
             relaxed, _ = relaxed_node(problem, relaxed.problem, relaxed.labels, relaxed.score, effort)
             bound = relaxed.bound
-        best = Searched(-np.inf, relaxed.labels, relaxed.score)
+        labels, score = relaxed.labels, relaxed.score
         if bound <= relaxed.objective + NEGLIGIBLE_GAP or choice is None:
             proven = max(proven, bound)
             continue
         waiting += [(_restricted(relaxed.problem, *choice, has=has), bound) for has in (False, True)]
-    return best._replace(bound=max(proven, best.score.objective))
+    return Searched(max(proven, score.objective), labels, score)
 
 
 def relaxed_node(
@@ -104,7 +103,7 @@ def _branch(relaxed: Relaxed, multipliers: Floats) -> tuple[int, int] | None:
     possible = np.isfinite(problem.potentials.unary)
     paid = np.zeros(len(problem))
     for prices in relaxed.rounds[-1:]:
-        _add_payments(paid, prices)
+        np.add.at(paid, prices.items[:, 0], prices.prices)
     rows = problem.rows
     np.add.at(paid, rows.position, multipliers[rows.row_of_entry] * np.abs(rows.coefficient))
     paid[np.count_nonzero(possible, axis=1) < 2] = -1.0
@@ -113,11 +112,6 @@ def _branch(relaxed: Relaxed, multipliers: Floats) -> tuple[int, int] | None:
         return None
     label = int(relaxed.labels[token])
     return token, label if possible[token, label] else int(problem.max_marginals[token].argmax())
-
-
-def _add_payments(paid: Floats, prices: Prices) -> None:
-    """Adds each price to the first token of its span."""
-    np.add.at(paid, prices.items[:, 0], prices.prices)
 
 
 def _restricted(problem: Prepared, token: int, label: int, *, has: bool) -> Prepared:

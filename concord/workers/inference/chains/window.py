@@ -11,18 +11,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats, Ints
+from concord.schemas.arrays import Ints
 from concord.schemas.decoded import Budget, Decoded
 from concord.schemas.labels import Labels
-from concord.schemas.problem import ANY, LinearRows, Problem
+from concord.schemas.problem import ANY, Problem
 from concord.workers.compiling.kernel import kernel
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.folding import on_folded
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.core.recursion import ScoredChain, chain_of, edge_place, sentence_bounds
-from concord.workers.inference.core.row_reach import tokens_of_rows
+from concord.workers.inference.core.row_reach import RowColumns, row_columns, tokens_of_rows
 from concord.workers.inference.settings import WindowSettings
 
 
@@ -69,19 +68,6 @@ class Candidates(NamedTuple):
     sizes: Ints
 
 
-class _Columns(NamedTuple):
-    """`LinearRows` as the kernel reads them."""
-
-    pointer: Ints
-    position: NDArray[np.int32]
-    previous: NDArray[np.int32]
-    label: NDArray[np.int32]
-    coefficient: Floats
-    bound: Floats
-    slack: Floats
-    weight: Floats
-
-
 def best_in_windows(problem: Problem, *, width: int, states: int) -> tuple[Labels, float]:
     """The best labels (N,) where only rows within ``width`` neighbouring tokens are charged, and their score in nats.
 
@@ -96,7 +82,7 @@ def best_in_windows(problem: Problem, *, width: int, states: int) -> tuple[Label
     while width > 2 and _most_states(sizes, bounds, width) > states:
         width -= 1
     local, constant = _local_rows(problem, span, width)
-    labels, score = _best(chain_of(p), Candidates(candidates, sizes), width, local, _columns(problem.rows))
+    labels, score = _best(chain_of(p), Candidates(candidates, sizes), width, local, row_columns(problem.rows))
     return labels, score - constant
 
 
@@ -105,11 +91,6 @@ def windows_hold(problem: Problem, *, width: int, states: int) -> bool:
     p = problem.potentials
     sizes = np.isfinite(p.unary).sum(axis=1)
     return bool((tokens_of_rows(problem) <= width).all()) and _most_states(sizes, sentence_bounds(p), width) <= states
-
-
-def _columns(rows: LinearRows) -> _Columns:
-    entries = rows.pointer, rows.position, rows.previous, rows.label, rows.coefficient
-    return _Columns(*entries, rows.bound, rows.slack, rows.weight)
 
 
 def _most_states(sizes: Ints, bounds: Ints, width: int) -> float:
@@ -132,7 +113,7 @@ def _local_rows(problem: Problem, span: Ints, width: int) -> tuple[_Local, float
 
 
 @kernel
-def _best(chain: ScoredChain, given: Candidates, width: int, local: _Local, rows: _Columns) -> tuple[Labels, float]:
+def _best(chain: ScoredChain, given: Candidates, width: int, local: _Local, rows: RowColumns) -> tuple[Labels, float]:
     """Best labels (N,) and their score in nats, with the rows of ``local`` charged; −inf where nothing is possible."""
     unary, edge, bounds = chain
     candidates, sizes = given

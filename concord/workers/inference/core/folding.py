@@ -13,22 +13,19 @@ problem as it was, whose Viterbi labels, degrees and penalties stay those of the
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats, Ints
-from concord.schemas.decoded import Budget, Decoded, Ranking, Status
+from concord.schemas.decoded import Decoded, Ranking, Status
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem
 from concord.workers.compiling.kernel import kernel_in_place
-from concord.workers.inference.core.engine import UNLIMITED, Engine
 from concord.workers.inference.core.prepared import Prepared
-from concord.workers.inference.core.row_reach import largest_activity, tokens_of_rows
+from concord.workers.inference.core.rewriting import solving
+from concord.workers.inference.core.row_reach import RowColumns, largest_activity, row_columns, tokens_of_rows
 
 MOST_CELLS = 20_000_000
 """Largest number of edges (N · L²) of a document that gets a matrix for each token.
@@ -72,6 +69,10 @@ class Folded:
         )
         return cls(Prepared.of(problem), folded, left)
 
+    def there(self, labels: Labels) -> Labels:
+        """(N,) the same labelling: both problems have the same ones."""
+        return labels
+
     def answer(self, found: Decoded) -> Decoded:
         """An answer for the folded problem as one for the problem, with the same gap.
 
@@ -97,64 +98,29 @@ class Folded:
         return replace(found, score=np.array(scores, np.float64))
 
 
-def on_folded(engine: Engine) -> Engine:
-    """The engine, solving problems folded, unless the Viterbi labels break nothing, and so are the best."""
-
-    @functools.wraps(engine)
-    def solve(
-        problem: Problem,
-        *,
-        config: Any,
-        rng: np.random.Generator,
-        budget: Budget = UNLIMITED,
-        incumbent: Labels | None = None,
-    ) -> Decoded:
-        prepared = Prepared.of(problem)
-        broken = prepared.first.objective < prepared.top
-        folded = Folded.of(prepared) if broken else None
-        if folded is None:
-            return engine(prepared, config=config, rng=rng, budget=budget, incumbent=incumbent)
-        return folded.answer(engine(folded.problem, config=config, rng=rng, budget=budget, incumbent=incumbent))
-
-    return solve
+def _folded_if_broken(problem: Prepared) -> Folded | None:
+    """The problem folded, unless the Viterbi labels break nothing, and so are the best."""
+    return Folded.of(problem) if problem.first.objective < problem.top else None
 
 
-class _RowEntries(NamedTuple):
-    """`LinearRows` as the kernel reads them."""
-
-    pointer: Ints
-    position: NDArray[np.int32]
-    previous: NDArray[np.int32]
-    label: NDArray[np.int32]
-    coefficient: Floats
-    bound: Floats
-    slack: Floats
-    weight: Floats
+on_folded = solving(_folded_if_broken)
+"""Decorator of an engine that solves problems folded."""
 
 
 def _folded(p: Potentials, rows: LinearRows, local: Ints, reach: Ints) -> Potentials:
     """The potentials with the penalties of the rows ``local`` (n,), each of one token or one edge."""
-    entries = _RowEntries(
-        rows.pointer,
-        rows.position,
-        rows.previous,
-        rows.label,
-        rows.coefficient,
-        rows.bound,
-        rows.slack,
-        rows.weight,
-    )
+    columns = row_columns(rows)
     of_token, of_edge = local[reach[local] == 1], local[reach[local] == 2]
     unary, transition = p.unary.copy(), p.transition
-    _charge_tokens(entries, of_token, unary, np.empty(unary.shape[1]))
+    _charge_tokens(columns, of_token, unary, np.empty(unary.shape[1]))
     if len(of_edge):
-        transition = np.broadcast_to(p.edges, (len(p), *p.edges.shape[1:])).copy()
-        _charge_edges(entries, of_edge, rows.ends[1][of_edge], transition, np.empty(transition.shape[1:]))
+        transition = p.edges_by_token.copy()
+        _charge_edges(columns, of_edge, rows.ends[1][of_edge], transition, np.empty(transition.shape[1:]))
     return Potentials(unary, transition, p.sentence_starts)
 
 
 @kernel_in_place
-def _charge_tokens(rows: _RowEntries, chosen: Ints, unary: Floats, activity: Floats) -> None:
+def _charge_tokens(rows: RowColumns, chosen: Ints, unary: Floats, activity: Floats) -> None:
     """Takes the penalty of each of the rows ``chosen`` (n,) off its token's scores; ``activity`` (L,) is scratch."""
     for r in chosen:
         activity[:] = 0.0
@@ -168,7 +134,7 @@ def _charge_tokens(rows: _RowEntries, chosen: Ints, unary: Floats, activity: Flo
 
 
 @kernel_in_place
-def _charge_edges(rows: _RowEntries, chosen: Ints, last: Ints, edge: Floats, activity: Floats) -> None:
+def _charge_edges(rows: RowColumns, chosen: Ints, last: Ints, edge: Floats, activity: Floats) -> None:
     """Takes the penalty of each of the rows ``chosen`` (n,) off the scores of the edge into its ``last`` (n,) token.
 
     ``activity`` (L, L) is scratch. Most rows have one entry, and are broken by nothing else.

@@ -1,6 +1,8 @@
-"""What rows look at: how many neighbouring tokens, and the most that their entries can add up to."""
+"""What rows look at: their columns for kernels, how many neighbouring tokens, and the most that entries add up to."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +13,25 @@ from concord.workers.compiling.kernel import kernel
 
 NO_WINDOW = np.iinfo(np.int64).max
 """The number of tokens of a row that reaches over several sentences."""
+
+
+class RowColumns(NamedTuple):
+    """`LinearRows` as kernels read them."""
+
+    pointer: Ints
+    position: NDArray[np.int32]
+    previous: NDArray[np.int32]
+    label: NDArray[np.int32]
+    coefficient: Floats
+    bound: Floats
+    slack: Floats
+    weight: Floats
+
+
+def row_columns(rows: LinearRows) -> RowColumns:
+    """The rows' arrays."""
+    entries = rows.pointer, rows.position, rows.previous, rows.label, rows.coefficient
+    return RowColumns(*entries, rows.bound, rows.slack, rows.weight)
 
 
 def tokens_of_rows(problem: Problem) -> Ints:

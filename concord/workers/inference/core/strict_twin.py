@@ -16,20 +16,18 @@ labels, and two kinds cost what their types cost.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from concord.schemas.arrays import Ints
-from concord.schemas.decoded import Budget, Decoded, Ranking, Status
+from concord.schemas.decoded import Decoded, Ranking, Status
 from concord.schemas.labels import OUTSIDE, Labels, LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem, Relation, SpanAgreement
-from concord.workers.inference.core.engine import UNLIMITED, Engine
 from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.core.rewriting import solving
 from concord.workers.inference.numerics import ROUNDING
 
 
@@ -111,25 +109,8 @@ class StrictTwin:
         return replace(found, labels=self.back(found.labels))
 
 
-def on_strict_twins(engine: Engine) -> Engine:
-    """The engine, solving the twins of problems that have one."""
-
-    @functools.wraps(engine)
-    def solve(
-        problem: Problem,
-        *,
-        config: Any,
-        rng: np.random.Generator,
-        budget: Budget = UNLIMITED,
-        incumbent: Labels | None = None,
-    ) -> Decoded:
-        twin = StrictTwin.of(problem)
-        if twin is None:
-            return engine(problem, config=config, rng=rng, budget=budget, incumbent=incumbent)
-        start = None if incumbent is None else twin.there(incumbent)
-        return twin.answer(engine(twin.problem, config=config, rng=rng, budget=budget, incumbent=start))
-
-    return solve
+on_strict_twins = solving(StrictTwin.of)
+"""Decorator of an engine that solves the twins of problems that have one."""
 
 
 def _twin_names(labels: LabelSet) -> tuple[tuple[str, ...], Labels]:

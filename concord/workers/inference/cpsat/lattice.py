@@ -153,7 +153,7 @@ def _add_lattice(draft: ModelDraft, p: Potentials, alive: NDArray[np.bool_], sta
     inner[p.sentence_starts] = False
     fixed = alive.sum(axis=1) == 1
     only = alive.argmax(axis=1)
-    gain, edges = np.where(alive, p.unary, -np.inf), np.broadcast_to(p.edges, (count, *p.edges.shape[1:]))
+    gain, edges = np.where(alive, p.unary, -np.inf), p.edges_by_token
     after_fixed = np.flatnonzero(inner & np.roll(fixed, 1))
     gain[after_fixed] += edges[after_fixed, only[after_fixed - 1]]
     into_fixed = np.flatnonzero(inner & fixed & ~np.roll(fixed, 1))
@@ -181,7 +181,7 @@ def _add_edges(
     if not len(at):
         return 0.0
     open_ends = (token[at - 1] > TRUE)[:, :, None] & (token[at] > TRUE)[:, None, :]
-    scores = p.edges_into(at)
+    scores = p.edges_by_token[at]
     live = open_ends & np.isfinite(scores)
     gain = np.where(live, scores, -np.inf)
     best = gain.max(axis=(1, 2))

@@ -60,12 +60,9 @@ def n_best(
     a hard constraint, it is no answer, and everything is searched. Two answers differ in at least one label. Work is in
     steps of `relax`; a node of the search counts as `STEPS_A_NODE`. An answer is proven within ``tolerance`` nats.
     """
-    folded = Folded.of(problem)
-    if folded is not None:
-        return folded.ranking(n_best(folded.problem, start, count, budget=budget, tolerance=tolerance))
-    twin = StrictTwin.of(problem)
-    if twin is not None:
-        return twin.ranking(n_best(twin.problem, twin.there(start), count, budget=budget, tolerance=tolerance))
+    other = Folded.of(problem) or StrictTwin.of(problem)
+    if other is not None:
+        return other.ranking(n_best(other.problem, other.there(start), count, budget=budget, tolerance=tolerance))
     prepared, effort = Prepared.of(problem), Effort(budget)
     found, narrowing = BestFound(prepared, start, count), Narrowing(prepared, effort)
     for depth in _DEPTHS if found.answers else (math.inf,):

@@ -41,14 +41,10 @@ def settled_near(problem: Problem, start: Labels, *, factor: int = 1) -> Decoded
     another model or from the Viterbi labels. Its bound is its objective, without a tolerance: no other labelling comes
     as near as that. ``factor`` multiplies the work.
     """
-    folded = Folded.of(problem)
-    if folded is not None:
-        settled = settled_near(folded.problem, start, factor=factor)
-        return None if settled is None else folded.answer(settled)
-    twin = StrictTwin.of(problem)
-    if twin is not None:
-        settled = settled_near(twin.problem, twin.there(start), factor=factor)
-        return None if settled is None else twin.answer(settled)
+    other = Folded.of(problem) or StrictTwin.of(problem)
+    if other is not None:
+        settled = settled_near(other.problem, other.there(start), factor=factor)
+        return None if settled is None else other.answer(settled)
     prepared = Prepared.of(problem)
     effort = Effort(Budget(work=factor * (LEAST_WORK + WORK_A_TOKEN * len(prepared))))
     narrowing = Narrowing(prepared, effort)

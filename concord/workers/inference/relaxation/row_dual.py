@@ -128,7 +128,7 @@ def charged(problem: Prepared, multipliers: Floats) -> ChargedRows:
     unary, transition = p.unary.copy(), p.transition
     np.subtract.at(unary, (rows.position[of_label], rows.label[of_label]), amount[of_label])
     if len(of_edge):
-        transition = np.broadcast_to(p.edges, (len(p), *p.edges.shape[1:])).copy()
+        transition = p.edges_by_token.copy()
         place = rows.position[of_edge], rows.previous[of_edge], rows.label[of_edge]
         np.subtract.at(transition, place, amount[of_edge])
     chain = replace(problem, potentials=Potentials(unary, transition, p.sentence_starts), rows=LinearRows.none())
@@ -198,7 +198,7 @@ def dual_bound(
 
 def _new_dual(problem: Problem, allowed: NDArray[np.bool_]) -> _Dual:
     p, rows = problem.potentials, problem.rows
-    edge = np.broadcast_to(p.edges, (len(p), *p.edges.shape[1:])).copy()
+    edge = p.edges_by_token.copy()
     zeros = np.zeros(len(rows))
     return _Dual(
         ScoredChain(np.where(allowed, p.unary, -np.inf), edge, sentence_bounds(p)),

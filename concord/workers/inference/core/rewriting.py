@@ -1,0 +1,61 @@
+"""Engines that solve a problem written in another way, which has the same labellings or a twin of each."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from concord.schemas.decoded import Budget, Decoded, Ranking
+from concord.schemas.labels import Labels
+from concord.schemas.problem import Problem
+from concord.workers.inference.core.engine import UNLIMITED, Engine
+from concord.workers.inference.core.prepared import Prepared
+
+
+class Rewriting(Protocol):
+    """A problem in another form; ``problem`` is that form."""
+
+    @property
+    def problem(self) -> Problem:
+        """The problem in the other form."""
+        ...
+
+    def there(self, labels: Labels) -> Labels:
+        """(N,) a labelling of the problem, in the other form."""
+        ...
+
+    def answer(self, found: Decoded) -> Decoded:
+        """An answer for the other form as one for the problem."""
+        ...
+
+    def ranking(self, found: Ranking) -> Ranking:
+        """A ranking of the other form's labellings as one of the problem's."""
+        ...
+
+
+def solving(rewrite: Callable[[Prepared], Rewriting | None]) -> Callable[[Engine], Engine]:
+    """Decorator of an engine, which then solves what ``rewrite`` makes of a problem; None leaves it as it is."""
+
+    def decorated(engine: Engine) -> Engine:
+        @functools.wraps(engine)
+        def solve(
+            problem: Problem,
+            *,
+            config: Any,
+            rng: np.random.Generator,
+            budget: Budget = UNLIMITED,
+            incumbent: Labels | None = None,
+        ) -> Decoded:
+            prepared = Prepared.of(problem)
+            other = rewrite(prepared)
+            if other is None:
+                return engine(prepared, config=config, rng=rng, budget=budget, incumbent=incumbent)
+            start = None if incumbent is None else other.there(incumbent)
+            return other.answer(engine(other.problem, config=config, rng=rng, budget=budget, incumbent=start))
+
+        return solve
+
+    return decorated
