@@ -72,7 +72,7 @@ def test_the_proof_meets_brute_force() -> None:
         best = enumerate_best(problem)[1]
         if search.closed:
             continue
-        bound = prove_rows(search, nodes=20_000, tolerance=1e-6)
+        bound = prove_rows(search, states=2_000, tolerance=1e-6)
         assert search.objective <= best + 1e-9
         if best == -np.inf:
             assert bound == -np.inf
@@ -102,6 +102,7 @@ def test_steps_are_those_that_were_taken() -> None:
 
 
 def test_a_search_that_is_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_dual, "FEW_STEPS", 1)
     monkeypatch.setattr(row_dual, "ROUND_STEPS", 1)
     behind = 0
     for seed in SEEDS:
@@ -110,6 +111,6 @@ def test_a_search_that_is_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPat
         best = enumerate_best(problem)[1]
         if search.closed or best == -np.inf:
             continue
-        assert prove_rows(search, nodes=1, tolerance=1e-6) >= best - 1e-9
+        assert prove_rows(search, states=1, tolerance=1e-6) >= best - 1e-9
         behind += search.objective < best - 1e-6
     assert behind > 0

@@ -142,16 +142,26 @@ def test_certify_leaves_a_second_best_behind(block: int, rounds: int, monkeypatc
 
 
 def test_a_conflict_that_costs_nearly_all_of_the_loss_holds_sentences_together() -> None:
-    """One word twice, the second an ORG for sure; the first must not be O, and PER loses a little less than ORG."""
-    unary = np.array([[0.0, -0.95, -50.0, -1.0, -50.0], [-50.0, -50.0, -50.0, 0.0, -50.0]])
-    starts, best = np.array([0, 1], np.int64), np.full(2, NAMES.opening[1], np.int32)
-    agreement = SpanAgreement(1, Relation.EXACT, naive_keys([0, 0], [0, 1], 1), 5.0 * (1.0 - np.eye(2)))
-    ints, floats = np.zeros(1, np.int32), np.zeros(1)
-    named = LinearRows(np.array([0, 1]), ints, ints + ANY, ints, floats + 1.0, floats, floats + 10.0, ints)
+    """One word twice, the last an ORG for sure; the first must not be O, and PER loses a little less than ORG."""
+    sure = np.array([0.0, -50.0, -50.0, -50.0, -50.0])
+    unary = np.array([[0.0, -0.95, -50.0, -1.0, -50.0], sure, sure, np.roll(sure, NAMES.opening[1])])
+    starts, best = np.array([0, 3], np.int64), np.array([NAMES.opening[1], 0, 0, NAMES.opening[1]], np.int32)
+    agreement = SpanAgreement(1, Relation.EXACT, naive_keys([0, 1, 2, 0], [0, 3], 1), 5.0 * (1.0 - np.eye(2)))
+    # The row looks at three tokens, so that it is no part of the chain: not O at the first and at the third.
+    named = LinearRows(
+        np.array([0, 2]),
+        np.array([0, 2], np.int32),
+        np.full(2, ANY, np.int32),
+        np.zeros(2, np.int32),
+        np.ones(2),
+        np.ones(1),
+        np.full(1, 10.0),
+        np.zeros(1, np.int32),
+    )
     problem = Problem(
         Potentials(unary, np.zeros((5, 5)), starts).legal(NAMES), NAMES, ("row", "exact"), named, (agreement,)
     )
-    config = CertifySettings(rounds=0)
+    config = CertifySettings(rounds=0, branches=0)
     decoded = certify.solve(problem, config=config, rng=np.random.default_rng(0), incumbent=best)
     assert decoded.labels.tolist() == best.tolist()
     assert decoded.bound == pytest.approx(-1.0, abs=1e-5)

@@ -107,8 +107,11 @@ class CertifySettings(EngineSettings):
         description="Limit of CP-SAT's deterministic time for a component, in seconds; a component that reaches it "
         "keeps a gap.",
     )
-    nodes: int = Field(
-        20_000, ge=1, description="Largest number of nodes of a search in a document that has linear rows only."
+    states: int = Field(
+        2_000,
+        ge=1,
+        le=1_000_000,
+        description="Largest number of states of a token in dynamic programming over sums of rows.",
     )
     branches: int = Field(
         100,

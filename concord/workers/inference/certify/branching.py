@@ -18,11 +18,17 @@ from numpy.typing import NDArray
 from concord.schemas.arrays import Floats
 from concord.schemas.decoded import Score
 from concord.schemas.labels import Labels
+from concord.workers.inference.chains.row_states import label_nodes, span_nodes
 from concord.workers.inference.core.effort import Effort
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.numerics import NEGLIGIBLE_GAP
 from concord.workers.inference.relaxation.relaxation import Relaxed, relax
-from concord.workers.inference.relaxation.row_dual import ROUND_STEPS, charged, dual_bound
+from concord.workers.inference.relaxation.row_dual import (
+    ROUND_STEPS,
+    best_with_rows,
+    charged,
+    dual_bound,
+)
 
 
 class Searched(NamedTuple):
@@ -39,12 +45,12 @@ class Searched(NamedTuple):
 
 
 def search_branches(
-    problem: Prepared, left: Prepared, labels: Labels, score: Score, effort: Effort, *, nodes: int
+    problem: Prepared, left: Prepared, labels: Labels, score: Score, effort: Effort, *, nodes: int, states: int
 ) -> Searched:
     """Searches ``left``, the ``problem`` without labels that nothing better has, in at most ``nodes`` nodes.
 
-    ``labels`` (N,) is the best labelling known, and ``score`` its score. It ends early if the effort is spent. Each
-    open node then counts with the bound of its parent.
+    ``labels`` (N,) is the best labelling known, and ``score`` its score. Rows have at most ``states`` states a token.
+    It ends early if the effort is spent. Each open node then counts with the bound of its parent.
     """
     waiting, proven = [(left, left.viterbi_score)], -np.inf
     while waiting:
@@ -53,11 +59,11 @@ def search_branches(
             break
         node, above = waiting.pop()
         nodes -= 1
-        relaxed, multipliers = relaxed_node(problem, node, labels, score, effort)
+        relaxed, multipliers = relaxed_node(problem, node, labels, score, effort, states=states)
         bound = min(above, relaxed.bound)
         choice = _branch(relaxed, multipliers)
         if bound > relaxed.objective + NEGLIGIBLE_GAP and choice is None:
-            relaxed, _ = relaxed_node(problem, relaxed.problem, relaxed.labels, relaxed.score, effort)
+            relaxed, _ = relaxed_node(problem, relaxed.problem, relaxed.labels, relaxed.score, effort, states=states)
             bound = relaxed.bound
         labels, score = relaxed.labels, relaxed.score
         if bound <= relaxed.objective + NEGLIGIBLE_GAP or choice is None:
@@ -68,7 +74,7 @@ def search_branches(
 
 
 def relaxed_node(
-    problem: Prepared, left: Prepared, labels: Labels, score: Score, effort: Effort
+    problem: Prepared, left: Prepared, labels: Labels, score: Score, effort: Effort, *, states: int
 ) -> tuple[Relaxed, Floats]:
     """The relaxation of rows and agreement of ``left``, and the multipliers (R,) of the rows in nats.
 
@@ -88,10 +94,34 @@ def relaxed_node(
     if not np.array_equal(dual.labels, labels):
         labels, score = dual.labels, problem.score(dual.labels)
     left = replace(left, potentials=left.potentials.restricted(dual.allowed))
-    if not left.agreements or dual.bound <= score.objective + NEGLIGIBLE_GAP or left.top == -np.inf:
-        return Relaxed(left, min(dual.bound, left.viterbi_score), labels, score), dual.multipliers
-    relaxed = relax(left, labels, score, effort, rows=charged(left, dual.multipliers))
-    return relaxed._replace(bound=min(relaxed.bound, max(dual.bound, relaxed.objective))), dual.multipliers
+    relaxed = Relaxed(left, min(dual.bound, left.viterbi_score), labels, score)
+    if dual.bound <= score.objective + NEGLIGIBLE_GAP or left.top == -np.inf:
+        return relaxed, dual.multipliers
+    if left.agreements:
+        relaxed = relax(left, labels, score, effort, rows=charged(left, dual.multipliers))
+        relaxed = relaxed._replace(bound=min(relaxed.bound, max(dual.bound, relaxed.objective)))
+    return _rows_exact(relaxed, dual.multipliers, effort, states), dual.multipliers
+
+
+def _rows_exact(relaxed: Relaxed, multipliers: Floats, effort: Effort, states: int) -> Relaxed:
+    """The relaxation with a bound for which rows count exactly, and agreement by its prices, if it has some."""
+    if relaxed.bound <= relaxed.objective + NEGLIGIBLE_GAP:
+        return relaxed
+    left, priced = relaxed.problem, relaxed.priced
+    nodes, gain = label_nodes(left.potentials.unary), 0.0
+    follows = np.ones((len(left.labels), len(left.labels)), np.bool_)
+    if priced is not None:
+        nodes, gain = span_nodes(left.potentials.unary, left.labels, *priced[:3]), priced.gain
+        follows = ~left.labels.continues
+    exact = best_with_rows(
+        left, multipliers, nodes, follows, target=relaxed.objective - gain, states=states, effort=effort
+    )
+    best = relaxed.labels, relaxed.score
+    if exact.labels is not None:
+        score = left.score(exact.labels)
+        best = (exact.labels, score) if score.objective > relaxed.objective else best
+    bound = min(relaxed.bound, max(exact.bound + gain, best[1].objective))
+    return relaxed._replace(bound=bound, labels=best[0], score=best[1])
 
 
 def _branch(relaxed: Relaxed, multipliers: Floats) -> tuple[int, int] | None:

@@ -34,7 +34,6 @@ from concord.schemas.labels import Labels, Spans
 from concord.schemas.problem import Problem
 from concord.workers.inference.certify.branching import relaxed_node, search_branches
 from concord.workers.inference.certify.components import Pruned, part_of
-from concord.workers.inference.chains.window import best_in_windows, windows_hold
 from concord.workers.inference.core.effort import Effort
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.folding import on_folded
@@ -50,9 +49,6 @@ from concord.workers.inference.settings import CertifySettings
 
 STEPS_A_UNIT = 10_000
 """Steps of work for which a millisecond of CP-SAT's deterministic time counts."""
-
-WINDOWS = {"width": 3, "states": 1_000}
-"""Largest windows, in tokens and states, that dynamic programming solves first; larger ones would take too long."""
 
 
 @on_folded
@@ -74,22 +70,22 @@ def solve(
     search = Search(problem, budget=limited(budget, config.work), incumbent=incumbent)
     if search.top == -np.inf:
         return problem.decoded(search.labels, bound=search.top, status=Status.INFEASIBLE, score=search.score)
-    own = _in_windows(search)
-    if own == -np.inf or own - search.objective <= config.tolerance:
-        return _decoded(search, own, config.tolerance, by=Status.OPTIMAL)
+    if search.closed:
+        return search.decoded(0.0)
+    if search.loss <= config.tolerance:
+        return _decoded(search, search.top, config.tolerance, by=Status.OPTIMAL)
     if len(problem.rows) and not problem.agreements:
-        return _rows_alone(search, own, config, rng)
+        return _rows_alone(search, config, rng)
     if search.objective == -np.inf:
         _sample(search, search.problem, config, rng)
-    if own - search.objective > config.tolerance and not search.spent:
-        narrowed = _narrowed(search, config, rng)
-        search.take(narrowed.labels, narrowed.score)
-        own = min(own, max(search.objective, narrowed.bound))
-    if own - search.objective <= config.tolerance or search.spent:
-        return _decoded(search, own, config.tolerance, by=Status.OPTIMAL)
+    narrowed = _narrowed(search, config, rng)
+    search.take(narrowed.labels, narrowed.score)
+    bound = min(search.top, max(search.objective, narrowed.bound))
+    if bound - search.objective <= config.tolerance or search.spent:
+        return _decoded(search, bound, config.tolerance, by=Status.OPTIMAL)
     # Pruned labels are in no better labelling, so a bound of the rest is a bound of all.
     proof = _proven_bound(narrowed.problem, narrowed.problem.viterbi_score, search, config, rng)
-    return _decoded(search, min(own, max(search.objective, proof.bound)), config.tolerance, by=proof.by)
+    return _decoded(search, min(bound, max(search.objective, proof.bound)), config.tolerance, by=proof.by)
 
 
 class _Proven(NamedTuple):
@@ -112,7 +108,9 @@ def _narrowed(search: Search, config: CertifySettings, rng: np.random.Generator)
     if search.objective == -np.inf:
         return relaxed
     for _ in range(config.rounds):
-        relaxed, _ = relaxed_node(search.problem, relaxed.problem, relaxed.labels, relaxed.score, search)
+        relaxed, _ = relaxed_node(
+            search.problem, relaxed.problem, relaxed.labels, relaxed.score, search, states=config.states
+        )
         search.take(relaxed.labels, relaxed.score)
         if relaxed.bound - relaxed.objective <= config.tolerance or search.spent:
             break
@@ -148,26 +146,9 @@ def _proven_bound(
     return _Proven(bound, Status.BY_SOLVER if proof.asked else Status.OPTIMAL)
 
 
-def _in_windows(search: Search) -> float:
-    """Upper bound of all labellings in nats: the best score by rows alone, if all of them look at neighbouring tokens.
-
-    The labelling with that score is offered to the search.
-    """
-    problem = search.problem
-    if search.closed or not len(problem.rows) or not windows_hold(problem, **WINDOWS):
-        return search.top
-    labels, best = best_in_windows(problem, **WINDOWS)
-    search.work += len(problem)
-    if best > -np.inf:
-        search.offer(labels)
-    return min(search.top, best)
-
-
-def _rows_alone(search: Search, own: float, config: CertifySettings, rng: np.random.Generator) -> Decoded:
-    """The answer for a document without agreements: by a bound and a tree search, then CP-SAT; without the sampler."""
-    if search.closed:
-        return search.decoded(0.0)
-    bound = min(own, prove_rows(search, nodes=config.nodes, tolerance=config.tolerance))
+def _rows_alone(search: Search, config: CertifySettings, rng: np.random.Generator) -> Decoded:
+    """The answer for a document without agreements: by its rows' states, then by branches; without the sampler."""
+    bound = prove_rows(search, states=config.states, tolerance=config.tolerance)
     if bound == -np.inf or bound - search.objective <= config.tolerance or search.spent:
         return _decoded(search, bound, config.tolerance, by=Status.OPTIMAL)
     proof = _proven_bound(search.problem, search.top, search, config, rng)
@@ -252,7 +233,9 @@ class _DocumentProof:
         left = replace(part.problem, potentials=part.problem.potentials.restricted(allowed))
         start = self.labels[part.tokens]
         score = part.problem.score(start)
-        branched = search_branches(part.problem, left, start, score, effort, nodes=self.config.branches)
+        branched = search_branches(
+            part.problem, left, start, score, effort, nodes=self.config.branches, states=self.config.states
+        )
         self.work += effort.work
         self.labels[part.tokens] = branched.labels
         least = part.best - branched.bound

@@ -86,13 +86,6 @@ def best_in_windows(problem: Problem, *, width: int, states: int) -> tuple[Label
     return labels, score - constant
 
 
-def windows_hold(problem: Problem, *, width: int, states: int) -> bool:
-    """Does every row fit into ``width`` neighbouring tokens, and has each token at most ``states`` states?"""
-    p = problem.potentials
-    sizes = np.isfinite(p.unary).sum(axis=1)
-    return bool((tokens_of_rows(problem) <= width).all()) and _most_states(sizes, sentence_bounds(p), width) <= states
-
-
 def _most_states(sizes: Ints, bounds: Ints, width: int) -> float:
     """The largest number of states that a token has with windows of ``width`` tokens."""
     log = np.concatenate([np.zeros(1), np.cumsum(np.log(np.maximum(sizes, 1)))])

@@ -63,7 +63,7 @@ from concord.workers.inference.relaxation.ascent import (
 from concord.workers.inference.relaxation.block_descent import descend, finish, start_at
 from concord.workers.inference.relaxation.groups import PricedGroups, member_losses, workspace_for
 from concord.workers.inference.relaxation.row_dual import ChargedRows
-from concord.workers.inference.relaxation.sentences import Chains, chain_losses, inner_scores
+from concord.workers.inference.relaxation.sentences import Chains, chain_losses, charged_score, inner_scores
 
 COVERED = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
 
@@ -107,6 +107,24 @@ class Prices(NamedTuple):
     prices: Floats
 
 
+class PricedSpans(NamedTuple):
+    """Sentences under prices, with what groups give back: a relaxation of agreement alone.
+
+    Any labelling that is better than the best one known is made of ``spans`` and outside labels. Its objective is at
+    most its score, less its rows' penalties and the costs of its items, plus ``gain``.
+
+    - ``spans``: M candidate spans.
+    - ``span_cost`` (M,): nats charged for each span.
+    - ``outside_cost`` (N,): nats charged for an outside label at each token.
+    - ``gain``: nats that the groups give back at most.
+    """
+
+    spans: CandidateSpans
+    span_cost: Floats
+    outside_cost: Floats
+    gain: float
+
+
 class Relaxed(NamedTuple):
     """The proof of a relaxation: any labelling that is better than ``labels`` scores at most ``bound``.
 
@@ -115,6 +133,7 @@ class Relaxed(NamedTuple):
     - ``labels`` (N,): the best labelling known.
     - ``score``: its score.
     - ``rounds``: the prices that prove this, in order.
+    - ``priced``: the sentences under the last of them; None if nothing was priced.
     """
 
     problem: Prepared
@@ -122,6 +141,7 @@ class Relaxed(NamedTuple):
     labels: Labels
     score: Score
     rounds: tuple[Prices, ...] = ()
+    priced: PricedSpans | None = None
 
     @property
     def objective(self) -> float:
@@ -293,7 +313,17 @@ class _Relaxation:
                 break
         proven = self.best - min(loss, self.upper)
         pruned = _pruned(self.whole, spans, outside)
-        return Relaxed(pruned, proven, self.labels, self.score, tuple(self.rounds))
+        priced = self._priced(spans) if len(self.whole.rows) and loss < self.upper - NEGLIGIBLE_GAP else None
+        return Relaxed(pruned, proven, self.labels, self.score, tuple(self.rounds), priced)
+
+    def _priced(self, spans: CandidateSpans) -> PricedSpans:
+        """The sentences over ``spans`` under the present prices."""
+        bound = self._start(spans)
+        charge = _charges(bound, len(self.problem))
+        plain = chains_of(self.problem, spans)
+        score = charged_score(bound.chains, charge)
+        cost = charge[: len(spans)] + plain.inner - bound.chains.inner
+        return PricedSpans(spans, cost, charge[len(spans) :], self.problem.viterbi_score - score - bound.value)
 
     def _named(self) -> Prices:
         """The present prices, by span and key."""
@@ -393,8 +423,7 @@ class _Relaxation:
 
     def _losses(self, spans: CandidateSpans, bound: _Bound) -> tuple[Floats, Floats]:
         """(M,) lower bound of the loss of labellings with each span; (N, L) with each outside label; in nats."""
-        charge = np.zeros(len(spans) + len(self.problem))
-        np.add.at(charge, bound.groups.span, bound.prices)
+        charge = _charges(bound, len(self.problem))
         span_loss, outside_loss = chain_losses(bound.chains, charge)
         limit, grown = self.upper + ROUNDING - bound.value, np.full(len(charge), bound.value)
         workspace = workspace_for(bound.groups)
@@ -433,6 +462,13 @@ class _Unmoved(_Relaxation):
 
     def _offer(self, chains: Chains, labels: Labels) -> None:
         del chains, labels
+
+
+def _charges(bound: _Bound, tokens: int) -> Floats:
+    """(M + N,) nats that all groups together charge for each span, and for an outside label at each token."""
+    charge = np.zeros(len(bound.chains.start) + tokens)
+    np.add.at(charge, bound.groups.span, bound.prices)
+    return charge
 
 
 def _part(spans: CandidateSpans, kept: NDArray[np.bool_]) -> CandidateSpans:

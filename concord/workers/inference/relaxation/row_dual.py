@@ -11,8 +11,8 @@ max-marginal under λ is below the incumbent's objective is in no better labelli
 
 B is convex with subgradient −g(y*) at the maximiser y*. Steps λ ← clip(λ + α · g(y*), 0, ρ) of Polyak's length α = s ·
 (B − target) / ‖g‖² (Held, Wolfe & Crowder 1974) bring it down to the optimum of the linear relaxation. The labellings
-y* met on the way are candidates. If a gap is left, limited discrepancy search over the remaining labels mostly closes
-it in a few nodes.
+y* met on the way are candidates. If a gap is left, dynamic programming over the states of the rows mostly closes it
+(`workers.inference.chains.row_states`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats, Ints
-from concord.schemas.decoded import Budget, Status
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem
 from concord.workers.compiling.kernel import inner_in_place, kernel, kernel_in_place
+from concord.workers.inference.chains.row_states import Nodes, RowsOnChain, RowStates, best_over_states, label_nodes
+from concord.workers.inference.core.effort import Effort
 from concord.workers.inference.core.folding import MOST_CELLS
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.core.prepared import Prepared
@@ -40,9 +41,8 @@ from concord.workers.inference.core.recursion import (
     messages_before,
     sentence_bounds,
 )
+from concord.workers.inference.core.row_reach import largest_activity
 from concord.workers.inference.numerics import MULTIPLIER_ROUNDING, ROUNDING
-from concord.workers.inference.search.discrepancy import discrepancy_search
-from concord.workers.inference.settings import DiscrepancySettings
 
 ROUND = 50
 """Steps after which the best labelling met is scored."""
@@ -53,43 +53,68 @@ DUAL_PATIENCE = 8
 GUESS = 10.0
 """Gap between bound and target that step lengths assume while no labelling keeps the hard rows, in nats."""
 
-ROUND_STEPS = 200
-"""Subgradient steps a round; the target of the next round is the labelling that the search finds."""
+FEW_STEPS, ROUND_STEPS = 50, 200
+"""Subgradient steps of a short and a long round; each aims at the best labelling that the round before found."""
 
 LEAST_STEP = 1e-4
 """Smallest fraction s of Polyak's length that is worth a step."""
 
 
-def prove_rows(search: Search, *, nodes: int, tolerance: float) -> float:
+def prove_rows(search: Search, *, states: int, tolerance: float) -> float:
     """Improves the search's incumbent; returns an upper bound of all labellings in nats, −inf if there is none.
 
-    It makes two rounds, each of a bound and a tree search of at most ``nodes`` nodes over the labels that the bound
-    leaves. It ends when bound and incumbent are within ``tolerance`` nats, or when the budget is spent. Work: a unit
-    for each subgradient step or node.
+    It makes two rounds, a short and a long one, each of a bound and of dynamic programming over at most ``states``
+    states a token. It ends when bound and incumbent are within ``tolerance`` nats, or when the budget is spent. Work:
+    a unit for each subgradient step, and for each step from a state to a node.
     """
     problem = search.problem
     allowed, bound = np.isfinite(problem.potentials.unary), search.top
-    for _ in range(2):
-        dual = dual_bound(problem, allowed, search.labels, steps=ROUND_STEPS, tolerance=tolerance)
+    for steps in (FEW_STEPS, ROUND_STEPS):
+        dual = dual_bound(problem, allowed, search.labels, steps=steps, tolerance=tolerance)
         search.work += dual.steps
         search.offer(dual.labels)
         # Labellings that are not allowed any more score at most as much as the labelling that ruled them out.
         bound, allowed = min(bound, max(dual.bound, search.objective)), dual.allowed
         if bound - search.objective <= tolerance or search.spent:
-            return bound
-        if _search(search, allowed, nodes):
-            return search.objective
+            break
+        left = replace(problem, potentials=problem.potentials.restricted(allowed))
+        nodes, follows = label_nodes(left.potentials.unary), np.ones((allowed.shape[1],) * 2, np.bool_)
+        exact = best_with_rows(
+            left, dual.multipliers, nodes, follows, target=search.objective, states=states, effort=search
+        )
+        if exact.labels is not None:
+            search.offer(exact.labels)
+        bound = min(bound, max(exact.bound, search.objective))
+        if bound - search.objective <= tolerance or search.spent:
+            break
     return bound
 
 
-def _search(search: Search, allowed: NDArray[np.bool_], nodes: int) -> bool:
-    """Searches the labellings with ``allowed`` (N, L) labels; returns whether the incumbent is proven to be best."""
-    left = replace(search.problem, potentials=search.problem.potentials.restricted(allowed))
-    run = Search(left, budget=Budget(search.left.seconds, search.remaining(nodes)), incumbent=search.labels)
-    decoded = discrepancy_search(run, config=DiscrepancySettings())
-    search.work += run.work
-    search.offer(decoded.labels)
-    return decoded.status in (Status.OPTIMAL, Status.INFEASIBLE)
+def best_with_rows(
+    left: Prepared,
+    multipliers: Floats,
+    nodes: Nodes,
+    follows: NDArray[np.bool_],
+    *,
+    target: float,
+    states: int,
+    effort: Effort,
+) -> RowStates:
+    """The best labelling of ``left`` made of ``nodes``, by score and rows, if it scores more than ``target`` nats.
+
+    See `best_over_states`; bounds are by ``multipliers`` (R,). Agreement is left out.
+    """
+    rows = left.rows
+    binding = np.flatnonzero(largest_activity(rows, np.isfinite(left.potentials.unary)) > rows.bound)
+    own = replace(left, rows=rows.part(binding))
+    chain = charged(own, multipliers[binding])
+    found = best_over_states(
+        RowsOnChain(left.potentials, chain.problem.potentials, own.rows, multipliers[binding], nodes, follows),
+        target=target,
+        states=max(1, effort.remaining(states * len(nodes.label)) // max(1, len(nodes.label))),
+    )
+    effort.work += found.work
+    return found
 
 
 class DualBound(NamedTuple):

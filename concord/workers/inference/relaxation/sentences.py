@@ -124,6 +124,15 @@ def solve_sentence(chains: Chains, s: int, charge: Floats, lattice: Lattice) -> 
     return best
 
 
+@kernel
+def charged_score(chains: Chains, charge: Floats) -> float:
+    """The best charged score of all sentences together, in nats; ``charge`` is that of `solve_sentence`."""
+    lattice, total = lattice_for(chains), 0.0
+    for s in range(len(chains.bounds) - 1):
+        total += solve_sentence(chains, s, charge, lattice)
+    return total
+
+
 @kernel_in_place
 def trace_sentence(chains: Chains, s: int, lattice: Lattice, taken: NDArray[np.bool_], labels: Labels) -> None:
     """Marks the spans and outside labels of the best labelling in ``taken`` (M + N,), and writes its labels (N,)."""

@@ -33,8 +33,8 @@ HIGHEST_PRICE = 1e4
 """Largest price: above it the penalty alone decides, and sums of multipliers lose digits."""
 
 MOST_PRICES = 30
-NODES = 2_000
-"""Most nodes that the search expands for one price."""
+STATES = 500
+"""States of a token that dynamic programming keeps for one price."""
 
 STAGE_STEPS = 200
 """Subgradient steps of the bound that prunes."""
@@ -140,7 +140,7 @@ class Band:
     def _solve(self, price: float) -> Corner:
         search = self.search
         run = Search(self._at(price), budget=search.left, incumbent=self.best.labels)
-        bound = run.objective if run.closed else prove_rows(run, nodes=NODES, tolerance=self.tolerance)
+        bound = run.objective if run.closed else prove_rows(run, states=STATES, tolerance=self.tolerance)
         search.work += run.work
         floor = (search.top - bound - self.width) / price
         if floor > self.floor:
