@@ -14,6 +14,7 @@ class Mutant(NamedTuple):
     tests: tuple[str, ...]
 
 
+BRANCHING = "concord/workers/inference/certify/branching.py"
 CERTIFY = "concord/workers/inference/certify/engine.py"
 CHECKER = "concord/workers/certificates/checker.py"
 COMPONENTS = "concord/workers/inference/certify/components.py"
@@ -31,6 +32,7 @@ RANKED = "concord/workers/inference/nbest/engine.py"
 RELAXATION = "concord/workers/inference/relaxation/relaxation.py"
 REACH = "concord/workers/inference/core/row_reach.py"
 ROW_BOUND = "concord/workers/inference/core/row_bound.py"
+ROW_STATES = "concord/workers/inference/chains/row_states.py"
 ROW_DUAL = "concord/workers/inference/relaxation/row_dual.py"
 SPANS = "concord/workers/inference/core/span_marginals.py"
 STEPS = "concord/workers/inference/relaxation/ascent.py"
@@ -74,6 +76,7 @@ BY_GROUPS = (
     "tests/test_relaxation.py::test_counts_beyond_the_limit_are_bounded_together",
 )
 BY_ROWS = ("tests/test_row_dual.py",)
+BY_STATES = ("tests/test_row_states.py",)
 BY_TWO_STAGE = tuple(
     f"tests/test_search.py::test_{name}"
     for name in (
@@ -272,6 +275,28 @@ LISTED = [
     (RANKED, "objective + depth\n", "objective\n"),
 ]
 
+STATES = [
+    (ROW_STATES, "multiplier[r] * opened.most[w]", "multiplier[r] * opened.least[w]"),
+    (ROW_STATES, "multiplier[r]) * opened.least[w]", "multiplier[r]) * opened.most[w]"),
+    (ROW_STATES, "_owed(touches, r) - touches", "_owed(touches, r) + touches"),
+    (ROW_STATES, "if total + most <=", "if total + least <="),
+    (ROW_STATES, "if total + least >", "if total + most >"),
+    (ROW_STATES, "weight * (total - touches.bound[r])", "weight * total"),
+    (ROW_STATES, "(name < 0 or layer.node[i] == name) and", ""),
+    (ROW_STATES, "dropped = max(dropped, bound)", "dropped = max(dropped, value)"),
+    (ROW_STATES, "dropped = max(dropped, _cut(layer, states))", "_cut(layer, states)"),
+    (ROW_STATES, "np.where(of_edge, tokens, tokens - 1)", "np.where(of_edge, tokens - 1, tokens - 1)"),
+    (ROW_STATES, "np.roll(transition[::-1], 1, axis=0)", "transition[::-1]"),
+    (ROW_STATES, "_turned(chain), max(target, there.score), states)", "chain, max(target, there.score), states)"),
+    (ROW_STATES, "-fixed, target, states)", "0.0, target, states)"),
+    (ROW_STATES, "np.where(place, 0.0, span_cost[span])", "span_cost[span]"),
+    (ROW_STATES, "unary[token, label] - outside_cost[token], of", "unary[token, label], of"),
+    (BRANCHING, "max(exact.bound + gain, best", "max(exact.bound, best"),
+    (BRANCHING, "target=relaxed.objective - gain", "target=relaxed.objective"),
+    (RELAXATION, "charge[: len(spans)] + plain.inner - bound.chains.inner", "charge[: len(spans)]"),
+    (RELAXATION, "self.problem.viterbi_score - score - bound.value", "self.problem.viterbi_score - score"),
+]
+
 GROUPS_OF_CHANGES = (
     (CHECKED, BY_CHECKER),
     (RELAXED, BY_PRICES),
@@ -286,6 +311,7 @@ GROUPS_OF_CHANGES = (
     (COMPONENT, BY_COMPONENTS),
     (ROWS, BY_ROWS),
     (SEARCHED, BY_SEARCH),
+    (STATES, BY_STATES),
 )
 
 MUTANTS = [Mutant(*change, tests) for changes, tests in GROUPS_OF_CHANGES for change in changes]

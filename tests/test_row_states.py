@@ -12,7 +12,15 @@ from concord.schemas.decoded import Status
 from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem
-from concord.testing.problems import EVERY_SET, LABEL_SETS, all_labellings, random_labelling, random_problem
+from concord.testing.problems import (
+    EVERY_SET,
+    LABEL_SETS,
+    all_labellings,
+    enumerate_best,
+    random_labelling,
+    random_problem,
+)
+from concord.workers.inference.certify.branching import relaxed_node
 from concord.workers.inference.chains.row_states import (
     Nodes,
     RowsOnChain,
@@ -21,6 +29,8 @@ from concord.workers.inference.chains.row_states import (
     label_nodes,
     span_nodes,
 )
+from concord.workers.inference.core.effort import Effort
+from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.spans import CandidateSpans
 from concord.workers.inference.relaxation.row_dual import charged
@@ -132,6 +142,24 @@ def assert_best(problem: Problem, found: RowStates, best: float) -> None:
     assert found.labels is not None
     assert abs(problem.score(found.labels).objective - best) < 1e-9
     assert abs(found.bound - best) < 1e-6
+
+
+@over_seeds(stay=60, many=600)
+def test_rows_under_prices_bound_every_labelling(seed: int) -> None:
+    """From a poor labelling: rows exact, agreement by its prices; and the bound holds with one state a token, too."""
+    rng = np.random.default_rng(seed)
+    strict = [labels for labels in LABEL_SETS if labels.scheme is Scheme.BIO]
+    problem = Prepared.of(random_problem(rng, labels=strict[seed % len(strict)], tokens=3 + seed % 3))
+    starts = problem.potentials.sentence_starts
+    start = random_labelling(rng, problem.labels, starts, len(problem))
+    score = problem.score(start)
+    if score.objective == -np.inf:
+        return
+    best = enumerate_best(problem)[1]
+    for states in (1, MANY):
+        relaxed, _ = relaxed_node(problem, problem, start, score, Effort(UNLIMITED), states=states)
+        assert relaxed.bound >= best - 1e-9
+        assert best + 1e-9 >= relaxed.objective >= score.objective
 
 
 def document_wide(tokens: int, seed: int, sentences: int) -> Problem:
