@@ -183,6 +183,8 @@ def best_over_states(chain: RowsOnChain, *, target: float, states: int) -> RowSt
     could lead to something better, it walks the other way, too: "each title is followed by a year" has two states from
     there, since only whether a year comes later counts, and many from the front.
     """
+    if (np.diff(chain.nodes.first) == 0).any():
+        return RowStates(-np.inf, None, -np.inf, 0)
     there = _one_way(chain, target, states)
     if there.bound <= max(target, there.score):
         return there
