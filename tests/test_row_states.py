@@ -42,7 +42,10 @@ MANY = 2_000
 
 def rows_alone(seed: int, labels: LabelSet) -> Problem:
     rng = np.random.default_rng(seed)
-    return random_problem(rng, labels=labels, agreements=False, infeasible=seed % 9 == 0, own_edges=seed % 4 == 0)
+    tokens, infeasible = 1 + seed % 5, seed % 9 == 0
+    return random_problem(
+        rng, labels=labels, tokens=tokens, agreements=False, infeasible=infeasible, own_edges=seed % 4 == 0
+    )
 
 
 def some_multipliers(rng: np.random.Generator, rows: LinearRows) -> Floats:
@@ -61,7 +64,7 @@ def walked(
     return best_over_states(whole, target=target, states=states)
 
 
-@over_seeds(stay=20, many=600)
+@over_seeds(stay=20, many=200)
 def test_over_labels_it_finds_the_best_labelling(seed: int) -> None:
     problem, rng = rows_alone(seed, EVERY_SET[seed % len(EVERY_SET)]), np.random.default_rng(seed)
     labellings = all_labellings(len(problem), len(problem.labels))
@@ -82,7 +85,7 @@ def test_over_labels_it_finds_the_best_labelling(seed: int) -> None:
     assert few.labels is None or scores.max() + 1e-9 >= problem.score(few.labels).objective
 
 
-@over_seeds(stay=20, many=600)
+@over_seeds(stay=20, many=200)
 def test_over_spans_it_finds_the_best_labelling_under_their_costs(seed: int) -> None:
     strict = [labels for labels in LABEL_SETS if labels.scheme is Scheme.BIO]
     problem, rng = rows_alone(seed, strict[seed % len(strict)]), np.random.default_rng(seed)
@@ -144,7 +147,7 @@ def assert_best(problem: Problem, found: RowStates, best: float) -> None:
     assert abs(found.bound - best) < 1e-6
 
 
-@over_seeds(stay=60, many=600)
+@over_seeds(stay=60, many=300)
 def test_rows_under_prices_bound_every_labelling(seed: int) -> None:
     """From a poor labelling: rows exact, agreement by its prices; and the bound holds with one state a token, too."""
     rng = np.random.default_rng(seed)
