@@ -101,7 +101,7 @@ class _Choice(NamedTuple):
     def trainer(self, name: str) -> Train:
         """The trainer of that name; or one of models that give a layer's answers, where nothing learned is better."""
         best = None if self.layers is None else self.layers.best.setting
-        return trainer_named(name).train if best is None or best.layer is None else answering(best.layer)
+        return trainer_named(name).train if best is None or best.answers is None else answering(best.answers)
 
 
 def check_search(request: TrainRequest) -> None:
