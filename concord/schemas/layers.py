@@ -44,7 +44,7 @@ NO_GRADE = "-"
 LAYER_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
-ABOVE = ","
+ABOVE = "|"
 """Between the types that a label of a layer stands for, where it is above several."""
 
 

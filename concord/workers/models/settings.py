@@ -250,7 +250,7 @@ class TaggersSettings(SgdSettings):
         ge=1,
         description="Number of passes over all sentences to learn from the words; few, so that errors stay out.",
     )
-    dropout: float = Field(0.6, ge=0, lt=1, description="Fraction of each token's features that a step leaves out.")
+    dropout: float = Field(0.7, ge=0, lt=1, description="Fraction of each token's features that a step leaves out.")
 
     @model_validator(mode="after")
     def _begins_with_the_taggers(self) -> Self:
