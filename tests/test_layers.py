@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +18,12 @@ from hypothesis import strategies as st
 
 from concord.flows.commands.layering import import_entities
 from concord.flows.options import OptionError
-from concord.schemas.document import Batch, Document
+from concord.schemas.document import Batch, Column, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet
 from concord.schemas.layers import LayerError, check_layer_name, grade_of, layer_columns, layer_labels
 from concord.schemas.reports import EntitiesReport
+from concord.testing.features import check_features
 from concord.workers.corpus.ingestion import IngestError, ingest, write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
@@ -29,6 +33,7 @@ from concord.workers.features.templates import FeatureSetError, feature_set
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.trainers import lbfgs, sgd
 from concord.workers.learning.trainers.layers import answering, choose_layers, own_labels
+from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.models.loaders import load_model
 from concord.workers.models.settings import LbfgsSettings, SgdSettings
 
@@ -371,3 +376,63 @@ def test_a_corpus_keeps_layers_as_token_columns(tmp_path: Path) -> None:
     write_corpus(tagged(3, right=True), tmp_path / "c", source="made up")
     (batch,) = [read_batch(shard)[0] for shard in plan(str(tmp_path / "c"))]
     assert batch.columns["ner"].used() == ["B-PER", "O", "B-LOC"]
+
+
+@pytest.mark.parametrize("part", ["layer:ner", "copied:ner", "layers:ner", "layers:ner,other"])
+def test_features_of_layers_are_scored_as_they_are_learned(part: str) -> None:
+    check_features(feature_set(part).templates)
+
+
+def in_scheme(scheme: str, row: list[str]) -> list[str]:
+    """Labels of BIO in another scheme of gold labels."""
+    if scheme == "plain":
+        return [label[2:] or label for label in row]
+    return row
+
+
+LEARN_LAYERS = [name for name, trainer in TRAINERS.items() if "layers" in trainer.settings.model_fields]
+
+
+@pytest.mark.parametrize("name", LEARN_LAYERS)
+@pytest.mark.parametrize("scheme", ["bio", "plain"])
+def test_every_trainer_with_layers_takes_every_scheme_of_gold(name: str, scheme: str, tmp_path: Path) -> None:
+    trainer, documents = TRAINERS[name], list[Document]()
+    for document in tagged(12, right=True):
+        assert document.labels is not None
+        gold = in_scheme(scheme, document.labels.strings())
+        documents.append(replace(document, labels=Column.encode(gold)))
+    settings = trainer.settings.model_validate({"layers": ("ner",), "features": "core"})
+    trainer.train(documents, settings=settings, out=tmp_path / "model")
+    found = labels_by(tmp_path / "model", documents[:2])
+    wanted = [label for document in tagged(2, right=True) for label in document.columns["ner"].strings()]
+    assert found == (in_scheme(scheme, wanted) if trainer.gold else wanted)
+    for answers in ("layer:ner", "copied:ner"):
+        answering(answers)(documents, settings=settings, out=tmp_path / answers.replace(":", "-"))
+        assert labels_by(tmp_path / answers.replace(":", "-"), documents[:2]) == in_scheme(scheme, wanted)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import concord.flows.commands.layering as layering
+
+def at_last(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+layering.TaggerAnswers.end = at_last
+source, out, corpus = sys.argv[1:]
+layering.import_entities(source, Path(out), form="spans", name="ner", corpus=corpus)
+"""
+
+
+def test_an_import_that_is_killed_leaves_nothing_and_begins_anew(tmp_path: Path) -> None:
+    record = {"id": "a", "text": TEXT, "entities": [[0, 11, "X"]]}
+    imported(tmp_path, record)
+    whole = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
+    place, source = str(tmp_path / "corpus"), str(tmp_path / "answers.jsonl")
+    out = tmp_path / "second"
+    ended = subprocess.run([sys.executable, "-c", KILLED, source, str(out), place], check=False, capture_output=True)
+    assert ended.returncode == -signal.SIGKILL
+    assert not out.exists()
+    import_entities(source, out, form="spans", name="ner", corpus=place)
+    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == whole
