@@ -74,7 +74,7 @@ class Consensus(NamedTuple):
     figures: dict[str, Any]
 
 
-class LearnedPart(NamedTuple):
+class PartWeights(NamedTuple):
     """Weights (A, L) in nats of some attributes."""
 
     attributes: Attributes
@@ -215,7 +215,7 @@ def _by_names(shares: Mapping[tuple[int, int], float], names: Sequence[str]) -> 
 
 def _evidence(
     documents: Sequence[Document], layers: FeatureSet, consensus: Consensus, settings: TaggersSettings
-) -> LearnedPart:
+) -> PartWeights:
     """Weights of the layers' labels: log p(label | hidden label), or a share of it beside the words."""
     found = incidence(Batch.of([replace(document, labels=None) for document in documents]), layers).attributes
     share = settings.evidence if settings.words else 1.0
@@ -228,12 +228,12 @@ def _evidence(
         texts = [found.values[family.sources[0]][i] for i in family.values[0].tolist()]
         # The row after the last symbol is for documents of which the tagger was not asked.
         rows.append(share * np.vstack([table.T, np.zeros(len(table))])[[code.get(text, NO_SYMBOL) for text in texts]])
-    return LearnedPart(found, np.concatenate(rows))
+    return PartWeights(found, np.concatenate(rows))
 
 
 def _from_words(
     documents: Sequence[Document], words: FeatureSet, labels: LabelSet, settings: TaggersSettings, told: _StepProgress
-) -> tuple[LearnedPart, Floats]:
+) -> tuple[PartWeights, Floats]:
     """Weights of the words and transitions (L, L), learned from the documents' labels."""
     batch = Batch.of([replace(d, columns={name: d.columns[name] for name in needed_columns(words)}) for d in documents])
     assert batch.labels is not None
@@ -245,4 +245,4 @@ def _from_words(
     for number, _ in enumerate(run_passes(chains, settings.c2, point, rates, np.random.default_rng(settings.seed)), 1):
         told.passed(number)
     weights, transitions = chains.weights(point)
-    return LearnedPart(found.attributes, weights), transitions
+    return PartWeights(found.attributes, weights), transitions
