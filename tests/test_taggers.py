@@ -171,6 +171,15 @@ def test_a_type_that_a_tagger_does_not_know_is_not_denied_by_it(tmp_path: Path) 
     assert answered.witnesses[1].labels == ("PER",)
 
 
+def test_a_tagger_that_never_says_anything_changes_no_answer(tmp_path: Path) -> None:
+    silent = [["O"] * len(document) for document in DOCUMENTS]
+    documents = layered(DOCUMENTS, a=missing(DOCUMENTS, 3), b=missing(DOCUMENTS, 4, 1), silent=silent)
+    pair = [
+        learned(tmp_path / str(len(names)), documents, layers=names) for names in (("a", "b"), ("a", "b", "silent"))
+    ]
+    assert answers(pair[0], documents) == answers(pair[1], documents)
+
+
 def test_what_cannot_be_learned_is_one_line(tmp_path: Path) -> None:
     silent = layered(DOCUMENTS[:3], a=[["O"] * len(d) for d in DOCUMENTS[:3]])
     with pytest.raises(TrainingError, match="no layer marks anything, among a"):

@@ -52,6 +52,7 @@ NO_SYMBOL = -1
 ALIKE = 0.97
 """Share of equal symbols, among tokens that either of two taggers marks, from which on they count as one."""
 TINY = 1e-300
+"""Least sum that is divided by."""
 STEADY = 1.0
 """Prior count of each legal transition."""
 
