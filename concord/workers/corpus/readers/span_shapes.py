@@ -240,7 +240,7 @@ def _listed(value: Any) -> Iterator[TextSpan]:
     for name, inner in value.items():
         for item in inner if isinstance(inner, list) else [inner]:
             if isinstance(item, str):
-                yield TextSpan(None, None, _type(name), words=item)
+                yield TextSpan(None, None, type_name(name), words=item)
             elif isinstance(item, dict) and not any(key in item for key in LABEL_KEYS):
                 yield _of_object({**item, "label": name})
             else:
@@ -250,7 +250,7 @@ def _listed(value: Any) -> Iterator[TextSpan]:
 def _of_list(item: Any) -> TextSpan:
     if not (isinstance(item, list) and len(item) >= 3):
         raise SpanError(f"want a span as [start, end, label], not {_shown(item)}")
-    return TextSpan(_number(item[0]), _number(item[1]), _type(item[2]))
+    return TextSpan(_number(item[0]), _number(item[1]), type_name(item[2]))
 
 
 def _of_object(item: Any) -> TextSpan:
@@ -269,8 +269,8 @@ def _of_object(item: Any) -> TextSpan:
     if isinstance(kind, list) and len(kind) == 1:
         kind = kind[0]
     if start is None and end is None and words is not None:
-        return TextSpan(None, None, _type(kind), words, _score(score), alignment=alignment)
-    return TextSpan(_number(start), _number(end), _type(kind), words, _score(score), alignment=alignment)
+        return TextSpan(None, None, type_name(kind), words, _score(score), alignment=alignment)
+    return TextSpan(_number(start), _number(end), type_name(kind), words, _score(score), alignment=alignment)
 
 
 def _of_label_studio(record: Mapping[str, Any], names: RecordNames) -> Iterator[TextSpan]:
@@ -422,7 +422,8 @@ def _score(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _type(value: Any) -> str:
+def type_name(value: Any) -> str:
+    """The label of a span, without blanks around it. Raises `SpanError` where it is no name."""
     name = value.strip() if isinstance(value, str) else ""
     if not name or text_fault(name):
         raise SpanError(f"want a name as label of a span, not {_shown(value)}")
