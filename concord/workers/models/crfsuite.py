@@ -489,6 +489,8 @@ def import_function(name: str) -> Callable[[Any], Any]:
     module, _, function = name.partition(":")
     try:
         found: Callable[[Any], Any] = attrgetter(function)(importlib.import_module(module))
+    except ModuleNotFoundError as error:
+        raise ModelError(_without_module(name, error.name or module)) from error
     except (ImportError, AttributeError) as error:
         raise ModelError(
             f"{name}: cannot be imported ({error}); install its package, or name MODULE:FUNCTION"
@@ -498,6 +500,15 @@ def import_function(name: str) -> Callable[[Any], Any]:
     if not callable(found):
         raise ModelError(f"{name}: is no function; name one that takes words, or a text")
     return found
+
+
+def _without_module(name: str, missing: str) -> str:
+    """Why a function cannot be imported for want of a module, its own or another one, and what to do."""
+    module = name.partition(":")[0]
+    if f"{module}.".startswith(f"{missing}."):
+        remedy = "install its package, or, for a file of your own, `export PYTHONPATH=` with the path of its folder"
+        return f"{name}: there is no module {missing!r}; {remedy}"
+    return f"{name}: needs the module {missing!r}, which is not there; install that, too"
 
 
 def function_named(name: str) -> NamedFunction:
@@ -512,8 +523,13 @@ def function_named(name: str) -> NamedFunction:
     top = plain.module.partition(".")[0]
     for package in packages_distributions().get(top, []):
         return plain.model_copy(update={"package": package, "release": version(package)})
-    spec = importlib.util.find_spec(plain.module)
-    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+    try:
+        spec = importlib.util.find_spec(plain.module)
+    except ModuleNotFoundError as error:
+        raise ModelError(_without_module(name, error.name or plain.module)) from error
+    if spec is None:
+        raise ModelError(_without_module(name, plain.module))
+    if spec.origin is None or not Path(spec.origin).is_file():
         raise ModelError(f"{name}: its module has no file and is of no package, so that its release cannot be told")
     return plain.model_copy(update={"package": plain.module, "release": file_digest(Path(spec.origin))})
 
