@@ -187,7 +187,7 @@ def test_the_shape_is_that_of_the_label_set(model: Model) -> None:
         (
             "nowhere_at_all:f",
             None,
-            "no module 'nowhere_at_all'; install its package, or, for a file of your own, `export",
+            "no module 'nowhere_at_all'; install its package, or, for a file of your own,",
         ),
         ("nowhere_at_all.below:f", None, "there is no module 'nowhere_at_all'"),
         ("json:nothing", None, "json:nothing: cannot be imported"),
