@@ -208,6 +208,7 @@ def test_a_corpus_may_be_the_trial(tmp_path: Path) -> None:
         ("nothing", "fails on all 200 trial sentences, the first time so: cannot take it: TypeError"),
         ("one_token", "gave the features of one token; let it return a list, an item for each"),
         ("runtime", "cannot take it: RuntimeError: model not loaded"),
+        ("told_in_lines", "cannot take it: OSError: no dictionary; download it: by this"),
         ("missing_file", "cannot take it: OSError: no dictionary file"),
         ("missing_package", "cannot take it: ImportError: no package"),
         ("leaves", "cannot take it: SystemExit: 3"),

@@ -39,7 +39,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from concord.schemas.arrays import Floats, Ints
 from concord.schemas.document import TOKENS, Batch, Column, Document
-from concord.schemas.errors import USERS_FUNCTION_RAISES, DocumentError
+from concord.schemas.errors import USERS_FUNCTION_RAISES, DocumentError, error_line
 from concord.schemas.label_names import PADDING, WrittenLabels, has_prefix, read_label_names
 from concord.schemas.labels import LabelError, Labels, LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
@@ -241,7 +241,7 @@ class CrfsuiteModel:
         except DocumentError:
             raise
         except USERS_FUNCTION_RAISES as error:
-            raise DocumentError(f"{name} cannot take it: {type(error).__name__}: {error}") from error
+            raise DocumentError(f"{name} cannot take it: {error_line(error)}") from error
         if len(items) != len(words):
             raise DocumentError(f"{name} gave {len(items)} sets of features for {len(words)} tokens")
         return items
@@ -496,7 +496,7 @@ def import_function(name: str) -> Callable[[Any], Any]:
             f"{name}: cannot be imported ({error}); install its package, or name MODULE:FUNCTION"
         ) from error
     except USERS_FUNCTION_RAISES as error:
-        raise ModelError(f"{name}: its module ends with {type(error).__name__}: {error}") from error
+        raise ModelError(f"{name}: its module ends with {error_line(error)}") from error
     if not callable(found):
         raise ModelError(f"{name}: is no function; name one that takes words, or a text")
     return found
