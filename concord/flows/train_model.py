@@ -32,9 +32,10 @@ from concord.flows.tuning import Tuned, pair_counts, tune_consistency
 from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelError
-from concord.schemas.run import ALIAS, LayersReport, SampleRow, SelectionRow, TrainReport
+from concord.schemas.run import ALIAS, LayersReport, SampleRow, SelectionRow, TaggersReport, TrainReport
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import Settings, TrainerSettings, Validation
+from concord.workers.constraints.consistency import LabelConsistency
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.corpus.plan import plan
@@ -47,6 +48,7 @@ from concord.workers.learning.trainers.layers import LayersChoice, answering, ch
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.trainers.selection import chosen_of, select
 from concord.workers.learning.trainers.trainer import Iteration, Train
+from concord.workers.learning.weights.consistency_scales import assumed_consistency
 from concord.workers.learning.weights.known_weights import known_weights_text
 from concord.workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
 from concord.workers.models.model import Model
@@ -101,15 +103,17 @@ class _Choice(NamedTuple):
     def trainer(self, name: str) -> Train:
         """The trainer of that name; or one of models that give a layer's answers, where nothing learned is better."""
         best = None if self.layers is None else self.layers.best.setting
-        return trainer_named(name).train if best is None or best.layer is None else answering(best.layer)
+        return trainer_named(name).train if best is None or best.answers is None else answering(best.answers)
 
 
 def check_search(request: TrainRequest) -> None:
-    """Raises `TrainingError` if Ray or a sample is asked for, but no trial runs on Ray."""
+    """Raises `TrainingError` if Ray or a sample is asked for, but no trial runs on Ray, or if nothing can be tried."""
     asked = (request.context.ray, request.context.workers, request.largest_sample)
     if asked != (None, None, None) and not (request.tune and _sampling(request) is not None):
         able = " or ".join(name for name, trainer in TRAINERS.items() if trainer.sampling is not None)
         raise TrainingError(f"--ray, --workers and --largest-sample are for --tune of trainer {able} alone")
+    if request.tune and not trainer_named(request.trainer).gold:
+        raise TrainingError(f"--tune: trainer {request.trainer} reads no gold labels that could judge; leave it out")
 
 
 def _sampling(request: TrainRequest) -> Sampling | None:
@@ -133,7 +137,8 @@ def _train(request: TrainRequest, out: Path) -> TrainReport:
     shards = {context: plan(place) for context, place in corpora_of(request).items()}
     name = f"{short_name(request.corpus)} · {request.trainer}"
     with tracking.run(name, tags=run_tags(job="train", model=request.out)) as run:
-        documents, rejected = read_documents(shards["training"], gold=True)
+        gold = trainer_named(request.trainer).gold
+        documents, rejected = read_documents(shards["training"], gold=gold)
         layers = _judge_layers(request, documents)
         if layers is not None and layers.best.setting.settings is not None:
             request = request.model_copy(update={"settings": layers.best.setting.settings})
@@ -142,24 +147,25 @@ def _train(request: TrainRequest, out: Path) -> TrainReport:
         run.params(_params(request))
         for context, place in corpora_of(request).items():
             run.dataset(name=place, digest=dataset_digest(shards[context]), source=place, context=context)
-        parts = _divided(request, documents) if request.consistency else None
+        parts = _divided(request, documents) if request.consistency and gold else None
         with staged(out) as folder:
             losses: dict[int, float] = {}
             train = choice.trainer(request.trainer)
-            columns = _fit(documents, request, train, folder, "training", losses).columns
+            model = _fit(documents, request, train, folder, "training", losses)
             tuned = None if parts is None else _tune(request, documents, train, *parts)
             figures = {} if tuned is None else tuned.figures
             manifest = parse_manifest(folder / MANIFEST)
             metrics = manifest.figures | {"rejected": rejected} | figures
-            extras = {} if tuned is None else {EXTRA: consistency_extra(tuned.consistency)}
+            consistency = tuned.consistency if tuned is not None else _assumed(request, documents, model)
+            extras = {} if consistency is None else {EXTRA: consistency_extra(consistency)}
             tokenizer = tokenizer_of(shards["training"]) or pinned(None)
             update_manifest(folder, kind=manifest.kind, metrics=metrics, extras=extras, tokenizer=tokenizer)
         forget(out)
         try:
             run.params({"model_kind": manifest.kind, "learning": request.settings.learning})
-            _log_penalties(run, request, out, tuned)
+            _log_penalties(run, request, out, consistency)
             run.curve("training/loss", losses)
-            run.model(out, columns)
+            run.model(out, model.columns)
             registered = _register(tracking, run, request)
             run.end(Outcome.now(metrics | {"seconds": time.monotonic() - started}))
         except TrackingError as error:
@@ -191,7 +197,8 @@ def _choose(request: TrainRequest, documents: Sequence[Document], corpus: str, t
 def _judge_layers(request: TrainRequest, documents: Sequence[Document]) -> LayersChoice | None:
     """Ways to use the layers that are asked for, judged on held-out documents; None where none is."""
     settings = request.settings
-    if not isinstance(settings, FeatureSettings) or not settings.layers:
+    reads_gold = trainer_named(request.trainer).gold
+    if not reads_gold or not isinstance(settings, FeatureSettings) or not settings.layers:
         return None
     with meter("judging layers, by cross-validation", None) as bar:
         return choose_layers(
@@ -215,6 +222,13 @@ def _layers_report(choice: LayersChoice) -> LayersReport:
         low=gain.low,
         high=gain.high,
     )
+
+
+def _taggers_report(manifest: Manifest) -> TaggersReport | None:
+    """What a model's manifest says of taggers; None where its trainer says nothing."""
+    if not set(TaggersReport.model_fields) <= manifest.training.keys():
+        return None
+    return TaggersReport(**{name: manifest.training[name] for name in TaggersReport.model_fields})
 
 
 def _select(request: TrainRequest, documents: Sequence[Document]) -> list[Trial[TrainerSettings]]:
@@ -258,6 +272,13 @@ def _tune(
             raise TrainingError(f"{request.corpus}: a label is too rare to hold documents out: {error}") from error
 
 
+def _assumed(request: TrainRequest, documents: Sequence[Document], model: Model) -> LabelConsistency | None:
+    """Label consistency of a model that was learned without gold; None where it is not asked for, or there is gold."""
+    if not request.consistency or trainer_named(request.trainer).gold:
+        return None
+    return assumed_consistency(documents, model)
+
+
 def _fit(
     documents: Sequence[Document],
     request: TrainRequest,
@@ -294,9 +315,9 @@ def _params(request: TrainRequest) -> dict[str, object]:
     return given | request.settings.model_dump()
 
 
-def _log_penalties(run: Run, request: TrainRequest, out: Path, tuned: Tuned | None) -> None:
+def _log_penalties(run: Run, request: TrainRequest, out: Path, consistency: LabelConsistency | None) -> None:
     """Logs the costs of the label consistency, and of the constraints that were learned with the model."""
-    sets: list[ConstraintSet] = [] if tuned is None else [tuned.consistency]
+    sets: list[ConstraintSet] = [] if consistency is None else [consistency]
     learned = trainer_named(request.trainer).constraints
     if learned is not None and (out / learned).is_file():
         sets.append(load_constraints(out / learned))
@@ -332,6 +353,7 @@ def _report(
         samples=tuple(choice.samples),
         consistency=None if tuned is None else tuned.report,
         layers=None if choice.layers is None else _layers_report(choice.layers),
+        taggers=None if trainer_named(request.trainer).gold else _taggers_report(manifest),
         seconds=round(seconds, 3),
         out=request.out,
         model_digest=manifest.digest,

@@ -44,6 +44,15 @@ NO_GRADE = "-"
 LAYER_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
+ABOVE = "|"
+"""Between the types that a label of a layer stands for, where it is above several."""
+
+
+def types_under(label: str) -> tuple[str, ...]:
+    """Types that a label of a layer stands for: itself, or all of those that it is above."""
+    return tuple(label.split(ABOVE))
+
+
 class LayerError(InputError):
     """A layer cannot be made or read; the message says why, and what to do."""
 

@@ -695,6 +695,37 @@ class LayersReport(Figures):
     high: float
 
 
+class TaggerFigures(Figures):
+    """What is known of a tagger without gold labels, by a model of what it and others say; nothing of it is measured.
+
+    - ``weight``: 1, or less where it says nearly the same as another.
+    - ``alarms``: probability of a false alarm at a token outside all entities.
+    - ``types``: probabilities of ``hit``, ``wrong``, ``missed`` and ``shifted`` at a token of each type.
+    """
+
+    weight: float
+    alarms: float
+    types: dict[str, dict[str, float]]
+
+
+class TaggersReport(Figures):
+    """Taggers that a model was learned from without gold labels.
+
+    - ``taggers``: by layer.
+    - ``equal``: share of equal labels of two layers among the tokens that either marks, by their names.
+    - ``coinciding_errors``: share of the errors of two layers that both make beyond chance, if the model is right.
+    """
+
+    taggers: dict[str, TaggerFigures]
+    equal: dict[str, float]
+    coinciding_errors: dict[str, float]
+
+    @property
+    def witnesses(self) -> float:
+        """The number of taggers; those that say nearly the same count as one."""
+        return sum(tagger.weight for tagger in self.taggers.values())
+
+
 class TrainReport(Figures):
     """Report of ``concord train --json``.
 
@@ -704,6 +735,7 @@ class TrainReport(Figures):
     - ``samples``: samples of wrapped progressive sampling.
     - ``consistency``: label consistency, tuned on the held-out part; null if it was not.
     - ``layers``: ways to use layers of the corpus; null if no layer was asked for.
+    - ``taggers``: what is known of taggers; null for a trainer that reads gold labels.
     - ``registered``: name and version in MLflow's registry; null if the model was not registered.
     """
 
@@ -717,6 +749,7 @@ class TrainReport(Figures):
     samples: tuple[SampleRow, ...] = ()
     consistency: ConsistencyReport | None
     layers: LayersReport | None = None
+    taggers: TaggersReport | None = None
     seconds: float
     out: str
     model_digest: str

@@ -53,7 +53,16 @@ from concord.flows.progress import say, show
 from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.errors import InputError
 from concord.schemas.reports import CalibrationReport, ExportReport
-from concord.schemas.run import ALIAS, ConsistencyReport, LayersReport, RunPlan, RunReport, RunSettings, TrainReport
+from concord.schemas.run import (
+    ALIAS,
+    ConsistencyReport,
+    LayersReport,
+    RunPlan,
+    RunReport,
+    RunSettings,
+    TaggersReport,
+    TrainReport,
+)
 from concord.schemas.settings import Settings, TextSettings, Validation
 from concord.workers.corpus.settings import IngestSettings
 from concord.workers.models.settings import CalibrationSettings
@@ -232,9 +241,35 @@ def _show_training(report: TrainReport) -> None:
         show(f"{cut:,.0f} gold segments had more than {longest:.0f} tokens, and were cut", style="yellow")
     if report.layers is not None:
         show(_layers_line(report.layers))
+    if report.taggers is not None:
+        _show_taggers(report.taggers)
     if report.consistency is not None:
         show(_consistency_line(report.consistency, "held-out F1"))
     show(f"model in {report.out}" + (f", registered as {report.registered}" if report.registered else ""))
+
+
+def _show_taggers(report: TaggersReport) -> None:
+    for name, tagger in report.taggers.items():
+        types = ", ".join(
+            f"{kind} {' '.join(f'{100 * chance:.0f}' for chance in chances.values())}"
+            for kind, chances in tagger.types.items()
+        )
+        copies = "" if tagger.weight == 1.0 else f"; says what others say, and counts {tagger.weight:.2f}"
+        show(f"{name}: {types}; false alarms {tagger.alarms:.1%}{copies}")
+    show("(% of the tokens of each type that it hits, takes for another type, misses, or puts in another place)")
+    show(_trust_line(report), style="yellow")
+
+
+def _trust_line(report: TaggersReport) -> str:
+    if report.witnesses < 1.5:
+        how = "one tagger alone, so how reliable it is was assumed and not learned"
+    else:
+        share = sum(report.equal.values()) / len(report.equal)
+        how = f"the taggers say the same of {share:.0%} of the tokens that either of two marks"
+    return (
+        f"no gold was read: {how}; errors that are alike everywhere show nowhere; label some documents, and "
+        "`concord evaluate` says how good the model is"
+    )
 
 
 def _layers_line(report: LayersReport) -> str:

@@ -144,7 +144,8 @@ def entities(
         typer.Option(
             "--map",
             metavar="THEIRS=YOURS",
-            help="Your name for a label of the tagger, such as COMPANY=ORG; O leaves it out. May be given many times.",
+            help="Your name for a label of the tagger, such as COMPANY=ORG, or several that it is above, such as "
+            "ENT=PER,ORG; O leaves it out. May be given many times.",
         ),
     ] = None,
     set_: Set = None,

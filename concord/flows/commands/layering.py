@@ -16,7 +16,8 @@ from concord.schemas.columns import CORPUS_LAYOUT, DOC_ID, batch_from_table, che
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError
 from concord.schemas.folders import FolderKind
-from concord.schemas.layers import LayerError, check_layer_name, layer_columns, layer_names, with_layers
+from concord.schemas.labels import OUTSIDE
+from concord.schemas.layers import ABOVE, LayerError, check_layer_name, layer_columns, layer_names, with_layers
 from concord.schemas.names import unknown
 from concord.schemas.reports import EntitiesReport
 from concord.workers.corpus.fitting import check_form
@@ -89,7 +90,7 @@ def import_entities(
 
 
 def _names(pairs: Sequence[str]) -> dict[str, str]:
-    """Names by the tagger's labels. Raises `OptionError`."""
+    """Names by the tagger's labels; of a label above several types all of these. Raises `OptionError`."""
     found: dict[str, str] = {}
     for pair in pairs:
         theirs, sign, yours = pair.partition("=")
@@ -97,7 +98,10 @@ def _names(pairs: Sequence[str]) -> dict[str, str]:
             raise OptionError(f"--map {pair}: want THEIRS=YOURS, such as COMPANY=ORG")
         if theirs.strip() in found:
             raise OptionError(f"--map {pair}: {theirs.strip()!r} is mapped twice; leave one out")
-        found[theirs.strip()] = yours.strip()
+        types = [name.strip() for name in yours.split(",")]
+        if len(types) > 1 and (not all(types) or OUTSIDE in types or len(set(types)) < len(types)):
+            raise OptionError(f"--map {pair}: want the types that the label is above, each once, such as ENT=PER,ORG")
+        found[theirs.strip()] = ABOVE.join(types)
     return found
 
 

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from concord.schemas.document import TOKENS, Batch, Column
 from concord.schemas.errors import InputError
+from concord.workers.features.copies import copied_labels
 from concord.workers.features.gazetteers import GAZETTEER_COLUMNS, READINGS
 from concord.workers.features.mentions import MENTION_COLUMNS, mention_columns
-from concord.workers.features.templates import CASE, EDGE, OPENING, PLACE, SIZE, TOPIC, FeatureSet
+from concord.workers.features.templates import CASE, COPIED, EDGE, OPENING, PLACE, SIZE, TOPIC, FeatureSet
 
 CASES = ("upper", "title", "mixed")
 EDGES = ("inside", "first", "last", "only")
@@ -102,7 +103,8 @@ class ColumnError(InputError):
 
 def needed_columns(features: FeatureSet) -> tuple[str, ...]:
     """Columns that a corpus must have for these features, sorted; derived columns are computed and not among them."""
-    return tuple(sorted({TOKENS, *features.columns} - MADE_COLUMNS))
+    read = {name.removeprefix(COPIED) for name in features.columns}
+    return tuple(sorted({TOKENS, *read} - MADE_COLUMNS))
 
 
 def feature_columns(batch: Batch, features: FeatureSet) -> dict[str, Column]:
@@ -119,6 +121,8 @@ def feature_columns(batch: Batch, features: FeatureSet) -> dict[str, Column]:
 def _column(batch: Batch, name: str) -> Column:
     if name in DERIVED:
         return DERIVED[name](batch)
+    if name.startswith(COPIED):
+        return copied_labels(batch, _column(batch, name.removeprefix(COPIED)))
     if name not in batch.columns:
         raise ColumnError(
             f"the features read the column {name!r}, the corpus has {', '.join(sorted(batch.columns))}; "

@@ -354,6 +354,9 @@ def list_templates(reading: str) -> tuple[AttributeTemplate, ...]:
 
 LAYER, LAYERS = "layer:", "layers:"
 """Beginnings of parts that read layers of the corpus: the labels of one alone, or what labels of several may mean."""
+COPIED = "copied:"
+"""Beginning of a part that reads the labels of one layer, copied as `workers.features.copies` says, and of the derived
+column of them."""
 
 
 def layers_part(names: Sequence[str]) -> str:
@@ -412,7 +415,7 @@ def _part(name: str, clusters: Clusters | None) -> tuple[AttributeTemplate, ...]
         return cluster_templates(clusters)
     if name not in FEATURE_SETS and name in READINGS:
         return list_templates(name)
-    if name.startswith((LAYER, LAYERS)):
+    if name.startswith((LAYER, LAYERS, COPIED)):
         return _layers(name)
     if name not in FEATURE_SETS:
         known = sorted({*FEATURE_SETS, CLUSTERS, *READINGS})
@@ -422,10 +425,12 @@ def _part(name: str, clusters: Clusters | None) -> tuple[AttributeTemplate, ...]
 
 def _layers(name: str) -> tuple[AttributeTemplate, ...]:
     """Templates of a part that names layers. Raises `FeatureSetError`."""
-    begin, _, rest = name.partition(":")
-    names = rest.split(",")
-    if not all(names) or len(set(names)) < len(names) or (begin == "layer" and len(names) > 1):
+    rest = name.partition(":")[2]
+    names, one = rest.split(","), not name.startswith(LAYERS)
+    if not all(names) or len(set(names)) < len(names) or (one and len(names) > 1):
         raise FeatureSetError(
             f"the feature set {name!r}: want names of layers, each once, such as layers:spacy-sm,other"
         )
-    return (Single(Source(names[0])),) if begin == "layer" else layer_templates(names)
+    if name.startswith(COPIED):
+        return (Single(Source(name)),)
+    return (Single(Source(names[0])),) if one else layer_templates(names)

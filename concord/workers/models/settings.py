@@ -223,6 +223,44 @@ class StackedSettings(SgdSettings):
         return self
 
 
+class TaggersSettings(SgdSettings):
+    """Options of learning from layers (taggers' answers) without gold labels."""
+
+    features: str = Field("core+mentions", description="Feature sets, joined by +; `concord list features` has them.")
+    layers: tuple[str, ...] = Field(
+        (), description="Layers of the corpus, see `concord import entities`, to learn from; none given: all of them."
+    )
+    words: bool = Field(
+        default=True, description="Learn from the words what the taggers agree on? Otherwise the layers alone are read."
+    )
+    evidence: float = Field(
+        0.5, ge=0, le=1, description="With words: share of the taggers' own evidence beside what the words say."
+    )
+    prior: float = Field(
+        4.0,
+        gt=0,
+        description="Strength of the prior that a tagger is mostly right, as a multiple of the tokens that it marks.",
+    )
+    iterations: int = Field(30, ge=1, description="Largest number of iterations of expectation maximisation.")
+    change: float = Field(
+        1e-4, ge=0, description="Change of the loss, in nats a token; learning ends when it is smaller."
+    )
+    passes: int | None = Field(
+        5,
+        ge=1,
+        description="Number of passes over all sentences to learn from the words; few, so that errors stay out.",
+    )
+    dropout: float = Field(0.7, ge=0, lt=1, description="Fraction of each token's features that a step leaves out.")
+
+    @model_validator(mode="after")
+    def _begins_with_the_taggers(self) -> Self:
+        if self.start_from is not None:
+            raise ValueError("start_from: this trainer begins with what the taggers say; leave it out")
+        if self.passes is None:
+            raise ValueError("passes: give a number")
+        return self
+
+
 class ScoresSettings(Settings):
     """Another tagger's scores in a column of the corpus: its name, its labels, and how scores become nats."""
 

@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats, Ids
+from concord.schemas.arrays import Floats, Ids, Mask
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT
+from concord.schemas.settings import TrainerSettings
 from concord.workers.features.derived import needed_columns
 from concord.workers.features.incidence import Attributes, incidence
 from concord.workers.features.templates import FeatureSet
@@ -126,30 +127,74 @@ class Fitting:
         `workers.models.crf.save`.
         """
         weights, transitions = self.chains.weights(point)
-        largest = max(np.abs(weights).max(initial=0.0), np.abs(transitions).max())
-        if not (largest <= LARGEST_WEIGHT and all(map(math.isfinite, figures.values()))):
-            raise TrainingError("the weights grew beyond all numbers; give a lower rate or a higher c2")
+        if not all(map(math.isfinite, figures.values())):
+            raise TrainingError(GREW)
+        learned = Learned(self.features, self.labels, self.order, self.attributes, weights, transitions)
         states = self.chains.states[self.chains.class_of]
-        kept = np.asarray(states.any(axis=1))
-        start = np.concatenate([[0], np.cumsum(states[kept].sum(axis=1))]).astype(np.int64)
-        label = np.tile(self.order.astype(np.int32), (len(weights), 1))[states]
-        attributes = self.attributes.only(kept)
-        write_names(out / ATTRIBUTES_FILE, attributes.names())
-        learned = LearnedCrf(
-            self.labels,
-            self.features,
-            attributes.weights(self.features, start, label, weights[states]),
-            *_placed(transitions, self.order, len(self.labels)),
+        return save_learned(
+            out, learned, settings=self.settings, training=self.training | figures, states=states, beside=beside
         )
-        training = self.training | figures
-        return save(
-            out,
-            learned,
-            settings=self.settings,
-            training=training,
-            libraries=("numba", "pyarrow"),
-            beside=(ATTRIBUTES_FILE, *beside),
-        )
+
+
+class Learned(NamedTuple):
+    """Weights of a CRF, in nats, with the names behind their numbers.
+
+    - ``features``, ``labels``: feature templates, and the label set.
+    - ``order`` (L,): id in ``labels`` of each label of the weights.
+    - ``attributes``: the A attributes.
+    - ``weights`` (A, L), ``transitions`` (L, L): weights of attributes, and of pairs of labels.
+    """
+
+    features: FeatureSet
+    labels: LabelSet
+    order: Ids
+    attributes: Attributes
+    weights: Floats
+    transitions: Floats
+
+
+GREW = "the weights grew beyond all numbers; give a lower rate or a higher c2"
+
+
+def save_learned(
+    out: Path,
+    learned: Learned,
+    *,
+    settings: TrainerSettings,
+    training: dict[str, Any],
+    states: Mask | None = None,
+    beside: Sequence[str] = (),
+) -> CrfModel:
+    """Writes a CRF into a folder that `begin` has made.
+
+    - ``states`` (A, L): weights that there are; None: all.
+    - ``beside``: names of further files of the folder.
+
+    Raises `TrainingError` where a weight is too large or no number, and the errors of `workers.models.crf.save`.
+    """
+    largest = max(np.abs(learned.weights).max(initial=0.0), np.abs(learned.transitions).max())
+    if not largest <= LARGEST_WEIGHT:
+        raise TrainingError(GREW)
+    there = np.ones(learned.weights.shape, np.bool_) if states is None else states
+    kept = np.asarray(there.any(axis=1))
+    start = np.concatenate([[0], np.cumsum(there[kept].sum(axis=1))]).astype(np.int64)
+    label = np.tile(learned.order.astype(np.int32), (len(there), 1))[there]
+    attributes = learned.attributes.only(kept)
+    write_names(out / ATTRIBUTES_FILE, attributes.names())
+    model = LearnedCrf(
+        learned.labels,
+        learned.features,
+        attributes.weights(learned.features, start, label, learned.weights[there]),
+        *_placed(learned.transitions, learned.order, len(learned.labels)),
+    )
+    return save(
+        out,
+        model,
+        settings=settings,
+        training=training,
+        libraries=("numba", "pyarrow"),
+        beside=(ATTRIBUTES_FILE, *beside),
+    )
 
 
 def _gold(batch: Batch, labels: LabelSet, order: Ids) -> GoldChains:

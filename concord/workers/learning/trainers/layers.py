@@ -2,7 +2,7 @@
 
 Candidates, by entity F1 of documents that nothing was learned from: a layer as it is; a layer with each name copied to
 its other places in the document; a model of the layers alone, of the words alone, and of both. The one with the
-highest F1 is taken. If that is no learned one, the model gives the layer's answers as they are.
+highest F1 is taken. If that is no learned one, the model gives the layer's answers as they were judged.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from concord.schemas.document import TOKENS, Batch, Document
+from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import OUTSIDE, LabelSet
-from concord.schemas.layers import NO_ANSWER, layer_columns
+from concord.schemas.layers import NO_ANSWER, layer_columns, types_under
 from concord.schemas.settings import Validation
 from concord.workers.evaluation.bootstrap import Comparison
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.measures import Pair, spans
 from concord.workers.evaluation.named_counts import Counts
-from concord.workers.features.templates import LAYER, layers_part
+from concord.workers.features.derived import feature_columns
+from concord.workers.features.templates import COPIED, LAYER, feature_set, layers_part
 from concord.workers.learning.search.trials import Trial, best_of
 from concord.workers.learning.trainers.fit import Fitting
 from concord.workers.learning.trainers.selection import cross_validated
@@ -43,12 +44,12 @@ class Candidate(NamedTuple):
     """One way to use layers.
 
     - ``name``: for people.
-    - ``layer``: the layer, for a way that learns nothing.
+    - ``answers``: the feature set of a layer's answers, for a way that learns nothing.
     - ``settings``: settings of the trainer, for one that learns.
     """
 
     name: str
-    layer: str | None = None
+    answers: str | None = None
     settings: FeatureSettings | None = None
 
 
@@ -59,7 +60,7 @@ class LayersChoice(NamedTuple):
 
     @property
     def best(self) -> Trial[Candidate]:
-        """The candidate that is taken; a copy stands for the layer, as no chain copies names."""
+        """The candidate that is taken."""
         return best_of(self.trials)
 
     @property
@@ -108,9 +109,9 @@ def choose_layers(
     judged = min(map(len, counts_of.values()))  # with `Validation.LATER` the first documents are not
     labels = labels_of(documents)
     for name in settings.layers:
-        for told, copies in (("as it is", False), ("copied", True)):
-            counts = np.stack([_counts(document, labels, name, copies=copies) for document in documents[-judged:]])
-            trials.append(Trial(Candidate(f"{name} {told}", name), counts, f1_of_counts))
+        for told, begin in (("as it is", LAYER), ("copied", COPIED)):
+            way = Candidate(f"{name} {told}", f"{begin}{name}")
+            trials.append(Trial(way, _counts(documents[-judged:], labels, f"{begin}{name}"), f1_of_counts))
     trials += [Trial(way, counts_of[way.name], f1_of_counts) for way in learned]
     for trial in trials:
         if progress is not None:
@@ -135,58 +136,45 @@ def _learned(settings: FeatureSettings, documents: Sequence[Document]) -> list[C
 
 
 def own_labels(labels: LabelSet, answers: Iterable[str]) -> list[str]:
-    """Labels of the label set for those of a layer; a type that the set does not have is outside."""
+    """Labels of the label set for those of a layer; a type that the set does not have is outside.
+
+    Of a label above several types the first one counts that the set has.
+    """
     return [_own(labels, answer) for answer in answers]
 
 
 def _own(labels: LabelSet, answer: str) -> str:
-    for name in (answer, answer[2:]):
-        if name in labels.index:
-            return name
+    for kind in types_under(answer[2:]):
+        for name in (answer[:2] + kind, kind):
+            if name in labels.index:
+                return name
     return OUTSIDE if OUTSIDE in labels.index else labels.names[0]
 
 
-def copied(words: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The labels (in BIO) with each name that they mark copied to its other places, where these are outside.
+def _counts(documents: Sequence[Document], labels: LabelSet, answers: str) -> Counts:
+    """(D, 3) gold, predicted and correct entities of each document by a layer's answers.
 
-    The longest names come first; of a name with several types the first counts.
+    - ``answers``: a feature set of one column.
     """
-    found: dict[tuple[str, ...], list[str]] = {}
-    start = 0
-    for end in range(1, len(names) + 1):
-        if end < len(names) and names[end].startswith("I-") and names[start] != OUTSIDE:
-            continue
-        if names[start] != OUTSIDE:
-            found.setdefault(tuple(words[start:end]), list(names[start:end]))
-        start = end
-    copy = list(names)
-    for width in sorted({len(name) for name in found}, reverse=True):
-        for place in range(len(words) - width + 1):
-            labels = found.get(tuple(words[place : place + width]))
-            if labels is not None and all(label == OUTSIDE for label in copy[place : place + width]):
-                copy[place : place + width] = labels
-    return copy
-
-
-def _counts(document: Document, labels: LabelSet, layer: str, *, copies: bool) -> Counts:
-    """(3,) gold, predicted and correct entities of a document by a layer's answers."""
-    batch = Batch.of([document])
+    batch, features = Batch.of(documents), feature_set(answers)
     assert batch.labels is not None
-    answers = own_labels(labels, document.columns[layer].strings())
-    if copies:
-        answers = copied(document.columns[TOKENS].strings(), answers)
-    gold, mine = labels.encode(batch.labels.strings()), labels.encode(answers)
-    counts: Counts = spans(Pair(batch, labels, gold, mine)).by_document().sum(axis=(0, 1))
+    (column,) = (feature_columns(batch, features)[name] for name in features.columns)
+    gold, mine = labels.encode(batch.labels.strings()), labels.encode(own_labels(labels, column.values))
+    counts: Counts = spans(Pair(batch, labels, gold, mine[column.codes])).by_document().sum(axis=1)
     return counts
 
 
-def answering(layer: str) -> Train:
-    """A trainer of models that give a layer's answers as they are, under the label set of the documents."""
+def answering(answers: str) -> Train:
+    """A trainer of models that give a layer's answers, as they are or copied, under the label set of the documents.
+
+    - ``answers``: a feature set of one column, `LAYER` or `COPIED` with the layer's name.
+    """
 
     def train(
         documents: Iterable[Document], *, settings: FeatureSettings, out: Path, progress: Progress | None = None
     ) -> CrfModel:
-        fitting = Fitting.of(documents, settings=_plain(layer, settings), trainer=ANSWERING)
+        del settings  # nothing is learned
+        fitting = Fitting.of(documents, settings=FittingSettings(features=answers), trainer=ANSWERING)
         start = fitting.start(out)
         order = [fitting.labels.names[i] for i in fitting.order.tolist()]
         attributes = [str(name).partition("=")[2] for name in fitting.attributes.names().to_pylist()]
@@ -201,7 +189,3 @@ def answering(layer: str) -> Train:
         )
 
     return train
-
-
-def _plain(layer: str, settings: FeatureSettings) -> FittingSettings:
-    return FittingSettings(features=f"{LAYER}{layer}", layers=settings.layers)

@@ -7,7 +7,7 @@ from typing import Any
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
 from concord.schemas.settings import TrainerSettings
-from concord.workers.learning.trainers import crfsuite, hmm, lbfgs, perceptron, semicrf, sgd, stacked
+from concord.workers.learning.trainers import crfsuite, hmm, lbfgs, perceptron, semicrf, sgd, stacked, taggers
 from concord.workers.learning.trainers.trainer import Trainer
 from concord.workers.models.settings import (
     CrfSettings,
@@ -17,6 +17,7 @@ from concord.workers.models.settings import (
     SemiCrfSettings,
     SgdSettings,
     StackedSettings,
+    TaggersSettings,
 )
 from concord.workers.parts import Group, Registry, a_class, an_entry
 
@@ -34,6 +35,7 @@ OWN: dict[str, Trainer] = {
     hmm.NAME: Trainer(hmm.train, HmmSettings),
     semicrf.NAME: Trainer(semicrf.train, SemiCrfSettings),
     stacked.NAME: Trainer(stacked.train, StackedSettings),
+    taggers.NAME: Trainer(taggers.train, TaggersSettings, gold=False),
 }
 """Concord's own trainers, but for those of `workers.papers`; a new one is one file, one settings class and one line
 here."""

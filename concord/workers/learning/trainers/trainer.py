@@ -58,12 +58,14 @@ class Trainer(NamedTuple):
     - ``sampling``: how settings are tried on a cluster, by wrapped progressive sampling; None: by cross-validation
       here.
     - ``constraints``: file in the model's folder with the constraints learned beside the model; None if it learns none.
+    - ``gold``: does it learn from gold labels? Otherwise it never reads them, and there need be none.
     """
 
     train: Train
     settings: type[TrainerSettings]
     sampling: Sampling | None = None
     constraints: str | None = None
+    gold: bool = True
 
 
 def gold_of(document: Document) -> list[str]:
@@ -108,21 +110,28 @@ class Seen:
         Raises `TrainingError` where it has no labels, or lacks a column.
         """
         gold = gold_of(document)
+        self._add(document, gold)
+        self.names.update(gold)
+        self.plain |= document.labels is not None and document.labels.plain
+        return gold
+
+    def unlabelled(self, document: Document) -> None:
+        """Adds a document to the counts and the digest, without its labels. Raises `TrainingError` as `gold`."""
+        self._add(document, [])
+
+    def _add(self, document: Document, gold: list[str]) -> None:
         missing = [name for name in self.columns if name not in document.columns]
         if missing:
             raise TrainingError(
                 f"document {document.doc_id!r} has no column {', '.join(map(repr, missing))}, which the features read; "
                 "use others, such as --features core+mentions+entities, or add the column"
             )
-        self.names.update(gold)
-        self.plain |= document.labels is not None and document.labels.plain
         self.documents += 1
         self.sentences += len(document.sentence_starts)
         self.tokens += len(document)
         content = [document.doc_id, *gold, *(s for c in self.columns for s in document.columns[c].strings())]
         self._digest.update("\x00".join(content).encode("utf-8", "surrogatepass"))
         self._digest.update(document.sentence_starts.astype("<i8").tobytes())
-        return gold
 
     def label_set(self, more: Iterable[str] = ()) -> LabelSet:
         """Label set of all labels that occur, and of ``more``. Raises `LabelError`, see `read_label_names`."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
-from concord.schemas.document import Batch, Document
+from concord.schemas.document import Batch, Column, Document
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.problem import Problem
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
@@ -19,13 +20,28 @@ from concord.workers.inference.sampling import gibbs
 from concord.workers.inference.settings import GibbsSettings
 from concord.workers.learning.search.climbing import SettingsPoint, alike, climb
 from concord.workers.learning.search.trials import SettingsSearch, Trial
-from concord.workers.models.model import Model, local_scores
+from concord.workers.models.model import Model, local_scores, viterbi_labels
 
 SCALES = (0.0, 0.125, 0.25, 0.5, 1.0)
 """Scales tried for each family: at 1 costs are as counted, at 0 the family is off."""
 
 TUNED_BY = GibbsSettings(sweeps=20)
 """Engine that labels the documents."""
+
+
+ASSUMED = Scales(0.5, 0.5, 0.25)
+"""Scales where there is no gold to tune them on; chosen on newswire, see docs/layers.md."""
+
+
+def assumed_consistency(documents: Sequence[Document], model: Model) -> LabelConsistency:
+    """Label consistency of documents without gold: the pairs in the model's own answers, at the scales `ASSUMED`."""
+    batch = Batch.of(documents)
+    found, ends = model.labels.decode(viterbi_labels(model, batch)), batch.doc_starts.tolist()
+    answered = [
+        replace(document, labels=Column.encode(found[start:end]))
+        for document, (start, end) in zip(documents, pairwise(ends), strict=True)
+    ]
+    return LabelConsistency(PairCounts.of(answered, model.labels), ASSUMED)
 
 
 @dataclass(frozen=True)
