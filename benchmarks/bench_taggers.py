@@ -163,7 +163,7 @@ def main() -> None:
         folder.mkdir(parents=True)
         figures[name] = _row(name, Place(folder, packages, args.sources))
         print(name, json.dumps(figures[name]), flush=True)
-    save("taggers", {"taggers": {name: figures[name] for name in TAGGERS if name in figures}})
+        save("taggers", {"taggers": {name: figures[name] for name in TAGGERS if name in figures}})
 
 
 def _row(name: str, place: Place) -> dict[str, Any]:
@@ -509,7 +509,9 @@ def _sklearn_crfsuite(place: Place) -> Brought:
 
 def _natasha(place: Place) -> Brought:
     made = import_module("natasha")
-    infer = made.NewsNERTagger(made.NewsEmbedding()).infer
+    ner = made.NewsNERTagger(made.NewsEmbedding())
+    ner(RUSSIAN[0][0])  # what is loaded when it is used first
+    infer = ner.infer
     words = import_module("slovnet.exec.infer").text_words
     names = list(infer.decoder.tags_vocab.items)
     rows, own, started = list[dict[str, Any]](), dict[str, list[str]](), time.process_time()
