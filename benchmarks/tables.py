@@ -959,3 +959,20 @@ def offsets(results: Results) -> Rows:
         spans, characters = (_sweep(results, "offsets", f"{name}.f1", corpus=corpus) for name in ("spans", "offsets"))
         over = _over(characters)
         yield title, percent(spans["value"]), percent(characters["value"]) + (f", {over}" if over else "")
+
+
+@table
+def layers_corpora(results: Results) -> Rows:
+    """A weak tagger on nine corpora: alone, copied, and the way that cross-validation chooses."""
+    for own in results["layers"]["corpora"]:
+        figures = [percent(own[name]) for name in ("alone", "copied", "ours")]
+        gains = [gain(*own[f"against_{name}"]) for name in ("alone", "copied")]
+        yield own["name"], count(own["gold"]), *figures, own["way"], *gains
+
+
+@table
+def layers_news(results: Results) -> Rows:
+    """Taggers on news, without gold labels and with some."""
+    for own in results["layers"]["news"]:
+        gains = [gain(*own[f"against_{name}"]) for name in ("alone", "copied")]
+        yield own["title"], ", ".join(own["taggers"]), count(own["gold"]), percent(own["f1"]), *gains

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +18,22 @@ from hypothesis import strategies as st
 
 from concord.flows.commands.layering import import_entities
 from concord.flows.options import OptionError
-from concord.schemas.document import Batch, Document
+from concord.schemas.document import Batch, Column, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet
 from concord.schemas.layers import LayerError, check_layer_name, grade_of, layer_columns, layer_labels
 from concord.schemas.reports import EntitiesReport
+from concord.testing.features import check_features
 from concord.workers.corpus.ingestion import IngestError, ingest, write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.corpus.taggers import EMPTY, HIDDEN, INSIDE, LOST, OTHER_TEXT, SEVERAL, UNKNOWN
+from concord.workers.features.copies import copied_labels
 from concord.workers.features.templates import FeatureSetError, feature_set
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.trainers import lbfgs, sgd
-from concord.workers.learning.trainers.layers import answering, choose_layers, copied, own_labels
+from concord.workers.learning.trainers.layers import answering, choose_layers, own_labels
+from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.models.loaders import load_model
 from concord.workers.models.settings import LbfgsSettings, SgdSettings
 
@@ -268,21 +275,101 @@ def test_a_model_of_answers_gives_them_as_they_are(tmp_path: Path) -> None:
     long = Document.build(
         "l", [["New", "Ulm"]], labels=[["B-LOC", "I-LOC"]], ner=[["B-LOC", "I-LOC"]], ner_grade=[["-", "-"]]
     )
-    answering("ner")([*documents, long], settings=SgdSettings(layers=("ner",)), out=tmp_path / "model")
+    answering("layer:ner")([*documents, long], settings=SgdSettings(layers=("ner",)), out=tmp_path / "model")
     assert labels_by(tmp_path / "model", [wrong]) == ["B-LOC", "I-LOC", "O"]
     assert labels_by(tmp_path / "model", documents[:1]) == documents[0].columns["ner"].strings()
 
 
 def test_nothing_is_learned_where_nothing_is_better() -> None:
     choice = choose_layers(tagged(12, right=True), sgd.train, SgdSettings(layers=("ner",), passes=1, rate=1e-6))
-    assert choice.best.setting.layer == "ner"
+    assert choice.best.setting.answers == "layer:ner"
     assert choice.best.value == 1.0
+
+
+def copies(sentences: list[list[str]], labels: list[list[str]]) -> list[str]:
+    batch = Batch.of([Document.build("d", sentences, ner=labels)])
+    return copied_labels(batch, batch.columns["ner"]).strings()
+
+
+def plainly_copied(sentences: list[list[str]], labels: list[list[str]]) -> list[str]:
+    """The same by looking at every place for every name, the longest names first."""
+    names: dict[tuple[str, ...], list[str]] = {}
+    for words, marks in zip(sentences, labels, strict=True):
+        for start, mark in enumerate(marks):
+            if mark in "O?" or (mark[0] == "I" and start and marks[start - 1] not in "O?"):
+                continue
+            end = start + 1
+            while end < len(marks) and marks[end][0] == "I":
+                end += 1
+            names.setdefault(tuple(words[start:end]), marks[start:end])
+    found = [list(marks) for marks in labels]
+    for name in sorted(names, key=len, reverse=True):
+        for words, marks in zip(sentences, found, strict=True):
+            for start in range(len(words) - len(name) + 1):
+                end = start + len(name)
+                if tuple(words[start:end]) == name and marks[start:end] == ["O"] * len(name):
+                    marks[start:end] = names[name]
+    return [mark for marks in found for mark in marks]
 
 
 def test_names_are_copied_to_their_other_places() -> None:
     words = ["Ann", "Lee", "met", "Ann", "Lee", "and", "Lee", ".", "Lee"]
     names = ["B-P", "I-P", "O", "O", "O", "O", "B-Q", "O", "O"]
-    assert copied(words, names) == ["B-P", "I-P", "O", "B-P", "I-P", "O", "B-Q", "O", "B-Q"]
+    assert copies([words], [names]) == ["B-P", "I-P", "O", "B-P", "I-P", "O", "B-Q", "O", "B-Q"]
+    assert copies([["Ann", "Lee"], ["Ann"], ["Lee"]], [["B-P", "I-P"], ["O"], ["O"]]) == ["B-P", "I-P", "O", "O"]
+    assert copies([["Ann"], ["Ann"]], [["?"], ["?"]]) == ["?", "?"]
+
+
+MARKS = st.lists(
+    st.tuples(st.sampled_from("ab"), st.sampled_from(["O", "O", "B-X", "I-X", "B-Y"])), min_size=1, max_size=7
+)
+
+
+@given(st.lists(MARKS, max_size=4))
+def test_copies_are_those_of_a_plain_search(drawn: list[list[tuple[str, str]]]) -> None:
+    sentences = [[word for word, _ in row] for row in drawn]
+    labels = [[mark for _, mark in row] for row in drawn]
+    assert copies(sentences, labels) == plainly_copied(sentences, labels)
+
+
+def test_documents_copy_from_themselves_alone() -> None:
+    one, other = (Document.build(str(i), [["Ann"]], ner=[[mark]]) for i, mark in enumerate(("B-P", "O")))
+    batch = Batch.of([one, other])
+    assert copied_labels(batch, batch.columns["ner"]).strings() == ["B-P", "O"]
+
+
+def repeating(number: int) -> list[Document]:
+    """Documents that say a name twice, of which the tagger marks the first; words that nothing can be learned from."""
+    documents = []
+    for i in range(number):
+        words = [f"Name{i}", f"said{i}", f"Name{i}"]
+        documents.append(
+            Document.build(
+                f"r{i}", [words], labels=[["B-PER", "O", "B-PER"]], ner=[["B-PER", "O", "O"]], ner_grade=[["-"] * 3]
+            )
+        )
+    return documents
+
+
+def test_what_is_told_of_copies_is_what_the_model_gives(tmp_path: Path) -> None:
+    choice = choose_layers(repeating(12), sgd.train, SgdSettings(layers=("ner",), passes=1, rate=1e-6))
+    assert choice.best.setting.name == "ner copied"
+    assert choice.best.value == 1.0
+    assert choice.best.setting.answers is not None
+    answering(choice.best.setting.answers)(repeating(12), settings=SgdSettings(layers=("ner",)), out=tmp_path / "model")
+    assert load_model(tmp_path / "model").columns == ("ner", "tokens")
+    new = [replace(document, labels=None) for document in repeating(20)[12:]]
+    assert labels_by(tmp_path / "model", new) == ["B-PER", "O", "B-PER"] * 8
+
+
+def test_a_label_above_others_is_the_first_of_them_and_all_of_them(tmp_path: Path) -> None:
+    imported(tmp_path, {"id": "a", "text": TEXT, "entities": [[0, 11, "ENT"]]}, names=["ENT=PER, ORG"])
+    assert marked(layer(tmp_path)) == [("Mira", "B-PER|ORG", "-"), ("Tolvan", "I-PER|ORG", "-")]
+    assert own_labels(LabelSet.bio(["ORG"]), ["B-PER|ORG", "I-PER|ORG"]) == ["B-ORG", "I-ORG"]
+    assert own_labels(LabelSet.bio(["ORG", "PER"]), ["B-PER|ORG"]) == ["B-PER"]
+    for wrong in ("ENT=PER,", "ENT=PER,PER", "ENT=PER,O"):
+        with pytest.raises(OptionError, match="the types that the label is above"):
+            import_entities("x", tmp_path / "o", form="spans", name="n", corpus=str(tmp_path / "corpus"), names=[wrong])
 
 
 def test_labels_of_other_types_are_outside() -> None:
@@ -297,7 +384,7 @@ def test_layers_that_are_not_there_are_named() -> None:
     unanswered = [Document.build(f"{i}", [["a"]], labels=[["O"]], ner=[["?"]], ner_grade=[["-"]]) for i in range(4)]
     with pytest.raises(TrainingError, match="no answer"):
         choose_layers(unanswered, sgd.train, SgdSettings(layers=("ner",)))
-    for name in ("layers:", "layers:a,a", "layer:a,b"):
+    for name in ("layers:", "layers:a,a", "layer:a,b", "copied:", "copied:a,b"):
         with pytest.raises(FeatureSetError, match="want names of layers"):
             feature_set(name)
 
@@ -306,3 +393,63 @@ def test_a_corpus_keeps_layers_as_token_columns(tmp_path: Path) -> None:
     write_corpus(tagged(3, right=True), tmp_path / "c", source="made up")
     (batch,) = [read_batch(shard)[0] for shard in plan(str(tmp_path / "c"))]
     assert batch.columns["ner"].used() == ["B-PER", "O", "B-LOC"]
+
+
+@pytest.mark.parametrize("part", ["layer:ner", "copied:ner", "layers:ner", "layers:ner,other"])
+def test_features_of_layers_are_scored_as_they_are_learned(part: str) -> None:
+    check_features(feature_set(part).templates)
+
+
+def in_scheme(scheme: str, row: list[str]) -> list[str]:
+    """Labels of BIO in another scheme of gold labels."""
+    if scheme == "plain":
+        return [label[2:] or label for label in row]
+    return row
+
+
+LEARN_LAYERS = [name for name, trainer in TRAINERS.items() if "layers" in trainer.settings.model_fields]
+
+
+@pytest.mark.parametrize("name", LEARN_LAYERS)
+@pytest.mark.parametrize("scheme", ["bio", "plain"])
+def test_every_trainer_with_layers_takes_every_scheme_of_gold(name: str, scheme: str, tmp_path: Path) -> None:
+    trainer, documents = TRAINERS[name], list[Document]()
+    for document in tagged(12, right=True):
+        assert document.labels is not None
+        gold = in_scheme(scheme, document.labels.strings())
+        documents.append(replace(document, labels=Column.encode(gold)))
+    settings = trainer.settings.model_validate({"layers": ("ner",), "features": "core"})
+    trainer.train(documents, settings=settings, out=tmp_path / "model")
+    found = labels_by(tmp_path / "model", documents[:2])
+    wanted = [label for document in tagged(2, right=True) for label in document.columns["ner"].strings()]
+    assert found == (in_scheme(scheme, wanted) if trainer.gold else wanted)
+    for answers in ("layer:ner", "copied:ner"):
+        answering(answers)(documents, settings=settings, out=tmp_path / answers.replace(":", "-"))
+        assert labels_by(tmp_path / answers.replace(":", "-"), documents[:2]) == in_scheme(scheme, wanted)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import concord.flows.commands.layering as layering
+
+def at_last(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+layering.TaggerAnswers.end = at_last
+source, out, corpus = sys.argv[1:]
+layering.import_entities(source, Path(out), form="spans", name="ner", corpus=corpus)
+"""
+
+
+def test_an_import_that_is_killed_leaves_nothing_and_begins_anew(tmp_path: Path) -> None:
+    record = {"id": "a", "text": TEXT, "entities": [[0, 11, "X"]]}
+    imported(tmp_path, record)
+    whole = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
+    place, source = str(tmp_path / "corpus"), str(tmp_path / "answers.jsonl")
+    out = tmp_path / "second"
+    ended = subprocess.run([sys.executable, "-c", KILLED, source, str(out), place], check=False, capture_output=True)
+    assert ended.returncode == -signal.SIGKILL
+    assert not out.exists()
+    import_entities(source, out, form="spans", name="ner", corpus=place)
+    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == whole

@@ -30,7 +30,7 @@ from concord.flows.tracking.tracking import (
 )
 from concord.flows.tuning import Tuned, pair_counts, tune_consistency
 from concord.schemas.document import Document
-from concord.schemas.errors import TrainingError
+from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import LabelError
 from concord.schemas.run import ALIAS, LayersReport, SampleRow, SelectionRow, TaggersReport, TrainReport
 from concord.schemas.secrets import short_name
@@ -39,7 +39,7 @@ from concord.workers.constraints.consistency import LabelConsistency
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.corpus.plan import plan
-from concord.workers.corpus.shards import tokenizer_of
+from concord.workers.corpus.shards import Shard, tokenizer_of
 from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.learning.search.folds import held_out
 from concord.workers.learning.search.progressive import LEAST_SAMPLE, Sampling
@@ -138,7 +138,7 @@ def _train(request: TrainRequest, out: Path) -> TrainReport:
     name = f"{short_name(request.corpus)} · {request.trainer}"
     with tracking.run(name, tags=run_tags(job="train", model=request.out)) as run:
         gold = trainer_named(request.trainer).gold
-        documents, rejected = read_documents(shards["training"], gold=gold)
+        documents, rejected = _read(request, shards["training"])
         layers = _judge_layers(request, documents)
         if layers is not None and layers.best.setting.settings is not None:
             request = request.model_copy(update={"settings": layers.best.setting.settings})
@@ -172,6 +172,16 @@ def _train(request: TrainRequest, out: Path) -> TrainReport:
             raise TrackingError(f"the model is in {out}, but {error}") from None
         seconds = time.monotonic() - started
         return _report(request, manifest, rejected, choice, tuned, run, registered, seconds=seconds)
+
+
+def _read(request: TrainRequest, shards: Sequence[Shard]) -> tuple[list[Document], int]:
+    """The documents, and the number of rejects. Raises `CorpusError` where there is no gold that the trainer needs."""
+    try:
+        return read_documents(shards, gold=trainer_named(request.trainer).gold)
+    except CorpusError as error:
+        if getattr(request.settings, "layers", ()):
+            raise CorpusError(f"{error}; or --trainer taggers, which learns from layers without gold") from error
+        raise
 
 
 def _choose(request: TrainRequest, documents: Sequence[Document], corpus: str, tracking: Tracking, run: Run) -> _Choice:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from concord.schemas.document import Batch, Document
+import numpy as np
+
+from concord.schemas.document import Batch, Column, Document
 from concord.schemas.errors import InputError
 from concord.schemas.labels import Scheme
+from concord.schemas.layers import NO_GRADE, layer_columns
 from concord.testing.expect import expect, expect_same
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.trainers.trainer import Iteration, Trainer
@@ -25,7 +29,7 @@ def check_trainer(name: str, trainer: Trainer, load: Load) -> None:
 
     Raises `AssertionError` at a broken promise.
     """
-    documents = list(synthesize(40, seed=0, kind="news"))
+    documents = made_up(40, seed=0)
     with TemporaryDirectory(prefix="concord-testing-") as base:
         folder = Path(base)
         trained(trainer, folder / "model", documents)
@@ -34,10 +38,32 @@ def check_trainer(name: str, trainer: Trainer, load: Load) -> None:
         equal_documents_give_equal_files(folder / "model", folder / "again")
         damage_is_a_model_error(load, folder / "again")
         other_documents_have_another_digest(trainer, folder / "model", folder / "fewer", documents)
-        it_labels_better_than_nothing(load, folder / "model", list(synthesize(30, seed=5, kind="news")))
+        it_labels_better_than_nothing(load, folder / "model", made_up(30, seed=5))
         plain_labels_and_short_documents_will_do(trainer, folder / "plain")
         progress_rises_and_what_it_raises_ends_all(trainer, load, folder / "progress", documents)
         bad_input_is_one_line(trainer, folder / "bad", documents)
+
+
+LAYER = "tagger"
+"""Layer of the made-up documents: gold labels, as a tagger's answers."""
+
+
+def made_up(count: int, *, seed: int) -> list[Document]:
+    """Made-up news with gold labels and a layer."""
+    return with_layer(synthesize(count, seed=seed, kind="news"))
+
+
+def with_layer(documents: Iterable[Document]) -> list[Document]:
+    """The documents with their gold labels as a layer, too."""
+    return [_with_layer(document) for document in documents]
+
+
+def _with_layer(document: Document) -> Document:
+    if document.labels is None:
+        return document
+    label, grade, _ = layer_columns(LAYER)
+    added = {label: document.labels, grade: Column(np.zeros(len(document), np.int32), (NO_GRADE,))}
+    return replace(document, columns={**document.columns, **added})
 
 
 def trained(trainer: Trainer, out: Path, documents: Sequence[Document]) -> Model:
@@ -70,7 +96,7 @@ def the_model_scores_as_it_was_trained(
     trainer: Trainer, load: Load, folder: Path, out: Path, documents: Sequence[Document]
 ) -> None:
     """A model has the same labels and scores if it is loaded, pickled or trained again, and the same digest."""
-    model, batch = load(folder), Batch.of(list(synthesize(20, seed=1, kind="news")))
+    model, batch = load(folder), Batch.of(made_up(20, seed=1))
     again = trained(trainer, out, documents)
     expect_same(again.digest, model.digest, "the digest of a model that is trained again")
     expect(set(model.columns) <= set(batch.columns), f"columns that documents have, not {model.columns}")
@@ -127,7 +153,9 @@ def it_labels_better_than_nothing(load: Load, folder: Path, documents: Sequence[
 
 
 def plain_labels_and_short_documents_will_do(trainer: Trainer, out: Path) -> None:
-    """Plain labels, a document without tokens and sentences of one token can be trained on."""
+    """Plain labels, a document without tokens and sentences of one token can be trained on, if gold labels are read."""
+    if not trainer.gold:
+        return
     words, fields = [["12", "Main", "St"], ["7"]], [["number", "street", "street"], ["number"]]
     tags = [["X"] * len(row) for row in words]
     documents = [Document.build(str(i), words, labels=fields, pos=tags) for i in range(8)]
@@ -162,7 +190,7 @@ def progress_rises_and_what_it_raises_ends_all(
 
 
 def bad_input_is_one_line(trainer: Trainer, out: Path, documents: Sequence[Document]) -> None:
-    """No documents, no tokens or no gold labels: an `InputError` of one line, and no model."""
+    """No documents, no tokens, no gold labels or no layer: an `InputError` of one line, and no model."""
     without = Document.build("u", [["a"]], pos=[["X"]])
     for given in ([], [Document.build("e", [], labels=[], pos=[])], [*documents[:2], without]):
         try:

@@ -110,7 +110,7 @@ class Witness:
         return np.concatenate([[1.0], (pairs / pairs.sum(axis=1, keepdims=True)).ravel()])
 
 
-class Testimony(NamedTuple):
+class WitnessAnswers(NamedTuple):
     """What J taggers say of N tokens in S sentences.
 
     - ``bounds`` (S + 1,): first token of each sentence, and N.
@@ -168,25 +168,25 @@ class ExpectedAnswers(NamedTuple):
 
 
 class WitnessLearner:
-    """Expectation maximisation over some testimony.
+    """Expectation maximisation over some answers.
 
     - ``weights`` (J,): weight of each tagger.
     - ``prior``: strength of the prior of a tagger's numbers, as a multiple of the tokens that it marks.
     """
 
-    def __init__(self, testimony: Testimony, weights: Sequence[float], prior: float) -> None:
-        self.testimony, self.weights = testimony, tuple(weights)
+    def __init__(self, answers: WitnessAnswers, weights: Sequence[float], prior: float) -> None:
+        self.answers, self.weights = answers, tuple(weights)
         often = [
             np.bincount(codes[codes != NO_SYMBOL], minlength=len(witness.symbols)).astype(np.float64)
-            for witness, codes in zip(testimony.witnesses, testimony.codes, strict=True)
+            for witness, codes in zip(answers.witnesses, answers.codes, strict=True)
         ]
-        self._shares = [w.shares(counts) for w, counts in zip(testimony.witnesses, often, strict=True)]
-        self._alarm_shares = [w.alarm_shares(counts) for w, counts in zip(testimony.witnesses, often, strict=True)]
+        self._shares = [w.shares(counts) for w, counts in zip(answers.witnesses, often, strict=True)]
+        self._alarm_shares = [w.alarm_shares(counts) for w, counts in zip(answers.witnesses, often, strict=True)]
         self._priors = [
-            _prior(witness, prior * (1.0 + float(counts[1:].sum())) / max(1, len(testimony.labels.types)))
-            for witness, counts in zip(testimony.witnesses, often, strict=True)
+            _prior(witness, prior * (1.0 + float(counts[1:].sum())) / max(1, len(answers.labels.types)))
+            for witness, counts in zip(answers.witnesses, often, strict=True)
         ]
-        self._legal = legal_pairs(testimony.labels)
+        self._legal = legal_pairs(answers.labels)
 
     def start(self) -> WitnessModel:
         """The model of the priors alone."""
@@ -204,7 +204,7 @@ class WitnessLearner:
             loss = -self.aim(model, expected.score)
             model = self.likeliest(expected)
             yield WitnessStep(model, loss)
-            if before - loss < change * len(self.testimony.codes[0]):
+            if before - loss < change * len(self.answers.codes[0]):
                 return
             before = loss
 
@@ -212,7 +212,7 @@ class WitnessLearner:
         """For each tagger (L, V): weight times log p(symbol | hidden label)."""
         tables = []
         for j, own in enumerate(model.reliabilities):
-            event = self.testimony.witnesses[j].event.astype(np.int64)
+            event = self.answers.witnesses[j].event.astype(np.int64)
             inside = np.take_along_axis(np.repeat(own.events, 2, axis=0), event, axis=1) * self._shares[j]
             outside = np.append(own.alarms[0], np.repeat(own.alarms[1:], 2)) * self._alarm_shares[j]
             tables.append(self.weights[j] * _log(np.concatenate([outside[None], inside])))
@@ -220,21 +220,21 @@ class WitnessLearner:
 
     def scores(self, model: WitnessModel) -> Floats:
         """(N, L) weighted log p of all answers to each token, under each hidden label."""
-        scores = np.zeros((len(self.testimony.codes[0]), len(self.testimony.labels)))
-        for table, codes in zip(self.emissions(model), self.testimony.codes, strict=True):
+        scores = np.zeros((len(self.answers.codes[0]), len(self.answers.labels)))
+        for table, codes in zip(self.emissions(model), self.answers.codes, strict=True):
             # The row after the last symbol is for tokens of which the tagger was not asked.
             scores += np.vstack([table.T, np.zeros(len(table))])[codes]
         return scores
 
     def expected(self, model: WitnessModel) -> tuple[ExpectedAnswers, Floats]:
         """Expected counts, and p(label | all answers) (N, L). Sentences open with each legal label alike."""
-        testimony = self.testimony
-        posterior, bounds = self.scores(model), testimony.bounds
-        posterior[np.ix_(bounds[:-1], ~testimony.labels.legal_start)] = -np.inf
-        factors, room = np.exp(model.transition), ChainRoom.of(bounds, len(testimony.labels))
+        answers = self.answers
+        posterior, bounds = self.scores(model), answers.bounds
+        posterior[np.ix_(bounds[:-1], ~answers.labels.legal_start)] = -np.inf
+        factors, room = np.exp(model.transition), ChainRoom.of(bounds, len(answers.labels))
         score = add_expected(posterior, factors, bounds, room)
         together = []
-        for witness, codes in zip(testimony.witnesses, testimony.codes, strict=True):
+        for witness, codes in zip(answers.witnesses, answers.codes, strict=True):
             asked = codes != NO_SYMBOL
             rows = [np.bincount(codes[asked], share, len(witness.symbols)) for share in posterior[asked].T]
             together.append(np.stack(rows).astype(np.float64))
@@ -243,7 +243,7 @@ class WitnessLearner:
     def likeliest(self, expected: ExpectedAnswers) -> WitnessModel:
         """The model of the highest aim, given expected counts."""
         reliabilities = []
-        for witness, prior, together in zip(self.testimony.witnesses, self._priors, expected.together, strict=True):
+        for witness, prior, together in zip(self.answers.witnesses, self._priors, expected.together, strict=True):
             counts = _counts(witness, together)
             reliabilities.append(_reliability(prior.events + counts.events, prior.alarms + counts.alarms))
         pairs = expected.pairs + np.where(self._legal, STEADY, 0.0)
@@ -303,23 +303,23 @@ def legal_pairs(labels: LabelSet) -> Mask:
 # Taggers that are no witnesses of their own
 
 
-def equal_shares(testimony: Testimony) -> dict[tuple[int, int], float]:
+def equal_shares(answers: WitnessAnswers) -> dict[tuple[int, int], float]:
     """Share of equal symbols of each pair of taggers, among the tokens that either marks and both were asked of."""
-    size = len(testimony.codes)
-    return {(one, other): _equal_share(testimony, one, other) for one, other in combinations(range(size), 2)}
+    size = len(answers.codes)
+    return {(one, other): _equal_share(answers, one, other) for one, other in combinations(range(size), 2)}
 
 
-def _equal_share(testimony: Testimony, one: int, other: int) -> float:
-    codes, others = testimony.codes[one], testimony.codes[other]
+def _equal_share(answers: WitnessAnswers, one: int, other: int) -> float:
+    codes, others = answers.codes[one], answers.codes[other]
     asked = (codes != NO_SYMBOL) & (others != NO_SYMBOL)
     marked = asked & ((codes > 0) | (others > 0))
-    return float((codes == _symbols_of(testimony, one, other)[others])[marked].mean()) if marked.any() else 0.0
+    return float((codes == _symbols_of(answers, one, other)[others])[marked].mean()) if marked.any() else 0.0
 
 
-def _symbols_of(testimony: Testimony, one: int, other: int) -> Ids:
+def _symbols_of(answers: WitnessAnswers, one: int, other: int) -> Ids:
     """(V,) symbol of one tagger with the name of each symbol of another; −2 where it has none."""
-    place = {symbol: code for code, symbol in enumerate(testimony.witnesses[one].symbols)}
-    return np.array([place.get(symbol, -2) for symbol in testimony.witnesses[other].symbols], np.int32)
+    place = {symbol: code for code, symbol in enumerate(answers.witnesses[one].symbols)}
+    return np.array([place.get(symbol, -2) for symbol in answers.witnesses[other].symbols], np.int32)
 
 
 def groups_of_one(equal: Mapping[tuple[int, int], float], size: int) -> list[int]:
@@ -347,14 +347,14 @@ def coinciding_errors(
     """
     posterior = learner.expected(model)[1]
     pairs = combinations(sorted(set(groups)), 2)
-    return {(one, other): _coinciding(learner.testimony, posterior, one, other) for one, other in pairs}
+    return {(one, other): _coinciding(learner.answers, posterior, one, other) for one, other in pairs}
 
 
-def _coinciding(testimony: Testimony, posterior: Floats, one: int, other: int) -> float:
-    asked = (testimony.codes[one] != NO_SYMBOL) & (testimony.codes[other] != NO_SYMBOL)
-    pair = [testimony.witnesses[j] for j in (one, other)]
-    codes = [testimony.codes[j][asked] for j in (one, other)]
-    same = _symbols_of(testimony, one, other)
+def _coinciding(answers: WitnessAnswers, posterior: Floats, one: int, other: int) -> float:
+    asked = (answers.codes[one] != NO_SYMBOL) & (answers.codes[other] != NO_SYMBOL)
+    pair = [answers.witnesses[j] for j in (one, other)]
+    codes = [answers.codes[j][asked] for j in (one, other)]
+    same = _symbols_of(answers, one, other)
     alike = chance = 0.0
     most = np.zeros(2)
     for state, share in enumerate(posterior[asked].T):

@@ -38,8 +38,8 @@ from concord.workers.learning.estimation.sgd import Rates, run_passes
 from concord.workers.learning.estimation.witnesses import (
     EVENTS,
     NO_SYMBOL,
-    Testimony,
     Witness,
+    WitnessAnswers,
     WitnessLearner,
     WitnessModel,
     WitnessStep,
@@ -102,8 +102,8 @@ def train(
     answered = [document for document in ordered if any(map(partial(has_answer, document), names))]
     begin(out)
     told = _Told(settings, progress)
-    consensus = agreed(testimony_of(answered, names), names, settings, told)
-    labels = consensus.learner.testimony.labels
+    consensus = agreed(answers_of(answered, names), names, settings, told)
+    labels = consensus.learner.answers.labels
     layers = feature_set("+".join(f"{LAYER}{name}" for name in names))
     evidence = _evidence(answered, layers, consensus, settings)
     if not settings.words:
@@ -164,7 +164,7 @@ def _labelled(documents: Sequence[Document], names: Sequence[str]) -> list[Docum
 # What the taggers agree on
 
 
-def testimony_of(documents: Sequence[Document], names: Sequence[str]) -> Testimony:
+def answers_of(documents: Sequence[Document], names: Sequence[str]) -> WitnessAnswers:
     """The answers of some layers. Raises `TrainingError` where no layer marks anything."""
     batch = Batch.of([replace(document, labels=None) for document in documents])
     columns = [batch.columns[name] for name in names]
@@ -179,28 +179,28 @@ def testimony_of(documents: Sequence[Document], names: Sequence[str]) -> Testimo
         number = {symbol: code for code, symbol in enumerate(witness.symbols)}
         codes.append(np.array([number.get(value, NO_SYMBOL) for value in column.values], np.int32)[column.codes])
         witnesses.append(witness)
-    return Testimony(batch.sentence_bounds, tuple(witnesses), tuple(codes), LabelSet.bio(types))
+    return WitnessAnswers(batch.sentence_bounds, tuple(witnesses), tuple(codes), LabelSet.bio(types))
 
 
-def agreed(testimony: Testimony, names: Sequence[str], settings: TaggersSettings, told: _Told) -> Consensus:
+def agreed(answers: WitnessAnswers, names: Sequence[str], settings: TaggersSettings, told: _Told) -> Consensus:
     """The hidden Markov model of the taggers, and its best labels."""
-    equal = equal_shares(testimony)
+    equal = equal_shares(answers)
     groups = groups_of_one(equal, len(names))
-    learner = WitnessLearner(testimony, independence(groups), settings.prior)
+    learner = WitnessLearner(answers, independence(groups), settings.prior)
     number, step = 0, WitnessStep(learner.start(), np.inf)
     for number, step in enumerate(learner.steps(settings.iterations, settings.change), 1):
         told.iteration(number, step.loss)
-    potentials = Potentials(learner.scores(step.model), step.model.transition, testimony.bounds[:-1])
+    potentials = Potentials(learner.scores(step.model), step.model.transition, answers.bounds[:-1])
     figures = {"iterations": number, "loss": step.loss} | {
         "taggers": dict(zip(names, _of_taggers(learner, step.model), strict=True)),
         "equal": _by_names(equal, names),
         "coinciding_errors": _by_names(coinciding_errors(learner, step.model, groups), names),
     }
-    return Consensus(learner, step.model, viterbi(potentials.legal(testimony.labels)), figures)
+    return Consensus(learner, step.model, viterbi(potentials.legal(answers.labels)), figures)
 
 
 def _of_taggers(learner: WitnessLearner, model: WitnessModel) -> Iterator[dict[str, Any]]:
-    types = learner.testimony.labels.types
+    types = learner.answers.labels.types
     for weight, own in zip(learner.weights, model.reliabilities, strict=True):
         rows = (dict(zip(EVENTS, row, strict=True)) for row in own.events.tolist())
         yield {"weight": weight, "alarms": float(own.alarms[1:].sum()), "types": dict(zip(types, rows, strict=True))}
@@ -220,7 +220,7 @@ def _evidence(
     found = incidence(Batch.of([replace(document, labels=None) for document in documents]), layers).attributes
     share = settings.evidence if settings.words else 1.0
     tables = zip(
-        consensus.learner.testimony.witnesses, consensus.learner.emissions(consensus.model), found.families, strict=True
+        consensus.learner.answers.witnesses, consensus.learner.emissions(consensus.model), found.families, strict=True
     )
     rows = []
     for witness, table, family in tables:
