@@ -46,7 +46,7 @@ from tagger_texts import ADDRESSES, RUSSIAN, THAI, VIETNAMESE, Texts
 from concord.flows.sources import open_constraints, open_model
 from concord.predictions import read_predictions
 from concord.schemas.columns import table_from_documents
-from concord.schemas.document import Batch, Document
+from concord.schemas.document import Batch, Column, Document
 from concord.schemas.run import RunSettings
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.ingestion import ingest
@@ -56,8 +56,8 @@ from concord.workers.corpus.readers.text import batch_from_texts
 from concord.workers.corpus.shards import read_batch
 from concord.workers.evaluation.bootstrap import paired_bootstraps
 from concord.workers.evaluation.figures import f1_of_counts
+from concord.workers.features.copies import copied_labels
 from concord.workers.labelling.labelled import check_settings, label_batch
-from concord.workers.learning.trainers.layers import copied
 from concord.workers.models.crfsuite import TRUST
 from concord.workers.models.model import score_column, text_tokenizer
 
@@ -268,13 +268,15 @@ def _speeds(brought: Brought) -> dict[str, float]:
 def _judged(brought: Brought, ours: Labels) -> dict[str, Any]:
     """F1 of the tagger, of copies, of the run, and its gain on the tagger."""
     assert brought.gold is not None
-    words = {d.doc_id: d.tokens for batch in _batches(brought) for d in batch}
+    documents = {d.doc_id: d for batch in _batches(brought) for d in batch}
     # What the run has no answer for counts as unlabelled.
     answers: dict[str, Labels] = {
         "alone": {d: _bio(own, brought.fields) for d, own in brought.own.items()},
         "ours": {d: _bio(ours.get(d, ["O"] * len(own)), brought.fields) for d, own in brought.own.items()},
     }
-    answers["copied"] = {d: copied(words[d], own) for d, own in answers["alone"].items()}
+    answers["copied"] = {
+        d: copied_labels(Batch.of([documents[d]]), Column.encode(own)).strings() for d, own in answers["alone"].items()
+    }
     counts = {way: _counts(labels, brought.gold) for way, labels in answers.items()}
     gains = {
         way: paired_bootstraps(
