@@ -546,8 +546,8 @@ def _spacy(place: Place) -> Brought:
     names = [word for theirs, ours in SPACY.items() for word in ("--map", f"{theirs}={ours}")]
     for part, documents in (("train", news), ("testa", dev)):
         corpus = _written(place, part, table_from_documents(documents))
-        layer = "--name", "spacy", *names, "--corpus", corpus, "--out", place.folder / f"{part}-tagged"
-        place.type("import", "entities", place.folder / f"{part}.spacy", *layer)
+        answers, out = place.folder / f"{part}.spacy", place.folder / f"{part}-tagged"
+        place.type("import", "entities", answers, "--name", "spacy", *names, "--corpus", corpus, "--out", out)
     model = place.folder / "model"
     place.type("train", "--corpus", place.folder / "train-tagged", "--layers", "spacy", "--out", model)
     texts, corpus = f"CoNLL-2003 testa; {SOME} documents learned from", place.folder / "testa-tagged"

@@ -186,7 +186,7 @@ def _text(record: Mapping[str, Any], names: RecordNames) -> str:
 def _without_text(record: Mapping[str, Any], keys: Sequence[str], found: Mapping[str, Any]) -> str:
     """Why no text was found under the keys, or several, and what to do."""
     cut = {key: record[key] for key in TOKEN_KEYS if key in record}
-    wrong = {key: value for key, value in (found | cut).items() if not isinstance(value, str | dict)}
+    wrong = {key: value for key, value in {**found, **cut}.items() if not isinstance(value, str | dict)}
     if wrong and not any(isinstance(value, str) for value in found.values()):
         (key, value), *_ = wrong.items()
         return f"{key!r} is {_shown(value)}; give the record its text, or take it out"
