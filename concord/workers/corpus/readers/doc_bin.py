@@ -20,7 +20,7 @@ from concord.workers.corpus.readers.span_shapes import type_name
 from concord.workers.corpus.readers.spans import OVERLAP
 
 NEEDED = "this needs spaCy: pip install 'concord-nlp[spacy]'"
-ENTITIES = "ents"
+ENTITIES_KEY = "ents"
 """Name of the entities of a document beside the names of its groups of spans."""
 
 Spans = list[tuple[int, int, str]]
@@ -30,7 +30,7 @@ Spans = list[tuple[int, int, str]]
 def read_doc_bin(path: Path, prefix: str, spans_key: str | None) -> Iterator[Document | Reject | Misfit]:
     """Documents ``prefix-0001``, ... with spaCy's own tokens; tokens of blanks are left out.
 
-    - ``spans_key``: `ENTITIES`, or the group of spans that is read; None: the only one of these that has spans.
+    - ``spans_key``: `ENTITIES_KEY`, or the group of spans that is read; None: the only one of these that has spans.
 
     A document on which nobody has set entities or a group of spans has no labels. Raises `CorpusError` where spaCy is
     not installed.
@@ -91,7 +91,7 @@ def _spans(doc: Any, spans_key: str | None) -> Spans | None:
     """The spans of a document, sorted; None where none were ever set. Raises `BadLineError` where several are."""
     there = {name: list(group) for name, group in doc.spans.items()}
     if doc.has_annotation("ENT_IOB"):
-        there = {ENTITIES: list(doc.ents), **there}
+        there = {ENTITIES_KEY: list(doc.ents), **there}
     filled = [name for name in there if there[name]] or list(there)[:1]
     if spans_key is not None:
         filled = [spans_key]
