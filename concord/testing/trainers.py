@@ -44,7 +44,7 @@ def check_trainer(name: str, trainer: Trainer, load: Load) -> None:
         bad_input_is_one_line(trainer, folder / "bad", documents)
 
 
-LAYER = "tagger"
+MADE_LAYER = "tagger"
 """Layer of the made-up documents: gold labels, as a tagger's answers."""
 
 
@@ -61,7 +61,7 @@ def with_layer(documents: Iterable[Document]) -> list[Document]:
 def _with_layer(document: Document) -> Document:
     if document.labels is None:
         return document
-    label, grade, _ = layer_columns(LAYER)
+    label, grade, _ = layer_columns(MADE_LAYER)
     added = {label: document.labels, grade: Column(np.zeros(len(document), np.int32), (NO_GRADE,))}
     return replace(document, columns={**document.columns, **added})
 

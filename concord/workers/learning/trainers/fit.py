@@ -129,14 +129,14 @@ class Fitting:
         weights, transitions = self.chains.weights(point)
         if not all(map(math.isfinite, figures.values())):
             raise TrainingError(GREW)
-        learned = Learned(self.features, self.labels, self.order, self.attributes, weights, transitions)
+        learned = LearnedChain(self.features, self.labels, self.order, self.attributes, weights, transitions)
         states = self.chains.states[self.chains.class_of]
         return save_learned(
             out, learned, settings=self.settings, training=self.training | figures, states=states, beside=beside
         )
 
 
-class Learned(NamedTuple):
+class LearnedChain(NamedTuple):
     """Weights of a CRF, in nats, with the names behind their numbers.
 
     - ``features``, ``labels``: feature templates, and the label set.
@@ -158,7 +158,7 @@ GREW = "the weights grew beyond all numbers; give a lower rate or a higher c2"
 
 def save_learned(
     out: Path,
-    learned: Learned,
+    learned: LearnedChain,
     *,
     settings: TrainerSettings,
     training: dict[str, Any],

@@ -49,7 +49,7 @@ from concord.workers.learning.estimation.witnesses import (
     independence,
     legal_pairs,
 )
-from concord.workers.learning.trainers.fit import Learned, save_learned
+from concord.workers.learning.trainers.fit import LearnedChain, save_learned
 from concord.workers.learning.trainers.given_features import features_of
 from concord.workers.learning.trainers.layers import check_layers
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
@@ -101,14 +101,14 @@ def train(
     check_layers(ordered, names)
     answered = [document for document in ordered if any(map(partial(has_answer, document), names))]
     begin(out)
-    told = _Told(settings, progress)
+    told = _StepProgress(settings, progress)
     consensus = agreed(answers_of(answered, names), names, settings, told)
     labels = consensus.learner.answers.labels
     layers = feature_set("+".join(f"{LAYER}{name}" for name in names))
     evidence = _evidence(answered, layers, consensus, settings)
     if not settings.words:
         transitions = np.where(legal_pairs(labels), consensus.model.transition, 0.0)
-        learned = Learned(layers, labels, np.arange(len(labels), dtype=np.int32), *evidence, transitions)
+        learned = LearnedChain(layers, labels, np.arange(len(labels), dtype=np.int32), *evidence, transitions)
         return save_learned(out, learned, settings=settings, training=training | consensus.figures)
     labelled = _labelled(answered, labels.decode(consensus.labels))
     words = features_of(settings.model_copy(update={"layers": ()}), labelled)
@@ -118,11 +118,11 @@ def train(
         (*part.attributes.families, *evidence.attributes.families), part.attributes.values | evidence.attributes.values
     )
     weights = np.concatenate([part.weights, evidence.weights])
-    learned = Learned(features, labels, np.arange(len(labels), dtype=np.int32), attributes, weights, transitions)
+    learned = LearnedChain(features, labels, np.arange(len(labels), dtype=np.int32), attributes, weights, transitions)
     return save_learned(out, learned, settings=settings, training=training | consensus.figures)
 
 
-class _Told:
+class _StepProgress:
     """Progress of both steps as one: iterations of the first, then passes of the second."""
 
     def __init__(self, settings: TaggersSettings, progress: Progress | None) -> None:
@@ -182,7 +182,7 @@ def answers_of(documents: Sequence[Document], names: Sequence[str]) -> WitnessAn
     return WitnessAnswers(batch.sentence_bounds, tuple(witnesses), tuple(codes), LabelSet.bio(types))
 
 
-def agreed(answers: WitnessAnswers, names: Sequence[str], settings: TaggersSettings, told: _Told) -> Consensus:
+def agreed(answers: WitnessAnswers, names: Sequence[str], settings: TaggersSettings, told: _StepProgress) -> Consensus:
     """The hidden Markov model of the taggers, and its best labels."""
     equal = equal_shares(answers)
     groups = groups_of_one(equal, len(names))
@@ -232,7 +232,7 @@ def _evidence(
 
 
 def _from_words(
-    documents: Sequence[Document], words: FeatureSet, labels: LabelSet, settings: TaggersSettings, told: _Told
+    documents: Sequence[Document], words: FeatureSet, labels: LabelSet, settings: TaggersSettings, told: _StepProgress
 ) -> tuple[LearnedPart, Floats]:
     """Weights of the words and transitions (L, L), learned from the documents' labels."""
     batch = Batch.of([replace(d, columns={name: d.columns[name] for name in needed_columns(words)}) for d in documents])
