@@ -23,7 +23,7 @@ NEEDED = "this needs spaCy: pip install 'concord-nlp[spacy]'"
 ENTITIES_KEY = "ents"
 """Name of the entities of a document beside the names of its groups of spans."""
 
-Spans = list[tuple[int, int, str]]
+DocSpans = list[tuple[int, int, str]]
 """Start and end (exclusive) in characters, and type."""
 
 
@@ -87,7 +87,7 @@ def _document(
     yield from [Misfit(str(path), number, doc_id, OVERLAP)] * hidden
 
 
-def _spans(doc: Any, spans_key: str | None) -> Spans | None:
+def _spans(doc: Any, spans_key: str | None) -> DocSpans | None:
     """The spans of a document, sorted; None where none were ever set. Raises `BadLineError` where several are."""
     there = {name: list(group) for name, group in doc.spans.items()}
     if doc.has_annotation("ENT_IOB"):
