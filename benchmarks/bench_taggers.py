@@ -32,7 +32,7 @@ from importlib import import_module
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -112,9 +112,14 @@ class Place:
 
     def type(self, *arguments: str | Path) -> dict[str, Any]:
         """Runs a command that a user types; returns its report."""
-        short = [str(a).replace(f"{self.folder}/", "").replace(f"{self.packages}/", "") for a in arguments]
+        places = (self.folder, self.packages, ROOT)
+        short = [next((str(a.relative_to(p)) for p in places if _below(a, p)), str(a)) for a in arguments]
         self.typed.append(shlex.join(["concord", *short]))
         return concord(*arguments)
+
+
+def _below(argument: str | Path, place: Path) -> TypeGuard[Path]:
+    return isinstance(argument, Path) and argument.is_relative_to(place)
 
 
 class Brought(NamedTuple):
