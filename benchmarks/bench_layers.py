@@ -84,7 +84,7 @@ CORPORA = {
     "CoNLL-2003": Corpus("news", "news-dev", 50, 100, NAMES, 216),
     "CoNLL-2002, Dutch": Corpus("dutch", "dutch-dev", 30, 60, NAMES, 74),
     "CoNLL-2002, Spanish": Corpus("spanish", "spanish-dev", 50, 100, NAMES, 96),
-    "WNUT-17": Corpus("posts", "posts-dev", 300, 300, NAMES, 1009),
+    "WNUT-17": Corpus("posts", "posts-dev", 1000, 300, NAMES, 1009),
     "BC5CDR": Corpus("abstracts", "abstracts-dev", 50, 100, NAMES, 200),
     "seminars": Corpus("mails", "mails", 30, 70, NAMES, 150),
     "Cora": Corpus("citations", "citations-dev", 30, 150, FIELDS, 100),
@@ -104,6 +104,7 @@ def main() -> None:
     if chosen.packages is not None:
         sys.path.insert(0, str(chosen.packages))
         figures["news"] = list(_news())
+        save("layers", figures)
     figures["corpora"] = [_never_worse(name, corpus) for name, corpus in CORPORA.items()]
     save("layers", figures | {"cpu_seconds": time.process_time() - started})
 

@@ -129,6 +129,13 @@ FOREIGN = [
         2,
     ),
     MadeForm(
+        "citations in columns, features with bars",
+        {"a.txt": "B.\tauthor\tb|NN\nRain\ttitle\tr|VB\n\nOslo\tplace\to|NN\n"},
+        SourceForm.TABLE,
+        {"citations"},
+        2,
+    ),
+    MadeForm(
         "citations in tags",
         {"a.txt": "<author> B. </author> <title> Rain </title>\n"},
         SourceForm.TAGGED_LINES,

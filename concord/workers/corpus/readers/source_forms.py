@@ -119,7 +119,9 @@ def _is_conll(text: str) -> bool:
 
 def _is_addresses(text: str) -> bool:
     lines = [line for line in text.splitlines() if line.strip()]
-    return all(re.fullmatch(r".*\S\s*\|\s*\S+\s*", line) for line in lines) and len(_distinct_labels(lines)) > 1
+    # A field has no tab: features of citations in columns have bars, too.
+    written = all(re.fullmatch(r"[^\t]*\S\s*\|\s*\S+\s*", line) for line in lines)
+    return written and len(_distinct_labels(lines)) > 1
 
 
 def _distinct_labels(lines: Sequence[str]) -> set[str]:

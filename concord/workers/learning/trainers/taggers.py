@@ -73,8 +73,13 @@ class Consensus(NamedTuple):
     labels: Labels
     figures: dict[str, Any]
 
+    @property
+    def types(self) -> LabelSet:
+        """The hidden labels."""
+        return self.learner.answers.labels
 
-class LearnedPart(NamedTuple):
+
+class PartWeights(NamedTuple):
     """Weights (A, L) in nats of some attributes."""
 
     attributes: Attributes
@@ -89,37 +94,38 @@ def train(
     Raises `TrainingError` where a layer is not there or has no answer, and `FeatureSetError`.
     """
     ordered = sorted(documents, key=lambda document: (document.doc_id, document.tokens))
-    seen = Seen((TOKENS,))
-    for document in ordered:
-        seen.unlabelled(document)
-    training = seen.training(NAME, settings)
     names = settings.layers or layers_of(ordered)
-    if not names:
-        raise TrainingError(
-            "the corpus has no layer to learn from; `concord import entities` makes one of a tagger's answers"
-        )
-    check_layers(ordered, names)
+    training = _counted(ordered, names, settings)
     answered = [document for document in ordered if any(map(partial(has_answer, document), names))]
     begin(out)
     told = _StepProgress(settings, progress)
     consensus = agreed(answers_of(answered, names), names, settings, told)
-    labels = consensus.learner.answers.labels
     layers = feature_set("+".join(f"{LAYER}{name}" for name in names))
     evidence = _evidence(answered, layers, consensus, settings)
-    if not settings.words:
-        transitions = np.where(legal_pairs(labels), consensus.model.transition, 0.0)
-        learned = LearnedChain(layers, labels, np.arange(len(labels), dtype=np.int32), *evidence, transitions)
-        return save_learned(out, learned, settings=settings, training=training | consensus.figures)
-    labelled = _labelled(answered, labels.decode(consensus.labels))
-    words = features_of(settings.model_copy(update={"layers": ()}), labelled)
-    part, transitions = _from_words(labelled, words, labels, settings, told)
-    features = replace(words, name=f"{words.name}+{layers.name}", templates=(*words.templates, *layers.templates))
-    attributes = Attributes(
-        (*part.attributes.families, *evidence.attributes.families), part.attributes.values | evidence.attributes.values
-    )
-    weights = np.concatenate([part.weights, evidence.weights])
-    learned = LearnedChain(features, labels, np.arange(len(labels), dtype=np.int32), attributes, weights, transitions)
+    if settings.words:
+        learned = _beside_words(answered, layers, evidence, consensus, settings, told)
+    else:
+        transitions = np.where(legal_pairs(consensus.types), consensus.model.transition, 0.0)
+        learned = _chain(layers, consensus.types, evidence, transitions)
     return save_learned(out, learned, settings=settings, training=training | consensus.figures)
+
+
+def _counted(documents: Sequence[Document], names: Sequence[str], settings: TaggersSettings) -> dict[str, Any]:
+    """Entries for the manifest. Raises `TrainingError` where there is no token or no such layer."""
+    if any(map(len, documents)):
+        if not names:
+            raise TrainingError(
+                "the corpus has no layer to learn from; `concord import entities` makes one of a tagger's answers"
+            )
+        check_layers(documents, names)
+    seen = Seen((TOKENS, *names))
+    for document in documents:
+        seen.unlabelled(document)
+    return seen.training(NAME, settings)
+
+
+def _chain(features: FeatureSet, labels: LabelSet, part: PartWeights, transitions: Floats) -> LearnedChain:
+    return LearnedChain(features, labels, np.arange(len(labels), dtype=np.int32), *part, transitions)
 
 
 class _StepProgress:
@@ -215,7 +221,7 @@ def _by_names(shares: Mapping[tuple[int, int], float], names: Sequence[str]) -> 
 
 def _evidence(
     documents: Sequence[Document], layers: FeatureSet, consensus: Consensus, settings: TaggersSettings
-) -> LearnedPart:
+) -> PartWeights:
     """Weights of the layers' labels: log p(label | hidden label), or a share of it beside the words."""
     found = incidence(Batch.of([replace(document, labels=None) for document in documents]), layers).attributes
     share = settings.evidence if settings.words else 1.0
@@ -228,12 +234,31 @@ def _evidence(
         texts = [found.values[family.sources[0]][i] for i in family.values[0].tolist()]
         # The row after the last symbol is for documents of which the tagger was not asked.
         rows.append(share * np.vstack([table.T, np.zeros(len(table))])[[code.get(text, NO_SYMBOL) for text in texts]])
-    return LearnedPart(found, np.concatenate(rows))
+    return PartWeights(found, np.concatenate(rows))
+
+
+def _beside_words(
+    documents: Sequence[Document],
+    layers: FeatureSet,
+    evidence: PartWeights,
+    consensus: Consensus,
+    settings: TaggersSettings,
+    told: _StepProgress,
+) -> LearnedChain:
+    """The weights of the words, and those of the layers beside them."""
+    labelled = _labelled(documents, consensus.types.decode(consensus.labels))
+    words = features_of(settings.model_copy(update={"layers": ()}), labelled)
+    part, transitions = _from_words(labelled, words, consensus.types, settings, told)
+    features = replace(words, name=f"{words.name}+{layers.name}", templates=(*words.templates, *layers.templates))
+    both = (part.attributes, evidence.attributes)
+    attributes = Attributes(both[0].families + both[1].families, both[0].values | both[1].values)
+    together = PartWeights(attributes, np.concatenate([part.weights, evidence.weights]))
+    return _chain(features, consensus.types, together, transitions)
 
 
 def _from_words(
     documents: Sequence[Document], words: FeatureSet, labels: LabelSet, settings: TaggersSettings, told: _StepProgress
-) -> tuple[LearnedPart, Floats]:
+) -> tuple[PartWeights, Floats]:
     """Weights of the words and transitions (L, L), learned from the documents' labels."""
     batch = Batch.of([replace(d, columns={name: d.columns[name] for name in needed_columns(words)}) for d in documents])
     assert batch.labels is not None
@@ -245,4 +270,4 @@ def _from_words(
     for number, _ in enumerate(run_passes(chains, settings.c2, point, rates, np.random.default_rng(settings.seed)), 1):
         told.passed(number)
     weights, transitions = chains.weights(point)
-    return LearnedPart(found.attributes, weights), transitions
+    return PartWeights(found.attributes, weights), transitions
