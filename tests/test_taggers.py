@@ -18,6 +18,7 @@ from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import LabelSet
 from concord.schemas.layers import NO_ANSWER, layer_columns, types_under
 from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.plan import plan
 from concord.workers.learning.trainers import taggers
 from concord.workers.learning.trainers.taggers import answers_of, layers_of
 from concord.workers.models.crf import CrfModel
@@ -25,6 +26,8 @@ from concord.workers.models.loaders import load_model
 from concord.workers.models.model import viterbi_labels
 from concord.workers.models.saved_consistency import saved_consistency
 from concord.workers.models.settings import SgdSettings, TaggersSettings
+from concord.workers.sweeps.documents import Documents, digest_of
+from concord.workers.sweeps.training import Learned, TrainingPart, train_into
 from tests.support.made_corpora import corpus
 from tests.support.made_tracking import untracked
 
@@ -204,3 +207,18 @@ def test_the_command_needs_no_gold_and_says_how_far_to_trust_it(
         train_model(request.model_copy(update={"trainer": "sgd", "settings": SgdSettings(layers=("a",))}))
     with pytest.raises(TrainingError, match="reads no gold labels that could judge"):
         check_search(request.model_copy(update={"tune": True}))
+
+
+def test_a_sweep_reads_no_gold_for_it_either(tmp_path: Path) -> None:
+    documents = layered(DOCUMENTS, a=missing(DOCUMENTS, 3))
+    with_gold = [replace(new, labels=Column.encode(["B-NO"] * len(new))) for new in documents]
+    found = []
+    for name, part in (("none", documents), ("wrong", with_gold)):
+        write_corpus(part, tmp_path / name, source="made up")
+        place = Documents(str(tmp_path / name), digest_of(plan(str(tmp_path / name))))
+        learn = Learned("k", "m", TrainingPart(place, None, None), "taggers", TaggersSettings(), {}, True)
+        train_into(learn, tmp_path / f"model-{name}")
+        found.append(saved_consistency(tmp_path / f"model-{name}"))
+    assert found[0] is not None
+    assert found[1] is not None
+    assert np.array_equal(found[0].counts.exact, found[1].counts.exact)

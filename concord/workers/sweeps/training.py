@@ -14,8 +14,9 @@ from concord.schemas.settings import TrainerSettings, Validation
 from concord.schemas.sweep import Consistency
 from concord.workers.constraints.consistency import AS_PUBLISHED, LabelConsistency, PairCounts
 from concord.workers.learning.search.folds import held_out
-from concord.workers.learning.weights.consistency_scales import tune_scales
+from concord.workers.learning.weights.consistency_scales import assumed_consistency, tune_scales
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
+from concord.workers.models.model import Model
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra
 from concord.workers.storage.files import staged
 from concord.workers.storage.scratch import scratch_folder
@@ -69,8 +70,7 @@ def train_into(learned: Learned, folder: Path) -> None:
         model = train(documents, settings=learned.settings, out=place)
         if not learned.consistency:
             return
-        published = learned.consistency == "published"
-        found = _as_published(documents, model.labels) if published else _scaled(learned, documents, model.labels)
+        found = _consistency(learned, documents, model)
         manifest = parse_manifest(place / MANIFEST)
         update_manifest(
             place,
@@ -79,6 +79,15 @@ def train_into(learned: Learned, folder: Path) -> None:
             extras={EXTRA: consistency_extra(found)},
             tokenizer=manifest.tokenizer,
         )
+
+
+def _consistency(learned: Learned, documents: Sequence[Document], model: Model) -> LabelConsistency:
+    """Label consistency as it is asked for; of a trainer that reads no gold, what the model's own answers give."""
+    if not trainer_of(learned.trainer).gold:
+        return assumed_consistency(documents, model)
+    if learned.consistency == "published":
+        return _as_published(documents, model.labels)
+    return _scaled(learned, documents, model.labels)
 
 
 def _as_published(documents: Sequence[Document], labels: LabelSet) -> LabelConsistency:
