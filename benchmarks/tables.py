@@ -196,6 +196,23 @@ def imported_speed(results: Results) -> Rows:
 
 
 @table
+def taggers(results: Results) -> Rows:
+    """Taggers that people have: alone, with names copied, and through concord."""
+    for own in results["taggers"]["taggers"].values():
+        if "error" in own:
+            yield [own["package"], own["error"], *["–"] * 10]
+            continue
+        scores, gains = own.get("F1"), own.get("gain")
+        judged = [percent(scores[way]) for way in ("alone", "copied", "ours")] if scores else ["–"] * 3
+        change = gain(*(gains["ours"][name] for name in ("gain", "low", "high"))) if gains else "–"
+        speeds = [count(own["tokens a second"][way]) for way in ("alone", "ours")]
+        equal = f"{own['equal']:,} of {own['documents'] - own['illegal']:,}"
+        title = [own["package"], f"`{own['road']}`", own["texts"] + (" (learned from)" if own["learned from"] else "")]
+        certain = percent(own["certified"], 1)
+        yield [*title, equal, *judged, change, certain, *speeds, str(len(own["commands"]))]
+
+
+@table
 def surety_choices(results: Results) -> Rows:
     """What a choice of one type for each name can do."""
     names = ("entities", "own", "sum", "surest", "best")

@@ -272,6 +272,7 @@ def test_evaluate_names_the_document_that_does_not_fit(gold: Path, tmp_path: Pat
     predictions(tmp_path / "short", rows, viterbi=rows)
     said = call("evaluate", "--run", str(tmp_path / "short"), "--corpus", str(gold), code=3).stderr
     assert f"'{first}' has 4 tokens" in said
+    assert "cut both into tokens in the same way" in said
 
 
 def test_the_help_names_every_measure() -> None:

@@ -184,7 +184,12 @@ def test_the_shape_is_that_of_the_label_set(model: Model) -> None:
     ("name", "content", "message"),
     [
         (FEATURES, b"no model", "are too few for a CRFsuite model"),
-        ("nowhere_at_all:f", None, "its module has no file and is of no package"),
+        (
+            "nowhere_at_all:f",
+            None,
+            "no module 'nowhere_at_all'; install its package, or, for a file of your own,",
+        ),
+        ("nowhere_at_all.below:f", None, "there is no module 'nowhere_at_all'"),
         ("json:nothing", None, "json:nothing: cannot be imported"),
         ("json", None, "json: want MODULE:FUNCTION, such as"),
         ("tests.test_crfsuite_model:WORDS", None, "is no function"),

@@ -107,6 +107,27 @@ def test_texts_of_records_with_spans_are_read_where_a_column_is_named(tmp_path: 
     assert CliRunner().invoke(app, words).exit_code == 0
 
 
+@pytest.mark.parametrize("bad", ['{"id": "b", "text": ""}', '{"id": "b", "text": null}', '{"id": "b"}'])
+def test_texts_are_read_as_texts_although_one_is_missing(bad: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'{{"id": "a", "text": "Ann ran."}}\n{bad}\n')
+    assert form_of(path) is SourceForm.TEXTS
+    report = ingest("text", path, tmp_path / "o")
+    assert (report.written, report.rejected) == (1, 1)
+    (reject,) = pq.read_table(tmp_path / "o" / REJECTS_NAME).to_pylist()
+    assert (reject["source"], reject["row"]) == (str(path), 2)
+    assert "text" in reject["reason"]
+
+
+def test_a_record_of_spans_without_its_text_is_rejected_by_file_row_and_field(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "Ann ran.", "label": [[0, 3, "PER"]]}\n{"text": null, "label": []}\n')
+    assert ingest("spans", path, tmp_path / "o").written == 1
+    (reject,) = pq.read_table(tmp_path / "o" / REJECTS_NAME).to_pylist()
+    assert (reject["source"], reject["row"]) == (str(path), 2)
+    assert "line 2: 'text' is null" in reject["reason"]
+
+
 def test_labels_that_are_all_outside_are_told(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("Ann\tO\nran\tO\n\nso\tO\n")

@@ -74,6 +74,23 @@ def marked(row: dict[str, Any], name: str = "ner") -> list[tuple[str, str, str]]
     ]
 
 
+def test_answers_that_say_nothing_of_entities_are_refused(tmp_path: Path) -> None:
+    spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
+    from spacy.tokens import DocBin
+
+    unset, empty = spacy.blank("en")(TEXT), spacy.blank("en")(TEXT)
+    empty.ents = []
+    place, path = str(corpus(tmp_path, {"a": TEXT})), tmp_path / "a.spacy"
+    DocBin(docs=[unset]).to_disk(path)
+    with pytest.raises(LayerError, match="none of its 1 records has entities, set or empty"):
+        import_entities(str(path), tmp_path / "out", form="spans", name="ner", corpus=place)
+    DocBin(docs=[unset, empty]).to_disk(path)
+    report = import_entities(str(path), tmp_path / "out", form="spans", name="ner", corpus=place)
+    assert (report.answered, report.spans) == (1, 0)
+    assert report.unused == {"records that say nothing of entities, not even that there are none": 1}
+    assert "the tagger marks nothing in any document" in report.notices[0]
+
+
 def test_spans_come_with_labels_scores_and_tokens(tmp_path: Path) -> None:
     report = imported(
         tmp_path,

@@ -113,7 +113,13 @@ def test_each_shape_has_the_same_spans(shape: str) -> None:
         ({"text": TEXT, "entities": [[0, 3, "A"]], "spans": [[0, 3, "A"]]}, "choose: --set spans_key=entities"),
         ({"text": TEXT, "spans": [], "answer": "reject"}, "its annotator's answer is 'reject'"),
         ({"sentence": TEXT, "label": []}, "name it: --set text_key="),
-        ({"text": " ", "label": []}, "its text is blank"),
+        ({"text": " ", "label": []}, "its text 'text' is blank"),
+        ({"text": None, "label": []}, "'text' is null; give the record its text"),
+        ({"full_text": 5, "label": []}, "'full_text' is 5; give the record its text"),
+        ({"id": "a", "tokens": [], "ner": []}, r"'tokens' is \[\]; give the record its text"),
+        ({"id": "a", "entities": [[0, 7, "PER"]]}, "has 'id', 'entities'.; write the text beside its spans"),
+        ({"entity_group": "PER", "start": 0, "end": 3}, "write the text beside its spans"),
+        ([{"entity_group": "PER", "start": 0, "end": 3}], "want an object .*; write {.*text"),
         ({"text": "a\0", "label": []}, "NUL"),
         ({"text": "a\ud83d", "label": []}, "half of a character"),
         ({"text": TEXT, "spans": [{"start": 0, "end": 3, "label": "PER", "text": "Bob"}]}, "are 'Ann' and not 'Bob'"),
@@ -312,3 +318,48 @@ def test_a_file_of_spacy_keeps_tokens_sentences_and_entities(tmp_path: Path) -> 
     (tmp_path / "b.spacy").write_bytes(b"none")
     with pytest.raises(ValueError, match=r"b\.spacy: not a whole \.spacy file"):
         read(tmp_path / "b.spacy")
+
+
+def doc_bin(path: Path, *docs: Any, **options: Any) -> Path:
+    from spacy.tokens import DocBin
+
+    DocBin(docs=docs, **options).to_disk(path)
+    return path
+
+
+def test_groups_of_spans_of_spacy_are_read_and_the_longest_is_shown(tmp_path: Path) -> None:
+    spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
+    doc = spacy.blank("en")("Ann Lee ran to Oslo.")
+    doc.spans["sc"] = [doc.char_span(0, 3, "FIRST"), doc.char_span(0, 7, "PER"), doc.char_span(15, 19, "LOC")]
+    document, misfit = read(doc_bin(tmp_path / "a.spacy", doc))
+    assert document.labels.strings() == ["B-PER", "I-PER", "O", "O", "B-LOC", "O"]
+    assert document.source_spans.type.strings() == ["FIRST", "PER", "LOC"]
+    assert isinstance(misfit, Misfit)
+    assert (misfit.row, misfit.reason) == (1, "share a token with another; left out")
+
+
+def test_spans_of_spacy_in_two_places_are_chosen_by_name(tmp_path: Path) -> None:
+    spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
+    doc = spacy.blank("en")("Ann ran.")
+    doc.ents = [doc.char_span(0, 3, "PER")]
+    doc.spans["sc"] = [doc.char_span(4, 7, "VERB")]
+    path = doc_bin(tmp_path / "a.spacy", doc)
+    (reject,) = read(path)
+    assert reject.reason == "document 1: spans under 'ents' and 'sc'; choose: --set spans_key=ents"
+    assert read(path, spans_key="sc")[0].labels.strings() == ["O", "B-VERB", "O"]
+    assert read(path, spans_key="ents")[0].labels.strings() == ["B-PER", "O", "O"]
+    assert "no spans under 'x'; there are ents, sc" in read(path, spans_key="x")[0].reason
+
+
+def test_a_document_of_spacy_without_entities_has_no_labels_and_one_without_names_is_rejected(tmp_path: Path) -> None:
+    spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
+    unset, none, nameless = (spacy.blank("en")("Ann ran.") for _ in range(3))
+    none.ents = []
+    nameless.spans["sc"] = [nameless[0:1]]
+    first, second, third = read(doc_bin(tmp_path / "a.spacy", unset, none, nameless))
+    assert first.labels is None
+    assert second.labels.strings() == ["O"] * 3
+    assert third.reason == "document 3: want a name as label of a span, not ''"
+    none.ents = [none.char_span(0, 3, "PER")]
+    (stripped,) = read(doc_bin(tmp_path / "b.spacy", none, attrs=["ORTH"]))
+    assert stripped.labels is None

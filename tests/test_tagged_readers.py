@@ -207,6 +207,13 @@ def test_sentences_and_tokens_of_unusual_length_are_told(tmp_path: Path) -> None
     )
 
 
+def test_lines_that_end_with_cr_alone_are_told(tmp_path: Path) -> None:
+    (reject,) = read("columns", tmp_path / "a.conll", "Mira\rB-PER\rcame\rO\r")
+    assert "line 1: 1 column" in reject.reason
+    assert "with line ends of CR alone, as old files of Macs have; write LF instead" in reject.reason
+    assert "--set columns" not in reject.reason
+
+
 # Tables of texts
 
 

@@ -208,6 +208,7 @@ def test_a_corpus_may_be_the_trial(tmp_path: Path) -> None:
         ("nothing", "fails on all 200 trial sentences, the first time so: cannot take it: TypeError"),
         ("one_token", "gave the features of one token; let it return a list, an item for each"),
         ("runtime", "cannot take it: RuntimeError: model not loaded"),
+        ("told_in_lines", "cannot take it: OSError: no dictionary; download it: by this"),
         ("missing_file", "cannot take it: OSError: no dictionary file"),
         ("missing_package", "cannot take it: ImportError: no package"),
         ("leaves", "cannot take it: SystemExit: 3"),
@@ -221,6 +222,15 @@ def test_a_function_that_cannot_be_right_is_refused_at_the_import(function: str,
     assert message in said
     assert said.count("\n") == 1
     assert not (tmp_path / "model").exists()
+
+
+def test_a_module_that_its_module_needs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = trained(tmp_path / "a.crfsuite", BILOU, users.words_alone)
+    (tmp_path / "wants_more.py").write_text("import nowhere_at_all\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    words = ("import", "crfsuite", str(file), "--feature-function", "wants_more:features")
+    said = call(*words, "--out", str(tmp_path / "model"), code=Exit.INPUT).stderr
+    assert "wants_more:features: needs the module 'nowhere_at_all', which is not there; install that, too" in said
 
 
 def test_what_a_function_prints_is_no_part_of_the_answer(tmp_path: Path) -> None:

@@ -76,6 +76,11 @@ USERS_FUNCTION_RAISES = (Exception, SystemExit)
 its own file. Each such document becomes a reject; Ctrl-C is no error of the function."""
 
 
+def error_line(error: BaseException) -> str:
+    """Type and text of an error in one line, whatever the text's own lines."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
 class DocumentError(InputError):
     """One document that cannot be labelled; ``reason`` says why, and goes into its reject.
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from concord.schemas.distribution import DISTRIBUTION, PACKAGE
-from concord.schemas.errors import USERS_CODE_RAISES, InputError
+from concord.schemas.errors import USERS_CODE_RAISES, InputError, error_line
 
 Part = TypeVar("Part")
 
@@ -236,8 +236,7 @@ def _loaded(entry: EntryPoint) -> Any:
     try:
         return entry.load()
     except (ImportError, SyntaxError, *USERS_CODE_RAISES) as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise PartError(f"{said(entry)}: cannot be imported: {reason}") from error
+        raise PartError(f"{said(entry)}: cannot be imported: {error_line(error)}") from error
 
 
 # Parts with an entry point in keys

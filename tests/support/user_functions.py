@@ -45,6 +45,10 @@ def runtime(words: list[str]) -> Any:
     raise RuntimeError("model not loaded")
 
 
+def told_in_lines(words: list[str]) -> Any:
+    raise OSError("no dictionary;\n    download it:\n        by this")
+
+
 def missing_file(words: list[str]) -> Any:
     raise OSError("no dictionary file")
 

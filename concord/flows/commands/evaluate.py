@@ -172,7 +172,8 @@ class _GivenLabels:
         for i in np.flatnonzero(lengths != np.diff(batch.doc_starts)).tolist():
             raise EvaluationError(
                 f"document {batch.doc_ids[i]!r} has {np.diff(batch.doc_starts)[i]} tokens in {gold} "
-                f"and {lengths[i]} in {self.uri}"
+                f"and {lengths[i]} in {self.uri}; cut both into tokens in the same way (spans are read with words cut "
+                "at hyphens; raw text is with `--set split_hyphens=true`), and run again"
             )
         return rows
 

@@ -31,7 +31,7 @@ from concord.workers.corpus.parquet import (
     read_row_group,
 )
 from concord.workers.corpus.readers.registry import READERS
-from concord.workers.corpus.taggers import ImportTally, TaggerAnswers, read_answers
+from concord.workers.corpus.taggers import SILENT, ImportTally, TaggerAnswers, read_answers
 from concord.workers.features.derived import MADE_COLUMNS
 from concord.workers.features.templates import ANSWER_COLUMNS
 from concord.workers.storage.files import copy, staged
@@ -147,6 +147,11 @@ def _check_found(tally: ImportTally, answers: TaggerAnswers, source: str, corpus
     """Raises `CorpusError` where nothing could be read, and `LayerError` where no document has an answer."""
     if tally.rejects and not len(answers):
         raise CorpusError(f"none of the {len(tally.rejects):,} records can be read; the first: {tally.rejects[0].told}")
+    if not len(answers) and (silent := tally.unused[SILENT]):
+        raise LayerError(
+            f"{source}: none of its {silent:,} records has entities, set or empty; write what the tagger says "
+            "(a .spacy file keeps it with the attributes ENT_IOB and ENT_TYPE)"
+        )
     if not tally.answered:
         raise LayerError(
             f"{source}: none of its {len(answers):,} answers is to a document of {corpus}, by id or by text; "
@@ -161,6 +166,8 @@ def _report(
     if missing := tally.documents - tally.answered:
         unused["documents of the corpus without an answer"] = missing
     notices = list(dict.fromkeys(f"{notice.source}: {notice.reason}" for notice in tally.notices))[:NOTICES]
+    if not tally.labels:
+        notices.append("the tagger marks nothing in any document; is that what it says, and all that the file has?")
     never = sorted(yours.keys() - tally.labels.keys())
     if never:
         notices.append(f"--map: the tagger never says {', '.join(never)}; it says {', '.join(sorted(tally.labels))}")

@@ -210,7 +210,9 @@ class SpansSettings(SentencesSettings):
     id_key: str | None = Field(None, description="Key of a record's id (default: id, doc_id or document_id).")
     text_key: str | None = Field(None, description="Key of a record's text (default: text, full_text or data).")
     spans_key: str | None = Field(
-        None, description="Key of a record's spans (default: the one of label, entities, spans and the like)."
+        None,
+        description="Key of a record's spans (default: the one of label, entities, spans and the like); of a .spacy "
+        "file ents, or a group's name.",
     )
     offsets: Literal["characters", "utf-16", "bytes"] = Field(
         "characters", description="Unit of starts and ends: characters, UTF-16 units (JavaScript), or bytes of UTF-8."

@@ -35,6 +35,7 @@ HIDDEN = "share a token with a longer one, which the layer shows"
 PARTS = "have several parts; taken as one"
 UNKNOWN = "answers to documents that the corpus does not have"
 OTHER_TEXT = "answers to another text than the document of that id has"
+SILENT = "records that say nothing of entities, not even that there are none"
 SEVERAL = "documents whose text has several answers that differ, none with the document's id"
 
 
@@ -99,6 +100,8 @@ def read_answers(form: str, source: str, settings: ReaderSettings, tally: Import
         elif isinstance(item, PlacedText):
             assert isinstance(settings, SpansSettings)
             yield from (_of_document(found) for found in documents_of(item, settings) if isinstance(found, Document))
+        elif isinstance(item, Document) and item.labels is None:
+            tally.unused[SILENT] += 1
         elif isinstance(item, Document):
             yield _of_document(item)
         elif isinstance(item, Reject):
@@ -124,8 +127,7 @@ def _of_document(document: Document) -> TaggerAnswer:
         spans = map(AnswerSpan, own.start.tolist(), own.end.tolist(), own.type.strings())
         return TaggerAnswer(document.doc_id, document.raw.content, _ordered(spans))
     text, start, end = TokenizedText.of_words(document.tokens) if document.raw is None else document.raw
-    if document.labels is None:
-        return TaggerAnswer(document.doc_id, text, ())
+    assert document.labels is not None
     names = document.labels.strings()
     labels = gold_label_set(set(names), plain=document.labels.plain)
     found = labels.spans(labels.encode(names), document.sentence_starts)

@@ -39,7 +39,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from concord.schemas.arrays import Floats, Ints
 from concord.schemas.document import TOKENS, Batch, Column, Document
-from concord.schemas.errors import USERS_FUNCTION_RAISES, DocumentError
+from concord.schemas.errors import USERS_FUNCTION_RAISES, DocumentError, error_line
 from concord.schemas.label_names import PADDING, WrittenLabels, has_prefix, read_label_names
 from concord.schemas.labels import LabelError, Labels, LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
@@ -241,7 +241,7 @@ class CrfsuiteModel:
         except DocumentError:
             raise
         except USERS_FUNCTION_RAISES as error:
-            raise DocumentError(f"{name} cannot take it: {type(error).__name__}: {error}") from error
+            raise DocumentError(f"{name} cannot take it: {error_line(error)}") from error
         if len(items) != len(words):
             raise DocumentError(f"{name} gave {len(items)} sets of features for {len(words)} tokens")
         return items
@@ -489,15 +489,26 @@ def import_function(name: str) -> Callable[[Any], Any]:
     module, _, function = name.partition(":")
     try:
         found: Callable[[Any], Any] = attrgetter(function)(importlib.import_module(module))
+    except ModuleNotFoundError as error:
+        raise ModelError(_without_module(name, error.name or module)) from error
     except (ImportError, AttributeError) as error:
         raise ModelError(
             f"{name}: cannot be imported ({error}); install its package, or name MODULE:FUNCTION"
         ) from error
     except USERS_FUNCTION_RAISES as error:
-        raise ModelError(f"{name}: its module ends with {type(error).__name__}: {error}") from error
+        raise ModelError(f"{name}: its module ends with {error_line(error)}") from error
     if not callable(found):
         raise ModelError(f"{name}: is no function; name one that takes words, or a text")
     return found
+
+
+def _without_module(name: str, missing: str) -> str:
+    """Why a function cannot be imported for want of a module, its own or another one, and what to do."""
+    module = name.partition(":")[0]
+    if f"{module}.".startswith(f"{missing}."):
+        remedy = "install its package, or, for a file of your own, `export PYTHONPATH=` with the path of its folder"
+        return f"{name}: there is no module {missing!r}; {remedy}"
+    return f"{name}: needs the module {missing!r}, which is not there; install that, too"
 
 
 def function_named(name: str) -> NamedFunction:
@@ -512,8 +523,13 @@ def function_named(name: str) -> NamedFunction:
     top = plain.module.partition(".")[0]
     for package in packages_distributions().get(top, []):
         return plain.model_copy(update={"package": package, "release": version(package)})
-    spec = importlib.util.find_spec(plain.module)
-    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+    try:
+        spec = importlib.util.find_spec(plain.module)
+    except ModuleNotFoundError as error:
+        raise ModelError(_without_module(name, error.name or plain.module)) from error
+    if spec is None:
+        raise ModelError(_without_module(name, plain.module))
+    if spec.origin is None or not Path(spec.origin).is_file():
         raise ModelError(f"{name}: its module has no file and is of no package, so that its release cannot be told")
     return plain.model_copy(update={"package": plain.module, "release": file_digest(Path(spec.origin))})
 

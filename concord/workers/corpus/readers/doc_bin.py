@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from concord.schemas.columns import Reject
+from concord.schemas.columns import Misfit, Reject
 from concord.schemas.document import TOKENS, Column, Document, SourceSpans, TokenizedText
 from concord.schemas.errors import CorpusError
 from concord.schemas.labels import OUTSIDE
+from concord.workers.corpus.readers.reader import BadLineError
+from concord.workers.corpus.readers.span_shapes import type_name
+from concord.workers.corpus.readers.spans import OVERLAP
 
 NEEDED = "this needs spaCy: pip install 'concord-nlp[spacy]'"
+ENTITIES_KEY = "ents"
+"""Name of the entities of a document beside the names of its groups of spans."""
+
+DocSpans = list[tuple[int, int, str]]
+"""Start and end (exclusive) in characters, and type."""
 
 
-def read_doc_bin(path: Path, prefix: str) -> Iterator[Document | Reject]:
+def read_doc_bin(path: Path, prefix: str, spans_key: str | None) -> Iterator[Document | Reject | Misfit]:
     """Documents ``prefix-0001``, ... with spaCy's own tokens; tokens of blanks are left out.
 
-    Raises `CorpusError` where spaCy is not installed.
+    - ``spans_key``: `ENTITIES_KEY`, or the group of spans that is read; None: the only one of these that has spans.
+
+    A document on which nobody has set entities or a group of spans has no labels. Raises `CorpusError` where spaCy is
+    not installed.
     """
     if find_spec("spacy") is None:
         raise CorpusError(f"{path}: {NEEDED}")
@@ -36,27 +48,58 @@ def read_doc_bin(path: Path, prefix: str) -> Iterator[Document | Reject]:
     except (ValueError, KeyError, TypeError, OSError, zlib.error) as error:
         raise CorpusError(f"{path}: not a whole .spacy file ({type(error).__name__}); write it again") from error
     for number, doc in enumerate(docs, 1):
-        yield _document(doc, path, f"{prefix}-{number:04d}")
+        doc_id = f"{prefix}-{number:04d}"
+        try:
+            yield from _document(doc, path, number, str(doc.user_data.get("doc_id", doc_id)), spans_key)
+        except BadLineError as error:
+            yield Reject(str(path), number, doc_id, f"document {number}: {error}")
 
 
-def _document(doc: Any, path: Path, doc_id: str) -> Document | Reject:
+def _document(
+    doc: Any, path: Path, number: int, doc_id: str, spans_key: str | None
+) -> Iterator[Document | Reject | Misfit]:
     words = [token for token in doc if not token.text.isspace()]
     if not words:
-        return Reject(str(path), None, doc_id, "document has no tokens")
+        yield Reject(str(path), number, doc_id, f"document {number} has no tokens")
+        return
     start = np.array([token.idx for token in words], np.int32)
     end = np.array([token.idx + len(token.text) for token in words], np.int32)
     starts = [token.idx for token in doc if token.is_sent_start] if doc.has_annotation("SENT_START") else []
     sentences = np.unique(np.searchsorted(start, np.array([0, *starts])))
-    spans = sorted((span.start_char, span.end_char, span.label_) for span in doc.ents)
-    names = [OUTSIDE] * len(words)
-    for left, right, kind in spans:
-        first, last = int(np.searchsorted(start, left)), int(np.searchsorted(start, right))
-        names[first:last] = [f"B-{kind}", *[f"I-{kind}"] * (last - first - 1)][: last - first]
-    return Document(
-        str(doc.user_data.get("doc_id", doc_id)),
+    document = Document(
+        doc_id,
         sentences[sentences < len(start)].astype(np.int64),
         {TOKENS: Column.encode([token.text for token in words])},
-        Column.encode(names),
-        TokenizedText(doc.text, start, end),
-        source_spans=SourceSpans.of(spans),
+        raw=TokenizedText(doc.text, start, end),
     )
+    spans = _spans(doc, spans_key)
+    if spans is None:
+        yield document
+        return
+    names, hidden = [OUTSIDE] * len(words), 0
+    for left, right, kind in sorted(spans, key=lambda span: (span[0] - span[1], span)):
+        first, last = int(np.searchsorted(start, left)), int(np.searchsorted(start, right))
+        if any(name != OUTSIDE for name in names[first:last]):
+            hidden += 1
+            continue
+        names[first:last] = [f"B-{kind}", *[f"I-{kind}"] * (last - first - 1)][: last - first]
+    yield replace(document, labels=Column.encode(names), source_spans=SourceSpans.of(spans))
+    yield from [Misfit(str(path), number, doc_id, OVERLAP)] * hidden
+
+
+def _spans(doc: Any, spans_key: str | None) -> DocSpans | None:
+    """The spans of a document, sorted; None where none were ever set. Raises `BadLineError` where several are."""
+    there = {name: list(group) for name, group in doc.spans.items()}
+    if doc.has_annotation("ENT_IOB"):
+        there = {ENTITIES_KEY: list(doc.ents), **there}
+    filled = [name for name in there if there[name]] or list(there)[:1]
+    if spans_key is not None:
+        filled = [spans_key]
+        if there and spans_key not in there:
+            raise BadLineError(f"no spans under {spans_key!r}; there are {', '.join(there)}: --set spans_key=NAME")
+    if len(filled) > 1:
+        told = " and ".join(map(repr, filled))
+        raise BadLineError(f"spans under {told}; choose: --set spans_key={filled[0]}")
+    if not there:
+        return None
+    return sorted((span.start_char, span.end_char, type_name(span.label_)) for span in there[filled[0]])

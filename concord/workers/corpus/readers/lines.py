@@ -20,6 +20,7 @@ BLANKS = re.compile(r"[ \t]+")
 SUFFIXES = (".txt", ".conll", ".tsv", ".iob", ".iob2", ".bio", ".dat")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 NESTED = re.compile(rf"/(?:{'|'.join(SPAN_PREFIXES)}).")
+CR_ENDS = "line ends of CR alone, as old files of Macs have; write LF instead, such as by tr '\\r' '\\n'"
 HEADER_ADVICE = "where the first line names the columns: --set header=true"
 SHOWN_COLUMNS, SHOWN_CHARACTERS = 6, 20
 """Number of characters of a line with other columns that its reject shows."""
@@ -226,6 +227,8 @@ def _row(line: Line, form: Form) -> list[str]:
     """The columns of a line."""
     text = line_text(line, form.encoding)
     row = _split(text, form.separator)
+    if len(row) != len(form.columns) and "\r" in text:
+        raise BadLineError(f"{_count(row)} with {CR_ENDS}")
     if len(row) != len(form.columns):
         raise BadLineError(
             f"{_count(row)}, want {len(form.columns)} ({' '.join(form.columns)}); "

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from concord.schemas.arrays import Ids, Ints
 from concord.schemas.document import Column
-from concord.schemas.errors import USERS_FUNCTION_RAISES, DocumentError
+from concord.schemas.errors import USERS_FUNCTION_RAISES, DocumentError, error_line
 from concord.workers.compiling.interpreted import runnable
 from concord.workers.compiling.kernel import kernel_in_place
 from concord.workers.corpus.readers.placed_words import placed
@@ -71,7 +71,7 @@ class OwnTokenizer(NamedTuple):
             with redirect_stdout(StringIO()):  # what it prints is not the command's answer
                 words = list(self.function(text))
         except USERS_FUNCTION_RAISES as error:
-            raise DocumentError(f"{self.name} cannot take it: {type(error).__name__}: {error}") from error
+            raise DocumentError(f"{self.name} cannot take it: {error_line(error)}") from error
         if not words:
             raise DocumentError(f"{self.name} finds no word in it")
         return [self._word(word) for word in words]

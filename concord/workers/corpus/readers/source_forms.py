@@ -11,7 +11,7 @@ from xml.parsers import expat
 
 from concord.schemas.labels import SPAN_PREFIXES
 from concord.workers.corpus.readers.reader import BadLineError, SourceForm
-from concord.workers.corpus.readers.span_shapes import RecordNames, inner_records, is_record, marked_text
+from concord.workers.corpus.readers.span_shapes import RecordNames, inner_records, is_marked, is_record, marked_text
 
 HEAD_BYTES = 1 << 16
 """Bytes of a file that are looked at."""
@@ -91,8 +91,8 @@ def _is_spans(text: str) -> bool:
     for value in _json_values(text) if text.lstrip()[:1] in ("{", "[") else []:
         try:
             found = marked_text(value, RecordNames())
-        except BadLineError as error:
-            if is_record(value) and "no list of spans" not in str(error):
+        except BadLineError:
+            if is_record(value) and is_marked(value):
                 return True
             continue
         if found.spans or found.tokens or found.lost:

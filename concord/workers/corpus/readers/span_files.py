@@ -54,7 +54,7 @@ def read_spans(source: str, settings: SpansSettings) -> Iterator[ReaderItem]:
         yield from documents_of(item, settings) if isinstance(item, PlacedText) else [item]
 
 
-def read_placed(source: str, settings: SpansSettings) -> Iterator[PlacedText | Document | Reject | Notice]:
+def read_placed(source: str, settings: SpansSettings) -> Iterator[PlacedText | Document | Reject | Misfit | Notice]:
     """The texts of a source with their spans before these are put on tokens; documents of spaCy's files are whole.
 
     Ids and errors as in `read_spans`.
@@ -69,7 +69,7 @@ def read_placed(source: str, settings: SpansSettings) -> Iterator[PlacedText | D
         if path.suffix == DOC_BIN:
             from concord.workers.corpus.readers.doc_bin import read_doc_bin
 
-            yield from or_nothing(path, read_doc_bin(path, prefix))
+            yield from or_nothing(path, read_doc_bin(path, prefix, settings.spans_key))
         elif _is_brat(path):
             yield from _brat(path, prefix, settings)
         else:

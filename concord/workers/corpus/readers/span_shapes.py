@@ -22,6 +22,8 @@ END_KEYS = ("end", "end_offset", "end_position", "end_char", "end_pos", "stop")
 LABEL_KEYS = ("label", "entity_type", "entity_group", "entity", "type", "extraction_class", "labels", "category", "tag")
 WORD_KEYS = ("text", "entity_value", "extraction_text", "value", "span")
 SCORE_KEYS = ("score", "confidence", "probability")
+NO_TEXT_KEYS = frozenset((*ID_KEYS, *SPAN_KEYS, *LABEL_KEYS))
+"""Keys of a record whose strings are no text."""
 PLACE_KEYS = ("value", "char_interval")
 """Keys of an object inside a span that has its start and end."""
 TOKEN_KEYS, TOKEN_SPAN_KEYS = ("tokenized_text", "tokens"), ("ner",)
@@ -92,7 +94,10 @@ def marked_text(record: Any, names: RecordNames) -> MarkedText:
     if isinstance(record, list):
         record = _of_pair(record)
     if not isinstance(record, dict):
-        raise SpanError(f"want an object with a text and its spans, not {_shown(record)}")
+        raise SpanError(
+            f"want an object with a text and its spans, not {_shown(record)}; "
+            'write {"id": ..., "text": ..., "entities": [...]}'
+        )
     if record.get("answer") in ("reject", "ignore"):
         raise SpanError(f"its annotator's answer is {record['answer']!r}; take it out, or accept it")
     doc_id = _id(record, names)
@@ -114,6 +119,13 @@ def is_record(value: Any) -> bool:
             isinstance(value.get(key), str) or (isinstance(value.get(key), dict) and key == "data") for key in TEXT_KEYS
         )
     ) or (isinstance(value, dict) and any(_strings(value.get(key)) for key in TOKEN_KEYS))
+
+
+def is_marked(value: Any) -> bool:
+    """Does a record have spans, or a place for them?"""
+    if isinstance(value, list):
+        return is_record(value)
+    return any(isinstance(value.get(key), list | dict) for key in (*SPAN_KEYS, *TOKEN_KEYS)) or "answer" in value
 
 
 def inner_records(value: Any) -> Iterator[Any]:
@@ -158,17 +170,32 @@ def _text(record: Mapping[str, Any], names: RecordNames) -> str:
     keys = TEXT_KEYS if names.text_key is None else (names.text_key,)
     inner = record.get("data")
     found = {key: place[key] for place in (record, inner) if isinstance(place, dict) for key in keys if key in place}
-    texts = [value for value in found.values() if isinstance(value, str)]
+    texts = {key: value for key, value in found.items() if isinstance(value, str)}
     if not texts and isinstance(inner, dict) and names.text_key is None:
-        texts = [value for value in inner.values() if isinstance(value, str)]
+        texts = {key: value for key, value in inner.items() if isinstance(value, str)}
     if len(texts) != 1:
-        there = ", ".join(map(repr, record))
-        raise SpanError(f"no text under {' or '.join(map(repr, keys))} (it has {there[:80]}); name it: --set text_key=")
-    if not texts[0].strip():
-        raise SpanError("its text is blank")
-    if fault := text_fault(texts[0]):
+        raise SpanError(_without_text(record, keys, found))
+    ((key, text),) = texts.items()
+    if not text.strip():
+        raise SpanError(f"its text {key!r} is blank; take the record out")
+    if fault := text_fault(text):
         raise SpanError(f"its text {fault}")
-    return texts[0]
+    return text
+
+
+def _without_text(record: Mapping[str, Any], keys: Sequence[str], found: Mapping[str, Any]) -> str:
+    """Why no text was found under the keys, or several, and what to do."""
+    cut = {key: record[key] for key in TOKEN_KEYS if key in record}
+    wrong = {key: value for key, value in {**found, **cut}.items() if not isinstance(value, str | dict)}
+    if wrong and not any(isinstance(value, str) for value in found.values()):
+        (key, value), *_ = wrong.items()
+        return f"{key!r} is {_shown(value)}; give the record its text, or take it out"
+    there = ", ".join(map(repr, record))
+    told = f"no text under {' or '.join(map(repr, keys))} (it has {there[:80]})"
+    named = any(isinstance(value, str | dict) for key, value in record.items() if key not in NO_TEXT_KEYS)
+    if named or found:
+        return f"{told}; name it: --set text_key="
+    return f'{told}; write the text beside its spans: {{"id": ..., "text": ..., "entities": [...]}}'
 
 
 def _of_tokens(record: Mapping[str, Any], doc_id: str | None, tokens: Sequence[str]) -> MarkedText:
@@ -213,7 +240,7 @@ def _listed(value: Any) -> Iterator[TextSpan]:
     for name, inner in value.items():
         for item in inner if isinstance(inner, list) else [inner]:
             if isinstance(item, str):
-                yield TextSpan(None, None, _type(name), words=item)
+                yield TextSpan(None, None, type_name(name), words=item)
             elif isinstance(item, dict) and not any(key in item for key in LABEL_KEYS):
                 yield _of_object({**item, "label": name})
             else:
@@ -223,7 +250,7 @@ def _listed(value: Any) -> Iterator[TextSpan]:
 def _of_list(item: Any) -> TextSpan:
     if not (isinstance(item, list) and len(item) >= 3):
         raise SpanError(f"want a span as [start, end, label], not {_shown(item)}")
-    return TextSpan(_number(item[0]), _number(item[1]), _type(item[2]))
+    return TextSpan(_number(item[0]), _number(item[1]), type_name(item[2]))
 
 
 def _of_object(item: Any) -> TextSpan:
@@ -242,8 +269,8 @@ def _of_object(item: Any) -> TextSpan:
     if isinstance(kind, list) and len(kind) == 1:
         kind = kind[0]
     if start is None and end is None and words is not None:
-        return TextSpan(None, None, _type(kind), words, _score(score), alignment=alignment)
-    return TextSpan(_number(start), _number(end), _type(kind), words, _score(score), alignment=alignment)
+        return TextSpan(None, None, type_name(kind), words, _score(score), alignment=alignment)
+    return TextSpan(_number(start), _number(end), type_name(kind), words, _score(score), alignment=alignment)
 
 
 def _of_label_studio(record: Mapping[str, Any], names: RecordNames) -> Iterator[TextSpan]:
@@ -395,7 +422,8 @@ def _score(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _type(value: Any) -> str:
+def type_name(value: Any) -> str:
+    """The label of a span, without blanks around it. Raises `SpanError` where it is no name."""
     name = value.strip() if isinstance(value, str) else ""
     if not name or text_fault(name):
         raise SpanError(f"want a name as label of a span, not {_shown(value)}")
@@ -407,5 +435,5 @@ def _strings(value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    text = "null" if value is None else repr(value)
     return text if len(text) <= 40 else text[:40] + "…"
