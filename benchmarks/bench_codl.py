@@ -23,7 +23,7 @@ import numpy as np
 from common import known_figures, save
 from problems import CORA, SIZES, SUBSETS, citations, subset
 
-from concord.flows.codl_tuning import best_gamma, choose_gamma
+from concord.flows.training.codl_tuning import best_gamma, choose_gamma
 from concord.schemas.codl import CodlSettings
 from concord.schemas.document import Batch, Document
 from concord.schemas.run import RunSettings

@@ -23,7 +23,7 @@ from common import ROOT, save
 
 sys.path.insert(0, str(ROOT))  # what is done to a run is part of the tests, which are not installed
 
-from concord.flows.progress import meter
+from concord.flows.screen.progress import meter
 from tests.support.failpoints import Bench, Cell, cells, shown, tried
 from tests.support.planned_s3 import planned_s3
 from tests.support.s3 import KEYS

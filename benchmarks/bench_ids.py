@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 import numpy as np
 from common import MADE, save
 
-from concord.flows.planning import KEPT_SURVEY, Listing, plan_corpus
+from concord.flows.labelling.planning import KEPT_SURVEY, Listing, plan_corpus
 from concord.workers.corpus.parquet import ListedFile, ParquetLocation
 from concord.workers.corpus.run_table import RunTable
 from concord.workers.corpus.surveyed import SurveyedFile

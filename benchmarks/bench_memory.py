@@ -23,7 +23,7 @@ from common import ray_workers, save
 from corpora import labelled_corpora
 
 from concord.flows.cluster.cluster import cluster
-from concord.flows.sources import first_document, read_documents
+from concord.flows.labelling.sources import first_document, read_documents
 from concord.schemas.document import Document
 from concord.schemas.run import RunKey, RunSettings
 from concord.workers.constraints.constraint_set import Unconstrained

@@ -43,7 +43,7 @@ from common import MADE, REAL, ROOT, concord, known_figures, save
 from corpora import documents_of
 from tagger_texts import ADDRESSES, RUSSIAN, THAI, VIETNAMESE, Texts
 
-from concord.flows.sources import open_constraints, open_model
+from concord.flows.labelling.sources import open_constraints, open_model
 from concord.predictions import read_predictions
 from concord.schemas.columns import table_from_documents
 from concord.schemas.document import Batch, Column, Document

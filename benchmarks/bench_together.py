@@ -24,7 +24,7 @@ from unittest import mock
 
 from common import MADE, ROOT, batches, save
 
-from concord.flows.sources import open_constraints, open_model
+from concord.flows.labelling.sources import open_constraints, open_model
 from concord.schemas.document import Batch, Document
 from concord.schemas.problem import Problem
 from concord.workers.constraints.constraint_set import build_problems

@@ -156,11 +156,7 @@ ROWS = [
     (ROW_DUAL, "max(dual.now[r] + size * excess[r], 0.0)", "max(dual.now[r] + size * excess[r], -1.0)"),
     (ROW_DUAL, "min(objective, least) - MULTIPLIER_ROUNDING)", "min(objective, least) + 0.1)"),
     (ROW_DUAL, "dual.chain.edge[t, dual.previous[e], label] -=", "dual.chain.edge[t, dual.previous[e], label] +="),
-    (
-        ROW_DUAL,
-        "return decoded.status in (Status.OPTIMAL,",
-        "return decoded.status in (Status.TIMEOUT, Status.OPTIMAL,",
-    ),
+    (ROW_DUAL, "max(exact.bound, search.objective)", "search.objective"),
 ]
 
 SEARCHED = [

@@ -11,7 +11,7 @@ import common
 import numpy as np
 from corpora import documents_of, labelled_corpora
 
-from concord.flows.sources import open_constraints, open_model
+from concord.flows.labelling.sources import open_constraints, open_model
 from concord.schemas.decoded import Decoded
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from concord.flows.commands.corpora import ingest_corpus, synthesize_corpus
-from concord.flows.options import OptionError, validated
+from concord.flows.inputs.options import OptionError, validated
 from concord.workers.corpus.ingestion import IngestReport
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.settings import IngestSettings

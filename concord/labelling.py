@@ -7,8 +7,8 @@ from os import PathLike
 from typing import Any
 
 from concord.flows.commands.label import TextLabeller, open_labeller
-from concord.flows.in_python import speaks_python
-from concord.flows.run_context import RunContext
+from concord.flows.inputs.in_python import speaks_python
+from concord.flows.inputs.run_context import RunContext
 from concord.rules import Rules, files_of
 from concord.schemas.audit import Explanation
 from concord.schemas.document import Document

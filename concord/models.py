@@ -6,9 +6,9 @@ from os import PathLike, fspath
 from typing import Any
 
 from concord.flows.commands.calibrating import calibrate_model
-from concord.flows.in_python import speaks_python
-from concord.flows.options import validated
-from concord.flows.run_context import RunContext
+from concord.flows.inputs.in_python import speaks_python
+from concord.flows.inputs.options import validated
+from concord.flows.inputs.run_context import RunContext
 from concord.schemas.reports import CalibrationReport
 from concord.schemas.run import TrainReport
 from concord.workers.learning.trainers.registry import DEFAULT, trainer_named

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from concord.flows.commands.export_predictions import export_predictions
-from concord.flows.options import OptionError, validated
+from concord.flows.inputs.options import OptionError, validated
 from concord.flows.runfolder.published import Published, published
 from concord.schemas.columns import PREDICTIONS_LAYOUT
 from concord.schemas.errors import UnknownDocumentError

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
-from concord.flows.frames import Corpus, place_of_corpus
-from concord.flows.in_python import speaks_python
-from concord.flows.run_context import RunContext
+from concord.flows.inputs.frames import Corpus, place_of_corpus
+from concord.flows.inputs.in_python import speaks_python
+from concord.flows.inputs.run_context import RunContext
 from concord.rules import Rules
 from concord.schemas.audit import Explanation
 from concord.schemas.reports import EvaluationReport, VerifyReport
@@ -118,7 +118,7 @@ def evaluate(
     >>> concord.evaluate("proven", corpus="corpora/test").documents
     20
     """
-    from concord.flows.commands.evaluate import evaluate as scored
+    from concord.flows.labelling.evaluate import evaluate as scored
 
     other = None if against is None else fspath(against)
     return scored(fspath(run), fspath(corpus), measures=measures, against=other).report

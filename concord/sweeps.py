@@ -12,7 +12,7 @@ import pyarrow as pa
 from concord.flows.cli.sweep_plot import figure_of
 from concord.flows.cli.sweep_tables import shown_lines, shown_table
 from concord.flows.commands.sweeps import show_sweep
-from concord.flows.in_python import speaks_python
+from concord.flows.inputs.in_python import speaks_python
 from concord.schemas.shown import lines_html, table_html
 from concord.schemas.sweep import CellRow, CellState, SweepReport
 from concord.workers.sweeps.results import Store

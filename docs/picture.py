@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from concord.flows.commands.evaluate import evaluate
 from concord.flows.commands.examples import mended_name
+from concord.flows.labelling.evaluate import evaluate
 from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS_LAYOUT, VITERBI_LABELS
 from concord.schemas.document import Document
 from concord.schemas.reports import MeasureReport

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from concord.flows.apart import check_inputs
 from concord.flows.cli.app import app
+from concord.flows.inputs.apart import check_inputs
 from concord.flows.prefect.private_flow import PrivateFlow
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.runfolder import Purpose, claim

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import concord.flows.jobs
-from concord.flows.commands.evaluate import evaluate
+import concord.flows.inputs.jobs
 from concord.flows.commands.listed_documents import ListError, documents_asked_for
 from concord.flows.commands.run_plan import plan_run
 from concord.flows.errors import RunFolderError
-from concord.flows.label_corpus import LabelRequest
+from concord.flows.labelling.evaluate import evaluate
+from concord.flows.labelling.label_corpus import LabelRequest
 from concord.flows.runfolder.published import published
 from concord.flows.runfolder.runfolder import read_sources
 from concord.schemas.columns import PREDICTIONS_LAYOUT
@@ -130,7 +130,7 @@ def test_an_output_is_of_all_documents_or_of_the_same_ones(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stay_here(monkeypatch)
-    monkeypatch.setattr(concord.flows.jobs, "check_sources", lambda *_, **__: None)
+    monkeypatch.setattr(concord.flows.inputs.jobs, "check_sources", lambda *_, **__: None)
     label(corpus, tmp_path / "whole")
     label(corpus, tmp_path / "some", only=IDS[:2])
     before = answers(tmp_path / "whole")

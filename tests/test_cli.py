@@ -23,10 +23,10 @@ from typer.testing import CliRunner
 from concord.flows.cli.app import app
 from concord.flows.cli.list_cli import KINDS
 from concord.flows.commands.mining import METHODS, method_named
-from concord.flows.given import Flag, beside_flags
-from concord.flows.options import OptionError, option_values, parse_options, with_engine
-from concord.flows.progress import meter
+from concord.flows.inputs.given import Flag, beside_flags
+from concord.flows.inputs.options import OptionError, option_values, parse_options, with_engine
 from concord.flows.runfolder.layout import STORE
+from concord.flows.screen.progress import meter
 from concord.schemas.codl import CodlSettings
 from concord.schemas.errors import UsageError
 from concord.schemas.run import RunSettings

@@ -20,16 +20,25 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import concord.flows.cluster.cluster
-import concord.flows.label_corpus
-import concord.flows.learn_from_pool
+import concord.flows.labelling.label_corpus
 import concord.flows.tracking.tracking
+import concord.flows.training.learn_from_pool
 from concord.flows.codl import codl
-from concord.flows.codl_tuning import best_gamma, choose_gamma
 from concord.flows.errors import NothingLabelledError, RunFolderError
-from concord.flows.label_corpus import label_corpus
-from concord.flows.learn_from_pool import CONSTRAINTS, HELD_OUT, MARKER, MODEL, POOL, TUNED, LearnRequest, learn
+from concord.flows.labelling.label_corpus import label_corpus
 from concord.flows.runfolder.published import published
 from concord.flows.tracking.tracking import Outcome
+from concord.flows.training.codl_tuning import best_gamma, choose_gamma
+from concord.flows.training.learn_from_pool import (
+    CONSTRAINTS,
+    HELD_OUT,
+    MARKER,
+    MODEL,
+    POOL,
+    TUNED,
+    LearnRequest,
+    learn,
+)
 from concord.schemas.arrays import Floats
 from concord.schemas.codl import CodlReport, CodlSettings, GammaTrial
 from concord.schemas.columns import PREDICTIONS_LAYOUT
@@ -250,10 +259,10 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     for name, documents in (("gold", GOLD), ("pool", POOLED), ("dev", list(synthesize(4, seed=3, kind="citations")))):
         write_corpus(documents, tmp_path / name, source="test")
     (tmp_path / "rules.yaml").write_text(RULES)
-    monkeypatch.setattr(concord.flows.learn_from_pool, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.flows.training.learn_from_pool, "Tracking", untracked([]))
     monkeypatch.setattr(concord.flows.tracking.tracking, "Tracking", untracked([]))
     monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(Here(None)))
-    monkeypatch.setattr(concord.flows.learn_from_pool, "label_corpus", label_corpus)
+    monkeypatch.setattr(concord.flows.training.learn_from_pool, "label_corpus", label_corpus)
 
     def made(out: str, *, rules: bool = True, n_best: int = 0, tune: bool = False, **options: object) -> LearnRequest:
         return LearnRequest(
@@ -367,7 +376,7 @@ def test_gamma_is_chosen_by_documents_that_were_not_learned_from(
     """Each share against a plain loop over the documents, each left out once; a call again chooses nothing anew."""
     request = request_of("out", tune=True, folds=9, sample=5, shares=(0.2, 0.6, 1.0), cycles=1)
     ended: list[Outcome] = []
-    monkeypatch.setattr(concord.flows.learn_from_pool, "Tracking", untracked(ended))
+    monkeypatch.setattr(concord.flows.training.learn_from_pool, "Tracking", untracked(ended))
     report = run(request)
     pool = sorted(POOLED, key=lambda d: place_of(d.doc_id))[:5]
     names = {label for d in GOLD if d.labels is not None for label in d.labels.strings()}

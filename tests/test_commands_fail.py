@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from typer.testing import CliRunner
 
 import concord.flows.cluster.cluster
-import concord.flows.train_model
+import concord.flows.training.train_model
 from concord.flows.cli.app import app
 from concord.flows.commands import agreement, clusters, corpus_stats, mining
 from concord.schemas.errors import InputError
@@ -92,7 +92,7 @@ def command(
     """Runs the command of a test into a place."""
     name = request.node.callspec.params["name"]
     monkeypatch.setenv("CONCORD_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
     for module in WITH_CLUSTERS:
         monkeypatch.setattr(module, "cluster", lambda *_, **__: nullcontext(Here(None)))
     monkeypatch.setattr(os, "fsync", lambda _: None)  # the power stays on

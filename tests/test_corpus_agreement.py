@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from concord.flows.cli.app import app
 from concord.flows.cli.next_steps import after_agreement
-from concord.flows.sources import OpenModel, open_constraints
+from concord.flows.labelling.sources import OpenModel, open_constraints
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials

@@ -15,7 +15,7 @@ import typer
 
 from concord.flows.cli.app import app
 from concord.flows.commands.mining import METHODS
-from concord.flows.options import OptionError, option_values, parse_options
+from concord.flows.inputs.options import OptionError, option_values, parse_options
 from concord.schemas.codl import CodlSettings
 from concord.schemas.run import ENGINE
 from concord.schemas.settings import Settings

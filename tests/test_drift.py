@@ -14,8 +14,8 @@ import pytest
 from concord.flows.errors import DriftedRunError, WithheldRunError
 from concord.flows.nights import drift
 from concord.flows.nights.record import read_record
-from concord.flows.pages import page_of
 from concord.flows.runfolder.published import Published
+from concord.flows.screen.pages import page_of
 from concord.flows.tracking.tracking import DESCRIPTION, Outcome
 from concord.schemas.columns import PREDICTIONS_LAYOUT, batch_from_table, table_from_documents
 from concord.schemas.document import Batch, Document

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from concord.flows.cli.failures import Exit, HungUp, Terminated, reported
-from concord.flows.options import OptionError
+from concord.flows.inputs.options import OptionError
 from concord.schemas.errors import CorpusError, ServiceError
 from concord.workers.constraints.constraint_file import ConstraintFileError
 

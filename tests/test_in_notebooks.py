@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from concord.flows import in_place
 from concord.flows.cluster.deaths import ClusterError
 from concord.flows.cluster.reaching import reach
 from concord.flows.errors import ShardsFailedError
+from concord.flows.screen import in_place
 from concord.flows.watched import watched
 from concord.predictions import PredictedDocument
 from concord.schemas.audit import ConstraintEffect, Explanation, LabelChange
@@ -248,6 +248,6 @@ def test_a_bar_stays_in_one_place_and_ends_as_a_line(monkeypatch: pytest.MonkeyP
 
 
 def test_without_a_notebook_nothing_of_ipython_is_imported() -> None:
-    script = "import sys, concord.flows.progress; print('IPython' in sys.modules)"
+    script = "import sys, concord.flows.screen.progress; print('IPython' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout == "False\n"

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import concord
-from concord.flows.frames import place_of_corpus
-from concord.flows.in_python import in_python
+from concord.flows.inputs.frames import place_of_corpus
+from concord.flows.inputs.in_python import in_python
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, InputError, UsageError
 from concord.schemas.settings import TextSettings

@@ -8,7 +8,7 @@ import pytest
 
 from concord.flows.commands.corpora import ingest_corpus, synthesize_corpus
 from concord.flows.errors import NAMED, RunFolderError, ShardsFailedError
-from concord.flows.jobs import folder_place, source_place
+from concord.flows.inputs.jobs import folder_place, source_place
 from concord.schemas.run import RunReport
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import TextSettings

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from concord.flows.commands.layering import import_entities
-from concord.flows.options import OptionError
+from concord.flows.inputs.options import OptionError
 from concord.schemas.document import Batch, Column, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet

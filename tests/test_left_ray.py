@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
-from concord.flows.left_ray import LeftRay, left_ray, one_ray
+from concord.flows.inputs.left_ray import LeftRay, left_ray, one_ray
 from concord.schemas.errors import ServiceError, UsageError
 
 

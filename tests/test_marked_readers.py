@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from concord.flows.cli.app import app
-from concord.flows.commands.evaluate import evaluate
+from concord.flows.labelling.evaluate import evaluate
 from concord.schemas.columns import CORPUS_LAYOUT, DOC_ID, LABELS, Misfit, Reject
 from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet

@@ -10,8 +10,8 @@ from unittest.mock import patch
 
 import pytest
 
-from concord.flows.model_copies import KEPT_COPIES, kept_copy, stored_model
-from concord.flows.sources import open_model
+from concord.flows.inputs.model_copies import KEPT_COPIES, kept_copy, stored_model
+from concord.flows.labelling.sources import open_model
 from concord.workers.learning.trainers import crfsuite
 from concord.workers.models.folder import MANIFEST, ModelError, parse_manifest, update_manifest
 from concord.workers.models.settings import CrfSettings

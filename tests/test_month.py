@@ -18,7 +18,7 @@ from concord.flows.errors import RunFolderError
 from concord.flows.monthly import monthly
 from concord.flows.nights.month import last_month
 from concord.flows.nights.record import RECORD, keep_night
-from concord.flows.pages import page_of
+from concord.flows.screen.pages import page_of
 from concord.schemas.nights import MonthReport
 from concord.schemas.run import ChangedDocument, Drift, Movement
 from concord.workers.storage.storage import FolderStorage

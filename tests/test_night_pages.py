@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concord.flows.environment import page_of_run
-from concord.flows.pages import cell, page_of
+from concord.flows.screen.pages import cell, page_of
 from concord.schemas.run import ChangedDocument, Drift, Movement
 from tests.support.made_reports import run_report
 

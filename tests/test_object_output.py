@@ -11,9 +11,9 @@ from unittest.mock import patch
 
 import pytest
 
-from concord.flows.apart import check_inputs
 from concord.flows.commands.doctor import WrongError, _clocks, _output
 from concord.flows.errors import RunFolderError
+from concord.flows.inputs.apart import check_inputs
 from concord.flows.nights.record import keep_night, read_record
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.last_run import last_answers

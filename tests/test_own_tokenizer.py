@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from concord.flows.cli.failures import Exit
 from concord.flows.commands.label import open_labeller
-from concord.flows.sources import first_document
+from concord.flows.labelling.sources import first_document
 from concord.schemas.errors import DocumentError
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer

@@ -15,9 +15,9 @@ import yaml
 from scipy.stats import ttest_1samp
 
 import concord.flows.cluster.cluster
-import concord.flows.run_sweep
+import concord.flows.sweeping.run_sweep
 from concord.flows.errors import PapersFailedError, RunFolderError
-from concord.flows.run_papers import HTML_PAGE, PAGE, PapersRequest, run_papers
+from concord.flows.sweeping.run_papers import HTML_PAGE, PAGE, PapersRequest, run_papers
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.published import Lies, MeasuredRow, MeasuredTable, PapersReport, PublishedCorpus, PublishedRow
 from concord.schemas.sweep import Cell, CellRow, CellState
@@ -576,8 +576,8 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Counting:
         yield stand_in
 
     monkeypatch.setattr(concord.flows.cluster.cluster, "_own_cluster", started)
-    monkeypatch.setattr(concord.flows.run_sweep, "_tracked", lambda _, request, report, *__: report)
-    monkeypatch.setattr(concord.flows.run_sweep, "_tracker", lambda _: None)
+    monkeypatch.setattr(concord.flows.sweeping.run_sweep, "_tracked", lambda _, request, report, *__: report)
+    monkeypatch.setattr(concord.flows.sweeping.run_sweep, "_tracker", lambda _: None)
     return stand_in
 
 

@@ -12,9 +12,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import concord.flows.label_corpus
+import concord.flows.labelling.label_corpus
 import concord.flows.tracking.tracking
-import concord.flows.train_model
+import concord.flows.training.train_model
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit, reported
 from concord.schemas.run import RunSettings
@@ -140,8 +140,8 @@ def command(*arguments: str) -> Run:
 
 
 def train(paths: Paths) -> None:
-    concord.flows.train_model.train_model(
-        concord.flows.train_model.TrainRequest(
+    concord.flows.training.train_model.train_model(
+        concord.flows.training.train_model.TrainRequest(
             corpus=str(paths["corpus"]),
             out=str(paths["out"]),
             trainer=crfsuite.NAME,
@@ -152,8 +152,8 @@ def train(paths: Paths) -> None:
 
 
 def reprocess(paths: Paths) -> None:
-    concord.flows.label_corpus.label_corpus(
-        concord.flows.label_corpus.LabelRequest(
+    concord.flows.labelling.label_corpus.label_corpus(
+        concord.flows.labelling.label_corpus.LabelRequest(
             corpus=str(paths["corpus"]),
             model=str(paths["model"]),
             out=str(paths["out"]),
@@ -208,7 +208,7 @@ def test_a_path_that_cannot_be_used_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    for module in (concord.flows.train_model, concord.flows.tracking.tracking):
+    for module in (concord.flows.training.train_model, concord.flows.tracking.tracking):
         monkeypatch.setattr(module, "Tracking", untracked([]))
     bad = wrong(tmp_path)
     paths = good._asdict() | {"out": tmp_path / "out"} | {kind: bad}

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from concord.flows.patience import within
+from concord.flows.screen.patience import within
 
 
 def test_an_answer_comes_back_as_it_is() -> None:
@@ -30,7 +30,7 @@ def test_nobody_waits_longer_than_that() -> None:
 
 def test_a_late_call_does_not_keep_the_process_alive() -> None:
     script = (
-        "import threading\nfrom concord.flows.patience import within\n"
+        "import threading\nfrom concord.flows.screen.patience import within\n"
         "try: within(0.1, threading.Event().wait)\nexcept TimeoutError: print('late')"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)

@@ -16,7 +16,7 @@ from concord.flows.cli.catalogue import engines, listing, readers, templates
 from concord.flows.cli.chains import chains_table
 from concord.flows.cli.constraints_tables import check_table, effects_table, labels_table
 from concord.flows.cli.tables import against_table, measure_table
-from concord.flows.commands.evaluate import Evaluation
+from concord.flows.labelling.evaluate import Evaluation
 from concord.schemas.audit import Breaches, CheckReport, ConstraintCheck, ConstraintEffect, Explanation, LabelChange
 from concord.schemas.reports import AgainstReport, ChainsReport, Difference, DocumentChains
 from concord.workers.constraints.constraint_file import load_constraints

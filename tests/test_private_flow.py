@@ -15,9 +15,9 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import TerminationSignal
 
 import concord.flows.deployed
-from concord.flows.pages import INTERRUPTED
 from concord.flows.prefect import shown
-from concord.flows.progress import tell_left
+from concord.flows.screen.pages import INTERRUPTED
+from concord.flows.screen.progress import tell_left
 from concord.flows.watched import FlowError, flow_of, watched
 from concord.schemas.run import RunSettings
 from concord.schemas.settings import Settings

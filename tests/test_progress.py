@@ -17,7 +17,7 @@ import ray
 from concord.flows.cluster import cluster
 from concord.flows.cluster.aside import aside
 from concord.flows.cluster.pool import Pool
-from concord.flows.progress import COMPILING, compiling_told, explained
+from concord.flows.screen.progress import COMPILING, compiling_told, explained
 from concord.workers.compiling.told import LISTENERS, Compiling
 from concord.workers.remote.count import COUNT, CountParts
 

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-import concord.flows.progressive
-import concord.flows.train_model
+import concord.flows.training.progressive
+import concord.flows.training.train_model
 from concord.flows.cli.tables import samples_table
-from concord.flows.progressive import KEPT, TRIALS_TABLE, Kept, choose
-from concord.flows.run_context import HERE, RunContext
+from concord.flows.inputs.run_context import HERE, RunContext
 from concord.flows.tracking.tracking import Outcome
-from concord.flows.train_model import TrainRequest, check_search, train_model
+from concord.flows.training.progressive import KEPT, TRIALS_TABLE, Kept, choose
+from concord.flows.training.train_model import TrainRequest, check_search, train_model
 from concord.schemas.errors import ShardsError, TrainingError
 from concord.schemas.run import SampleRow, TrainReport
 from concord.workers.corpus.ingestion import write_corpus
@@ -54,7 +54,7 @@ def chosen(folder: Path, monkeypatch: pytest.MonkeyPatch, broken: int | None = N
         done.extend(name_of(SAMPLING, one, size) for one in group)
         return tried(sample, group, size)
 
-    monkeypatch.setattr(concord.flows.progressive, "cluster", here)
+    monkeypatch.setattr(concord.flows.training.progressive, "cluster", here)
     sampling = SAMPLING._replace(tried=counted)
     told = lambda *_: None  # noqa: E731
     found = choose(DOCUMENTS, sampling, SETTINGS, context=HERE, largest=None, kept=kept(folder), told=told)
@@ -101,7 +101,7 @@ def test_trials_of_another_search_are_not_taken(tmp_path: Path) -> None:
 
 def test_code_that_has_changed_makes_trials_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept(tmp_path).add(TrialGroup(SAMPLING, (SETTINGS,), LEAST_SAMPLE), [TrialTally(1, 2)])
-    monkeypatch.setattr(concord.flows.progressive, "workers_digest", lambda: "other code")
+    monkeypatch.setattr(concord.flows.training.progressive, "workers_digest", lambda: "other code")
     assert kept(tmp_path).tallies == {}
 
 
@@ -132,7 +132,7 @@ def test_a_training_that_searches_keeps_the_choice_and_no_trials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended, told = list[Outcome](), dict[str, object]()
-    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked(ended, told))
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked(ended, told))
     expected, count = chosen(tmp_path, monkeypatch)
     write_corpus(DOCUMENTS, tmp_path / "corpus", source="test")
     request = TrainRequest(

@@ -18,16 +18,17 @@ import typer
 from typer.testing import CliRunner
 
 import concord.flows.commands.run_plan
+import concord.flows.inputs.jobs
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit, reported
 from concord.flows.cluster.pool import Done
 from concord.flows.commands.run_plan import plan_run
 from concord.flows.errors import NothingLabelledError, ShardsFailedError
-from concord.flows.label_corpus import LabelRequest, label_corpus, weights_of
+from concord.flows.labelling.label_corpus import LabelRequest, label_corpus, weights_of
 from concord.flows.nights.record import read_record
-from concord.flows.pages import page_of
-from concord.flows.progress import followed
 from concord.flows.runfolder.published import published
+from concord.flows.screen.pages import page_of
+from concord.flows.screen.progress import followed
 from concord.flows.tracking.tracking import DESCRIPTION, FAILURES, Outcome
 from concord.schemas.columns import REJECTS_LAYOUT
 from concord.schemas.run import Reuse, RunReport, RunSettings
@@ -183,7 +184,7 @@ def test_mlflow_is_told_what_each_constraint_costs() -> None:
 def test_a_new_document_alone_is_labelled_and_a_dry_run_says_so(
     corpus: Path, outcomes: list[Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(concord.flows.jobs, "check_sources", lambda *_, **__: None)
+    monkeypatch.setattr(concord.flows.inputs.jobs, "check_sources", lambda *_, **__: None)
     out = tmp_path / "out"
     settings = RunSettings(engine="viterbi")
     request = LabelRequest(corpus=str(corpus), model="made up", out=str(out), settings=settings)
@@ -256,7 +257,7 @@ def test_a_dry_run_counts_as_the_run_does_where_ids_are_repeated(
     again: tuple[int, ...], corpus: Path, outcomes: list[Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A repeated row is a reject: it is not decoded, and no answer is taken for it."""
-    monkeypatch.setattr(concord.flows.jobs, "check_sources", lambda *_, **__: None)
+    monkeypatch.setattr(concord.flows.inputs.jobs, "check_sources", lambda *_, **__: None)
     (part,) = corpus.glob("part-*.parquet")
     table = pq.read_table(part)
     repeating = pa.concat_tables([table, table.take(again)])
@@ -284,7 +285,7 @@ def test_a_dry_run_counts_as_the_run_does_where_ids_are_repeated(
 def test_of_very_many_shards_a_dry_run_reads_some(
     tmp_path: Path, outcomes: list[Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(concord.flows.jobs, "check_sources", lambda *_, **__: None)
+    monkeypatch.setattr(concord.flows.inputs.jobs, "check_sources", lambda *_, **__: None)
     write_corpus(synthesize(40, seed=1, kind="news"), tmp_path / "corpus", source="test")
     settings = RunSettings(engine="viterbi", settle=True)
     given = {"corpus": str(tmp_path / "corpus"), "model": "made up", "out": str(tmp_path / "out"), "shard_bytes": 1024}

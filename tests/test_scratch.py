@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import concord.flows.train_model
+import concord.flows.training.train_model
 from concord.flows.cli.app import app
 from concord.flows.cluster import ray_folder
-from concord.flows.train_model import TrainRequest, train_model
+from concord.flows.training.train_model import TrainRequest, train_model
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.models.settings import SgdSettings
 from concord.workers.storage.scratch import STALE_SECONDS, remove_abandoned, scratch_folder
@@ -107,7 +107,7 @@ def test_any_command_takes_away_what_a_killed_one_left(place: Path, tmp_path: Pa
 def test_what_a_killed_training_left_goes_with_the_next_one(
     tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
     write_corpus(list(synthesize(30, seed=0, kind="news")), tmp_path / "corpus", source="test")
     request = TrainRequest(
         corpus=str(tmp_path / "corpus"),
@@ -116,7 +116,7 @@ def test_what_a_killed_training_left_goes_with_the_next_one(
         settings=SgdSettings(features="finkel", passes=1),
     )
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(concord.flows.train_model, "tune_consistency", lambda *_: dies())
+        patched.setattr(concord.flows.training.train_model, "tune_consistency", lambda *_: dies())
         killed(lambda: train_model(request))
     assert len(names(place)) == 1
     train_model(request)

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from concord.flows.labelling.sources import OpenModel, open_constraints
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.layout import STORE
 from concord.flows.runfolder.runfolder import Sources, find_done, publish, write_sources
-from concord.flows.sources import OpenModel, open_constraints
 from concord.schemas.document import Batch
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Potentials

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from concord.flows.sources import check_columns
+from concord.flows.labelling.sources import check_columns
 from concord.schemas.columns import Reject, SchemaError, table_from_documents
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
 from concord.flows.commands.listed_documents import documents_asked_for
+from concord.flows.labelling.sources import open_constraints
 from concord.flows.runfolder.runfolder import Sources, read_sources, write_sources
-from concord.flows.sources import open_constraints
 from concord.workers.constraints.constraint_file import ConstraintFileError, load_constraints
 from concord.workers.models.corpus_agreement import SUFFIX, AgreementFileError
 from concord.workers.storage.object_storage import ObjectStorage

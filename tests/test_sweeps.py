@@ -18,15 +18,15 @@ import yaml
 from mlflow import MlflowClient
 
 import concord.flows.cluster.cluster
-import concord.flows.run_sweep
+import concord.flows.sweeping.run_sweep
 from concord.flows.cluster.pool import Done
 from concord.flows.commands.requests import WeighRequest
 from concord.flows.commands.sweeps import log_of, show_sweep
 from concord.flows.commands.weighing import weigh_file
 from concord.flows.errors import TrackingError
-from concord.flows.run_context import RunContext
-from concord.flows.run_sweep import SweepRequest, plan_sweep, run_sweep
-from concord.flows.sweep_schedule import Schedule
+from concord.flows.inputs.run_context import RunContext
+from concord.flows.sweeping.run_sweep import SweepRequest, plan_sweep, run_sweep
+from concord.flows.sweeping.sweep_schedule import Schedule
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import CorpusError, TrainingError, UsageError
 from concord.schemas.run import RunSettings
@@ -822,8 +822,8 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_damaged_in_another_sweep_is_told_and_done_again(
     corpora: Path, tmp_path: Path, here: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(concord.flows.run_sweep, "_tracked", lambda _, request, report, *__: report)
-    monkeypatch.setattr(concord.flows.run_sweep, "_tracker", lambda _: None)
+    monkeypatch.setattr(concord.flows.sweeping.run_sweep, "_tracked", lambda _, request, report, *__: report)
+    monkeypatch.setattr(concord.flows.sweeping.run_sweep, "_tracker", lambda _: None)
     parts = {
         "constraints": {"rules": ["more.yaml"]},
         "penalties": {"declared": {}, "odds": {}},

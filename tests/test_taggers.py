@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import concord.flows.train_model
+import concord.flows.training.train_model
 from concord.flows.cli.app import _show_training
-from concord.flows.train_model import TrainRequest, check_search, train_model
+from concord.flows.training.train_model import TrainRequest, check_search, train_model
 from concord.schemas.document import Batch, Column, Document
 from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import LabelSet
@@ -196,7 +196,7 @@ def test_what_cannot_be_learned_is_one_line(tmp_path: Path) -> None:
 def test_the_command_needs_no_gold_and_says_how_far_to_trust_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
     documents = layered(DOCUMENTS, a=missing(DOCUMENTS, 3), b=missing(DOCUMENTS, 4, 1))
     write_corpus(documents, tmp_path / "corpus", source="made up")
     request = TrainRequest(

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from concord.flows.cli.app import app
 from concord.flows.cli.clusters_cli import _show as show_clusters
 from concord.flows.cli.corpus_cli import _show as show_corpus
-from concord.flows.progress import Terminal, say, show
+from concord.flows.screen.progress import Terminal, say, show
 from concord.schemas.document import Document
 from concord.schemas.reports import ClusterReport, CorpusReport, LengthFigures, SpanFigures
 from concord.schemas.visible import visible

@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import concord
-import concord.flows.train_model
+import concord.flows.training.train_model
 from concord.flows.cli.failures import Exit
 from concord.flows.commands.label import open_labeller
-from concord.flows.label_corpus import LabelJob
-from concord.flows.label_corpus import LabelRequest as Labelling
-from concord.flows.sources import cutting as cutting_of
-from concord.flows.sources import open_model
-from concord.flows.train_model import TrainRequest, train_model
+from concord.flows.labelling.label_corpus import LabelJob
+from concord.flows.labelling.label_corpus import LabelRequest as Labelling
+from concord.flows.labelling.sources import cutting as cutting_of
+from concord.flows.labelling.sources import open_model
+from concord.flows.training.train_model import TrainRequest, train_model
 from concord.schemas.errors import CorpusError, DocumentError
 from concord.schemas.run import RunSettings
 from concord.schemas.settings import TextSettings
@@ -233,7 +233,7 @@ def made(folder: Path) -> Path:
         consistency=False,
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(concord.flows.train_model, "Tracking", untracked([]))
+        patch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
         train_model(request)
     return folder / "model"
 

@@ -12,14 +12,14 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-import concord.flows.train_model
+import concord.flows.training.train_model
 from concord.flows.cli.app import _show_training, app
 from concord.flows.cli.failures import Exit
 from concord.flows.cli.tables import selection_table
 from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.locks import locked
 from concord.flows.tracking.tracking import PENALTIES_FILE
-from concord.flows.train_model import TrainRequest, train_model
+from concord.flows.training.train_model import TrainRequest, train_model
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError
 from concord.schemas.run import TrainReport
@@ -45,7 +45,7 @@ def train(out: Path, corpus: Path, trainer: str = DEFAULT) -> Any:
 
 
 def test_two_trainings_into_one_folder_at_once_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
     model, nowhere = tmp_path / "model", tmp_path / "nowhere"
     link = tmp_path / "link"
     model.mkdir()
@@ -79,7 +79,7 @@ def nameless(
 def test_a_model_without_features_iterations_and_loss_is_trained_like_any(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
     monkeypatch.setitem(OWN, "nameless", Trainer(nameless, TrainerSettings))
     write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
     report: TrainReport = train(tmp_path / "model", tmp_path / "corpus", "nameless")
@@ -94,7 +94,7 @@ def test_a_tracked_training_says_how_it_learned_and_what_penalties_it_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: dict[str, object] = {}
-    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([], kept))
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([], kept))
     write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
     settings = SgdSettings(features="finkel-nopos", passes=1)
     request = TrainRequest(corpus=str(tmp_path / "corpus"), out=str(tmp_path / "m"), trainer="sgd", settings=settings)
@@ -149,7 +149,7 @@ def test_the_trainers_are_listed_with_their_options() -> None:
 
 
 def test_a_training_that_chooses_reports_what_it_chose_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
     write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
     options = SgdSettings(features="finkel", passes=1)
     request = TrainRequest(
@@ -175,7 +175,7 @@ def test_a_training_that_chooses_reports_what_it_chose_from(tmp_path: Path, monk
 def test_segments_that_were_cut_are_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
     write_corpus(synthesize(12, seed=0, kind="news"), tmp_path / "corpus", source="test")
     for longest, told in ((1, "gold segments had more than 1 tokens, and were cut"), (100, "")):
         settings = SemiCrfSettings(features="fersini", longest=longest, max_iterations=2)
@@ -189,7 +189,7 @@ def test_segments_that_were_cut_are_told_of(
 
 def test_a_corpus_without_labels_is_tracked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = list[dict[str, Any]]()
-    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([], read=read))
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([], read=read))
     for name, seed in (("corpus", 0), ("pool", 1)):
         write_corpus(synthesize(12, seed=seed, kind="news"), tmp_path / name, source="test")
     settings = HmmSettings(pool=str(tmp_path / "pool"), iterations=2)
@@ -213,8 +213,8 @@ def test_later_documents_tune_consistency_and_judge_settings_where_that_is_asked
     def tuned_on(documents: Sequence[Document], *_: object) -> None:
         raise StoppedError([document.doc_id for document in documents])
 
-    monkeypatch.setattr(concord.flows.train_model, "Tracking", untracked([]))
-    monkeypatch.setattr(concord.flows.train_model, "tune_consistency", tuned_on)
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.flows.training.train_model, "tune_consistency", tuned_on)
     documents = list(synthesize(30, seed=0, kind="news"))
     write_corpus(documents, tmp_path / "corpus", source="test")
     options = SgdSettings(features="finkel", passes=1, min_freq=0.0, c2=0.1)

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from typer.main import get_command
 from typer.testing import CliRunner
 
-import concord.flows.codl_tuning
 import concord.flows.commands.mining
+import concord.flows.training.codl_tuning
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
-from concord.flows.codl_tuning import choose_gamma
+from concord.flows.training.codl_tuning import choose_gamma
 from concord.schemas.codl import CodlSettings
 from concord.schemas.document import Document
 from concord.schemas.run import RunSettings
@@ -187,14 +187,14 @@ def test_gamma_is_chosen_by_later_documents(monkeypatch: pytest.MonkeyPatch) -> 
         learned.append(ids(documents))
         return learner_of(documents, *rest)
 
-    right = concord.flows.codl_tuning._right
+    right = concord.flows.training.codl_tuning._right
 
     def counted(*given: Any) -> Any:
         judged_by.append(ids(given[3]))
         return right(*given)
 
-    monkeypatch.setattr(concord.flows.codl_tuning, "learner_of", recorded)
-    monkeypatch.setattr(concord.flows.codl_tuning, "_right", counted)
+    monkeypatch.setattr(concord.flows.training.codl_tuning, "learner_of", recorded)
+    monkeypatch.setattr(concord.flows.training.codl_tuning, "_right", counted)
     chosen = CodlSettings(shares=(0.9, 1.0), folds=4, cycles=1)
     trials = choose_gamma(gold, gold[:2], None, chosen, RunSettings(engine="viterbi"), LATER)
     assert learned == [ids(gold[:4]), ids(gold[:6])]

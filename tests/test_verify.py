@@ -14,10 +14,10 @@ import pytest
 from concord.flows.cli.verified import counts_line
 from concord.flows.commands import verify as flow
 from concord.flows.commands.verify import VerifyError, verify
+from concord.flows.labelling.sources import OpenModel
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.layout import STORE
 from concord.flows.runfolder.runfolder import Sources, find_done, publish, write_sources
-from concord.flows.sources import OpenModel
 from concord.schemas.run import RunKey
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.parquet import table_bytes

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from concord.flows.apart import check_inputs
-from concord.flows.jobs import checked_places, folder_place
-from concord.flows.run_context import RunContext
+from concord.flows.inputs.apart import check_inputs
+from concord.flows.inputs.jobs import checked_places, folder_place
+from concord.flows.inputs.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.challenge import ChallengeReport
 from concord.schemas.folders import FolderKind
@@ -48,7 +48,7 @@ def challenge(
     folder = folder_place(out)
     places = checked_places([corpus, held_out], folder, makes=FolderKind.CHALLENGE, files=constraints)
 
-    from concord.flows.unseen import check_unseen
+    from concord.flows.training.unseen import check_unseen
     from concord.workers.labelling.labelled import check_settings
     from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
 
@@ -57,7 +57,7 @@ def challenge(
     check_inputs(folder, learning.places())
     check_unseen(*places)
 
-    from concord.flows.challenge_champion import ChallengeRequest, challenge_champion
+    from concord.flows.training.challenge_champion import ChallengeRequest, challenge_champion
 
     request = ChallengeRequest(
         corpus=places[0],

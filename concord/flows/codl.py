@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from concord.flows.jobs import checked_places, folder_place
-from concord.flows.run_context import RunContext
+from concord.flows.inputs.jobs import checked_places, folder_place
+from concord.flows.inputs.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.codl import CodlReport, CodlSettings
 from concord.schemas.folders import FolderKind
@@ -33,7 +33,8 @@ def codl(
     - ``constraints``: YAML file of declared constraints (None: semi-supervised learning).
     - ``held_out``: labelled corpus that every cycle is measured on.
     - ``settings``: options of the learning (None: the defaults).
-    - ``tune``: choose `CodlSettings.gamma` by cross-validation over the labelled documents? See `flows.codl_tuning`.
+    - ``tune``: choose `CodlSettings.gamma` by cross-validation over the labelled documents? See
+      `flows.training.codl_tuning`.
     - ``validation``: labelled documents that judge gamma (None: random ones).
     - ``labelling``: how the pool is decoded; all of its ``n_best`` labellings count.
     - ``shard_bytes``, ``ray``, ``workers``, ``tracking``: as in `flows.reprocess.reprocess`.
@@ -53,7 +54,7 @@ def codl(
     folder = folder_place(out)
     places = checked_places(given, folder, makes=FolderKind.CYCLES, files=[] if constraints is None else [constraints])
 
-    from concord.flows.learn_from_pool import LearnRequest, learn
+    from concord.flows.training.learn_from_pool import LearnRequest, learn
     from concord.workers.labelling.labelled import check_settings
 
     request = LearnRequest(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from concord.flows.apart import check_apart
-from concord.flows.jobs import folder_place, run_place
+from concord.flows.inputs.apart import check_apart
+from concord.flows.inputs.jobs import folder_place, run_place
 from concord.flows.watched import watched
 from concord.schemas.nights import MonthReport
 

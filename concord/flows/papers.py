@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from concord.flows.jobs import folder_place
-from concord.flows.run_context import RunContext
+from concord.flows.inputs.jobs import folder_place
+from concord.flows.inputs.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.published import PapersReport
 
@@ -30,7 +30,7 @@ def papers(
     Raises `UsageError` for a paper or table that is not there, `PaperFileError`, and `PapersFailedError`, with the
     report, if cells have failed.
     """
-    from concord.flows.run_papers import PapersRequest, run_papers
+    from concord.flows.sweeping.run_papers import PapersRequest, run_papers
 
     context = RunContext(ray=ray, workers=workers, tracking=tracking)
     request = PapersRequest(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from concord.flows.jobs import checked_places, run_place
-from concord.flows.run_context import RunContext
+from concord.flows.inputs.jobs import checked_places, run_place
+from concord.flows.inputs.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.folders import FolderKind
 from concord.schemas.run import DEFAULT_RUN, RunReport, RunSettings
@@ -52,7 +52,7 @@ def reprocess(
     folder = run_place(out)
     (place,) = checked_places([corpus], folder, makes=FolderKind.RUN, model=model, files=constraints)
 
-    from concord.flows.label_corpus import LabelRequest, label_corpus
+    from concord.flows.labelling.label_corpus import LabelRequest, label_corpus
     from concord.workers.labelling.labelled import check_settings
 
     request = LabelRequest(

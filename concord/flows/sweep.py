@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from concord.flows.apart import check_apart
-from concord.flows.jobs import folder_place
-from concord.flows.run_context import RunContext
+from concord.flows.inputs.apart import check_apart
+from concord.flows.inputs.jobs import folder_place
+from concord.flows.inputs.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.folders import FolderKind
 from concord.schemas.sweep import SweepReport
@@ -32,7 +32,7 @@ def sweep(
     Raises `SweepFileError` with every mistake in the file before anything runs, and `SweepFailedError`, with the
     report, if a cell has failed.
     """
-    from concord.flows.run_sweep import SweepRequest, run_sweep
+    from concord.flows.sweeping.run_sweep import SweepRequest, run_sweep
 
     context = RunContext(ray=ray, workers=workers, tracking=tracking)
     folder = folder_place(out)

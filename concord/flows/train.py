@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from concord.flows.apart import check_apart
-from concord.flows.jobs import check_sources, folder_place, source_place
-from concord.flows.run_context import RunContext
+from concord.flows.inputs.apart import check_apart
+from concord.flows.inputs.jobs import check_sources, folder_place, source_place
+from concord.flows.inputs.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.folders import FolderKind
 from concord.schemas.run import ALIAS, TrainReport
@@ -49,7 +49,7 @@ def train(
     place, folder = source_place(corpus), folder_place(out)
     check_sources([place])
 
-    from concord.flows.train_model import TrainRequest, check_search, train_model
+    from concord.flows.training.train_model import TrainRequest, check_search, train_model
     from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
 
     request = TrainRequest(

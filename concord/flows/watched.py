@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 from pydantic import ConfigDict, ValidationError, validate_call
 
 from concord.flows.errors import faults
-from concord.flows.progress import compiling_told
+from concord.flows.screen.progress import compiling_told
 from concord.schemas.errors import FlowInterrupt, UsageError
 from concord.schemas.secrets import masked_errors
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from PIL import Image
 
 from concord.flows.cli.failures import Exit
-from concord.flows.progress import say
+from concord.flows.screen.progress import say
 from tests.integration.conftest import World, asked, damage_a_copy, flow_runs, markers, new_world
 from tests.integration.processes import wait_until
 from tests.integration.servers import mlflow_server, prefect_server

@@ -10,11 +10,11 @@ from contextlib import nullcontext
 import pytest
 
 import concord.flows.cluster.cluster
-import concord.flows.label_corpus
-import concord.flows.learn_from_pool
+import concord.flows.labelling.label_corpus
 import concord.flows.tracking.tracking
-from concord.flows.label_corpus import label_corpus
-from concord.flows.learn_from_pool import LearnRequest, learn
+import concord.flows.training.learn_from_pool
+from concord.flows.labelling.label_corpus import label_corpus
+from concord.flows.training.learn_from_pool import LearnRequest, learn
 from concord.schemas.codl import CodlReport, CodlSettings
 from concord.schemas.run import DEFAULT_RUN
 from concord.workers.labelling.labelled import check_settings
@@ -32,10 +32,10 @@ def corpora(world: World) -> None:
 
 def undisturbed(world: World, out: str, cycles: int, monkeypatch: pytest.MonkeyPatch) -> CodlReport:
     """The same in this process, without Ray and MLflow."""
-    monkeypatch.setattr(concord.flows.learn_from_pool, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.flows.training.learn_from_pool, "Tracking", untracked([]))
     monkeypatch.setattr(concord.flows.tracking.tracking, "Tracking", untracked([]))
     monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(Here(None)))
-    monkeypatch.setattr(concord.flows.learn_from_pool, "label_corpus", label_corpus)
+    monkeypatch.setattr(concord.flows.training.learn_from_pool, "label_corpus", label_corpus)
     request = LearnRequest(
         corpus=str(world.folder / "few"),
         pool=str(world.folder / "pool"),

@@ -18,7 +18,7 @@ from urllib.parse import quote
 import pytest
 
 from concord.flows.cluster.cluster import STARTING
-from concord.flows.progress import COMPILING
+from concord.flows.screen.progress import COMPILING
 from concord.flows.tracking.tracking import TRACKER_SECONDS
 from tests.integration.conftest import SHARDS, World, markers
 from tests.integration.servers import SECRET, MlflowServer, mlflow_server

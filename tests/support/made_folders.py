@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from concord.flows.commands import verify as flow
+from concord.flows.labelling.sources import OpenModel
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.layout import STORE
 from concord.flows.runfolder.runfolder import Sources, find_done, publish, write_sources
-from concord.flows.sources import OpenModel
 from concord.schemas.arrays import Floats
 from concord.schemas.columns import table_from_documents
 from concord.schemas.document import TOKENS, Batch, Document

@@ -48,8 +48,8 @@ from concord.flows.cli.tree import CommandTree
 from concord.flows.cli.verified import show_verified
 from concord.flows.commands.requests import JUDGING, ChainsRequest
 from concord.flows.environment import ANY_PROCESSOR, PREFECT, set_for_good
-from concord.flows.given import Flag, beside_flags
-from concord.flows.progress import say, show
+from concord.flows.inputs.given import Flag, beside_flags
+from concord.flows.screen.progress import say, show
 from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.errors import InputError
 from concord.schemas.reports import CalibrationReport, ExportReport
@@ -192,7 +192,7 @@ def ingest(
 ) -> None:
     """Turn files of other formats into a Parquet corpus; documents that cannot be read become counted rejects."""
     from concord.flows.commands.corpora import first_reason, ingest_corpus
-    from concord.flows.options import OptionError, parse_options
+    from concord.flows.inputs.options import OptionError, parse_options
     from concord.schemas.names import unknown
     from concord.workers.corpus.readers.registry import READERS
 
@@ -296,12 +296,12 @@ def train(
     context: ContextOptions,
 ) -> TrainReport:
     """Train a model and its label consistency on a labelled corpus."""
-    from concord.flows.jobs import check_sources
+    from concord.flows.inputs.jobs import check_sources
     from concord.flows.train import train as run_training
 
     check_sources([corpus])
 
-    from concord.flows.options import parse_options
+    from concord.flows.inputs.options import parse_options
     from concord.workers.learning.trainers.registry import trainer_named
 
     pairs = trainer_pairs(trainer, flags, set_ or [])
@@ -415,7 +415,7 @@ def export_predictions(
 ) -> ExportReport:
     """Write the predictions of a run in the form of another program, with marks at what the constraints changed."""
     from concord.flows.commands.export_predictions import export_predictions as run_export
-    from concord.flows.options import OptionError, parse_options
+    from concord.flows.inputs.options import OptionError, parse_options
     from concord.schemas.names import unknown
     from concord.workers.corpus.writers.registry import WRITERS
 
@@ -517,15 +517,15 @@ def reprocess(
     ] = False,
 ) -> RunReport | RunPlan:
     """Label a corpus on Ray, each document as a whole. The same command again does only the rest."""
-    from concord.flows.apart import check_inputs
-    from concord.flows.jobs import check_sources, source_place
+    from concord.flows.inputs.apart import check_inputs
+    from concord.flows.inputs.jobs import check_sources, source_place
 
     check_sources([corpus], model=model, files=[*declared.files, *([] if only is None else [only])])
     check_inputs(out, [only])
 
     from concord.flows.commands.listed_documents import documents_asked_for
-    from concord.flows.label_corpus import LabelRequest
-    from concord.flows.options import run_settings
+    from concord.flows.inputs.options import run_settings
+    from concord.flows.labelling.label_corpus import LabelRequest
 
     request = LabelRequest(
         corpus=corpus,
@@ -596,7 +596,7 @@ def evaluate(
     spans for BIO, and labels, spans and documents for other labels; and offsets, if the corpus has spans of its source.
     """
     from concord.flows.cli.tables import against_lines, against_table, evaluation_lines, interval_line, measure_table
-    from concord.flows.commands.evaluate import evaluate as run_evaluate
+    from concord.flows.labelling.evaluate import evaluate as run_evaluate
 
     evaluation = run_evaluate(run, corpus, measures=measure, against=against)
     for folder, shards in evaluation.unfinished.items():

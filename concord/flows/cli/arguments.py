@@ -10,7 +10,7 @@ import typer
 
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.commands.requests import CORPUS_HELP, MODEL_HELP
-from concord.flows.run_context import RunContext
+from concord.flows.inputs.run_context import RunContext
 from concord.schemas.settings import Settings, TextSettings
 from concord.schemas.visible import visible_json
 

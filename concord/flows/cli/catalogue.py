@@ -13,7 +13,7 @@ from rich.text import Text
 from concord.flows.cli.arguments import print_json
 from concord.flows.cli.option_lists import options_of, plain_value, told_meaning
 from concord.flows.cli.plain_tables import text_table
-from concord.flows.progress import show
+from concord.flows.screen.progress import show
 from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.reports import EngineReport, EntryReport, OptionReport
 from concord.schemas.settings import Settings

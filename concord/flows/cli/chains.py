@@ -10,10 +10,10 @@ from rich.text import Text
 
 from concord.flows.cli.plain_tables import figures_table
 from concord.flows.commands.requests import ChainsRequest
-from concord.flows.given import Flag, beside_flags
-from concord.flows.options import OptionError, parse_options
-from concord.flows.progress import meter
-from concord.flows.sources import find_document, first_documents, open_constraints, open_model
+from concord.flows.inputs.given import Flag, beside_flags
+from concord.flows.inputs.options import OptionError, parse_options
+from concord.flows.labelling.sources import find_document, first_documents, open_constraints, open_model
+from concord.flows.screen.progress import meter
 from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch, Document
 from concord.schemas.problem import Problem

@@ -11,7 +11,7 @@ from pydantic import Field
 from concord.flows.cli.arguments import REGISTER, AliasName, ContextOptions, Corpus, Declared, Set
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.trainer_flags import TrainerFlagOptions, TrainerName, trainer_pairs
-from concord.flows.progress import show
+from concord.flows.screen.progress import show
 from concord.schemas.challenge import ChallengeReport
 from concord.schemas.run import ALIAS, RunSettings
 from concord.schemas.settings import Settings, TextSettings
@@ -60,12 +60,12 @@ def challenge(
     F1, by the paired bootstrap over documents, lies above --least-gain. Options of the trainer are given as --set
     NAME=VALUE, those of the engine as --set decoding.NAME=VALUE.
     """
-    from concord.flows.jobs import check_sources, source_place
+    from concord.flows.inputs.jobs import check_sources, source_place
 
     check_sources([corpus, held_out], files=declared.files)
 
     from concord.flows.challenge import challenge as run_challenge
-    from concord.flows.options import with_engine
+    from concord.flows.inputs.options import with_engine
     from concord.workers.learning.trainers.registry import trainer_named
 
     pairs = trainer_pairs(trainer, flags, set_ or [])
@@ -87,7 +87,7 @@ def challenge(
 
 def show_challenge(report: ChallengeReport) -> None:
     """The gain, what it came to, and where everything is."""
-    from concord.flows.pages import challenge_told
+    from concord.flows.screen.pages import challenge_told
 
     if report.gain is not None:
         there, here = report.gain.other, report.gain.other + report.gain.difference

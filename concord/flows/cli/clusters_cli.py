@@ -12,7 +12,7 @@ from concord.flows.cli.arguments import RayOptions, Set, TextOptions
 from concord.flows.cli.next_steps import after_clusters, say_next
 from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.tree import CommandTree
-from concord.flows.progress import show
+from concord.flows.screen.progress import show
 from concord.schemas.reports import ClusterReport
 from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
 
@@ -59,7 +59,7 @@ def _learner(name: str, way: Way) -> Callable[..., ClusterReport]:
         *, corpus: Corpora, out: ClustersOut, set_: Set = None, context: RayOptions, text: TextOptions
     ) -> ClusterReport:
         from concord.flows.commands.clusters import learn
-        from concord.flows.options import parse_options
+        from concord.flows.inputs.options import parse_options
 
         settings = parse_options(set_ or [], way.settings, owner=f"clusters {name}")
         return learn(corpus, out, settings, text=text, context=context)
@@ -93,7 +93,7 @@ def import_vectors(
 ) -> ClusterReport:
     """Make word clusters from word vectors of other programs."""
     from concord.flows.commands.clusters import imported
-    from concord.flows.options import parse_options
+    from concord.flows.inputs.options import parse_options
 
     settings = parse_options(set_ or [], ClusterSettings, owner="clusters import")
     return imported(vectors, out, settings, words=words)

@@ -12,7 +12,7 @@ from concord.flows.cli.arguments import ContextOptions, Corpus, Set, ShardKib
 from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.commands.requests import JUDGING
-from concord.flows.progress import show
+from concord.flows.screen.progress import show
 from concord.schemas.codl import CodlReport, CodlSettings
 from concord.schemas.run import ENGINE, RunSettings
 from concord.schemas.settings import Settings, Validation
@@ -53,8 +53,8 @@ def codl(
     on where it stopped.
     """
     from concord.flows.codl import codl as run_codl
-    from concord.flows.jobs import source_place
-    from concord.flows.options import with_engine
+    from concord.flows.inputs.jobs import source_place
+    from concord.flows.inputs.options import with_engine
 
     settings, of_engine = with_engine(set_ or [], CodlSettings, engine, owner="codl")
     return run_codl(

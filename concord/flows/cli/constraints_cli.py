@@ -10,7 +10,7 @@ from concord.flows.cli.arguments import Set
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.tree import CommandTree
 from concord.flows.commands.requests import CheckRequest, ExplainRequest, MineRequest, WeighRequest
-from concord.flows.progress import show
+from concord.flows.screen.progress import show
 from concord.schemas.audit import CheckReport, Explanation, MineReport, WeighReport
 
 app = CommandTree(help="Check, weigh and explain a file of constraints, or mine constraints from a corpus.")
@@ -106,7 +106,7 @@ def mine(*, request: Annotated[MineRequest, FieldOptions(MineRequest)], set_: Se
     """
     from concord.flows.commands.mining import method_named
     from concord.flows.commands.mining import mine as mine_corpus
-    from concord.flows.options import parse_options
+    from concord.flows.inputs.options import parse_options
 
     owner = f"constraints mine --method {request.method}"
     return mine_corpus(request, parse_options(set_ or [], method_named(request.method).settings, owner=owner))

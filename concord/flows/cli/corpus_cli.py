@@ -11,7 +11,7 @@ from concord.flows.cli.arguments import ContextOptions, Corpus, Json, ModelName,
 from concord.flows.cli.next_steps import after_agreement, say_next
 from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.tree import CommandTree
-from concord.flows.progress import show
+from concord.flows.screen.progress import show
 from concord.schemas.reports import CorpusReport
 from concord.workers.models.settings import AgreementSettings
 
@@ -58,7 +58,7 @@ def agreement(
 ) -> None:
     """Count a model's labels for each word over a whole corpus: a prior for the word in each document."""
     from concord.flows.commands.agreement import agreement as counted
-    from concord.flows.options import parse_options
+    from concord.flows.inputs.options import parse_options
 
     chosen = parse_options(set_ or [], AgreementSettings, owner="corpus agreement")
     report = counted(corpus, model, out, chosen, text=text, context=context)

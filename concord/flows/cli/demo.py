@@ -14,7 +14,7 @@ from rich.table import Table
 
 from concord.flows.cli.next_steps import after_demo
 from concord.flows.environment import ANY_PROCESSOR, command, home, set_for_good
-from concord.flows.progress import Terminal
+from concord.flows.screen.progress import Terminal
 
 FOLDER = Path("demo")
 TRAINING, TEST = 300, 150
@@ -46,7 +46,7 @@ def main() -> None:
     Path(os.environ["PREFECT_HOME"]).mkdir(parents=True, exist_ok=True)
     from concord.flows.cli.compiling import proofs_compiled_beside
     from concord.flows.cli.failures import reported
-    from concord.flows.left_ray import one_ray
+    from concord.flows.inputs.left_ray import one_ray
 
     with reported(), proofs_compiled_beside("certify"), one_ray():
         _clear()
@@ -118,7 +118,7 @@ def _train() -> None:
 
 
 def _reprocess(engine: str) -> Result:
-    from concord.flows.commands.evaluate import evaluate
+    from concord.flows.labelling.evaluate import evaluate
     from concord.flows.reprocess import reprocess
     from concord.schemas.run import RunSettings
 

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import typer
 
-from concord.flows.progress import compiling_told
+from concord.flows.screen.progress import compiling_told
 from concord.schemas.errors import DriftedError, InputError, ServiceError, ShardsError, UsageError
 from concord.schemas.secrets import masked_errors, redact
 from concord.schemas.visible import visible

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.arguments import RunFolder
-from concord.flows.progress import say, show
+from concord.flows.screen.progress import say, show
 from concord.schemas.nights import HistoryReport, MonthReport, NightReport
 
 HISTORY_EXAMPLE = "Example: concord history --run out/"
@@ -86,7 +86,7 @@ def history(
 
 def show_month(report: MonthReport) -> None:
     """What the runs of a month came to, and where the page is."""
-    from concord.flows.pages import month_told
+    from concord.flows.screen.pages import month_told
 
     show(month_told(report), f"page in {report.page}, and as HTML beside it")
 

@@ -11,7 +11,7 @@ import typer
 from concord.flows.cli.arguments import ModelOut, Overwrite, Set
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.tree import CommandTree
-from concord.flows.progress import show
+from concord.flows.screen.progress import show
 from concord.schemas.reports import CrfsuiteReport, EntitiesReport, OnnxReport, ScoresReport
 from concord.workers.models.settings import ScoresSettings
 

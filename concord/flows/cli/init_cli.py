@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.arguments import Json, print_json
-from concord.flows.progress import say, show
+from concord.flows.screen.progress import say, show
 
 INIT_EXAMPLE = "Example: concord init --out nights/"
 

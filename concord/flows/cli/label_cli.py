@@ -12,7 +12,7 @@ import typer
 
 from concord.flows.cli.arguments import DeclaredOptions, Json, ModelName, Set, TrackingOption, print_json
 from concord.flows.cli.settings_options import FieldOptions
-from concord.flows.progress import say, show
+from concord.flows.screen.progress import say, show
 from concord.schemas.errors import UsageError
 from concord.schemas.labelled import LabelledText
 from concord.schemas.run import RunSettings
@@ -50,7 +50,7 @@ def label(
     At a terminal each line is a text of its own, and is answered at once.
     """
     from concord.flows.commands.label import open_labeller
-    from concord.flows.options import run_settings, text_settings
+    from concord.flows.inputs.options import run_settings, text_settings
 
     chosen = run_settings(settings, set_ or [])
     reading = text_settings(chosen.text, encoding if text is None else UTF_8)

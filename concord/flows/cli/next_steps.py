@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from concord.flows.progress import say
+from concord.flows.screen.progress import say
 
 
 def say_next(words: Sequence[str]) -> None:

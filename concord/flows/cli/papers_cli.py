@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.arguments import ContextOptions
-from concord.flows.progress import show
+from concord.flows.screen.progress import show
 from concord.schemas.published import Lies, PapersReport
 
 PAPERS_EXAMPLE = "Example: concord papers finkel --data ../shared/data --out papers/"

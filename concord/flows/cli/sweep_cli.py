@@ -10,7 +10,7 @@ import typer
 from concord.flows.cli.arguments import ContextOptions, Json, print_json
 from concord.flows.cli.next_steps import after_sweep, say_next
 from concord.flows.cli.tree import CommandTree
-from concord.flows.progress import show
+from concord.flows.screen.progress import show
 from concord.schemas.sweep import AXES, SweepReport
 
 app = CommandTree(
@@ -66,7 +66,7 @@ def plan(
 ) -> None:
     """Say what a sweep would do, and what a change of file, data, model or code has made stale; nothing is run."""
     from concord.flows.cli.sweep_tables import plan_lines
-    from concord.flows.run_sweep import plan_sweep
+    from concord.flows.sweeping.run_sweep import plan_sweep
 
     report = plan_sweep(str(sweep_file), str(out))
     if as_json:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from concord.flows.cli.plain_tables import figures_table
-from concord.flows.commands.evaluate import Evaluation
+from concord.flows.labelling.evaluate import Evaluation
 from concord.schemas.reports import AgainstReport, MeasureReport
 from concord.schemas.run import SampleRow, SelectionRow
 from concord.workers.evaluation.measures import MACRO

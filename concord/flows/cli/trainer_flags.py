@@ -10,7 +10,7 @@ import typer
 from pydantic import Field
 
 from concord.flows.cli.settings_options import FieldOptions
-from concord.flows.given import Flag, beside_flags
+from concord.flows.inputs.given import Flag, beside_flags
 from concord.schemas.settings import Settings
 
 
@@ -61,7 +61,7 @@ def trainer_pairs(trainer: str, flags: TrainerFlags, pairs: Sequence[str]) -> li
 
 def _check_flags(trainer: str, flags: dict[str, Flag]) -> None:
     """Raises `TrainerError`, and `OptionError` for a flag that is an option which this trainer does not have."""
-    from concord.flows.options import OptionError
+    from concord.flows.inputs.options import OptionError
     from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 
     known = trainer_named(trainer).settings.model_fields

@@ -15,7 +15,7 @@ from concord.flows.cli.failures import reported
 from concord.flows.cli.settings_options import with_fields, with_signature
 from concord.flows.cli.typer_internals import TyperCommand, TyperOption, value_kind, value_source
 from concord.flows.errors import ReportingError
-from concord.flows.given import name_of, pairs_of, read_mapping
+from concord.flows.inputs.given import name_of, pairs_of, read_mapping
 from concord.schemas.errors import UsageError
 from concord.schemas.names import nearest
 
@@ -282,7 +282,7 @@ def _with_config(command: Callable[..., Any], *, resumes: bool | Resumes) -> Cal
         config = given.pop(CONFIG)
         with reported(resumes=resumes(given) if callable(resumes) else resumes):
             if config is not None and given.get("out") is not None:
-                from concord.flows.apart import check_inputs
+                from concord.flows.inputs.apart import check_inputs
 
                 check_inputs(given["out"], [config])
             command(**given)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concord.flows.progress import show
+from concord.flows.screen.progress import show
 from concord.schemas.reports import VerifyReport
 
 

@@ -25,8 +25,8 @@ from concord.flows.cluster.ray_watch import EVERY_SECONDS, HEAD_KNOCKS, NODE_KNO
 from concord.flows.cluster.reaching import Mode, reach
 from concord.flows.cluster.room import check_room, working
 from concord.flows.environment import ANY_PROCESSOR, LOCAL_RAY, RAY, applied, ray_address
-from concord.flows.left_ray import left_ray
-from concord.flows.progress import CompilingLines, explained, say
+from concord.flows.inputs.left_ray import left_ray
+from concord.flows.screen.progress import CompilingLines, explained, say
 from concord.workers.compiling.kept_digests import workers_digest
 from concord.workers.corpus.plan import U
 from concord.workers.remote.actor import warm_node

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from concord.flows.cluster.cluster import Cluster
 from concord.flows.errors import failed_message
-from concord.flows.progress import meter
+from concord.flows.screen.progress import meter
 from concord.schemas.errors import ShardsError
 from concord.workers.corpus.plan import distinct
 from concord.workers.corpus.shards import Shard

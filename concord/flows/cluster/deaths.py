@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from concord.flows.progress import say
+from concord.flows.screen.progress import say
 from concord.schemas.errors import ServiceError
 from concord.workers.corpus.plan import Unit
 from concord.workers.corpus.shards import Shard

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from concord.flows.cluster.deaths import ClusterError
-from concord.flows.progress import say
+from concord.flows.screen.progress import say
 
 
 def check_room(nodes: Sequence[Mapping[str, Any]], workers: int, memory: int) -> None:

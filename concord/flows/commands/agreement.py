@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from concord.flows.apart import check_file_place
 from concord.flows.cluster.cluster import cluster
 from concord.flows.cluster.counting import count_all
-from concord.flows.jobs import folder_place, source_place
-from concord.flows.run_context import HERE, RunContext
-from concord.flows.sources import check_columns, cutting, first_document, open_model
+from concord.flows.inputs.apart import check_file_place
+from concord.flows.inputs.jobs import folder_place, source_place
+from concord.flows.inputs.run_context import HERE, RunContext
+from concord.flows.labelling.sources import check_columns, cutting, first_document, open_model
 from concord.schemas.errors import UsageError
 from concord.schemas.reports import AgreementReport
 from concord.schemas.settings import TextSettings

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from concord.flows.apart import check_apart
-from concord.flows.jobs import check_model_place, folder_place
-from concord.flows.progress import meter
-from concord.flows.run_context import HERE, RunContext
-from concord.flows.sources import OpenModel, open_model, read_documents
-from concord.flows.tuning import Tuned, pair_counts, tune_consistency
+from concord.flows.inputs.apart import check_apart
+from concord.flows.inputs.jobs import check_model_place, folder_place
+from concord.flows.inputs.run_context import HERE, RunContext
+from concord.flows.labelling.sources import OpenModel, open_model, read_documents
+from concord.flows.screen.progress import meter
+from concord.flows.training.tuning import Tuned, pair_counts, tune_consistency
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.folders import FolderKind

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from concord.flows.commands.requests import CheckRequest, ExplainRequest
-from concord.flows.options import parse_options
-from concord.flows.progress import meter
-from concord.flows.sources import find_document, first_documents, open_model
+from concord.flows.inputs.options import parse_options
+from concord.flows.labelling.sources import find_document, first_documents, open_model
+from concord.flows.screen.progress import meter
 from concord.schemas.audit import CheckReport, Explanation
 from concord.schemas.columns import Reject
 from concord.schemas.document import Batch

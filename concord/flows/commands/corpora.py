@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from concord.flows.apart import check_apart
-from concord.flows.jobs import folder_place
-from concord.flows.progress import meter
+from concord.flows.inputs.apart import check_apart
+from concord.flows.inputs.jobs import folder_place
+from concord.flows.screen.progress import meter
 from concord.schemas.columns import REJECTS_LAYOUT
 from concord.schemas.errors import UsageError
 from concord.schemas.folders import FolderKind

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from concord.flows.cluster.cluster import cluster
 from concord.flows.cluster.counting import count
 from concord.flows.errors import ReportingError, failed_message
-from concord.flows.jobs import source_place
-from concord.flows.run_context import HERE, RunContext
-from concord.flows.sources import open_model
+from concord.flows.inputs.jobs import source_place
+from concord.flows.inputs.run_context import HERE, RunContext
+from concord.flows.labelling.sources import open_model
 from concord.schemas.errors import InputError, ShardsError
 from concord.schemas.reports import CorpusReport, LengthFigures, SpanFigures
 from concord.schemas.secrets import redact

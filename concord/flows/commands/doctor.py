@@ -22,11 +22,11 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import NamedTuple
 
-from concord.flows.apart import check_apart
 from concord.flows.environment import SQLITE, home, ray_address, tracking_uri
 from concord.flows.errors import PrefectError
-from concord.flows.patience import within
-from concord.flows.run_context import RunContext
+from concord.flows.inputs.apart import check_apart
+from concord.flows.inputs.run_context import RunContext
+from concord.flows.screen.patience import within
 from concord.flows.watched import is_watched
 from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.doctor import DoctorReport, Finding

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from concord.flows.apart import check_apart, check_file_place
-from concord.flows.progress import meter
+from concord.flows.inputs.apart import check_apart, check_file_place
 from concord.flows.runfolder.published import Published, published
+from concord.flows.screen.progress import meter
 from concord.schemas.columns import LABELS, PREDICTIONS_LAYOUT, PROBABILITY, VITERBI_CONSTRAINTS, VITERBI_LABELS
 from concord.schemas.document import TOKENS, TokenizedText
 from concord.schemas.errors import InputError, UsageError

@@ -10,12 +10,12 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import ValidationError
 
-from concord.flows.apart import check_apart
 from concord.flows.errors import faults
-from concord.flows.jobs import check_model_place, folder_place
-from concord.flows.options import OptionError
-from concord.flows.progress import meter
-from concord.flows.sources import first_documents, read_documents
+from concord.flows.inputs.apart import check_apart
+from concord.flows.inputs.jobs import check_model_place, folder_place
+from concord.flows.inputs.options import OptionError
+from concord.flows.labelling.sources import first_documents, read_documents
+from concord.flows.screen.progress import meter
 from concord.schemas.arrays import Floats
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, InputError

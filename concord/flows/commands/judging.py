@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 from concord.flows.commands.learning import AsTrained
-from concord.flows.progress import meter
+from concord.flows.screen.progress import meter
 from concord.schemas.audit import HelpfulRule, JudgementReport
 from concord.schemas.document import Document
 from concord.workers.constraints.declared import DeclaredConstraints

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from concord.flows.progress import compiling_told
-from concord.flows.run_context import HERE, RunContext
-from concord.flows.sources import check_there, cutting, open_constraints, open_model
+from concord.flows.inputs.run_context import HERE, RunContext
+from concord.flows.labelling.sources import check_there, cutting, open_constraints, open_model
+from concord.flows.screen.progress import compiling_told
 from concord.schemas.audit import Explanation
 from concord.schemas.columns import MARGIN, MARGIN_STATUS, PROBABILITY, Reject
 from concord.schemas.document import Batch, Document

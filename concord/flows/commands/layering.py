@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from concord.flows.apart import check_apart
-from concord.flows.jobs import folder_place
-from concord.flows.options import OptionError, parse_options
-from concord.flows.progress import meter
+from concord.flows.inputs.apart import check_apart
+from concord.flows.inputs.jobs import folder_place
+from concord.flows.inputs.options import OptionError, parse_options
+from concord.flows.screen.progress import meter
 from concord.schemas.columns import CORPUS_LAYOUT, DOC_ID, batch_from_table, check
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from concord.flows.apart import check_file_place
 from concord.flows.cluster.cluster import Cluster, cluster
 from concord.flows.cluster.counting import M, P, count_all
 from concord.flows.commands.judging import Miner, judged_beside
 from concord.flows.commands.learning import as_trained
 from concord.flows.commands.requests import MineRequest
-from concord.flows.jobs import folder_place, source_place
-from concord.flows.progress import meter
-from concord.flows.sources import read_documents
+from concord.flows.inputs.apart import check_file_place
+from concord.flows.inputs.jobs import folder_place, source_place
+from concord.flows.labelling.sources import read_documents
+from concord.flows.screen.progress import meter
 from concord.schemas.audit import HelpfulRule, JudgementReport, MinedRule, MineReport, UnsaidClause
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.labels import LabelSet

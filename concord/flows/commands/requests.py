@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from concord.flows.run_context import HERE, RunContext
+from concord.flows.inputs.run_context import HERE, RunContext
 from concord.schemas.run import ENGINE
 from concord.schemas.settings import Settings, TextSettings, Validation
 

@@ -8,14 +8,14 @@ from itertools import islice
 import numpy as np
 import pyarrow as pa
 
-from concord.flows.jobs import checked_places, run_place
-from concord.flows.label_corpus import LabelJob, LabelRequest
-from concord.flows.progress import meter
+from concord.flows.inputs.jobs import checked_places, run_place
+from concord.flows.labelling.label_corpus import LabelJob, LabelRequest
 from concord.flows.runfolder.asking import asked
 from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import times_of
 from concord.flows.runfolder.published import PublishedError, published
 from concord.flows.runfolder.runfolder import Purpose, check_purpose, find_done, run_output
+from concord.flows.screen.progress import meter
 from concord.schemas.arrays import Floats
 from concord.schemas.folders import FolderKind
 from concord.schemas.run import RunPlan

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from concord.flows.progress import meter
-from concord.flows.run_context import HERE, RunContext
+from concord.flows.inputs.run_context import HERE, RunContext
+from concord.flows.labelling.sources import open_constraints, open_model
 from concord.flows.runfolder.layout import MANIFEST, foreign_files
 from concord.flows.runfolder.lists import list_name
 from concord.flows.runfolder.published import Published, PublishedError, published
 from concord.flows.runfolder.runfolder import Sources, dataset_digest, read_sources
-from concord.flows.sources import open_constraints, open_model
+from concord.flows.screen.progress import meter
 from concord.schemas.arrays import Ints
 from concord.schemas.columns import CERTIFICATES_LAYOUT, DOC_ID, PREDICTIONS_LAYOUT, REJECTS_LAYOUT, Reject, SchemaError
 from concord.schemas.errors import InputError, UsageError

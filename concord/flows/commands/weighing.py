@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from concord.flows.apart import check_file_place
 from concord.flows.commands.constraints import gold_labels
 from concord.flows.commands.learning import learned_on
 from concord.flows.commands.requests import WeighRequest
-from concord.flows.jobs import run_tags
-from concord.flows.options import parse_options
-from concord.flows.progress import meter
-from concord.flows.sources import open_model, read_documents
+from concord.flows.inputs.apart import check_file_place
+from concord.flows.inputs.jobs import run_tags
+from concord.flows.inputs.options import parse_options
+from concord.flows.labelling.sources import open_model, read_documents
+from concord.flows.screen.progress import meter
 from concord.schemas.audit import CountedWeight, TuningReport, WeighReport
 from concord.schemas.document import Batch
 from concord.schemas.errors import CorpusError

@@ -17,10 +17,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from concord.flows.nights.record import read_record
-from concord.flows.progress import say
 from concord.flows.runfolder.layout import STORE
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import NothingPublishedError, Published, PublishedError, published
+from concord.flows.screen.progress import say
 from concord.schemas.arrays import Ints, Mask
 from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT
 from concord.schemas.run import Drift, RunKey, ShardReport

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from concord.flows.nights.history import history
-from concord.flows.pages import cell, table
+from concord.flows.screen.pages import cell, table
 from concord.schemas.errors import UsageError
 from concord.schemas.nights import HistoryReport, MonthReport, NightReport
 from concord.schemas.secrets import redact, short_name

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from concord.flows.progress import say
+from concord.flows.screen.progress import say
 from concord.schemas.nights import NightLine
 from concord.schemas.run import RunReport
 from concord.schemas.secrets import redact

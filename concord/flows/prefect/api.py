@@ -9,7 +9,7 @@ from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_API_URL
 
 from concord.flows.errors import PrefectError
-from concord.flows.patience import within
+from concord.flows.screen.patience import within
 
 
 def _errors_only(record: logging.LogRecord) -> bool:

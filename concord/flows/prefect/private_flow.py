@@ -30,11 +30,11 @@ from prefect.states import Cancelled
 
 from concord.flows.environment import PREFECT
 from concord.flows.errors import FORESEEN, PrefectError, UnwatchedError
-from concord.flows.pages import INTERRUPTED
-from concord.flows.patience import within
 from concord.flows.prefect.api import check_api, of_api
 from concord.flows.prefect.shown import CANCEL_SECONDS, shown
-from concord.flows.progress import say
+from concord.flows.screen.pages import INTERRUPTED
+from concord.flows.screen.patience import within
+from concord.flows.screen.progress import say
 from concord.schemas.secrets import redact
 
 P = ParamSpec("P")

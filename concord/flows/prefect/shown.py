@@ -22,9 +22,9 @@ from prefect.logging import get_run_logger
 from prefect.states import Completed, Failed
 
 from concord.flows.errors import FORESEEN, ReportingError
-from concord.flows.pages import Page, cancelled_page, line_of, page_of
-from concord.flows.patience import within
-from concord.flows.progress import LINE_SECONDS, followed
+from concord.flows.screen.pages import Page, cancelled_page, line_of, page_of
+from concord.flows.screen.patience import within
+from concord.flows.screen.progress import LINE_SECONDS, followed
 from concord.schemas.run import RunReport
 from concord.schemas.secrets import place_of, redact
 
@@ -95,11 +95,11 @@ class _Pages:
         of_runs.addFilter(_unforeseen)
 
     def said(self, message: str) -> None:
-        """See `concord.flows.progress.Follower`."""
+        """See `concord.flows.screen.progress.Follower`."""
         self._logger.info(redact(message))
 
     def advanced(self, title: str, done: int, total: int | None, note: str) -> None:
-        """See `concord.flows.progress.Follower`: a line, and a bar where the end is known, every `LINE_SECONDS`."""
+        """See `flows.screen.progress.Follower`: a line, and a bar where the end is known, every `LINE_SECONDS`."""
         now = time.monotonic()
         last = self._told.get(title)
         if done != total and last is not None and now - last < LINE_SECONDS:
@@ -119,7 +119,7 @@ class _Pages:
             self._bars[title] = made
 
     def left(self, report: object) -> None:
-        """See `concord.flows.progress.Follower`."""
+        """See `concord.flows.screen.progress.Follower`."""
         self._left = report
 
     def cancelled(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
-from concord.flows.apart import check_apart
+from concord.flows.inputs.apart import check_apart
 from concord.schemas.errors import InputError
 from concord.workers.storage.files import TEMPORARY, write_whole
 

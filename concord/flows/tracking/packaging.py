@@ -15,7 +15,6 @@ from mlflow.pyfunc import save_model
 from mlflow.types.schema import Array, ColSpec, DataType, Object, Property, Schema
 
 import concord.flows
-from concord.flows.tracking.tracking import PACKAGED
 from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.document import TOKENS
 
@@ -44,10 +43,12 @@ ANSWER = Schema(
 """What such a model answers, a row a document."""
 
 
-def package(folder: Path, columns: Sequence[str], to: Path) -> None:
-    """Writes the model of ``folder``, which reads these token columns, as MLflow's kind of model to the new ``to``."""
+def package(folder: Path, name: str, columns: Sequence[str], to: Path) -> None:
+    """Writes the model of ``folder``, which reads these token columns, as MLflow's kind of model to the new ``to``.
+
+    ``name`` is that of the model's folder among its artifacts.
+    """
     code = Path(concord.flows.__path__[0]) / CODE
-    name = Path(PACKAGED).name
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as scratch:
         # MLflow keeps a folder by its own name, and we look for it by one that does not change.
         source = shutil.copytree(folder, Path(scratch) / name)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from concord.flows.progress import say
+from concord.flows.screen.progress import say
 
 SAY_AFTER = 3.0
 """Seconds of waiting for another process after which the user is told what for."""

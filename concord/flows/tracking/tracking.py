@@ -20,8 +20,8 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from concord.flows.environment import MLFLOW, SQLITE, applied, command, home, tracking_uri
 from concord.flows.errors import TrackingError
-from concord.flows.model_copies import kept_copy
-from concord.flows.patience import within
+from concord.flows.inputs.model_copies import kept_copy
+from concord.flows.screen.patience import within
 from concord.flows.tracking.sqlite_file import make_once
 from concord.schemas.errors import InputError
 from concord.schemas.run import ALIAS, Figures
@@ -150,7 +150,7 @@ class Run:
         with scratch_folder() as scratch, applied(MLFLOW):
             from concord.flows.tracking.packaging import package
 
-            package(folder, columns, scratch / MODEL_FOLDER)
+            package(folder, Path(PACKAGED).name, columns, scratch / MODEL_FOLDER)
             self.folder(scratch / MODEL_FOLDER, MODEL_FOLDER)
 
     def curve(self, name: str, values: Mapping[int, float]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from concord.flows.errors import TrackingError
-from concord.flows.progress import say
+from concord.flows.screen.progress import say
 from concord.flows.tracking.tracking import Outcome, Run, Tracking
 from concord.schemas.run import Figures
 from concord.schemas.secrets import place_of

@@ -95,7 +95,7 @@ def relaxed_node(
         labels, score = dual.labels, problem.score(dual.labels)
     left = replace(left, potentials=left.potentials.restricted(dual.allowed))
     relaxed = Relaxed(left, min(dual.bound, left.viterbi_score), labels, score)
-    if dual.bound <= score.objective + NEGLIGIBLE_GAP or left.top == -np.inf:
+    if dual.bound <= score.objective + NEGLIGIBLE_GAP or left.top == -np.inf or effort.spent:
         return relaxed, dual.multipliers
     if left.agreements:
         relaxed = relax(left, labels, score, effort, rows=charged(left, dual.multipliers))
@@ -105,7 +105,7 @@ def relaxed_node(
 
 def _rows_exact(relaxed: Relaxed, multipliers: Floats, effort: Effort, states: int) -> Relaxed:
     """The relaxation with a bound for which rows count exactly, and agreement by its prices, if it has some."""
-    if relaxed.bound <= relaxed.objective + NEGLIGIBLE_GAP:
+    if relaxed.bound <= relaxed.objective + NEGLIGIBLE_GAP or effort.spent:
         return relaxed
     left, priced = relaxed.problem, relaxed.priced
     nodes, gain = label_nodes(left.potentials.unary), 0.0

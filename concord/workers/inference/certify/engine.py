@@ -78,6 +78,8 @@ def solve(
         return _rows_alone(search, config, rng)
     if search.objective == -np.inf:
         _sample(search, search.problem, config, rng)
+    if search.spent:
+        return _decoded(search, search.top, config.tolerance, by=Status.OPTIMAL)
     narrowed = _narrowed(search, config, rng)
     search.take(narrowed.labels, narrowed.score)
     bound = min(search.top, max(search.objective, narrowed.bound))

@@ -50,6 +50,9 @@ ROUND = 50
 DUAL_PATIENCE = 8
 """Steps without a better bound after which the step length is halved."""
 
+MOST_STEPS = 5_000_000
+"""Steps of one dynamic programme over states: a second, as it does not look at the clock."""
+
 GUESS = 10.0
 """Gap between bound and target that step lengths assume while no labelling keeps the hard rows, in nats."""
 
@@ -102,16 +105,17 @@ def best_with_rows(
 ) -> RowStates:
     """The best labelling of ``left`` made of ``nodes``, by score and rows, if it scores more than ``target`` nats.
 
-    See `best_over_states`; bounds are by ``multipliers`` (R,). Agreement is left out.
+    See `best_over_states`; bounds are by ``multipliers`` (R,). Agreement is left out. At most ``states`` states stay at
+    a token, fewer in long texts and where the effort leaves less.
     """
     rows = left.rows
     binding = np.flatnonzero(largest_activity(rows, np.isfinite(left.potentials.unary)) > rows.bound)
     own = replace(left, rows=rows.part(binding))
-    chain = charged(own, multipliers[binding])
+    chain, count = charged(own, multipliers[binding]), max(1, len(nodes.label))
     found = best_over_states(
         RowsOnChain(left.potentials, chain.problem.potentials, own.rows, multipliers[binding], nodes, follows),
         target=target,
-        states=max(1, effort.remaining(states * len(nodes.label)) // max(1, len(nodes.label))),
+        states=max(1, effort.remaining(min(MOST_STEPS, states * count)) // count),
     )
     effort.work += found.work
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from concord.flows.progress import meter
+from concord.flows.screen.progress import meter
 from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet
 from concord.schemas.run import ConsistencyReport

@@ -22,7 +22,7 @@ from rich.progress import (
 from rich.segment import Segment
 from rich.text import Text
 
-from concord.flows.in_place import InPlace, InPlaceBar
+from concord.flows.screen.in_place import InPlace, InPlaceBar
 from concord.schemas.visible import visible
 from concord.workers.compiling.told import LISTENERS, Compiling, listening
 

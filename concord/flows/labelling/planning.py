@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
 
-from concord.flows.progress import explained, meter
-from concord.flows.ray_on_demand import RayOnDemand
+from concord.flows.labelling.ray_on_demand import RayOnDemand
 from concord.flows.runfolder.kept_tables import keep_tables, kept_tables
+from concord.flows.screen.progress import explained, meter
 from concord.schemas.errors import CorpusError
 from concord.schemas.secrets import place_of
 from concord.workers.compiling.kept_digests import kept_digest

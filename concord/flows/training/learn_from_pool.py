@@ -17,19 +17,19 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import Field
 
-from concord.flows.codl_tuning import best_gamma, choose_gamma
-from concord.flows.commands.evaluate import evaluate
 from concord.flows.errors import RunFolderError
-from concord.flows.jobs import run_tags
-from concord.flows.label_corpus import LabelRequest as Labelling
-from concord.flows.label_corpus import label_corpus
-from concord.flows.progress import say
-from concord.flows.run_context import HERE, RunContext
+from concord.flows.inputs.jobs import run_tags
+from concord.flows.inputs.run_context import HERE, RunContext
+from concord.flows.labelling.evaluate import evaluate
+from concord.flows.labelling.label_corpus import LabelRequest as Labelling
+from concord.flows.labelling.label_corpus import label_corpus
+from concord.flows.labelling.sources import read_documents
 from concord.flows.runfolder.locks import LOCK, locked
 from concord.flows.runfolder.published import published
 from concord.flows.runfolder.runfolder import dataset_digest
-from concord.flows.sources import read_documents
+from concord.flows.screen.progress import say
 from concord.flows.tracking.tracking import PARENT, Outcome, Run, Tracking
+from concord.flows.training.codl_tuning import best_gamma, choose_gamma
 from concord.schemas.codl import CodlReport, CodlSettings, Cycle, GammaTrial
 from concord.schemas.columns import DOC_ID, LABELS, N_BEST, PREDICTIONS_LAYOUT
 from concord.schemas.document import Batch, Document

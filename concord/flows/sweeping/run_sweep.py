@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from concord.flows.apart import check_apart, check_inputs
 from concord.flows.errors import RunFolderError, SweepFailedError
-from concord.flows.jobs import check_sources, run_tags
-from concord.flows.progress import meter, say
-from concord.flows.run_context import HERE, RunContext
+from concord.flows.inputs.apart import check_apart, check_inputs
+from concord.flows.inputs.jobs import check_sources, run_tags
+from concord.flows.inputs.run_context import HERE, RunContext
 from concord.flows.runfolder.locks import LOCK, is_at_work, locked
-from concord.flows.sweep_schedule import Schedule, UnitsMade
+from concord.flows.screen.progress import meter, say
+from concord.flows.sweeping.sweep_schedule import Schedule, UnitsMade
 from concord.schemas.errors import InputError
 from concord.schemas.folders import FolderKind
 from concord.schemas.settings import Settings

@@ -18,8 +18,8 @@ from pathlib import Path
 from concord.flows.cluster.cluster import cluster
 from concord.flows.cluster.pool import Done
 from concord.flows.errors import failed_message
-from concord.flows.progress import meter, say
-from concord.flows.run_context import RunContext
+from concord.flows.inputs.run_context import RunContext
+from concord.flows.screen.progress import meter, say
 from concord.flows.tracking.tracking import Outcome, Tracking
 from concord.schemas.document import Document
 from concord.schemas.errors import ShardsError

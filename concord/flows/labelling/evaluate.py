@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from concord.flows.progress import meter, say
 from concord.flows.runfolder.published import Published, published
 from concord.flows.runfolder.runfolder import documents_of_run
+from concord.flows.screen.progress import meter, say
 from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS_LAYOUT, VITERBI_LABELS
 from concord.schemas.decoded import Status
 from concord.schemas.document import Batch

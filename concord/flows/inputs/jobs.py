@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from concord.flows.apart import check_apart
 from concord.flows.errors import RunFolderError
+from concord.flows.inputs.apart import check_apart
 from concord.schemas.errors import CorpusError
 from concord.schemas.folders import FolderKind
 from concord.workers.models.folder import ModelError, check_model_folder

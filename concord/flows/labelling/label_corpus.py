@@ -22,12 +22,19 @@ from concord.flows.errors import (
     UntrackedError,
     WithheldRunError,
 )
-from concord.flows.jobs import run_tags, source_place
+from concord.flows.inputs.jobs import run_tags, source_place
+from concord.flows.inputs.run_context import HERE, RunContext
+from concord.flows.labelling.planning import FileReader, FoundSurvey, Listing, plan_corpus, read_anywhere, read_here
+from concord.flows.labelling.ray_on_demand import RayOnDemand
+from concord.flows.labelling.sources import (
+    OpenModel,
+    check_there,
+    cutting,
+    open_constraints,
+    open_model,
+    some_documents,
+)
 from concord.flows.nights.record import keep_night
-from concord.flows.planning import FileReader, FoundSurvey, Listing, plan_corpus, read_anywhere, read_here
-from concord.flows.progress import meter, say, tell_left
-from concord.flows.ray_on_demand import RayOnDemand
-from concord.flows.run_context import HERE, RunContext
 from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import MANIFEST, STORE, RunOutput
 from concord.flows.runfolder.markers import Markers
@@ -45,14 +52,7 @@ from concord.flows.runfolder.runfolder import (
     write_sources,
 )
 from concord.flows.runfolder.tracked import keep_tracked, tracked_run
-from concord.flows.sources import (
-    OpenModel,
-    check_there,
-    cutting,
-    open_constraints,
-    open_model,
-    some_documents,
-)
+from concord.flows.screen.progress import meter, say, tell_left
 from concord.schemas.decoded import Status
 from concord.schemas.errors import CorpusError
 from concord.schemas.run import (

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from concord.flows.model_copies import stored_model
-from concord.flows.progress import meter, say
-from concord.flows.run_context import HERE, RunContext
+from concord.flows.inputs.model_copies import stored_model
+from concord.flows.inputs.run_context import HERE, RunContext
+from concord.flows.screen.progress import meter, say
 from concord.schemas.columns import LABELS, Reject, gold_fault
 from concord.schemas.document import Batch, Document, ScoreColumn
 from concord.schemas.errors import CorpusError, UsageError

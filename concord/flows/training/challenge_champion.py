@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from concord.flows.commands.evaluate import evaluate
-from concord.flows.label_corpus import LabelRequest, label_corpus
-from concord.flows.pages import challenge_told
-from concord.flows.run_context import RunContext
-from concord.flows.sources import open_model
+from concord.flows.inputs.run_context import RunContext
+from concord.flows.labelling.evaluate import evaluate
+from concord.flows.labelling.label_corpus import LabelRequest, label_corpus
+from concord.flows.labelling.sources import open_model
+from concord.flows.screen.pages import challenge_told
 from concord.flows.tracking.tracking import Tracking
-from concord.flows.train_model import TrainRequest, train_model
+from concord.flows.training.train_model import TrainRequest, train_model
 from concord.schemas.challenge import ChallengeReport
 from concord.schemas.folders import FolderKind
 from concord.schemas.reports import AgainstReport

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import yaml
 from pydantic import ValidationError
 
-from concord.flows.apart import check_apart
 from concord.flows.errors import PapersFailedError, RunFolderError, SweepFailedError
-from concord.flows.left_ray import one_ray
-from concord.flows.progress import say
-from concord.flows.run_context import HERE, RunContext
-from concord.flows.run_sweep import SweepRequest, run_sweep
+from concord.flows.inputs.apart import check_apart
+from concord.flows.inputs.left_ray import one_ray
+from concord.flows.inputs.run_context import HERE, RunContext
+from concord.flows.screen.progress import say
+from concord.flows.sweeping.run_sweep import SweepRequest, run_sweep
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.folders import FolderKind
 from concord.schemas.names import unknown

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from concord.flows.progress import meter
+from concord.flows.screen.progress import meter
 from concord.schemas.codl import CodlSettings, GammaTrial
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError

@@ -13,13 +13,12 @@ from pydantic import Field
 
 from concord.flows.environment import page_of_run, tracking_uri
 from concord.flows.errors import TrackingError
-from concord.flows.jobs import check_model_place, run_tags, source_place
-from concord.flows.progress import meter
-from concord.flows.progressive import Kept, choose, forget, track
-from concord.flows.run_context import HERE, RunContext
+from concord.flows.inputs.jobs import check_model_place, run_tags, source_place
+from concord.flows.inputs.run_context import HERE, RunContext
+from concord.flows.labelling.sources import read_documents
 from concord.flows.runfolder.locks import LOCK, locked
 from concord.flows.runfolder.runfolder import dataset_digest
-from concord.flows.sources import read_documents
+from concord.flows.screen.progress import meter
 from concord.flows.tracking.tracking import (
     PARENT,
     PENALTIES_FILE,
@@ -28,7 +27,8 @@ from concord.flows.tracking.tracking import (
     Run,
     Tracking,
 )
-from concord.flows.tuning import Tuned, pair_counts, tune_consistency
+from concord.flows.training.progressive import Kept, choose, forget, track
+from concord.flows.training.tuning import Tuned, pair_counts, tune_consistency
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import LabelError

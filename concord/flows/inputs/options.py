@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError, create_model
 
 from concord.flows.errors import faults
-from concord.flows.given import told
+from concord.flows.inputs.given import told
 from concord.schemas.errors import UsageError
 from concord.schemas.names import closest
 from concord.schemas.run import RunSettings
