@@ -13,6 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 import concord.flows.labelling.label_corpus
+import concord.flows.labelling.label_job
 import concord.flows.tracking.tracking
 import concord.flows.training.train_model
 from concord.flows.cli.app import app
@@ -153,7 +154,7 @@ def train(paths: Paths) -> None:
 
 def reprocess(paths: Paths) -> None:
     concord.flows.labelling.label_corpus.label_corpus(
-        concord.flows.labelling.label_corpus.LabelRequest(
+        concord.flows.labelling.label_job.LabelRequest(
             corpus=str(paths["corpus"]),
             model=str(paths["model"]),
             out=str(paths["out"]),

@@ -24,7 +24,9 @@ from concord.flows.cli.failures import Exit, reported
 from concord.flows.cluster.pool import Done
 from concord.flows.commands.run_plan import plan_run
 from concord.flows.errors import NothingLabelledError, ShardsFailedError
-from concord.flows.labelling.label_corpus import LabelRequest, label_corpus, weights_of
+from concord.flows.labelling.label_corpus import label_corpus
+from concord.flows.labelling.label_figures import weights_of
+from concord.flows.labelling.label_job import LabelRequest
 from concord.flows.nights.record import read_record
 from concord.flows.runfolder.published import published
 from concord.flows.screen.pages import page_of

@@ -21,8 +21,8 @@ import concord
 import concord.flows.training.train_model
 from concord.flows.cli.failures import Exit
 from concord.flows.commands.label import open_labeller
-from concord.flows.labelling.label_corpus import LabelJob
-from concord.flows.labelling.label_corpus import LabelRequest as Labelling
+from concord.flows.labelling.label_job import LabelJob
+from concord.flows.labelling.label_job import LabelRequest as Labelling
 from concord.flows.labelling.sources import cutting as cutting_of
 from concord.flows.labelling.sources import open_model
 from concord.flows.training.train_model import TrainRequest, train_model

@@ -52,7 +52,8 @@ def reprocess(
     folder = run_place(out)
     (place,) = checked_places([corpus], folder, makes=FolderKind.RUN, model=model, files=constraints)
 
-    from concord.flows.labelling.label_corpus import LabelRequest, label_corpus
+    from concord.flows.labelling.label_corpus import label_corpus
+    from concord.flows.labelling.label_job import LabelRequest
     from concord.workers.labelling.labelled import check_settings
 
     request = LabelRequest(

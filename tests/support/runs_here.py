@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 import concord.flows.cluster.cluster
-import concord.flows.labelling.label_corpus
+import concord.flows.labelling.label_job
 import concord.flows.tracking.tracking
 from concord.flows.cluster.pool import Done
-from concord.flows.labelling.label_corpus import LabelRequest, label_corpus
+from concord.flows.labelling.label_corpus import label_corpus
+from concord.flows.labelling.label_job import LabelRequest
 from concord.flows.tracking.tracking import Outcome
 from concord.schemas.run import RunReport, RunSettings
 from concord.workers.corpus.plan import U
@@ -45,9 +46,9 @@ def stay_here(monkeypatch: pytest.MonkeyPatch, model: Model | None = None) -> li
     told: list[Outcome] = []
     opened = SimpleNamespace(model=model or HashModel(), version=None)
     monkeypatch.setattr(concord.flows.tracking.tracking, "Tracking", untracked(told))
-    monkeypatch.setattr(concord.flows.labelling.label_corpus, "open_model", lambda *_: opened)
-    monkeypatch.setattr(concord.flows.labelling.label_corpus, "open_constraints", lambda *_, **__: CONSTRAINTS)
-    monkeypatch.setattr(concord.flows.labelling.label_corpus, "cutting", lambda _opened, text: text)
+    monkeypatch.setattr(concord.flows.labelling.label_job, "open_model", lambda *_: opened)
+    monkeypatch.setattr(concord.flows.labelling.label_job, "open_constraints", lambda *_, **__: CONSTRAINTS)
+    monkeypatch.setattr(concord.flows.labelling.label_job, "cutting", lambda _opened, text: text)
     monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(InWorkersPlace()))
     return told
 

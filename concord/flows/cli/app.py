@@ -525,7 +525,7 @@ def reprocess(
 
     from concord.flows.commands.listed_documents import documents_asked_for
     from concord.flows.inputs.options import run_settings
-    from concord.flows.labelling.label_corpus import LabelRequest
+    from concord.flows.labelling.label_job import LabelRequest
 
     request = LabelRequest(
         corpus=corpus,

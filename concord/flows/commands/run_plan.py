@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from concord.flows.inputs.jobs import checked_places, run_place
-from concord.flows.labelling.label_corpus import LabelJob, LabelRequest
+from concord.flows.labelling.label_job import LabelJob, LabelRequest
 from concord.flows.runfolder.asking import asked
 from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import times_of

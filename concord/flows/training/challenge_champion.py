@@ -6,7 +6,8 @@ from pathlib import Path
 
 from concord.flows.inputs.run_context import RunContext
 from concord.flows.labelling.evaluate import evaluate
-from concord.flows.labelling.label_corpus import LabelRequest, label_corpus
+from concord.flows.labelling.label_corpus import label_corpus
+from concord.flows.labelling.label_job import LabelRequest
 from concord.flows.labelling.sources import open_model
 from concord.flows.screen.pages import challenge_told
 from concord.flows.tracking.tracking import Tracking

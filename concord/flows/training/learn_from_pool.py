@@ -21,8 +21,8 @@ from concord.flows.errors import RunFolderError
 from concord.flows.inputs.jobs import run_tags
 from concord.flows.inputs.run_context import HERE, RunContext
 from concord.flows.labelling.evaluate import evaluate
-from concord.flows.labelling.label_corpus import LabelRequest as Labelling
 from concord.flows.labelling.label_corpus import label_corpus
+from concord.flows.labelling.label_job import LabelRequest as Labelling
 from concord.flows.labelling.sources import read_documents
 from concord.flows.runfolder.locks import LOCK, locked
 from concord.flows.runfolder.published import published

@@ -1,0 +1,177 @@
+"""Figures of a run that labels: what MLflow gets, and the report that the run gives back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from concord.flows.environment import page_of_run, tracking_uri
+from concord.flows.labelling.label_job import LabelRequest
+from concord.schemas.decoded import Status
+from concord.schemas.run import CountsByName, Reuse, RunReport, Seconds, ShardReport, ShardResult
+from concord.schemas.secrets import redact
+from concord.workers.constraints.constraint_set import ConstraintSet
+from concord.workers.evaluation.measures import MEASURES
+from concord.workers.evaluation.measures import figures as measure_figures
+from concord.workers.evaluation.named_counts import MatchCounts
+from concord.workers.learning.weights.known_weights import known_weights
+
+
+class Work(NamedTuple):
+    """What this call did.
+
+    - ``done``, ``skipped``: shards that were labelled now, and before
+    - ``documents``, ``tokens``: documents and tokens that were labelled now
+    - ``reuse``: documents among these that took the answer of the last run
+    - ``wall``: wall-clock seconds of the labelling
+    - ``seconds``: seconds of the workers, by step
+    - ``errors``: messages of the failed shards
+    """
+
+    done: int = 0
+    skipped: int = 0
+    documents: int = 0
+    tokens: int = 0
+    reuse: Reuse = Reuse()
+    wall: float = 0.0
+    seconds: Seconds = Seconds()
+    errors: tuple[str, ...] = ()
+
+
+@dataclass
+class Progress:
+    """What a call has done so far."""
+
+    work: Work
+    certified: int = 0
+
+    @property
+    def certified_share(self) -> float:
+        """Share of the documents labelled now whose answer is proven."""
+        return _share(self.certified, self.work.documents)
+
+    def add(self, done: ShardResult, wall: float) -> None:
+        """Counts a shard; ``wall``: seconds since labelling began."""
+        report, work = done.marker.report, self.work
+        self.certified += report.certified
+        self.work = work._replace(
+            done=work.done + 1,
+            documents=work.documents + report.documents,
+            tokens=work.tokens + report.tokens,
+            reuse=work.reuse + done.reuse,
+            wall=wall,
+            seconds=work.seconds.plus(done.seconds),
+        )
+
+
+def metrics_of(report: ShardReport) -> dict[str, float]:
+    """MLflow's figures by name; scores against gold only where there is gold."""
+    figures: dict[str, float] = {
+        "documents": report.documents,
+        "tokens": report.tokens,
+        "rejected": report.rejected,
+        "infeasible": report.infeasible,
+        "relabelled_tokens": report.relabelled,
+        "certified": _share(report.certified, report.documents),
+        "by_solver": _share(report.statuses.get(Status.BY_SOLVER, 0), report.documents),
+        "gap/max": report.gap_max,
+        "gap/mean": report.gap_sum / max(report.documents, 1),
+    }
+    for name, row in report.constraints.items():
+        figures |= {
+            f"violations/{name}/before": row.degree_before,
+            f"violations/{name}/after": row.degree,
+            f"penalty/{name}/before": row.penalty_before,
+            f"penalty/{name}/after": row.penalty,
+        }
+    if report.with_gold:
+        figures["token_accuracy"] = _share(report.correct_tokens, report.gold_tokens)
+        for name, counts in report.measures.items():
+            figures |= _scores("", name, counts) | _scores("viterbi/", name, report.measures_before[name])
+    figures |= {f"search_errors/entities/{kind}": n for kind, n in totals(report.search_errors).items()}
+    figures |= {f"search_errors/documents/{kind}": n for kind, n in totals(report.search_documents).items()}
+    return figures
+
+
+def totals(counts: CountsByName) -> dict[str, int]:
+    """Sums of the counts over their names, by kind."""
+    kinds = sorted({kind for row in counts.values() for kind in row})
+    return {kind: sum(row.get(kind, 0) for row in counts.values()) for kind in kinds}
+
+
+def _scores(prefix: str, measure: str, rows: CountsByName) -> dict[str, float]:
+    """Figures of a measure and F1 of each name, under the measure's name; spans, which every run has, without it."""
+    counts = MatchCounts.from_dict(rows)
+    start = prefix if measure == "spans" else f"{prefix}{measure}/"
+    scores = {f"{start}{name}": value for name, value in measure_figures(measure, counts).items()}
+    by_name = counts.names if "macro_f1" in MEASURES[measure].figures else ()
+    return scores | {f"{start}f1/{name}": counts.f1(name) for name in by_name}
+
+
+def speed_of(work: Work) -> dict[str, float]:
+    """Figures of this call alone; none where every shard was skipped."""
+    if not work.done:
+        return {"shards/skipped": work.skipped}
+    parts = {f"worker_seconds/{name}": value for name, value in work.seconds._asdict().items()}
+    return parts | {
+        "shards/done": work.done,
+        "shards/skipped": work.skipped,
+        "shards/failed": len(work.errors),
+        "tokens_per_second": work.tokens / work.wall,
+    }
+
+
+def report_of(request: LabelRequest, report: ShardReport, work: Work, run_id: str, *, seconds: float) -> RunReport:
+    """What a run says of itself; ``run_id`` is MLflow's, ``seconds`` are those of the whole call."""
+    figures = report.constraints.values()
+    return RunReport(
+        documents=report.documents,
+        labelled=work.documents,
+        reuse=work.reuse,
+        tokens=report.tokens,
+        rejected=report.rejected,
+        infeasible=report.infeasible,
+        shards_done=work.done,
+        shards_skipped=work.skipped,
+        shards_failed=len(work.errors),
+        seconds=round(seconds, 3),
+        tokens_per_second=round(work.tokens / work.wall, 1) if work.wall else 0.0,
+        worker_seconds=round(work.seconds.total, 3),
+        worker_speed=round(work.tokens / work.seconds.total, 1) if work.seconds.total else 0.0,
+        certified=_share(report.certified, report.documents),
+        by_solver=_share(report.statuses.get(Status.BY_SOLVER, 0), report.documents),
+        max_gap=report.gap_max if report.gap_max < float("inf") else None,
+        violations_before=sum(f.degree_before for f in figures),
+        violations=sum(f.degree for f in figures),
+        penalty_before=sum(f.penalty_before for f in figures),
+        penalty=sum(f.penalty for f in figures),
+        search_errors=totals(report.search_errors),
+        search_documents=totals(report.search_documents),
+        out=redact(request.out),
+        mlflow_run=run_id,
+        mlflow_page=page_of_run(tracking_uri(request.context.tracking), run_id),
+        errors=work.errors,
+    )
+
+
+def weights_of(constraints: ConstraintSet) -> dict[str, float]:
+    """MLflow's figures of the soft constraints: weights in nats, and their intervals where counts are known."""
+    figures: dict[str, float] = {}
+    for known in known_weights(constraints):
+        ends = {"": known.weight, "/low": known.low, "/high": known.high}
+        figures |= {f"weight/{known.name}{end}": x for end, x in ends.items() if x is not None and math.isfinite(x)}
+    return figures
+
+
+def drift_tags(report: RunReport) -> dict[str, str]:
+    """MLflow's tags of a run with figures beyond their threshold, and of one from whose corpus documents are gone."""
+    if report.drift is None:
+        return {}
+    breaches = "\n".join(movement.told for movement in report.drift.breaches)
+    missing = report.drift.told_missing if report.drift.missing else ""
+    return {name: text for name, text in {"drift": breaches, "gone": missing}.items() if text}
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

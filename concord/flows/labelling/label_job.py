@@ -1,0 +1,163 @@
+"""A request to label a corpus, and the job that it becomes once model, constraints and corpus are read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import Field
+
+from concord.flows.inputs.jobs import source_place
+from concord.flows.inputs.run_context import HERE, RunContext
+from concord.flows.labelling.planning import FileReader, FoundSurvey, Listing, plan_corpus, read_here
+from concord.flows.labelling.sources import OpenModel, check_there, cutting, open_constraints, open_model
+from concord.flows.runfolder.runfolder import Sources, dataset_digest, ids_digest, last_shard_bytes
+from concord.schemas.errors import CorpusError
+from concord.schemas.run import RunKey, RunSettings
+from concord.schemas.secrets import short_name
+from concord.schemas.settings import Settings
+from concord.workers.compiling.kept_digests import code_digest
+from concord.workers.constraints.constraint_set import Separable
+from concord.workers.corpus.shard_size import shard_bytes_of
+from concord.workers.corpus.shard_table import ShardTable
+from concord.workers.models.model import score_column
+from concord.workers.remote.survey import SurveyParts
+from concord.workers.storage.storage import URI, Storage, file_bytes
+
+
+class LabelRequest(Settings):
+    """One run, as the command line and Prefect give it.
+
+    - ``corpus``, ``model``, ``out``: places, as `flows.reprocess` has them
+    - ``settings``: how each document is decoded
+    - ``constraints``: YAML files, added to the label consistency of the model (``consistency``)
+    - ``only``: ids of the documents that are labelled; None for all
+    - ``shard_bytes``: size of a shard, in bytes of text; None: by the size of the corpus, see `shard_bytes_of`
+    - ``context``: the Ray and the MLflow of the run
+    - ``fail_on_drift``: whether a figure beyond its threshold is an error, once all is done
+    - ``allow_gone``: whether a run is published from whose corpus more than `MOST_MISSING` of the last run's documents
+      are gone
+    """
+
+    corpus: str
+    model: str
+    out: str
+    settings: RunSettings
+    constraints: tuple[str, ...] = ()
+    consistency: bool = True
+    only: tuple[str, ...] | None = None
+    shard_bytes: int | None = Field(None, ge=1)
+    context: RunContext = HERE
+    fail_on_drift: bool = False
+    allow_gone: bool = False
+
+
+class LabelJob(NamedTuple):
+    """A request, and all that is read before work begins.
+
+    - ``request``: the request, its text settings with the tokenizer that cuts
+    - ``shard_bytes``: size of a shard, in bytes of text
+    - ``opened``: the model
+    - ``constraints``: the constraints, bound to the model's labels
+    - ``files``: hex digest of each of their files
+    - ``key``: what decides the output of a shard
+    - ``shards``: the shards of the corpus
+    - ``damages``: errors of the parts of the corpus that cannot be read
+    - ``found``: what the next run may take of the survey of the corpus; None where that is kept already
+    """
+
+    request: LabelRequest
+    shard_bytes: int
+    opened: OpenModel
+    constraints: Separable
+    files: Mapping[str, str]
+    key: RunKey
+    shards: ShardTable
+    damages: Sequence[CorpusError]
+    found: FoundSurvey | None
+
+    @classmethod
+    def of(cls, request: LabelRequest, storage: Storage, read: FileReader = read_here) -> LabelJob:
+        """The job of a request, whose output is in ``storage``. Writes nothing.
+
+        Raises the errors of reading model, constraints and corpus.
+        """
+        opened = open_model(request.model, request.context)
+        constraints = open_constraints(opened, request.constraints, consistency=request.consistency)
+        files = {name: hashlib.sha256(file_bytes(name)).hexdigest() for name in request.constraints}
+        text = cutting(opened, request.settings.text)
+        request = request.model_copy(update={"settings": request.settings.model_copy(update={"text": text})})
+        key = RunKey(
+            settings=request.settings, model=opened.model.digest, constraints=constraints.digest, code=code_digest()
+        )
+        listing = Listing.of(request.corpus)
+        size = request.shard_bytes or shard_bytes_of(listing.files, last_shard_bytes(storage))
+        parts = SurveyParts(text, size, score_column(opened.model))
+        survey, found = plan_corpus(listing, parts, storage, read, request.only)
+        for file, columns in survey.columns.items():
+            check_there(columns, file.path, model=opened.model, constraints=constraints, source=request.model)
+        return cls(request, size, opened, constraints, files, key, survey.shards, survey.damages, found)
+
+    @property
+    def digest(self) -> str:
+        """Hex digest of everything that MLflow gets of the run."""
+        parts = [dataset_digest(self.shards), *map(str, sorted(self.params().items()))]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+    def params(self) -> dict[str, object]:
+        """MLflow's parameters of the run."""
+        request, key, settings = self.request, self.key, self.key.settings
+        return {
+            "corpus": request.corpus,
+            "only": None if request.only is None else f"{_number_of(request.only)}, {ids_digest(request.only)}",
+            "model": request.model,
+            "model_version": self.opened.version,
+            "model_digest": self.opened.model.digest,
+            "constraints": ", ".join(request.constraints) or None,
+            **{f"constraints.{short_name(name)}": digest for name, digest in self.files.items()},
+            "constraints_digest": key.constraints,
+            "code_digest": key.code,
+            "engine": settings.engine,
+            "seed": settings.seed,
+            "work": settings.work,
+            "seconds": settings.seconds,
+            "on_infeasible": settings.on_infeasible,
+            **{f"engine.{name}": value for name, value in settings.options.items()},
+        }
+
+    @property
+    def recorded(self) -> dict[str, object]:
+        """What the record of nights keeps of the request."""
+        return self.params() | {"dataset": dataset_digest(self.shards)}
+
+    @property
+    def run_name(self) -> str:
+        """Corpus, engine, model with its version, and files of constraints with a digest: what tells runs apart."""
+        request = self.request
+        parts = [short_name(request.corpus), request.settings.engine, self.opened.version or short_name(request.model)]
+        if request.only is not None:
+            parts.insert(1, _number_of(request.only))
+        if request.constraints:
+            parts.append(f"{', '.join(map(short_name, request.constraints))} {self.constraints.digest[:8]}")
+        if not request.consistency:
+            parts.append("no consistency")
+        return " · ".join(parts)
+
+    @property
+    def sources(self) -> Sources:
+        """Sources of the run, by absolute paths."""
+        request = self.request
+        return Sources(
+            corpus=request.corpus,
+            model=request.model if URI.match(request.model) else str(Path(request.model).expanduser().absolute()),
+            constraints=tuple(map(source_place, request.constraints)),
+            consistency=request.consistency,
+            shard_bytes=self.shard_bytes,
+            only=request.only,
+        )
+
+
+def _number_of(only: Sequence[str]) -> str:
+    return f"{len(set(only)):,} documents"
