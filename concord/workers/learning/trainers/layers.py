@@ -126,10 +126,11 @@ def _learned(settings: FeatureSettings, documents: Sequence[Document]) -> list[C
     if "features" not in settings.model_fields_set and not all(TAGS in document.columns for document in documents):
         words = "+".join(name for name in words.split("+") if name != TAGS)
     both = Candidate("learned beside the words", settings=settings.model_copy(update={"features": f"{words}+{part}"}))
-    alone = Candidate("words alone", settings=settings.model_copy(update={"features": words, "layers": ()}))
+    alone = settings.model_copy(update={"features": words, "layers": ()})
     if "features" in settings.model_fields_set:
-        return [alone, both]
-    return [Candidate("learned", settings=settings.model_copy(update={"features": part})), alone, both]
+        return [Candidate(f"{words} alone", settings=alone), both]
+    learned = Candidate("learned", settings=settings.model_copy(update={"features": part}))
+    return [learned, Candidate("words alone", settings=alone), both]
 
 
 # Answers as they are
