@@ -375,10 +375,10 @@ class Reuse(Figures):
     @property
     def told(self) -> str:
         """In a line."""
-        parts = [f"{self.kept:,} as they were"]
-        parts += [f"{self.stood:,} that stand under the new constraints"] if self.stood else []
-        parts += [f"{self.confirmed:,} found from the last ones and proven"] if self.confirmed else []
-        return f"answers of the last run for {self.documents:,} documents: {', '.join(parts)}"
+        parts = [f"{self.kept:,} unchanged"]
+        parts += [f"{self.stood:,} still optimal under the new constraints"] if self.stood else []
+        parts += [f"{self.confirmed:,} proven again from the old answer"] if self.confirmed else []
+        return f"reused from the last run: {self.documents:,} documents ({', '.join(parts)})"
 
     def __add__(self, other: Reuse) -> Reuse:
         return Reuse(**{name: getattr(self, name) + getattr(other, name) for name in Reuse.model_fields})

@@ -122,8 +122,8 @@ class TrainChoices(Settings):
         bool,
         typer.Option(
             "--tune",
-            help="Choose settings that are not given: features, c2 (perceptron: passes), min_freq and dropout by "
-            "cross-validation; with trainer trigram k, metric, weighting and decay, by wrapped progressive sampling "
+            help="Choose the options that you leave out by cross-validation: features, c2 (perceptron: passes), "
+            "min_freq and dropout; with trainer trigram k, metric, weighting and decay, by wrapped progressive sampling "
             "on Ray.",
         ),
     ] = False

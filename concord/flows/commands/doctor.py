@@ -44,7 +44,7 @@ SERVER_SECONDS = 10.0
 LEAST_FREE = 1 << 30
 """Bytes of a disk that should be free."""
 LEAST_SHARED = 256 << 20
-"""Bytes of shared memory for Ray's objects: models, mostly. With less Ray takes the disk for it."""
+"""Bytes of shared memory for Ray's objects: models, mostly. With less, Ray spills objects to disk."""
 STORAGE_SKEW, SERVER_SKEW = 2.0, 60.0
 """Seconds by which the clocks of a disk's server, and of any other, may differ from ours."""
 OLDEST = datetime(2026, 1, 1, tzinfo=UTC)

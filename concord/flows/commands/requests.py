@@ -19,8 +19,8 @@ SEED = "Seed of the random numbers; the same seed gives the same result."
 PENALTY = "Formula for the price of a broken row; `concord list penalties` has them."
 DOCUMENTS = "Largest number of documents to look at."
 JUDGING = (
-    "Documents that judge what is chosen: random ones (the default), by their ids, or the last ones of the "
-    "corpus, in the order of files and rows."
+    "Held-out documents: a random sample, by id (the default), or the last ones of the corpus, in the order of files "
+    "and rows."
 )
 """Texts that several options share."""
 

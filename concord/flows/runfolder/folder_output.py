@@ -102,7 +102,7 @@ class FolderOutput(NamedTuple):
 
 
 def _check_own(out: Path) -> None:
-    """Raises `RunFolderError` where there is something in the folder that is not concord's: nobody deletes that."""
+    """Raises `RunFolderError` if the folder holds files that concord did not write; they are never deleted."""
     for name in (*SEEN, CURRENT):
         if not (out / name).exists() or (out / name).is_symlink():
             continue

@@ -1,7 +1,7 @@
-"""What is in the output of a run, by name, and what a folder and an object store do for it in ways of their own.
+"""Names of the files in a run's output, and what a folder and an object store do for it in ways of their own.
 
-Two halves. `STORE` has the finished work of every shard by its key, which nobody but concord reads. What readers see
-is `SEEN`: tables by shard, lists of these, and the manifest that names the lists. File names there hold the key of
+Two halves. `STORE` holds finished shards by key; only concord reads it. `SEEN` is what readers open: tables by shard,
+lists of these, and the manifest that names the lists. File names there hold the key of
 their content: a reader
 that listed the last run and opens its files after the next one was published finds the same bytes or none.
 """

@@ -58,8 +58,8 @@ def drawn_means(
 ) -> list[DrawnMean]:
     """The mean figure of each setting, whose runs judge the same D documents, under the same draws of these.
 
-    Settings with the same training draws share these in each draw, too. Raises `ValueError` on no documents, and on
-    settings with other numbers of documents.
+    If two settings were trained on the same resampled documents, each draw uses the same training sample for both.
+    Raises `ValueError` on no documents, and on settings with other numbers of documents.
     """
     flat = [runs.counts.reshape(len(runs.counts), -1) for runs in settings]
     sums = drawn_sums(np.concatenate(flat, axis=1), rng, draws)

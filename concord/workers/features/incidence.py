@@ -99,7 +99,7 @@ def end_to_end(lists: Sequence[Lists], counts: Sequence[int]) -> Lists:
 
 
 class Family(NamedTuple):
-    """The n attributes of one template; ``values`` has for each place of the template the value ids (n,)."""
+    """The n attributes of one template; ``values``: one array (n,) of value ids for each position of the template."""
 
     template: AttributeTemplate
     values: tuple[Ids, ...]

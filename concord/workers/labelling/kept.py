@@ -74,7 +74,7 @@ class Known(StrEnum):
     SAME = "same"
     """Every answer."""
     RULES = "rules"
-    """Settled answers that stand under other constraints, and labels to start from."""
+    """Constraints changed: reuse proven answers that are still optimal; search the others from the old labels."""
     LABELS = "labels"
     """Labels to start from."""
     NOTHING = "nothing"
