@@ -123,8 +123,8 @@ class TrainChoices(Settings):
         typer.Option(
             "--tune",
             help="Choose the options that you leave out by cross-validation: features, c2 (perceptron: passes), "
-            "min_freq and dropout; with trainer trigram k, metric, weighting and decay, by wrapped progressive sampling "
-            "on Ray.",
+            "min_freq and dropout; with trainer trigram k, metric, weighting and decay, by wrapped progressive "
+            "sampling on Ray.",
         ),
     ] = False
     largest_sample: Annotated[
