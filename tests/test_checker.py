@@ -17,7 +17,9 @@ from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, SLACK_TOLERANCE, LinearRows, Problem, Relation, SpanAgreement
 from concord.testing.problems import EVERY_SET, all_labellings, local_scores, naive_keys, random_problem
+from concord.workers.certificates import checker
 from concord.workers.certificates.checker import (
+    COUNTED,
     MOST,
     Alive,
     CertificateError,
@@ -151,6 +153,47 @@ def test_a_row_within_its_tolerance_costs_nothing() -> None:
     assert problem.score(np.ones(3, np.int32)).objective == 0.0
     ground = IntegerProblem(problem)
     assert ground.narrowed(ground.everything, ({0: MOST}, {}), 0)[0] >= 0
+
+
+@over_seeds(stay=20, many=600)
+def test_rows_counted_exactly_bound_every_labelling_and_prove_the_best(seed: int) -> None:
+    """Whatever the multipliers and prices; without agreement the bound is the best labelling's score."""
+    rng, labels = np.random.default_rng(seed), EVERY_SET[seed % 6]
+    problem = random_problem(
+        rng,
+        labels=labels,
+        tokens={2: 6, 3: 5, 5: 3}[len(labels)],
+        agreements=seed // 6 % 3 == 0,
+        infeasible=seed % 11 == 0,
+        own_edges=seed % 4 == 0,
+    )
+    ground, labellings = IntegerProblem(problem), labellings_of(problem)
+    best = max((labelling.units for labelling in labellings), default=-MOST)
+    prices = ground.repriced(ProofReader(made_up_stage(rng, ground)), NONE)
+    bound = ground.counted(ground.everything, prices, -MOST)
+    assert bound >= best - ALMOST
+    if not labellings or problem.agreements:
+        assert labellings or problem.agreements or bound == -MOST
+        return
+    assert bound <= best + ALMOST
+    for limit in (best - UNIT, best - 1 - ALMOST, best + ALMOST):
+        assert (
+            max(limit, best) - ALMOST <= ground.counted(ground.everything, prices, limit) <= max(limit, best + ALMOST)
+        )
+    assert accepts(problem, best / UNIT, [0, COUNTED])
+    assert not accepts(problem, best / UNIT - 1e-4, [0, COUNTED])
+
+
+def test_a_walk_of_too_many_states_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checker, "MOST_STATES", 1)
+    refused = 0
+    for seed in range(6):
+        ground = IntegerProblem(random_problem(np.random.default_rng(seed), tokens=4, agreements=False))
+        try:
+            ground.counted(ground.everything, NONE, -MOST)
+        except CertificateError as error:
+            refused += "states" in str(error)
+    assert refused > 0
 
 
 @over_seeds()
@@ -299,7 +342,7 @@ def faulty(**changes: list[int]) -> list[int]:
         ([], "ends after 0 numbers"),
         (faulty(end=[]), "ends after"),
         (faulty(end=[-1, 0]), "1 numbers too many"),
-        (faulty(end=[5, 0, 0, -1, 0, -1]), "is 5, not one of -1 to 1"),
+        (faulty(end=[5, 0, 0, -1, 0, -1]), "is 5, not one of -2 to 1"),
         (faulty(stages=[-1]), "is -1, not one of 0 to"),
         (faulty(head=[1, 7, 0]), "is 7, not one of 0 to 0"),
         (faulty(head=[1, 0, 3]), "no part in group 3"),

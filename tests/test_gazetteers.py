@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
+from concord.testing.trainers import with_layer
 from concord.workers.features.attributes import AttributeMaker
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries, read_gazetteer, write_gazetteer
 from concord.workers.features.gazetteers import (
@@ -182,14 +183,15 @@ def test_every_trainer_takes_lists(name: str, tmp_path: Path) -> None:
     (tmp_path / "l.tsv").write_text("Ann Lee\tPER\nLee\tPER\n")
     given = {"features": "core+gazetteer+entities", "gazetteers": (str(tmp_path / "l.tsv"),)}
     chosen = TRAINERS[name].settings.model_validate(given)
-    trained = TRAINERS[name].train(CORPUS, settings=chosen, out=tmp_path / "model")
+    documents = with_layer(CORPUS)
+    trained = TRAINERS[name].train(documents, settings=chosen, out=tmp_path / "model")
     model = load_model(tmp_path / "model")
     assert model.digest == trained.digest
-    assert TRAINERS[name].train(CORPUS[::-1][::-1], settings=chosen, out=tmp_path / "again").digest == model.digest
-    batch = Batch.of(CORPUS)
+    assert TRAINERS[name].train(documents[::-1][::-1], settings=chosen, out=tmp_path / "again").digest == model.digest
+    batch = Batch.of(documents)
     whole = model.potentials(batch).unary
     assert whole.tobytes() == trained.potentials(batch).unary.tobytes()
-    assert whole.tobytes() == b"".join(model.potentials(Batch.of([d])).unary.tobytes() for d in CORPUS)
+    assert whole.tobytes() == b"".join(model.potentials(Batch.of([d])).unary.tobytes() for d in documents)
 
 
 def test_a_model_keeps_its_lists_and_notices_when_they_change(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_two_workers_and_a_model_of_the_registry_write_the_same_bytes(world: Wor
 
 def test_a_corpus_that_workers_read_is_labelled_to_the_same_bytes(world: World, reference: Any) -> None:
     assert world.ray is not None
-    script = f"from concord.flows import planning; planning.READ_ALONE = 0; {CONCORD[2]}"
+    script = f"from concord.flows.labelling import planning; planning.READ_ALONE = 0; {CONCORD[2]}"
     typed = [PYTHON, "-c", script, *world.reprocess_command("read", "--ray", world.ray.address, "--workers", "2")]
     env = world.env | world.ray.environment
     ran = subprocess.run(typed, cwd=world.folder, env=env, capture_output=True, text=True, check=False, timeout=600)

@@ -70,7 +70,7 @@ def made_up_node(rng: np.random.Generator, ground: IntegerProblem, depth: int = 
     stages = [made_up_stage(rng, ground) for _ in range(int(rng.integers(3)))]
     node = [len(stages), *(n for stage in stages for n in stage)]
     if depth == 0 or rng.random() < 0.7:
-        return [*node, -1]
+        return [*node, int(rng.choice([-1, -2]))]
     token, label = rng.integers(len(ground.problem)), rng.integers(len(ground.problem.labels))
     children = [n for _ in range(2) for n in made_up_node(rng, ground, depth - 1)]
     return [*node, int(token), int(label), *children]

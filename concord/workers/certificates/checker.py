@@ -17,6 +17,13 @@ times the price of a pair. With charges c of the roles, counts n in a box gain n
 max_n [c·n − penalty(n)]. The last part is linear in every count, so its maximum is at a corner. Penalties that are left
 out, as for pairs of one role, only raise this bound.
 
+Where it says so, rows are counted exactly instead: items follow one another from the first token to the last. Two
+beginnings with the same last label, and the same sums of all rows with entries before and after, are one *state*, of
+which the better one stays. With the sum A of a row so far, and lo ≤ F ≤ hi of its later entries, the penalty is 0
+whatever follows if A + hi ≤ bound, and linear if A + lo > bound: all such sums are one. What a row adds to the charged
+scores, λ · T − penalty(T), is concave in its sum T, so it is greatest at the bound, or at the end of A + lo to A + hi
+that is nearer to it. States that cannot exceed the limit even so are left out.
+
 A proof is one list of integers, read strictly and from left to right. Prices hold until they are set anew, and in both
 branches; ``type`` is −1 for an outside label; a box has a charge for each role that its group's items have.
 
@@ -24,13 +31,15 @@ branches; ``type`` is −1 for an outside label; a box has a charge for each rol
     stage  = rows (row multiplier)* groups group*
     group  = table key items (start end type price)* box
     box    = −1 charge*  |  role count box box          (at most ``count`` slots have the role; more)
-    branch = −1  |  token label node node               (the token has another label; it has this one)
+    branch = −1  |  −2                                  (the prices suffice; rows counted exactly do)
+             |  token label node node                   (the token has another label; it has this one)
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -43,19 +52,21 @@ from concord.schemas.arrays import Floats
 from concord.schemas.errors import InputError
 from concord.schemas.problem import ANY, Problem, Relation
 
-BITS, LEAF, TOLERANCE, ROUNDING = 40, -1, 1e-6, 1e-14
+BITS, LEAF, COUNTED, TOLERANCE, ROUNDING = 40, -1, -2, 1e-6, 1e-14
 """Constants of a proof and its check.
 
 - ``BITS``: binary digits of a nat's fraction.
 - ``LEAF``: number that ends a node or a box.
+- ``COUNTED``: number that ends a node of which the rows are counted exactly.
 - ``TOLERANCE``: nats by which a bound may be exceeded.
 - ``ROUNDING``: fraction of the scores by which it may be exceeded in addition.
 """
-MOST, MOST_ROLES, HARD = 1 << 60, 12, 256.0
+MOST, MOST_ROLES, MOST_STATES, HARD = 1 << 60, 12, 2_000, 256.0
 """Limits of the numbers.
 
 - ``MOST``: largest number of a proof.
 - ``MOST_ROLES``: most roles of a group, with up to 2¹² corners of a box.
+- ``MOST_STATES``: most states of a token.
 - ``HARD``: nats that stand for an infinite cost.
 """
 RELATIONS = (Relation.EXACT, Relation.CONTAINED, Relation.UNLABELLED)
@@ -139,9 +150,10 @@ def check(problem: Problem, bound: float, proof: Sequence[int]) -> None:
         for stage in range(1 + reader.take()):
             prices = ground.repriced(reader, prices) if stage else prices
             total, alive = ground.narrowed(alive, prices, limit)
-        token = reader.take(LEAF, len(problem) - 1)
-        if token == LEAF:
-            require(total <= limit, f"its bound is {math.ldexp(total - limit, -BITS):.3g} nats too high")
+        token = reader.take(COUNTED, len(problem) - 1)
+        if token < 0:
+            most = total if token == LEAF else ground.counted(alive, prices, limit)
+            require(most <= limit, f"its bound is {math.ldexp(most - limit, -BITS):.3g} nats too high")
         else:
             label = reader.take(0, len(problem.labels) - 1)
             waiting += [(ground.branched(alive, token, label, has=has), prices) for has in (True, False)]
@@ -196,12 +208,9 @@ class IntegerProblem:
 
     def narrowed(self, alive: Alive, prices: RolePrices, limit: int) -> tuple[int, Alive]:
         """Upper bound of labellings of the items ``alive``, and the items that one above ``limit`` can have."""
-        (unary, edges, total), (_, groups) = self._charged(prices[0]), prices
-        priced = [(group, [m for m in group.members if self.cells(alive, m.item).any()]) for group in groups.values()]
-        cost = [np.zeros(own.shape, object) for own in alive]
-        for member in itertools.chain(*(members for _, members in priced)):
-            self.cells(cost, member.item)[:] += member.price
-        best, losses = self._solved(unary, edges, cost, alive)
+        unary, edges, total = self._charged(prices[0])
+        priced, cost = self._priced(alive, prices)
+        best, losses = self._solved(edges, self._scored(unary, edges, cost, alive))
         for group, members in priced:
             gain, less = _gain(group, members)
             total += gain
@@ -209,6 +218,28 @@ class IntegerProblem:
                 self.cells(losses, member.item)[:] += loss
         excess = total + best - limit
         return total + best, [own & (loss < excess) for own, loss in zip(alive, losses, strict=True)]
+
+    def counted(self, alive: Alive, prices: RolePrices, limit: int) -> float:
+        """Upper bound of labellings of the items ``alive``, each row counted exactly; ``limit`` if none exceeds it.
+
+        Raises `CertificateError` if a token has too many states.
+        """
+        unary, edges, _ = self._charged(prices[0])
+        priced, cost = self._priced(alive, prices)
+        scores = self._scored(unary, edges, cost, alive)
+        gain = sum(_gain(group, members)[0] for group, members in priced)
+        local = self.local - prices[0].keys()
+        rows = [r for r in range(len(self.problem.rows)) if r not in local]
+        return _StateWalk(self, rows, prices[0], edges, scores).bound(limit - gain) + gain
+
+    def _priced(self, alive: Alive, prices: RolePrices) -> tuple[list[tuple[RoleGroup, list[Member]]], list[Units]]:
+        """The groups with their members that are left, and what the groups charge each item, in units."""
+        groups = prices[1].values()
+        priced = [(group, [m for m in group.members if self.cells(alive, m.item).any()]) for group in groups]
+        cost = [np.zeros(own.shape, object) for own in alive]
+        for member in itertools.chain(*(members for _, members in priced)):
+            self.cells(cost, member.item)[:] += member.price
+        return priced, cost
 
     def cells(self, arrays: Sequence[NDArray[Any]], item: Item) -> NDArray[Any]:
         """View of an item's cells in arrays like `Alive`: one for each label that opens it, or each outside label."""
@@ -264,29 +295,46 @@ class IntegerProblem:
                 least = math.inf if math.isinf(weight) else math.floor(excess * Fraction(weight) * (1 << BITS))
                 scores[activity == value] -= least
 
-    def _solved(self, unary: Units, edges: Units, cost: list[Units], alive: Alive) -> tuple[int, list[Units]]:
-        """The best score of all sentences, and the loss with each item, by a forward and a backward pass; in units."""
-        # An item can follow another one in its sentence if it does not continue it.
-        joint = np.where(self.problem.labels.continues, -math.inf, edges)
-        enter, leave, reach = np.zeros_like(unary), np.zeros_like(unary), np.full_like(unary, -math.inf)
+    def _scored(self, unary: Units, edges: Units, cost: list[Units], alive: Alive) -> list[Units]:
+        """Score of each item less its cost, in units; −inf for one that is not left."""
         scores, inner = list[Units](), np.zeros((0, len(self.first)), object)
         for i, n in enumerate(self.length):
             longer = inner[: n - 1] + edges[i, self.given[len(self.given) + 1 - n :], self.later] + unary[i, self.later]
             longer[:, self.spans :] = -math.inf
             inner = np.vstack([longer, unary[i, self.first]])
             scores.append(np.where(alive[i], inner - cost[i], -math.inf))
+        return scores
+
+    def joint(self, edges: Units) -> Units:
+        """Scores of edges between items: an item can follow another one if it does not continue it."""
+        return np.where(self.problem.labels.continues, -math.inf, edges)
+
+    def _solved(self, edges: Units, scores: list[Units]) -> tuple[int, list[Units]]:
+        """The best score of all sentences, and the loss with each item, by a forward and a backward pass; in units."""
+        joint = self.joint(edges)
+        enter, reach = np.zeros(edges.shape[:2], object), np.full(edges.shape[:2], -math.inf, object)
+        for i, n in enumerate(self.length):
             if n > 1:
                 enter[i] = (reach[i - 1][:, None] + joint[i]).max(axis=0)
             np.maximum.at(reach[i], self.given[-n:], enter[i + 1 - n : i + 1, self.first] + scores[i])
-        begun = np.full((len(unary), len(self.first)), -math.inf, object)
+        begun, leave = self.passed(joint, scores)
+        best = begun[self.begin].max(axis=1, initial=-(MOST**2))  # a number even if no item is left
+        losses = [
+            best[i] - (enter[i + 1 - n : i + 1, self.first] + scores[i] + leave[i, self.given[-n:]])
+            for i, n in enumerate(self.length)
+        ]
+        return sum(best[self.problem.potentials.sentence_starts]), losses
+
+    def passed(self, joint: Units, scores: list[Units]) -> tuple[Units, Units]:
+        """The best score of a sentence from an item that begins at each token (N, K), and after each label (N, L)."""
+        leave = np.zeros(joint.shape[:2], object)
+        begun = np.full((len(leave), len(self.first)), -math.inf, object)
         for i, n in reversed([*enumerate(self.length)]):
-            scores[i], starting = scores[i] + leave[i, self.given[-n:]], begun[i + 1 - n : i + 1]
-            starting[:] = np.maximum(starting, scores[i])
+            starting = begun[i + 1 - n : i + 1]
+            starting[:] = np.maximum(starting, scores[i] + leave[i, self.given[-n:]])
             if n > 1:
                 leave[i - 1] = (joint[i][:, self.first] + begun[i]).max(axis=1)
-        best = begun[self.begin].max(axis=1, initial=-(MOST**2))  # a number even if no item is left
-        losses = [best[i] - (enter[i + 1 - n : i + 1, self.first] + scores[i]) for i, n in enumerate(self.length)]
-        return sum(best[self.problem.potentials.sentence_starts]), losses
+        return begun, leave
 
     def repriced(self, reader: ProofReader, old: RolePrices) -> RolePrices:
         """The old prices, updated by those that the next stage sets."""
@@ -337,6 +385,180 @@ class IntegerProblem:
                 first = RELATIONS.index(a.relation) * self.types
                 costs[: self.types, first : first + cost.shape[1]] += turned
         return costs
+
+
+class _Counter(NamedTuple):
+    """A row as a walk counts it; all numbers are exact.
+
+    - ``tokens``: those with entries, rising.
+    - ``limit``: sum up to which it costs nothing: its bound and slack.
+    - ``bound``: sum from which its excess is reckoned.
+    - ``multiplier``, ``weight``: units for each unit of the sum, and of the excess.
+    - ``rest``: least and most that the entries from each of these tokens on add up to, and 0 after the last.
+    """
+
+    tokens: list[int]
+    limit: Fraction
+    bound: Fraction
+    multiplier: int
+    weight: Fraction | float
+    rest: list[tuple[Fraction, Fraction]]
+
+    def gain(self, total: Fraction) -> float:
+        """Units by which the charges of a row of which the entries add up to ``total`` are above its penalty."""
+        charges = math.ceil(self.multiplier * total)
+        if total <= self.limit:
+            return charges
+        if self.weight == math.inf:
+            return -math.inf
+        return charges - math.floor((total - self.bound) * Fraction(self.weight))
+
+    def most(self, total: Fraction | str, t: int) -> float:
+        """Largest gain to come, in units, of a row with the sum ``total`` up to token t."""
+        low, high = self.rest[bisect_right(self.tokens, t)]
+        if total == KEPT:
+            return math.ceil(self.multiplier * high)
+        if total == BROKEN:
+            return math.ceil((self.multiplier - Fraction(self.weight)) * low)
+        assert isinstance(total, Fraction)
+        return self.gain(min(max(self.limit, total + low), total + high))
+
+    def after(self, total: Fraction | str, grown: Fraction, t: int) -> tuple[Fraction | str, float]:
+        """The sum with what it has ``grown`` by at token t, settled if it can be, and the units gained at once."""
+        if total == KEPT:
+            return KEPT, math.ceil(self.multiplier * grown)
+        if total == BROKEN:
+            return BROKEN, math.ceil((self.multiplier - Fraction(self.weight)) * grown)
+        assert isinstance(total, Fraction)
+        total, (low, high) = total + grown, self.rest[bisect_right(self.tokens, t)]
+        if total + high <= self.limit:
+            return KEPT, math.ceil(self.multiplier * total)
+        if total + low > self.limit:
+            return BROKEN, self.gain(total)
+        return total, 0
+
+
+KEPT, BROKEN = "kept", "broken"
+"""Sums of rows that cost nothing whatever follows, and of those that pay for each entry from now on."""
+Sums = tuple[tuple[int, Fraction | str], ...]
+"""Rows with entries before and after, by number, each with its sum."""
+
+
+class _StateWalk:
+    """Items one after the other, from the first token to the last, with the sums of rows as states."""
+
+    def __init__(
+        self, ground: IntegerProblem, rows: list[int], multipliers: dict[int, int], edges: Units, scores: list[Units]
+    ) -> None:
+        self.ground, self.scores, self.joint = ground, scores, ground.joint(edges)
+        begun, self.leave = ground.passed(self.joint, scores)
+        tokens = len(ground.length)
+        starts = ground.problem.potentials.sentence_starts.tolist()
+        self.ends = {*(start - 1 for start in starts), tokens - 1}
+        best = {start: begun[start].max(initial=-(MOST**2)) for start in starts}
+        self.later = [sum(best[start] for start in starts if start > t) for t in range(tokens)]
+        # By token and label: row, label before, and coefficient; by token, the rows with entries there.
+        self.entries: dict[tuple[int, int], list[tuple[int, int, Fraction]]] = {}
+        self.rows: dict[int, list[int]] = {}
+        self.items: list[list[tuple[int, int, int, int]]] = [[] for _ in range(tokens)]
+        for last, own in enumerate(scores):
+            for place, kind in np.argwhere(own > -math.inf).tolist():
+                labels = int(ground.first[kind]), int(ground.later[kind])
+                self.items[last + 1 - len(own) + place].append((last, *labels, own[place, kind]))
+        self.counters = {r: self._counter(r, multipliers.get(r, 0)) for r in rows}
+        self.unbegun = [
+            sum(c.most(Fraction(0), -1) for c in self.counters.values() if c.tokens and c.tokens[0] > t)
+            for t in range(tokens)
+        ]
+        self._grown: dict[tuple[int, tuple[int, int]], dict[int, Fraction]] = {}
+
+    def _counter(self, r: int, multiplier: int) -> _Counter:
+        """Row r as the walk counts it; its entries are noted."""
+        rows, own = self.ground.problem.rows, dict[int, dict[tuple[int, int], Fraction]]()
+        for e in range(rows.pointer[r], rows.pointer[r + 1]):
+            t, before, label = int(rows.position[e]), int(rows.previous[e]), int(rows.label[e])
+            coefficient = Fraction(float(rows.coefficient[e]))
+            self.entries.setdefault((t, label), []).append((r, before, coefficient))
+            sums = own.setdefault(t, {})
+            sums[label, before] = sums.get((label, before), Fraction(0)) + coefficient
+        rest = [(Fraction(0), Fraction(0))]
+        for t in sorted(own, reverse=True):
+            self.rows.setdefault(t, []).append(r)
+            # An entry of a pair of labels comes on top of those of the label alone.
+            alone = [own[t].get((label, ANY), Fraction(0)) for label, _ in own[t]]
+            pairs = [c + alone[i] for i, ((_, before), c) in enumerate(own[t].items()) if before != ANY]
+            sums_there = [Fraction(0), *alone, *pairs]
+            rest.append((rest[-1][0] + min(sums_there), rest[-1][1] + max(sums_there)))
+        # See `IntegerProblem._charged`: the score's sum of floats is off by less than a slack.
+        slack, weight = Fraction(float(rows.slack[r])), float(rows.weight[r])
+        bound = Fraction(float(rows.bound[r])) + (0 if rows.summed_exactly[r] else slack)
+        units = weight if math.isinf(weight) else Fraction(weight) * (1 << BITS)
+        return _Counter(sorted(own), bound + slack, bound, multiplier, units, rest[::-1])
+
+    def bound(self, limit: int) -> float:
+        """Upper bound of all labellings in units; ``limit`` if none exceeds it."""
+        start = sum(c.gain(Fraction(0)) for c in self.counters.values() if not c.tokens)
+        waiting: list[dict[tuple[int, Sums], float]] = [{} for _ in range(len(self.scores) + 1)]
+        if start > -math.inf:
+            waiting[0][ANY, ()] = start
+        for t in range(len(self.scores)):
+            require(len(waiting[t]) <= MOST_STATES, f"token {t} has {len(waiting[t])} states")
+            for (before, sums), score in waiting[t].items():
+                self._extend(t, before, dict(sums), score, limit, waiting)
+            waiting[t].clear()
+        return max([limit, *waiting[-1].values()])
+
+    def _extend(
+        self,
+        t: int,
+        before: int,
+        sums: dict[int, Fraction | str],
+        score: float,
+        limit: int,
+        waiting: list[dict[tuple[int, Sums], float]],
+    ) -> None:
+        """Puts each item that begins at token t behind a state, and keeps what may exceed the limit."""
+        for last, first, later, own in self.items[t]:
+            value = score + own + (0 if t - 1 in self.ends or t == 0 else self.joint[t][before, first])
+            labels = [before, first, *[later] * (last - t)]
+            counts, gain = self._counted(t, labels, sums)
+            label, value = labels[-1], value + gain
+            to_come = sum(self.counters[r].most(total, last) for r, total in counts.items())
+            rest = self.leave[last, label] + self.later[last] + self.unbegun[last] + to_come
+            if not value + rest > limit:
+                continue
+            name = ANY if last in self.ends else label, tuple(sorted(counts.items()))
+            waiting[last + 1][name] = max(waiting[last + 1].get(name, value), value)
+
+    def _counted(
+        self, t: int, labels: list[int], sums: dict[int, Fraction | str]
+    ) -> tuple[dict[int, Fraction | str], float]:
+        """The sums of open rows after an item that begins at token t, and the units gained; −inf if a hard row breaks.
+
+        ``labels``: that of the token before, and those of the item.
+        """
+        counts = dict(sums)
+        gain: float = 0
+        for u, pair in enumerate(itertools.pairwise(labels), t):
+            for r, grown in self._growth(u, pair).items():
+                counter = self.counters[r]
+                counts[r], more = counter.after(counts.get(r, Fraction(0)), grown, u)
+                gain += more
+                if gain == -math.inf:
+                    return {}, gain
+                if u == counter.tokens[-1]:
+                    del counts[r]
+        return counts, gain
+
+    def _growth(self, t: int, pair: tuple[int, int]) -> dict[int, Fraction]:
+        """What token t adds to each row with entries there, by the labels of the token before and of its own."""
+        if (t, pair) not in self._grown:
+            grown = dict.fromkeys(self.rows.get(t, ()), Fraction(0))
+            for r, before, coefficient in self.entries.get((t, pair[1]), ()):
+                if before in {ANY, pair[0]}:
+                    grown[r] += coefficient
+            self._grown[t, pair] = grown
+        return self._grown[t, pair]
 
 
 def _boxes(reader: ProofReader, roles: int) -> list[tuple[list[int], list[int], list[int]]]:

@@ -22,6 +22,7 @@ from concord.schemas.problem import NO_KEY, Problem, Relation
 from concord.workers.certificates.boxes import Boxes
 from concord.workers.certificates.checker import (
     BITS,
+    COUNTED,
     LEAF,
     MOST_ROLES,
     Alive,
@@ -114,8 +115,8 @@ class _ProofDraft:
             self.nodes -= 1
             stages, alive, prices, closed = self._priced(alive, prices)
             self.numbers += [len(stages), *(n for stage in stages for n in stage)]
-            if closed:
-                self.numbers.append(LEAF)
+            if closed or self._counted(alive, prices):
+                self.numbers.append(LEAF if closed else COUNTED)
                 continue
             choice = self._branch(alive, prices)
             if choice is None or self.nodes <= len(waiting) + 1 or self.effort.spent:
@@ -123,6 +124,15 @@ class _ProofDraft:
             self.numbers += choice
             waiting += [(self.ground.branched(alive, *choice, has=has), prices) for has in (True, False)]
         return True
+
+    def _counted(self, alive: Alive, prices: RolePrices) -> bool:
+        """Does a node close where its rows are counted exactly?"""
+        if not len(self.rows):
+            return False
+        try:
+            return self.ground.counted(alive, prices, self.limit) <= self.limit
+        except CertificateError:
+            return False
 
     def _priced(self, alive: Alive, prices: RolePrices) -> tuple[list[list[int]], Alive, RolePrices, bool]:
         """The stages of a node, the items that they leave, the prices last set, and whether they close the node."""
