@@ -185,7 +185,7 @@ CHARGED = [
 
 CHECKED = [
     # Bound and shape.
-    (CHECKER, "require(total <= limit, f", "require(total <= limit + (1 << 27), f"),
+    (CHECKER, "require(most <= limit, f", "require(most <= limit + (1 << 27), f"),
     (CHECKER, "require(abs(bound) <= MOST,", "require(not abs(bound) > MOST,"),
     (CHECKER, "Fraction(ROUNDING) * (abs", "Fraction(TOLERANCE) * (abs"),
     (CHECKER, "for has in (True, False)]\n    require", "for has in (True,)]\n    require"),
@@ -215,8 +215,8 @@ CHECKED = [
     (CHECKER, "(cost, member.item)[:] += member.price", "(cost, member.item)[:] += 2 * member.price"),
     # Not "own[self.types : self.types + 1]": a label set has one outside label at most.
     (CHECKER, "+ begun[i]).max(axis=1)", "+ begun[i]).min(axis=1)"),
-    (CHECKER, "scores[i] + leave[i, self.given[-n:]]", "scores[i] + leave[i, self.first]"),
-    (CHECKER, "(enter[i + 1 - n : i + 1, self.first] + scores[i]) for", "scores[i] for"),
+    (CHECKER, "np.maximum(starting, scores[i] + leave[i, self.given[-n:]])", "np.maximum(starting, scores[i] + leave[i, self.first])"),
+    (CHECKER, "(enter[i + 1 - n : i + 1, self.first] + scores[i] + leave", "(scores[i] + leave"),
     # What is struck out.
     (CHECKER, "own & (loss < excess)", "own & (loss < excess - (1 << 38))"),
     (CHECKER, "self.cells(losses, member.item)[:] += loss", "self.cells(losses, member.item)[:] += 2 * loss"),
@@ -237,6 +237,21 @@ CHECKED = [
     (CHECKER, "sum(gains.values()) + ends.max()", "sum(gains.values()) + ends.min()"),
     (CHECKER, "most = max(most, bound)", "most = bound"),
     (CHECKER, "bound - gains[m.slot] + gain for", "bound - gains[m.slot] for"),
+    # Rows counted exactly.
+    (CHECKER, "if total + high <= self.limit:", "if total + low <= self.limit:"),
+    (CHECKER, "if total + low > self.limit:", "if total + high > self.limit:"),
+    (CHECKER, "(min(max(self.limit, total + low), total + high))", "(total + high)"),
+    (CHECKER, "return charges - math.floor((total - self.bound)", "return charges - math.floor(total"),
+    (CHECKER, "if before in {ANY, pair[0]}:", "if before == ANY:"),
+    (CHECKER, "+ self.unbegun[last] + to_come", "+ self.unbegun[last]"),
+    (CHECKER, "self.later[last] + self.unbegun[last]", "self.later[last]"),
+    (CHECKER, "self.leave[last, label] + self.later[last]", "self.leave[last, label]"),
+    (CHECKER, "waiting[last + 1][name] = max(waiting[last + 1].get(name, value), value)", "waiting[last + 1][name] = value"),
+    (CHECKER, "name = ANY if last in self.ends else label,", "name = ANY,"),
+    (CHECKER, "max([limit, *waiting[-1].values()])", "limit"),
+    (CHECKER, "start = sum(c.gain(Fraction(0)) for", "start = sum(0 * c.gain(Fraction(0)) for"),
+    (CHECKER, "{r: self._counter(r, multipliers.get(r, 0)) for", "{r: self._counter(r, 0) for"),
+    (CHECKER, ".bound(limit - gain) + gain", ".bound(limit - gain)"),
     (CHECKER, "max(a, b) if high[m.role] else a", "max(a, b) if low[m.role] else a"),
 ]  # fmt: skip
 
