@@ -215,7 +215,7 @@ CHECKED = [
     (CHECKER, "(cost, member.item)[:] += member.price", "(cost, member.item)[:] += 2 * member.price"),
     # Not "own[self.types : self.types + 1]": a label set has one outside label at most.
     (CHECKER, "+ begun[i]).max(axis=1)", "+ begun[i]).min(axis=1)"),
-    (CHECKER, "np.maximum(starting, scores[i] + leave[i, self.given[-n:]])", "np.maximum(starting, scores[i] + leave[i, self.first])"),
+    (CHECKER, "(starting, scores[i] + leave[i, self.given[-n:]])", "(starting, scores[i] + leave[i, self.first])"),
     (CHECKER, "(enter[i + 1 - n : i + 1, self.first] + scores[i] + leave", "(scores[i] + leave"),
     # What is struck out.
     (CHECKER, "own & (loss < excess)", "own & (loss < excess - (1 << 38))"),
@@ -246,7 +246,7 @@ CHECKED = [
     (CHECKER, "+ self.unbegun[last] + to_come", "+ self.unbegun[last]"),
     (CHECKER, "self.later[last] + self.unbegun[last]", "self.later[last]"),
     (CHECKER, "self.leave[last, label] + self.later[last]", "self.leave[last, label]"),
-    (CHECKER, "waiting[last + 1][name] = max(waiting[last + 1].get(name, value), value)", "waiting[last + 1][name] = value"),
+    (CHECKER, "max(waiting[last + 1].get(name, value), value)", "value"),
     (CHECKER, "name = ANY if last in self.ends else label,", "name = ANY,"),
     (CHECKER, "max([limit, *waiting[-1].values()])", "limit"),
     (CHECKER, "start = sum(c.gain(Fraction(0)) for", "start = sum(0 * c.gain(Fraction(0)) for"),
