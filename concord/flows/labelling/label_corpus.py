@@ -17,8 +17,8 @@ from concord.flows.errors import (
 )
 from concord.flows.inputs.jobs import run_tags
 from concord.flows.labelling.label_figures import (
-    Progress,
-    Work,
+    LabelProgress,
+    LabelWork,
     drift_tags,
     metrics_of,
     report_of,
@@ -93,7 +93,7 @@ def _tracked_before(job: LabelJob, out: Storage) -> str | None:
 def _answer_again(job: LabelJob, out: RunOutput, done: Markers, run_id: str, started: float) -> RunReport:
     """The report of a run of which all is done, and which MLflow has as the run ``run_id``."""
     report = _published(job, out, done)
-    work = Work(skipped=len(job.shards))
+    work = LabelWork(skipped=len(job.shards))
     answer = report_of(job.request, report, work, run_id, seconds=time.monotonic() - started)
     keep_night(out.storage, answer, tags=run_tags(job="reprocess"), asked=job.recorded)
     failure = _failure(answer, done)
@@ -116,7 +116,7 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
     with tracking.run(job.run_name, tags=tags) as run:
         run.params(job.params())
         run.dataset(name=request.corpus, digest=dataset_digest(job.shards), source=request.corpus, context="reprocess")
-        progress = Progress(Work(skipped=int(done.done.sum())))
+        progress = LabelProgress(LabelWork(skipped=int(done.done.sum())))
         try:
             _label(job, out, done, ray, progress)
         except BaseException as error:
@@ -192,7 +192,7 @@ def _conclude(
         raise failure
 
 
-def _label(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand, progress: Progress) -> None:
+def _label(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand, progress: LabelProgress) -> None:
     """Labels the shards that are not done and adds their markers to ``done``; after it there is no Ray.
 
     ``progress`` has at every moment what was done until then.

@@ -18,7 +18,7 @@ from concord.workers.evaluation.named_counts import MatchCounts
 from concord.workers.learning.weights.known_weights import known_weights
 
 
-class Work(NamedTuple):
+class LabelWork(NamedTuple):
     """What this call did.
 
     - ``done``, ``skipped``: shards that were labelled now, and before
@@ -40,10 +40,10 @@ class Work(NamedTuple):
 
 
 @dataclass
-class Progress:
+class LabelProgress:
     """What a call has done so far."""
 
-    work: Work
+    work: LabelWork
     certified: int = 0
 
     @property
@@ -109,7 +109,7 @@ def _scores(prefix: str, measure: str, rows: CountsByName) -> dict[str, float]:
     return scores | {f"{start}f1/{name}": counts.f1(name) for name in by_name}
 
 
-def speed_of(work: Work) -> dict[str, float]:
+def speed_of(work: LabelWork) -> dict[str, float]:
     """Figures of this call alone; none where every shard was skipped."""
     if not work.done:
         return {"shards/skipped": work.skipped}
@@ -122,7 +122,7 @@ def speed_of(work: Work) -> dict[str, float]:
     }
 
 
-def report_of(request: LabelRequest, report: ShardReport, work: Work, run_id: str, *, seconds: float) -> RunReport:
+def report_of(request: LabelRequest, report: ShardReport, work: LabelWork, run_id: str, *, seconds: float) -> RunReport:
     """What a run says of itself; ``run_id`` is MLflow's, ``seconds`` are those of the whole call."""
     figures = report.constraints.values()
     return RunReport(
