@@ -64,8 +64,10 @@ class DriftedRunError(ReportingError, DriftedError):
 
     def __init__(self, report: RunReport) -> None:
         assert report.drift is not None
-        told = "; ".join(movement.told for movement in report.drift.breaches)
-        super().__init__(f"{report.out} is published, but drifted from night {report.drift.against}: {told}", report)
+        breaches = "; ".join(movement.told for movement in report.drift.breaches)
+        super().__init__(
+            f"{report.out} is published, but drifted from night {report.drift.against}: {breaches}", report
+        )
 
 
 class WithheldRunError(ReportingError, DriftedError):
@@ -109,8 +111,8 @@ def reasons_told(failed: Mapping[str, str]) -> list[str]:
     cells: dict[str, list[str]] = {}
     for name, reason in failed.items():
         cells.setdefault(reason.partition("\n")[0], []).append(name)
-    told = [f"{names[0]}{f' and {len(names) - 1} more' * (len(names) > 1)}: {why}" for why, names in cells.items()]
-    return told if len(told) <= NAMED else [*told[:NAMED], f"and {len(told) - NAMED} more reasons"]
+    lines = [f"{names[0]}{f' and {len(names) - 1} more' * (len(names) > 1)}: {why}" for why, names in cells.items()]
+    return lines if len(lines) <= NAMED else [*lines[:NAMED], f"and {len(lines) - NAMED} more reasons"]
 
 
 def failed_message(errors: Sequence[str], shards: int, *, of: str = "shards") -> str:

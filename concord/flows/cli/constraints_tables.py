@@ -85,11 +85,11 @@ def check_lines(report: CheckReport) -> Iterator[str]:
 def _gain_lines(effect: MeasuredEffect) -> Iterator[str]:
     """What all constraints together change."""
     for one in effect.figures:
-        told = f"{one.figure} of {one.measure}: {one.before:.2%} without constraints"
+        line = f"{one.figure} of {one.measure}: {one.before:.2%} without constraints"
         if effect.documents:
-            yield f"{told}, {one.after:.2%} with them ({100 * one.low:+.2f} to {100 * one.high:+.2f} points)"
+            yield f"{line}, {one.after:.2%} with them ({100 * one.low:+.2f} to {100 * one.high:+.2f} points)"
         else:
-            yield f"{told} and with them"
+            yield f"{line} and with them"
 
 
 def weigh_table(report: WeighReport) -> Table:

@@ -79,13 +79,13 @@ def ranking_table(found: LabelledText) -> Table:
 
 def _differences(tokens: Sequence[str], first: Sequence[str], other: Sequence[str]) -> list[str]:
     """Runs of tokens that have other labels, each with both."""
-    told = []
+    lines = []
     for same, run in groupby(range(len(tokens)), key=lambda t: first[t] == other[t]):
         places = list(run)
         if not same:
             words, before, after = (" ".join(row[t] for t in places) for row in (tokens, first, other))
-            told.append(f"{words}: {before} → {after}")
-    return told
+            lines.append(f"{words}: {before} → {after}")
+    return lines
 
 
 def ranking_line(found: LabelledText) -> str:

@@ -17,10 +17,10 @@ PAPERS_EXAMPLE = "Example: concord papers finkel --data ../shared/data --out pap
 def show_papers(report: PapersReport) -> None:
     """Prints the number of published figures below, inside and above the measured intervals, and the page's path."""
     counts = ", ".join(f"{report.count(lies):,} {lies.value}" for lies in Lies)
-    told = f"published figures beside our intervals: {counts}; {report.count(None):,} without"
+    line = f"published figures beside our intervals: {counts}; {report.count(None):,} without"
     if report.made_up:
-        told = "made-up corpora: no figure can be compared with a published one"
-    show(f"{len(report.tables):,} tables, {report.cpu_seconds:,.1f} CPU s; {told}")
+        line = "made-up corpora: no figure can be compared with a published one"
+    show(f"{len(report.tables):,} tables, {report.cpu_seconds:,.1f} CPU s; {line}")
     show(f"page in {report.page}")
 
 

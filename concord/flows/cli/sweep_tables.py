@@ -76,8 +76,11 @@ class FittedTable:
 def _changes(row: Compared) -> list[str]:
     if row.difference is None or row.adjusted is None:
         return [""] * 4
-    told = row.difference
-    return [*(f"{100 * value:+.2f}" for value in (told.difference, told.low, told.high)), f"{row.adjusted:.3f}"]
+    difference = row.difference
+    return [
+        *(f"{100 * value:+.2f}" for value in (difference.difference, difference.low, difference.high)),
+        f"{row.adjusted:.3f}",
+    ]
 
 
 def _text(value: Any) -> str:

@@ -205,15 +205,15 @@ def _authentication(mode: Mode | None, token: Path | None) -> Iterator[None]:
 
     Ray's ports execute code of everybody who is let in, other users of this machine included.
     """
-    told = {} if mode is None else {"RAY_AUTH_MODE": str(mode)}
+    variables = {} if mode is None else {"RAY_AUTH_MODE": str(mode)}
     if token is not None:
-        told = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), "RAY_AUTH_TOKEN": ""}
-    former = {name: os.environ.pop(name, None) for name in told}
-    os.environ |= {name: value for name, value in told.items() if value}
+        variables = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), "RAY_AUTH_TOKEN": ""}
+    former = {name: os.environ.pop(name, None) for name in variables}
+    os.environ |= {name: value for name, value in variables.items() if value}
     try:
         yield
     finally:
-        for name in told:
+        for name in variables:
             os.environ.pop(name, None)
         os.environ |= {name: value for name, value in former.items() if value is not None}
 

@@ -96,8 +96,8 @@ def _found(look: Look) -> Finding:
     except WrongError as wrong:
         return Finding(name=look.name, told=redact(str(wrong)), remedy=redact(wrong.remedy))
     except TimeoutError:
-        told = f"no answer within {LOOK_SECONDS:g} s"
-        return Finding(name=look.name, told=told, remedy="see whether the disk or the server behind it hangs")
+        line = f"no answer within {LOOK_SECONDS:g} s"
+        return Finding(name=look.name, told=line, remedy="see whether the disk or the server behind it hangs")
 
 
 # Versions and kernels
@@ -117,11 +117,11 @@ def _versions() -> str:
             continue
         if not requirement.specifier.contains(there, prereleases=True):
             unfit.append(f"{requirement.name} is {there}, want {requirement.specifier}")
-    told = f"concord {version(DISTRIBUTION)}, Python {platform.python_version()}"
+    line = f"concord {version(DISTRIBUTION)}, Python {platform.python_version()}"
     if unfit:
-        raise WrongError(f"{told}; {'; '.join(unfit)}", "install concord again, by its lock file")
+        raise WrongError(f"{line}; {'; '.join(unfit)}", "install concord again, by its lock file")
     shown = ", ".join(f"{name} {version(name)}" for name in ("ray", "prefect", "mlflow", "pyarrow", "numba"))
-    return f"{told}, {shown}"
+    return f"{line}, {shown}"
 
 
 def _kernels() -> str:
@@ -225,19 +225,19 @@ def _existing(place: Path) -> Path:
 
 def _clocks(out: Storage, uri: str) -> str:
     now = datetime.now(UTC)
-    told = f"{now.isoformat(timespec='seconds')} here"
+    line = f"{now.isoformat(timespec='seconds')} here"
     if now < OLDEST:
-        raise WrongError(told, "set this machine's clock; a wrong one breaks schedules and signed requests")
+        raise WrongError(line, "set this machine's clock; a wrong one breaks schedules and signed requests")
     most = SERVER_SKEW if isinstance(out, ObjectStorage) else STORAGE_SKEW
     skews = {"the output's storage": (_storage_skew(out), most)}
     if uri.startswith("http"):
         skews["MLflow's server"] = (_server_skew(uri), SERVER_SKEW)
     known = {name: skew for name, (skew, _) in skews.items() if skew is not None}
     wrong = [name for name, (skew, most) in skews.items() if skew is not None and abs(skew) > most]
-    told = "; ".join([told, *(f"{name} {skew:+.1f} s" for name, skew in known.items())])
+    line = "; ".join([line, *(f"{name} {skew:+.1f} s" for name, skew in known.items())])
     if wrong:
-        raise WrongError(told, f"set the clocks by one source (NTP): {', '.join(wrong)}")
-    return told
+        raise WrongError(line, f"set the clocks by one source (NTP): {', '.join(wrong)}")
+    return line
 
 
 def _storage_skew(storage: Storage) -> float | None:
@@ -287,15 +287,15 @@ def _ray(given: str | None) -> str:
             raise WrongError(str(error), "start the cluster, or take --ray local") from None
         return f"a cluster answers at {address}" + (" and takes the token" if mode == "token" else "")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    told = f"none is asked for, so that a run starts one here; {cores} CPUs"
+    line = f"none is asked for, so that a run starts one here; {cores} CPUs"
     if SHARED_MEMORY.is_dir():
         free = shutil.disk_usage(SHARED_MEMORY).free
-        told += f", {free / (1 << 20):,.0f} MiB of shared memory"
+        line += f", {free / (1 << 20):,.0f} MiB of shared memory"
         if free < LEAST_SHARED:
             raise WrongError(
-                told, f"give more ({SHARED_MEMORY}; for a container --shm-size=1g): Ray uses the disk else"
+                line, f"give more ({SHARED_MEMORY}; for a container --shm-size=1g): Ray uses the disk else"
             )
-    return told
+    return line
 
 
 def _prefect() -> str:

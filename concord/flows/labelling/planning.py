@@ -109,5 +109,5 @@ def read_anywhere(ray: RayOnDemand, files: Sequence[ListedFile], parts: SurveyPa
 
 
 def _key(corpus: str, parts: SurveyParts) -> str:
-    told = [place_of(corpus), parts.text.model_dump_json(), str(parts[1:]), kept_digest(SURVEYING_CODE, ())]
-    return hashlib.sha256("\0".join(told).encode()).hexdigest()
+    parts_of_digest = [place_of(corpus), parts.text.model_dump_json(), str(parts[1:]), kept_digest(SURVEYING_CODE, ())]
+    return hashlib.sha256("\0".join(parts_of_digest).encode()).hexdigest()

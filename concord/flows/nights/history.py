@@ -25,10 +25,10 @@ def history(out: str, *, nights: int | None = None, month: str = "") -> HistoryR
         raise RunFolderError(
             f"{redact(out)}: no run is recorded there ({RECORD}); give the folder that `concord reprocess` writes to"
         )
-    told = [_report(line, last) for last, line in pairwise([None, *record.nights]) if line is not None]
-    chosen = [night for night in told if night.line.time.startswith(month)]
+    reports = [_report(line, last) for last, line in pairwise([None, *record.nights]) if line is not None]
+    chosen = [night for night in reports if night.line.time.startswith(month)]
     return HistoryReport(
-        out=out, kept=len(told), unread=record.unread, nights=tuple(chosen if nights is None else chosen[-nights:])
+        out=out, kept=len(reports), unread=record.unread, nights=tuple(chosen if nights is None else chosen[-nights:])
     )
 
 

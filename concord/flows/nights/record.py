@@ -84,9 +84,9 @@ def _add(
     chart: Mapping[str, NightScore],
 ) -> None:
     record = read_record(storage)
-    told = {name: redact(str(value)) for name, value in asked.items() if value is not None}
+    parameters = {name: redact(str(value)) for name, value in asked.items() if value is not None}
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    line = NightLine.of(record.last + 1, now, report, tags=dict(tags), asked=told)
+    line = NightLine.of(record.last + 1, now, report, tags=dict(tags), asked=parameters)
     scores = {name: (round(score.z, 4), round(score.size, 4)) for name, score in chart.items()}
     # MLflow has the other movements.
     drift = None if line.drift is None else line.drift.model_copy(update={"movements": line.drift.breaches})

@@ -81,10 +81,10 @@ class FolderOutput(NamedTuple):
     def version(self, path: str) -> str | None:
         """Size, times and number of the file: no program can set the time of its last change of any kind."""
         try:
-            told = os.stat(f"{self.root}/{STORE}/{path}")  # noqa: PTH116 — a Path takes longer than the call
+            status = os.stat(f"{self.root}/{STORE}/{path}")  # noqa: PTH116 — a Path takes longer than the call
         except OSError:
             return None
-        return f"{told.st_size} {told.st_mtime_ns} {told.st_ctime_ns} {told.st_ino}"
+        return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
     def show(self, run: ToBeSeen) -> None:
         """Shows the run in one step."""

@@ -180,5 +180,5 @@ def kept_markers(storage: Storage) -> Iterator[list[KeptMarker]]:
 @cache
 def _schema() -> pa.Schema:
     """That of the tables, with the digest of the fields of a marker."""
-    told = json.dumps(ShardMarker.model_json_schema(), sort_keys=True)
-    return SCHEMA.with_metadata({FIELDS: hashlib.sha256(told.encode()).hexdigest()})
+    schema = json.dumps(ShardMarker.model_json_schema(), sort_keys=True)
+    return SCHEMA.with_metadata({FIELDS: hashlib.sha256(schema.encode()).hexdigest()})

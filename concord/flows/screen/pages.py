@@ -86,8 +86,8 @@ def _(report: TrainReport) -> Page:
 
 @page_of.register
 def _(report: CodlReport) -> Page:
-    told = f"{len(report.cycles)} cycles over {report.pool:,} documents{'' if report.settled else ', not settled'}"
-    return _page(short_name(report.out), told, _listed("Look at", _places(report.out, report.mlflow_run, None)))
+    headline = f"{len(report.cycles)} cycles over {report.pool:,} documents{'' if report.settled else ', not settled'}"
+    return _page(short_name(report.out), headline, _listed("Look at", _places(report.out, report.mlflow_run, None)))
 
 
 @page_of.register
@@ -131,8 +131,8 @@ def challenge_told(report: ChallengeReport) -> str:
 
 def month_told(report: MonthReport) -> str:
     """What the runs of a month came to, in a line."""
-    told = f"{report.month}: {report.nights:,} runs, {report.labelled:,} documents labelled"
-    return f"{told}, {report.drifted:,} with drift, {report.failed:,} with failed shards"
+    headline = f"{report.month}: {report.nights:,} runs, {report.labelled:,} documents labelled"
+    return f"{headline}, {report.drifted:,} with drift, {report.failed:,} with failed shards"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

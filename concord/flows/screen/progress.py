@@ -208,12 +208,12 @@ class CompilingLines:
         """Takes notice of a kernel."""
         if now.seconds >= SILENT_SECONDS and now.seconds - self._said >= LINE_SECONDS:
             self._said = now.seconds
-            told = f"{COMPILING}{self._where}: {now.done} done in {now.seconds:.0f} s, now {now.kernel}"
+            line = f"{COMPILING}{self._where}: {now.done} done in {now.seconds:.0f} s, now {now.kernel}"
             if self._place is None:
-                say(told)
+                say(line)
             else:
-                self._place.show(told)
-                _tell_follower(told)
+                self._place.show(line)
+                _tell_follower(line)
 
 
 @contextmanager

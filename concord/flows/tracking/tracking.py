@@ -91,12 +91,12 @@ class Outcome(Figures):
     ) -> Outcome:
         """The outcome of a run that has just ended; with ``failures`` (a line each) it is a failed one."""
         named = {FAILURES: "\n".join(failures), DESCRIPTION: description}
-        told = {**(tags or {}), **{name: text for name, text in named.items() if text}}
+        all_tags = {**(tags or {}), **{name: text for name, text in named.items() if text}}
         return cls(
             status=RunStatus.to_string(RunStatus.FAILED if failures else RunStatus.FINISHED),
             time_ms=int(time.time() * 1000),
             metrics=dict(metrics),
-            tags={name: text[:TAG_LETTERS] for name, text in told.items()},
+            tags={name: text[:TAG_LETTERS] for name, text in all_tags.items()},
         )
 
 
@@ -231,8 +231,8 @@ class Tracking:
 
         def send(client: MlflowClient) -> None:
             info = client.create_run(self._experiment, run_name=redact(name), tags=tags, start_time=start_ms).info
-            told = [Param(key, value[:PARAM_LETTERS]) for key, value in given.items()]
-            client.log_batch(info.run_id, metrics=metrics, params=told)
+            parameters = [Param(key, value[:PARAM_LETTERS]) for key, value in given.items()]
+            client.log_batch(info.run_id, metrics=metrics, params=parameters)
             client.set_terminated(info.run_id, outcome.status, outcome.time_ms)
 
         self.ask(send)

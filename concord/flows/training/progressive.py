@@ -58,10 +58,10 @@ class Kept:
 
     def add(self, trial: TrialGroup, tallies: Sequence[TrialTally]) -> None:
         """Adds a group of trials. Raises `OutputError`."""
-        told = dict(zip(trial.names, tallies, strict=True))
-        self.tallies |= told
+        tally_of = dict(zip(trial.names, tallies, strict=True))
+        self.tallies |= tally_of
         with writing(self._path), self._path.open("a") as file:
-            file.writelines(json.dumps(line) + "\n" for line in told.items())
+            file.writelines(json.dumps(line) + "\n" for line in tally_of.items())
 
 
 def forget(out: Path) -> None:
