@@ -88,7 +88,7 @@ def prove_rows(search: Search, *, states: int, tolerance: float) -> float:
         if exact.labels is not None:
             search.offer(exact.labels)
         bound = min(bound, max(exact.bound, search.objective))
-        if bound - search.objective <= tolerance or search.spent:
+        if bound == -np.inf or bound - search.objective <= tolerance or search.spent:
             break
     return bound
 
