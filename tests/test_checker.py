@@ -184,6 +184,13 @@ def test_rows_counted_exactly_bound_every_labelling_and_prove_the_best(seed: int
     assert not accepts(problem, best / UNIT - 1e-4, [0, COUNTED])
 
 
+def test_a_row_without_entries_is_counted_too() -> None:
+    problem = one_labelling(np.zeros(3), rows=one_row(np.zeros(0), -2.0, 1.5))
+    assert problem.score(np.ones(3, np.int32)).objective == -3.0
+    assert accepts(problem, -3.0, [0, COUNTED])
+    assert not accepts(problem, -3.1, [0, COUNTED])
+
+
 def test_a_walk_of_too_many_states_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checker, "MOST_STATES", 1)
     refused = 0
