@@ -10,14 +10,15 @@ import concord
 from concord.schemas.arrays import Floats, Ints
 from concord.schemas.decoded import Status
 from concord.schemas.labels import Labels, LabelSet, Scheme
-from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem
 from concord.testing.problems import (
     EVERY_SET,
     LABEL_SETS,
     all_labellings,
     enumerate_best,
+    local_scores,
     random_labelling,
+    random_potentials,
     random_problem,
 )
 from concord.workers.inference.certify.branching import relaxed_node
@@ -54,13 +55,10 @@ def some_multipliers(rng: np.random.Generator, rows: LinearRows) -> Floats:
     return drawn
 
 
-def walked(
-    problem: Problem, nodes: Nodes, rng: np.random.Generator, *, target: float, states: int, joined: bool
-) -> RowStates:
+def walked(problem: Problem, nodes: Nodes, rng: np.random.Generator, *, target: float, states: int) -> RowStates:
     multipliers = some_multipliers(rng, problem.rows)
-    follows = np.ones((len(problem.labels),) * 2, np.bool_) if joined else ~problem.labels.continues
     chain = charged(Prepared.of(problem), multipliers).problem.potentials
-    whole = RowsOnChain(problem.potentials, chain, problem.rows, multipliers, nodes, follows)
+    whole = RowsOnChain(problem.potentials, chain, problem.rows, multipliers, nodes)
     return best_over_states(whole, target=target, states=states)
 
 
@@ -70,17 +68,17 @@ def test_over_labels_it_finds_the_best_labelling(seed: int) -> None:
     labellings = all_labellings(len(problem), len(problem.labels))
     scores = np.array([problem.score(labels).objective for labels in labellings])
     nodes = label_nodes(problem.potentials.unary)
-    found = walked(problem, nodes, rng, target=-np.inf, states=MANY, joined=True)
+    found = walked(problem, nodes, rng, target=-np.inf, states=MANY)
     assert_best(problem, found, scores.max())
     # Only what is better than the target is of interest, and is still found.
     second = np.sort(scores[np.isfinite(scores)])[-2:-1]
     if len(second):
-        found = walked(problem, nodes, rng, target=float(second[0]), states=MANY, joined=True)
+        found = walked(problem, nodes, rng, target=float(second[0]), states=MANY)
         assert found.bound <= max(scores.max(), second[0]) + 1e-9
         assert found.labels is None or problem.score(found.labels).objective >= scores.max() - 1e-9
-    found = walked(problem, nodes, rng, target=float(scores.max()), states=MANY, joined=True)
+    found = walked(problem, nodes, rng, target=float(scores.max()), states=MANY)
     assert found.bound <= scores.max() + 1e-9
-    few = walked(problem, nodes, rng, target=-np.inf, states=1, joined=True)
+    few = walked(problem, nodes, rng, target=-np.inf, states=1)
     assert few.bound >= scores.max() - 1e-9
     assert few.labels is None or scores.max() + 1e-9 >= problem.score(few.labels).objective
 
@@ -98,7 +96,7 @@ def test_over_spans_it_finds_the_best_labelling_under_their_costs(seed: int) -> 
         if (cost := items_cost(problem, labels, spans, span_cost, outside_cost)) < np.inf
     }
     best = max(scores.values(), default=-np.inf)
-    found = walked(problem, nodes, rng, target=-np.inf, states=MANY, joined=False)
+    found = walked(problem, nodes, rng, target=-np.inf, states=MANY)
     if best == -np.inf:
         assert found.labels is None
         assert found.bound == -np.inf
@@ -106,7 +104,7 @@ def test_over_spans_it_finds_the_best_labelling_under_their_costs(seed: int) -> 
         assert found.labels is not None
         assert abs(scores[tuple(found.labels.tolist())] - best) < 1e-9
         assert abs(found.bound - best) < 1e-6
-    few = walked(problem, nodes, rng, target=-np.inf, states=2, joined=False)
+    few = walked(problem, nodes, rng, target=-np.inf, states=2)
     assert few.bound >= best - 1e-9
 
 
@@ -114,14 +112,11 @@ def some_spans(problem: Problem, rng: np.random.Generator) -> CandidateSpans:
     """Most of the spans that any labelling has, ordered by start."""
     labellings = all_labellings(len(problem), len(problem.labels))
     starts = problem.potentials.sentence_starts
-    every = [problem.labels.spans(labels, starts) for labels in labellings[np.isfinite(local(problem, labellings))]]
+    possible = labellings[np.isfinite(local_scores(problem.potentials, labellings))]
+    every = [problem.labels.spans(labels, starts) for labels in possible]
     items = {item for s in every for item in zip(s.start.tolist(), s.end.tolist(), s.type.tolist(), strict=True)}
     chosen = sorted(item for item in sorted(items) if rng.random() < 0.8)
     return CandidateSpans(np.array(chosen, np.int64).reshape(-1, 3), np.zeros(len(chosen)))
-
-
-def local(problem: Problem, labellings: Labels) -> Floats:
-    return np.array([problem.potentials.score(labels) for labels in labellings])
 
 
 def items_cost(
@@ -170,7 +165,7 @@ def document_wide(tokens: int, seed: int, sentences: int) -> Problem:
     rng = np.random.default_rng(seed)
     labels = LabelSet(("B-A", "I-A", "B-B", "I-B", "B-C", "I-C"), Scheme.BIO)
     starts = np.linspace(0, tokens, sentences, endpoint=False).astype(np.int64)
-    potentials, _ = random_potentials_of(rng, labels, starts, tokens)
+    potentials, _ = random_potentials(rng, labels, starts, tokens, forbid=0.0)
     every, rows = np.arange(tokens), list[LinearRows]()
     for opening in (0, 2, 4):
         rows += [
@@ -181,13 +176,6 @@ def document_wide(tokens: int, seed: int, sentences: int) -> Problem:
         where = np.arange(t, tokens)
         rows.append(one_row(where, np.where(where == t, 2, 0), np.where(where == t, 1.0, -1.0), 0.0, 2.0))
     return Problem(potentials, labels, ("rule",), LinearRows.join(rows), ())
-
-
-def random_potentials_of(
-    rng: np.random.Generator, labels: LabelSet, starts: Ints, tokens: int
-) -> tuple[Potentials, Labels]:
-    unary, transition = rng.normal(0.0, 1.0, (tokens, len(labels))), rng.normal(0.0, 1.0, (len(labels),) * 2)
-    return Potentials(unary, transition, starts).legal(labels), random_labelling(rng, labels, starts, tokens)
 
 
 def one_row(position: Ints, label: Ints, coefficient: Floats, bound: float, weight: float) -> LinearRows:
@@ -216,7 +204,7 @@ def test_rows_over_a_long_document_have_few_states_from_one_end() -> None:
     problem = document_wide(20, 1, sentences=2)
     nodes = label_nodes(problem.potentials.unary)
     # A row for each token asks for an A after it: from the back, all are kept once there was one.
-    found = walked(problem, nodes, np.random.default_rng(0), target=-np.inf, states=350, joined=True)
+    found = walked(problem, nodes, np.random.default_rng(0), target=-np.inf, states=350)
     assert found.labels is not None
     assert abs(found.bound - problem.score(found.labels).objective) < 1e-6
 
@@ -225,6 +213,6 @@ def test_a_row_without_tokens_costs_every_labelling_the_same() -> None:
     problem = rows_alone(1, LABEL_SETS[0])
     empty = one_row(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), -2.0, 1.5)
     nodes, rng = label_nodes(problem.potentials.unary), np.random.default_rng(0)
-    alone = walked(replace(problem, rows=LinearRows.none()), nodes, rng, target=-np.inf, states=MANY, joined=True)
-    beside = walked(replace(problem, rows=empty), nodes, rng, target=-np.inf, states=MANY, joined=True)
+    alone = walked(replace(problem, rows=LinearRows.none()), nodes, rng, target=-np.inf, states=MANY)
+    beside = walked(replace(problem, rows=empty), nodes, rng, target=-np.inf, states=MANY)
     assert abs(alone.bound - 3.0 - beside.bound) < 1e-9
