@@ -152,10 +152,14 @@ COMPONENT = [
 
 ROWS = [
     (ROW_DUAL, "value += dual.now[r] * dual.limit[r]", "value -= dual.now[r] * dual.limit[r]"),
-    (ROW_DUAL, "size * excess[r], 0.0), dual.weight[r])", "size * excess[r], 0.0), 1.1 * dual.weight[r])"),
+    (ROW_DUAL, "size * excess[r], 0.0), dual.rows.weight[r])", "size * excess[r], 0.0), 1.1 * dual.rows.weight[r])"),
     (ROW_DUAL, "max(dual.now[r] + size * excess[r], 0.0)", "max(dual.now[r] + size * excess[r], -1.0)"),
     (ROW_DUAL, "min(objective, least) - MULTIPLIER_ROUNDING)", "min(objective, least) + 0.1)"),
-    (ROW_DUAL, "dual.chain.edge[t, dual.previous[e], label] -=", "dual.chain.edge[t, dual.previous[e], label] +="),
+    (
+        ROW_DUAL,
+        "dual.chain.edge[t, dual.rows.previous[e], label] -=",
+        "dual.chain.edge[t, dual.rows.previous[e], label] +=",
+    ),
     (ROW_DUAL, "max(exact.bound, search.objective)", "search.objective"),
 ]
 
@@ -292,7 +296,7 @@ STATES = [
     (ROW_STATES, "_owed(touches, r) - touches", "_owed(touches, r) + touches"),
     (ROW_STATES, "if total + most <=", "if total + least <="),
     (ROW_STATES, "if total + least >", "if total + most >"),
-    (ROW_STATES, "weight * (total - touches.bound[r])", "weight * total"),
+    (ROW_STATES, "weight * (total - bound)", "weight * total"),
     (ROW_STATES, "(name < 0 or layer.node[i] == name) and", ""),
     (ROW_STATES, "dropped = max(dropped, bound)", "dropped = max(dropped, value)"),
     (ROW_STATES, "dropped = max(dropped, _cut(layer, states))", "_cut(layer, states)"),

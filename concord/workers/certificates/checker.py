@@ -504,7 +504,7 @@ class _StateWalk:
         for t in range(len(self.scores)):
             require(len(waiting[t]) <= MOST_STATES, f"token {t} has {len(waiting[t])} states")
             for (before, sums), score in waiting[t].items():
-                self._extend(t, before, dict(sums), score, limit, waiting)
+                self._extend(t, before, sums, score, limit, waiting)
             waiting[t].clear()
         return max([limit, *waiting[-1].values()])
 
@@ -512,7 +512,7 @@ class _StateWalk:
         self,
         t: int,
         before: int,
-        sums: dict[int, Fraction | str],
+        sums: Sums,
         score: float,
         limit: int,
         waiting: list[dict[tuple[int, Sums], float]],
@@ -530,9 +530,7 @@ class _StateWalk:
             name = ANY if last in self.ends else label, tuple(sorted(counts.items()))
             waiting[last + 1][name] = max(waiting[last + 1].get(name, value), value)
 
-    def _counted(
-        self, t: int, labels: list[int], sums: dict[int, Fraction | str]
-    ) -> tuple[dict[int, Fraction | str], float]:
+    def _counted(self, t: int, labels: list[int], sums: Sums) -> tuple[dict[int, Fraction | str], float]:
         """The sums of open rows after an item that begins at token t, and the units gained; −inf if a hard row breaks.
 
         ``labels``: that of the token before, and those of the item.

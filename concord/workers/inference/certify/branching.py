@@ -109,13 +109,9 @@ def _rows_exact(relaxed: Relaxed, multipliers: Floats, effort: Effort, states: i
         return relaxed
     left, priced = relaxed.problem, relaxed.priced
     nodes, gain = label_nodes(left.potentials.unary), 0.0
-    follows = np.ones((len(left.labels), len(left.labels)), np.bool_)
     if priced is not None:
         nodes, gain = span_nodes(left.potentials.unary, left.labels, *priced[:3]), priced.gain
-        follows = ~left.labels.continues
-    exact = best_with_rows(
-        left, multipliers, nodes, follows, target=relaxed.objective - gain, states=states, effort=effort
-    )
+    exact = best_with_rows(left, multipliers, nodes, target=relaxed.objective - gain, states=states, effort=effort)
     best = relaxed.labels, relaxed.score
     if exact.labels is not None:
         score = left.score(exact.labels)

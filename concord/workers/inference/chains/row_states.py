@@ -35,6 +35,7 @@ from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, LinearRows
 from concord.workers.compiling.kernel import inner, inner_in_place, kernel
+from concord.workers.inference.core.row_reach import RowColumns, row_columns
 from concord.workers.inference.core.spans import CandidateSpans
 
 ANY_NODE = -1
@@ -55,6 +56,7 @@ class Nodes(NamedTuple):
     - ``score`` (K,): the label's score less what its span is charged, in nats.
     - ``before`` (K,): the span's node at the token before; `ANY_NODE` for one that may follow any node that ends.
     - ``ends`` (K,): may the next token be any node?
+    - ``follows`` (L, L): may a node of a label (column) follow a node that ends with a label (row)?
     """
 
     first: Ints
@@ -62,6 +64,7 @@ class Nodes(NamedTuple):
     score: Floats
     before: Ints
     ends: NDArray[np.bool_]
+    follows: NDArray[np.bool_]
 
 
 class RowStates(NamedTuple):
@@ -84,11 +87,12 @@ class _Touches(NamedTuple):
 
     - ``first`` (N + 1,): the touches of token t are ``first[t]:first[t + 1]``.
     - ``row`` (Q,): the row.
-    - ``entry`` (Q + 1,): its entries there are ``entry[q]:entry[q + 1]``.
+    - ``entry`` (Q + 1,): its entries there are ``order[entry[q]:entry[q + 1]]``.
     - ``opens``, ``closes`` (Q,): is it the row's first, or its last?
-    - ``previous``, ``label``, ``coefficient`` (M,): the entries, see `LinearRows`.
+    - ``order`` (M,): the rows' entries in this order.
+    - ``rows``: the rows.
+    - ``multiplier`` (R,): of each row, in nats.
     - ``slot`` (R,): place of the row's sum in a state; rows that are never open together share one.
-    - ``bound``, ``slack``, ``weight``, ``multiplier`` (R,): of the row.
     """
 
     first: Ints
@@ -96,14 +100,10 @@ class _Touches(NamedTuple):
     entry: Ints
     opens: NDArray[np.bool_]
     closes: NDArray[np.bool_]
-    previous: NDArray[np.int32]
-    label: NDArray[np.int32]
-    coefficient: Floats
-    slot: Ints
-    bound: Floats
-    slack: Floats
-    weight: Floats
+    order: Ints
+    rows: RowColumns
     multiplier: Floats
+    slot: Ints
 
 
 class _Chain(NamedTuple):
@@ -112,13 +112,11 @@ class _Chain(NamedTuple):
     - ``nodes``: the nodes.
     - ``edge`` (E, L, L): scores of edges in nats, see `recursion.ScoredChain`.
     - ``opens`` (N,): is the token the first of its sentence?
-    - ``follows`` (L, L): may a node of a label (column) follow a node that ends with a label (row)?
     """
 
     nodes: Nodes
     edge: Floats
     opens: NDArray[np.bool_]
-    follows: NDArray[np.bool_]
 
 
 def label_nodes(unary: Floats) -> Nodes:
@@ -126,7 +124,8 @@ def label_nodes(unary: Floats) -> Nodes:
     token, label = np.nonzero(np.isfinite(unary))
     first = np.searchsorted(token, np.arange(len(unary) + 1))
     anything = np.full(len(token), ANY_NODE, np.int64)
-    return Nodes(first, label, unary[token, label], anything, np.ones(len(token), np.bool_))
+    follows = np.ones((unary.shape[1], unary.shape[1]), np.bool_)
+    return Nodes(first, label, unary[token, label], anything, np.ones(len(token), np.bool_), follows)
 
 
 def span_nodes(
@@ -155,6 +154,7 @@ def span_nodes(
         score[order],
         new_place[before[order]],
         ends[order],
+        ~labels.continues,
     )
 
 
@@ -165,7 +165,6 @@ class RowsOnChain(NamedTuple):
     - ``charged``: the potentials less multipliers times the rows' entries.
     - ``rows``, ``multipliers`` (R,): the rows, and a number from 0 to its weight for each, in nats.
     - ``nodes``: the nodes.
-    - ``follows`` (L, L): may a node of a label (column) follow a node that ends with a label (row)?
     """
 
     potentials: Potentials
@@ -173,7 +172,6 @@ class RowsOnChain(NamedTuple):
     rows: LinearRows
     multipliers: Floats
     nodes: Nodes
-    follows: NDArray[np.bool_]
 
 
 def best_over_states(chain: RowsOnChain, *, target: float, states: int) -> RowStates:
@@ -196,13 +194,13 @@ def best_over_states(chain: RowsOnChain, *, target: float, states: int) -> RowSt
 
 
 def _one_way(whole: RowsOnChain, target: float, states: int) -> RowStates:
-    potentials, charged, rows, multipliers, nodes, follows = whole
+    potentials, charged, rows, multipliers, nodes = whole
     opens = np.zeros(len(potentials), np.bool_)
     opens[potentials.sentence_starts] = True
     without = (rows.pointer[1:] == rows.pointer[:-1]) & (-rows.bound > rows.slack)
     fixed = float((-rows.bound[without] * rows.weight[without]).sum())
     touches, width = _touches(rows, multipliers, len(potentials))
-    chain = _Chain(nodes, potentials.edges, opens, follows)
+    chain = _Chain(nodes, potentials.edges, opens)
     least, most = _rests(touches, chain, potentials.unary.shape[1])
     token = np.repeat(np.arange(len(potentials)), np.diff(nodes.first))
     fee = potentials.unary[token, nodes.label] - charged.unary[token, nodes.label]
@@ -231,9 +229,11 @@ def _turned(chain: RowsOnChain) -> RowsOnChain:
         nodes.score[::-1].copy(),
         after[::-1].copy(),
         (nodes.before == ANY_NODE)[::-1].copy(),
+        # In another layout it would be another type, for which all kernels are compiled again.
+        np.ascontiguousarray(nodes.follows.T),
     )
     potentials, charged = _turned_potentials(chain.potentials), _turned_potentials(chain.charged)
-    return RowsOnChain(potentials, charged, turned, chain.multipliers, turned_nodes, chain.follows.T)
+    return RowsOnChain(potentials, charged, turned, chain.multipliers, turned_nodes)
 
 
 def _turned_potentials(p: Potentials) -> Potentials:
@@ -263,14 +263,10 @@ def _touches(rows: LinearRows, multipliers: Floats, tokens: int) -> tuple[_Touch
         entry,
         opens,
         closes,
-        rows.previous[order],
-        rows.label[order],
-        rows.coefficient[order],
-        slot,
-        rows.bound,
-        rows.slack,
-        rows.weight,
+        order,
+        row_columns(rows),
         multipliers,
+        slot,
     )
     return touches, width
 
@@ -317,15 +313,16 @@ def _grown(touches: _Touches, chain: _Chain, t: int, before: Ints, here: Ints) -
     sources = 1 if chain.opens[t] else _ranks(chain.nodes, t - 1, before)
     first = touches.first[t]
     grown = np.zeros((sources, _ranks(chain.nodes, t, here), touches.first[t + 1] - first))
+    rows = touches.rows
     for q in range(first, touches.first[t + 1]):
-        for e in range(touches.entry[q], touches.entry[q + 1]):
-            b = here[touches.label[e]]
+        for e in touches.order[touches.entry[q] : touches.entry[q + 1]]:
+            b = here[rows.label[e]]
             if b < 0:
                 continue
-            if touches.previous[e] == ANY:
-                grown[:, b, q - first] += touches.coefficient[e]
-            elif before[touches.previous[e]] >= 0:
-                grown[before[touches.previous[e]], b, q - first] += touches.coefficient[e]
+            if rows.previous[e] == ANY:
+                grown[:, b, q - first] += rows.coefficient[e]
+            elif before[rows.previous[e]] >= 0:
+                grown[before[rows.previous[e]], b, q - first] += rows.coefficient[e]
     return grown
 
 
@@ -360,7 +357,7 @@ def _step(chain: _Chain, t: int, a: int, b: int) -> float:
     if chain.opens[t]:
         return 0.0
     before, here = nodes.label[a], nodes.label[b]
-    if nodes.before[b] == ANY_NODE and not chain.follows[before, here]:
+    if nodes.before[b] == ANY_NODE and not nodes.follows[before, here]:
         return -np.inf
     return float(chain.edge[min(t, len(chain.edge) - 1), before, here])
 
@@ -383,16 +380,17 @@ def _messages(chain: _Chain, score: Floats) -> Floats:
 def _counted(touches: _Touches, q: int, total: float, grown: float, least: float, most: float) -> tuple[float, float]:
     """The sum of touch q's row after its entries, settled if it can be, and the nats that it costs at once."""
     r = touches.row[q]
-    weight = touches.weight[r]
+    weight, bound = touches.rows.weight[r], touches.rows.bound[r]
+    limit = bound + touches.rows.slack[r]
     if total == KEPT:
         return (0.0, 0.0) if touches.closes[q] else (KEPT, 0.0)
     if total == BROKEN:
         return 0.0 if touches.closes[q] else BROKEN, weight * grown
     total += grown
-    if total + most <= touches.bound[r] + touches.slack[r]:
+    if total + most <= limit:
         return (0.0, 0.0) if touches.closes[q] else (KEPT, 0.0)
-    if total + least > touches.bound[r] + touches.slack[r]:
-        return 0.0 if touches.closes[q] else BROKEN, weight * (total - touches.bound[r])
+    if total + least > limit:
+        return 0.0 if touches.closes[q] else BROKEN, weight * (total - bound)
     return total, 0.0
 
 
@@ -519,7 +517,7 @@ def _new_layer(room: int, width: int) -> _Layer:
 @inner_in_place
 def _owed(touches: _Touches, r: int) -> float:
     """λ · b of row r, with its slack."""
-    return float(touches.multiplier[r] * (touches.bound[r] + touches.slack[r]))
+    return float(touches.multiplier[r] * (touches.rows.bound[r] + touches.rows.slack[r]))
 
 
 @inner_in_place
@@ -545,7 +543,7 @@ def _rest_of_rows(opened: _Open, touches: _Touches, sums: Floats) -> float:
         if sums[w] == KEPT:
             rest += touches.multiplier[r] * opened.most[w]
         elif sums[w] == BROKEN:
-            rest -= (touches.weight[r] - touches.multiplier[r]) * opened.least[w]
+            rest -= (touches.rows.weight[r] - touches.multiplier[r]) * opened.least[w]
         else:
             rest += _owed(touches, r) - touches.multiplier[r] * sums[w]
     return float(rest)

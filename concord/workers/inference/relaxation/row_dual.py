@@ -41,7 +41,7 @@ from concord.workers.inference.core.recursion import (
     messages_before,
     sentence_bounds,
 )
-from concord.workers.inference.core.row_reach import largest_activity
+from concord.workers.inference.core.row_reach import RowColumns, largest_activity, row_columns
 from concord.workers.inference.numerics import MULTIPLIER_ROUNDING, ROUNDING
 
 ROUND = 50
@@ -81,10 +81,8 @@ def prove_rows(search: Search, *, states: int, tolerance: float) -> float:
         if bound - search.objective <= tolerance or search.spent:
             break
         left = replace(problem, potentials=problem.potentials.restricted(allowed))
-        nodes, follows = label_nodes(left.potentials.unary), np.ones((allowed.shape[1],) * 2, np.bool_)
-        exact = best_with_rows(
-            left, dual.multipliers, nodes, follows, target=search.objective, states=states, effort=search
-        )
+        nodes = label_nodes(left.potentials.unary)
+        exact = best_with_rows(left, dual.multipliers, nodes, target=search.objective, states=states, effort=search)
         if exact.labels is not None:
             search.offer(exact.labels)
         bound = min(bound, max(exact.bound, search.objective))
@@ -94,14 +92,7 @@ def prove_rows(search: Search, *, states: int, tolerance: float) -> float:
 
 
 def best_with_rows(
-    left: Prepared,
-    multipliers: Floats,
-    nodes: Nodes,
-    follows: NDArray[np.bool_],
-    *,
-    target: float,
-    states: int,
-    effort: Effort,
+    left: Prepared, multipliers: Floats, nodes: Nodes, *, target: float, states: int, effort: Effort
 ) -> RowStates:
     """The best labelling of ``left`` made of ``nodes``, by score and rows, if it scores more than ``target`` nats.
 
@@ -113,7 +104,7 @@ def best_with_rows(
     own = replace(left, rows=rows.part(binding))
     chain, count = charged(own, multipliers[binding]), max(1, len(nodes.label))
     found = best_over_states(
-        RowsOnChain(left.potentials, chain.problem.potentials, own.rows, multipliers[binding], nodes, follows),
+        RowsOnChain(left.potentials, chain.problem.potentials, own.rows, multipliers[binding], nodes),
         target=target,
         states=max(1, effort.remaining(min(MOST_STEPS, states * count)) // count),
     )
@@ -171,13 +162,11 @@ LEAST, LENGTH = range(2)
 
 
 class _Dual(NamedTuple):
-    """State of the bound: R rows with M entries.
+    """State of the bound of R rows.
 
     - ``chain``: the document's, with a matrix for each token; it carries the multipliers ``now``.
-    - ``pointer`` (R + 1,), ``position`` (M,), ``previous`` (M,), ``label`` (M,), ``coefficient`` (M,): the rows'
-      entries.
+    - ``rows``: the rows.
     - ``limit`` (R,): bound of a row with its slack.
-    - ``slack``, ``weight`` (R,): of a row, weights in nats.
     - ``now`` (R,): multipliers in nats.
     - ``best`` (R,): multipliers of the least bound.
     - ``numbers`` (2,): that bound in nats, and the step length.
@@ -185,14 +174,8 @@ class _Dual(NamedTuple):
     """
 
     chain: ScoredChain
-    pointer: NDArray[np.int64]
-    position: NDArray[np.int32]
-    previous: NDArray[np.int32]
-    label: NDArray[np.int32]
-    coefficient: Floats
+    rows: RowColumns
     limit: Floats
-    slack: Floats
-    weight: Floats
     now: Floats
     best: Floats
     numbers: Floats
@@ -231,15 +214,9 @@ def _new_dual(problem: Problem, allowed: NDArray[np.bool_]) -> _Dual:
     zeros = np.zeros(len(rows))
     return _Dual(
         ScoredChain(np.where(allowed, p.unary, -np.inf), edge, sentence_bounds(p)),
-        rows.pointer,
-        rows.position,
-        rows.previous,
-        rows.label,
-        rows.coefficient,
+        row_columns(rows),
         # A multiplier must not charge for an excess within the tolerance.
         rows.bound + rows.slack,
-        rows.slack,
-        rows.weight,
         zeros,
         zeros.copy(),
         np.array([np.inf, 1.0]),
@@ -274,7 +251,7 @@ def _subgradient_steps(dual: _Dual, steps: int, target: float, found: Labels) ->
             excess[r] = _excess(dual, labels, r)
             relaxed += dual.now[r] * excess[r]
             if excess[r] > 0.0:
-                penalty += dual.weight[r] * (excess[r] + dual.slack[r])
+                penalty += dual.rows.weight[r] * (excess[r] + dual.rows.slack[r])
             value += dual.now[r] * dual.limit[r]
         local = value + relaxed
         if step == 0 or local - penalty > best_value:
@@ -292,7 +269,7 @@ def _subgradient_steps(dual: _Dual, steps: int, target: float, found: Labels) ->
         goal = max(target, best_value)
         for r in range(len(excess)):
             # A multiplier at the edge of its range does not move if it would leave it.
-            held = (excess[r] < 0.0 and dual.now[r] <= 0.0) or (excess[r] > 0.0 and dual.now[r] >= dual.weight[r])
+            held = (excess[r] < 0.0 and dual.now[r] <= 0.0) or (excess[r] > 0.0 and dual.now[r] >= dual.rows.weight[r])
             if not held:
                 length += excess[r] * excess[r]
         if length == 0.0:
@@ -300,7 +277,7 @@ def _subgradient_steps(dual: _Dual, steps: int, target: float, found: Labels) ->
         missing = value - goal if goal > -np.inf else GUESS
         size = dual.numbers[LENGTH] * max(missing, 0.0) / length
         for r in range(len(excess)):
-            wanted[r] = min(max(dual.now[r] + size * excess[r], 0.0), dual.weight[r])
+            wanted[r] = min(max(dual.now[r] + size * excess[r], 0.0), dual.rows.weight[r])
         _move(dual, wanted)
     return steps
 
@@ -313,19 +290,19 @@ def _move(dual: _Dual, wanted: Floats) -> None:
         if change == 0.0:
             continue
         dual.now[r] = wanted[r]
-        for e in range(dual.pointer[r], dual.pointer[r + 1]):
-            t, label = dual.position[e], dual.label[e]
-            if dual.previous[e] == ANY:
-                dual.chain.unary[t, label] -= change * dual.coefficient[e]
+        for e in range(dual.rows.pointer[r], dual.rows.pointer[r + 1]):
+            t, label = dual.rows.position[e], dual.rows.label[e]
+            if dual.rows.previous[e] == ANY:
+                dual.chain.unary[t, label] -= change * dual.rows.coefficient[e]
             else:
-                dual.chain.edge[t, dual.previous[e], label] -= change * dual.coefficient[e]
+                dual.chain.edge[t, dual.rows.previous[e], label] -= change * dual.rows.coefficient[e]
 
 
 @inner_in_place
 def _excess(dual: _Dual, labels: Labels, r: int) -> float:
     activity = 0.0
-    for e in range(dual.pointer[r], dual.pointer[r + 1]):
-        t = dual.position[e]
-        if labels[t] == dual.label[e] and (dual.previous[e] == ANY or labels[t - 1] == dual.previous[e]):
-            activity += dual.coefficient[e]
+    for e in range(dual.rows.pointer[r], dual.rows.pointer[r + 1]):
+        t = dual.rows.position[e]
+        if labels[t] == dual.rows.label[e] and (dual.rows.previous[e] == ANY or labels[t - 1] == dual.rows.previous[e]):
+            activity += dual.rows.coefficient[e]
     return float(activity - dual.limit[r])
