@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
-from concord.testing.trainers import with_layer
 from concord.workers.features.attributes import AttributeMaker
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries, read_gazetteer, write_gazetteer
 from concord.workers.features.gazetteers import (
@@ -39,6 +38,7 @@ from concord.workers.models.feature_files import LIST_FILES
 from concord.workers.models.folder import ModelError
 from concord.workers.models.loaders import load_model
 from concord.workers.models.settings import CrfSettings, FeatureSettings
+from concord.workers.synthesis.layered import with_layer
 from tests.support.made_features import rows_of
 
 Said = list[tuple[PhraseEntry, str | None]]

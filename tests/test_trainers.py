@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from concord.flows.cli import compiling
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import InputError, TrainingError
 from concord.testing import trainers as promises
@@ -14,10 +15,11 @@ from concord.workers.learning.trainers.registry import DEFAULT, TRAINERS, Traine
 from concord.workers.models.folder import MANIFEST
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model
+from concord.workers.synthesis.layered import with_layer
 from tests.support.made_corpora import corpus
 
 trainers = pytest.mark.parametrize("name", TRAINERS)
-DOCUMENTS = promises.with_layer(corpus(0, 40))
+DOCUMENTS = with_layer(corpus(0, 40))
 
 
 def learned(name: str, out: Path, documents: list[Document]) -> Model:
@@ -41,8 +43,14 @@ def test_the_model_loads_and_scores_as_it_was_trained(name: str, folders: dict[s
 
 
 @trainers
+def test_its_kernels_can_be_compiled_before_anything_needs_them(name: str, tmp_path: Path) -> None:
+    compiling.train(tmp_path, name)
+    assert (tmp_path / name / MANIFEST).is_file()
+
+
+@trainers
 def test_it_labels_what_it_has_not_seen(name: str, folders: dict[str, Path]) -> None:
-    model, batch = load_model(folders[name]), Batch.of(promises.with_layer(corpus(5, 30)))
+    model, batch = load_model(folders[name]), Batch.of(with_layer(corpus(5, 30)))
     assert batch.labels is not None
     labels = model.labels.decode(viterbi(model.potentials(batch)))
     gold = batch.labels.strings()

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
-
-from concord.schemas.document import Batch, Column, Document
+from concord.schemas.document import Batch, Document
 from concord.schemas.errors import InputError
 from concord.schemas.labels import Scheme
-from concord.schemas.layers import NO_GRADE, layer_columns
 from concord.testing.expect import expect, expect_same
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.trainers.trainer import Iteration, Trainer
 from concord.workers.models.folder import MANIFEST, ModelError, parse_manifest
 from concord.workers.models.model import Model
+from concord.workers.synthesis.layered import with_layer
 from concord.workers.synthesis.made_up import synthesize
 
 Load = Callable[[Path], Model]
@@ -44,26 +41,9 @@ def check_trainer(name: str, trainer: Trainer, load: Load) -> None:
         bad_input_is_one_line(trainer, folder / "bad", documents)
 
 
-MADE_LAYER = "tagger"
-"""Layer of the made-up documents: gold labels, as a tagger's answers."""
-
-
 def made_up(count: int, *, seed: int) -> list[Document]:
     """Made-up news with gold labels and a layer."""
     return with_layer(synthesize(count, seed=seed, kind="news"))
-
-
-def with_layer(documents: Iterable[Document]) -> list[Document]:
-    """The documents with their gold labels as a layer, too."""
-    return [_with_layer(document) for document in documents]
-
-
-def _with_layer(document: Document) -> Document:
-    if document.labels is None:
-        return document
-    label, grade, _ = layer_columns(MADE_LAYER)
-    added = {label: document.labels, grade: Column(np.zeros(len(document), np.int32), (NO_GRADE,))}
-    return replace(document, columns={**document.columns, **added})
 
 
 def trained(trainer: Trainer, out: Path, documents: Sequence[Document]) -> Model:

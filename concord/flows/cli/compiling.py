@@ -84,7 +84,8 @@ def _given(folder: Path) -> dict[str, Any]:
 
 
 def _corpus() -> list[Any]:
-    """Documents to learn from and to label."""
+    """Documents to learn from and to label, with a layer for the trainers that learn from layers."""
+    from concord.workers.synthesis.layered import with_layer
     from concord.workers.synthesis.made_up import synthesize
 
-    return list(synthesize(8, seed=0, kind="news"))
+    return with_layer(synthesize(8, seed=0, kind="news"))
