@@ -407,11 +407,15 @@ class OptionReport(Report):
 
 
 class EntryReport(Report):
-    """One entry of ``concord list --json``."""
+    """One entry of ``concord list --json``.
+
+    ``comparison``: does it stand beside a paper's figures, and would users choose another?
+    """
 
     name: str
     summary: str
     options: tuple[OptionReport, ...]
+    comparison: bool = False
 
 
 class EngineReport(EntryReport):

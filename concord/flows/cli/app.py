@@ -39,7 +39,7 @@ from concord.flows.cli.history_cli import HISTORY_EXAMPLE, MONTHLY_EXAMPLE, hist
 from concord.flows.cli.import_cli import app as import_app
 from concord.flows.cli.init_cli import INIT_EXAMPLE, init
 from concord.flows.cli.label_cli import label
-from concord.flows.cli.list_cli import app as list_app
+from concord.flows.cli.list_cli import LIST_EXAMPLE, list_parts
 from concord.flows.cli.papers_cli import PAPERS_EXAMPLE, papers, show_papers
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.sweep_cli import app as sweep_app
@@ -88,7 +88,7 @@ app.command(epilog=HISTORY_EXAMPLE, tells=show_history)(history)
 app.command(epilog='Example: concord label --model models/news/ "Ada Lovelace wrote to Charles Babbage."')(label)
 app.add_typer(import_app, name="import")
 app.command(epilog=INIT_EXAMPLE)(init)
-app.add_typer(list_app, name="list")
+app.command("list", epilog=LIST_EXAMPLE)(list_parts)
 app.command(epilog=MONTHLY_EXAMPLE, tells=show_month)(monthly)
 app.command(epilog=PAPERS_EXAMPLE, tells=show_papers, resumes=True)(papers)
 app.add_typer(sweep_app, name="sweep")

@@ -59,6 +59,7 @@ class Trainer(NamedTuple):
       here.
     - ``constraints``: file in the model's folder with the constraints learned beside the model; None if it learns none.
     - ``gold``: does it learn from gold labels? Otherwise it never reads them, and there need be none.
+    - ``comparison``: it stands beside a paper's figures; users would choose another.
     """
 
     train: Train
@@ -66,6 +67,7 @@ class Trainer(NamedTuple):
     sampling: Sampling | None = None
     constraints: str | None = None
     gold: bool = True
+    comparison: bool = False
 
 
 def gold_of(document: Document) -> list[str]:
