@@ -123,10 +123,10 @@ def test_no_constant_that_modules_share_has_the_name_of_another() -> None:
 
 
 PARTICIPLES = {
-    "found": 455,
+    "found": 453,
     "given": 161,
     "told": 91,
-    "kept": 106,
+    "kept": 105,
     "known": 91,
     "learned": 77,
     "seen": 72,

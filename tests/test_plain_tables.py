@@ -13,12 +13,11 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from concord.flows.cli.catalogue import engines, listing, readers, templates
-from concord.flows.cli.chains import chains_table
 from concord.flows.cli.constraints_tables import check_table, effects_table, labels_table
 from concord.flows.cli.tables import against_table, measure_table
 from concord.flows.labelling.evaluate import Evaluation
 from concord.schemas.audit import Breaches, CheckReport, ConstraintCheck, ConstraintEffect, Explanation, LabelChange
-from concord.schemas.reports import AgainstReport, ChainsReport, Difference, DocumentChains
+from concord.schemas.reports import AgainstReport, Difference
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.evaluation.measures import MEASURES
 from concord.workers.evaluation.named_counts import MatchCounts
@@ -106,21 +105,6 @@ def test_an_explanation_is_whole() -> None:
     )
     whole(labels_table(found))
     whole(effects_table(found))
-
-
-def test_chains_and_scores_are_whole() -> None:
-    row = DocumentChains(
-        doc_id="a-folder/a-novel-with-a-long-name-chapter-000012",
-        tokens=27_747,
-        split_rhat=1.003,
-        effective_samples=12_345.0,
-        flips=23.45,
-        best=123_456.789,
-        viterbi=123_400.125,
-        mixed=True,
-        objective=(),
-    )
-    whole(chains_table(ChainsReport(chains=4, sweeps=1000, rhat_limit=1.05, mixed=1, documents=(row,))))
 
 
 def test_evaluations_are_whole() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from concord.schemas.run import ConsistencyReport, Figures
+from concord.schemas.run import ConsistencyReport
 from concord.schemas.shown import Shown, lines_html, table_html
 
 
@@ -422,43 +422,6 @@ class EngineReport(EntryReport):
     """One engine of ``concord list engines --json``; ``exact``: without a limit, it proves its answer optimal."""
 
     exact: bool
-
-
-class DocumentChains(Figures):
-    """Several Gibbs chains on one document; objectives in nats.
-
-    - ``split_rhat``, ``effective_samples``, ``flips`` (per sweep), ``best``: see
-      `workers.inference.sampling.diagnostics.Diagnostic`.
-    - ``viterbi``: objective of the Viterbi labelling.
-    - ``mixed``: is split R̂ below the limit?
-    - ``objective``: objective of each chain after each of its sweeps.
-    """
-
-    doc_id: str
-    tokens: int
-    split_rhat: float
-    effective_samples: float
-    flips: float
-    best: float
-    viterbi: float
-    mixed: bool
-    objective: tuple[tuple[float, ...], ...]
-
-
-class ChainsReport(Figures):
-    """Report of ``concord chains --json``.
-
-    - ``chains``: number of chains for each document.
-    - ``sweeps``: number of sweeps of each chain.
-    - ``rhat_limit``: limit of split R̂.
-    - ``mixed``: number of documents whose split R̂ is below it.
-    """
-
-    chains: int
-    sweeps: int
-    rhat_limit: float
-    mixed: int
-    documents: tuple[DocumentChains, ...]
 
 
 class VerifyFault(Report):

@@ -30,7 +30,6 @@ from concord.flows.cli.arguments import (
 from concord.flows.cli.challenge_cli import CHALLENGE_EXAMPLE, challenge, show_challenge
 from concord.flows.cli.clusters_cli import app as clusters_app
 from concord.flows.cli.codl_cli import CODL_EXAMPLE, codl, show_codl
-from concord.flows.cli.constraints_cli import NO_RAY
 from concord.flows.cli.constraints_cli import app as constraints_app
 from concord.flows.cli.corpus_cli import app as corpus_app
 from concord.flows.cli.doctor_cli import DOCTOR_EXAMPLE, doctor
@@ -46,7 +45,7 @@ from concord.flows.cli.sweep_cli import app as sweep_app
 from concord.flows.cli.trainer_flags import TrainerFlagOptions, TrainerName, trainer_pairs
 from concord.flows.cli.tree import CommandTree
 from concord.flows.cli.verified import show_verified
-from concord.flows.commands.requests import JUDGING, ChainsRequest
+from concord.flows.commands.requests import JUDGING
 from concord.flows.environment import ANY_PROCESSOR, PREFECT, set_for_good
 from concord.flows.inputs.given import Flag, beside_flags
 from concord.flows.screen.progress import say, show
@@ -615,29 +614,6 @@ def evaluate(
         show(against_table(report.against))
         show(*against_lines(report.against, report.documents))
     show(*evaluation_lines(evaluation))
-
-
-@app.command(epilog="Example: concord chains --corpus corpora/testa/ --model models/news/ --doc eng.testa-0012")
-def chains(
-    *,
-    request: Annotated[ChainsRequest, FieldOptions(ChainsRequest, apart=NO_RAY)],
-    set_: Set = None,
-    declared: DeclaredOptions,
-    as_json: Json = False,
-) -> None:
-    """Diagnose the sampler: whether Gibbs chains mix, by split R̂, effective samples and (with --doc) a picture.
-
-    R̂ near 1 means that chains from different starts agree. Chains run at a constant temperature, on one document
-    (--doc) or on the first documents of the corpus.
-    """
-    from concord.flows.cli.chains import chains_line, chains_table, diagnose_chains, picture
-
-    report = diagnose_chains(request, set_ or [], declared.files, consistency=declared.consistency)
-    if as_json:
-        print_json(report.model_dump_json())
-        return
-    show(chains_table(report))
-    show(*(picture(report.documents[0]) if request.doc is not None else []), chains_line(report))
 
 
 def _show_ingest(report: IngestReport, out: Path, *, as_json: bool) -> None:

@@ -90,7 +90,6 @@ PANELS = {
             "consistency",
             "all",
             "c2",
-            "chains",
             "column",
             "conflicts",
             "form",
