@@ -373,7 +373,7 @@ class Reuse(Figures):
         return self.kept + self.stood + self.confirmed
 
     @property
-    def told(self) -> str:
+    def line(self) -> str:
         """In a line."""
         parts = [f"{self.kept:,} unchanged"]
         parts += [f"{self.stood:,} still optimal under the new constraints"] if self.stood else []
@@ -441,7 +441,7 @@ class Movement(Figures):
     breach: bool
 
     @property
-    def told(self) -> str:
+    def line(self) -> str:
         """In a few words."""
         return f"{self.figure} ({self.of}) {self.before:.4g} → {self.after:.4g}"
 
@@ -579,7 +579,7 @@ class RunReport(Figures):
         if self.rejected:
             parts.append(f"{self.rejected:,} rejected")
         if self.drift is not None and self.drift.breaches:
-            parts.append(f"DRIFT: {', '.join(movement.told for movement in self.drift.breaches)}")
+            parts.append(f"DRIFT: {', '.join(movement.line for movement in self.drift.breaches)}")
         return "; ".join(parts)
 
     @property
@@ -608,10 +608,10 @@ class RunReport(Figures):
     def pace(self) -> str:
         """Sentence about the time of the workers, without their start, and about their speed if the run was long
         enough."""
-        told = f"workers labelled for {self.worker_seconds:.1f} s"
+        line = f"workers labelled for {self.worker_seconds:.1f} s"
         if self.worker_seconds < TELLING_SECONDS:
-            return told
-        return f"{told}, {self.worker_speed:,.0f} tokens a second each"
+            return line
+        return f"{line}, {self.worker_speed:,.0f} tokens a second each"
 
 
 def _against(drift: Drift | None, documents: int) -> list[tuple[str, str, str]]:
