@@ -89,7 +89,7 @@ def known_options(line: str) -> set[str] | None:
 
 COMPARED = (*(name for name, solver in SOLVERS.items() if solver.comparison), *PAPER_SETS)
 """Engines and feature sets that stand for the comparison with a paper, or for that of engines."""
-COMPARING = ("benchmarks", "changelog", "papers")
+COMPARING = ("benchmarks", "changelog", "papers", "quality", "speed")
 """Pages of which that is the subject."""
 
 

@@ -86,7 +86,7 @@ class TrainRequest(Settings):
     context: RunContext = HERE
 
 
-class _Choice(NamedTuple):
+class _ChosenSettings(NamedTuple):
     """Chosen settings.
 
     - ``settings``: settings to train with.
@@ -184,24 +184,32 @@ def _read(request: TrainRequest, shards: Sequence[Shard]) -> tuple[list[Document
         raise
 
 
-def _choose(request: TrainRequest, documents: Sequence[Document], corpus: str, tracking: Tracking, run: Run) -> _Choice:
+def _choose(
+    request: TrainRequest, documents: Sequence[Document], corpus: str, tracking: Tracking, run: Run
+) -> _ChosenSettings:
     """Settings to train with; options that were not given are chosen if that is asked for.
 
     - ``corpus``: digest of the documents.
     """
     settings = request.settings
     if not request.tune:
-        return _Choice(settings)
+        return _ChosenSettings(settings)
     sampling = _sampling(request)
     if sampling is None:
         trials = _select(request, documents)
-        return _Choice(best_of(trials).setting, trials)
+        return _ChosenSettings(best_of(trials).setting, trials)
     kept = Kept(Path(request.out), corpus, sampling, settings)
-    told = partial(track, tracking, run_tags(job="train", **{PARENT: run.id}), sampling)
+    tracked_sample = partial(track, tracking, run_tags(job="train", **{PARENT: run.id}), sampling)
     best, samples = choose(
-        documents, sampling, settings, context=request.context, largest=request.largest_sample, kept=kept, told=told
+        documents,
+        sampling,
+        settings,
+        context=request.context,
+        largest=request.largest_sample,
+        kept=kept,
+        progress=tracked_sample,
     )
-    return _Choice(best, samples=samples)
+    return _ChosenSettings(best, samples=samples)
 
 
 def _judge_layers(request: TrainRequest, documents: Sequence[Document]) -> LayersChoice | None:
@@ -345,7 +353,7 @@ def _report(
     request: TrainRequest,
     manifest: Manifest,
     rejected: int,
-    choice: _Choice,
+    choice: _ChosenSettings,
     tuned: Tuned | None,
     run: Run,
     registered: Registered | None,

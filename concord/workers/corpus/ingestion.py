@@ -191,7 +191,7 @@ def write_corpus(
     seen: set[str] = set()
     rejects: list[Reject] = []
     written = False
-    with staged(target) as folder, _Parts(folder, layout, tokenizer) as parts:
+    with staged(target) as folder, _PartWriter(folder, layout, tokenizer) as parts:
         before = parts.take_over(target) if append else frozenset()
         for item in items:
             if isinstance(item, Misfit):
@@ -245,7 +245,7 @@ def check_target(target: Path, *, overwrite: bool, append: bool, ways: str = ", 
         raise IngestError(f"{target}: holds {strange[0]!r}, which is no part of a corpus; left as it is")
 
 
-class _Parts:
+class _PartWriter:
     """Collects documents into row groups and row groups into part files; counts what it wrote."""
 
     def __init__(self, folder: Path, layout: IngestSettings, tokenizer: str | None) -> None:
@@ -282,8 +282,8 @@ class _Parts:
             check(self.schema, CORPUS_LAYOUT, source=file.path)
             cut_by, own = ((given or {}).get(TOKENIZER_KEY, b"none") for given in (self.schema.metadata, self.stated))
             if cut_by != own:
-                told = f"its tokenizer is {cut_by.decode(errors='replace')}, and this source's is {own.decode()}"
-                raise IngestError(f"{path}: {told}; give another folder")
+                fault = f"its tokenizer is {cut_by.decode(errors='replace')}, and this source's is {own.decode()}"
+                raise IngestError(f"{path}: {fault}; give another folder")
             for row_group in range(parquet.num_row_groups):
                 ids.update(stored_ids(read_row_group(parquet, file, row_group, [DOC_ID])[DOC_ID]))
             second_name(path, self.folder / path.name)

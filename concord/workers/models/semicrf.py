@@ -39,9 +39,9 @@ from concord.workers.models.folder import Manifest, manifest_of, read_manifest, 
 from concord.workers.models.saved_files import FolderModel, parsing, saved_arrays
 from concord.workers.models.segments import (
     HOPELESS,
-    Marked,
     Segments,
     SegmentScores,
+    TokenFigures,
     best_segments,
     marginals,
     max_marginals,
@@ -157,7 +157,7 @@ class SemiCrfModel(FolderModel):
         unary: Floats = np.where(shares < 0.0, -np.inf, np.log(np.clip(shares, np.exp(-HOPELESS), 1.0)))
         return unary
 
-    def _of_labels(self, found: Marked, either: Floats) -> Floats:
+    def _of_labels(self, found: TokenFigures, either: Floats) -> Floats:
         """(N, L) figures of segment labels, rearranged by token labels; ``either`` (N, K) joins first and inside.
 
         −inf for the outside label if training never saw it.
