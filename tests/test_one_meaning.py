@@ -123,13 +123,13 @@ def test_no_constant_that_modules_share_has_the_name_of_another() -> None:
 
 
 PARTICIPLES = {
-    "found": 453,
+    "found": 451,
     "given": 155,
     "told": 12,
     "kept": 99,
     "known": 89,
-    "learned": 76,
-    "seen": 63,
+    "learned": 75,
+    "seen": 61,
     "said": 33,
     "asked": 33,
 }
