@@ -72,7 +72,7 @@ class Pools:
         """(K,) degrees of that labelling of document i, less those of gold; None if it is gold."""
         row = self.best(i, weights)
         right = self.answers.is_right(i, self.labels[row])
-        return None if right else self._degrees[row] - self.answers.gold_degrees(i)
+        return None if right else self.degrees(row) - self.answers.gold_degrees(i)
 
     def spoken_of(self, constraint: int) -> Ints:
         """The documents with a labelling that breaks a constraint; in other documents it changes nothing."""
