@@ -14,7 +14,7 @@ from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
 from concord.flows.nights.record import KEPT_NIGHTS, MOST_NIGHTS, RECORD, keep_night, read_record
 from concord.schemas.nights import NightLine
-from concord.schemas.run import Drift, Movement
+from concord.schemas.run_report import Drift, Movement
 from concord.workers.drift.chart import NightScore
 from concord.workers.storage.storage import FolderStorage
 from tests.support.made_reports import run_report

@@ -22,7 +22,7 @@ from concord.flows.tracking.tracking import Outcome
 from concord.flows.training.progressive import KEPT, TRIALS_TABLE, Kept, choose
 from concord.flows.training.train_model import TrainRequest, check_search, train_model
 from concord.schemas.errors import ShardsError, TrainingError
-from concord.schemas.run import SampleRow, TrainReport
+from concord.schemas.train_report import SampleRow, TrainReport
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.learning.search.progressive import LEAST_SAMPLE, TrialTally, rounds, sizes_of
 from concord.workers.models.folder import MANIFEST, parse_manifest

@@ -22,8 +22,8 @@ from concord.flows.tracking.tracking import PENALTIES_FILE
 from concord.flows.training.train_model import TrainRequest, train_model
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError
-from concord.schemas.run import TrainReport
 from concord.schemas.settings import TrainerSettings, Validation
+from concord.schemas.train_report import TrainReport
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.learning.trainers.registry import DEFAULT, OWN, TRAINERS
