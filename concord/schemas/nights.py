@@ -112,7 +112,7 @@ class NightReport(Report):
             "asked for": ", ".join(
                 f"{name} {_short(old)} → {_short(new)}" for name, (old, new) in self.changed.items()
             ),
-            "drift": ", ".join(movement.told for movement in self.breaches),
+            "drift": ", ".join(movement.line for movement in self.breaches),
         }
         yield from (Remark(f"night {line.night}: {what}: {text}") for what, text in parts.items() if text)
 

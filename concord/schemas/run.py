@@ -367,7 +367,7 @@ class Reuse(Report):
         return self.kept + self.stood + self.confirmed
 
     @property
-    def told(self) -> str:
+    def line(self) -> str:
         """In a line."""
         parts = [f"{self.kept:,} unchanged"]
         parts += [f"{self.stood:,} still optimal under the new constraints"] if self.stood else []

@@ -93,7 +93,7 @@ class Movement(Report):
     breach: bool
 
     @property
-    def told(self) -> str:
+    def line(self) -> str:
         """In a few words."""
         return f"{self.figure} ({self.of}) {self.before:.4g} → {self.after:.4g}"
 
@@ -263,7 +263,7 @@ class RunReport(Report):
         if self.rejected:
             parts.append(f"{self.rejected:,} rejected")
         if self.drift is not None and self.drift.breaches:
-            parts.append(f"DRIFT: {', '.join(movement.told for movement in self.drift.breaches)}")
+            parts.append(f"DRIFT: {', '.join(movement.line for movement in self.drift.breaches)}")
         return "; ".join(parts)
 
     @property
@@ -311,7 +311,7 @@ class RunReport(Report):
             f"{self.shards_done} done, {self.shards_skipped} skipped, {self.shards_failed} failed"
         )
         if self.reuse.documents:
-            yield Remark(self.reuse.told)
+            yield Remark(self.reuse.line)
         yield Remark(f"{self.seconds:.1f} s in all; {self.pace}")
         yield Remark(f"{self.certified:.1%} of documents certified, {self.by_solver:.1%} on a solver's word")
         yield Remark(
@@ -347,10 +347,10 @@ class RunReport(Report):
     def pace(self) -> str:
         """Sentence about the time of the workers, without their start, and about their speed if the run was long
         enough."""
-        told = f"workers labelled for {self.worker_seconds:.1f} s"
+        line = f"workers labelled for {self.worker_seconds:.1f} s"
         if self.worker_seconds < TELLING_SECONDS:
-            return told
-        return f"{told}, {self.worker_speed:,.0f} tokens a second each"
+            return line
+        return f"{line}, {self.worker_speed:,.0f} tokens a second each"
 
 
 def _against(drift: Drift | None, documents: int) -> list[tuple[str, str, str]]:

@@ -14,7 +14,7 @@ from concord.flows.commands.sweeps import ShownSweep
 from concord.flows.screen.terminal import grid
 from concord.schemas.blocks import Headline, Remark, Table, Tone, figure_columns, row
 from concord.schemas.sweep import CellState, failed_cells
-from concord.workers.sweeps.tables import LEVEL, Compared, comparison_table
+from concord.workers.sweeps.tables import LEVEL, ComparisonRow, comparison_table
 
 UNBOUNDED = 10_000
 """Width, in characters, at which every table is whole."""
@@ -60,7 +60,7 @@ class FittedTable:
             yield grid(shown_table(self._shown._replace(rows=[one._replace(others={}) for one in rows])))
 
 
-def _changes(row: Compared) -> list[str]:
+def _changes(row: ComparisonRow) -> list[str]:
     if row.difference is None or row.adjusted is None:
         return [""] * 4
     difference = row.difference
