@@ -39,7 +39,7 @@ class ChallengeReport(Report):
         return self.name
 
     @property
-    def tags(self) -> tuple[str, ...]:
+    def page_tags(self) -> tuple[str, ...]:
         """Whether the alias moved."""
         return ("promoted" if self.promoted else "not promoted",)
 

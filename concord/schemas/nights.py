@@ -188,7 +188,7 @@ class MonthReport(Report):
     markdown: str
 
     @property
-    def tags(self) -> tuple[str, ...]:
+    def page_tags(self) -> tuple[str, ...]:
         """Whether any night drifted."""
         return ("drift",) if self.drifted else ()
 

@@ -284,7 +284,7 @@ class RunReport(Report):
         ]
 
     @property
-    def tags(self) -> tuple[str, ...]:
+    def page_tags(self) -> tuple[str, ...]:
         """How it ended, and what there is to look at."""
         looked_at = {
             "rejects": self.rejected,

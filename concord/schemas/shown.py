@@ -48,7 +48,7 @@ class Report(BaseModel):
         return short_name(str(out)) if out else type(self).__name__
 
     @property
-    def tags(self) -> tuple[str, ...]:
+    def page_tags(self) -> tuple[str, ...]:
         """Words by which runs with such a report are looked for."""
         return ()
 
@@ -97,7 +97,7 @@ def _html(block: AnyBlock) -> str:
 
 @_html.register
 def _(block: Headline) -> str:
-    return f"<p><b>{plain_html(block.text)}</b></p>"
+    return f"<p{_styled(Tone.STRONG)}>{plain_html(block.text)}</p>"
 
 
 @_html.register
@@ -183,12 +183,12 @@ def marked_html(text: str, entities: Sequence[Mapping[str, Any]]) -> str:
     """A text with its entities as HTML, with a colour for each type."""
     kinds = sorted({entity["type"] for entity in entities})
     colour = {kind: COLOURS[i % len(COLOURS)] for i, kind in enumerate(kinds)}
-    parts = [
-        f'<mark style="background:{colour[kind]};color:{INK}">{escape(part)} <small>{escape(kind)}</small></mark>'
+    parts = (
+        f'<mark style="background:{colour[kind]};color:{INK}">{one} <small>{escape(visible(kind))}</small></mark>'
         if kind
-        else escape(part)
-        for part, kind in _parts(text, entities)
-    ]
+        else one
+        for one, kind in ((escape(visible(part)), kind) for part, kind in _parts(text, entities))
+    )
     return f'<p style="white-space:pre-wrap">{"".join(parts)}</p>'
 
 

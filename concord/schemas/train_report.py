@@ -171,7 +171,7 @@ class TrainReport(Report):
     - ``layers``: ways to use layers of the corpus; null if no layer was asked for.
     - ``taggers``: what is known of taggers; null for a trainer that reads gold labels.
     - ``registered``: name and version in MLflow's registry; null if the model was not registered.
-    - ``remarks``, ``warnings``: sentences of the trainer about ``figures``, which are not in the JSON.
+    - ``remarks``: what the trainer says of ``figures``; not in the JSON.
     """
 
     trainer: str
@@ -191,8 +191,7 @@ class TrainReport(Report):
     mlflow_run: str
     mlflow_page: str | None = None
     registered: str | None
-    remarks: tuple[str, ...] = Field((), exclude=True)
-    warnings: tuple[str, ...] = Field((), exclude=True)
+    remarks: tuple[Remark, ...] = Field((), exclude=True)
 
     def blocks(self) -> Iterator[AnyBlock]:
         """What was tried, what the model has learned from, its figures, and where it is."""
@@ -205,8 +204,7 @@ class TrainReport(Report):
         registered = f", registered as {self.registered}" if self.registered else ""
         yield Headline(f"trained on {self.documents:,} documents by {self.trainer}{registered}")
         yield Remark(f"{self.documents:,} documents, {self.tokens:,} tokens, {self.rejected} rejected")
-        yield from map(Remark, self.remarks)
-        yield from (Remark(warning, Tone.NOTICE) for warning in self.warnings)
+        yield from self.remarks
         if self.layers is not None:
             yield Remark(self.layers.line)
         if self.taggers is not None:

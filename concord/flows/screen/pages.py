@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import singledispatch
 from typing import NamedTuple
+from urllib.parse import quote
 
 from concord.schemas.blocks import AnyBlock, Headline, Passage, Remark, Table, Tone
 from concord.schemas.nights import MonthReport
 from concord.schemas.secrets import redact
 from concord.schemas.shown import Report, headline_first, marked_text
 from concord.schemas.visible import visible
+
+ADDRESS = ":/?#@!$&'*+,;=%~"
+"""Characters that stay as they are in the address of a link, beside letters and digits."""
 
 INTERRUPTED = "interrupted; the same command again does what is left"
 """What is shown of a run that a signal has ended."""
@@ -36,7 +40,7 @@ def page_of(report: object) -> Page | None:
     if not isinstance(report, Report):
         return None
     text = report.markdown if isinstance(report, MonthReport) else markdown(report.subject, report.blocks())
-    return Page(redact(report.subject), line_of(report.headline), text, report.tags)
+    return Page(redact(report.subject), line_of(report.headline), text, report.page_tags)
 
 
 def cancelled_page(name: str) -> Page:
@@ -73,7 +77,9 @@ def _(block: Headline) -> str:
 
 @_markdown.register
 def _(block: Remark) -> str:
-    text = cell(block.text) if block.link is None else f"[{cell(block.text)}]({block.link})"
+    text = (
+        cell(block.text) if block.link is None else f"[{cell(block.text)}]({quote(redact(block.link), safe=ADDRESS)})"
+    )
     return f"**{text}**" if block.tone is Tone.WRONG else text
 
 

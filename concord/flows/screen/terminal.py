@@ -12,6 +12,7 @@ from rich.text import Text
 from concord.flows.screen.progress import show
 from concord.schemas.blocks import AnyBlock, Headline, Passage, Remark, Table, Tone
 from concord.schemas.shown import Report
+from concord.schemas.visible import visible
 
 STYLES = {Tone.STRONG: "bold", Tone.QUIET: "dim", Tone.NOTICE: "yellow", Tone.WRONG: "red"}
 
@@ -33,12 +34,12 @@ def show_blocks(blocks: Iterable[AnyBlock]) -> None:
 
 def grid(table: Table) -> Grid:
     """A table as rich draws it: without lines, columns as narrow as their words, text that is too wide goes on in the
-    next line."""
+    next line. Widths are those of what is shown in place of characters that would steer the terminal."""
     drawn = Grid(box=None, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for column in table.columns:
-        drawn.add_column(Text(column.head), justify="right" if column.figures else "left", overflow="fold")
+        drawn.add_column(Text(visible(column.head)), justify="right" if column.figures else "left", overflow="fold")
     for one in table.rows:
-        drawn.add_row(*map(Text, one.cells), style=STYLES.get(one.tone))
+        drawn.add_row(*(Text(visible(cell)) for cell in one.cells), style=STYLES.get(one.tone))
     return drawn
 
 

@@ -366,6 +366,7 @@ def _report(
         rejected=rejected,
         labels=len(manifest.labels),
         figures=manifest.figures,
+        remarks=tuple(trainer_named(request.trainer).remarks(manifest.figures)),
         selection=tuple(_row(trial, choice.trials[0]) for trial in choice.trials),
         samples=tuple(choice.samples),
         consistency=None if tuned is None else tuned.report,
