@@ -92,7 +92,7 @@ def test_the_alias_moves_only_to_a_better_model(tmp_path: Path, monkeypatch: pyt
     assert page is not None
     assert page.headline.startswith("news v2 is the champion now: +")
     assert page.tags == ("promoted",)
-    assert told("few").stdout.splitlines()[:-1] == [
+    assert told("few").stdout.splitlines() == [
         f"100 held-out documents, F1 of spans: v2 {worse.gain.other:.2%}, "
         f"v5 {worse.gain.other + worse.gain.difference:.2%}",
         kept.data.tags["gate"].replace("v4", "v5"),

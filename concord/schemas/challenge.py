@@ -50,6 +50,7 @@ class ChallengeReport(Report):
             row("challenger", f"v{self.challenger}"),
             row(f"moved {self.alias}", "yes" if self.promoted else "no"),
             row("why", self.reason),
+            row("MLflow run", self.training.mlflow_run),
         ]
         if self.gain is not None:
             there, here = self.gain.other, self.gain.other + self.gain.difference
@@ -65,7 +66,8 @@ class ChallengeReport(Report):
         yield Headline(self._end)
         yield Table(text_columns("gate", "value"), tuple(rows), detail=True)
         yield Remark(f"model in {self.training.out}, registered as {self.training.registered}")
-        yield Remark(f"MLflow run {self.training.mlflow_run}", link=self.training.mlflow_page)
+        if self.training.mlflow_page is not None:
+            yield Remark(f"MLflow run {self.training.mlflow_run}", link=self.training.mlflow_page)
 
     @property
     def _end(self) -> str:

@@ -211,11 +211,12 @@ class TrainReport(Report):
             yield from self.taggers.lines()
         if self.consistency is not None:
             yield Remark(self.consistency.line("held-out F1"))
-        rows = [row("labels", f"{self.labels:,}")]
+        rows = [row("labels", f"{self.labels:,}"), row("MLflow run", self.mlflow_run)]
         rows += [row(name, f"{value:,.6g}") for name, value in self.figures.items()]
         yield Table(figure_columns("model", "value"), tuple(rows), detail=True)
         yield Remark(f"model in {self.out}{registered}")
-        yield Remark(f"MLflow run {self.mlflow_run}", link=self.mlflow_page)
+        if self.mlflow_page is not None:
+            yield Remark(f"MLflow run {self.mlflow_run}", link=self.mlflow_page)
 
 
 def selection_table(trials: Sequence[SelectionRow]) -> Table:

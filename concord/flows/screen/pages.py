@@ -77,9 +77,9 @@ def _(block: Headline) -> str:
 
 @_markdown.register
 def _(block: Remark) -> str:
-    text = (
-        cell(block.text) if block.link is None else f"[{cell(block.text)}]({quote(redact(block.link), safe=ADDRESS)})"
-    )
+    text = cell(block.text)
+    if block.link is not None:
+        text = f"[{text}]({quote(redact(block.link), safe=ADDRESS)})"
     return f"**{text}**" if block.tone is Tone.WRONG else text
 
 
