@@ -11,3 +11,5 @@ Ids = NDArray[np.int32]
 """Indices into a list, such as words, features or classes."""
 Bytes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
+Records = NDArray[np.void]
+"""Rows with named fields: the state of a kernel is one row, (1,), whose fields its class lists."""
