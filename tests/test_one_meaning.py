@@ -123,9 +123,9 @@ def test_no_constant_that_modules_share_has_the_name_of_another() -> None:
 
 
 PARTICIPLES = {
-    "found": 451,
-    "given": 155,
-    "told": 12,
+    "found": 434,
+    "given": 154,
+    "told": 11,
     "kept": 99,
     "known": 89,
     "learned": 75,

@@ -9,8 +9,9 @@ from concord.flows.inputs.jobs import check_sources, folder_place, source_place
 from concord.flows.inputs.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.folders import FolderKind
-from concord.schemas.run import ALIAS, TrainReport
+from concord.schemas.run import ALIAS
 from concord.schemas.settings import Validation
+from concord.schemas.train_report import TrainReport
 
 
 @watched("train", run_name="{corpus}")

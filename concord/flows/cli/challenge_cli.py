@@ -11,7 +11,6 @@ from pydantic import Field
 from concord.flows.cli.arguments import REGISTER, AliasName, ContextOptions, Corpus, Declared, Set
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.trainer_flags import TrainerFlagOptions, TrainerName, trainer_pairs
-from concord.flows.screen.progress import show
 from concord.schemas.challenge import ChallengeReport
 from concord.schemas.run import ALIAS, RunSettings
 from concord.schemas.settings import Settings, TextSettings
@@ -83,17 +82,3 @@ def challenge(
         **choices.model_dump(),
         **context.model_dump(),
     )
-
-
-def show_challenge(report: ChallengeReport) -> None:
-    """The gain, what it came to, and where everything is."""
-    from concord.flows.screen.pages import challenge_told
-
-    if report.gain is not None:
-        there, here = report.gain.other, report.gain.other + report.gain.difference
-        show(
-            f"{report.documents:,} held-out documents, F1 of {report.measure}: v{report.champion} {there:.2%}, "
-            f"v{report.challenger} {here:.2%}"
-        )
-    show(challenge_told(report))
-    show(f"model in {report.training.out}, registered as {report.training.registered}")

@@ -18,7 +18,7 @@ from concord.flows.runfolder.runfolder import Purpose, check_purpose, find_done,
 from concord.flows.screen.progress import meter
 from concord.schemas.arrays import Floats
 from concord.schemas.folders import FolderKind
-from concord.schemas.run import RunPlan
+from concord.schemas.run_report import RunPlan
 from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import read_digests
 from concord.workers.labelling.kept import Reusable

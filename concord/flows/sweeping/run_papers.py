@@ -20,8 +20,8 @@ from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.folders import FolderKind
 from concord.schemas.names import unknown
 from concord.schemas.published import MeasuredRow, MeasuredTable, PapersReport
-from concord.schemas.run import Figures
 from concord.schemas.settings import Settings
+from concord.schemas.shown import Report
 from concord.schemas.sweep import SweepFile
 from concord.workers.published.made_corpora import DataFolders
 from concord.workers.published.page import html, markdown
@@ -91,7 +91,7 @@ def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport
     return report
 
 
-class _PageTables(Figures):
+class _PageTables(Report):
     """The tables of the page, as they stand in its folder."""
 
     made_up: bool

@@ -35,9 +35,11 @@ from concord.schemas.columns import DOC_ID, LABELS, N_BEST, PREDICTIONS_LAYOUT
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.folders import FolderKind
-from concord.schemas.run import Figures, RunReport, RunSettings
+from concord.schemas.run import RunSettings
+from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import Settings, Validation
+from concord.schemas.shown import Report
 from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_writer import constraints_text
@@ -86,14 +88,14 @@ class LearnRequest(Settings):
     context: RunContext = HERE
 
 
-class CycleDone(Figures):
+class CycleDone(Report):
     """A finished cycle; ``key`` is the digest of everything that decided it."""
 
     key: str
     cycle: Cycle
 
 
-class TrialsDone(Figures):
+class TrialsDone(Report):
     """Finished trials of shares; ``key`` as in `CycleDone`."""
 
     key: str
