@@ -9,8 +9,8 @@ import typer
 from concord.flows.cli.arguments import Json, print_json
 from concord.flows.cli.failures import Exit
 from concord.flows.cli.settings_options import FieldOptions
-from concord.flows.inputs.run_context import RunContext
 from concord.flows.screen.progress import show
+from concord.schemas.run_context import RunContext
 
 DOCTOR_EXAMPLE = "Example: concord doctor --out out/"
 

@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.arguments import RunFolder
+from concord.flows.cli.settings_options import FieldOptions, Form
 from concord.flows.screen.progress import say, show
 from concord.schemas.nights import HistoryReport, MonthReport, NightReport
+from concord.schemas.requests import MonthRequest
 
 HISTORY_EXAMPLE = "Example: concord history --run out/"
 MONTHLY_EXAMPLE = "Example: concord monthly --run out/ --month 2026-10 --out reports/"
@@ -91,13 +93,11 @@ def show_month(report: MonthReport) -> None:
     show(month_told(report), f"page in {report.page}, and as HTML beside it")
 
 
-def monthly(
-    *,
-    run: RunFolder,
-    out: Annotated[Path, typer.Option(help="Folder for the page.")],
-    month: Annotated[str | None, typer.Option(help="Month, YYYY-MM (default: the last one that is over).")] = None,
-) -> MonthReport:
+MONTH_FORMS = {"out": Form("run"), "into": Form("out", Path, str)}
+
+
+def monthly(*, request: Annotated[MonthRequest, FieldOptions(MonthRequest, forms=MONTH_FORMS)]) -> MonthReport:
     """Write a page about the runs of a month: counts, drift, and what was asked for otherwise than before."""
     from concord.flows.monthly import monthly as report_month
 
-    return report_month(run, str(out), month=month)
+    return report_month(**request.parameters)
