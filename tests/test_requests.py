@@ -22,7 +22,7 @@ from concord.flows.cli.challenge_cli import CHALLENGE_FORMS, ENGINE_ALONE
 from concord.flows.cli.codl_cli import CODL_FORMS
 from concord.flows.cli.history_cli import MONTH_FORMS
 from concord.flows.cli.papers_cli import PAPERS_FORMS
-from concord.flows.cli.settings_options import SHARD_KIB, Form
+from concord.flows.cli.settings_options import SHARD_KIB, OptionForm
 from concord.flows.cli.sweep_cli import SWEEP_FORMS
 from concord.flows.prefect.private_flow import PrivateFlow
 from concord.flows.reprocess import reprocess
@@ -48,7 +48,7 @@ every = pytest.mark.parametrize("name", FLOWS)
 COMMANDS = {"sweep": "sweep run"}
 """Commands that have another name than their flow."""
 
-FORMS: dict[str, Mapping[str, Form]] = {
+FORMS: dict[str, Mapping[str, OptionForm]] = {
     "reprocess": {"shard_bytes": SHARD_KIB},
     "train": TRAIN_FORMS,
     "sweep": SWEEP_FORMS,
@@ -117,7 +117,7 @@ def test_the_command_line_is_that_of_the_request(name: str) -> None:
     for path, field in leaves(known(name).request):
         if any(f"{path}.".startswith(f"{apart}.") for apart in APART.get(name, ())):
             continue
-        form = FORMS[name].get(path, Form())
+        form = FORMS[name].get(path, OptionForm())
         own = path.rpartition(".")[2]
         option = options[form.name or own]
         if form.default is None:

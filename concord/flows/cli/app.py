@@ -357,7 +357,7 @@ def _show_export(report: ExportReport) -> None:
 def export_predictions(
     *,
     run: RunFolder,
-    form: Annotated[str, typer.Option(help="Form of the file; `concord list writers` has them.")],
+    form: Annotated[str, typer.Option(help="OptionForm of the file; `concord list writers` has them.")],
     out: Annotated[Path, typer.Option(help="File to write; for brat a folder.")],
     corpus: Annotated[
         str | None, typer.Option(help="Corpus of the run, for its texts (default: tokens with blanks between them).")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.arguments import RunFolder
-from concord.flows.cli.settings_options import FieldOptions, Form
+from concord.flows.cli.settings_options import FieldOptions, OptionForm
 from concord.flows.screen.progress import say, show
 from concord.schemas.nights import HistoryReport, MonthReport, NightReport
 from concord.schemas.requests import MonthRequest
@@ -93,7 +93,7 @@ def show_month(report: MonthReport) -> None:
     show(month_told(report), f"page in {report.page}, and as HTML beside it")
 
 
-MONTH_FORMS = {"out": Form("run"), "into": Form("out", Path, str)}
+MONTH_FORMS = {"out": OptionForm("run"), "into": OptionForm("out", Path, str)}
 
 
 def monthly(*, request: Annotated[MonthRequest, FieldOptions(MonthRequest, forms=MONTH_FORMS)]) -> MonthReport:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from concord.flows.cli.settings_options import A_PATH, PERHAPS_A_PATH, FieldOptions, Form
+from concord.flows.cli.settings_options import A_PATH, PERHAPS_A_PATH, FieldOptions, OptionForm
 from concord.flows.screen.progress import show
 from concord.schemas.published import Lies, PapersReport
 from concord.schemas.requests import PapersRequest
@@ -25,7 +25,7 @@ def show_papers(report: PapersReport) -> None:
 
 
 PAPERS_FORMS = {
-    "paper": Form(given=typer.Argument, default="all"),
+    "paper": OptionForm(parameter=typer.Argument, default="all"),
     "out": A_PATH,
     "data": PERHAPS_A_PATH,
     "test_parts": PERHAPS_A_PATH,

@@ -23,14 +23,14 @@ def _unchanged(value: Any) -> Any:
     return value
 
 
-class Form(NamedTuple):
-    """Form that a field has on the command line, where that is not its own.
+class OptionForm(NamedTuple):
+    """OptionForm that a field has on the command line, where that is not its own.
 
     - ``name``: the option, with underscores; empty for the field's name
     - ``kind``: type of what is typed; None for the field's
     - ``value``: the field's value of what is typed
     - ``meaning``: help text of the field's description
-    - ``given``: `typer.Option`, or `typer.Argument` for what stands by its place
+    - ``parameter``: `typer.Option`, or `typer.Argument` for what stands by its place
     - ``default``: value where nothing is typed; None for the field's
     """
 
@@ -38,7 +38,7 @@ class Form(NamedTuple):
     kind: Any = None
     value: Callable[[Any], Any] = _unchanged
     meaning: Callable[[str], str] = _unchanged
-    given: Callable[..., Any] = typer.Option
+    parameter: Callable[..., Any] = typer.Option
     default: Any = None
 
 
@@ -47,12 +47,12 @@ def as_text(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-NO_FORMS: Mapping[str, Form] = MappingProxyType({})
-SHARD_KIB = Form(
+NO_FORMS: Mapping[str, OptionForm] = MappingProxyType({})
+SHARD_KIB = OptionForm(
     "shard_kib", int | None, lambda kib: kib and kib << 10, lambda text: text.replace("in bytes", "in KiB")
 )
-REGISTER = Form("register")
-A_PATH, PERHAPS_A_PATH = Form(kind=Path, value=as_text), Form(kind=Path | None, value=as_text)
+REGISTER = OptionForm("register")
+A_PATH, PERHAPS_A_PATH = OptionForm(kind=Path, value=as_text), OptionForm(kind=Path | None, value=as_text)
 """Forms of fields of several requests."""
 
 
@@ -69,7 +69,7 @@ class FieldOptions(NamedTuple):
 
     kind: type[Settings]
     apart: tuple[str, ...] = ()
-    forms: Mapping[str, Form] = NO_FORMS
+    forms: Mapping[str, OptionForm] = NO_FORMS
 
 
 class _Option(NamedTuple):
@@ -147,7 +147,7 @@ def with_signature(called: Callable[..., Any], parameters: Sequence[inspect.Para
     return called
 
 
-def _options(kind: type[Settings], forms: Mapping[str, Form], above: tuple[str, ...] = ()) -> Iterator[_Option]:
+def _options(kind: type[Settings], forms: Mapping[str, OptionForm], above: tuple[str, ...] = ()) -> Iterator[_Option]:
     for name, field in kind.model_fields.items():
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, Settings):
@@ -156,20 +156,20 @@ def _options(kind: type[Settings], forms: Mapping[str, Form], above: tuple[str, 
             yield _option((*above, name), field, forms.get(name) or _form(field))
 
 
-def _form(field: FieldInfo) -> Form:
+def _form(field: FieldInfo) -> OptionForm:
     """The form of a field by its type: an option for many values may be given many times."""
     if get_origin(field.annotation) is tuple:
-        return Form(
+        return OptionForm(
             kind=list[get_args(field.annotation)[0]] | None,  # type: ignore[misc]  # known when it runs
             value=lambda values: tuple(values or ()),
             meaning=lambda text: f"{text.rstrip('.')}; may be given many times.",
         )
-    return Form()
+    return OptionForm()
 
 
-def _option(path: tuple[str, ...], field: FieldInfo, form: Form) -> _Option:
+def _option(path: tuple[str, ...], field: FieldInfo, form: OptionForm) -> _Option:
     """The option of a field: by the field's own `OptionInfo` if it has one, or else by form and description."""
-    info = next((given for given in field.metadata if isinstance(given, OptionInfo)), None)
+    info = next((part for part in field.metadata if isinstance(part, OptionInfo)), None)
     default = inspect.Parameter.empty if field.is_required() else field.get_default(call_default_factory=True)
     parameter = inspect.Parameter(
         form.name or path[-1],
@@ -180,15 +180,15 @@ def _option(path: tuple[str, ...], field: FieldInfo, form: Form) -> _Option:
     return _Option(path, parameter, form.value)
 
 
-def _described(name: str, field: FieldInfo, form: Form) -> Any:
+def _described(name: str, field: FieldInfo, form: OptionForm) -> Any:
     text, words = form.meaning(str(field.description)), (form.name or name).replace("_", "-")
     limits: dict[str, Any] = {}
     for limit in field.metadata:
         limits |= {"min": limit.ge} if isinstance(limit, Ge) else {"max": limit.le} if isinstance(limit, Le) else {}
     # What is on unless it is switched off has a switch for either.
     spelled = f"--{words}/--no-{words}" if field.default is True else f"--{words}"
-    spellings = [spelled] if form.given is typer.Option else []
-    return form.given(*spellings, help=f"{text[0].upper()}{text[1:].rstrip('.')}.", **limits)
+    spellings = [spelled] if form.parameter is typer.Option else []
+    return form.parameter(*spellings, help=f"{text[0].upper()}{text[1:].rstrip('.')}.", **limits)
 
 
 def _put(values: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from concord.flows.cli.arguments import Json, print_json
 from concord.flows.cli.next_steps import after_sweep, say_next
-from concord.flows.cli.settings_options import A_PATH, PERHAPS_A_PATH, FieldOptions, Form
+from concord.flows.cli.settings_options import A_PATH, PERHAPS_A_PATH, FieldOptions, OptionForm
 from concord.flows.cli.tree import CommandTree
 from concord.flows.screen.progress import show
 from concord.schemas.requests import SweepRequest
@@ -20,7 +20,7 @@ app = CommandTree(
 )
 
 SWEEP_FORMS = {
-    "file": Form("sweep_file", Path, str, given=typer.Argument),
+    "file": OptionForm("sweep_file", Path, str, parameter=typer.Argument),
     "out": A_PATH,
     "reuse": PERHAPS_A_PATH,
 }
