@@ -95,6 +95,45 @@ def row(rows: Sequence[Mapping[str, Any]], **wanted: Any) -> Mapping[str, Any]:
 
 
 @table
+def expected(results: Results) -> Rows:
+    """What a user can expect: a question, the figure, and the page that says more."""
+    proofs, novels, false = (results[name] for name in ("certify", "eltec", "false_bounds"))
+    proven = f"{proofs['tuned_certified']:,.0f} of {proofs['tuned_documents']:,.0f} documents of news"
+    chapters = (
+        f"{novels['certified_share'] * novels['documents_out']:,.0f} of {novels['documents_in']:,} chapters of novels"
+    )
+    yield "How many answers are proven?", f"{proven}; {chapters}", "[proofs](speed.md#a-proof-for-every-document)"
+    microseconds = 1e6 * proofs["tuned_cpu_seconds"] / proofs["tuned_tokens"]
+    cost = f"{microseconds:.0f} CPU microseconds a token of news beyond scoring"
+    yield "What does a proof cost?", cost, "[by length](speed.md#a-proof-for-every-document)"
+    accepted = f"{len(false['accepted'])} of {false['false_bounds']:,} false bounds were accepted by the checker"
+    yield "Can a certificate lie?", accepted, "[certificates](engines.md#certificates)"
+    speed, ratio = results["scoring"], "times python-crfsuite with the same features"
+    scorer = f"{speed['scorer_over_crfsuite']:.0f} {ratio}, {count(speed['scorer_tokens_per_second'])} tokens a second"
+    yield "How fast are scores?", scorer, "[scoring](speed.md#scoring-and-viterbi)"
+    whole = f"{count(novels['tokens_per_second'])} tokens of novels a second on two cores, raw text to proven labels"
+    yield "How fast is a run?", whole, "[long documents](speed.md#long-documents-of-raw-text)"
+    found = [_sweep(results, "models", model="default", engine=engine) for engine in ("viterbi", "certify")]
+    alone, agreed = (percent(own["value"]) for own in found)
+    names = f"F1 of names in news {alone} by the model, {agreed} with it"
+    yield "What does agreement within a document gain?", names, "[models](quality.md#models)"
+    own = results["taggers"]["taggers"]["spacy"]["F1"]
+    tagger = f"spaCy's small model on news {percent(own['alone'])}, {percent(own['ours'])} with 300 documents of gold"
+    yield "And beside my own tagger?", tagger, "[nine taggers](quality.md#nine-taggers)"
+    rows = results["nights"]["rows"]
+    changed, equal = row(rows, night="1 % of rows changed"), all(one["equal_bytes"] for one in rows)
+    seconds = [plain(changed[run]["cpu_seconds"], 0) for run in ("this", "whole")]
+    bytes_ = "the same bytes" if equal else "**not** the same bytes"
+    night = f"{seconds[0]} CPU seconds in place of {seconds[1]} where 1 % of the rows changed; {bytes_}"
+    yield "What does the next night cost?", night, "[nights](operations.md#what-is-done-again)"
+    tried = [one for one in results["faults"].values() if "tried" in one]
+    held = (
+        f"{sum(one['held'] for one in tried)} of {sum(one['tried'] for one in tried)} kills and full disks did no harm"
+    )
+    yield "And if something fails?", held, "[reliability](reliability.md)"
+
+
+@table
 def certify(results: Results) -> Rows:
     """Proofs on testa under tuned and under counted costs."""
     own, runs = results["certify"], ("tuned", "scale_1")

@@ -44,7 +44,7 @@ from concord.workers.features.templates import Conjunction, Single, Source, Wind
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.inference.core.engine import UNLIMITED, Solver, proven
 from concord.workers.inference.core.incumbent import Search
-from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen, Trainer
+from concord.workers.learning.trainers.trainer import Iteration, Progress, Trainer, TrainingCounts
 from concord.workers.learning.weights.penalties import By, Penalty, PenaltySettings
 from concord.workers.models.folder import (
     Manifest,
@@ -115,7 +115,6 @@ __all__ = [
     "Scheme",
     "Scope",
     "Search",
-    "Seen",
     "Single",
     "Site",
     "Solver",
@@ -128,6 +127,7 @@ __all__ = [
     "Tokens",
     "Trainer",
     "TrainerSettings",
+    "TrainingCounts",
     "TrainingError",
     "Window",
     "WriterEntry",

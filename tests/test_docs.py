@@ -92,7 +92,7 @@ COMPARED = (
     *(name for name in SUMMARIES if name.startswith(("fersini", "finkel"))),
 )
 """Engines and feature sets that stand for the comparison with a paper, or for that of engines."""
-COMPARING = ("benchmarks", "changelog", "papers")
+COMPARING = ("benchmarks", "changelog", "papers", "quality", "speed")
 """Pages of which that is the subject."""
 
 

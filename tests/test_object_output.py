@@ -38,7 +38,7 @@ from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import read_digests
-from concord.workers.labelling.kept import Known
+from concord.workers.labelling.kept import Reusable
 from concord.workers.labelling.output import MARKERS, PREDICTIONS, TIMES
 from concord.workers.labelling.shard import label_shard
 from concord.workers.storage import object_storage
@@ -142,7 +142,7 @@ def test_readers_of_a_run_need_only_its_uri(out: str, corpus: Path) -> None:
     assert ids == [document.doc_id for document in NEWS]
     for shards, known in ((plan(corpus, shard_bytes=1), (3, 0)), (plan(corpus, shard_bytes=1)[:0], (0, 3))):
         last = last_answers(ObjectStorage(out), Markers(shards, KEY), RuleStrengths())
-        assert (last.known, len(last.files)) == (Known.SAME, 3)
+        assert (last.known, len(last.files)) == (Reusable.SAME, 3)
         assert (len(last.shards.digest), len(last.documents.digest)) == known
 
 

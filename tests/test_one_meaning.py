@@ -124,12 +124,12 @@ def test_no_constant_that_modules_share_has_the_name_of_another() -> None:
 
 PARTICIPLES = {
     "found": 455,
-    "given": 161,
-    "told": 92,
-    "kept": 106,
-    "known": 91,
-    "learned": 77,
-    "seen": 72,
+    "given": 155,
+    "told": 12,
+    "kept": 100,
+    "known": 89,
+    "learned": 76,
+    "seen": 63,
     "said": 33,
     "asked": 33,
 }

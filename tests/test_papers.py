@@ -31,7 +31,7 @@ from concord.workers.published.made_corpora import DataFolders, MissingDataError
 from concord.workers.published.page import MADE_UP, UNEXPLAINED, html, markdown
 from concord.workers.published.paper_file import SHIPPED, PaperFileError, papers_of, read_paper_file
 from concord.workers.published.rows import lies, measured
-from concord.workers.sweeps.results import CellResult, Measured, Store
+from concord.workers.sweeps.results import CellResult, MeasureCounts, Store
 from tests.support.in_process import Here
 
 STAND_IN = {"kind": "news", "documents": 12, "seed": 2}
@@ -276,11 +276,11 @@ def test_an_official_test_part_stands_in_the_place_of_a_development_part(tmp_pat
     ):
         places = [made_corpus(name, corpora, sources=given, folder=folder) for name in corpora]
         assert tuple(len(ids(place)) for place in places) == wanted
-    told = DataFolders(data).told("test", corpora["test"])
+    told = DataFolders(data).origin("test", corpora["test"])
     assert told == (
         "test: news/train.txt, the last 2 documents, in place of the official test part (test.txt or eng.testb)."
     )
-    assert DataFolders(data, official).told("test", corpora["test"]) == "test: the official test part, eng.testb."
+    assert DataFolders(data, official).origin("test", corpora["test"]) == "test: the official test part, eng.testb."
 
 
 def test_data_that_are_not_there_are_told(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ class Made:
             key,
             cell.name,
             tuple(f"d{i:03}" for i in range(len(table))),
-            (Measured("spans", names, table),),
+            (MeasureCounts("spans", names, table),),
             *(zeros + nats, zeros, zeros, np.arange(len(zeros)) % 4 > 0),
             left_out=(),
             cpu_seconds=cpu,

@@ -58,7 +58,7 @@ def chosen(folder: Path, monkeypatch: pytest.MonkeyPatch, broken: int | None = N
     monkeypatch.setattr(concord.flows.training.progressive, "cluster", here)
     sampling = SAMPLING._replace(tried=counted)
     told = lambda *_: None  # noqa: E731
-    found = choose(DOCUMENTS, sampling, SETTINGS, context=HERE, largest=None, kept=kept(folder), told=told)
+    found = choose(DOCUMENTS, sampling, SETTINGS, context=HERE, largest=None, kept=kept(folder), progress=told)
     return SimpleNamespace(settings=found[0], samples=found[1]), len(done)
 
 

@@ -66,6 +66,6 @@ def test_a_gain_has_an_interval_on_the_same_documents() -> None:
 
 def test_every_trial_is_told_as_it_ends() -> None:
     told: list[Trial[int]] = []
-    search = SettingsSearch(found, f1_of_counts, told=told.append)
+    search = SettingsSearch(found, f1_of_counts, progress=told.append)
     search.along(3, [4, 4, 2])
     assert [trial.setting for trial in told] == [3, 4]

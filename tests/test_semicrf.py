@@ -26,7 +26,7 @@ from concord.workers.learning.estimation.chains import FeatureRules, GoldChains,
 from concord.workers.learning.estimation.objective import Objective
 from concord.workers.learning.estimation.segments import GoldSegments, SegmentChains, SegmentObjective
 from concord.workers.learning.trainers import semicrf
-from concord.workers.learning.trainers.fit import Given
+from concord.workers.learning.trainers.fit import TrainingBatch
 from concord.workers.models.arrays_file import read_arrays, write_arrays
 from concord.workers.models.folder import ModelError
 from concord.workers.models.model import viterbi_labels
@@ -219,9 +219,11 @@ def test_whole_segments_are_found_by_their_words_and_by_their_pattern(least: int
 # The objective
 
 
-def chains_of(documents: list[Document], longest: int, features: str = "finkel-nopos") -> tuple[SegmentChains, Given]:
+def chains_of(
+    documents: list[Document], longest: int, features: str = "finkel-nopos"
+) -> tuple[SegmentChains, TrainingBatch]:
     settings = SemiCrfSettings(features=features, longest=longest)
-    told = Given.of(documents, settings=settings, trainer="semicrf")
+    told = TrainingBatch.of(documents, settings=settings, trainer="semicrf")
     gold = semicrf.gold_of(told, longest)
     found = [incidence(told.batch, part) for part in all_features(told.features)]
     return semicrf.chains_of(told, gold, found, semicrf.segments_of(told, gold, 1)), told

@@ -14,7 +14,7 @@ from concord.flows.cli.sweep_tables import FittedTable
 from concord.flows.commands.sweeps import ShownSweep
 from concord.workers.evaluation.bootstrap import Interval
 from concord.workers.sweeps.searching import SearchStanding
-from concord.workers.sweeps.tables import Compared
+from concord.workers.sweeps.tables import ComparisonRow
 
 NO_SEARCH = SearchStanding(frozenset(), frozenset(), None, None, {})
 
@@ -25,7 +25,7 @@ def shown(corpora: list[str], models: list[str], values: list[str] | list[int]) 
     for corpus, model, value in product(corpora, models, values):
         others = {"corpus": corpus} if len(corpora) > 1 else {}
         others |= {"model": model} if len(models) > 1 else {}
-        rows.append(Compared(others, value, 1, 20, Interval(0.9, 0.85, 0.93), None, None, None))
+        rows.append(ComparisonRow(others, value, 1, 20, Interval(0.9, 0.85, 0.93), None, None, None))
     return ShownSweep([], "spans.f1", "engine", None, rows, None, NO_SEARCH)
 
 

@@ -52,7 +52,7 @@ from concord.workers.sweeps import judging
 from concord.workers.sweeps.cells import cells_of, rules_of
 from concord.workers.sweeps.content import digests_of
 from concord.workers.sweeps.documents import documents_of
-from concord.workers.sweeps.planning import Planned, PlannedCell, estimated, keep, kept, listed
+from concord.workers.sweeps.planning import PlannedCell, SweepCells, estimated, keep, kept, listed
 from concord.workers.sweeps.results import ResultError, Store
 from concord.workers.sweeps.searching import Choice, keep_choice, standing, without_dropped
 from concord.workers.sweeps.sweep_file import SweepFileError, read_sweep_file
@@ -90,13 +90,13 @@ def written(corpora: Path, content: Mapping[str, Any], name: str = "sweep.yaml")
     return path
 
 
-def planned(corpora: Path, /, **changes: Any) -> Planned:
+def planned(corpora: Path, /, **changes: Any) -> SweepCells:
     """The plan of `PLAIN` with other parts."""
     sweep = read_sweep_file(written(corpora, PLAIN | changes))
-    return Planned.of(sweep, digests_of(sweep))
+    return SweepCells.of(sweep, digests_of(sweep))
 
 
-def work(made: Planned, store: Store, *, backwards: bool = False) -> list[UnitsDone]:
+def work(made: SweepCells, store: Store, *, backwards: bool = False) -> list[UnitsDone]:
     """Trains, weighs and judges every cell in this process, on the way of the schedule."""
     store.make()
     schedule, done = Schedule(made, store, made.cells), list[UnitsDone]()
@@ -109,7 +109,7 @@ def work(made: Planned, store: Store, *, backwards: bool = False) -> list[UnitsD
     return done
 
 
-def states(made: Planned, store: Store, *, live: bool = False) -> list[CellState]:
+def states(made: SweepCells, store: Store, *, live: bool = False) -> list[CellState]:
     return [row.state for row in listed(made.cells, store, live=live)]
 
 
@@ -257,7 +257,7 @@ def test_what_is_no_sweep_file_is_told_with_a_line(tmp_path: Path, text: str) ->
         read_sweep_file(path)
 
 
-def keys(made: Planned) -> dict[str, str]:
+def keys(made: SweepCells) -> dict[str, str]:
     return {cell.cell.name: cell.key for cell in made.cells}
 
 
@@ -498,7 +498,7 @@ def test_a_marker_or_table_that_is_damaged_is_named(corpora: Path, tmp_path: Pat
         listed(made.cells, store, live=False)
 
 
-def told(made: Planned, store: Store) -> list[Any]:
+def told(made: SweepCells, store: Store) -> list[Any]:
     return [(cell.cell, row) for cell, row in zip(made.cells, listed(made.cells, store, live=False), strict=True)]
 
 
@@ -584,7 +584,7 @@ def test_a_random_search_draws_settings_and_keeps_the_baseline(corpora: Path) ->
     assert same == first | {Setting(**baseline)}
 
 
-def searched(made: Planned, store: Store) -> list[list[Cell]]:
+def searched(made: SweepCells, store: Store) -> list[list[Cell]]:
     """Does a search in this process; returns the cells of each stage."""
     store.make()
     stages, choice = list[list[Cell]](), Choice.of(made.sweep.file)
@@ -593,7 +593,7 @@ def searched(made: Planned, store: Store) -> list[list[Cell]]:
         todo = [c for c in made.cells if c.cell in may and not store.marker(c.key).exists()]
         if not todo:
             return stages
-        work(Planned(made.sweep, made.digests, todo), store)
+        work(SweepCells(made.sweep, made.digests, todo), store)
         stages.append([cell.cell for cell in todo])
 
 
@@ -642,7 +642,7 @@ def test_halving_keeps_the_better_settings_for_more_documents(corpora: Path, tmp
     assert (len(found.open), len(found.dropped)) == (8, 24 - 8)
 
 
-def value_on(made: Planned, store: Store, cell: Cell) -> float:
+def value_on(made: SweepCells, store: Store, cell: Cell) -> float:
     key = next(one.key for one in made.cells if one.cell == cell)
     return store.read(key).figures()["spans.f1"].value
 
@@ -679,7 +679,7 @@ WEIGHED: dict[str, Any] = {
 }
 
 
-def weights_of(made: Planned, store: Store, penalty: str) -> dict[str, float]:
+def weights_of(made: SweepCells, store: Store, penalty: str) -> dict[str, float]:
     """Weights that the cells of a penalty are judged with."""
     (path,) = {made.judged(cell, store).weights for cell in made.cells if cell.cell.penalty == penalty}
     assert path is not None

@@ -27,7 +27,7 @@ from concord.workers.models.model import viterbi_labels
 from concord.workers.models.saved_consistency import saved_consistency
 from concord.workers.models.settings import SgdSettings, TaggersSettings
 from concord.workers.sweeps.documents import Documents, digest_of
-from concord.workers.sweeps.training import Learned, TrainingPart, train_into
+from concord.workers.sweeps.training import TrainingJob, TrainingPart, train_into
 from tests.support.made_corpora import corpus
 from tests.support.made_tracking import untracked
 
@@ -225,7 +225,7 @@ def test_a_sweep_reads_no_gold_for_it_either(tmp_path: Path) -> None:
     for name, part in (("none", documents), ("wrong", with_gold)):
         write_corpus(part, tmp_path / name, source="made up")
         place = Documents(str(tmp_path / name), digest_of(plan(str(tmp_path / name))))
-        learn = Learned("k", "m", TrainingPart(place, None, None), "taggers", TaggersSettings(), {}, True)
+        learn = TrainingJob("k", "m", TrainingPart(place, None, None), "taggers", TaggersSettings(), {}, True)
         train_into(learn, tmp_path / f"model-{name}")
         found.append(saved_consistency(tmp_path / f"model-{name}"))
     assert found[0] is not None

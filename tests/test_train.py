@@ -28,7 +28,7 @@ from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.learning.trainers.registry import DEFAULT, OWN, TRAINERS
 from concord.workers.learning.trainers.selection import FOLDS, cross_validated
-from concord.workers.learning.trainers.trainer import Progress, Seen, Trainer
+from concord.workers.learning.trainers.trainer import Progress, Trainer, TrainingCounts
 from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.models.folder import MANIFEST, Manifest, begin, parse_manifest, write_manifest
 from concord.workers.models.saved_consistency import saved_consistency
@@ -64,7 +64,7 @@ def nameless(
     documents: Iterable[Document], *, settings: TrainerSettings, out: Path, progress: Progress | None = None
 ) -> HashModel:
     """A model of another kind than the CRF: without features, iterations and loss, and without a word of progress."""
-    seen = Seen(("tokens",))
+    seen = TrainingCounts(("tokens",))
     for document in documents:
         seen.gold(document)
     begin(out)

@@ -64,7 +64,7 @@ class DriftedRunError(ReportingError, DriftedError):
 
     def __init__(self, report: RunReport) -> None:
         assert report.drift is not None
-        breaches = "; ".join(movement.told for movement in report.drift.breaches)
+        breaches = "; ".join(movement.line for movement in report.drift.breaches)
         super().__init__(
             f"{report.out} is published, but drifted from night {report.drift.against}: {breaches}", report
         )

@@ -237,7 +237,7 @@ class LabelChange(Figures):
     label: str
 
     @property
-    def told(self) -> str:
+    def line(self) -> str:
         """The change for people."""
         return f"{self.token} {self.without} → {self.label}"
 
@@ -245,7 +245,7 @@ class LabelChange(Figures):
 def first_changes(changes: Sequence[LabelChange]) -> str:
     """The first changes in one line, and the number of those that are left."""
     more = [f"and {len(changes) - SHOWN_CHANGES} more"] if len(changes) > SHOWN_CHANGES else []
-    return "; ".join([*(change.told for change in changes[:SHOWN_CHANGES]), *more])
+    return "; ".join([*(change.line for change in changes[:SHOWN_CHANGES]), *more])
 
 
 class ConstraintEffect(Figures):

@@ -94,7 +94,7 @@ class Reject(NamedTuple):
     reason: str
 
     @property
-    def told(self) -> str:
+    def line(self) -> str:
         """Place and reason, for messages."""
         return f"{self.source}, {'a row' if self.row is None else f'row {self.row}'}: {self.reason}"
 
@@ -240,8 +240,8 @@ def check(schema: pa.Schema, layout: Layout, *, source: str, written: bool = Fal
         if schema.get_field_index(field.name) < 0 and (written or not _is_implied(schema, layout, field))
     ]
     if missing:
-        told = ", and ".join(f"{absent(schema, field.name)} (want {field.type})" for field in missing)
-        raise SchemaError(f"{source}: {told}; {_other_names(schema, layout, source) or layout.remedy}")
+        absent_columns = ", and ".join(f"{absent(schema, field.name)} (want {field.type})" for field in missing)
+        raise SchemaError(f"{source}: {absent_columns}; {_other_names(schema, layout, source) or layout.remedy}")
     for field in [*layout.required, *layout.optional, *(pa.field(n, STRINGS) for n in _extra_columns(schema))]:
         place = schema.get_field_index(field.name)
         if field in layout.optional and layout is CORPUS_LAYOUT and not written:

@@ -48,7 +48,7 @@ class Reason(NamedTuple):
     nats: float
 
     @property
-    def told(self) -> str:
+    def line(self) -> str:
         """Constraint and nats, in words."""
         return f"{self.constraint} hard" if math.isinf(self.nats) else f"{self.constraint} {self.nats:.4g} nats"
 
@@ -84,7 +84,7 @@ class ExportedDocument(NamedTuple):
     @property
     def why(self) -> str:
         """The reasons in a line: constraint and nats."""
-        return ", ".join(reason.told for reason in self.reasons)
+        return ", ".join(reason.line for reason in self.reasons)
 
     def note(self, span: ExportedSpan) -> str:
         """What became of a span, and why, in a line; empty for one that was kept."""

@@ -17,12 +17,12 @@ class FolderKind(StrEnum):
     CHALLENGE = "challenge"
 
     @property
-    def told(self) -> str:
+    def phrase(self) -> str:
         """The kind as messages name it."""
-        return _TOLD[self]
+        return _PHRASES[self]
 
 
-_TOLD = {
+_PHRASES = {
     FolderKind.MODEL: "the folder of a model",
     FolderKind.RUN: "the folder of a run",
     FolderKind.CORPUS: "the folder of a corpus",

@@ -88,7 +88,7 @@ def read_label_names(
     if not plain:
         spoiler = _spoiler(kinds)
         if spoiler is not None:
-            raise LabelError(f"{told(spoiler, kinds)}; {remedy}")
+            raise LabelError(f"{spoiled_by(spoiler, kinds)}; {remedy}")
     prefixed = not plain and bool(kinds) and has_prefix(kinds[0])
     only_outside = not plain and not kinds and OUTSIDE in given
     scheme = Scheme.BIO if prefixed or only_outside else Scheme.PLAIN
@@ -106,7 +106,7 @@ def has_prefix(name: str) -> bool:
     return name.startswith(SPAN_PREFIXES) and len(name) > len(SPAN_PREFIXES[0])
 
 
-def told(spoiler: str, names: Sequence[str]) -> str:
+def spoiled_by(spoiler: str, names: Sequence[str]) -> str:
     """What is wrong with a name among others of a set, and what to write instead."""
     others = [name for name in names if has_prefix(name)]
     beside = f" beside {others[0]!r}" if others else ""

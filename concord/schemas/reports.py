@@ -113,8 +113,8 @@ class EvaluationReport(Report):
             for measure, found in self.measures.items()
             for figure, value in found.figures.items()
         ]
-        told = f"{self.documents:,} documents, {self.tokens:,} tokens; {self.certified:.1%} certified"
-        return f"{table_html(heads, rows)}{lines_html([told])}"
+        line = f"{self.documents:,} documents, {self.tokens:,} tokens; {self.certified:.1%} certified"
+        return f"{table_html(heads, rows)}{lines_html([line])}"
 
     def _difference(self, measure: str, figure: str) -> list[str]:
         """Cells of the comparison with the other run; none without one."""

@@ -45,11 +45,17 @@ ConfidenceKind = Literal["none", "marginal", "margin"]
 class RunSettings(Settings):
     """Settings by which every document of a run is decoded. All of them decide the output, so all are in the key."""
 
-    engine: str = Field(ENGINE, description="Engine that decodes each document; `concord list engines` has them.")
+    engine: str = Field(
+        ENGINE,
+        description="Engine that decodes each document. certify proves its answers and is right nearly always; viterbi "
+        "shows what the model says alone, without agreement and rules; `concord list engines` has the others.",
+    )
     options: Mapping[str, Any] = Field(default_factory=dict, description="Settings of the engine.")
     seed: int = Field(0, ge=0, description="Seed of the random numbers; the same seed gives the same result.")
     work: int | None = Field(
-        None, ge=1, description="Limit of deterministic work for a document (default: the engine's own)."
+        None,
+        ge=1,
+        description="Limit of deterministic work for a document (default: the engine's own); a higher one closes gaps.",
     )
     seconds: float | None = Field(
         None,
@@ -65,7 +71,11 @@ class RunSettings(Settings):
         50.0, gt=0, allow_inf_nan=False, description="Price of a relaxed hard constraint, in nats a unit of degree."
     )
     text: TextSettings = Field(default_factory=TextSettings, description="How raw text is cut into tokens.")
-    certificates: bool = Field(default=False, description="Write a certificate for each document (engine certify).")
+    certificates: bool = Field(
+        default=False,
+        description="Write a certificate for each document (engine certify), for readers who do not take concord's "
+        "word: `concord verify` checks it by code of its own.",
+    )
     errors_of: str | None = Field(
         None,
         description="Second engine, examined on documents with gold labels: proofs of the first engine show which "
@@ -79,15 +89,20 @@ class RunSettings(Settings):
     margin_work: int = Field(
         50_000_000, ge=1, description="Work limit of each margin; a margin that reaches it is a lower bound."
     )
-    n_best: int = Field(0, ge=0, description="Number of best labellings of each document.")
+    n_best: int = Field(
+        0,
+        ge=0,
+        description="Number of best labellings of each document, for people or programs that choose among them.",
+    )
     n_best_work: int = Field(
         100_000_000, ge=1, description="Work limit of the list; if it is reached, the end of the list is not proven."
     )
     certificate_nodes: int = Field(100, ge=1, description="Largest certificate, in branches.")
     settle: bool = Field(
         default=False,
-        description="Prove that no other labelling comes near an answer, so that later runs with other constraints or "
-        "another model keep it without a search. On long documents no slower than engine certify alone.",
+        description="For a corpus that is labelled every night: prove that no other labelling comes near an answer, so "
+        "that later runs with other constraints or another model keep it without a search. On long documents no "
+        "slower than engine certify alone.",
     )
 
 
@@ -373,7 +388,7 @@ class Reuse(Figures):
         return self.kept + self.stood + self.confirmed
 
     @property
-    def told(self) -> str:
+    def line(self) -> str:
         """In a line."""
         parts = [f"{self.kept:,} unchanged"]
         parts += [f"{self.stood:,} still optimal under the new constraints"] if self.stood else []
@@ -441,7 +456,7 @@ class Movement(Figures):
     breach: bool
 
     @property
-    def told(self) -> str:
+    def line(self) -> str:
         """In a few words."""
         return f"{self.figure} ({self.of}) {self.before:.4g} → {self.after:.4g}"
 
@@ -579,7 +594,7 @@ class RunReport(Figures):
         if self.rejected:
             parts.append(f"{self.rejected:,} rejected")
         if self.drift is not None and self.drift.breaches:
-            parts.append(f"DRIFT: {', '.join(movement.told for movement in self.drift.breaches)}")
+            parts.append(f"DRIFT: {', '.join(movement.line for movement in self.drift.breaches)}")
         return "; ".join(parts)
 
     @property
@@ -608,10 +623,10 @@ class RunReport(Figures):
     def pace(self) -> str:
         """Sentence about the time of the workers, without their start, and about their speed if the run was long
         enough."""
-        told = f"workers labelled for {self.worker_seconds:.1f} s"
+        line = f"workers labelled for {self.worker_seconds:.1f} s"
         if self.worker_seconds < TELLING_SECONDS:
-            return told
-        return f"{told}, {self.worker_speed:,.0f} tokens a second each"
+            return line
+        return f"{line}, {self.worker_speed:,.0f} tokens a second each"
 
 
 def _against(drift: Drift | None, documents: int) -> list[tuple[str, str, str]]:

@@ -152,8 +152,8 @@ class Crossing(Settings):
     def _side_by_side(self) -> Self:
         lengths = {axis: len(values) for axis in AXES if (values := getattr(self, axis)) is not None}
         if self.zip and len(set(lengths.values())) > 1:
-            told = ", ".join(f"{axis} {length}" for axis, length in lengths.items())
-            raise ValueError(f"lists that are taken side by side have different lengths: {told}")
+            counts = ", ".join(f"{axis} {length}" for axis, length in lengths.items())
+            raise ValueError(f"lists that are taken side by side have different lengths: {counts}")
         return self
 
 

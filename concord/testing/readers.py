@@ -51,8 +51,8 @@ def read(entry: ReaderEntry, sample: GoodFile, content: bytes, folder: Path, **o
     """Documents and rejects that the reader makes of a file, after checks of what it promises for any content."""
     path = folder / sample.name
     path.write_bytes(content)
-    told = entry.read(str(path), entry.settings(**{**sample.options, **options}))
-    found = [item for item in told if not isinstance(item, Notice)]
+    read_items = entry.read(str(path), entry.settings(**{**sample.options, **options}))
+    found = [item for item in read_items if not isinstance(item, Notice)]
     items = [item for item in found if not isinstance(item, Misfit)]
     expect(items, "a file gives something, if only a reject")
     for before, after in pairwise(found):

@@ -391,7 +391,7 @@ def _show_run(done: RunReport | RunPlan) -> None:
         f"shards: {report['shards_done']} done, {report['shards_skipped']} skipped, {report['shards_failed']} failed"
     )
     if done.reuse.documents:
-        show(done.reuse.told)
+        show(done.reuse.line)
     show(f"{report['seconds']:.1f} s in all; {done.pace}")
     show(f"{report['certified']:.1%} of documents certified, {report['by_solver']:.1%} on a solver's word")
     show(
@@ -419,9 +419,9 @@ def _show_run_plan(plan: RunPlan) -> None:
         (plan.guessed, "are scored, and it is where looking for the best one starts"),
         (plan.decoded, "are new, changed or without such an answer, and are decoded"),
     )
-    for count, told in rows:
+    for count, line in rows:
         if count:
-            show(f"{'about ' if plan.sampled else ''}{count:,} documents {told}")
+            show(f"{'about ' if plan.sampled else ''}{count:,} documents {line}")
     if plan.repeated:
         show(f"{plan.repeated:,} rows have the id of an earlier one, and become rejects", style="yellow")
     if plan.decoded and plan.cpu_seconds is not None:

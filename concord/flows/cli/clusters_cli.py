@@ -34,7 +34,7 @@ class Way(NamedTuple):
     """A way to cluster the words of corpora: its options, its help and an example of its command."""
 
     settings: type[CoOccurrenceSettings | BrownSettings]
-    told: str
+    help: str
     example: str
 
 
@@ -68,7 +68,7 @@ def _learner(name: str, way: Way) -> Callable[..., ClusterReport]:
 
 
 for name, way in WAYS.items():
-    app.command(name, help=way.told, epilog=with_options(way.example, way.settings), tells=_show)(_learner(name, way))
+    app.command(name, help=way.help, epilog=with_options(way.example, way.settings), tells=_show)(_learner(name, way))
 
 
 @app.command(

@@ -44,7 +44,7 @@ def show_history(report: HistoryReport) -> None:
             style="yellow" if breaches or line.failed or line.withheld or line.cancelled else None,
         )
     show(table)
-    show(*(told for night in report.nights for told in _lines(night)))
+    show(*(line for night in report.nights for line in _lines(night)))
     last = report.nights[-1].line
     show(f"{len(report.nights):,} of {report.kept:,} nights; MLflow's run of the last: {last.mlflow_run}")
     if report.unread:
@@ -55,7 +55,7 @@ def _lines(night: NightReport) -> list[str]:
     """How a night ended before its end, what is gone, what was asked for otherwise than before, and what drifted."""
     changes = ", ".join(f"{name} {_short(old)} → {_short(new)}" for name, (old, new) in night.changed.items())
     drift = night.line.drift
-    moved = "" if drift is None else ", ".join(movement.told for movement in drift.breaches)
+    moved = "" if drift is None else ", ".join(movement.line for movement in drift.breaches)
     failed = f"{night.line.failed:,} shards; nothing was published" if night.line.failed else ""
     missing = "" if drift is None or not drift.missing else drift.told_missing
     if night.line.withheld:
@@ -64,7 +64,7 @@ def _lines(night: NightReport) -> list[str]:
         f"{night.line.labelled:,} documents were labelled, nothing was published" if night.line.cancelled else ""
     )
     parts = {"cancelled": cancelled, "failed": failed, "gone": missing, "asked for": changes, "drift": moved}
-    return [f"night {night.line.night}: {what}: {told}" for what, told in parts.items() if told]
+    return [f"night {night.line.night}: {what}: {line}" for what, line in parts.items() if line]
 
 
 def _short(value: str | None) -> str:

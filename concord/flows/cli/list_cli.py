@@ -36,5 +36,5 @@ def _lister(kind: str) -> Callable[..., None]:
     return command
 
 
-for name, told in KINDS.items():
-    app.command(name, help=told, epilog=f"Example: concord list {name}")(_lister(name))
+for name, help_text in KINDS.items():
+    app.command(name, help=help_text, epilog=f"Example: concord list {name}")(_lister(name))

@@ -11,7 +11,7 @@ from concord.flows.inputs.apart import check_file_place
 from concord.schemas.distribution import with_extra
 from concord.schemas.errors import UsageError
 from concord.workers.storage.files import writing
-from concord.workers.sweeps.tables import Compared
+from concord.workers.sweeps.tables import ComparisonRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ def figure_of(shown: ShownSweep) -> SweepPicture:
     """Draws a panel for each corpus, in it one line, or one row of marks, for each combination of the other axes."""
     from concord.flows.cli.sweep_picture import SweepPicture
 
-    panels: dict[Any, dict[Coordinates, list[Compared]]] = {}
+    panels: dict[Any, dict[Coordinates, list[ComparisonRow]]] = {}
     for row in shown.rows:
         others = {axis: value for axis, value in row.others.items() if axis != PANELS_BY}
         panel = panels.setdefault(row.others.get(PANELS_BY), {})
@@ -77,7 +77,7 @@ def figure_of(shown: ShownSweep) -> SweepPicture:
 
 def _draw_panel(
     axes: Axes,
-    panel: Mapping[Coordinates, Sequence[Compared]],
+    panel: Mapping[Coordinates, Sequence[ComparisonRow]],
     series: Sequence[Coordinates],
     places: Mapping[Any, float],
 ) -> None:
@@ -102,7 +102,7 @@ def _places(values: Sequence[Any]) -> Mapping[Any, float]:
 
 
 def _draw_rows(
-    axes: Axes, rows: Sequence[Compared], places: Sequence[float], title: str, *, joined: bool, colour: str
+    axes: Axes, rows: Sequence[ComparisonRow], places: Sequence[float], title: str, *, joined: bool, colour: str
 ) -> None:
     middle = [100 * row.interval.value for row in rows]
     below = [100 * (row.interval.value - row.interval.low) for row in rows]

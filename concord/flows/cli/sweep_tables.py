@@ -17,7 +17,7 @@ from concord.flows.cli.plain_tables import figures_table
 from concord.flows.commands.sweeps import ShownSweep
 from concord.flows.errors import reasons_told
 from concord.schemas.sweep import CellRow, CellState, SweepPlan
-from concord.workers.sweeps.tables import LEVEL, Compared, comparison_table
+from concord.workers.sweeps.tables import LEVEL, ComparisonRow, comparison_table
 
 UNBOUNDED = 10_000
 """Width, in characters, at which every table is whole."""
@@ -73,7 +73,7 @@ class FittedTable:
             yield shown_table(self._shown._replace(rows=[row._replace(others={}) for row in rows]))
 
 
-def _changes(row: Compared) -> list[str]:
+def _changes(row: ComparisonRow) -> list[str]:
     if row.difference is None or row.adjusted is None:
         return [""] * 4
     difference = row.difference
@@ -125,7 +125,7 @@ def _chosen(shown: ShownSweep) -> list[str]:
 def _failed(rows: Sequence[CellRow]) -> list[str]:
     """Why cells failed, and where the whole error is."""
     failed = {row.name: row.reason or "" for row in rows if row.state is CellState.FAILED}
-    lines = [f"failed: {told}" for told in reasons_told(failed)]
+    lines = [f"failed: {reason}" for reason in reasons_told(failed)]
     return [*lines, "`concord sweep log --sweep FOLDER --cell CELL` has the whole error of a cell"] if failed else []
 
 

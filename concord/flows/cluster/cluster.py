@@ -133,8 +133,8 @@ class Cluster(NamedTuple):
         for node, answers in zip(nodes, begun, strict=True):
             tell = CompilingLines(f" on {node['NodeManagerHostname']}" if len(nodes) > 1 else "")
             try:
-                for told in self._given(answers):
-                    tell(told)
+                for message in self._given(answers):
+                    tell(message)
             except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError):
                 self.insist()
                 say("a process died in the warm-up; the workers start without it")

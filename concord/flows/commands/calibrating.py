@@ -27,7 +27,7 @@ from concord.workers.learning.trainers.calibration_choice import (
     choose_fit,
     learned_model,
 )
-from concord.workers.learning.trainers.trainer import Seen
+from concord.workers.learning.trainers.trainer import TrainingCounts
 from concord.workers.learning.weights.consistency_check import HalvesF1, held_out_f1
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from concord.workers.models.model import Model, score_column
@@ -87,9 +87,9 @@ def calibrate_model(
     return _report(made, tuned, seen, rejected, str(place))
 
 
-def _seen(documents: Sequence[Document], corpus: str) -> Seen:
+def _seen(documents: Sequence[Document], corpus: str) -> TrainingCounts:
     """Counts of the documents. Raises `TrainingError` for a document without labels, and if there are no documents."""
-    seen = Seen(())
+    seen = TrainingCounts(())
     for document in documents:
         seen.gold(document)
     if not seen.tokens:
@@ -100,7 +100,7 @@ def _seen(documents: Sequence[Document], corpus: str) -> Seen:
 def _fitted(
     opened: OpenModel,
     documents: Sequence[Document],
-    seen: Seen,
+    seen: TrainingCounts,
     settings: CalibrationSettings,
     folder: Path,
     *,
@@ -195,7 +195,7 @@ def _tune(documents: Sequence[Document], model: Model, folder: Path) -> Tuned:
     return tune_consistency(documents, model, counted)
 
 
-def _report(made: _Made, tuned: Tuned | None, seen: Seen, rejected: int, out: str) -> CalibrationReport:
+def _report(made: _Made, tuned: Tuned | None, seen: TrainingCounts, rejected: int, out: str) -> CalibrationReport:
     learned = made.learned
     return CalibrationReport(
         documents=seen.documents,

@@ -79,6 +79,6 @@ def gold_labels(corpus: str, shards: Sequence[Shard]) -> LabelSet:
             plain |= batch.labels.plain
             names.update(batch.labels.used())
     if not names:
-        first = f" the first of its rejects: {rejected[0].told}" if rejected else ""
+        first = f" the first of its rejects: {rejected[0].line}" if rejected else ""
         raise CorpusError(f"{corpus}: has no gold labels; give a labelled corpus (or, to check, a model){first}")
     return gold_label_set(names, plain=plain)

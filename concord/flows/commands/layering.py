@@ -146,7 +146,7 @@ def _documents(table: pa.Table, path: str, first: int) -> list[Document | None]:
 def _check_found(tally: ImportTally, answers: TaggerAnswers, source: str, corpus: str) -> None:
     """Raises `CorpusError` where nothing could be read, and `LayerError` where no document has an answer."""
     if tally.rejects and not len(answers):
-        raise CorpusError(f"none of the {len(tally.rejects):,} records can be read; the first: {tally.rejects[0].told}")
+        raise CorpusError(f"none of the {len(tally.rejects):,} records can be read; the first: {tally.rejects[0].line}")
     if not len(answers) and (silent := tally.unused[SILENT]):
         raise LayerError(
             f"{source}: none of its {silent:,} records has entities, set or empty; write what the tagger says "
@@ -181,7 +181,7 @@ def _report(
         unplaced=dict(+tally.unplaced),
         unused=dict(unused),
         unread=len(tally.rejects),
-        unread_reason=tally.rejects[0].told if tally.rejects else None,
+        unread_reason=tally.rejects[0].line if tally.rejects else None,
         names=yours,
         layers=layers,
         notices=tuple(notices),

@@ -22,7 +22,7 @@ from concord.schemas.requests import LabelRequest
 from concord.schemas.run import RunPlan
 from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import read_digests
-from concord.workers.labelling.kept import Known
+from concord.workers.labelling.kept import Reusable
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.labelling.last_answers import LastAnswers
 from concord.workers.labelling.output import PREDICTIONS
@@ -51,7 +51,7 @@ def plan_run(request: LabelRequest) -> RunPlan:
     todo = done.todo()
     known, settled = _answered(todo, last, job)
     rows, documents = int(job.shards.rows.sum()), todo.documents
-    same, rules = last.known is Known.SAME, last.known is Known.RULES
+    same, rules = last.known is Reusable.SAME, last.known is Reusable.RULES
     standing = settled if rules else 0
     return RunPlan(
         documents=rows,
@@ -63,7 +63,7 @@ def plan_run(request: LabelRequest) -> RunPlan:
         decoded=documents - known,
         cpu_seconds=_estimate(out.storage, documents - known),
         shards=len(todo),
-        sampled=last.known is not Known.NOTHING and len(todo) > SHARDS_READ,
+        sampled=last.known is not Reusable.NOTHING and len(todo) > SHARDS_READ,
     )
 
 
@@ -72,7 +72,7 @@ def _answered(todo: ShardTable, last: LastAnswers, job: LabelJob) -> tuple[int, 
 
     Of more than `SHARDS_READ` shards some are read, at equal distances, and stand for the others.
     """
-    if last.known is Known.NOTHING:
+    if last.known is Reusable.NOTHING:
         return 0, 0
     read, known, settled = todo[:: math.ceil(len(todo) / SHARDS_READ) or 1], 0, 0
     with meter("reading", int(read.rows.sum())) as bar:

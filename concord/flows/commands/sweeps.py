@@ -13,7 +13,7 @@ from concord.schemas.sweep import Cell, CellRow, CellState
 from concord.workers.sweeps.planning import failure_of, kept, listed
 from concord.workers.sweeps.results import Failure, Store
 from concord.workers.sweeps.searching import Choice, SearchStanding, kept_choice, reported, standing, without_dropped
-from concord.workers.sweeps.tables import SETTING, Compared, chosen_on, compared, first_figure
+from concord.workers.sweeps.tables import SETTING, ComparisonRow, chosen_on, compared, first_figure
 
 AXIS = "engine"
 """Axis by which figures are shown where none is named."""
@@ -26,7 +26,7 @@ class ShownSweep(NamedTuple):
     figure: str
     by: str
     against: str | None
-    rows: Sequence[Compared]
+    rows: Sequence[ComparisonRow]
     choice: Choice | None
     search: SearchStanding
 
@@ -55,15 +55,15 @@ def show_sweep(
     cells = [one.cell for one in planned]
     search = standing(list(zip(cells, listing, strict=True)), store, choice)
     listing = without_dropped(listing, cells, search)
-    told = every = list(zip(cells, listing, strict=True))
+    cells_shown = every = list(zip(cells, listing, strict=True))
     figure = measure or search.figure or _figure(store, listing)
     if choose is not None and figure is not None:
-        told = chosen_on(every, store, figure=figure, by=by or AXIS, corpus=choose, against=against)
+        cells_shown = chosen_on(every, store, figure=figure, by=by or AXIS, corpus=choose, against=against)
     elif choice is not None and search.chosen is not None:
-        told, by = reported(every, choice, search), by or SETTING
+        cells_shown, by = reported(every, choice, search), by or SETTING
         against = against or choice.baseline
     by = by or AXIS
-    rows = [] if figure is None else compared(told, store, figure=figure, by=by, against=against)
+    rows = [] if figure is None else compared(cells_shown, store, figure=figure, by=by, against=against)
     return ShownSweep(every, figure or "", by, against, rows, choice, search)
 
 

@@ -35,7 +35,7 @@ class Flag(NamedTuple):
     value: str | Sequence[str] | None
 
 
-def told(pair: str) -> str:
+def option_text(pair: str) -> str:
     """Start of a message about a setting: where it was given, and its text."""
     return f"{pair.place}: set: {pair}" if isinstance(pair, FromFile) else f"--set {pair}"
 
@@ -50,7 +50,7 @@ def beside_flags(pairs: Sequence[str], flags: Mapping[str, Flag]) -> list[str]:
     for pair in pairs:
         flag = flags.get(name_of(pair))
         if flag is not None and flag.value is not None:
-            raise UsageError(f"{told(pair)}: {flag.name} says the same thing; give one of them")
+            raise UsageError(f"{option_text(pair)}: {flag.name} says the same thing; give one of them")
     given = {name: flag.value for name, flag in flags.items() if flag.value is not None}
     return [*(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given.items()), *pairs]
 

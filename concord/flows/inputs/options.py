@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError, create_model
 
 from concord.flows.errors import faults
-from concord.flows.inputs.given import told
+from concord.flows.inputs.given import option_text
 from concord.schemas.errors import UsageError
 from concord.schemas.names import closest
 from concord.schemas.run import RunSettings
@@ -43,9 +43,9 @@ def option_values(pairs: Sequence[str], kind: type[Settings], *, owner: str) -> 
             inside, into, whose = _inside(inside, part, pair, whose), into.setdefault(part, {}), f"{whose}, {part}"
         _check_name(inside, last, pair, whose)
         if not equals:
-            raise OptionError(f"{told(pair)}: want NAME=VALUE, such as --set {pair.strip()}=VALUE")
+            raise OptionError(f"{option_text(pair)}: want NAME=VALUE, such as --set {pair.strip()}=VALUE")
         if last in into:
-            raise OptionError(f"{told(pair)}: {last!r} is given twice; give it once")
+            raise OptionError(f"{option_text(pair)}: {last!r} is given twice; give it once")
         into[last] = _value(value, inside.model_fields[last].annotation, pair)
     return values
 
@@ -56,7 +56,7 @@ def _inside(kind: type[Settings], name: str, pair: str, owner: str) -> type[Sett
         raise _unknown(kind, name, pair, owner)
     found = _settings_of(kind, name)
     if found is None:
-        raise OptionError(f"{told(pair)}: {name!r} of {owner} has no options of its own; give {name}=VALUE")
+        raise OptionError(f"{option_text(pair)}: {name!r} of {owner} has no options of its own; give {name}=VALUE")
     return found
 
 
@@ -67,7 +67,8 @@ def _check_name(kind: type[Settings], name: str, pair: str, owner: str) -> None:
     inner = _settings_of(kind, name)
     if inner is not None:
         raise OptionError(
-            f"{told(pair)}: {name!r} has options of its own; want {name}.NAME=VALUE, NAME one of {_listed(inner)}"
+            f"{option_text(pair)}: {name!r} has options of its own; want {name}.NAME=VALUE, NAME one of "
+            f"{_listed(inner)}"
         )
 
 
@@ -80,7 +81,9 @@ def _settings_of(kind: type[Settings], name: str) -> type[Settings] | None:
 def _unknown(kind: type[Settings], name: str, pair: str, owner: str) -> OptionError:
     meant = closest(name, kind.model_fields)
     guess = "" if meant is None else f" did you mean {meant!r}?"
-    return OptionError(f"{told(pair)}: {owner} has no option {name!r};{guess} options of {owner}: {_listed(kind)}")
+    return OptionError(
+        f"{option_text(pair)}: {owner} has no option {name!r};{guess} options of {owner}: {_listed(kind)}"
+    )
 
 
 def _listed(kind: type[Settings]) -> str:
@@ -114,7 +117,7 @@ def _list(text: str, node: yaml.Node | None, pair: str) -> tuple[str, ...]:
     if isinstance(node, yaml.SequenceNode) and all(isinstance(part, yaml.ScalarNode) for part in node.value):
         return tuple(part.value for part in node.value)
     if text.lstrip().startswith("["):
-        raise OptionError(f"{told(pair)}: want a list such as [a, b], or a,b")
+        raise OptionError(f"{option_text(pair)}: want a list such as [a, b], or a,b")
     plain = node.value if isinstance(node, yaml.ScalarNode) and node.style is not None else text
     return tuple(part.strip() for part in plain.split(","))
 

@@ -168,7 +168,7 @@ def drift_tags(report: RunReport) -> dict[str, str]:
     """MLflow's tags of a run with figures beyond their threshold, and of one from whose corpus documents are gone."""
     if report.drift is None:
         return {}
-    breaches = "\n".join(movement.told for movement in report.drift.breaches)
+    breaches = "\n".join(movement.line for movement in report.drift.breaches)
     missing = report.drift.told_missing if report.drift.missing else ""
     return {name: text for name, text in {"drift": breaches, "gone": missing}.items() if text}
 

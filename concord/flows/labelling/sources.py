@@ -143,9 +143,9 @@ def read_documents(
             rejected += rejects
             bar.advance(shard.rows, note="documents")
     if rejected and not documents:
-        raise CorpusError(f"none of the {len(rejected):,} documents can be read; the first: {rejected[0].told}")
+        raise CorpusError(f"none of the {len(rejected):,} documents can be read; the first: {rejected[0].line}")
     if rejected:
-        say(f"{len(rejected):,} documents are rejects; the first: {rejected[0].told}", style="yellow")
+        say(f"{len(rejected):,} documents are rejects; the first: {rejected[0].line}", style="yellow")
     return documents, len(rejected)
 
 

@@ -14,7 +14,7 @@ from concord.flows.runfolder.published import Published, PublishedError, publish
 from concord.schemas.arrays import Ints
 from concord.schemas.columns import DOCUMENT_DIGEST
 from concord.schemas.run import RuleStrengths
-from concord.workers.labelling.kept import Known, cheaper, known
+from concord.workers.labelling.kept import Reusable, cheaper, reusable
 from concord.workers.labelling.last_answers import AnswerFiles, FileIndex, LastAnswers
 from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.storage.storage import FolderStorage, Storage
@@ -28,8 +28,8 @@ def last_answers(storage: Storage, done: Markers, rules: RuleStrengths) -> LastA
     """
     try:
         run = published(storage.uri)
-        may = known(run.manifest.run, done.key, run.manifest.rules, rules)
-        if may is Known.NOTHING:
+        may = reusable(run.manifest.run, done.key, run.manifest.rules, rules)
+        if may is Reusable.NOTHING:
             return LastAnswers.none()
         places, same, gone = _files(run, done)
     except PublishedError:

@@ -193,7 +193,7 @@ def _check_own(storage: ObjectStorage, manifest: ObjectVersion | None) -> None:
     """Raises `OutputError` where a prefix has another kind's manifest, or is one of those that a run writes to."""
     there = None if manifest is None else kind_said(manifest.data)
     if there is not None and there is not FolderKind.RUN:
-        raise OutputError(f"{storage.named('')} is {there.told}; give a place apart from it")
+        raise OutputError(f"{storage.named('')} is {there.phrase}; give a place apart from it")
     above, name = storage.above()
     if name in (*FOLDERS, STORE) and above.read(MANIFEST) is not None:
         raise OutputError(

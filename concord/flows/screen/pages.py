@@ -157,9 +157,9 @@ def cancelled_page(name: str) -> Page:
     return _page(name, INTERRUPTED, [], tags=("cancelled",))
 
 
-def _page(name: str, told: str, parts: Sequence[str], *, tags: tuple[str, ...] = ()) -> Page:
-    markdown = "\n\n".join([f"# {cell(name)}", cell(told), *parts])
-    return Page(redact(name), redact(told), f"{markdown}\n", tags)
+def _page(name: str, headline: str, parts: Sequence[str], *, tags: tuple[str, ...] = ()) -> Page:
+    markdown = "\n\n".join([f"# {cell(name)}", cell(headline), *parts])
+    return Page(redact(name), redact(headline), f"{markdown}\n", tags)
 
 
 def _drift_parts(drift: Drift | None) -> list[str]:

@@ -26,7 +26,7 @@ from concord.workers.published.made_corpora import DataFolders
 from concord.workers.published.page import html, markdown
 from concord.workers.published.pairs import counted, uncounted
 from concord.workers.published.paper_file import SHIPPED, papers_of, read_paper_file
-from concord.workers.published.placing import Wanted, gathered, placed
+from concord.workers.published.placing import TableRequest, gathered, placed
 from concord.workers.published.rows import measured, unmeasured, with_figures
 from concord.workers.storage.files import make_folder, write_whole
 from concord.workers.storage.folder_kinds import kind_of, say_kind
@@ -117,14 +117,14 @@ def _write_page(out: Path, tables: Sequence[MeasuredTable], *, made_up: bool, le
     write_whole(out / HTML_PAGE, html(tables, made_up=made_up, left=left).encode())
 
 
-def _wanted(request: PapersRequest, files: Path) -> Iterator[Wanted]:
+def _wanted(request: PapersRequest, files: Path) -> Iterator[TableRequest]:
     """The tables that are asked for. Raises `UsageError` and `PaperFileError`."""
     read = {name: read_paper_file(files / f"{name}.yaml") for name in papers_of(request.paper, files)}
     known = dict.fromkeys(number for file in read.values() for number in file.tables)
     if request.table is not None and request.table not in known:
         raise UsageError(unknown("table", request.table, known))
     for name, file in read.items():
-        yield from (Wanted(name, file, number) for number in file.tables if request.table in (None, number))
+        yield from (TableRequest(name, file, number) for number in file.tables if request.table in (None, number))
 
 
 def _check_data(request: PapersRequest) -> None:
@@ -171,7 +171,7 @@ class Sweeping(NamedTuple):
     counted: set[str]
 
 
-def _measured(wanted: Wanted, given: Sweeping) -> tuple[MeasuredTable, dict[str, str]]:
+def _measured(wanted: TableRequest, given: Sweeping) -> tuple[MeasuredTable, dict[str, str]]:
     """A table with its figures, and reasons of cells that failed."""
     table = wanted.table
     if table.sweep is None and table.pairs is None:
@@ -212,14 +212,14 @@ def _nearest(sweep: SweepFile, ended: Mapping[Path, SweepFile]) -> str | None:
     return None if best is None or not shared[best] else str(best)
 
 
-def _without_cells(wanted: Wanted, why: str | None, request: PapersRequest) -> MeasuredTable:
+def _without_cells(wanted: TableRequest, why: str | None, request: PapersRequest) -> MeasuredTable:
     """A table of which nothing is measured; ``why``: reason of rows that do not say it themselves."""
     table = wanted.table
     rows = [unmeasured(row, row.missing or why) for row in table.rows]
     return _table(wanted, rows if table.pairs is None else uncounted(table.pairs, why), 0.0, request)
 
 
-def _with_cells(wanted: Wanted, store: Store, given: Sweeping, absent: str) -> MeasuredTable:
+def _with_cells(wanted: TableRequest, store: Store, given: Sweeping, absent: str) -> MeasuredTable:
     """A table whose sweep has ended; ``absent``: why corpora that it was to be measured on are not there."""
     planned = kept(store)
     cells = [(one.cell, row) for one, row in zip(planned, listed(planned, store, live=False), strict=True)]
@@ -227,7 +227,9 @@ def _with_cells(wanted: Wanted, store: Store, given: Sweeping, absent: str) -> M
     return _table(wanted, rows, _cpu_seconds(planned, store, given.counted), given.request)
 
 
-def _table(wanted: Wanted, rows: Sequence[MeasuredRow], cpu_seconds: float, request: PapersRequest) -> MeasuredTable:
+def _table(
+    wanted: TableRequest, rows: Sequence[MeasuredRow], cpu_seconds: float, request: PapersRequest
+) -> MeasuredTable:
     """The table; made-up corpora prove nothing, so that beside theirs no published figure lies anywhere."""
     table, sources, corpora = wanted.table, _sources(request), wanted.file.corpora
     return MeasuredTable(
@@ -235,7 +237,7 @@ def _table(wanted: Wanted, rows: Sequence[MeasuredRow], cpu_seconds: float, requ
         table=wanted.number,
         title=table.title,
         note=table.note,
-        parts=tuple(sources.told(name, corpora[name]) for name in wanted.corpora if corpora[name].test_part),
+        parts=tuple(sources.origin(name, corpora[name]) for name in wanted.corpora if corpora[name].test_part),
         rows=tuple(row.model_copy(update={"lies": None}) if request.quick else row for row in with_figures(rows)),
         cpu_seconds=cpu_seconds,
     )

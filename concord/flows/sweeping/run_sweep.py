@@ -32,7 +32,7 @@ from concord.workers.storage.folder_kinds import kind_of, say_kind
 from concord.workers.sweeps.content import corpora_of, digests_of, folders_of
 from concord.workers.sweeps.documents import Documents, documents_of
 from concord.workers.sweeps.foresight import check_cells
-from concord.workers.sweeps.planning import Planned, PlannedCell, estimated, keep, kept, listed
+from concord.workers.sweeps.planning import PlannedCell, SweepCells, estimated, keep, kept, listed
 from concord.workers.sweeps.results import MODELS, RUNNING, WEIGHINGS, Marker, Store
 from concord.workers.sweeps.searching import Choice, keep_choice, standing, without_dropped
 from concord.workers.sweeps.sweep_file import Sweep, read_sweep_file
@@ -81,8 +81,8 @@ def run_sweep(request: SweepRequest) -> SweepReport:
         report = _report(rows, store, made, reused)
         _write_tables(planned.cells, rows, store)
         if made.units or reused or report.failed:
-            told = zip(planned.cells, rows, before, strict=True)
-            new = [(cell.cell, row) for cell, row, former in told if row.state is not former.state]
+            pairs = zip(planned.cells, rows, before, strict=True)
+            new = [(cell.cell, row) for cell, row, former in pairs if row.state is not former.state]
             cells = new if _has_runs(planned.sweep.file, len(rows)) else []
             report = _tracked(tracker(), request, report, store, cells)
         report = report.model_copy(update={"seconds": round(time.monotonic() - began, 3)})
@@ -91,23 +91,23 @@ def run_sweep(request: SweepRequest) -> SweepReport:
     return report
 
 
-def _planned(file: str) -> Planned:
+def _planned(file: str) -> SweepCells:
     """The sweep with the content of every cell, none of which is known to fail."""
     sweep = read_sweep_file(Path(file).expanduser())
     check_sources(corpora_of(sweep))
-    planned = Planned.of(sweep, digests_of(sweep))
+    planned = SweepCells.of(sweep, digests_of(sweep))
     check_cells(file, sweep, [one.cell for one in planned.cells], planned.digests)
     return planned
 
 
-def _states(planned: Planned, store: Store, *, live: bool) -> list[CellRow]:
+def _states(planned: SweepCells, store: Store, *, live: bool) -> list[CellRow]:
     """The state of every cell, with those that the search has dropped."""
     rows, cells = listed(planned.cells, store, live=live), [one.cell for one in planned.cells]
     found = standing(list(zip(cells, rows, strict=True)), store, Choice.of(planned.sweep.file))
     return without_dropped(rows, cells, found)
 
 
-def _check_choice(planned: Planned) -> None:
+def _check_choice(planned: SweepCells) -> None:
     """Raises `ResultError` if a document would choose a setting and be reported on, unless the file says so."""
     select = planned.sweep.file.select
     if select is None or select.same_documents:
@@ -192,7 +192,7 @@ def _forget_failures(cells: Sequence[PlannedCell], store: Store) -> None:
         store.forget(store.failure(key))
 
 
-def _work(planned: Planned, store: Store, context: RunContext, *, meanwhile: Callable[[], object]) -> UnitsMade:
+def _work(planned: SweepCells, store: Store, context: RunContext, *, meanwhile: Callable[[], object]) -> UnitsMade:
     """Trains, weighs and judges what is left; ``meanwhile`` is called once as the workers start."""
     made = UnitsMade(store)
     if not _left(planned, store):
@@ -215,11 +215,11 @@ def _work(planned: Planned, store: Store, context: RunContext, *, meanwhile: Cal
     return made
 
 
-def _left(planned: Planned, store: Store) -> list[PlannedCell]:
+def _left(planned: SweepCells, store: Store) -> list[PlannedCell]:
     """The cells to do now, one of each content: it has one result, whatever its cells are called."""
     rows = listed(planned.cells, store, live=False)
-    told = [(cell.cell, row) for cell, row in zip(planned.cells, rows, strict=True)]
-    may = standing(told, store, Choice.of(planned.sweep.file)).open
+    pairs = [(cell.cell, row) for cell, row in zip(planned.cells, rows, strict=True)]
+    may = standing(pairs, store, Choice.of(planned.sweep.file)).open
     left = {CellState.PLANNED, CellState.STALE}
     todo = [cell for cell, row in zip(planned.cells, rows, strict=True) if row.state in left and cell.cell in may]
     return list({cell.key: cell for cell in reversed(todo)}.values())[::-1]
@@ -245,8 +245,8 @@ def _report(rows: Sequence[CellRow], store: Store, made: UnitsMade, reused: int)
 def _write_tables(cells: Sequence[PlannedCell], rows: Sequence[CellRow], store: Store) -> None:
     """Writes the tables of the folder. Raises `OutputError`."""
     markers = store.markers()
-    told = [(cell.cell, row) for cell, row in zip(cells, rows, strict=True)]
-    _write(long_table(told, markers), store.folder / CELLS_TABLE)
+    pairs = [(cell.cell, row) for cell, row in zip(cells, rows, strict=True)]
+    _write(long_table(pairs, markers), store.folder / CELLS_TABLE)
     _write(_times(cells, markers, store), store.folder / TIMES_TABLE)
 
 

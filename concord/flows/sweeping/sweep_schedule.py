@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from concord.workers.remote.sweep import CellUnit, SweepUnit, TrainingUnit, UnitsDone, WeighingUnit
 from concord.workers.storage.files import write_whole
-from concord.workers.sweeps.planning import Planned, PlannedCell
+from concord.workers.sweeps.planning import PlannedCell, SweepCells
 from concord.workers.sweeps.results import Failure, Store
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Schedule:
     """Units of the cells to do, handed out when what they want is there."""
 
-    def __init__(self, planned: Planned, store: Store, todo: Sequence[PlannedCell]) -> None:
+    def __init__(self, planned: SweepCells, store: Store, todo: Sequence[PlannedCell]) -> None:
         self._planned, self._store = planned, store
         self._there = store.models().keys() | store.weighings().keys()
         self._waiting: dict[str, SweepUnit] = {}
@@ -74,5 +74,5 @@ class UnitsMade:
             self.store.forget(failure)
         elif not failure.exists():
             name = done.shard.place.partition(" ")[2]
-            told = Failure(key=done.shard.id, name=name, reason=done.error or "", log=done.failure)
-            write_whole(failure, told.model_dump_json().encode())
+            recorded = Failure(key=done.shard.id, name=name, reason=done.error or "", log=done.failure)
+            write_whole(failure, recorded.model_dump_json().encode())

@@ -91,9 +91,9 @@ def choose(
     context: RunContext,
     largest: int | None,
     kept: Kept,
-    told: Callable[[SampleRound, SampleRow, Sequence[TrainerSettings]], None],
+    progress: Callable[[SampleRound, SampleRow, Sequence[TrainerSettings]], None],
 ) -> tuple[TrainerSettings, list[SampleRow]]:
-    """The best settings, and a row for each sample; ``told`` gets each sample.
+    """The best settings, and a row for each sample; ``progress`` gets each sample.
 
     - ``largest``: largest training sample of a trial, in tokens (None: the whole corpus)
 
@@ -111,7 +111,7 @@ def choose(
             best = every[made.best]
             rows.append(_row(sampling, made, best))
             say(_line(rows[-1]))
-            told(made, rows[-1], every)
+            progress(made, rows[-1], every)
     return best, rows
 
 

@@ -176,9 +176,15 @@ def _choose(request: TrainJob, documents: Sequence[Document], corpus: str, track
         trials = _select(request, documents)
         return _Choice(best_of(trials).setting, trials)
     kept = Kept(Path(request.out), corpus, sampling, settings)
-    told = partial(track, tracking, run_tags(job="train", **{PARENT: run.id}), sampling)
+    tracked_sample = partial(track, tracking, run_tags(job="train", **{PARENT: run.id}), sampling)
     best, samples = choose(
-        documents, sampling, settings, context=request.context, largest=request.largest_sample, kept=kept, told=told
+        documents,
+        sampling,
+        settings,
+        context=request.context,
+        largest=request.largest_sample,
+        kept=kept,
+        progress=tracked_sample,
     )
     return _Choice(best, samples=samples)
 

@@ -30,6 +30,6 @@ def workers_digest() -> str:
 @cache
 def kept_digest(modules: tuple[str, ...], groups: tuple[Group, ...]) -> str:
     """`digest_of_code` of modules that are among the sources of kernels."""
-    told = [*modules, *groups, *registered_code(groups), digest_of_libraries(LIBRARIES)]
-    name = hashlib.sha256("\0".join(told).encode()).hexdigest()
+    digests = [*modules, *groups, *registered_code(groups), digest_of_libraries(LIBRARIES)]
+    name = hashlib.sha256("\0".join(digests).encode()).hexdigest()
     return kept_for_sources(name, partial(digest_of_code, modules, groups))

@@ -12,14 +12,14 @@ from concord.workers.constraints.declared import DeclaredConstraints, JoinedCons
 from concord.workers.constraints.templates.registry import TEMPLATES
 
 
-class Joined(NamedTuple):
+class JoinedConstraintSet(NamedTuple):
     """Constraints of a run, and what a user should know of how they were put together, one line each."""
 
     constraints: Separable
     notes: tuple[str, ...]
 
 
-def joined(learned: LabelConsistency | None, others: Sequence[Separable]) -> Joined:
+def joined(learned: LabelConsistency | None, others: Sequence[Separable]) -> JoinedConstraintSet:
     """The label consistency of a model and other constraints as one set.
 
     A family of agreements that was learned and is declared, too, would be charged twice: for all types the declared
@@ -33,8 +33,8 @@ def joined(learned: LabelConsistency | None, others: Sequence[Separable]) -> Joi
         notes = [_told(entry, kept) for entry in declared if entry.family in learned.titles]
         every = [kept, *others] if kept.names else every
     if not every:
-        return Joined(Unconstrained(), ())
-    return Joined(every[0] if len(every) == 1 else JoinedConstraints(tuple(every)), tuple(notes))
+        return JoinedConstraintSet(Unconstrained(), ())
+    return JoinedConstraintSet(every[0] if len(every) == 1 else JoinedConstraints(tuple(every)), tuple(notes))
 
 
 class _DeclaredFamily(NamedTuple):

@@ -20,7 +20,7 @@ from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows, SpanAgreement
 from concord.schemas.run import RuleStrengths, Strength
 from concord.workers.constraints.constraint_set import GroundConstraints, Separable
-from concord.workers.constraints.rows import ConstraintError, Draft, Weighed, laid_out
+from concord.workers.constraints.rows import ConstraintError, Draft, WeightedDraft, laid_out
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.constraints.templates.template import (
     AgreementTemplate,
@@ -193,11 +193,11 @@ class DeclaredConstraints:
         return found
 
     def _laid_out(self, site: Site, drafted: Callable[[RowTemplate], Draft]) -> list[LinearRows]:
-        drafts: list[Weighed] = []
+        drafts: list[WeightedDraft] = []
         for k, (i, template) in enumerate(self._constraints):
             if isinstance(template, RowTemplate):
                 with self._naming(i):
-                    drafts.append(Weighed(site.check_size(drafted(template)), template.weight, k))
+                    drafts.append(WeightedDraft(site.check_size(drafted(template)), template.weight, k))
         return laid_out(drafts, site.document_of, site.batch.doc_starts)
 
     @cached_property

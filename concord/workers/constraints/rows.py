@@ -64,7 +64,7 @@ class Draft(NamedTuple):
     parts: tuple[Part, ...]
 
 
-class Weighed(NamedTuple):
+class WeightedDraft(NamedTuple):
     """A draft with its weight.
 
     - ``draft``: the rows.
@@ -150,7 +150,7 @@ def joined(drafts: Sequence[Draft]) -> Draft:
     return Draft(home, np.concatenate([draft.bound for draft in drafts]), tuple(parts))
 
 
-def laid_out(drafts: Sequence[Weighed], document_of: Ints, doc_starts: Ints) -> list[LinearRows]:
+def laid_out(drafts: Sequence[WeightedDraft], document_of: Ints, doc_starts: Ints) -> list[LinearRows]:
     """The rows of all drafts for each of D documents, with positions counted from the document's first token.
 
     ``document_of`` (N,) is the document of each token of the batch; ``doc_starts`` (D + 1,) are the first tokens of

@@ -282,8 +282,8 @@ class _Parts:
             check(self.schema, CORPUS_LAYOUT, source=file.path)
             cut_by, own = ((given or {}).get(TOKENIZER_KEY, b"none") for given in (self.schema.metadata, self.stated))
             if cut_by != own:
-                told = f"its tokenizer is {cut_by.decode(errors='replace')}, and this source's is {own.decode()}"
-                raise IngestError(f"{path}: {told}; give another folder")
+                fault = f"its tokenizer is {cut_by.decode(errors='replace')}, and this source's is {own.decode()}"
+                raise IngestError(f"{path}: {fault}; give another folder")
             for row_group in range(parquet.num_row_groups):
                 ids.update(stored_ids(read_row_group(parquet, file, row_group, [DOC_ID])[DOC_ID]))
             second_name(path, self.folder / path.name)

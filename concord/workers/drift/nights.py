@@ -69,7 +69,7 @@ def compare(night: Night, *, against: int, earlier: Sequence[Chart]) -> NightCom
     moves = [*_of_texts(night, pairs), *_of_answers(night, pairs)]
     chart = {name_of(move.of, move.figure): move.score for move in moves}
     p_values = [p_value(m.score, [c[name] for c in earlier if name in c]) for name, m in zip(chart, moves, strict=True)]
-    told = [move.told(float(p)) for move, p in zip(moves, holm(np.array(p_values, np.float64)), strict=True)]
+    movements = [move.movement(float(p)) for move, p in zip(moves, holm(np.array(p_values, np.float64)), strict=True)]
     changed = [i for i, (a, b) in enumerate(pairs.rows.tolist()) if night.before.answers[a] != night.after.answers[b]]
     drift = Drift(
         against=against,
@@ -79,7 +79,7 @@ def compare(night: Night, *, against: int, earlier: Sequence[Chart]) -> NightCom
         missing=int(night.before.times[_missing(night, pairs)].sum()),
         changed=int(night.after.times[pairs.rows[changed, 1]].sum()),
         sampled=night.sampled,
-        movements=tuple(sorted(told, key=lambda movement: movement.p_value)),
+        movements=tuple(sorted(movements, key=lambda movement: movement.p_value)),
         most_changed=_most_changed(night, pairs.rows[changed]),
     )
     return NightCompared(drift, chart)
@@ -117,7 +117,7 @@ class _Move(NamedTuple):
     after: Floats
     score: NightScore
 
-    def told(self, p: float) -> Movement:
+    def movement(self, p: float) -> Movement:
         """The movement, whose adjusted p-value that is."""
         return Movement(
             figure=self.figure,

@@ -37,10 +37,10 @@ def gate(gain: Gain, *, least_gain: float = 0.0) -> GateVerdict:
     With 0 it has to be better: of challengers that are no better one in forty gets through by an interval of 95 %.
     With a negative one it has to be no worse than by so much.
     """
-    told = f"{_points(gain.difference)} points of F1 (95 %: {_points(gain.low)} to {_points(gain.high)})"
+    line = f"{_points(gain.difference)} points of F1 (95 %: {_points(gain.low)} to {_points(gain.high)})"
     if gain.low > least_gain:
-        return GateVerdict(promoted=True, reason=told)
-    return GateVerdict(promoted=False, reason=f"{told}; the interval has to be above {_points(least_gain)}")
+        return GateVerdict(promoted=True, reason=line)
+    return GateVerdict(promoted=False, reason=f"{line}; the interval has to be above {_points(least_gain)}")
 
 
 def _points(share: float) -> str:

@@ -68,7 +68,7 @@ ANSWERED = frozenset({Status.OPTIMAL, Status.BY_SOLVER, Status.FEASIBLE, Status.
 """Status of rows that are answers to the document's own constraints."""
 
 
-class Known(StrEnum):
+class Reusable(StrEnum):
     """What a run may take of the last one."""
 
     SAME = "same"
@@ -81,17 +81,17 @@ class Known(StrEnum):
     """No answer."""
 
 
-def known(before: RunKey, after: RunKey, old: RuleStrengths, new: RuleStrengths) -> Known:
+def reusable(before: RunKey, after: RunKey, old: RuleStrengths, new: RuleStrengths) -> Reusable:
     """What a run with the key ``after`` may take of one with the key ``before``, with these constraints."""
     settings = after.settings
     if settings.errors_of is not None or settings.certificates or settings.confidence != "none" or settings.n_best:
-        return Known.NOTHING  # what these add to an answer is not kept
+        return Reusable.NOTHING  # what these add to an answer is not kept
     if before == after:
-        return Known.SAME
+        return Reusable.SAME
     if not settings.settle or before.settings.text != settings.text:
-        return Known.NOTHING
+        return Reusable.NOTHING
     same = before.model_copy(update={"constraints": after.constraints}) == after
-    return Known.RULES if same and old.local == new.local else Known.LABELS
+    return Reusable.RULES if same and old.local == new.local else Reusable.LABELS
 
 
 def cheaper(old: RuleStrengths, new: RuleStrengths) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ def cheaper(old: RuleStrengths, new: RuleStrengths) -> tuple[str, ...]:
     )
 
 
-class Charged(NamedTuple):
+class ConstraintCharge(NamedTuple):
     """What one constraint charged the answer and the Viterbi labels: degrees, and penalties in nats.
 
     - ``grounded``: has it rows or pairs in the document?
@@ -136,7 +136,7 @@ class LastAnswer(NamedTuple):
     viterbi_local: float
     bound: float
     status: Status
-    charged: Mapping[str, Charged]
+    charged: Mapping[str, ConstraintCharge]
     settled: bool
 
 
@@ -244,7 +244,7 @@ def _answer(row: Mapping[str, Any], labels: Labels, viterbi: Labels) -> LastAnsw
         return None
     pairs = zip(row["constraints"], row[VITERBI_CONSTRAINTS], strict=True)
     charged = {
-        now["name"]: Charged(
+        now["name"]: ConstraintCharge(
             now["degree"], now["penalty"], before["degree"], before["penalty"], grounded=before["grounded"]
         )
         for now, before in pairs

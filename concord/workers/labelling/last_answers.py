@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from concord.schemas.arrays import Ids
 from concord.schemas.columns import DOCUMENT_DIGEST, SETTLED, VITERBI_CONSTRAINTS
 from concord.schemas.labels import LabelSet
-from concord.workers.labelling.kept import READ, Known, LastAnswer, answers_of
+from concord.workers.labelling.kept import READ, LastAnswer, Reusable, answers_of
 from concord.workers.storage.name_table import Packed, packed
 from concord.workers.storage.storage import FolderStorage, Storage
 from concord.workers.storage.tables import unthreaded_file
@@ -107,13 +107,13 @@ class LastAnswers:
     files: AnswerFiles
     shards: FileIndex
     documents: FileIndex
-    known: Known
+    known: Reusable
     cheaper: tuple[str, ...] = ()
 
     @classmethod
     def none(cls) -> LastAnswers:
         """No answers: there was no run before, or nothing of it can be taken."""
-        return cls(FolderStorage(Path()), AnswerFiles.of(()), FileIndex.of(()), FileIndex.of(()), Known.NOTHING)
+        return cls(FolderStorage(Path()), AnswerFiles.of(()), FileIndex.of(()), FileIndex.of(()), Reusable.NOTHING)
 
     def find(self, shard: str, digests: Sequence[bytes], labels: LabelSet) -> dict[int, LastAnswer]:
         """The answers to the documents with these ``digests`` of the shard with that id, by place.
@@ -121,7 +121,7 @@ class LastAnswers:
         A file that is damaged has none, and a document with labels that ``labels`` lacks has none.
         """
         found: dict[int, LastAnswer] = {}
-        if self.known is Known.NOTHING:
+        if self.known is Reusable.NOTHING:
             return found
         for file, places in self._places(shard, digests):
             table = self._table(*self.files[file])

@@ -33,7 +33,7 @@ from concord.schemas.predictions import (
 from concord.schemas.run import Reuse, RunKey, RunSettings, Seconds, ShardMarker, ShardResult
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.corpus.shards import Shard, ShardDocuments, read_documents
-from concord.workers.labelling.kept import Known, as_it_was, standing
+from concord.workers.labelling.kept import Reusable, as_it_was, standing
 from concord.workers.labelling.labelled import Labelled, label_batch
 from concord.workers.labelling.last_answers import LastAnswers
 from concord.workers.labelling.output import (
@@ -103,11 +103,11 @@ def _labelled(
     """The shard's documents, labelled or with the answers of the last run."""
     batch = there.batch
     found = last.find(shard.id, there.digests, model.labels)
-    if last.known is Known.SAME:
+    if last.known is Reusable.SAME:
         kept = {place: as_it_was(answer, constraints.names) for place, answer in found.items()}
         reuse = Reuse(kept=len(kept))
     else:
-        answers = found if last.known is Known.RULES else {}
+        answers = found if last.known is Reusable.RULES else {}
         kept = standing(answers, batch, model.labels, constraints, last.cheaper)
         reuse = Reuse(stood=len(kept))
     guesses = {place: answer.labels for place, answer in found.items() if place not in kept}

@@ -94,8 +94,8 @@ def try_function(
     ]
     families.sort(key=lambda family: (family.known / family.values, -family.tokens, family.name))
     unknown = next((name for name in counts if name not in known), "")
-    told = sum(count for name, count in counts.items() if name in known)
-    return AttributeTrial(tried, failed, fault, counts.total(), told, tuple(families), unknown)
+    known_count = sum(count for name, count in counts.items() if name in known)
+    return AttributeTrial(tried, failed, fault, counts.total(), known_count, tuple(families), unknown)
 
 
 def family_of(attribute: str) -> str:

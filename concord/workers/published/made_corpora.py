@@ -45,7 +45,7 @@ class DataFolders(NamedTuple):
         places = (self.test_parts, self.test_parts / Path(corpus.source).parent)
         return next((at / name for name in corpus.test_part for at in places if (at / name).is_file()), None)
 
-    def told(self, name: str, corpus: PublishedCorpus) -> str:
+    def origin(self, name: str, corpus: PublishedCorpus) -> str:
         """A sentence: the official test part of a corpus, or what stands for it."""
         found, names = self.official(corpus), " or ".join(corpus.test_part)
         if found is not None:

@@ -40,8 +40,8 @@ class PageCell(NamedTuple):
 
 def markdown(tables: Sequence[MeasuredTable], *, made_up: bool, left: int = 0) -> str:
     """The page as Markdown; ``left``: number of tables that are not measured yet."""
-    told = _paragraphs(made_up=made_up, left=left)
-    return "\n".join([f"# {TITLE}", "", *told, *_markdown_of(tables)]).rstrip() + "\n"
+    paragraphs = _paragraphs(made_up=made_up, left=left)
+    return "\n".join([f"# {TITLE}", "", *paragraphs, *_markdown_of(tables)]).rstrip() + "\n"
 
 
 def html(tables: Sequence[MeasuredTable], *, made_up: bool, left: int = 0) -> str:

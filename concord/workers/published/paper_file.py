@@ -247,8 +247,8 @@ def _axis_mistakes(wanted: Mapping[str, str], cells: list[Cell]) -> Iterator[tup
     strange = [axis for axis in wanted if axis not in AXES]
     yield from (((axis,), unknown("axis", axis, AXES)) for axis in strange)
     if not strange and not any(is_meant(cell, wanted) for cell in cells):
-        told = ", ".join(f"{axis} {value}" for axis, value in wanted.items())
-        yield (), f"no cell of the sweep has {told}"
+        values = ", ".join(f"{axis} {value}" for axis, value in wanted.items())
+        yield (), f"no cell of the sweep has {values}"
 
 
 def _figure_mistakes(given: str, counted: Sequence[str]) -> Iterator[str]:

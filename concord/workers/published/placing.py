@@ -13,7 +13,7 @@ from concord.workers.published.mined_rules import mined_file
 from concord.workers.published.paper_file import mined_in, taught_beside
 
 
-class Wanted(NamedTuple):
+class TableRequest(NamedTuple):
     """A table to measure; ``name``: of its paper's file."""
 
     name: str
@@ -64,7 +64,7 @@ class MadeCorpora(NamedTuple):
         return "; ".join(dict.fromkeys(self.missing.values()))
 
 
-def gathered(wanted: Wanted, sources: DataFolders, folder: Path) -> MadeCorpora:
+def gathered(wanted: TableRequest, sources: DataFolders, folder: Path) -> MadeCorpora:
     """The corpora that a table is measured on, and those that its rules are mined in. Raises `CorpusError`."""
     places, missing = dict[str, Path](), dict[str, str]()
     for name in dict.fromkeys([*wanted.corpora, *(rules.corpus for rules in wanted.rules.values())]):
@@ -75,7 +75,7 @@ def gathered(wanted: Wanted, sources: DataFolders, folder: Path) -> MadeCorpora:
     return MadeCorpora(places, missing)
 
 
-def placed(wanted: Wanted, made: MadeCorpora, folder: Path) -> SweepFile | None:
+def placed(wanted: TableRequest, made: MadeCorpora, folder: Path) -> SweepFile | None:
     """The sweep of a table on the corpora that are there; mined rules are made below ``folder``.
 
     None where there is no sweep, or none of its corpora, or where a model or mined rules want one that is missing.

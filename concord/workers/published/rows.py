@@ -51,16 +51,16 @@ def measured(
 
     Raises `ResultError` for a result that cannot be read.
     """
-    told = unmeasured(row, row.missing)
+    measurement = unmeasured(row, row.missing)
     if row.missing is not None:
-        return told
+        return measurement
     for wanted in (row.cells, row.minus or {}, row.over or {}):
         if not any(is_meant(cell, wanted) for cell, _ in cells):
             return unmeasured(row, absent)
     try:
-        return told.model_copy(update=(_seconds if row.figure == CPU else _figures)(row, cells, store))
+        return measurement.model_copy(update=(_seconds if row.figure == CPU else _figures)(row, cells, store))
     except NoFigureError as error:
-        return told.model_copy(update={"why": str(error)})
+        return measurement.model_copy(update={"why": str(error)})
 
 
 def with_figures(rows: Sequence[MeasuredRow]) -> list[MeasuredRow]:
@@ -164,13 +164,13 @@ def _results(
 ) -> dict[tuple[int, int | None], list[CellResult]]:
     """Results of the cells by seed and draw. Raises `NoFigureError` where a cell has none."""
     runs: dict[tuple[int, int | None], list[CellResult]] = {}
-    for cell, told in cells:
+    for cell, row in cells:
         if not is_meant(cell, wanted):
             continue
-        if told.state is not CellState.DONE:
-            reason = (told.reason or "").partition("\n")[0]
-            raise NoFigureError(f"cell {told.name} is {told.state.value}" + (f": {reason}" if reason else ""))
-        runs.setdefault((cell.seed, cell.subset), []).append(store.read(told.key))
+        if row.state is not CellState.DONE:
+            reason = (row.reason or "").partition("\n")[0]
+            raise NoFigureError(f"cell {row.name} is {row.state.value}" + (f": {reason}" if reason else ""))
+        runs.setdefault((cell.seed, cell.subset), []).append(store.read(row.key))
     return runs
 
 

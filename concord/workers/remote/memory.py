@@ -13,7 +13,7 @@ size of that pickle in MiB:
     a trial of nearest on 150,557 tokens of 22 features                200 to 230   0
     the same of igtree; of tribl2 on 50,000 tokens                     350; 350     0
 
-`BASE` is enough for a worker of a CRF, and for most novels (the most was 721 MiB, see `docs/benchmarks.md`). With a
+`BASE` is enough for a worker of a CRF, and for most novels (the most was 721 MiB, see `docs/speed.md`). With a
 TiMBL instance base a process takes up to 13.5 times its own pickle in addition. A trial learns from arrays in the
 store, and takes a number of bytes for each value that it remembers (`Sampling.token_bytes`).
 """

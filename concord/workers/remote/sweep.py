@@ -15,9 +15,9 @@ from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.corpus.shards import DEFAULT_TEXT
 from concord.workers.remote.task import Task, itself, nothing
 from concord.workers.storage.files import write_whole
-from concord.workers.sweeps.judging import Judged, judge
+from concord.workers.sweeps.judging import JudgingJob, judge
 from concord.workers.sweeps.results import MODELS, WEIGHINGS, Failure, LearnedPart, Store
-from concord.workers.sweeps.training import Learned, train_into
+from concord.workers.sweeps.training import TrainingJob, train_into
 from concord.workers.sweeps.weighing import ToWeigh, weighed
 
 
@@ -50,7 +50,7 @@ class SweepParts(NamedTuple):
 class TrainingUnit(NamedTuple):
     """A model to train; see `Unit`."""
 
-    learned: Learned
+    learned: TrainingJob
 
     @property
     def id(self) -> str:
@@ -110,7 +110,7 @@ class CellUnit(NamedTuple):
     - ``content``: what decides the result, by part.
     """
 
-    judged: Judged
+    judged: JudgingJob
     content: Mapping[str, Any]
 
     @property

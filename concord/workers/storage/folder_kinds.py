@@ -54,7 +54,7 @@ def check_kind(folder: Path, makes: FolderKind | None) -> None:
     """
     there = kind_of(folder)
     if there is not None and there is not makes:
-        raise OutputError(f"{folder} is {there.told}; give a place apart from it")
+        raise OutputError(f"{folder} is {there.phrase}; give a place apart from it")
     if there is None and makes is not None and _content(folder / MANIFEST) is not None:
         raise OutputError(
             f"{folder / MANIFEST} is no manifest of concord's, or a damaged one; give a place apart from it, or delete "

@@ -89,7 +89,7 @@ def _read(place: str, digest: str) -> Sequence[Document]:
     for shard in shards:
         batch, rejects = read_batch(shard)
         if rejects:
-            raise CorpusError(f"a sweep takes no corpus with rejects; the first: {rejects[0].told}")
+            raise CorpusError(f"a sweep takes no corpus with rejects; the first: {rejects[0].line}")
         found += batch
     return found
 

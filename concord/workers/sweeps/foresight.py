@@ -118,9 +118,9 @@ def _unknown_labels(sweep: Sweep, cells: Sequence[Cell], learned: Mapping[str, G
         try:
             declared.bind(_labels_of(sweep, model, learned.get(corpus)))
         except ConstraintError as error:
-            told = "; ".join(str(error).splitlines())
+            fault = "; ".join(str(error).splitlines())
             yield (
-                f"constraints {constraints!r} do not fit the labels of model {model!r} on corpus {corpus!r}: {told}; "
+                f"constraints {constraints!r} do not fit the labels of model {model!r} on corpus {corpus!r}: {fault}; "
                 f"mend them, say `known_labels_only: true`, {UNDER_CROSS}"
             )
 

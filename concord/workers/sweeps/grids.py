@@ -46,8 +46,8 @@ def _combinations(name: str, entry: Entry) -> dict[str, Entry]:
     found = {}
     for values in product(*entry.grid.values()):
         given = dict(zip(entry.grid, values, strict=True))
-        told = ", ".join(f"{option}={value}".replace("/", "|") for option, value in given.items())
-        found[f"{name} {told}"] = entry.model_copy(update={"options": {**entry.options, **given}, "grid": {}})
+        options_text = ", ".join(f"{option}={value}".replace("/", "|") for option, value in given.items())
+        found[f"{name} {options_text}"] = entry.model_copy(update={"options": {**entry.options, **given}, "grid": {}})
     return found
 
 

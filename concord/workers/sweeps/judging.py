@@ -30,10 +30,10 @@ from concord.workers.models.loaders import load_model
 from concord.workers.models.model import LocalScores, Model, local_scores
 from concord.workers.models.saved_consistency import saved_consistency
 from concord.workers.sweeps.documents import Documents, changed, documents_of, model_digest_of, round_in
-from concord.workers.sweeps.results import CellResult, Measured
+from concord.workers.sweeps.results import CellResult, MeasureCounts
 
 
-class Judged(NamedTuple):
+class JudgingJob(NamedTuple):
     """A cell to judge.
 
     - ``key``: hexadecimal digits that name its content
@@ -63,7 +63,7 @@ class Judged(NamedTuple):
     measures: tuple[str, ...]
 
 
-def judge(cell: Judged) -> CellResult:
+def judge(cell: JudgingJob) -> CellResult:
     """The result of a cell.
 
     Raises `CorpusError` for documents without gold labels or that have changed, `DocumentError` for one that cannot
@@ -85,7 +85,7 @@ def judge(cell: Judged) -> CellResult:
         raise DocumentError(reason, batch.doc_ids[place])
     pair = _pair(batch, labelled, model.labels)
     names = cell.measures or suggested(pair.labels, batch)
-    measured = tuple(Measured(name, *by_document(name, pair)) for name in names)
+    measured = tuple(MeasureCounts(name, *by_document(name, pair)) for name in names)
     return CellResult(
         key=cell.key,
         name=cell.name,
@@ -145,7 +145,7 @@ def _batch(documents: Documents) -> Batch:
     return batch
 
 
-def _constraints(cell: Judged, declared: DeclaredConstraints, labels: LabelSet) -> Separable:
+def _constraints(cell: JudgingJob, declared: DeclaredConstraints, labels: LabelSet) -> Separable:
     """The cell's constraints, bound to the labels of its model. Raises `ConstraintError`."""
     trained = saved_consistency(cell.model) if cell.consistency else None
     if cell.consistency and trained is None:
@@ -161,14 +161,14 @@ def _learned(folder: Path) -> DeclaredConstraints:
 
 
 @lru_cache(maxsize=2)
-def _loaded(folder: Path, digest: str | None) -> _Scored:
+def _loaded(folder: Path, digest: str | None) -> _ScoreMemory:
     """The model of a folder. Raises `ModelError`, and `CorpusError` where it has another digest than was planned."""
     if digest is not None and model_digest_of(folder) != digest:
         raise changed(str(folder))
-    return _Scored(load_model(folder))
+    return _ScoreMemory(load_model(folder))
 
 
-class _Scored:
+class _ScoreMemory:
     """A model that remembers the scores of the last batch, whose parts come again with every cell."""
 
     def __init__(self, model: Model) -> None:

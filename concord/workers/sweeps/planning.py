@@ -13,10 +13,10 @@ from concord.workers.storage.files import write_whole
 from concord.workers.sweeps.cells import cells_of, engine_of, entry_of, rules_of, settings_of
 from concord.workers.sweeps.content import TRAINER, Content, cell_content, model_content, weights_content
 from concord.workers.sweeps.documents import Documents, Fold
-from concord.workers.sweeps.judging import Judged
+from concord.workers.sweeps.judging import JudgingJob
 from concord.workers.sweeps.results import Failure, LearnedPart, Marker, ResultError, Store
 from concord.workers.sweeps.sweep_file import Sweep
-from concord.workers.sweeps.training import Learned, TrainingPart
+from concord.workers.sweeps.training import TrainingJob, TrainingPart
 from concord.workers.sweeps.weighing import ToWeigh
 
 
@@ -45,7 +45,7 @@ class PlannedCell(NamedTuple):
         return trained if self.weights is None else {*trained, self.weights.key}
 
 
-class Planned(NamedTuple):
+class SweepCells(NamedTuple):
     """A sweep, the digests of its corpora by place, and its cells in order."""
 
     sweep: Sweep
@@ -53,7 +53,7 @@ class Planned(NamedTuple):
     cells: Sequence[PlannedCell]
 
     @classmethod
-    def of(cls, sweep: Sweep, digests: Mapping[str, str]) -> Planned:
+    def of(cls, sweep: Sweep, digests: Mapping[str, str]) -> SweepCells:
         """Plans every cell; ``digests`` are those of `digests_of`. Raises `CorpusError` for one that cannot be."""
         cells = list[PlannedCell]()
         for cell in cells_of(sweep):
@@ -62,12 +62,12 @@ class Planned(NamedTuple):
             cells.append(PlannedCell(cell, model, weights, cell_content(sweep, cell, model, weights, digests)))
         return cls(sweep, digests, cells)
 
-    def trained(self, planned: PlannedCell) -> Learned | None:
+    def trained(self, planned: PlannedCell) -> TrainingJob | None:
         """The model to train for a cell; None for a model folder that is there."""
         cell, model = planned.cell, self.sweep.file.models[planned.cell.model]
         if model.folder is not None:
             return None
-        return Learned(
+        return TrainingJob(
             key=planned.model.key,
             name="/".join([cell.corpus, cell.model, *_drawn(cell)]),
             part=self._part(cell),
@@ -93,13 +93,13 @@ class Planned(NamedTuple):
             weighing=self.sweep.weighings[cell.penalty],
         )
 
-    def judged(self, planned: PlannedCell, store: Store) -> Judged:
+    def judged(self, planned: PlannedCell, store: Store) -> JudgingJob:
         """The cell as a worker takes it."""
         cell, file = planned.cell, self.sweep.file
         corpus, entry = file.corpora[cell.corpus], file.constraints[entry_of(self.sweep, cell.constraints)]
         place = corpus.test or corpus.train
         assert place is not None
-        return Judged(
+        return JudgingJob(
             key=planned.key,
             name=cell.name,
             model=self._model(planned, store),
@@ -143,7 +143,7 @@ PLAN = "plan.json"
 
 def keep(cells: Sequence[PlannedCell], store: Store) -> None:
     """Writes the plan to the folder. Raises `OutputError`."""
-    told = [
+    entries = [
         {
             "cell": c.cell._asdict(),
             "model": c.model.parts,
@@ -152,14 +152,14 @@ def keep(cells: Sequence[PlannedCell], store: Store) -> None:
         }
         for c in cells
     ]
-    write_whole(store.folder / PLAN, json.dumps(told).encode())
+    write_whole(store.folder / PLAN, json.dumps(entries).encode())
 
 
 def kept(store: Store) -> list[PlannedCell]:
     """The plan of the folder. Raises `ResultError` if there is none."""
     path = store.folder / PLAN
     try:
-        told = json.loads(path.read_bytes())
+        entries = json.loads(path.read_bytes())
         return [
             PlannedCell(
                 Cell(**one["cell"]),
@@ -167,7 +167,7 @@ def kept(store: Store) -> list[PlannedCell]:
                 None if one["weights"] is None else Content(one["weights"]),
                 Content(one["content"]),
             )
-            for one in told
+            for one in entries
         ]
     except (OSError, ValueError, KeyError, TypeError):
         raise ResultError(f"{store.folder}: no folder of a sweep (no {PLAN} that can be read in it)") from None

@@ -42,7 +42,7 @@ class ResultError(InputError):
     """A result that cannot be read; the message names the file."""
 
 
-class Measured(NamedTuple):
+class MeasureCounts(NamedTuple):
     """Counts of one measure: ``table`` (D, R, 3) of each document for R ``names``."""
 
     measure: str
@@ -64,7 +64,7 @@ class CellResult:
     key: str
     name: str
     doc_ids: tuple[str, ...]
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasureCounts, ...]
     objective: Floats
     penalty: Floats
     gap: Floats
@@ -73,7 +73,7 @@ class CellResult:
     cpu_seconds: float
     worker_cpu_seconds: float
 
-    def of(self, measure: str) -> Measured:
+    def of(self, measure: str) -> MeasureCounts:
         """Counts of a measure. Raises `ResultError`."""
         for measured in self.measured:
             if measured.measure == measure:
@@ -290,7 +290,7 @@ def _result(table: pa.Table, marker: Marker) -> CellResult:
     measured = []
     for measure, own in names.items():
         flat: NDArray[Any] = table[measure].combine_chunks().flatten().to_numpy().astype(np.int64)
-        measured.append(Measured(measure, tuple(own), flat.reshape(len(table), len(own), 3)))
+        measured.append(MeasureCounts(measure, tuple(own), flat.reshape(len(table), len(own), 3)))
     return CellResult(
         key=marker.key,
         name=marker.name,

@@ -179,8 +179,8 @@ class _Checked:
         if model.folder is not None:
             return
         if (untaught := self._untaught) and all(one.corpus is None for one in self.file.cross):
-            told = f"is trained, but corpus {untaught[0]!r} has no 'train'; give one, or a model 'folder'"
-            self.mistakes.append((place, f"model {name!r} {told}"))
+            message = f"is trained, but corpus {untaught[0]!r} has no 'train'; give one, or a model 'folder'"
+            self.mistakes.append((place, f"model {name!r} {message}"))
         try:
             settings = trainer_of(model.trainer).settings
         except UsageError as error:
@@ -192,8 +192,8 @@ class _Checked:
         except ValidationError as error:
             grid = self._given.models[self._origins[name]].grid
             for at, what in problems(error, settings):
-                told = what if at and at[0] in grid else what + _several(model.options, at)
-                mistake = (*place, "grid" if at and at[0] in grid else "options", *at), told
+                message = what if at and at[0] in grid else what + _several(model.options, at)
+                mistake = (*place, "grid" if at and at[0] in grid else "options", *at), message
                 if mistake not in self.mistakes:
                     self.mistakes.append(mistake)
 
@@ -212,8 +212,8 @@ class _Checked:
         if POOL_OF not in settings.corpora:
             self.mistakes.append(((*place, POOL_OF), f"trainer {model.trainer or DEFAULT!r} learns from no pool"))
         elif without and all(one.corpus is None for one in self.file.cross):
-            told = f"model {name!r} learns on from a pool, and corpus {without[0]!r} has none"
-            self.mistakes.append(((*place, POOL_OF), told))
+            message = f"model {name!r} learns on from a pool, and corpus {without[0]!r} has none"
+            self.mistakes.append(((*place, POOL_OF), message))
 
     def _with_places(self, settings: TrainerSettings) -> TrainerSettings:
         """The settings with absolute paths of corpora and files."""
@@ -235,8 +235,8 @@ class _Checked:
             except ConstraintError as error:
                 self.mistakes += [((*place, "files", number), line) for line in str(error).splitlines()]
             except OSError as error:
-                told = f"constraint file {file}: {error.strerror or error}"
-                self.mistakes.append(((*place, "files", number), told))
+                message = f"constraint file {file}: {error.strerror or error}"
+                self.mistakes.append(((*place, "files", number), message))
         try:
             self.declared[name] = DeclaredConstraints(
                 tuple(template for part in parts for template in part.templates),
@@ -273,13 +273,13 @@ class _Checked:
             self.mistakes.append(((*place, "options"), str(error)))
             return
         self.weighings[name] = found
-        told = f"penalty {penalty!r} weighs constraints on training documents"
+        message = f"penalty {penalty!r} weighs constraints on training documents"
         if (untaught := self._untaught) and all(one.corpus is None for one in self.file.cross):
-            self.mistakes.append((place, f"{told}, but corpus {untaught[0]!r} has no 'train'"))
+            self.mistakes.append((place, f"{message}, but corpus {untaught[0]!r} has no 'train'"))
         there = [model for model, one in self.file.models.items() if one.folder is not None]
         if found.trains and there and all(one.model is None for one in self.file.cross):
             self.mistakes.append(
-                (place, f"{told} that a model has not seen, but model {there[0]!r} is not trained here")
+                (place, f"{message} that a model has not seen, but model {there[0]!r} is not trained here")
             )
 
     def _check_engine(self, name: str, engine: SweptEngine) -> None:
@@ -289,8 +289,8 @@ class _Checked:
             self.engines[name] = check_settings(RunSettings.model_validate(given | budget))
         except UsageError as error:
             lists = [option for option in engine.options if f" {option}: " in str(error)]
-            told = "".join(_several(engine.options, (option,)) for option in lists)
-            self.mistakes.append((("engines", self._origins[name]), f"{error}{told}"))
+            message = "".join(_several(engine.options, (option,)) for option in lists)
+            self.mistakes.append((("engines", self._origins[name]), f"{error}{message}"))
 
     def _check_search(self) -> None:
         """Halving wants a choice, and models that are trained on more and more documents."""
@@ -302,8 +302,8 @@ class _Checked:
             "wants 'sizes' from small to large": not is_rising(self.file.sizes),
             "wants models that are trained": any(one.folder is not None for one in self.file.models.values()),
         }
-        told = [f"halving {what}" for what, is_wrong in mistakes.items() if is_wrong]
-        self.mistakes += [(("search", "kind"), what) for what in told]
+        message = [f"halving {what}" for what, is_wrong in mistakes.items() if is_wrong]
+        self.mistakes += [(("search", "kind"), what) for what in message]
 
     def _check_select(self) -> None:
         """A choice has corpora that are there, other documents for its figures, and a baseline that is there."""
@@ -316,15 +316,15 @@ class _Checked:
                     self.mistakes.append((("select", key), unknown("corpus", name, self.file.corpora)))
         reported = select.report or tuple(name for name in self.file.corpora if name != select.on)
         if not select.same_documents and (not reported or select.on in reported):
-            told = f"corpus {select.on!r} would choose and be reported on; give another to 'report'"
-            self.mistakes.append((("select",), f"{told}, or say `same_documents: true`"))
+            message = f"corpus {select.on!r} would choose and be reported on; give another to 'report'"
+            self.mistakes.append((("select",), f"{message}, or say `same_documents: true`"))
         if select.baseline is not None:
             for key, known in self._settings().items():
                 if (name := getattr(select.baseline, key)) not in known:
                     self.mistakes.append((("select", "baseline", key), unknown(key, name, known)))
         if select.measure is not None and not is_figure(select.measure):
-            told = f"want MEASURE.FIGURE, such as spans.f1 (given: {select.measure})"
-            self.mistakes.append((("select", "measure"), told))
+            message = f"want MEASURE.FIGURE, such as spans.f1 (given: {select.measure})"
+            self.mistakes.append((("select", "measure"), message))
 
     def _settings(self) -> Mapping[str, Collection[str]]:
         """The names that a setting is made of."""
@@ -347,8 +347,8 @@ class _Checked:
             for axis in AXES:
                 for value in getattr(crossing, axis) or ():
                     if axis in known and value not in known[axis]:
-                        told = f"no {axis} is called {value!r}{nearest(value, known[axis])}"
-                        self.mistakes.append((("cross", number, axis), told))
+                        message = f"no {axis} is called {value!r}{nearest(value, known[axis])}"
+                        self.mistakes.append((("cross", number, axis), message))
 
 
 def _several(options: Mapping[str, Any], place: Location) -> str:
@@ -356,5 +356,5 @@ def _several(options: Mapping[str, Any], place: Location) -> str:
     values = options.get(str(place[0])) if len(place) == 1 else None
     if not isinstance(values, list):
         return ""
-    told = ", ".join(map(str, values))
-    return f"; for a model or an engine with each of several values write `grid: {{{place[0]}: [{told}]}}`"
+    message = ", ".join(map(str, values))
+    return f"; for a model or an engine with each of several values write `grid: {{{place[0]}: [{message}]}}`"

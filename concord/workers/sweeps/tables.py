@@ -20,7 +20,7 @@ from concord.workers.evaluation.bootstrap import Comparison, Interval, holm
 from concord.workers.evaluation.figures import FIGURES, Figure
 from concord.workers.evaluation.measures import MEASURES, ByDocument
 from concord.workers.evaluation.runs import DrawnMean, RunCounts, drawn_means
-from concord.workers.sweeps.results import BOOTSTRAP_DRAWS, CellResult, Marker, Measured, ResultError, Store
+from concord.workers.sweeps.results import BOOTSTRAP_DRAWS, CellResult, Marker, MeasureCounts, ResultError, Store
 
 LONG = pa.schema(
     [
@@ -43,12 +43,12 @@ LEVEL = 0.05
 
 def long_table(cells: Sequence[tuple[Cell, CellRow]], markers: Mapping[str, Marker]) -> pa.Table:
     """The table of all cells, in their order; ``markers`` are those of results by key."""
-    rows = [row for cell, told in cells for row in _rows(cell, told, markers.get(told.key))]
+    rows = [entry for cell, row in cells for entry in _rows(cell, row, markers.get(row.key))]
     return pa.Table.from_pylist(rows, schema=LONG)
 
 
-def _rows(cell: Cell, told: CellRow, marker: Marker | None) -> Iterator[dict[str, Any]]:
-    head = {**cell._asdict(), "cell": told.name, "key": told.key, "state": told.state.value, "reason": told.reason}
+def _rows(cell: Cell, row: CellRow, marker: Marker | None) -> Iterator[dict[str, Any]]:
+    head = {**cell._asdict(), "cell": row.name, "key": row.key, "state": row.state.value, "reason": row.reason}
     if marker is None:
         yield head
         return
@@ -58,7 +58,7 @@ def _rows(cell: Cell, told: CellRow, marker: Marker | None) -> Iterator[dict[str
         yield head | {"measure": name, "value": total, "documents": marker.documents}
 
 
-class Compared(NamedTuple):
+class ComparisonRow(NamedTuple):
     """A row of a comparison.
 
     - ``others``: coordinates that the row shares with its base, by axis; axes with one value are left out
@@ -81,7 +81,7 @@ class Compared(NamedTuple):
 
 def compared(
     cells: Sequence[tuple[Cell, CellRow]], store: Store, *, figure: str, by: str, against: str | None
-) -> list[Compared]:
+) -> list[ComparisonRow]:
     """Figures by the values of an axis; with ``against``, one of these, paired differences from it.
 
     Seeds and draws of training documents are runs, of which the mean is taken; all folds together are one run. Raises
@@ -98,7 +98,7 @@ def compared(
     groups: dict[tuple[tuple[str, Any], ...], dict[Any, list[Cell]]] = {}
     for cell in done:
         groups.setdefault(_others(cell, by, done), {}).setdefault(value_of(cell, by), []).append(cell)
-    rows = list[Compared]()
+    rows = list[ComparisonRow]()
     for others, found in groups.items():
         pools = {value: complete_runs(own, keys, store, figure) for value, own in found.items()}
         for value in found:
@@ -110,7 +110,7 @@ def compared(
             runs = pools[value]
             spread = None if len(runs.values) < 2 else float(runs.values.std(ddof=1))
             rows.append(
-                Compared(
+                ComparisonRow(
                     dict(others), value, len(own), len(runs.doc_ids), means[value].interval(), spread, change, None
                 )
             )
@@ -183,9 +183,9 @@ def check_documents_apart(here: set[str], there: set[str]) -> None:
         )
 
 
-def comparison_table(rows: Sequence[Compared], *, by: str) -> pa.Table:
+def comparison_table(rows: Sequence[ComparisonRow], *, by: str) -> pa.Table:
     """The rows of `compared` as a table; ``change`` and ``p`` are null where there is no base to compare with."""
-    told = [
+    records = [
         {
             **row.others,
             by: row.value,
@@ -200,10 +200,10 @@ def comparison_table(rows: Sequence[Compared], *, by: str) -> pa.Table:
         }
         for row in rows
     ]
-    return pa.Table.from_pylist(told)
+    return pa.Table.from_pylist(records)
 
 
-def _adjusted(rows: Sequence[Compared]) -> list[Compared]:
+def _adjusted(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
     at = [i for i, row in enumerate(rows) if row.difference is not None]
     chances = holm(np.array([row.difference.p_value for row in rows if row.difference is not None], np.float64))
     found = dict(zip(at, chances.tolist(), strict=True))
@@ -237,7 +237,7 @@ class PooledCounts(NamedTuple):
 def pooled(results: Sequence[CellResult], figure: str) -> PooledCounts:
     """Counts of a measure over results, added up by document. Raises `ResultError` and `UsageError`."""
     measure = figure.partition(".")[0]
-    found: list[tuple[CellResult, Measured]] = [(result, result.of(measure)) for result in results]
+    found: list[tuple[CellResult, MeasureCounts]] = [(result, result.of(measure)) for result in results]
     names = sorted({name for _, measured in found for name in measured.names})
     ids = sorted({doc_id for result in results for doc_id in result.doc_ids})
     place = {doc_id: i for i, doc_id in enumerate(ids)}

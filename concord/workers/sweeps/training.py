@@ -39,7 +39,7 @@ class TrainingPart(NamedTuple):
     subset: int | None
 
 
-class Learned(NamedTuple):
+class TrainingJob(NamedTuple):
     """A model to train.
 
     - ``key``: hexadecimal digits that name its content
@@ -56,7 +56,7 @@ class Learned(NamedTuple):
     consistency: Consistency
 
 
-def train_into(learned: Learned, folder: Path) -> None:
+def train_into(learned: TrainingJob, folder: Path) -> None:
     """Trains a model and saves it as ``folder``, whole or not at all.
 
     Raises `CorpusError` where the corpus has changed or is too small, `TrainingError`, and `OutputError`.
@@ -81,7 +81,7 @@ def train_into(learned: Learned, folder: Path) -> None:
         )
 
 
-def _consistency(learned: Learned, documents: Sequence[Document], model: Model) -> LabelConsistency:
+def _consistency(learned: TrainingJob, documents: Sequence[Document], model: Model) -> LabelConsistency:
     """Label consistency as it is asked for; of a trainer that reads no gold, what the model's own answers give."""
     if not trainer_of(learned.trainer).gold:
         return assumed_consistency(documents, model)
@@ -94,7 +94,7 @@ def _as_published(documents: Sequence[Document], labels: LabelSet) -> LabelConsi
     return LabelConsistency(PairCounts.of(documents, labels), AS_PUBLISHED)
 
 
-def _scaled(learned: Learned, documents: Sequence[Document], labels: LabelSet) -> LabelConsistency:
+def _scaled(learned: TrainingJob, documents: Sequence[Document], labels: LabelSet) -> LabelConsistency:
     """Costs of all documents, scaled on a share of them, which a model of the others has not seen."""
     inside, outside = parted(documents)
     counted = [PairCounts.of(documents, labels, fold_case=fold) for fold in (False, True)]

@@ -25,7 +25,7 @@ from concord.workers.models.loaders import load_model
 from concord.workers.storage.scratch import scratch_folder
 from concord.workers.sweeps.codl import trainer_of
 from concord.workers.sweeps.sweep_file import Weighing
-from concord.workers.sweeps.training import Learned, TrainingPart, chosen, parted
+from concord.workers.sweeps.training import TrainingJob, TrainingPart, chosen, parted
 
 
 class ToWeigh(NamedTuple):
@@ -43,7 +43,7 @@ class ToWeigh(NamedTuple):
     name: str
     part: TrainingPart
     model: Path
-    learned: Learned | None
+    learned: TrainingJob | None
     declared: DeclaredConstraints
     known_only: bool
     weighing: Weighing
@@ -104,7 +104,7 @@ class _GoldWeights:
         return {name: found.weight(penalty, settings) for name, found in counts.items()}
 
     @property
-    def _model(self) -> Learned:
+    def _model(self) -> TrainingJob:
         assert self.given.learned is not None
         return self.given.learned
 

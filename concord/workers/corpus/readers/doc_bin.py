@@ -98,8 +98,8 @@ def _spans(doc: Any, spans_key: str | None) -> DocSpans | None:
         if there and spans_key not in there:
             raise BadLineError(f"no spans under {spans_key!r}; there are {', '.join(there)}: --set spans_key=NAME")
     if len(filled) > 1:
-        told = " and ".join(map(repr, filled))
-        raise BadLineError(f"spans under {told}; choose: --set spans_key={filled[0]}")
+        keys = " and ".join(map(repr, filled))
+        raise BadLineError(f"spans under {keys}; choose: --set spans_key={filled[0]}")
     if not there:
         return None
     return sorted((span.start_char, span.end_char, type_name(span.label_)) for span in there[filled[0]])

@@ -191,11 +191,11 @@ def _without_text(record: Mapping[str, Any], keys: Sequence[str], found: Mapping
         (key, value), *_ = wrong.items()
         return f"{key!r} is {_shown(value)}; give the record its text, or take it out"
     there = ", ".join(map(repr, record))
-    told = f"no text under {' or '.join(map(repr, keys))} (it has {there[:80]})"
+    fault = f"no text under {' or '.join(map(repr, keys))} (it has {there[:80]})"
     named = any(isinstance(value, str | dict) for key, value in record.items() if key not in NO_TEXT_KEYS)
     if named or found:
-        return f"{told}; name it: --set text_key="
-    return f'{told}; write the text beside its spans: {{"id": ..., "text": ..., "entities": [...]}}'
+        return f"{fault}; name it: --set text_key="
+    return f'{fault}; write the text beside its spans: {{"id": ..., "text": ..., "entities": [...]}}'
 
 
 def _of_tokens(record: Mapping[str, Any], doc_id: str | None, tokens: Sequence[str]) -> MarkedText:

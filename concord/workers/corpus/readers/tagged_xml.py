@@ -174,8 +174,8 @@ def _told(records: Sequence[Element], record: str, settings: XmlSettings) -> str
     """What was taken as record and as fields, and which attributes tell fields apart that have one label."""
     fields = [child for element in records for child in element.elements if child.text.strip()]
     names = ", ".join(dict.fromkeys(_label(child, settings.attributes) for child in fields))
-    told = f"records are <{record}>, and the labels of their fields {names}"
+    line = f"records are <{record}>, and the labels of their fields {names}"
     telling = [
         n for n in TELLING_ATTRIBUTES if n not in settings.attributes and any(n in child.attributes for child in fields)
     ]
-    return told + (f"; --set attributes={','.join(telling)} makes labels of these too" if telling else "")
+    return line + (f"; --set attributes={','.join(telling)} makes labels of these too" if telling else "")

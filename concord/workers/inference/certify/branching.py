@@ -31,7 +31,7 @@ from concord.workers.inference.relaxation.row_dual import (
 )
 
 
-class Searched(NamedTuple):
+class BranchProof(NamedTuple):
     """What a tree search proved: any labelling that is better than ``labels`` scores at most ``bound``.
 
     - ``bound``: nats.
@@ -46,7 +46,7 @@ class Searched(NamedTuple):
 
 def search_branches(
     problem: Prepared, left: Prepared, labels: Labels, score: Score, effort: Effort, *, nodes: int, states: int
-) -> Searched:
+) -> BranchProof:
     """Searches ``left``, the ``problem`` without labels that nothing better has, in at most ``nodes`` nodes.
 
     ``labels`` (N,) is the best labelling known, and ``score`` its score. Rows have at most ``states`` states a token.
@@ -70,7 +70,7 @@ def search_branches(
             proven = max(proven, bound)
             continue
         waiting += [(_restricted(relaxed.problem, *choice, has=has), bound) for has in (False, True)]
-    return Searched(max(proven, score.objective), labels, score)
+    return BranchProof(max(proven, score.objective), labels, score)
 
 
 def relaxed_node(

@@ -38,7 +38,7 @@ It halves the cost of late passes.
 """
 
 VISITS = 2_000_000
-"""Tokens that a fit visits in all passes together; chosen on held-out documents, see docs/benchmarks.md."""
+"""Tokens that a fit visits in all passes together; chosen on held-out documents, see docs/quality.md."""
 FEWEST, MOST = 30, 300
 """Smallest number of passes, for large corpora, and largest, for tiny ones."""
 LAST = 0.1

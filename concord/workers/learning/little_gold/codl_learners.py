@@ -27,7 +27,7 @@ from concord.workers.learning.estimation.perceptron import run_passes
 from concord.workers.learning.trainers.fit import Fitting
 from concord.workers.learning.trainers.given_features import features_of
 from concord.workers.learning.trainers.hmm import Read, read_words
-from concord.workers.learning.trainers.trainer import Seen
+from concord.workers.learning.trainers.trainer import TrainingCounts
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.folder import begin
 from concord.workers.models.hmm import HmmModel, Tables, save
@@ -70,7 +70,7 @@ class HmmLearner:
     labels: LabelSet
     read: Read
     first: ModelParts
-    seen: Seen
+    seen: TrainingCounts
     settings: CycleSettings
 
     @classmethod
@@ -114,7 +114,7 @@ class PerceptronLearner:
     tokens: int
     sentences: int
     first: ModelParts
-    seen: Seen
+    seen: TrainingCounts
     settings: CycleSettings
 
     @classmethod
@@ -166,8 +166,8 @@ def learner_of(documents: Sequence[Document], pool: Sequence[Document], settings
     return LEARNERS[settings.trainer].of(documents, pool, settings)
 
 
-def _seen(documents: Sequence[Document], pool: Sequence[Document], columns: tuple[str, ...]) -> Seen:
-    seen = Seen(columns)
+def _seen(documents: Sequence[Document], pool: Sequence[Document], columns: tuple[str, ...]) -> TrainingCounts:
+    seen = TrainingCounts(columns)
     for document in documents:
         seen.gold(document)
     for document in pool:

@@ -55,7 +55,7 @@ class SettingsSearch(Generic[Setting]):
     - ``attempt``: function of a setting that gives its counts (D, R, 3).
     - ``figure``: figure of the counts that is to be maximised.
     - ``preference``: function of a setting that breaks ties; the highest is preferred.
-    - ``told``: called after each trial.
+    - ``progress``: called after each trial.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class SettingsSearch(Generic[Setting]):
         figure: Figure,
         *,
         preference: Callable[[Setting], float] = lambda _: 0.0,
-        told: Callable[[Trial[Setting]], None] | None = None,
+        progress: Callable[[Trial[Setting]], None] | None = None,
     ) -> None:
-        self._attempt, self._figure, self._preference, self._told = attempt, figure, preference, told
+        self._attempt, self._figure, self._preference, self._progress = attempt, figure, preference, progress
         self._trials: dict[Setting, Trial[Setting]] = {}
 
     @property
@@ -79,8 +79,8 @@ class SettingsSearch(Generic[Setting]):
         if setting not in self._trials:
             made = Trial(setting, self._attempt(setting), self._figure)
             self._trials[setting] = made
-            if self._told is not None:
-                self._told(made)
+            if self._progress is not None:
+                self._progress(made)
         return self._trials[setting]
 
     def worth(self, setting: Setting) -> tuple[float, float]:

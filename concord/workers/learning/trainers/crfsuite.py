@@ -17,7 +17,7 @@ from concord.workers.features.derived import needed_columns
 from concord.workers.features.scorer import compile_weights
 from concord.workers.features.templates import FeatureSet
 from concord.workers.learning.trainers.given_features import features_of
-from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
+from concord.workers.learning.trainers.trainer import Iteration, Progress, TrainingCounts
 from concord.workers.models.crf import CrfModel, LearnedCrf, save
 from concord.workers.models.crfsuite_file import ModelFileError, read_crfsuite
 from concord.workers.models.folder import ModelError, begin
@@ -34,10 +34,10 @@ def train(
     """See `workers.learning.trainers.trainer.Train`. Raises `FeatureSetError` for features that are not there."""
     given = list(documents)
     features = features_of(settings, given)
-    optimiser, seen = _Optimiser(settings.max_iterations, progress), Seen(needed_columns(features))
-    _append(optimiser, given, features, seen)
-    training = seen.training(NAME, settings)
-    labels = seen.label_set()
+    optimiser, counts = _Optimiser(settings.max_iterations, progress), TrainingCounts(needed_columns(features))
+    _append(optimiser, given, features, counts)
+    training = counts.training(NAME, settings)
+    labels = counts.label_set()
     begin(out)
     _run(optimiser, settings, out / CRFSUITE_FILE)
     training |= {"iterations": optimiser.iterations, "loss": optimiser.loss}
@@ -72,11 +72,11 @@ class _Optimiser(pycrfsuite.Trainer):  # type: ignore[misc]
             self._progress(Iteration(self.iterations, self._total, self.loss))
 
 
-def _append(optimiser: _Optimiser, documents: Iterable[Document], features: FeatureSet, seen: Seen) -> None:
+def _append(optimiser: _Optimiser, documents: Iterable[Document], features: FeatureSet, counts: TrainingCounts) -> None:
     """Feeds all sentences to the optimiser."""
     attributes = AttributeMaker(features)
     for document in documents:
-        gold = seen.gold(document)
+        gold = counts.gold(document)
         rows = attributes(document)
         for start, end in pairwise([*document.sentence_starts.tolist(), len(document)]):
             optimiser.append(pycrfsuite.ItemSequence(rows[start:end]), gold[start:end])

@@ -23,14 +23,14 @@ from concord.workers.features.incidence import Attributes, incidence
 from concord.workers.features.templates import FeatureSet
 from concord.workers.learning.estimation.chains import FeatureRules, GoldChains, TrainingChains
 from concord.workers.learning.trainers.given_features import features_of
-from concord.workers.learning.trainers.trainer import Seen
+from concord.workers.learning.trainers.trainer import TrainingCounts
 from concord.workers.models.attribute_names import ATTRIBUTES_FILE, read_names, write_names
 from concord.workers.models.crf import CrfModel, LearnedCrf, load, save
 from concord.workers.models.folder import begin
 from concord.workers.models.settings import FeatureSettings, FittingSettings
 
 
-class Given(NamedTuple):
+class TrainingBatch(NamedTuple):
     """Documents to learn from, as a batch with the columns that the features read.
 
     - ``features``: feature templates.
@@ -46,18 +46,18 @@ class Given(NamedTuple):
     """Ids in ``labels`` of the labels that occur, ascending."""
 
     @classmethod
-    def of(cls, documents: Iterable[Document], *, settings: FeatureSettings, trainer: str) -> Given:
+    def of(cls, documents: Iterable[Document], *, settings: FeatureSettings, trainer: str) -> TrainingBatch:
         """Reads all documents. Raises `TrainingError`, and `FeatureSetError` for features that are not there."""
         given = list(documents)
         features = features_of(settings, given)
         columns = needed_columns(features)
-        seen, kept = Seen(columns), []
+        counts, texts = TrainingCounts(columns), []
         for document in given:
-            seen.gold(document)
-            kept.append(replace(document, columns={name: document.columns[name] for name in columns}))
-        training = seen.training(trainer, settings)
-        labels = seen.label_set()
-        return cls(features, training, Batch.of(kept), labels, np.sort(labels.encode(sorted(seen.names))))
+            counts.gold(document)
+            texts.append(replace(document, columns={name: document.columns[name] for name in columns}))
+        training = counts.training(trainer, settings)
+        labels = counts.label_set()
+        return cls(features, training, Batch.of(texts), labels, np.sort(labels.encode(sorted(counts.names))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class Fitting:
     @classmethod
     def of(cls, documents: Iterable[Document], *, settings: FittingSettings, trainer: str) -> Fitting:
         """Reads all documents. Raises `TrainingError`, and `FeatureSetError` for features that are not there."""
-        features, training, batch, labels, order = Given.of(documents, settings=settings, trainer=trainer)
+        features, training, batch, labels, order = TrainingBatch.of(documents, settings=settings, trainer=trainer)
         found = incidence(batch, features)
         rules = FeatureRules(settings.min_freq, settings.all_possible_states, settings.all_possible_transitions)
         chains = TrainingChains.of(found, _gold(batch, labels, order), rules)
@@ -176,10 +176,10 @@ def save_learned(
     if not largest <= LARGEST_WEIGHT:
         raise TrainingError(GREW)
     there = np.ones(learned.weights.shape, np.bool_) if states is None else states
-    kept = np.asarray(there.any(axis=1))
-    start = np.concatenate([[0], np.cumsum(there[kept].sum(axis=1))]).astype(np.int64)
+    occurring = np.asarray(there.any(axis=1))
+    start = np.concatenate([[0], np.cumsum(there[occurring].sum(axis=1))]).astype(np.int64)
     label = np.tile(learned.order.astype(np.int32), (len(there), 1))[there]
-    attributes = learned.attributes.only(kept)
+    attributes = learned.attributes.only(occurring)
     write_names(out / ATTRIBUTES_FILE, attributes.names())
     model = LearnedCrf(
         learned.labels,

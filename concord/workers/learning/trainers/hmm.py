@@ -22,7 +22,7 @@ from concord.workers.features.extractors import shape
 from concord.workers.learning.estimation.chains import GoldChains
 from concord.workers.learning.estimation.expectation import ExpectedWords, improved
 from concord.workers.learning.estimation.hmm_counts import HmmCounts, counted, estimated
-from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
+from concord.workers.learning.trainers.trainer import Iteration, Progress, TrainingCounts
 from concord.workers.models.folder import begin
 from concord.workers.models.hmm import HmmModel, Tables, save
 from concord.workers.models.settings import HmmSettings
@@ -53,17 +53,17 @@ def train(
     documents: Iterable[Document], *, settings: HmmSettings, out: Path, progress: Progress | None = None
 ) -> HmmModel:
     """See `workers.learning.trainers.trainer.Train`. Raises `CorpusError` where the unlabelled one is not a corpus."""
-    seen, kept = Seen((TOKENS,)), []
+    corpus_counts, read_documents = TrainingCounts((TOKENS,)), []
     for document in documents:
-        seen.gold(document)
-        kept.append(document)
+        corpus_counts.gold(document)
+        read_documents.append(document)
     others, rejected = ([], 0) if settings.pool is None else unlabelled(settings.pool)
     for document in others:
-        seen.beside(document)
-    training = seen.training(NAME, settings)
-    labels = seen.label_set(settings.labels)
+        corpus_counts.beside(document)
+    training = corpus_counts.training(NAME, settings)
+    labels = corpus_counts.label_set(settings.labels)
     begin(out)
-    read = read_words(kept, others, labels)
+    read = read_words(read_documents, others, labels)
     counts = counted(read.gold, read.word, len(read.words))
     if settings.pool is None:
         tables = estimated(counts, read.shape_of)

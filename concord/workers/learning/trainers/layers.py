@@ -80,8 +80,8 @@ def check_layers(documents: Sequence[Document], names: Sequence[str]) -> None:
     known = sorted(name for name in there if layer_columns(name)[1] in there)
     for name in names:
         if name not in known:
-            told = f"there are {', '.join(known)}" if known else "there are none; `concord import entities` makes one"
-            raise TrainingError(f"the corpus has no layer {name!r}; {told}")
+            others = f"there are {', '.join(known)}" if known else "there are none; `concord import entities` makes one"
+            raise TrainingError(f"the corpus has no layer {name!r}; {others}")
         if not any(NO_ANSWER not in document.columns[name].used() for document in documents):
             raise TrainingError(f"layer {name!r} has no answer to any of the documents")
 
@@ -109,8 +109,8 @@ def choose_layers(
     judged = min(map(len, counts_of.values()))  # with `Validation.LATER` the first documents are not
     labels = labels_of(documents)
     for name in settings.layers:
-        for told, begin in (("as it is", LAYER), ("copied", COPIED)):
-            way = Candidate(f"{name} {told}", f"{begin}{name}")
+        for use, begin in (("as it is", LAYER), ("copied", COPIED)):
+            way = Candidate(f"{name} {use}", f"{begin}{name}")
             trials.append(Trial(way, _counts(documents[-judged:], labels, f"{begin}{name}"), f1_of_counts))
     trials += [Trial(way, counts_of[way.name], f1_of_counts) for way in learned]
     for trial in trials:

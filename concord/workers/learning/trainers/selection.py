@@ -90,7 +90,7 @@ def select(
     def attempt(tried: TrainerSettings) -> Counts:
         return cross_validated(documents, train, tried, folds=folds, validation=validation)
 
-    search = SettingsSearch(attempt, f1_of_counts, told=progress)
+    search = SettingsSearch(attempt, f1_of_counts, progress=progress)
     best = settings
     if FEATURES in names:
         best = _features(search, settings, documents)

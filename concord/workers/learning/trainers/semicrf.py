@@ -21,7 +21,7 @@ from concord.workers.features.templates import FeatureSet
 from concord.workers.learning.estimation.chains import FeatureRules, GoldChains, TrainingChains
 from concord.workers.learning.estimation.lbfgs import Limits, minimise
 from concord.workers.learning.estimation.segments import GoldSegments, SegmentChains, SegmentObjective
-from concord.workers.learning.trainers.fit import Given
+from concord.workers.learning.trainers.fit import TrainingBatch
 from concord.workers.learning.trainers.trainer import Iteration, Progress
 from concord.workers.models.folder import begin
 from concord.workers.models.semicrf import LearnedSemiCrf, SemiCrfModel, save
@@ -35,12 +35,12 @@ def train(
     documents: Iterable[Document], *, settings: SemiCrfSettings, out: Path, progress: Progress | None = None
 ) -> SemiCrfModel:
     """See `workers.learning.trainers.trainer.Train`. Raises `FeatureSetError` for features that are not there."""
-    given = Given.of(documents, settings=settings, trainer=NAME)
-    gold = gold_of(given, settings.longest)
-    features = (given.features, first_features(given.features), last_features(given.features))
-    found = [incidence(given.batch, part) for part in features]
-    segments = segments_of(given, gold, settings.min_whole)
-    chains = chains_of(given, gold, found, segments)
+    read = TrainingBatch.of(documents, settings=settings, trainer=NAME)
+    gold = gold_of(read, settings.longest)
+    features = (read.features, first_features(read.features), last_features(read.features))
+    found = [incidence(read.batch, part) for part in features]
+    segments = segments_of(read, gold, settings.min_whole)
+    chains = chains_of(read, gold, found, segments)
     begin(out)
     limits = Limits(settings.max_iterations, settings.gradient, settings.decrease)
     for number, here in enumerate(minimise(SegmentObjective(chains, settings.c2), np.zeros(chains.size), limits)):
@@ -49,38 +49,40 @@ def train(
     figures = {"longest": gold.longest, "cut_segments": gold.cut, "whole_segments": len(segments), "iterations": number}
     return save(
         out,
-        learned_of(given, chains, features, [part.attributes for part in found], segments, here.point),
+        learned_of(read, chains, features, [part.attributes for part in found], segments, here.point),
         settings=settings,
-        training=given.training | figures | {"loss": here.value},
+        training=read.training | figures | {"loss": here.value},
     )
 
 
-def gold_of(given: Given, most: int) -> GoldSegments:
+def gold_of(training: TrainingBatch, most: int) -> GoldSegments:
     """Gold segments of the documents, of at most ``most`` tokens each."""
-    batch, labels = given.batch, given.labels
+    batch, labels = training.batch, training.labels
     assert batch.labels is not None
     ids = labels.encode(list(batch.labels.values))[batch.labels.codes]
     return GoldSegments.of(labels, ids, batch.sentence_starts, most)
 
 
-def segments_of(given: Given, gold: GoldSegments, least: int) -> WholeSegments:
+def segments_of(training: TrainingBatch, gold: GoldSegments, least: int) -> WholeSegments:
     """Whole segments that get weights: those of gold, seen at least ``least`` times."""
     size = gold.segments.size.astype(np.int64)
     start = np.flatnonzero(size)
-    return WholeSegments.of(given.batch, start, size[start], least)
+    return WholeSegments.of(training.batch, start, size[start], least)
 
 
-def chains_of(given: Given, gold: GoldSegments, found: list[Incidence], segments: WholeSegments) -> SegmentChains:
+def chains_of(
+    training: TrainingBatch, gold: GoldSegments, found: list[Incidence], segments: WholeSegments
+) -> SegmentChains:
     """Training data of the objective; ``found`` has the attributes of tokens inside, first and last in a segment."""
-    bounds = given.batch.sentence_bounds
+    bounds = training.batch.sentence_bounds
     tokens = GoldChains(bounds, gold.segments.kind, gold.width)
     inside, first, last = (TrainingChains.of(part, tokens, ALL) for part in found)
-    rows = segments.found(given.batch, gold.longest)
-    return SegmentChains((inside, first, last), bounds, gold, rows, len(segments), len(given.labels.types))
+    rows = segments.found(training.batch, gold.longest)
+    return SegmentChains((inside, first, last), bounds, gold, rows, len(segments), len(training.labels.types))
 
 
 def learned_of(
-    given: Given,
+    training: TrainingBatch,
     chains: SegmentChains,
     features: tuple[FeatureSet, ...],
     attributes: list[Attributes],
@@ -94,7 +96,7 @@ def learned_of(
     parts = zip(features, attributes, chains.parts, views, strict=False)
     weights = tuple(_named(one, names, part, states) for one, names, part, states in parts)
     length, transition, whole = (view.copy() for view in views[3:])
-    return LearnedSemiCrf(given.labels, given.features, weights, length, transition, whole, segments)
+    return LearnedSemiCrf(training.labels, training.features, weights, length, transition, whole, segments)
 
 
 def _named(features: FeatureSet, attributes: Attributes, part: TrainingChains, states: Floats) -> FeatureWeights:

@@ -12,7 +12,7 @@ from concord.workers.learning.estimation.sgd import passes_over
 from concord.workers.learning.search.folds import fold_of
 from concord.workers.learning.trainers import sgd
 from concord.workers.learning.trainers.given_features import features_of
-from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
+from concord.workers.learning.trainers.trainer import Iteration, Progress, TrainingCounts
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.folder import begin
 from concord.workers.models.model import viterbi_labels
@@ -35,17 +35,17 @@ def train(
     """
     given = list(documents)
     columns = needed_columns(features_of(settings, given))
-    seen, kept = Seen(columns), list[Document]()
+    corpus_counts, read_documents = TrainingCounts(columns), list[Document]()
     for document in given:
-        seen.gold(document)
-        kept.append(replace(document, columns={name: document.columns[name] for name in columns}))
-    training = seen.training(NAME, settings)
-    folds = fold_of(kept, max(2, min(settings.folds, len(kept))))
-    passes = settings.passes or passes_over(sum(map(len, kept)))
+        corpus_counts.gold(document)
+        read_documents.append(replace(document, columns={name: document.columns[name] for name in columns}))
+    training = corpus_counts.training(NAME, settings)
+    folds = fold_of(read_documents, max(2, min(settings.folds, len(read_documents))))
+    passes = settings.passes or passes_over(sum(map(len, read_documents)))
     fits = _Fits(settings, passes, max(folds) + 3, progress)
     begin(out)
-    again = fits.answered(kept, folds)
-    first = fits.fit(kept, out / FIRST_STAGE, settings.features)
+    again = fits.answered(read_documents, folds)
+    first = fits.fit(read_documents, out / FIRST_STAGE, settings.features)
     second = fits.fit(again, out / SECOND_STAGE, f"{settings.features}+{ANSWER_SET}")
     return save(out, (first, second), settings=settings, training=training)
 

@@ -52,7 +52,7 @@ from concord.workers.learning.estimation.witnesses import (
 from concord.workers.learning.trainers.fit import LearnedChain, save_learned
 from concord.workers.learning.trainers.given_features import features_of
 from concord.workers.learning.trainers.layers import check_layers
-from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
+from concord.workers.learning.trainers.trainer import Iteration, Progress, TrainingCounts
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.folder import begin
 from concord.workers.models.settings import TaggersSettings
@@ -98,12 +98,12 @@ def train(
     training = _counted(ordered, names, settings)
     answered = [document for document in ordered if any(map(partial(has_answer, document), names))]
     begin(out)
-    told = _StepProgress(settings, progress)
-    consensus = agreed(answers_of(answered, names), names, settings, told)
+    step_progress = _StepProgress(settings, progress)
+    consensus = agreed(answers_of(answered, names), names, settings, step_progress)
     layers = feature_set("+".join(f"{LAYER}{name}" for name in names))
     evidence = _evidence(answered, layers, consensus, settings)
     if settings.words:
-        learned = _beside_words(answered, layers, evidence, consensus, settings, told)
+        learned = _beside_words(answered, layers, evidence, consensus, settings, step_progress)
     else:
         transitions = np.where(legal_pairs(consensus.types), consensus.model.transition, 0.0)
         learned = _chain(layers, consensus.types, evidence, transitions)
@@ -118,10 +118,10 @@ def _counted(documents: Sequence[Document], names: Sequence[str], settings: Tagg
                 "the corpus has no layer to learn from; `concord import entities` makes one of a tagger's answers"
             )
         check_layers(documents, names)
-    seen = Seen((TOKENS, *names))
+    corpus_counts = TrainingCounts((TOKENS, *names))
     for document in documents:
-        seen.unlabelled(document)
-    return seen.training(NAME, settings)
+        corpus_counts.unlabelled(document)
+    return corpus_counts.training(NAME, settings)
 
 
 def _chain(features: FeatureSet, labels: LabelSet, part: PartWeights, transitions: Floats) -> LearnedChain:
@@ -188,14 +188,16 @@ def answers_of(documents: Sequence[Document], names: Sequence[str]) -> WitnessAn
     return WitnessAnswers(batch.sentence_bounds, tuple(witnesses), tuple(codes), LabelSet.bio(types))
 
 
-def agreed(answers: WitnessAnswers, names: Sequence[str], settings: TaggersSettings, told: _StepProgress) -> Consensus:
+def agreed(
+    answers: WitnessAnswers, names: Sequence[str], settings: TaggersSettings, step_progress: _StepProgress
+) -> Consensus:
     """The hidden Markov model of the taggers, and its best labels."""
     equal = equal_shares(answers)
     groups = groups_of_one(equal, len(names))
     learner = WitnessLearner(answers, independence(groups), settings.prior)
     number, step = 0, WitnessStep(learner.start(), np.inf)
     for number, step in enumerate(learner.steps(settings.iterations, settings.change), 1):
-        told.iteration(number, step.loss)
+        step_progress.iteration(number, step.loss)
     potentials = Potentials(learner.scores(step.model), step.model.transition, answers.bounds[:-1])
     figures = {"iterations": number, "loss": step.loss} | {
         "taggers": dict(zip(names, _of_taggers(learner, step.model), strict=True)),
@@ -243,12 +245,12 @@ def _beside_words(
     evidence: PartWeights,
     consensus: Consensus,
     settings: TaggersSettings,
-    told: _StepProgress,
+    step_progress: _StepProgress,
 ) -> LearnedChain:
     """The weights of the words, and those of the layers beside them."""
     labelled = _labelled(documents, consensus.types.decode(consensus.labels))
     words = features_of(settings.model_copy(update={"layers": ()}), labelled)
-    part, transitions = _from_words(labelled, words, consensus.types, settings, told)
+    part, transitions = _from_words(labelled, words, consensus.types, settings, step_progress)
     features = replace(words, name=f"{words.name}+{layers.name}", templates=(*words.templates, *layers.templates))
     both = (part.attributes, evidence.attributes)
     attributes = Attributes(both[0].families + both[1].families, both[0].values | both[1].values)
@@ -257,7 +259,11 @@ def _beside_words(
 
 
 def _from_words(
-    documents: Sequence[Document], words: FeatureSet, labels: LabelSet, settings: TaggersSettings, told: _StepProgress
+    documents: Sequence[Document],
+    words: FeatureSet,
+    labels: LabelSet,
+    settings: TaggersSettings,
+    step_progress: _StepProgress,
 ) -> tuple[PartWeights, Floats]:
     """Weights of the words and transitions (L, L), learned from the documents' labels."""
     batch = Batch.of([replace(d, columns={name: d.columns[name] for name in needed_columns(words)}) for d in documents])
@@ -268,6 +274,6 @@ def _from_words(
     chains = TrainingChains.of(found, GoldChains(batch.sentence_bounds, gold, len(labels)), rules)
     point, rates = np.zeros(chains.size), Rates.of(settings, len(gold))
     for number, _ in enumerate(run_passes(chains, settings.c2, point, rates, np.random.default_rng(settings.seed)), 1):
-        told.passed(number)
+        step_progress.passed(number)
     weights, transitions = chains.weights(point)
     return PartWeights(found.attributes, weights), transitions

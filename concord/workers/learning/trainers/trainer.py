@@ -88,7 +88,7 @@ def labels_of(documents: Sequence[Document], more: Iterable[str] = ()) -> LabelS
 
 
 @dataclass
-class Seen:
+class TrainingCounts:
     """Counts and digest of the documents that a trainer has read so far.
 
     - ``columns``: token columns that the features read.

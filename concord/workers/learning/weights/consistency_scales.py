@@ -114,7 +114,7 @@ def _search(
             progress(trials[-1])
 
     # Ties go to the smaller scales.
-    return SettingsSearch(attempt, f1, preference=lambda point: -sum(point), told=tell)
+    return SettingsSearch(attempt, f1, preference=lambda point: -sum(point), progress=tell)
 
 
 @dataclass(frozen=True, eq=False)

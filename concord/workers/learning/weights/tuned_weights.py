@@ -99,7 +99,7 @@ def tune_weights(
         if progress is not None:
             progress(FactorTrial(held_out.named(trial.setting), trial.value))
 
-    search = SettingsSearch(held_out.counts, FIGURES[settings.figure], preference=nearness, told=tell)
+    search = SettingsSearch(held_out.counts, FIGURES[settings.figure], preference=nearness, progress=tell)
     as_counted = (1.0,) * len(held_out.families)
     first = search.best([alike(settings.factors, len(as_counted), search.worth), as_counted])
     best, base = search.trial(climb(first, settings.factors, search.worth)), search.trial(as_counted)

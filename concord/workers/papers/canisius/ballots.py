@@ -97,20 +97,20 @@ def leave_out_far(ballot: Ballot) -> None:
 
 @kernel
 def voted(
-    ballot: Ballot, votes: Ints, q: int, queries: int, told: tuple[Ints, Ints, Floats], used: int
+    ballot: Ballot, votes: Ints, q: int, queries: int, outcomes: tuple[Ints, Ints, Floats], used: int
 ) -> tuple[tuple[Ints, Ints, Floats], int]:
-    """Appends the outcome of every vote on query q (of ``queries``) to ``told``: instances, classes and shares.
+    """Appends the outcome of every vote on query q (of ``queries``) to ``outcomes``: instances, classes and shares.
 
     Returns the arrays, which are longer ones where the given had no room, and the number of entries used.
     """
     most = used + len(votes) * len(ballot.shares)
-    if most > len(told[2]):
-        grown = max(2 * len(told[2]), most, 1024)
-        told = _grown(told[0], grown), _grown(told[1], grown), _grown_floats(told[2], grown)
+    if most > len(outcomes[2]):
+        grown = max(2 * len(outcomes[2]), most, 1024)
+        outcomes = _grown(outcomes[0], grown), _grown(outcomes[1], grown), _grown_floats(outcomes[2], grown)
     for v in range(len(votes)):
         _vote(ballot, votes[v, 0], votes[v, 1])
-        used = _told(ballot.shares, v * queries + q, told[0], told[1], told[2], used)
-    return told, used
+        used = _told(ballot.shares, v * queries + q, outcomes[0], outcomes[1], outcomes[2], used)
+    return outcomes, used
 
 
 @inner_in_place

@@ -111,12 +111,12 @@ class Nearest:
     def by_votes(self, votes: Sequence[Vote], instances: Ids) -> list[Neighbourhoods]:
         """Neighbourhoods of the instances (Q, F) under each vote; distances are computed once for all votes."""
         queries = np.ascontiguousarray(instances)
-        told = np.array([(k, DECAY_NUMBERS[decay]) for k, decay in votes], np.int64)
+        coded_votes = np.array([(k, DECAY_NUMBERS[decay]) for k, decay in votes], np.int64)
         if self.metric is Metric.OVERLAP:
-            found = _by_overlap(self._postings, self.weights, self.classes, self.count, queries, told)
+            found = _by_overlap(self._postings, self.weights, self.classes, self.count, queries, coded_votes)
         else:
             (tree, shares), codes, metric = self._grown, self._profiles.codes(queries), METRIC_NUMBERS[self.metric]
-            found = _by_classes(tree, shares, self.weights, self.count, codes, told, metric, KEPT_DISTANCES)
+            found = _by_classes(tree, shares, self.weights, self.count, codes, coded_votes, metric, KEPT_DISTANCES)
         every = ranked(*found, len(votes) * len(queries))
         return [every.at(np.arange(v * len(queries), (v + 1) * len(queries))) for v in range(len(votes))]
 
@@ -131,7 +131,7 @@ def _by_overlap(
     size, total = len(classes), weights.sum()
     distance = np.empty(size)
     ballot = new_ballot(votes, count, size)
-    told, used = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)), 0
+    outcomes, used = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)), 0
     for q in range(len(queries)):
         for i in range(size):
             distance[i] = total
@@ -141,8 +141,8 @@ def _by_overlap(
                 for p in range(postings.start[at], postings.start[at + 1]):
                     distance[postings.order[f, p]] -= weights[f]
         _gather(distance, classes, ballot)
-        told, used = voted(ballot, votes, q, len(queries), told, used)
-    return told[0][:used], told[1][:used], told[2][:used]
+        outcomes, used = voted(ballot, votes, q, len(queries), outcomes, used)
+    return outcomes[0][:used], outcomes[1][:used], outcomes[2][:used]
 
 
 @inner_in_place
@@ -173,8 +173,8 @@ def _by_classes(
     """As `_by_overlap`, of queries with the profiles (Q, F)."""
     tables, at_head = new_tables(shares, tree.order, kept), np.empty(len(tree.heads) - 1)
     ballot = new_ballot(votes, count, len(tree.classes))
-    told, used = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)), 0
+    outcomes, used = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)), 0
     for q in range(len(queries)):
         search(tree, shares, count, weights, metric, queries[q], tables, at_head, ballot)
-        told, used = voted(ballot, votes, q, len(queries), told, used)
-    return told[0][:used], told[1][:used], told[2][:used]
+        outcomes, used = voted(ballot, votes, q, len(queries), outcomes, used)
+    return outcomes[0][:used], outcomes[1][:used], outcomes[2][:used]

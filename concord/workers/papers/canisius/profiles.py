@@ -85,12 +85,12 @@ class Profiles(NamedTuple):
         start = np.searchsorted(value, np.arange(first[-1] + 1))
         least = times // np.gcd.reduceat(times, start[:-1])[value] if len(value) else times
         entries = np.column_stack([of_class, least])
-        told, bounds = entries.tobytes(), (start * entries.itemsize * 2).tolist()
+        entry_bytes, bounds = entries.tobytes(), (start * entries.itemsize * 2).tolist()
         profile = np.empty(first[-1], np.int32)
         for f, row in enumerate(values):
             mine = range(int(first[f]), int(first[f + 1]))
             seen = dict[bytes, int]()
-            numbers = [seen.setdefault(told[bounds[v] : bounds[v + 1]], len(seen)) for v in mine]
+            numbers = [seen.setdefault(entry_bytes[bounds[v] : bounds[v + 1]], len(seen)) for v in mine]
             profile[mine.start : mine.stop] = _by_frequency(np.array(numbers, np.int32), row)
         return cls(first, profile)
 

@@ -104,12 +104,12 @@ class Timbl:
         instance, classes, share = list[int](), list[int](), list[float]()
         for q, row in enumerate(instances.tolist()):
             # The last field is the class, which TiMBL ignores here; the two flags ask for shares of the whole tree.
-            known, _, told, _ = self._classifier.classify3("\t".join(map(str, [*row, 0])), *(True, 0))
+            known, _, shares, _ = self._classifier.classify3("\t".join(map(str, [*row, 0])), *(True, 0))
             if not known:
                 raise TimblError("TiMBL cannot classify with the model's instance base; train again")
-            instance += [q] * len(told)
-            classes += map(int, told)
-            share += told.values()
+            instance += [q] * len(shares)
+            classes += map(int, shares)
+            share += shares.values()
         return ranked(np.array(instance, np.int64), np.array(classes, np.int64), np.array(share), len(instances))
 
     def __getstate__(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.workers.features.gazetteers import Gazetteer
 from concord.workers.learning.trainers.given_features import entities_of
-from concord.workers.learning.trainers.trainer import Iteration, Progress, Seen
+from concord.workers.learning.trainers.trainer import Iteration, Progress, TrainingCounts
 from concord.workers.models.folder import begin
 from concord.workers.papers.canisius.settings import TrigramSettings, TrigramWindow, Weighting
 from concord.workers.papers.canisius.trigram import Instances, TrigramModel, save
@@ -28,15 +28,15 @@ def train(
     documents: Iterable[Document], *, settings: TrigramSettings, out: Path, progress: Progress | None = None
 ) -> TrigramModel:
     """See `workers.learning.trainers.trainer.Train`."""
-    seen, kept = Seen(WINDOW_COLUMNS[settings.windows]), list[Document]()
+    corpus_counts, read_documents = TrainingCounts(WINDOW_COLUMNS[settings.windows]), list[Document]()
     for document in documents:
-        seen.gold(document)
-        kept.append(Document(document.doc_id, document.sentence_starts, document.columns, document.labels))
-    training = seen.training(NAME, settings)
-    labels = label_set(seen.label_set(settings.labels), settings)
+        corpus_counts.gold(document)
+        read_documents.append(Document(document.doc_id, document.sentence_starts, document.columns, document.labels))
+    training = corpus_counts.training(NAME, settings)
+    labels = label_set(corpus_counts.label_set(settings.labels), settings)
     begin(out)
-    windows = Windows(settings.windows, entities_for(kept, settings))
-    batch = Batch.of(kept)
+    windows = Windows(settings.windows, entities_for(read_documents, settings))
+    batch = Batch.of(read_documents)
     assert batch.labels is not None
     values, instances = instances_of(batch, windows, labels.encode(batch.labels.strings()), settings)
     if progress is not None:

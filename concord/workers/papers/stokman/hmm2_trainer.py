@@ -16,7 +16,7 @@ from concord.schemas.document import TOKENS, Document
 from concord.workers.learning.estimation.chains import GoldChains
 from concord.workers.learning.estimation.hmm_counts import shares, witten_bell
 from concord.workers.learning.trainers import hmm
-from concord.workers.learning.trainers.trainer import Progress, Seen, Trainer
+from concord.workers.learning.trainers.trainer import Progress, Trainer, TrainingCounts
 from concord.workers.models.folder import begin
 from concord.workers.models.settings import HmmSettings
 from concord.workers.papers.stokman.hmm2 import FIRST_ORDER, Hmm2Model, save
@@ -30,14 +30,14 @@ def train(
     documents: Iterable[Document], *, settings: Hmm2Settings, out: Path, progress: Progress | None = None
 ) -> Hmm2Model:
     """See `workers.learning.trainers.trainer.Train`."""
-    seen, kept = Seen((TOKENS,)), []
+    counts, texts = TrainingCounts((TOKENS,)), []
     for document in documents:
-        seen.gold(document)
-        kept.append(document)
-    training = seen.training(NAME, settings)
+        counts.gold(document)
+        texts.append(document)
+    training = counts.training(NAME, settings)
     begin(out)
-    first = hmm.train(kept, settings=HmmSettings(labels=settings.labels), out=out / FIRST_ORDER, progress=progress)
-    gold = hmm.read_words(kept, [], first.labels).gold
+    first = hmm.train(texts, settings=HmmSettings(labels=settings.labels), out=out / FIRST_ORDER, progress=progress)
+    gold = hmm.read_words(texts, [], first.labels).gold
     return save(out, first, after_two(gold, np.exp(first.tables.transition)), settings=settings, training=training)
 
 

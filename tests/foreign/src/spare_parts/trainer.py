@@ -13,9 +13,9 @@ from concord.parts import (
     LabelSet,
     Manifest,
     Progress,
-    Seen,
     Trainer,
     TrainerSettings,
+    TrainingCounts,
     begin,
     file_digest,
     write_manifest,
@@ -29,7 +29,7 @@ def train(
     documents: Iterable[Document], *, settings: TrainerSettings, out: Path, progress: Progress | None = None
 ) -> WordCounts:
     """One pass over the documents."""
-    seen, pairs = Seen(("tokens",)), Counter[tuple[str, str]]()
+    seen, pairs = TrainingCounts(("tokens",)), Counter[tuple[str, str]]()
     for document in documents:
         pairs.update(zip(document.columns["tokens"].strings(), seen.gold(document), strict=True))
     training = seen.training(NAME, settings)
