@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
-from concord.schemas.requests import LEAST_SAMPLE
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.learning.search.folds import fold_of
 from concord.workers.learning.search.progressive import (
+    LEAST_SAMPLE,
     SampleRound,
     TrialTally,
     asked_of,

@@ -21,11 +21,10 @@ from concord.flows.tracking.tracking import Outcome
 from concord.flows.training.progressive import KEPT, TRIALS_TABLE, Kept, choose
 from concord.flows.training.train_model import TrainJob, check_search, train_model
 from concord.schemas.errors import ShardsError, TrainingError
-from concord.schemas.requests import LEAST_SAMPLE
 from concord.schemas.run import SampleRow, TrainReport
 from concord.schemas.run_context import HERE, RunContext
 from concord.workers.corpus.ingestion import write_corpus
-from concord.workers.learning.search.progressive import TrialTally, rounds, sizes_of
+from concord.workers.learning.search.progressive import LEAST_SAMPLE, TrialTally, rounds, sizes_of
 from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.models.settings import SgdSettings
 from concord.workers.papers.canisius.settings import TrigramSettings

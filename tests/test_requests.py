@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import typer
+from annotated_types import Ge
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
@@ -27,8 +28,9 @@ from concord.flows.cli.sweep_cli import SWEEP_FORMS
 from concord.flows.prefect.private_flow import PrivateFlow
 from concord.flows.reprocess import reprocess
 from concord.flows.watched import WATCHED, FlowError, Watched, flow_of
-from concord.schemas.requests import DEFAULT_TRAINER, FlowRequest, LabelRequest
+from concord.schemas.requests import DEFAULT_TRAINER, FlowRequest, LabelRequest, TrainRequest
 from concord.schemas.settings import Settings
+from concord.workers.learning.search.progressive import LEAST_SAMPLE
 from concord.workers.learning.trainers.registry import DEFAULT
 
 DOORS = Path(concord.flows.__file__).parent
@@ -186,8 +188,10 @@ def test_a_value_out_of_range_is_told_as_one_of_another_type_is() -> None:
         reprocess("c", "m", "o", shard_bytes="many")  # type: ignore[arg-type]
 
 
-def test_the_default_trainer_is_that_of_the_registry() -> None:
+def test_defaults_and_limits_are_those_of_the_parts() -> None:
+    """Requests import no part; a limit that moved would change what is known of trials that are done."""
     assert DEFAULT_TRAINER == DEFAULT
+    assert Ge(LEAST_SAMPLE) in TrainRequest.model_fields["largest_sample"].metadata
 
 
 def test_forms_name_fields_that_there_are() -> None:

@@ -25,6 +25,7 @@ TRAINER_OPTIONS_HELP = "Options of the trainer, by name; `concord list trainers`
 POOL_HELP = "Second corpus to learn from; its labels, if it has any, are not read."
 REGISTER_HELP = "Name under which MLflow's registry keeps the model."
 ALIAS_HELP = "Alias of the model in use, in MLflow's registry, which moves to the new version."
+ENGINE_HELP, N_BEST_HELP = (str(RunSettings.model_fields[name].description) for name in ("engine", "n_best"))
 CONSTRAINTS_HELP = "YAML file of constraints, a path or URI"
 JUDGING_HELP = (
     "Held-out documents: a random sample, by id (the default), or the last ones of the corpus, in the order of files "
@@ -40,9 +41,6 @@ DEFAULT_CODL = CodlSettings()
 
 DEFAULT_TRAINER = "sgd"
 """Trainer where none is named."""
-
-LEAST_SAMPLE = 500
-"""Instances of the first sample of wrapped progressive sampling; smaller sizes are left out."""
 
 CONTEXT = "context"
 """Field of requests whose own fields are parameters of the flow."""
@@ -136,7 +134,7 @@ class TrainRequest(FlowRequest):
     alias: str = Field(ALIAS, description=ALIAS_HELP)
     largest_sample: int | None = Field(
         None,
-        ge=LEAST_SAMPLE,
+        ge=500,
         description="Largest training sample of a trial of trigram, in tokens (default: the whole corpus); a smaller "
         "one tunes sooner.",
     )

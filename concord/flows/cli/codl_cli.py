@@ -11,7 +11,7 @@ from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.settings_options import A_PATH, SHARD_KIB, FieldOptions
 from concord.flows.screen.progress import show
 from concord.schemas.codl import CodlReport, CodlSettings
-from concord.schemas.requests import CodlRequest
+from concord.schemas.requests import ENGINE_HELP, N_BEST_HELP, CodlRequest
 from concord.schemas.run import ENGINE, RunSettings
 
 CODL_EXAMPLE = with_options(
@@ -25,11 +25,9 @@ CODL_FORMS = {"out": A_PATH, "shard_bytes": SHARD_KIB}
 def codl(
     *,
     request: Annotated[CodlRequest, FieldOptions(CodlRequest, apart=("settings", "labelling"), forms=CODL_FORMS)],
-    engine: Annotated[
-        str, typer.Option(help="Engine that decodes each document; `concord list engines` has them.")
-    ] = ENGINE,
+    engine: Annotated[str, typer.Option(help=ENGINE_HELP)] = ENGINE,
     set_: Set = None,
-    n_best: Annotated[int, typer.Option(min=1, help="Number of best labellings of each document.")] = 1,
+    n_best: Annotated[int, typer.Option(min=1, help=N_BEST_HELP)] = 1,
 ) -> CodlReport:
     """Learn a model from few labelled documents and a pool without labels (constraint-driven learning).
 

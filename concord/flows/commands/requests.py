@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from concord.schemas.requests import CORPUS_HELP, JUDGING_HELP, MODEL_HELP
+from concord.schemas.requests import CORPUS_HELP, ENGINE_HELP, JUDGING_HELP, MODEL_HELP
 from concord.schemas.run import ENGINE
 from concord.schemas.run_context import HERE, RunContext
 from concord.schemas.settings import Settings, TextSettings, Validation
@@ -29,7 +29,7 @@ class CheckRequest(Settings):
         description="Model (a folder or models:/NAME@ALIAS) whose answers are checked too; with --engine viterbi, "
         "without constraints.",
     )
-    engine: str = Field(ENGINE, description="Engine that decodes each document; `concord list engines` has them.")
+    engine: str = Field(ENGINE, description=ENGINE_HELP)
     documents: int = Field(1000, ge=1, description=DOCUMENTS)
     conflicts: int = Field(
         50, ge=0, description="Number of documents that are searched for constraints that contradict each other."
@@ -44,7 +44,7 @@ class ExplainRequest(Settings):
     corpus: str = Field(description=CORPUS_HELP)
     model: str = Field(description=MODEL_HELP)
     doc: str = Field(description="Id of the document to look at.")
-    engine: str = Field(ENGINE, description="Engine that decodes each document; `concord list engines` has them.")
+    engine: str = Field(ENGINE, description=ENGINE_HELP)
     seed: int = Field(0, ge=0, description=SEED)
     context: RunContext = HERE
 

@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from concord.schemas.document import Document
-from concord.schemas.requests import LEAST_SAMPLE
 from concord.schemas.settings import TrainerSettings
 
 SAMPLE_POWERS = 20
 """Sample sizes are the number of all instances to the power i/20."""
+LEAST_SAMPLE = 500
+"""Instances of the first sample; smaller sizes are left out."""
 TESTED = 0.2
 """Test instances for each training instance."""
 BINS = 10
