@@ -26,7 +26,7 @@ POOL_HELP = "Second corpus to learn from; its labels, if it has any, are not rea
 REGISTER_HELP = "Name under which MLflow's registry keeps the model."
 ALIAS_HELP = "Alias of the model in use, in MLflow's registry, which moves to the new version."
 ENGINE_HELP, N_BEST_HELP = (str(RunSettings.model_fields[name].description) for name in ("engine", "n_best"))
-CONSTRAINTS_HELP = "YAML file of constraints, a path or URI"
+CONSTRAINTS_HELP = "YAML files of constraints, each a path or URI"
 JUDGING_HELP = (
     "Held-out documents: a random sample, by id (the default), or the last ones of the corpus, in the order of files "
     "and rows."
@@ -189,7 +189,8 @@ class CodlRequest(FlowRequest):
     pool: str = Field(description=POOL_HELP)
     out: str = Field(description="Folder for the cycles, on a disk that all workers see.")
     constraints: str | None = Field(
-        None, description=f"{CONSTRAINTS_HELP}, for the answers on the pool (default: none, which is self-training)."
+        None,
+        description="YAML file of constraints, a path or URI, for the answers on the pool (default: none: semi-supervised).",
     )
     held_out: str | None = Field(None, description="Labelled corpus on which every cycle is measured.")
     settings: CodlSettings = Field(DEFAULT_CODL, description="Options of the learning, such as gamma and cycles.")
