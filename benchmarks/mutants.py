@@ -151,9 +151,9 @@ COMPONENT = [
 ]
 
 ROWS = [
-    (ROW_DUAL, "value += dual.now[r] * dual.limit[r]", "value -= dual.now[r] * dual.limit[r]"),
+    (ROW_DUAL, "value += dual.multipliers[r] * dual.limit[r]", "value -= dual.multipliers[r] * dual.limit[r]"),
     (ROW_DUAL, "size * excess[r], 0.0), dual.rows.weight[r])", "size * excess[r], 0.0), 1.1 * dual.rows.weight[r])"),
-    (ROW_DUAL, "max(dual.now[r] + size * excess[r], 0.0)", "max(dual.now[r] + size * excess[r], -1.0)"),
+    (ROW_DUAL, "max(dual.multipliers[r] + size * excess[r], 0.0)", "max(dual.multipliers[r] + size * excess[r], -1.0)"),
     (ROW_DUAL, "min(objective, least) - MULTIPLIER_ROUNDING)", "min(objective, least) + 0.1)"),
     (
         ROW_DUAL,
@@ -286,7 +286,7 @@ SLACK = [
 
 LISTED = [
     (N_BEST, "least - part.least + part.rest", "least + part.rest"),
-    (N_BEST, "min(float(probe.limits[LOSS_TO_BEAT]), open_loss(probe))", "float(probe.limits[LOSS_TO_BEAT])"),
+    (N_BEST, "min(float(beaten), open_loss(probe))", "float(beaten)"),
     (RANKED, "objective + depth\n", "objective\n"),
 ]
 

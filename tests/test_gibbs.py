@@ -19,7 +19,7 @@ from concord.workers.inference.core.rows import row_penalty, row_state, set_labe
 from concord.workers.inference.sampling import gibbs
 from concord.workers.inference.sampling.diagnostics import LEAST_SWEEPS, diagnose, effective_samples, split_rhat
 from concord.workers.inference.sampling.names import sites_of
-from concord.workers.inference.sampling.state import FLIPS, WORK, Chain
+from concord.workers.inference.sampling.state import Chain
 from concord.workers.inference.sampling.sweep import anneal
 from concord.workers.inference.settings import GibbsSettings
 from tests.support.oracle import enumerate_marginals
@@ -151,9 +151,9 @@ def test_a_chain_that_stops_anywhere_goes_on_there(seed: int) -> None:
     assert anneal(chains[0], temperatures, 0, sys.maxsize) == 30
     sweep = 0
     while sweep < 30:
-        sweep += anneal(chains[1], temperatures[sweep:], sweep, int(chains[1].counters[WORK]) + 1)
+        sweep += anneal(chains[1], temperatures[sweep:], sweep, int(chains[1].now["work"][0]) + 1)
     assert chains[0].at.labels.tolist() == chains[1].at.labels.tolist()
-    assert chains[0].counters.tolist() == chains[1].counters.tolist()
+    assert chains[0].now.tolist() == chains[1].now.tolist()
 
 
 def one_label_moves() -> Problem:
@@ -183,7 +183,7 @@ def test_only_labels_that_change_are_flips(problem: Problem, sweep: int, most: i
         # No work is left after the first token, at which nothing but one move of two labels can change any.
         assert anneal(chain, np.array([1.0]), sweep, 1) == 0
         changed = int((chain.at.labels != before).sum())
-        assert int(chain.counters[FLIPS]) == changed
+        assert int(chain.now["flips"][0]) == changed
         seen.add(changed)
     assert seen == {0, most}
 

@@ -22,7 +22,7 @@ from concord.workers.inference.core.effort import Effort
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.spans import candidate_spans
-from concord.workers.inference.relaxation.ascent import BEST_VALUE, ascend, ascent_from
+from concord.workers.inference.relaxation.ascent import ascend, ascent_from
 from concord.workers.inference.relaxation.groups import PricedGroups
 from concord.workers.inference.relaxation.relaxation import chains_of, relax
 from tests.support.judged import EXACT, run
@@ -120,7 +120,7 @@ def test_spans_that_make_no_labelling_bound_everything() -> None:
     groups = PricedGroups(ints, ints, np.zeros(1, np.int64), np.zeros(1, np.int64), ints, np.zeros((0, 0, 0)))
     ascent = ascent_from(chains, groups, np.zeros(0))
     assert not ascend(ascent, 8.0, 1.0, 5, 1000)
-    assert ascent.numbers[BEST_VALUE] == np.inf
+    assert ascent.now["best_value"][0] == np.inf
 
 
 def test_a_problem_with_nothing_better_is_not_relaxed() -> None:

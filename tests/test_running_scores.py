@@ -28,7 +28,6 @@ from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.sampling import gibbs, names
 from concord.workers.inference.sampling.drift import DriftError
 from concord.workers.inference.sampling.names import Groups, sites_of
-from concord.workers.inference.sampling.state import NOW, ROW_PENALTY, SPAN_PENALTY
 from concord.workers.inference.sampling.sweep import anneal
 from concord.workers.inference.settings import GibbsSettings
 from concord.workers.papers.finkel import annealed
@@ -68,8 +67,8 @@ def check_sums(problem: Problem, seed: int, config: GibbsSettings = STEADY) -> i
         anneal(chain, np.full(20, config.temperature), sweep, sys.maxsize)
         changed += int((before != chain.at.labels).sum())
     score = problem.relaxed(HARD).score(chain.at.labels)
-    assert chain.numbers[NOW] == pytest.approx(score.objective, abs=1e-9), "the score"
-    assert chain.numbers[ROW_PENALTY] + chain.numbers[SPAN_PENALTY] == pytest.approx(score.penalty, abs=1e-9), (
+    assert chain.now["objective"][0] == pytest.approx(score.objective, abs=1e-9), "the score"
+    assert chain.now["row_penalty"][0] + chain.now["span_penalty"][0] == pytest.approx(score.penalty, abs=1e-9), (
         "the penalty"
     )
     counted = prepared.empty_state(HARD)

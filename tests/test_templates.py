@@ -219,7 +219,8 @@ def test_terms_of_one_edge_add_up() -> None:
     problem, _ = ground(template("linear", {"terms": terms}), [[("Smith", "O"), (",", "O")]], PLAIN)
     rows = problem.rows
     assert rows.pointer.tolist() == [0, 3]
-    entries = zip(rows.position, rows.previous, rows.label, rows.coefficient, strict=True)
+    columns = (rows.position, rows.previous, rows.label, rows.coefficient)
+    entries = zip(*(column.tolist() for column in columns), strict=True)
     assert set(entries) == {(0, -1, 1, 3.0), (1, -1, 1, 3.0), (1, 1, 3, 0.5)}
 
 

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats
-from concord.schemas.labels import Labels
+from concord.schemas.arrays import Floats1d, Ids1d, Ids2d, Mask1d
 
 
 class Status(StrEnum):
@@ -54,8 +53,8 @@ class Confidence:
     Margin and status are NaN and None where the answer breaks a hard constraint.
     """
 
-    probability: NDArray[np.float64]
-    margin: NDArray[np.float64] | None = None
+    probability: Floats1d
+    margin: Floats1d | None = None
     status: tuple[MarginStatus | None, ...] = ()
 
 
@@ -69,9 +68,9 @@ class Ranking:
     - ``bound``: upper bound, in nats, for every labelling that is not listed; −inf where all are listed.
     """
 
-    labels: Labels
-    score: NDArray[np.float64]
-    proven: NDArray[np.bool_]
+    labels: Ids2d
+    score: Floats1d
+    proven: Mask1d
     bound: float
 
     @classmethod
@@ -113,8 +112,8 @@ class Score:
     """
 
     local: float
-    degree: Floats
-    penalties: Floats
+    degree: Floats1d
+    penalties: Floats1d
 
     @property
     def penalty(self) -> float:
@@ -140,7 +139,7 @@ class Decoded:
     - ``improvements``: the anytime curve, of engines that keep one.
     """
 
-    labels: Labels
+    labels: Ids1d
     score: Score
     bound: float
     status: Status

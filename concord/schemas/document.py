@@ -9,6 +9,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats2d, Ids1d, Ints1d
 from concord.schemas.labels import Spans
 
 TOKENS = "tokens"
@@ -22,7 +23,7 @@ class Column:
     - ``plain``: of gold labels: is each a type by itself, whatever its name looks like, because the corpus says so?
     """
 
-    codes: NDArray[np.int32]
+    codes: Ids1d
     values: Sequence[str]
     plain: bool = False
 
@@ -64,9 +65,9 @@ class SourceSpans:
     - ``type`` (M,): type of each span.
     """
 
-    starts: NDArray[np.int64]
-    start: NDArray[np.int32]
-    end: NDArray[np.int32]
+    starts: Ints1d
+    start: Ids1d
+    end: Ids1d
     type: Column
 
     @classmethod
@@ -115,8 +116,8 @@ class TokenizedText(NamedTuple):
     """
 
     content: str
-    start: NDArray[np.int32]
-    end: NDArray[np.int32]
+    start: Ids1d
+    end: Ids1d
 
     @classmethod
     def of_words(cls, words: Sequence[str]) -> TokenizedText:
@@ -134,8 +135,8 @@ class TokenizedTexts(NamedTuple):
     """
 
     contents: Sequence[str]
-    start: NDArray[np.int32]
-    end: NDArray[np.int32]
+    start: Ids1d
+    end: Ids1d
 
     @classmethod
     def join(cls, parts: Sequence[TokenizedText]) -> Self:
@@ -165,11 +166,11 @@ class Document:
     """
 
     doc_id: str
-    sentence_starts: NDArray[np.int64]
+    sentence_starts: Ints1d
     columns: Mapping[str, Column]
     labels: Column | None = None
     raw: TokenizedText | None = None
-    scores: NDArray[np.float64] | None = None
+    scores: Floats2d | None = None
     source_spans: SourceSpans | None = None
 
     @classmethod
@@ -224,14 +225,14 @@ class Batch:
     """
 
     doc_ids: tuple[str, ...]
-    doc_starts: NDArray[np.int64]
-    sentence_starts: NDArray[np.int64]
+    doc_starts: Ints1d
+    sentence_starts: Ints1d
     columns: Mapping[str, Column]
     labels: Column | None = None
     raw: TokenizedTexts | None = None
-    scores: NDArray[np.float64] | None = None
+    scores: Floats2d | None = None
     source_spans: SourceSpans | None = None
-    _sentence_of_doc: NDArray[np.int64] = field(init=False, repr=False)
+    _sentence_of_doc: Ints1d = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_sentence_of_doc", np.searchsorted(self.sentence_starts, self.doc_starts))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats
+from concord.schemas.arrays import Floats, Floats2d, Ints1d
 from concord.schemas.errors import DocumentError
 from concord.schemas.labels import LabelSet
 
@@ -32,9 +32,9 @@ class Potentials:
     Raises `ScoreError` where a score is NaN or +inf, `ValueError` for arrays of another shape or type.
     """
 
-    unary: Floats
+    unary: Floats2d
     transition: Floats
-    sentence_starts: NDArray[np.int64]
+    sentence_starts: Ints1d
 
     def __post_init__(self) -> None:
         count, width = self.unary.shape

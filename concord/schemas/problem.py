@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats
+from concord.schemas.arrays import Floats, Floats1d, Ids1d, Ids2d, Ints1d, Mask1d
 from concord.schemas.decoded import Decoded, Improvement, Score, Status
 from concord.schemas.labels import Labels, LabelSet, Spans
 from concord.schemas.potentials import Potentials
@@ -50,14 +50,14 @@ class LinearRows:
     degree. Rows with ≥ are negated, equalities are two rows.
     """
 
-    pointer: NDArray[np.int64]
-    position: NDArray[np.int32]
-    previous: NDArray[np.int32]
-    label: NDArray[np.int32]
-    coefficient: Floats
-    bound: Floats
-    weight: Floats
-    constraint: NDArray[np.int32]
+    pointer: Ints1d
+    position: Ids1d
+    previous: Ids1d
+    label: Ids1d
+    coefficient: Floats1d
+    bound: Floats1d
+    weight: Floats1d
+    constraint: Ids1d
 
     @classmethod
     def none(cls) -> LinearRows:
@@ -202,7 +202,7 @@ class SpanAgreement:
 
     constraint: int
     relation: Relation
-    key: NDArray[np.int32]
+    key: Ids2d
     cost: Floats
     per_token: bool = True
 
@@ -260,14 +260,14 @@ class NamedSpans:
     - ``outside`` (N,): mask of the tokens that are in no span of any length.
     """
 
-    key: NDArray[np.int32]
-    start: NDArray[np.int64]
-    length: NDArray[np.int64]
-    type: NDArray[np.int32]
-    known: NDArray[np.int64]
-    names: NDArray[np.int32]
-    name: NDArray[np.int64]
-    outside: NDArray[np.bool_]
+    key: Ids2d
+    start: Ints1d
+    length: Ints1d
+    type: Ids1d
+    known: Ints1d
+    names: Ids1d
+    name: Ints1d
+    outside: Mask1d
 
     @classmethod
     def of(cls, key: NDArray[np.int32], spans: Spans) -> NamedSpans:

@@ -125,7 +125,9 @@ def _twin_names(labels: LabelSet) -> tuple[tuple[str, ...], Labels]:
 
 def _twin_rows(rows: LinearRows, origin: Labels, allowed: NDArray[np.bool_]) -> LinearRows:
     """Rows with an entry for each twin of an entry's label or edge; ``allowed`` (L', L') are the twin's edges."""
-    entries = [_twin_entries(*edge, origin, allowed) for edge in zip(rows.previous, rows.label, strict=True)]
+    entries = [
+        _twin_entries(*edge, origin, allowed) for edge in zip(rows.previous.tolist(), rows.label.tolist(), strict=True)
+    ]
     copies = np.array([len(own) for own in entries], np.int64)
     edges = np.concatenate([np.zeros((0, 2), np.int32), *entries])
     return replace(

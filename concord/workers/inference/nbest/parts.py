@@ -16,9 +16,6 @@ from concord.workers.inference.core.effort import Effort
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.numerics import ROUNDING
 from concord.workers.inference.search.depth_first import (
-    EXPANDED_NODES,
-    LOSS_TO_BEAT,
-    POSITION,
     new_probe,
     next_leaf,
     open_loss,
@@ -77,19 +74,20 @@ def best_of_part(
     probe = new_probe(partial, loss=most_loss, most=np.inf, branching=len(problem.labels))
     hard = _has_hard(problem)
     look, until = nodes_a_look(partial), effort.work + work
-    while probe.counters[POSITION] >= 0 and effort.work < until and not effort.spent:
-        before = int(probe.counters[EXPANDED_NODES])
+    while probe.now["position"][0] >= 0 and effort.work < until and not effort.spent:
+        before = int(probe.now["expanded"][0])
         # A labelling that breaks a hard row only by the rounding of its sum is no answer.
         leaf = next_leaf(partial, probe, look)
         if leaf and not (hard and problem.score(partial.labels).objective == -np.inf):
             insort(found, (complete_loss(partial), partial.labels.tobytes()))
             del found[count:]
             if len(found) == count:
-                probe.limits[LOSS_TO_BEAT] = min(most_loss, found[-1][0])
-        effort.work += STEPS_A_NODE * (int(probe.counters[EXPANDED_NODES]) - before)
+                probe.now["loss_to_beat"][0] = min(most_loss, found[-1][0])
+        effort.work += STEPS_A_NODE * (int(probe.now["expanded"][0]) - before)
     if not found and problem.score(start).objective > -np.inf:
         found = [(problem.viterbi_score - problem.score(start).objective, start.tobytes())]
-    return _listed(tokens, found, min(float(probe.limits[LOSS_TO_BEAT]), open_loss(probe)))
+    beaten = probe.now["loss_to_beat"][0]
+    return _listed(tokens, found, min(float(beaten), open_loss(probe)))
 
 
 def _has_hard(problem: Prepared) -> bool:

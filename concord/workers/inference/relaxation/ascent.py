@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats, Ints
+from concord.schemas.arrays import Floats, Ints, Records
 from concord.schemas.labels import Labels
 from concord.schemas.problem import NO_KEY
 from concord.workers.compiling.kernel import copy_to, inner, inner_in_place, kernel, kernel_in_place
@@ -36,9 +36,10 @@ ASCENT_PATIENCE = 4
 SHORTER = 0.5
 """Steps without a better bound after which the steps become shorter, and the factor by which they do."""
 
-BEST_VALUE, LENGTH = 0, 1
-TAKEN, IDLE, LOOKED, ENDED = range(4)
-"""Places in ``numbers`` and ``counters`` of an `Ascent`."""
+ASCENT_NOW = np.dtype(
+    [("best_value", "f8"), ("length", "f8"), ("steps", "i8"), ("idle", "i8"), ("visited", "i8"), ("ended", "i8")]
+)
+"""Fields of ``now`` of an `Ascent`."""
 
 SPAN, GROUP, TABLE, ROLE, SLOT, WIDTH = range(6)
 """Columns of memberships, see `memberships`."""
@@ -149,7 +150,7 @@ class Ascent(NamedTuple):
     - ``chains``, ``groups``: the sentences and the groups.
     - ``lattice``, ``workspace``: scratch of their kernels.
     - ``sentence`` (K,): the sentence of each membership.
-    - ``now`` (K,): the prices θ, in nats.
+    - ``prices`` (K,): the prices θ, in nats.
     - ``direction`` (K,): d.
     - ``charge`` (M + N,): sum of the prices of each span and outside label, in nats.
     - ``taken`` (M + N,): mask of the spans and outside labels that the sentences choose.
@@ -161,10 +162,8 @@ class Ascent(NamedTuple):
     - ``moved_groups`` (Q,): mask of the groups whose prices changed since they were solved.
     - ``best_prices`` (K,): prices of the best bound, in nats.
     - ``best_labels`` (N,): the labels that the sentences chose under these.
-    - ``numbers`` (2,): the best bound in nats of loss, and λ.
-    - ``counters`` (4,): steps, steps since the bound rose, things visited, and 1 if more steps are of no use.
-
-    The things visited are labels, spans, memberships and slots.
+    - ``now`` (1,): ``best_value``, the best bound in nats of loss; ``length``, λ; ``steps``; ``idle``, steps since the
+      bound rose; ``visited``, labels, spans, memberships and slots; ``ended``, 1 if more steps are of no use.
     """
 
     chains: Chains
@@ -172,7 +171,7 @@ class Ascent(NamedTuple):
     lattice: Lattice
     workspace: Workspace
     sentence: Ints
-    now: Floats
+    prices: Floats
     direction: Floats
     charge: Floats
     taken: NDArray[np.bool_]
@@ -184,8 +183,7 @@ class Ascent(NamedTuple):
     moved_groups: NDArray[np.bool_]
     best_prices: Floats
     best_labels: Labels
-    numbers: Floats
-    counters: Ints
+    now: Records
 
 
 @kernel
@@ -212,9 +210,9 @@ def ascent_from(chains: Chains, groups: PricedGroups, prices: Floats) -> Ascent:
         np.ones(len(groups.roles), np.bool_),
         prices.copy(),
         labels.copy(),
-        np.array([-np.inf, 1.0]),
-        np.zeros(4, np.int64),
+        np.zeros(1, ASCENT_NOW),
     )
+    ascent.now[0].best_value, ascent.now[0].length = -np.inf, 1.0
     # Sentences without memberships are solved once; the others are solved again when a price moved.
     ascent.moved[ascent.sentence] = False
     _solve_sentences(ascent)
@@ -231,56 +229,57 @@ def ascend(ascent: Ascent, optimum: float, upper: float, steps: int, most: int) 
     spans and outside labels, the best bound is inf, and the labels mean nothing. Without momentum the steps zigzag
     between the ways in which a group can agree.
     """
-    most += ascent.counters[LOOKED]
-    while ascent.counters[TAKEN] < steps and not ascent.counters[ENDED]:
-        ascent.counters[TAKEN] += 1
+    most += ascent.now[0].visited
+    while ascent.now[0].steps < steps and not ascent.now[0].ended:
+        ascent.now[0].steps += 1
         if not _ascent_step(ascent, optimum, upper):
-            ascent.counters[ENDED] = 1
-        if ascent.counters[LOOKED] >= most:
+            ascent.now[0].ended = 1
+        if ascent.now[0].visited >= most:
             break
-    return ascent.counters[TAKEN] < steps and not ascent.counters[ENDED]
+    return ascent.now[0].steps < steps and not ascent.now[0].ended
 
 
 @inner_in_place
 def _ascent_step(ascent: Ascent, optimum: float, upper: float) -> bool:
     """Computes the bound and moves the prices; False if D is reached or the direction is 0."""
-    groups, now, direction, scores, costs = ascent.groups, ascent.now, ascent.direction, ascent.scores, ascent.costs
+    groups, prices, direction = ascent.groups, ascent.prices, ascent.direction
+    scores, costs, now = ascent.scores, ascent.costs, ascent.now
     ascent.charge[:] = 0.0
-    for m in range(len(now)):
-        ascent.charge[groups.span[m]] += now[m]
+    for m in range(len(prices)):
+        ascent.charge[groups.span[m]] += prices[m]
     _solve_sentences(ascent)
     before = ascent.workspace.looked[0]
     for q in range(len(costs)):
         if ascent.moved_groups[q]:
-            costs[q] = group_cost(groups, q, now, ascent.workspace, ascent.known)
-    ascent.counters[LOOKED] += len(now) + ascent.workspace.looked[0] - before
+            costs[q] = group_cost(groups, q, prices, ascent.workspace, ascent.known)
+    now[0].visited += len(prices) + ascent.workspace.looked[0] - before
     value = optimum - scores.sum() + costs.sum()
-    ascent.counters[IDLE] = 0 if value > ascent.numbers[BEST_VALUE] + TOLERANCE else ascent.counters[IDLE] + 1
-    if value > ascent.numbers[BEST_VALUE]:
-        ascent.numbers[BEST_VALUE] = value
-        copy_to(ascent.best_prices, now)
+    now[0].idle = 0 if value > now[0].best_value + TOLERANCE else now[0].idle + 1
+    if value > now[0].best_value:
+        now[0].best_value = value
+        copy_to(ascent.best_prices, prices)
         copy_to(ascent.best_labels, ascent.labels)
-    if ascent.numbers[BEST_VALUE] >= upper:
+    if now[0].best_value >= upper:
         return False
     norm = 0.0
-    for m in range(len(now)):
+    for m in range(len(prices)):
         direction[m] = MOMENTUM * direction[m] + int(ascent.taken[groups.span[m]]) - int(ascent.known[m])
-        if direction[m] < 0.0 and now[m] == 0.0:
+        if direction[m] < 0.0 and prices[m] == 0.0:
             direction[m] = 0.0
         norm += direction[m] ** 2
     if norm == 0.0:
         return False
-    if ascent.counters[IDLE] >= ASCENT_PATIENCE:
-        ascent.numbers[LENGTH] *= SHORTER
-        ascent.counters[IDLE] = 0
-    _step(ascent, ascent.numbers[LENGTH] * (upper - value) / norm)
+    if now[0].idle >= ASCENT_PATIENCE:
+        now[0].length *= SHORTER
+        now[0].idle = 0
+    _step(ascent, now[0].length * (upper - value) / norm)
     return True
 
 
 @inner_in_place
 def _step(ascent: Ascent, size: float) -> None:
     """Moves prices, none below 0, and marks the sentences and groups with a price that moved."""
-    groups, prices = ascent.groups, ascent.now
+    groups, prices = ascent.groups, ascent.prices
     ascent.moved[:], ascent.moved_groups[:] = False, False
     for q in range(len(groups.roles)):
         for m in range(groups.slots[groups.groups[q]], groups.slots[groups.groups[q + 1]]):
@@ -300,7 +299,7 @@ def _solve_sentences(ascent: Ascent) -> None:
             taken[chains.first[first] : chains.first[last]] = False
             taken[len(chains.start) + first : len(chains.start) + last] = False
             ascent.scores[s] = solve_sentence(chains, s, ascent.charge, ascent.lattice)
-            ascent.counters[LOOKED] += last - first + chains.first[last] - chains.first[first]
+            ascent.now[0].visited += last - first + chains.first[last] - chains.first[first]
             if ascent.scores[s] > -np.inf:
                 trace_sentence(chains, s, ascent.lattice, taken, ascent.labels)
 

@@ -45,9 +45,7 @@ from concord.workers.inference.core.recursion import sentence_bounds
 from concord.workers.inference.core.spans import CandidateSpans, candidate_spans
 from concord.workers.inference.numerics import NEGLIGIBLE_GAP, RELATIVE_ROUNDING, ROUNDING
 from concord.workers.inference.relaxation.ascent import (
-    BEST_VALUE,
     GROUP,
-    LOOKED,
     ROLE,
     SLOT,
     SPAN,
@@ -393,16 +391,17 @@ class _Relaxation:
         self._ascend(ascent, steps)
         learned = ascent.best_prices
         self._remember(named, learned)
-        return _Bound(ascent.numbers[BEST_VALUE] - self._rounding(learned), priced, groups, learned), ascent.best_labels
+        value = float(ascent.now["best_value"][0]) - self._rounding(learned)
+        return _Bound(value, priced, groups, learned), ascent.best_labels
 
     def _ascend(self, ascent: Ascent, steps: int) -> None:
         """Takes at most ``steps`` steps of ascent: fewer if the effort is spent, but at least one."""
         goes_on, optimum = True, self.problem.viterbi_score
         while goes_on:
-            before = int(ascent.counters[LOOKED])
+            before = int(ascent.now["visited"][0])
             looks = self.effort.remaining(WORK_A_LOOK)
             goes_on = ascend(ascent, optimum, self.upper - NEGLIGIBLE_GAP, steps, looks) and not self.effort.spent
-            self.effort.work += int(ascent.counters[LOOKED]) - before
+            self.effort.work += int(ascent.now["visited"][0]) - before
 
     def _rounding(self, prices: Floats) -> float:
         """Largest rounding error of L in nats: every price is added to a sentence and taken off a group."""

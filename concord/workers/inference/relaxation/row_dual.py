@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats, Ints
+from concord.schemas.arrays import Floats, Records
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem
@@ -157,29 +157,27 @@ def charged(problem: Prepared, multipliers: Floats) -> ChargedRows:
     return ChargedRows(chain, constant + (MULTIPLIER_ROUNDING if multipliers.any() else 0.0))
 
 
-LEAST, LENGTH = range(2)
-"""Places in ``numbers`` of a `_Dual`."""
+DUAL_NOW = np.dtype([("least", "f8"), ("length", "f8"), ("idle", "i8")])
+"""Fields of ``now`` of a `_Dual`."""
 
 
 class _Dual(NamedTuple):
     """State of the bound of R rows.
 
-    - ``chain``: the document's, with a matrix for each token; it carries the multipliers ``now``.
+    - ``chain``: the document's, with a matrix for each token; it carries ``multipliers``.
     - ``rows``: the rows.
     - ``limit`` (R,): bound of a row with its slack.
-    - ``now`` (R,): multipliers in nats.
+    - ``multipliers`` (R,): those of the present step, in nats.
     - ``best`` (R,): multipliers of the least bound.
-    - ``numbers`` (2,): that bound in nats, and the step length.
-    - ``idle`` (1,): steps since the bound fell.
+    - ``now`` (1,): ``least``, that bound in nats; ``length`` of a step; ``idle``, steps since the bound fell.
     """
 
     chain: ScoredChain
     rows: RowColumns
     limit: Floats
-    now: Floats
+    multipliers: Floats
     best: Floats
-    numbers: Floats
-    idle: Ints
+    now: Records
 
 
 def dual_bound(
@@ -198,14 +196,14 @@ def dual_bound(
     best, objective = labels, problem.score(labels).objective
     found = np.zeros(count, np.int32)
     begun = taken = 0
-    while begun < steps and dual.numbers[LEAST] - objective > tolerance and dual.numbers[LENGTH] > LEAST_STEP:
+    while begun < steps and dual.now["least"][0] - objective > tolerance and dual.now["length"][0] > LEAST_STEP:
         taken += _subgradient_steps(dual, min(ROUND, steps - begun), objective, found)
         begun += ROUND
         value = problem.score(found).objective
         if value > objective:
             best, objective = found.copy(), value
     kept = allowed & (_best_with(dual) >= min(objective, least) - MULTIPLIER_ROUNDING)
-    return DualBound(float(dual.numbers[LEAST]) + MULTIPLIER_ROUNDING, kept, best, taken, dual.best)
+    return DualBound(float(dual.now["least"][0]) + MULTIPLIER_ROUNDING, kept, best, taken, dual.best)
 
 
 def _new_dual(problem: Problem, allowed: NDArray[np.bool_]) -> _Dual:
@@ -219,8 +217,7 @@ def _new_dual(problem: Problem, allowed: NDArray[np.bool_]) -> _Dual:
         rows.bound + rows.slack,
         zeros,
         zeros.copy(),
-        np.array([np.inf, 1.0]),
-        np.zeros(1, np.int64),
+        np.array([(np.inf, 1.0, 0)], DUAL_NOW),
     )
 
 
@@ -229,7 +226,7 @@ def _best_with(dual: _Dual) -> Floats:
     _move(dual, dual.best)
     through: Floats = dual.chain.unary + messages_before(dual.chain, BEST) + messages_after(dual.chain, BEST)
     top = through.max(axis=1, keepdims=True)
-    bound: Floats = dual.numbers[LEAST] - (top - through)
+    bound: Floats = dual.now["least"][0] - (top - through)
     return bound
 
 
@@ -249,35 +246,37 @@ def _subgradient_steps(dual: _Dual, steps: int, target: float, found: Labels) ->
         length = 0.0
         for r in range(len(excess)):
             excess[r] = _excess(dual, labels, r)
-            relaxed += dual.now[r] * excess[r]
+            relaxed += dual.multipliers[r] * excess[r]
             if excess[r] > 0.0:
                 penalty += dual.rows.weight[r] * (excess[r] + dual.rows.slack[r])
-            value += dual.now[r] * dual.limit[r]
+            value += dual.multipliers[r] * dual.limit[r]
         local = value + relaxed
         if step == 0 or local - penalty > best_value:
             best_value = local - penalty
             found[:] = labels
-        if value < dual.numbers[LEAST] - ROUNDING:
-            dual.numbers[LEAST] = value
-            dual.best[:] = dual.now
-            dual.idle[0] = 0
+        if value < dual.now[0].least - ROUNDING:
+            dual.now[0].least = value
+            dual.best[:] = dual.multipliers
+            dual.now[0].idle = 0
         else:
-            dual.idle[0] += 1
-            if dual.idle[0] >= DUAL_PATIENCE:
-                dual.idle[0] = 0
-                dual.numbers[LENGTH] *= 0.5
+            dual.now[0].idle += 1
+            if dual.now[0].idle >= DUAL_PATIENCE:
+                dual.now[0].idle = 0
+                dual.now[0].length *= 0.5
         goal = max(target, best_value)
         for r in range(len(excess)):
             # A multiplier at the edge of its range does not move if it would leave it.
-            held = (excess[r] < 0.0 and dual.now[r] <= 0.0) or (excess[r] > 0.0 and dual.now[r] >= dual.rows.weight[r])
+            held = (excess[r] < 0.0 and dual.multipliers[r] <= 0.0) or (
+                excess[r] > 0.0 and dual.multipliers[r] >= dual.rows.weight[r]
+            )
             if not held:
                 length += excess[r] * excess[r]
         if length == 0.0:
             return step + 1
         missing = value - goal if goal > -np.inf else GUESS
-        size = dual.numbers[LENGTH] * max(missing, 0.0) / length
+        size = dual.now[0].length * max(missing, 0.0) / length
         for r in range(len(excess)):
-            wanted[r] = min(max(dual.now[r] + size * excess[r], 0.0), dual.rows.weight[r])
+            wanted[r] = min(max(dual.multipliers[r] + size * excess[r], 0.0), dual.rows.weight[r])
         _move(dual, wanted)
     return steps
 
@@ -286,10 +285,10 @@ def _subgradient_steps(dual: _Dual, steps: int, target: float, found: Labels) ->
 def _move(dual: _Dual, wanted: Floats) -> None:
     """Changes the multipliers to ``wanted`` (R,), and the scores with them."""
     for r in range(len(wanted)):
-        change = wanted[r] - dual.now[r]
+        change = wanted[r] - dual.multipliers[r]
         if change == 0.0:
             continue
-        dual.now[r] = wanted[r]
+        dual.multipliers[r] = wanted[r]
         for e in range(dual.rows.pointer[r], dual.rows.pointer[r + 1]):
             t, label = dual.rows.position[e], dual.rows.label[e]
             if dual.rows.previous[e] == ANY:

@@ -11,9 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats
+from concord.schemas.arrays import Floats, Records
 from concord.workers.compiling.kernel import inner_in_place
-from concord.workers.inference.sampling.state import STATE
 
 CERTAIN_TEMPERATURES = 40.0
 """Loss, in temperatures, from which a choice is taken as impossible: a 53-bit uniform cannot show its probability."""
@@ -25,10 +24,10 @@ LARGEST_EXPONENT = 600.0
 
 
 @inner_in_place
-def uniform(counters: NDArray[np.uint64]) -> float:
+def uniform(now: Records) -> float:
     """A uniform number in (0, 1), by splitmix64 over the chain's own counter."""
-    counters[STATE] += np.uint64(0x9E3779B97F4A7C15)
-    z = counters[STATE]
+    now[0].random += np.uint64(0x9E3779B97F4A7C15)
+    z = now[0].random
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))
@@ -36,7 +35,7 @@ def uniform(counters: NDArray[np.uint64]) -> float:
 
 
 @inner_in_place
-def draw_within(counters: NDArray[np.uint64], exponent: float, choices: int) -> float:
+def draw_within(now: Records, exponent: float, choices: int) -> float:
     """A uniform draw in (0, 1), or 2 if the site keeps its labels for certain.
 
     ``exponent`` is an upper bound on g_c / τ of every other choice c: the best local gain at the site, plus the
@@ -46,7 +45,7 @@ def draw_within(counters: NDArray[np.uint64], exponent: float, choices: int) -> 
     """
     if exponent < -CERTAIN_TEMPERATURES:
         return 2.0
-    draw = uniform(counters)
+    draw = uniform(now)
     if exponent < 0.0 and draw >= (choices - 1) * np.exp(exponent):
         return 2.0
     return draw

@@ -12,7 +12,7 @@ from concord.schemas.problem import ANY, LinearRows
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.core.rows import RowState
 from concord.workers.inference.numerics import RELATIVE_ROUNDING, ROUNDING
-from concord.workers.inference.sampling.state import FLIPS, NOW, REWRITTEN, SUMMED, Chain
+from concord.workers.inference.sampling.state import Chain
 
 
 class DriftError(RuntimeError):
@@ -27,11 +27,11 @@ def check_drift(chain: Chain, problem: Prepared, *, hard_weight: float, known: S
     """
     if known is None or known.objective == -np.inf:
         known = problem.relaxed(hard_weight).score(chain.at.labels)
-    running, true = float(chain.numbers[NOW]), known.objective
+    running, true, flips = float(chain.now["objective"][0]), known.objective, int(chain.now["flips"][0])
     if running == true or abs(running - true) <= _rounding(chain, problem.rows):
         return
     raise DriftError(
-        f"a chain's running score is {running!r} nats, its labels score {true!r} after {int(chain.counters[FLIPS])} "
+        f"a chain's running score is {running!r} nats, its labels score {true!r} after {flips} "
         "changes of label: the sampler counts some move wrongly, so nothing it drew can be believed; please report "
         "the document and its constraints"
     )
@@ -43,13 +43,13 @@ def _rounding(chain: Chain, rows: LinearRows) -> float:
     A row may be broken and mended again while one label is written. Its charges cancel then, but for their rounding,
     and neither the score nor its change shows them.
     """
-    at, rewritten = chain.at, int(chain.counters[REWRITTEN])
+    at, rewritten = chain.at, int(chain.now["rewritten"][0])
     passes = 1.0 + rewritten / max(1, len(at.labels))
     by_rows = passes * float((chain.rows.weight * rows.slack)[~rows.summed_exactly].sum())
     tables = (at.unary[np.isfinite(at.unary)], at.edge[np.isfinite(at.edge)])
     largest = sum(float(np.abs(table).max(initial=0.0)) for table in tables)
     terms = (len(at.labels) + rewritten) * largest + rewritten * _most_charged(chain.rows)
-    return ROUNDING + by_rows + RELATIVE_ROUNDING * (float(chain.numbers[SUMMED]) + terms)
+    return ROUNDING + by_rows + RELATIVE_ROUNDING * (float(chain.now["summed"][0]) + terms)
 
 
 def _most_charged(rows: RowState) -> float:

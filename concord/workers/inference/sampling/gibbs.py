@@ -43,10 +43,7 @@ from concord.workers.inference.sampling.memory import UNKNOWN_COST, readers_for
 from concord.workers.inference.sampling.names import Sites, sites_of
 from concord.workers.inference.sampling.settling import settle
 from concord.workers.inference.sampling.state import (
-    BEST_OBJECTIVE,
-    FLIPS,
-    NOW,
-    WORK,
+    CHAIN_NOW,
     Chain,
     Slots,
     scratch_for,
@@ -119,10 +116,10 @@ def _run(chain: Chain, search: Search, config: GibbsSettings) -> None:
     before, sweep = search.work, 0
     while sweep < config.sweeps and not search.spent:
         last = min(config.sweeps, sweep - sweep % config.sweeps_a_check + config.sweeps_a_check)
-        limit = int(chain.counters[WORK]) + search.remaining(STEPS_A_LOOK)
+        limit = int(chain.now["work"][0]) + search.remaining(STEPS_A_LOOK)
         sweep += anneal(chain, _temperatures(config, range(sweep, last)), sweep, limit)
-        search.work = before + int(chain.counters[WORK])
-        if chain.numbers[BEST_OBJECTIVE] > search.objective + ROUNDING:
+        search.work = before + int(chain.now["work"][0])
+        if chain.now["best_objective"][0] > search.objective + ROUNDING:
             search.offer(chain.best)
     known = _known(search, chain.at.labels)
     check_drift(chain, search.problem, hard_weight=config.hard_weight, known=known)
@@ -158,6 +155,7 @@ def new_chain(
     cost = labels_cost(spans, arrays, labels, 0, count)
     count_labels(spans, arrays, labels, 0, count, 1)
     local, paid = p.score(labels), row_penalty(rows)
+    objective, summed = local - cost - paid, count * (abs(local) + cost + paid)
     chain = Chain(
         at=Labelling(p.unary, p.edges, labels, arrays),
         best=labels.copy(),
@@ -169,8 +167,7 @@ def new_chain(
         pair_gain=np.full(count, UNKNOWN_COST),
         slots=_slots(sites.places, count),
         groups=sites.groups,
-        numbers=np.array([*[local - cost - paid] * 2, paid, cost, count * (abs(local) + cost + paid)]),
-        counters=np.array([seed, 0, 0, 0, 0, 0], np.uint64),
+        now=np.array([(objective, objective, paid, cost, summed, seed, 0, 0, 0, 0, 0)], CHAIN_NOW),
         spans=spans,
         rows=rows,
         scratch=scratch_for(problem.labels, count, sites.groups),
@@ -205,9 +202,9 @@ def sample(
     everywhere = np.arange(len(problem))
     for sweep in range(config.sweeps):
         anneal(chain, _temperatures(config, range(sweep, sweep + 1)), sweep, sys.maxsize)
-        objective[sweep] = chain.numbers[NOW]
+        objective[sweep] = chain.now["objective"][0]
         seen[everywhere, chain.at.labels] += 1.0
     check_drift(chain, prepared, hard_weight=config.hard_weight)
     return Trace(
-        objective, int(chain.counters[FLIPS]), chain.best.copy(), float(chain.numbers[BEST_OBJECTIVE])
+        objective, int(chain.now["flips"][0]), chain.best.copy(), float(chain.now["best_objective"][0])
     ), seen / config.sweeps

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from concord.schemas.arrays import Ints
+from concord.schemas.arrays import Ints, Records
 from concord.schemas.labels import Labels
 from concord.workers.compiling.kernel import inner_in_place
 from concord.workers.inference.core.agreement import AgreementState, count_labels, labels_cost
@@ -16,7 +15,7 @@ from concord.workers.inference.sampling.draws import choose, uniform, weigh
 from concord.workers.inference.sampling.labelling import Labelling, is_span, local_score
 from concord.workers.inference.sampling.memory import forget_readers
 from concord.workers.inference.sampling.names import Groups
-from concord.workers.inference.sampling.state import ROW_PENALTY, SPAN_PENALTY, Chain, advance, count_work, touch, write
+from concord.workers.inference.sampling.state import Chain, advance, count_work, touch, write
 
 
 @inner_in_place
@@ -31,12 +30,12 @@ def resample_group(chain: Chain, group: int, temperature: float) -> None:
     Detailed balance: the random half does not depend on the labels, and occurrences that may be left out do not
     overlap. So each joint choice, once made, gives the same set of choices again.
     """
-    at, numbers, scratch = chain.at, chain.numbers, chain.scratch
-    count_work(chain.counters, chain.groups.pointer[group + 1] - chain.groups.pointer[group])
-    count, current = _agreeing(at, chain.groups, group, chain.counters, scratch.members)
+    at, now, scratch = chain.at, chain.now, chain.scratch
+    count_work(chain.now, chain.groups.pointer[group + 1] - chain.groups.pointer[group])
+    count, current = _agreeing(at, chain.groups, group, chain.now, scratch.members)
     if count == 0:
         return
-    count_work(chain.counters, count * (len(at.codec.opening) + 1))
+    count_work(chain.now, count * (len(at.codec.opening) + 1))
     members, option = scratch.members[:count], scratch.slot[0]
     choices = len(at.codec.opening) + int(chain.groups.may_leave[group])
     gain, weight, tried = scratch.gain[:choices], scratch.weight[:choices], scratch.tried[:choices]
@@ -47,8 +46,8 @@ def resample_group(chain: Chain, group: int, temperature: float) -> None:
     before = gain[current]
     for choice in range(choices):
         gain[choice] -= before
-    draw = uniform(chain.counters)
-    weigh(gain, numbers[ROW_PENALTY] + numbers[SPAN_PENALTY] + ROUNDING, temperature, weight)
+    draw = uniform(chain.now)
+    weigh(gain, now[0].row_penalty + now[0].span_penalty + ROUNDING, temperature, weight)
     weight[current] = 0.0
     if draw >= weight.sum():
         return
@@ -75,9 +74,7 @@ def resample_group(chain: Chain, group: int, temperature: float) -> None:
 
 
 @inner_in_place
-def _agreeing(
-    at: Labelling, groups: Groups, group: int, counters: NDArray[np.uint64], members: Ints
-) -> tuple[int, int]:
+def _agreeing(at: Labelling, groups: Groups, group: int, now: Records, members: Ints) -> tuple[int, int]:
     """Writes the occurrences that a step takes to ``members``; returns their number and their common choice.
 
     The choice is a type, or the number of types if all are left out. The number is 0 if the occurrences disagree. An
@@ -86,9 +83,9 @@ def _agreeing(
     """
     type_of, types = at.codec.type_of, len(at.codec.opening)
     count, current = 0, -1
-    everyone = uniform(counters) < 0.5
+    everyone = uniform(now) < 0.5
     for place in range(groups.pointer[group], groups.pointer[group + 1]):
-        if not everyone and uniform(counters) < 0.5:
+        if not everyone and uniform(now) < 0.5:
             continue
         first, last = groups.places[place, 0], groups.places[place, 1]
         kind = type_of[at.labels[first]]

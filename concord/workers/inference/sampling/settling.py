@@ -23,7 +23,6 @@ from concord.workers.inference.relaxation.block_descent import Descent, start_at
 from concord.workers.inference.relaxation.relaxation import chains_of
 from concord.workers.inference.sampling.names import Sites
 from concord.workers.inference.sampling.trials import (
-    TRIAL_WORK,
     DescentTrial,
     better_all,
     close,
@@ -109,8 +108,8 @@ class _Settling:
         return True
 
     def _count(self) -> None:
-        self.search.work += int(self.trial.numbers[TRIAL_WORK])
-        self.trial.numbers[TRIAL_WORK] = 0.0
+        self.search.work += int(self.trial.now["work"][0])
+        self.trial.now["work"][0] = 0.0
 
 
 def _is_exact(problem: Problem) -> bool:

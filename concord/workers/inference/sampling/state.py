@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats, Ints
+from concord.schemas.arrays import Floats, Ints, Records
 from concord.schemas.labels import Labels, LabelSet
 from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
 from concord.workers.inference.core.agreement import AgreementState
@@ -17,11 +17,13 @@ from concord.workers.inference.sampling.labelling import Labelling
 from concord.workers.inference.sampling.memory import UNKNOWN_COST, Readers, forget_around
 from concord.workers.inference.sampling.names import Groups
 
-STATE, DIRTY, FLIPS, REWRITTEN, WORK, NEXT = range(6)
-"""Places in ``counters``."""
-
-NOW, BEST_OBJECTIVE, ROW_PENALTY, SPAN_PENALTY, SUMMED = range(5)
-"""Places in ``numbers``."""
+CHAIN_NOW = np.dtype(
+    [
+        *((name, "f8") for name in ("objective", "best_objective", "row_penalty", "span_penalty", "summed")),
+        *((name, "u8") for name in ("random", "dirty_count", "flips", "rewritten", "work", "next_token")),
+    ]
+)
+"""Fields of ``now`` of a `Chain`."""
 
 
 class Slots(NamedTuple):
@@ -68,7 +70,7 @@ class Chain(NamedTuple):
 
     - ``at``: the present labels.
     - ``best`` (N,): the best labelling seen.
-    - ``dirty`` (N,): tokens at which ``best`` may differ from the present labels; the first ``counters[DIRTY]`` are
+    - ``dirty`` (N,): tokens at which ``best`` may differ from the present labels; the first ``dirty_count`` are
       valid.
     - ``is_dirty`` (N,): mask of these tokens.
     - ``margin`` (N,): best local gain of any other label at a token, in nats.
@@ -76,9 +78,9 @@ class Chain(NamedTuple):
     - ``readers``: the counts from which ``cost_bound`` was computed.
     - ``pair_gain`` (N,): best local gain of other labels at t and t + 1 together, in nats.
     - ``slots``, ``groups``: places of several tokens, and occurrences of the same words.
-    - ``numbers`` (5,): objective, best objective, penalty of rows, penalty of spans, sum of magnitudes; all in nats.
-    - ``counters`` (6,): random state, length of ``dirty``, labels that changed, labels in the ranges that moves
-      changed, work, next token of the sweep.
+    - ``now`` (1,): in nats ``objective``, ``best_objective``, ``row_penalty``, ``span_penalty``, and ``summed``
+      magnitudes; then the ``random`` state, ``dirty_count`` (length of ``dirty``), ``flips`` (labels that changed),
+      ``rewritten`` (labels in the ranges that moves changed), ``work``, and ``next_token`` of the sweep.
     - ``spans``, ``rows``: the counts of labelled spans, and the activities of rows.
 
     ``cost_bound`` is the present cost of the token's label and of the spans next to it. `UNKNOWN_COST` stands for a
@@ -96,8 +98,7 @@ class Chain(NamedTuple):
     pair_gain: Floats
     slots: Slots
     groups: Groups
-    numbers: Floats
-    counters: NDArray[np.uint64]
+    now: Records
     spans: AgreementState
     rows: RowState
     scratch: Scratch
@@ -133,9 +134,9 @@ def write(rows: RowState, labels: Labels, first: int, last: int, option: Labels)
 
 
 @inner_in_place
-def count_work(counters: NDArray[np.uint64], steps: int) -> None:
+def count_work(now: Records, steps: int) -> None:
     """Counts work: labels, spans or occurrences visited, each some tens of nanoseconds."""
-    counters[WORK] += np.uint64(steps)
+    now[0].work += np.uint64(steps)
 
 
 @inner_in_place
@@ -145,12 +146,12 @@ def touch(chain: Chain, first: int, last: int, changed: int) -> None:
     Updates margins, and forgets the values read from these labels.
     """
     count, slots = len(chain.best), chain.slots
-    chain.counters[FLIPS] += np.uint64(changed)
-    chain.counters[REWRITTEN] += np.uint64(last - first)
+    chain.now[0].flips += np.uint64(changed)
+    chain.now[0].rewritten += np.uint64(last - first)
     set_margins(chain.at, chain.margin, max(0, first - 1), min(count, last + 1))
     forget_around(chain.at, chain.cost_bound, first, last)
     near = slots.pointer[max(0, first - slots.reach[0])], slots.pointer[min(count, last + 1)]
-    count_work(chain.counters, last - first + near[1] - near[0])
+    count_work(chain.now, last - first + near[1] - near[0])
     for slot in range(near[0], near[1]):
         if slots.end[slot] >= first:
             slots.gain[slot] = UNKNOWN_COST
@@ -158,26 +159,26 @@ def touch(chain: Chain, first: int, last: int, changed: int) -> None:
     for t in range(first, last):
         if not chain.is_dirty[t]:
             chain.is_dirty[t] = True
-            chain.dirty[chain.counters[DIRTY]] = t
-            chain.counters[DIRTY] += np.uint64(1)
+            chain.dirty[chain.now[0].dirty_count] = t
+            chain.now[0].dirty_count += np.uint64(1)
 
 
 @inner_in_place
 def advance(chain: Chain, gain: float, row_growth: float, span_growth: float) -> None:
     """Adds a change to the objective and the penalties, in nats; updates ``best`` if the present labels are better."""
-    numbers = chain.numbers
-    numbers[SUMMED] += abs(numbers[NOW]) + abs(gain) + abs(row_growth) + abs(span_growth)
-    numbers[NOW] += gain
-    numbers[ROW_PENALTY] = max(0.0, numbers[ROW_PENALTY] + row_growth)
-    numbers[SPAN_PENALTY] = max(0.0, numbers[SPAN_PENALTY] + span_growth)
-    if numbers[NOW] <= numbers[BEST_OBJECTIVE]:
+    now = chain.now
+    now[0].summed += abs(now[0].objective) + abs(gain) + abs(row_growth) + abs(span_growth)
+    now[0].objective += gain
+    now[0].row_penalty = max(0.0, now[0].row_penalty + row_growth)
+    now[0].span_penalty = max(0.0, now[0].span_penalty + span_growth)
+    if now[0].objective <= now[0].best_objective:
         return
-    numbers[BEST_OBJECTIVE] = numbers[NOW]
-    for i in range(chain.counters[DIRTY]):
+    now[0].best_objective = now[0].objective
+    for i in range(chain.now[0].dirty_count):
         t = chain.dirty[i]
         chain.best[t] = chain.at.labels[t]
         chain.is_dirty[t] = False
-    chain.counters[DIRTY] = np.uint64(0)
+    chain.now[0].dirty_count = np.uint64(0)
 
 
 @kernel_in_place

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats
+from concord.schemas.arrays import Floats, Records
 from concord.schemas.labels import Labels
 from concord.workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
 from concord.workers.inference.core.agreement import (
@@ -26,7 +26,7 @@ from concord.workers.inference.sampling.draws import choose, decided, draw_withi
 from concord.workers.inference.sampling.group_move import resample_group
 from concord.workers.inference.sampling.labelling import Labelling, is_span, local_score, region
 from concord.workers.inference.sampling.memory import UNKNOWN_COST, Readers, forget_readers, note_labels
-from concord.workers.inference.sampling.state import NEXT, ROW_PENALTY, WORK, Chain, advance, count_work, touch, write
+from concord.workers.inference.sampling.state import CHAIN_NOW, Chain, advance, count_work, touch, write
 
 SWEEPS_A_PAIR = 20
 """Sweeps from one resampling of neighbouring pairs to the next: a pair is costly, with L² labellings to weigh."""
@@ -42,16 +42,16 @@ def anneal(chain: Chain, temperatures: Floats, done: int, limit: int) -> int:
     Returns the number of complete sweeps. It stops when the chain's work reaches ``limit``; the next call goes on
     there.
     """
-    count, counters = len(chain.best), chain.counters
+    count, now = len(chain.best), chain.now
     for sweep in range(done, done + len(temperatures)):
         temperature = temperatures[sweep - done]
-        if counters[NEXT] == 0 and sweep % SWEEPS_A_GROUP == 0:
+        if now[0].next_token == 0 and sweep % SWEEPS_A_GROUP == 0:
             for group in range(len(chain.groups.pointer) - 1):
                 resample_group(chain, group, temperature)
-        counters[NEXT] = np.uint64(_swept(chain, int(counters[NEXT]), sweep, temperature, limit))
-        if counters[NEXT] < count:
+        now[0].next_token = np.uint64(_swept(chain, int(now[0].next_token), sweep, temperature, limit))
+        if now[0].next_token < count:
             return sweep - done
-        counters[NEXT] = np.uint64(0)
+        now[0].next_token = np.uint64(0)
     return len(temperatures)
 
 
@@ -62,35 +62,35 @@ def _swept(chain: Chain, first: int, sweep: int, temperature: float, limit: int)
     types, scratch = len(chain.at.codec.opening), chain.scratch
     opens_sentence, pair_gain = chain.at.codec.opens_sentence, chain.pair_gain
     margin, cost_bound, slots = chain.margin, chain.cost_bound, chain.slots
-    numbers, counters = chain.numbers, chain.counters
+    now = chain.now
     for t in range(first, count):
-        if t > first and int(counters[WORK]) >= limit:
+        if t > first and int(now[0].work) >= limit:
             return t
-        count_work(counters, 1 + slots.pointer[t + 1] - slots.pointer[t])
+        count_work(now, 1 + slots.pointer[t + 1] - slots.pointer[t])
         if cost_bound[t] == UNKNOWN_COST:
-            _remember(chain.readers, chain.spans, chain.at, t, cost_bound, counters)
-        draw = draw_within(counters, (margin[t] + numbers[ROW_PENALTY] + cost_bound[t]) / temperature, width)
+            _remember(chain.readers, chain.spans, chain.at, t, cost_bound, now)
+        draw = draw_within(now, (margin[t] + now[0].row_penalty + cost_bound[t]) / temperature, width)
         if draw < 1.0:
             _resample(chain, t, t + 1, scratch.single, draw, temperature)
         if sweep % SWEEPS_A_PAIR == 0 and not opens_sentence[t + 1]:
             if pair_gain[t] == UNKNOWN_COST:
                 pair_gain[t] = _best_pair(chain.at, t)
-            removable = numbers[ROW_PENALTY] + _cost_now(chain.spans, chain.at, t, t + 2)
-            draw = draw_within(counters, (pair_gain[t] + removable) / temperature, width * width)
+            removable = now[0].row_penalty + _cost_now(chain.spans, chain.at, t, t + 2)
+            draw = draw_within(now, (pair_gain[t] + removable) / temperature, width * width)
             if draw < 1.0:
                 _resample(chain, t, t + 2, scratch.pairs, draw, temperature)
         for slot in range(slots.pointer[t], slots.pointer[t + 1]):
             end = slots.end[slot]
             if slots.gain[slot] == UNKNOWN_COST:
-                count_work(counters, end - t)
+                count_work(now, end - t)
                 slots.gain[slot] = _slot_options(chain.at, t, end, scratch.slot)[1]
-            removable = numbers[ROW_PENALTY]
-            count_work(counters, end - t)
+            removable = now[0].row_penalty
+            count_work(now, end - t)
             for i in range(t, end):
                 if cost_bound[i] == UNKNOWN_COST:
-                    _remember(chain.readers, chain.spans, chain.at, i, cost_bound, counters)
+                    _remember(chain.readers, chain.spans, chain.at, i, cost_bound, now)
                 removable += cost_bound[i]
-            draw = draw_within(counters, (slots.gain[slot] + removable) / temperature, types + 1)
+            draw = draw_within(now, (slots.gain[slot] + removable) / temperature, types + 1)
             if draw < 1.0:
                 choices = _slot_options(chain.at, t, end, scratch.slot)[0]
                 _resample(chain, t, end, scratch.slot[:choices], draw, temperature)
@@ -98,12 +98,10 @@ def _swept(chain: Chain, first: int, sweep: int, temperature: float, limit: int)
 
 
 @inner_in_place
-def _remember(
-    readers: Readers, spans: AgreementState, at: Labelling, t: int, cost_bound: Floats, counters: NDArray[np.uint64]
-) -> None:
+def _remember(readers: Readers, spans: AgreementState, at: Labelling, t: int, cost_bound: Floats, now: Records) -> None:
     """Computes ``cost_bound[t]``, and notes every key whose counts were read."""
     low, high = region(at, t, t + 1)
-    count_work(counters, high - low)
+    count_work(now, high - low)
     note_labels(readers, spans, at.codec, at.labels, low, high)
     cost_bound[t] = _cost_now(spans, at, t, t + 1)
 
@@ -132,12 +130,12 @@ def _resample(chain: Chain, first: int, last: int, options: Labels, draw: float,
     one by one, the likeliest first, until the draw is decided: either it keeps the present labels by the bound on all
     others (`decided`), or no unscored option has a weight that a draw could show.
     """
-    at, spans, numbers, count = chain.at, chain.spans, chain.numbers, len(options)
+    at, spans, now, count = chain.at, chain.spans, chain.now, len(options)
     low, high = region(at, first, last)
-    count_work(chain.counters, high - low + count)
+    count_work(chain.now, high - low + count)
     gain, weight, tried = chain.scratch.gain[:count], chain.scratch.weight[:count], chain.scratch.tried[:count]
     current = _local_gains(at, first, last, options, gain)
-    weigh(gain, _cost_now(spans, at, first, last) + numbers[ROW_PENALTY], temperature, weight)
+    weigh(gain, _cost_now(spans, at, first, last) + now[0].row_penalty, temperature, weight)
     weight[current] = 0.0
     if decided(draw, weight.sum()):
         return
@@ -154,7 +152,7 @@ def _resample(chain: Chain, first: int, last: int, options: Labels, draw: float,
         elif option < 0:
             chosen, undecided = choose(gain, tried, current, draw, temperature), False
         else:
-            count_work(chain.counters, high - low)
+            count_work(chain.now, high - low)
             grown += write(chain.rows, at.labels, first, last, options[option])
             row_growth[option] = grown
             span_growth[option] = labels_cost(spans, at.codec, at.labels, low, high) - old_cost
@@ -254,7 +252,8 @@ def random_labels(
 ) -> Labels:
     """Random labels (N,), one by one: uniform among the labels from which the sentence can still be finished."""
     count, width = unary.shape
-    counters = np.array([seed])
+    now = np.zeros(1, CHAIN_NOW)
+    now[0].random = seed
     labels = np.zeros(count, np.int32)
     allowed = np.empty(width, np.int32)
     for t in range(count):
@@ -265,5 +264,5 @@ def random_labels(
                 allowed[kept] = label
                 kept += 1
         if kept:
-            labels[t] = allowed[int(uniform(counters) * kept)]
+            labels[t] = allowed[int(uniform(now) * kept)]
     return labels

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats, Ints
+from concord.schemas.arrays import Floats, Ints, Records
 from concord.schemas.labels import Labels
 from concord.workers.compiling.kernel import copy_to, inner_in_place, kernel_in_place
 from concord.workers.inference.core.agreement import Codec, item_end
@@ -27,8 +27,8 @@ from concord.workers.inference.relaxation.block_descent import (
 from concord.workers.inference.relaxation.sentences import Chains
 from concord.workers.inference.sampling.memory import Readers, mark_stale, note_outside, note_span, readers_for
 
-LOCAL, TRIAL_WORK = 0, 1
-"""Places in ``numbers``."""
+TRIAL_NOW = np.dtype([("local", "f8"), ("work", "f8")])
+"""Fields of ``now`` of a `DescentTrial`."""
 
 
 class SentenceSet(NamedTuple):
@@ -57,7 +57,7 @@ class DescentTrial(NamedTuple):
     - ``better``: the sentences in which the best labels tried may differ from ``base``.
     - ``old`` (N,): scratch for labels.
     - ``sentence`` (N,): the sentence of each token.
-    - ``numbers`` (2,): local score of the present labels in nats, and work.
+    - ``now`` (1,): ``local``, the local score of the present labels in nats, and ``work``.
     """
 
     readers: Readers
@@ -72,7 +72,7 @@ class DescentTrial(NamedTuple):
     better: SentenceSet
     old: Labels
     sentence: Ints
-    numbers: Floats
+    now: Records
 
 
 def trial_of(descent: Descent) -> DescentTrial:
@@ -92,7 +92,7 @@ def trial_of(descent: Descent) -> DescentTrial:
         _listed(count),
         descent.labels.copy(),
         np.repeat(np.arange(count), np.diff(bounds)),
-        np.zeros(2),
+        np.zeros(1, TRIAL_NOW),
     )
     _open(descent, trial)
     return trial
@@ -112,7 +112,7 @@ def types_at(descent: Descent, trial: DescentTrial, places: Ints) -> NDArray[np.
 @kernel_in_place
 def value(descent: Descent, trial: DescentTrial) -> float:
     """The objective of the present labels without rows, in nats."""
-    return float(trial.numbers[LOCAL] - descent.penalty[0])
+    return float(trial.now[0].local - descent.penalty[0])
 
 
 @kernel_in_place
@@ -209,14 +209,14 @@ def _open(descent: Descent, trial: DescentTrial) -> None:
     chains = descent.chains
     for s in range(len(chains.bounds) - 1):
         first, last = chains.bounds[s], chains.bounds[s + 1]
-        trial.numbers[LOCAL] += local_score(chains.unary, chains.edge, descent.labels, first, last)
+        trial.now[0].local += local_score(chains.unary, chains.edge, descent.labels, first, last)
         _wait(chains, trial, s, 0)
 
 
 @kernel_in_place
 def _types_at(descent: Descent, trial: DescentTrial, places: Ints, kinds: Labels) -> None:
     codec, labels = descent.chains.codec, descent.labels
-    trial.numbers[TRIAL_WORK] += len(places)
+    trial.now[0].work += len(places)
     for m in range(len(places)):
         start, end = places[m, 0], places[m, 1]
         opens = codec.opens_sentence[start] or not codec.continues[labels[start - 1], labels[start]]
@@ -240,7 +240,7 @@ def _relabel(descent: Descent, trial: DescentTrial, s: int, wanted: Labels) -> N
     _mark_readers(descent, trial, s, labels, wanted, -1)
     descent.penalty[0] -= uncount_sentence(descent, first, last)
     descent.penalty[0] += count_sentence(descent, wanted, first, last)
-    trial.numbers[LOCAL] += local_score(chains.unary, chains.edge, labels, first, last) - before
+    trial.now[0].local += local_score(chains.unary, chains.edge, labels, first, last) - before
     descent.seen[chains.first[first] : chains.first[last]] = np.nan
     _list(trial.changed, s)
     _wait(chains, trial, s, 0)
@@ -252,8 +252,8 @@ def _moved(descent: Descent, trial: DescentTrial, s: int, number: int) -> None:
     chains = descent.chains
     first, last = chains.bounds[s], chains.bounds[s + 1]
     _mark_readers(descent, trial, s, trial.old, descent.labels, number)
-    trial.numbers[LOCAL] += local_score(chains.unary, chains.edge, descent.labels, first, last)
-    trial.numbers[LOCAL] -= local_score(chains.unary, chains.edge, trial.old, first, last)
+    trial.now[0].local += local_score(chains.unary, chains.edge, descent.labels, first, last)
+    trial.now[0].local -= local_score(chains.unary, chains.edge, trial.old, first, last)
     _list(trial.changed, s)
 
 
@@ -268,7 +268,7 @@ def _mark_readers(descent: Descent, trial: DescentTrial, s: int, old: Labels, ne
     first, last = _changed_part(chains.codec, old, new, chains.bounds[s], chains.bounds[s + 1])
     mark_stale(readers, descent.state, chains.codec, old, first, last)
     mark_stale(readers, descent.state, chains.codec, new, first, last)
-    trial.numbers[TRIAL_WORK] += last - first + readers.stale_count[0]
+    trial.now[0].work += last - first + readers.stale_count[0]
     for i in range(readers.stale_count[0]):
         readers.is_stale[readers.stale[i]] = False
         other = trial.sentence[readers.stale[i]]
@@ -299,7 +299,7 @@ def _read(descent: Descent, trial: DescentTrial, s: int) -> None:
     chains = descent.chains
     first, last = chains.bounds[s], chains.bounds[s + 1]
     _remember_seen(descent, trial, s)
-    trial.numbers[TRIAL_WORK] += last - first + chains.first[last] - chains.first[first]
+    trial.now[0].work += last - first + chains.first[last] - chains.first[first]
     for i in range(chains.first[first], chains.first[last]):
         note_span(trial.readers, descent.state, chains.start[i], chains.end[i])
     for t in range(first, last):

@@ -32,7 +32,7 @@ from concord.workers.inference.search.partial import (
     root_loss,
     start_partial,
 )
-from concord.workers.inference.search.tree import EXPANDED, USED, Tree, add_node, grown, move, new_tree
+from concord.workers.inference.search.tree import Tree, add_node, grown, move, new_tree
 from concord.workers.inference.settings import AstarSettings
 
 FIRST_SIZE = 1 << 12
@@ -72,9 +72,9 @@ def solve(
     tree, queue = _first(start)
     look = nodes_a_look(start)
     while not search.spent:
-        before = int(tree.counters[EXPANDED])
+        before = int(tree.now["expanded"][0])
         ended = _advance(start, tree, queue, search.loss - ROUNDING, search.remaining(look))
-        search.work += int(tree.counters[EXPANDED]) - before
+        search.work += int(tree.now["expanded"][0]) - before
         if ended == LEAF_FOUND:
             if search.offer(start.labels):
                 return search.decoded(min(complete_loss(start), search.loss))
@@ -100,20 +100,20 @@ def _advance(p: Partial, tree: Tree, queue: Queue, limit: float, nodes: int) -> 
     """Expands up to ``nodes`` nodes of a loss below ``limit``; returns why it ended. At a leaf, the cursor is there."""
     count, width = p.unary.shape
     losses = np.empty(width)
-    stop = tree.counters[EXPANDED] + nodes
+    stop = tree.now[0].expanded + nodes
     while queue.size[0] > 0:
         node = queue.heap[0]
         if tree.depth[node] == count:
             move(p, tree, node)
             return LEAF_FOUND
-        if tree.counters[USED] + width > len(tree.label):
+        if tree.now[0].used + width > len(tree.label):
             return FULL
-        if tree.counters[EXPANDED] >= stop:
+        if tree.now[0].expanded >= stop:
             return PAUSED
         _take(tree, queue)
         move(p, tree, node)
         expand(p, tree.depth[node], losses)
-        tree.counters[EXPANDED] += 1
+        tree.now[0].expanded += 1
         for b in range(width):
             if losses[b] < limit:
                 _put(tree, queue, add_node(tree, node, b, max(losses[b], tree.loss[node])))

@@ -25,7 +25,7 @@ from concord.workers.inference.core.folding import on_folded
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.numerics import ROUNDING
 from concord.workers.inference.search.partial import Partial, chain_loss, expand, root_loss, start_partial
-from concord.workers.inference.search.tree import EXPANDED, Tree, add_node, move, new_tree
+from concord.workers.inference.search.tree import Tree, add_node, move, new_tree
 from concord.workers.inference.settings import BeamSettings
 
 
@@ -60,7 +60,7 @@ def solve(
         width = 1 if _narrow(search, len(frontier) + len(problem) - t) else config.width
         frontier, lost = _step(start, tree, frontier, t, width, search.loss - ROUNDING)
         dropped = min(dropped, lost)
-        search.work = int(tree.counters[EXPANDED])
+        search.work = int(tree.now["expanded"][0])
     # A leaf that breaks a hard row by a rounding of its sum is no answer; the next one may be.
     any(search.offer(labels) for labels in _leaves(start, tree, frontier))
     return search.decoded(max(root_loss(start), min(dropped, search.loss)))
@@ -87,7 +87,7 @@ def _step(p: Partial, tree: Tree, frontier: Ints, t: int, width: int, limit: flo
     for i in range(len(frontier)):
         move(p, tree, frontier[i])
         expand(p, t, losses[i])
-        tree.counters[EXPANDED] += 1
+        tree.now[0].expanded += 1
     flat = losses.ravel()
     order = np.argsort(flat, kind="mergesort")
     kept = 0

@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats
+from concord.schemas.arrays import Floats, Records
 from concord.schemas.labels import Labels
 from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
 from concord.workers.inference.search.partial import Partial, pop, push
 
-USED, CURSOR, EXPANDED = range(3)
-"""Places in ``counters``."""
+TREE_NOW = np.dtype([("used", "i8"), ("cursor", "i8"), ("expanded", "i8")])
+"""Fields of ``now`` of a `Tree`."""
 
 
 class Tree(NamedTuple):
@@ -27,7 +27,7 @@ class Tree(NamedTuple):
     - ``depth``: the number of decided tokens.
     - ``loss``: the estimate of its loss, in nats.
     - ``path`` (N,): scratch.
-    - ``counters`` (3,): nodes used, the cursor's node, nodes expanded.
+    - ``now`` (1,): nodes ``used``, the ``cursor``'s node, nodes ``expanded``.
     """
 
     parent: NDArray[np.int64]
@@ -35,7 +35,7 @@ class Tree(NamedTuple):
     depth: NDArray[np.int64]
     loss: Floats
     path: NDArray[np.int64]
-    counters: NDArray[np.int64]
+    now: Records
 
 
 def new_tree(partial: Partial, size: int) -> Tree:
@@ -46,7 +46,7 @@ def new_tree(partial: Partial, size: int) -> Tree:
         np.zeros(size, np.int64),
         np.zeros(size),
         np.zeros(len(partial.labels), np.int64),
-        np.array([1, 0, 0], np.int64),
+        np.array([(1, 0, 0)], TREE_NOW),
     )
 
 
@@ -58,24 +58,24 @@ def grown(tree: Tree) -> Tree:
         np.concatenate([tree.depth, np.zeros_like(tree.depth)]),
         np.concatenate([tree.loss, np.zeros_like(tree.loss)]),
         tree.path,
-        tree.counters,
+        tree.now,
     )
 
 
 @inner_in_place
 def add_node(tree: Tree, parent: int, label: int, loss: float) -> int:
     """Appends a child of ``parent``; returns its id."""
-    node = tree.counters[USED]
+    node = tree.now[0].used
     tree.parent[node], tree.label[node], tree.loss[node] = parent, label, loss
     tree.depth[node] = tree.depth[parent] + 1
-    tree.counters[USED] = node + 1
+    tree.now[0].used = node + 1
     return int(node)
 
 
 @kernel_in_place
 def move(p: Partial, tree: Tree, node: int) -> None:
     """Moves the cursor, and the partial labelling with it, to a node."""
-    at, goal = tree.counters[CURSOR], node
+    at, goal = tree.now[0].cursor, node
     steps = 0
     while at != goal:
         if tree.depth[goal] > tree.depth[at]:
@@ -87,4 +87,4 @@ def move(p: Partial, tree: Tree, node: int) -> None:
         at = tree.parent[at]
     for i in range(steps - 1, -1, -1):
         push(p, tree.depth[tree.path[i]] - 1, tree.label[tree.path[i]])
-    tree.counters[CURSOR] = node
+    tree.now[0].cursor = node

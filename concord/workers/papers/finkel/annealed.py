@@ -16,7 +16,6 @@ from concord.workers.inference.core.incumbent import Search, limited
 from concord.workers.inference.sampling.drift import check_drift
 from concord.workers.inference.sampling.gibbs import STEPS_A_LOOK, new_chain
 from concord.workers.inference.sampling.names import sites_of
-from concord.workers.inference.sampling.state import WORK
 from concord.workers.inference.sampling.sweep import anneal
 from concord.workers.papers.finkel.settings import AnnealedSettings
 
@@ -45,9 +44,9 @@ def solve(
     temperatures = config.temperature * (1.0 - np.arange(config.sweeps) / config.sweeps)
     sweep = 0
     while sweep < config.sweeps and not search.spent:
-        limit = int(chain.counters[WORK]) + search.remaining(STEPS_A_LOOK)
+        limit = int(chain.now["work"][0]) + search.remaining(STEPS_A_LOOK)
         sweep += anneal(chain, temperatures[sweep : sweep + SWEEPS_A_LOOK], sweep, limit)
-        search.work = int(chain.counters[WORK])
+        search.work = int(chain.now["work"][0])
     check_drift(chain, search.problem, hard_weight=config.hard_weight)
     if incumbent is None:
         search.restart(chain.best.copy())

@@ -22,7 +22,7 @@ from concord.workers.compiling.kernel import kernel
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.core.incumbent import Search, limited
 from concord.workers.inference.numerics import ROUNDING
-from concord.workers.inference.search.depth_first import EXPANDED_NODES, new_probe, next_leaf
+from concord.workers.inference.search.depth_first import new_probe, next_leaf
 from concord.workers.inference.search.partial import ChainLoss, chain_loss, start_partial
 from concord.workers.papers.stokman.incremental_score import IncrementalScore, evaluate, incremental_score
 from concord.workers.papers.stokman.settings import EvolutionSettings
@@ -108,7 +108,7 @@ def first_solution(search: Search, *, chain: ChainLoss, branching: int, nodes: i
         return None
     probe = new_probe(start, loss=np.inf, most=np.inf, branching=branching)
     found = next_leaf(start, probe, nodes)
-    search.work += int(probe.counters[EXPANDED_NODES])
+    search.work += int(probe.now["expanded"][0])
     return start.labels.copy() if found else None
 
 
