@@ -190,7 +190,7 @@ class CodlRequest(FlowRequest):
     out: str = Field(description="Folder for the cycles, on a disk that all workers see.")
     constraints: str | None = Field(
         None,
-        description="YAML file of constraints, a path or URI, for the answers on the pool (default: none: semi-supervised).",
+        description="YAML file of constraints, a path or URI, for the answers on the pool (default: none).",
     )
     held_out: str | None = Field(None, description="Labelled corpus on which every cycle is measured.")
     settings: CodlSettings = Field(DEFAULT_CODL, description="Options of the learning, such as gamma and cycles.")
