@@ -9,8 +9,8 @@ from concord.flows.commands.calibrating import calibrate_model
 from concord.flows.inputs.in_python import speaks_python
 from concord.flows.inputs.options import validated
 from concord.schemas.reports import CalibrationReport
-from concord.schemas.run import TrainReport
 from concord.schemas.run_context import RunContext
+from concord.schemas.train_report import TrainReport
 from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
 from concord.workers.models.settings import CalibrationSettings
 

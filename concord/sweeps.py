@@ -13,7 +13,7 @@ from concord.flows.cli.sweep_plot import figure_of
 from concord.flows.cli.sweep_tables import shown_lines, shown_table
 from concord.flows.commands.sweeps import show_sweep
 from concord.flows.inputs.in_python import speaks_python
-from concord.schemas.shown import lines_html, table_html
+from concord.schemas.shown import blocks_html
 from concord.schemas.sweep import CellRow, CellState, SweepReport
 from concord.workers.sweeps.results import Store
 from concord.workers.sweeps.tables import comparison_table, long_table
@@ -139,15 +139,11 @@ class SweepResults:
         return figure_of(show_sweep(self._folder, by=by, measure=measure))
 
     def __repr__(self) -> str:
-        return "\n".join([f"SweepResults of {self._folder}", *shown_lines(self._shown)])
+        return "\n".join([f"SweepResults of {self._folder}", *(line.text for line in shown_lines(self._shown))])
 
     def _repr_html_(self) -> str:
-        lines = lines_html(shown_lines(self._shown))
-        if not self._shown.rows:
-            return lines
-        columns = shown_table(self._shown).columns
-        rows = zip(*(map(str, column.cells) for column in columns), strict=True)
-        return f"{table_html([str(column.header) for column in columns], rows)}{lines}"
+        table = [shown_table(self._shown)] if self._shown.rows else []
+        return blocks_html([*table, *shown_lines(self._shown)])
 
 
 def read_sweep(folder: str | PathLike[str]) -> SweepResults:

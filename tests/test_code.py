@@ -47,6 +47,8 @@ OUT = {
     "workers/constraints/beside_model.py": "puts constraints together, which are in the key",
     "workers/constraints/declared_weights.py": "weighs constraints, which are in the key",
     "schemas/audit.py": "reports of `concord constraints check`",
+    "schemas/run_report.py": "what `concord reprocess` answers",
+    "schemas/train_report.py": "what `concord train` answers",
     "schemas/labelled.py": "what `concord label` answers",
     "schemas/reports.py": "what flows answer",
     "schemas/requests.py": "what flows are asked for; what decides an answer is in the settings, which are in the key",

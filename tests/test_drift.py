@@ -19,7 +19,7 @@ from concord.flows.screen.pages import page_of
 from concord.flows.tracking.tracking import DESCRIPTION, Outcome
 from concord.schemas.columns import PREDICTIONS_LAYOUT, batch_from_table, table_from_documents
 from concord.schemas.document import Batch, Document
-from concord.schemas.run import Drift, RunReport
+from concord.schemas.run_report import Drift, RunReport
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.drift.chart import NightScore
 from concord.workers.drift.figures import DocumentFigures, DriftWatch

@@ -14,7 +14,7 @@ from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
 from concord.flows.nights.record import KEPT_NIGHTS, MOST_NIGHTS, RECORD, keep_night, read_record
 from concord.schemas.nights import NightLine
-from concord.schemas.run import Drift, Movement
+from concord.schemas.run_report import Drift, Movement
 from concord.workers.drift.chart import NightScore
 from concord.workers.storage.storage import FolderStorage
 from tests.support.made_reports import run_report
@@ -59,7 +59,7 @@ def test_half_a_line_costs_no_other(torn: bytes, tmp_path: Path) -> None:
     keep(tmp_path)
     found = read_record(FolderStorage(tmp_path))
     assert ([night.night for night in found.nights], found.unread) == ([1, 2], 1)
-    assert "1 lines of the record cannot be read" in history(tmp_path).stderr
+    assert "1 lines of the record cannot be read" in history(tmp_path).stdout
 
 
 def test_a_record_that_cannot_be_written_ends_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -129,7 +129,7 @@ def test_a_run_shows_its_counts_reuse_penalty_and_place() -> None:
     shown = read(report._repr_html_()).text
     assert shown.startswith("labelled 4 of 10 documents; 90.0% certified")
     assert "8.2 → 1.5" in shown
-    assert shown.endswith(f"output in /{SCRIPT}")
+    assert shown.endswith(f"predictions in /{SCRIPT}MLflow run run")
 
 
 def test_reports_and_explanations_are_tables() -> None:
@@ -150,8 +150,8 @@ def test_reports_and_explanations_are_tables() -> None:
         effects=(effect, local),
     )
     shown = read(made._repr_html_()).text
-    assert f"{SCRIPT}{SCRIPT} O → PER000.5" in shown
-    assert shown.endswith(f"together{SCRIPT} O → PER00.25labels that the constraints changed: {SCRIPT} O → PER")
+    assert f"{SCRIPT}1000.5{SCRIPT} O → PER{SCRIPT}1––0.5{SCRIPT} O → PER" in shown
+    assert f"together00.25{SCRIPT} O → PER" in shown
     assert "read3" in read(IngestReport(read=3)._repr_html_()).text
     assert repr(IngestReport(read=3)).splitlines()[1].split() == ["read", "3"]
 

@@ -9,7 +9,7 @@ import pytest
 from concord.flows.commands.corpora import ingest_corpus, synthesize_corpus
 from concord.flows.errors import NAMED, RunFolderError, ShardsFailedError
 from concord.flows.inputs.jobs import folder_place, source_place
-from concord.schemas.run import RunReport
+from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.settings import IngestSettings

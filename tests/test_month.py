@@ -20,7 +20,7 @@ from concord.flows.nights.month import last_month
 from concord.flows.nights.record import RECORD, keep_night
 from concord.flows.screen.pages import page_of
 from concord.schemas.nights import MonthReport
-from concord.schemas.run import ChangedDocument, Drift, Movement
+from concord.schemas.run_report import ChangedDocument, Drift, Movement
 from concord.workers.storage.storage import FolderStorage
 from tests.support.made_reports import run_report
 

@@ -12,7 +12,8 @@ from mlflow.utils import validation
 
 from concord.flows.nights.files import write_files
 from concord.flows.tracking import tracking
-from concord.schemas.run import ChangedDocument, ConstraintFigures, Drift, ShardReport
+from concord.schemas.run import ConstraintFigures, ShardReport
+from concord.schemas.run_report import ChangedDocument, Drift
 from tests.support.made_reports import run_report
 
 TOTALS = ShardReport(

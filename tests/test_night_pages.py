@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concord.flows.environment import page_of_run
 from concord.flows.screen.pages import cell, page_of
-from concord.schemas.run import ChangedDocument, Drift, Movement
+from concord.schemas.run_report import ChangedDocument, Drift, Movement
 from tests.support.made_reports import run_report
 
 MOVED = Movement(figure="unknown words", of="texts", before=0.02, after=0.31, p_value=0.0005, breach=True)

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
+from rich.table import Table as Grid
 
 from concord.flows.cli.catalogue import engines, listing, readers, templates
-from concord.flows.cli.chains import chains_table
-from concord.flows.cli.constraints_tables import check_table, effects_table, labels_table
-from concord.flows.cli.tables import against_table, measure_table
-from concord.flows.labelling.evaluate import Evaluation
+from concord.flows.screen.terminal import grid
 from concord.schemas.audit import Breaches, CheckReport, ConstraintCheck, ConstraintEffect, Explanation, LabelChange
+from concord.schemas.blocks import Table
 from concord.schemas.reports import AgainstReport, ChainsReport, Difference, DocumentChains
+from concord.schemas.shown import Report
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.evaluation.measures import MEASURES
 from concord.workers.evaluation.named_counts import MatchCounts
@@ -39,6 +39,11 @@ def shown(table: RenderableType, width: int) -> str:
 def columns(text: str) -> str:
     """What is printed without blanks, column by column as far as a fold can be undone: letters in a bag."""
     return "".join(sorted(re.sub(r"\s", "", text)))
+
+
+def tables(report: Report) -> list[Grid]:
+    """What a terminal shows of a report's tables."""
+    return [grid(block) for block in report.blocks() if isinstance(block, Table)]
 
 
 def whole(table: RenderableType) -> None:
@@ -66,19 +71,20 @@ def check() -> CheckReport:
 
 
 def test_a_check_keeps_the_names_of_the_shipped_constraints(check: CheckReport) -> None:
-    whole(check_table(check))
-    lines = shown(check_table(check), 80).splitlines()
+    (table,) = tables(check)
+    whole(table)
+    lines = shown(table, 80).splitlines()
     for row in check.constraints:
         assert any(line.startswith(f"{row.name} ") for line in lines), row.name
 
 
 def test_a_check_without_a_model_or_gold_has_no_columns_for_them(check: CheckReport) -> None:
     rows = tuple(row.model_copy(update={"model": None}) for row in check.constraints)
-    gold_only = shown(check_table(check.model_copy(update={"constraints": rows})), 80)
+    gold_only = shown(tables(check.model_copy(update={"constraints": rows}))[0], 80)
     assert "gold" in gold_only
     assert "model" not in gold_only
     rows = tuple(row.model_copy(update={"gold": None}) for row in check.constraints)
-    assert "gold" not in shown(check_table(check.model_copy(update={"constraints": rows})), 80)
+    assert "gold" not in shown(tables(check.model_copy(update={"constraints": rows}))[0], 80)
 
 
 def test_an_explanation_is_whole() -> None:
@@ -104,8 +110,9 @@ def test_an_explanation_is_whole() -> None:
         status="optimal",
         effects=(effect, effect),
     )
-    whole(labels_table(found))
-    whole(effects_table(found))
+    assert len(tables(found)) == 2
+    for table in tables(found):
+        whole(table)
 
 
 def test_chains_and_scores_are_whole() -> None:
@@ -120,7 +127,7 @@ def test_chains_and_scores_are_whole() -> None:
         mixed=True,
         objective=(),
     )
-    whole(chains_table(ChainsReport(chains=4, sweeps=1000, rhat_limit=1.05, mixed=1, documents=(row,))))
+    whole(*tables(ChainsReport(chains=4, sweeps=1000, rhat_limit=1.05, mixed=1, documents=(row,))))
 
 
 def test_evaluations_are_whole() -> None:
@@ -133,10 +140,11 @@ def test_evaluations_are_whole() -> None:
     differences = {name: dict.fromkeys(entry.figures, row) for name, entry in MEASURES.items()}
     against = AgainstReport(run="out", only_here=(), only_there=(), measures=differences)
     report = tally.report().model_copy(update={"against": against})
-    for name in MEASURES:
-        whole(measure_table(name, Evaluation(report, tally, {})))
-    whole(against_table(against))
-    lines = shown(against_table(against), 80).splitlines()
+    measured = tables(report)
+    assert len(measured) == len(MEASURES) + 1
+    for table in measured:
+        whole(table)
+    lines = shown(measured[-1], 80).splitlines()
     assert any(line.startswith("spans macro F1 ") and line.endswith(" 0.001") for line in lines)
 
 

@@ -16,13 +16,13 @@ from rich.console import Console
 
 import concord.flows.training.progressive
 import concord.flows.training.train_model
-from concord.flows.cli.tables import samples_table
+from concord.flows.screen import terminal
 from concord.flows.tracking.tracking import Outcome
 from concord.flows.training.progressive import KEPT, TRIALS_TABLE, Kept, choose
 from concord.flows.training.train_model import TrainJob, check_search, train_model
 from concord.schemas.errors import ShardsError, TrainingError
-from concord.schemas.run import SampleRow, TrainReport
 from concord.schemas.run_context import HERE, RunContext
+from concord.schemas.train_report import SampleRow, TrainReport, samples_table
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.learning.search.progressive import LEAST_SAMPLE, TrialTally, rounds, sizes_of
 from concord.workers.models.folder import MANIFEST, parse_manifest
@@ -178,7 +178,7 @@ def test_a_trial_is_a_task_for_the_pool() -> None:
 
 def shown(rows: Sequence[SampleRow]) -> str:
     console = Console(width=160, record=True)
-    console.print(samples_table(rows))
+    console.print(terminal.grid(samples_table(rows)))
     return console.export_text()
 
 

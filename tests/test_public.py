@@ -10,8 +10,8 @@ import pytest
 import concord
 from concord.predictions import PredictedDocument
 from concord.schemas.labelled import LabelledText
-from concord.schemas.run import ConsistencyReport
 from concord.schemas.shown import fields_html, fields_text
+from concord.schemas.train_report import ConsistencyReport
 
 ANSWER = LabelledText.model_validate(
     {

@@ -33,7 +33,8 @@ from concord.flows.screen.progress import followed
 from concord.flows.tracking.tracking import DESCRIPTION, FAILURES, Outcome
 from concord.schemas.columns import REJECTS_LAYOUT
 from concord.schemas.requests import LabelRequest
-from concord.schemas.run import Reuse, RunReport, RunSettings
+from concord.schemas.run import Reuse, RunSettings
+from concord.schemas.run_report import RunReport
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
 from concord.workers.constraints.templates.presence import StartsWith
 from concord.workers.corpus.ingestion import write_corpus

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import concord.flows.training.train_model
-from concord.flows.cli.app import _show_training
+from concord.flows.screen.terminal import show_report
 from concord.flows.training.train_model import TrainJob, check_search, train_model
 from concord.schemas.document import Batch, Column, Document
 from concord.schemas.errors import CorpusError, TrainingError
@@ -203,7 +203,7 @@ def test_the_command_needs_no_gold_and_says_how_far_to_trust_it(
         corpus=str(tmp_path / "corpus"), out=str(tmp_path / "model"), trainer="taggers", settings=TaggersSettings()
     )
     report = train_model(request)
-    _show_training(report)
+    show_report(report)
     told = capsys.readouterr().out
     assert "no gold was read: the taggers say the same of" in told
     assert "a: LOC " in told

@@ -13,17 +13,17 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import concord.flows.training.train_model
-from concord.flows.cli.app import _show_training, app
+from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
-from concord.flows.cli.tables import selection_table
 from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.locks import locked
+from concord.flows.screen.terminal import grid, show_report
 from concord.flows.tracking.tracking import PENALTIES_FILE
 from concord.flows.training.train_model import TrainJob, train_model
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError
-from concord.schemas.run import TrainReport
 from concord.schemas.settings import TrainerSettings, Validation
+from concord.schemas.train_report import TrainReport, selection_table
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.learning.trainers.registry import DEFAULT, OWN, TRAINERS
@@ -168,7 +168,7 @@ def test_a_training_that_chooses_reports_what_it_chose_from(tmp_path: Path, monk
     assert {name: settings[name] for name in best.chosen} == best.chosen
     assert [row.gain for row in report.selection] == [row.f1 - report.selection[0].f1 for row in report.selection]
     shown = Console(width=100, record=True, file=io.StringIO())
-    shown.print(selection_table(report.selection))
+    shown.print(grid(selection_table(report.selection)))
     assert len(shown.export_text().splitlines()) == 1 + len(report.selection)
 
 
@@ -181,7 +181,7 @@ def test_segments_that_were_cut_are_told_of(
         settings = SemiCrfSettings(features="fersini", longest=longest, max_iterations=2)
         corpus, out = str(tmp_path / "corpus"), str(tmp_path / "model")
         request = TrainJob(corpus=corpus, out=out, trainer="semicrf", settings=settings, consistency=False)
-        _show_training(train_model(request))
+        show_report(train_model(request))
         said = " ".join(capsys.readouterr().out.split())
         assert told in said
         assert ("were cut" in said) == bool(told)
@@ -227,7 +227,7 @@ def test_later_documents_tune_consistency_and_judge_settings_where_that_is_asked
         last = [document.doc_id for document in documents[-9:]]
         assert (judged == last) == (validation is Validation.LATER)
         report: TrainReport = train_model(request.model_copy(update={"tune": True, "consistency": False}))
-        _show_training(report)
+        show_report(report)
         counted = report.selection[0].f1
         folds = cross_validated(documents, TRAINERS["sgd"].train, options, folds=FOLDS, validation=validation)
         assert counted == f1_of_counts(folds.sum(axis=0))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from concord.schemas.errors import DriftedError, InputError, ServiceError, ShardsError, UsageError
 from concord.schemas.published import PapersReport
-from concord.schemas.run import RunReport
-from concord.schemas.sweep import SweepReport
+from concord.schemas.run_report import RunReport
+from concord.schemas.sweep import SweepReport, reasons_told
 
 NAMED = 8
 """Largest number of failed shards that a message names; a report has them all."""
@@ -103,16 +103,6 @@ class PrefectError(ServiceError):
 
 class UnwatchedError(ReportingError, PrefectError):
     """Prefect's API went away while the flow ran. The work is done."""
-
-
-def reasons_told(failed: Mapping[str, str]) -> list[str]:
-    """First lines of at most `NAMED` distinct reasons, each with the number of cells that failed by it and the first of
-    these."""
-    cells: dict[str, list[str]] = {}
-    for name, reason in failed.items():
-        cells.setdefault(reason.partition("\n")[0], []).append(name)
-    lines = [f"{names[0]}{f' and {len(names) - 1} more' * (len(names) > 1)}: {why}" for why, names in cells.items()]
-    return lines if len(lines) <= NAMED else [*lines[:NAMED], f"and {len(lines) - NAMED} more reasons"]
 
 
 def failed_message(errors: Sequence[str], shards: int, *, of: str = "shards") -> str:

@@ -8,7 +8,8 @@ from concord.flows.inputs.jobs import checked_places, run_place
 from concord.flows.watched import watched
 from concord.schemas.folders import FolderKind
 from concord.schemas.requests import LabelRequest
-from concord.schemas.run import DEFAULT_RUN, RunReport, RunSettings
+from concord.schemas.run import DEFAULT_RUN, RunSettings
+from concord.schemas.run_report import RunReport
 
 
 @watched("reprocess", LabelRequest, run_name="{corpus} with {model}")

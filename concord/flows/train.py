@@ -9,8 +9,9 @@ from concord.flows.inputs.jobs import check_sources, folder_place, source_place
 from concord.flows.watched import watched
 from concord.schemas.folders import FolderKind
 from concord.schemas.requests import DEFAULT_TRAINER, TrainRequest
-from concord.schemas.run import ALIAS, TrainReport
+from concord.schemas.run import ALIAS
 from concord.schemas.settings import Validation
+from concord.schemas.train_report import TrainReport
 
 
 @watched("train", TrainRequest, run_name="{corpus}")

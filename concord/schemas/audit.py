@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from concord.schemas.run import Figures
+from concord.schemas.blocks import (
+    AnyBlock,
+    Headline,
+    Remark,
+    Table,
+    TableColumn,
+    Tone,
+    figure_columns,
+    row,
+    text_columns,
+)
 from concord.schemas.settings import Validation
-from concord.schemas.shown import lines_html, table_html
+from concord.schemas.shown import Report, within
+
+SPANS = "spans"
+"""The measure whose interval is in a table: each label scheme has it, and most users care for it."""
 
 
-class Breaches(Figures):
+def nats(weight: float) -> str:
+    """A weight."""
+    return "hard" if weight == float("inf") else f"{weight:g}"
+
+
+def _points(low: float, high: float) -> str:
+    """An interval of fractions, in points."""
+    return f"{100 * low:+.2f} to {100 * high:+.2f}"
+
+
+class Breaches(Report):
     """Violations of one constraint under one labelling of the corpus.
 
     - ``bearing``: rows whose antecedent the labelling has, and all span agreements; the other rows are vacuous.
@@ -25,8 +48,13 @@ class Breaches(Figures):
     degree: float = 0.0
     penalty: float = 0.0
 
+    @property
+    def cells(self) -> tuple[str, str, str]:
+        """Broken places, rows that could be broken, and documents, for a table."""
+        return f"{self.places:,}", f"{self.bearing:,}", f"{self.documents:,}"
 
-class FigureEffect(Figures):
+
+class FigureEffect(Report):
     """A figure of a measure without and with something, on the same documents; fractions.
 
     - ``before``, ``after``: figure without it, and with it.
@@ -40,8 +68,20 @@ class FigureEffect(Figures):
     low: float
     high: float
 
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Heads of its columns in a table."""
+        head = f"{self.measure},\n{self.figure}"
+        return (head, "95 %") if self.measure == SPANS else (head,)
 
-class MeasuredEffect(Figures):
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The gain in points, and its interval."""
+        gain = f"{100 * (self.after - self.before):+.2f}"
+        return (gain, _points(self.low, self.high)) if self.measure == SPANS else (gain,)
+
+
+class MeasuredEffect(Report):
     """Effect of one constraint beside all others, or of all together, on documents with gold.
 
     - ``documents``: number of documents whose answer it changes.
@@ -51,8 +91,18 @@ class MeasuredEffect(Figures):
     documents: int
     figures: tuple[FigureEffect, ...]
 
+    def lines(self) -> Iterator[Remark]:
+        """What all constraints together change."""
+        for one in self.figures:
+            line = f"{one.figure} of {one.measure}: {one.before:.2%} without constraints"
+            if self.documents:
+                gain = _points(one.low, one.high)
+                yield Remark(f"{line}, {one.after:.2%} with them ({gain} points)")
+            else:
+                yield Remark(f"{line} and with them")
 
-class ConstraintCheck(Figures):
+
+class ConstraintCheck(Report):
     """One constraint on a corpus.
 
     - ``weight``: nats; inf: hard.
@@ -75,7 +125,7 @@ class ConstraintCheck(Figures):
     warnings: tuple[str, ...]
 
 
-class Conflict(Figures):
+class Conflict(Report):
     """A minimal set of constraints that cannot all hold; without any one of them the others can.
 
     - ``hard``: whether all are hard, so that the documents have no labelling at all.
@@ -89,7 +139,7 @@ class Conflict(Figures):
     doc_id: str
 
 
-class CheckReport(Figures):
+class CheckReport(Report):
     """Report of a constraint file on a corpus.
 
     - ``searched``: documents that were searched for conflicts.
@@ -106,8 +156,57 @@ class CheckReport(Figures):
     conflicts: tuple[Conflict, ...]
     effect: MeasuredEffect | None = None
 
+    def blocks(self) -> Iterator[AnyBlock]:
+        """Places and breaches of each constraint, gains, counts, warnings and contradictions."""
+        yield self._breaches()
+        if self.effect is not None and self.effect.documents:
+            yield self._gains(self.effect)
+        yield Headline(
+            f"{self.documents:,} documents, {self.tokens:,} tokens, {self.with_gold:,} documents with gold labels"
+        )
+        if self.effect is not None:
+            yield from self.effect.lines()
+        for one in self.constraints:
+            warnings = (warning for warning in one.warnings if "contradicts" not in warning)
+            yield from (Remark(f"warning: {one.name}: {warning}") for warning in warnings)
+        for conflict in self.conflicts:
+            kind = "cannot hold together (all hard: no labelling is left)" if conflict.hard else "cannot hold together"
+            names = " + ".join(conflict.constraints)
+            where = f"in {conflict.documents} documents, first {conflict.doc_id}"
+            yield Remark(f"contradiction: {names} {kind} {where}")
+        undecided = f", {self.undecided} undecided" if self.undecided else ""
+        yield Remark(f"searched {self.searched:,} documents for contradictions{undecided}")
 
-class CountedWeight(Figures):
+    def _breaches(self) -> Table:
+        """A line for each constraint: number of places where it applies, and how many of the bearing rows gold and the
+        model's answers break."""
+        gold = ("gold\nbreaks", "of", "in\ndocs") if any(one.gold for one in self.constraints) else ()
+        of_model = ("model\nbreaks", "of", "in\ndocs", "penalty,\nnats")
+        model = of_model if any(one.model for one in self.constraints) else ()
+        rows = []
+        for one in self.constraints:
+            cells = [one.name, nats(one.weight), f"{one.places:,}", f"{one.documents:,}"]
+            if gold:
+                cells += one.gold.cells if one.gold else [""] * len(gold)
+            if model:
+                cells += [*one.model.cells, f"{one.model.penalty:,.1f}"] if one.model else [""] * len(model)
+            rows.append(row(*cells))
+        return Table(figure_columns("constraint", "weight", "places", "in\ndocs", *gold, *model), tuple(rows))
+
+    def _gains(self, whole: MeasuredEffect) -> Table:
+        """A line for all constraints and for each that changes an answer: the documents that it changes, its gain by
+        each measure in points, and the interval of that in spans."""
+        heads = [head for one in whole.figures for head in one.heads]
+        every = [("all of them", whole), *((one.name, one.effect) for one in self.constraints)]
+        rows = (
+            row(name, f"{effect.documents:,}", *(cell for one in effect.figures for cell in one.cells))
+            for name, effect in every
+            if effect is not None and effect.documents
+        )
+        return Table(figure_columns("gain, points", "docs\nchanged", *heads), tuple(rows))
+
+
+class CountedWeight(Report):
     """A constraint's weight from gold; weights are in nats per unit of degree.
 
     - ``before``: declared weight, inf: hard; a hard one is not changed.
@@ -132,7 +231,7 @@ class CountedWeight(Figures):
     factor: float = 1.0
 
 
-class KnownWeight(Figures):
+class KnownWeight(Report):
     """A constraint's weight.
 
     - ``weight``: nats; inf: hard.
@@ -145,7 +244,7 @@ class KnownWeight(Figures):
     high: float | None = None
 
 
-class TuningReport(Figures):
+class TuningReport(Report):
     """Factors of weights, tuned on documents held out from counts and model.
 
     - ``documents``, ``trials``: numbers of held-out documents and of trials.
@@ -166,8 +265,18 @@ class TuningReport(Figures):
     low: float
     high: float
 
+    def blocks(self) -> Iterator[AnyBlock]:
+        """The factors, and what they gain."""
+        factors = ", ".join(f"{family} × {factor:g}" for family, factor in self.factors.items())
+        tried = f"the best of {self.trials} on {self.documents:,} held-out documents"
+        yield Headline(f"{self.base} times factors, {tried}: {factors}")
+        yield Remark(
+            f"{self.figure} of {self.measure} there {self.before:.2%} as counted, {self.after:.2%} with them "
+            f"(gain {self.low:+.2%} to {self.high:+.2%}, on the documents they were chosen on)"
+        )
 
-class LearningReport(Figures):
+
+class LearningReport(Report):
     """Weights learned from the errors of models on documents that these have not seen.
 
     Rate, passes and scale are chosen by a figure on either half of the documents, under weights learned from the other
@@ -195,8 +304,24 @@ class LearningReport(Figures):
     low: float
     high: float
 
+    def blocks(self) -> Iterator[AnyBlock]:
+        """How the weights were learned, and what they gain."""
+        yield Headline(
+            f"learned in {self.passes} passes at rate {self.rate:g}, times {self.scale:g}; "
+            f"{self.dropped:,} got no weight"
+        )
+        halves = "the later half, with weights of the earlier half"
+        if self.validation is Validation.RANDOM:
+            halves = "halves, with weights of the other half"
+        yield Remark(
+            f"{self.figure} of {self.measure} on {halves}: {self.before:.2%} without, {self.after:.2%} with them "
+            f"(gain {self.low:+.2%} to {self.high:+.2%}, rate, passes and scale were chosen by it)"
+        )
+        if not self.stopped:
+            yield Remark("warning: it still rose with the last pass; --set passes=N allows more")
 
-class WeighReport(Figures):
+
+class WeighReport(Report):
     """Weights of a constraint file, from documents with gold labels.
 
     - ``documents``: number of documents that the weights come from.
@@ -219,12 +344,51 @@ class WeighReport(Figures):
     out: str | None
     mlflow_run: str | None
 
+    def blocks(self) -> Iterator[AnyBlock]:
+        """The weights, the documents counted, constraints with little evidence, and the place of the weights."""
+        yield self._weights()
+        yield Headline(f"penalty {self.penalty}, counted on {self.documents:,} documents with gold labels")
+        if self.without_gold or self.rejected:
+            left = f"{self.without_gold:,} documents without gold labels, {self.rejected:,} rejected rows"
+            yield Remark(f"left out: {left}")
+        yield Remark("vacuous rows hold for want of what they speak of; they are no evidence and do not count")
+        if self.tuning is not None:
+            yield from within(self.tuning)
+        if self.learning is not None:
+            yield from within(self.learning)
+        for one in self.constraints:
+            if not one.rows:
+                yield Remark(f"warning: {one.name}: gold never has what it speaks of; its weight rests on nothing")
+            elif one.weight == 0.0:
+                yield Remark(f"warning: {one.name}: gold breaks it more than it keeps it; it weighs nothing")
+        if self.out is None:
+            yield Remark("nothing was written; --out FILE keeps these weights")
+        elif not self.written:
+            yield Remark(f"no constraint helps: the list in {self.out} is empty")
+        else:
+            yield Remark(f"weights in {self.out}")
+
+    def _weights(self) -> Table:
+        """A line for each constraint: its rows in gold, its old weight, and its new one with the interval."""
+        rows = (
+            row(
+                one.name,
+                *(f"{count:,}" for count in (one.rows, one.vacuous, one.broken)),
+                nats(one.before),
+                nats(one.weight),
+                f"{one.low:.2f} to {one.high:.2f}",
+            )
+            for one in self.constraints
+        )
+        heads = ("rows", "vacuous", "broken", "weight\nbefore", "weight", "95 %")
+        return Table(figure_columns("constraint", *heads), tuple(rows))
+
 
 SHOWN_CHANGES = 12
 """Changes that a line for people names."""
 
 
-class LabelChange(Figures):
+class LabelChange(Report):
     """A token whose label a constraint changes.
 
     - ``without``: label without the constraint.
@@ -248,7 +412,7 @@ def first_changes(changes: Sequence[LabelChange]) -> str:
     return "; ".join([*(change.line for change in changes[:SHOWN_CHANGES]), *more])
 
 
-class ConstraintEffect(Figures):
+class ConstraintEffect(Report):
     """Effect of one entry of a constraint file in one document.
 
     - ``degree_before``: degree under the labelling of the local scores alone.
@@ -266,8 +430,18 @@ class ConstraintEffect(Figures):
     cost: float
     changes: tuple[LabelChange, ...]
 
+    @property
+    def shows(self) -> bool:
+        """Is it broken, or does it change a label?"""
+        return bool(self.degree_before or self.degree or self.changes)
 
-class Explanation(Figures):
+    @property
+    def figures(self) -> tuple[float | None, ...]:
+        """Degree before and after, penalty and cost."""
+        return self.degree_before, self.degree, self.penalty, self.cost
+
+
+class Explanation(Report):
     """One document with and without its constraints; labels by name, scores in nats.
 
     - ``cost``: local score that the answer gives up compared with ``unconstrained``, the labels of the model alone.
@@ -301,22 +475,51 @@ class Explanation(Figures):
         """What the constraints changed, in one line."""
         return f"labels that the constraints changed: {first_changes(self.together) or 'none'}"
 
-    def _repr_html_(self) -> str:
-        every = [(e.name, e.changes, e.degree, e.penalty, e.cost) for e in self.effects]
-        every.append(("together", self.together, None, self.penalty, self.cost))
+    @property
+    def subject(self) -> str:
+        """The document."""
+        return self.doc_id
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """The document token by token, the effect of each entry, and what was proven of the answer."""
+        yield self._labels()
+        yield self.effect_table()
+        idle = sum(not effect.shows for effect in self.effects)
+        yield Remark(f"{idle} of {len(self.effects)} constraints hold and change nothing here")
+        yield Headline(
+            f"{self.doc_id}: {self.status}, local score {self.local:,.4f} nats, penalty {self.penalty:,.4f}, "
+            f"gap {self.gap:.2g}"
+        )
+
+    def _labels(self) -> Table:
+        """The document token by token: gold, without constraints, with them."""
+        gold = [(name,) for name in self.gold] if self.gold is not None else [()] * len(self.tokens)
+        rows = (
+            row(token, *names, before, label, tone=Tone.PLAIN if before == label else Tone.STRONG)
+            for token, names, before, label in zip(self.tokens, gold, self.unconstrained, self.labels, strict=True)
+        )
+        heads = ("token", *(() if self.gold is None else ("gold",)), "unconstrained", "constrained")
+        return Table(text_columns(*heads), tuple(rows))
+
+    def effect_table(self) -> Table:
+        """A line for each entry that is broken or changes a label: degree, penalty, changes and their cost."""
         rows = [
-            (
-                name,
-                first_changes(changes),
-                *("" if value is None else f"{value:,.4g}" for value in figures),
+            row(
+                effect.name,
+                *("–" if figure is None else f"{figure:,.4g}" for figure in effect.figures),
+                first_changes(effect.changes),
             )
-            for name, changes, *figures in every
+            for effect in self.effects
+            if effect.shows
         ]
-        table = table_html(("constraint", "changes alone", "degree", "penalty in nats", "cost in nats"), rows)
-        return f"{table}{lines_html([self.sentence])}"
+        if len(self.effects) > 1:
+            changes = first_changes(self.together)
+            rows.append(row("together", "", "", f"{self.penalty:,.4g}", f"{self.cost:,.4g}", changes))
+        columns = figure_columns("constraint", "degree\nbefore", "after", "penalty", "local\nscore\ngiven up")
+        return Table((*columns, TableColumn("changes (without → with)")), tuple(rows))
 
 
-class MinedRule(Figures):
+class MinedRule(Report):
     """A mined rule that was kept.
 
     - ``n``: documents where it binds (of a clause: held-out ones).
@@ -337,7 +540,7 @@ class MinedRule(Figures):
     high: float
 
 
-class UnsaidClause(Figures):
+class UnsaidClause(Report):
     """A clause or rule that was kept, though no constraint can express it.
 
     - ``reason``: why none can; it continues a sentence.
@@ -359,7 +562,7 @@ class UnsaidClause(Figures):
         )
 
 
-class HelpfulRule(Figures):
+class HelpfulRule(Report):
     """A rule that helps a model.
 
     - ``weight``: nats per unit of degree, beyond what the model knows.
@@ -376,7 +579,7 @@ class HelpfulRule(Figures):
     high: float
 
 
-class JudgementReport(Figures):
+class JudgementReport(Report):
     """The mined rules that help models on documents that neither the models nor the counting saw.
 
     - ``trainer``, ``features``: how the models are trained.
@@ -409,6 +612,24 @@ class JudgementReport(Figures):
     level: float
     rules: tuple[HelpfulRule, ...]
 
+    def blocks(self) -> Iterator[AnyBlock]:
+        """The rules that help, and how it was found."""
+        if self.rules:
+            yield self.table()
+        yield Headline(self.sentence)
+
+    def table(self) -> Table:
+        """A line for each rule that helps: documents that it changes, its gain with the interval, and its weight."""
+        rows = (
+            row(
+                *(one.name, f"{one.documents:,}", f"{100 * one.gain:+.2f}"),
+                *(_points(one.low, one.high), nats(one.weight)),
+            )
+            for one in self.rules
+        )
+        heads = ("documents\nchanged", "gain,\npoints", "95 %", "weight")
+        return Table(figure_columns("rule that helps", *heads), tuple(rows))
+
     @property
     def sentence(self) -> str:
         """All of it in one line."""
@@ -427,7 +648,7 @@ class JudgementReport(Figures):
         )
 
 
-class MineReport(Figures):
+class MineReport(Report):
     """Report of `concord constraints mine`.
 
     - ``documents``, ``with_gold``: number of documents, and of those with gold labels, which the rules come from.
@@ -451,3 +672,36 @@ class MineReport(Figures):
     out: str
     unsaid: tuple[UnsaidClause, ...] = ()
     remarks: tuple[str, ...] = ()
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """The rules, those that help, the number of rules that hold and that help, and the file."""
+        yield self._rules()
+        if self.judgement is not None and self.judgement.rules:
+            yield self.judgement.table()
+        counted = f"{self.with_gold:,} of {self.documents:,} documents, {self.rejected:,} rejected rows"
+        yield Remark(f"counted on {counted}")
+        yield from map(Remark, self.remarks)
+        yield Headline(
+            f"{self.candidates:,} rules bind somewhere, {self.significant:,} hold more often than chance lets them"
+        )
+        yield from (Remark(one.sentence) for one in self.unsaid)
+        if self.judgement is not None and self.rules:
+            yield Remark(self.judgement.sentence)
+        if self.written:
+            yield Remark(f"{self.written} of {len(self.rules)} rules that hold in {self.out}")
+        else:
+            why = "no rule was found" if not self.rules else "no rule helps"
+            yield Remark(f"{why}: the list in {self.out} is empty")
+
+    def _rules(self) -> Table:
+        """A line for each rule: documents where it binds, how many break it, how many would by chance, and its weight
+        with the interval."""
+        rows = (
+            row(
+                *(one.name, f"{one.n:,}", f"{one.broken:,}", f"{100 * one.chance:.1f}", f"{one.p:.1e}"),
+                *(nats(one.weight), f"{one.low:.2f} to {one.high:.2f}"),
+            )
+            for one in self.rules
+        )
+        heads = ("documents", "broken", "by chance\nhold, %", "p", "weight", "95 %")
+        return Table(figure_columns("rule", *heads), tuple(rows))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from concord.schemas.run import Figures
+from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, figure_columns, row
 from concord.schemas.settings import Settings
+from concord.schemas.shown import Report
 
 
 class MixtureSettings(Settings):
@@ -74,7 +76,7 @@ class CodlSettings(CycleSettings):
     sample: int = Field(200, ge=1, description="With --tune: largest number of the pool's documents to learn from.")
 
 
-class GammaTrial(Figures):
+class GammaTrial(Report):
     """Cross-validation of a share gamma over labelled documents; all figures are fractions.
 
     - ``accuracy``: fraction of tokens with the right label.
@@ -89,7 +91,7 @@ class GammaTrial(Figures):
     high: float
 
 
-class Cycle(Figures):
+class Cycle(Report):
     """One cycle: the pool is labelled, and a model is learned from it. Cycle 0 learns from labelled documents alone.
 
     - ``changed``: fraction of the pool's tokens whose label differs from the cycle before (1 in the first).
@@ -108,7 +110,7 @@ class Cycle(Figures):
     accuracy: float | None = None
 
 
-class CodlReport(Figures):
+class CodlReport(Report):
     """Report of ``concord codl --json``.
 
     - ``documents``: number of labelled documents.
@@ -131,3 +133,54 @@ class CodlReport(Figures):
     seconds: float
     out: str
     mlflow_run: str
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """Trials of gamma, the cycles, and why the last one was the last."""
+        if self.tuned:
+            yield self._trials()
+        yield self._cycles()
+        last = self.cycles[-1].number
+        end = "the labels have settled" if self.settled else "labels still change: give a larger --set cycles"
+        yield Headline(
+            f"learned from {self.documents:,} labelled documents and {self.pool:,} of the pool "
+            f"({self.rejected} rejected) in {last} cycles, {self.seconds:.0f} s; {end}"
+        )
+        if self.tuned:
+            yield Remark(
+                f"gamma {self.gamma:g} has the most right tokens on held-out documents (the largest of equal ones)"
+            )
+        yield Remark(f"model in {self.out}/cycle-{last:02d}/model, its constraints beside it")
+        yield Remark(f"MLflow run {self.mlflow_run}")
+
+    def _cycles(self) -> Table:
+        """A row for each cycle; figures that a cycle does not have are blank."""
+        heads = ("labels changed %", "penalty", "certified %", "held-out tokens right %")
+        rows = (
+            row(
+                f"{cycle.number}",
+                _per_cent(cycle.changed),
+                "" if cycle.penalty is None else f"{cycle.penalty:,.0f}",
+                _per_cent(cycle.certified),
+                _per_cent(cycle.accuracy),
+            )
+            for cycle in self.cycles
+        )
+        return Table(figure_columns("cycle", *heads), tuple(rows))
+
+    def _trials(self) -> Table:
+        """A row for each gamma (share of the first model) that was tried."""
+        heads = ("held-out tokens right %", "gain over the largest %", "interval of 95 %")
+        rows = (
+            row(
+                f"{trial.gamma:g}",
+                f"{100 * trial.accuracy:.2f}",
+                f"{100 * trial.gain:+.2f}",
+                f"{100 * trial.low:+.2f} to {100 * trial.high:+.2f}",
+            )
+            for trial in self.tuned
+        )
+        return Table(figure_columns("gamma", *heads), tuple(rows))
+
+
+def _per_cent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.2f}"

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 from pydantic import Field
 
-from concord.schemas.run import Drift, Figures, RunReport
+from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, Tone, figure_columns, row
+from concord.schemas.run_report import Drift, Movement, RunReport
+from concord.schemas.shown import Report
 
 RECORD_FORMAT = 1
 """Version of a line of the record; lines of another version are left out."""
 
 
-class NightLine(Figures):
+class NightLine(Report):
     """A run, as a line of the record.
 
     - ``night``: its number; 1 is the first
@@ -72,14 +77,57 @@ class NightLine(Figures):
         )
 
 
-class NightReport(Figures):
+class NightReport(Report):
     """A night of `concord history`: its line, and what was asked for otherwise than in the night before."""
 
     line: NightLine
     changed: dict[str, tuple[str | None, str | None]]
 
+    @property
+    def counts(self) -> tuple[str, str, str]:
+        """Documents that are new, gone and answered otherwise; blank for a first night."""
+        drift = self.line.drift
+        return ("", "", "") if drift is None else (f"{drift.new:,}", f"{drift.gone:,}", f"{drift.changed:,}")
 
-class HistoryReport(Figures):
+    @property
+    def breaches(self) -> tuple[Movement, ...]:
+        """Figures beyond their thresholds."""
+        return () if self.line.drift is None else self.line.drift.breaches
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """What there is to say about the night beside its counts."""
+        yield Headline(f"night {self.line.night}: {self.line.labelled:,} of {self.line.documents:,} documents labelled")
+        yield from self.lines()
+
+    def lines(self) -> Iterator[Remark]:
+        """How it ended before its end, what is gone, what was asked for otherwise than before, and what drifted."""
+        line, drift = self.line, self.line.drift
+        missing = "" if drift is None or not drift.missing else drift.told_missing
+        if line.withheld:
+            missing += "; nothing was published"
+        parts = {
+            "cancelled": f"{line.labelled:,} documents were labelled, nothing was published" if line.cancelled else "",
+            "failed": f"{line.failed:,} shards; nothing was published" if line.failed else "",
+            "gone": missing,
+            "asked for": ", ".join(
+                f"{name} {_short(old)} → {_short(new)}" for name, (old, new) in self.changed.items()
+            ),
+            "drift": ", ".join(movement.line for movement in self.breaches),
+        }
+        yield from (Remark(f"night {line.night}: {what}: {text}") for what, text in parts.items() if text)
+
+
+DIGEST = re.compile(r"[0-9a-f]{40,}")
+SHOWN_DIGITS = 8
+"""Hex digits of a digest that are shown."""
+
+
+def _short(value: str | None) -> str:
+    """A value with its digests cut short."""
+    return "none" if value is None else DIGEST.sub(lambda match: match[0][:SHOWN_DIGITS], value)
+
+
+class HistoryReport(Report):
     """What ``concord history --json`` prints: nights of an output folder, the newest last.
 
     - ``kept``: nights in the record
@@ -91,8 +139,36 @@ class HistoryReport(Figures):
     unread: int
     nights: tuple[NightReport, ...]
 
+    def blocks(self) -> Iterator[AnyBlock]:
+        """A table of nights, the newest last, and below it what there is to say about each."""
+        yield self._table()
+        for night in self.nights:
+            yield from night.lines()
+        last = f"; MLflow's run of the last: {self.nights[-1].line.mlflow_run}" if self.nights else ""
+        yield Headline(f"{len(self.nights):,} of {self.kept:,} nights{last}")
+        if self.unread:
+            unread = f"{self.unread:,} lines of the record cannot be read: cut off, or of another version"
+            yield Remark(unread, Tone.NOTICE)
 
-class MonthReport(Figures):
+    def _table(self) -> Table:
+        heads = ("night", "ended (UTC)", "who", "documents", "labelled", "new", "gone", "changed", "rejects", "drift")
+        rows = []
+        for night in self.nights:
+            line, breaches = night.line, len(night.breaches)
+            looked_at = breaches or line.failed or line.withheld or line.cancelled
+            rows.append(
+                row(
+                    *(f"{line.night}", line.time[:16].replace("T", " "), line.user),
+                    *(f"{count:,}" for count in (line.documents, line.labelled)),
+                    *night.counts,
+                    *(f"{line.rejected:,}", f"{breaches}" if breaches else ""),
+                    tone=Tone.NOTICE if looked_at else Tone.PLAIN,
+                )
+            )
+        return Table(figure_columns(*heads), tuple(rows))
+
+
+class MonthReport(Report):
     """A month of an output folder.
 
     - ``nights``: runs that ended in it
@@ -110,3 +186,16 @@ class MonthReport(Figures):
     labelled: int
     page: str
     markdown: str
+
+    @property
+    def page_tags(self) -> tuple[str, ...]:
+        """Whether any night drifted."""
+        return ("drift",) if self.drifted else ()
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """What the runs of the month came to, and where the page is."""
+        yield Headline(
+            f"{self.month}: {self.nights:,} runs, {self.labelled:,} documents labelled, {self.drifted:,} with drift, "
+            f"{self.failed:,} with failed shards"
+        )
+        yield Remark(f"page in {self.page}, and as HTML beside it")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from concord.schemas.run import Figures
+from concord.schemas.blocks import AnyBlock, Headline, Remark
 from concord.schemas.settings import Settings
+from concord.schemas.shown import Report
 from concord.schemas.sweep import Axis, SweepFile
 
 OBJECTIVE = "objective"
@@ -188,7 +189,7 @@ class Lies(StrEnum):
     ABOVE = "above"
 
 
-class MeasuredRow(Figures):
+class MeasuredRow(Report):
     """A row with what was measured; figures are in per cent, or in nats.
 
     - ``measured``: figure, or mean over runs; None where there is none, and ``why`` says why
@@ -220,7 +221,7 @@ class MeasuredRow(Figures):
     why: str | None = None
 
 
-class MeasuredTable(Figures):
+class MeasuredTable(Report):
     """A table with what was measured.
 
     - ``parts``: what stands for official test parts, a sentence for each
@@ -236,7 +237,7 @@ class MeasuredTable(Figures):
     cpu_seconds: float = 0.0
 
 
-class PapersReport(Figures):
+class PapersReport(Report):
     """What `concord papers` did.
 
     - ``page``: Markdown file; the HTML file stands beside it
@@ -256,3 +257,12 @@ class PapersReport(Figures):
         """Number of published figures that lie there; None: that have nothing to lie beside."""
         published = [row for table in self.tables for row in table.rows if row.published is not None]
         return sum(row.lies is lies for row in published)
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """Number of published figures below, inside and above the measured intervals, and the page's path."""
+        counts = ", ".join(f"{self.count(lies):,} {lies.value}" for lies in Lies)
+        figures = f"published figures beside our intervals: {counts}; {self.count(None):,} without"
+        if self.made_up:
+            figures = "made-up corpora: no figure can be compared with a published one"
+        yield Headline(f"{len(self.tables):,} tables, {self.cpu_seconds:,.1f} CPU s; {figures}")
+        yield Remark(f"page in {self.page}")

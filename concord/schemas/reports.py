@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
-from concord.schemas.run import ConsistencyReport, Figures
-from concord.schemas.shown import Shown, lines_html, table_html
-
-
-class Report(Shown, BaseModel):
-    """Base of all reports: frozen, and an unknown key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+from concord.schemas.blocks import (
+    AnyBlock,
+    Headline,
+    Remark,
+    Table,
+    TableRow,
+    Tone,
+    figure_columns,
+    row,
+    text_columns,
+)
+from concord.schemas.secrets import short_name
+from concord.schemas.shown import Report
+from concord.schemas.train_report import ConsistencyReport
 
 
 class NameFigures(Report):
@@ -37,17 +44,60 @@ class MeasureReport(Report):
     - ``intervals``: of each of these the ends of its 95 % interval, by the bootstrap over documents.
     - ``viterbi``: the same for the labelling of the model alone.
     - ``names``: figures of each name.
+    - ``whole``: figures over all names, ``viterbi_whole`` and ``viterbi_names``: F1 of the labelling of the model alone
+      over these and of each; these three are not in the JSON.
     """
 
     figures: dict[str, float]
-    intervals: dict[str, tuple[float, float]] = {}
+    intervals: dict[str, tuple[float, float]] = Field(default_factory=dict)
     viterbi: dict[str, float]
     names: dict[str, NameFigures]
+    whole: NameFigures | None = Field(None, exclude=True)
+    viterbi_whole: float | None = Field(None, exclude=True)
+    viterbi_names: dict[str, float] = Field(default_factory=dict, exclude=True)
 
     def interval(self, figure: str) -> str:
         """The interval of a figure in per cent, for people; empty without one."""
         ends = self.intervals.get(figure)
         return "" if ends is None else f"{100 * ends[0]:.2f} to {100 * ends[1]:.2f}"
+
+    def table(self, measure: str) -> Table:
+        """Precision, recall and F1 (per cent) of each name and over all names, beside Viterbi's F1; mean and overlap.
+
+        If every item has one gold and one predicted name, all three over all names are the accuracy.
+        """
+        rows = [_measured(name, one, self.viterbi_names.get(name)) for name, one in self.names.items()]
+        if self.whole is not None and len(self.names) > 1:
+            name = "accuracy" if "accuracy" in self.figures else "all"
+            rows.append(_measured(name, self.whole, self.viterbi_whole, tone=Tone.STRONG))
+        if "macro_f1" in self.figures:
+            macro = [f"{100 * self.figures[f'macro_{name}']:.2f}" for name in ("precision", "recall", "f1")]
+            rows.append(self._mean("macro", macro, "macro_f1"))
+        if "overlap" in self.figures:
+            rows.append(self._mean("overlap", ["", "", f"{100 * self.figures['overlap']:.2f}"], "overlap"))
+        heads = ("gold", "found", "right", "precision", "recall", "F1", "Viterbi\nF1", "change")
+        return Table(figure_columns(measure, *heads), tuple(rows))
+
+    def _mean(self, name: str, figures: Sequence[str], figure: str) -> TableRow:
+        before = self.viterbi[figure]
+        change = 100 * (self.figures[figure] - before)
+        return row(name, "", "", "", *figures, f"{100 * before:.2f}", f"{change:+.2f}", tone=Tone.STRONG)
+
+    def interval_line(self, measure: str) -> str:
+        """The intervals of all figures, in per cent."""
+        ends = (f"{_words(figure)} {self.interval(figure)}" for figure in self.intervals)
+        return f"{measure}, intervals of 95 % over documents: {', '.join(ends)}"
+
+
+def _measured(name: str, one: NameFigures, before: float | None, *, tone: Tone = Tone.PLAIN) -> TableRow:
+    counts = (f"{count:,}" for count in (one.gold, one.predicted, one.correct))
+    shares = (f"{100 * share:.2f}" for share in (one.precision, one.recall, one.f1))
+    change = ["", ""] if before is None else [f"{100 * before:.2f}", f"{100 * (one.f1 - before):+.2f}"]
+    return row(name, *counts, *shares, *change, tone=tone)
+
+
+def _words(figure: str) -> str:
+    return figure.replace("_", " ").replace("f1", "F1")
 
 
 class Difference(Report):
@@ -79,6 +129,32 @@ class AgainstReport(Report):
     only_there: tuple[str, ...]
     measures: dict[str, dict[str, Difference]]
 
+    def blocks(self) -> Iterator[AnyBlock]:
+        """Figures beside the other run's, and which documents were left out."""
+        yield Headline(f"against {self.run}: intervals of 95 %")
+        yield self.table()
+        yield from self.left_out()
+
+    def table(self) -> Table:
+        """Figures (per cent) beside the other run's, with the difference, its interval of 95 % and the p-value."""
+        rows = tuple(
+            row(
+                f"{measure} {_words(figure)}",
+                *(f"{100 * value:.2f}" for value in (one.other, one.other + one.difference)),
+                *(f"{100 * value:+.2f}" for value in (one.difference, one.low, one.high)),
+                f"{one.p_value:.3f}",
+            )
+            for measure, figures in self.measures.items()
+            for figure, one in figures.items()
+        )
+        return Table(figure_columns("measure", "other", "here", "change", "from", "to", "p"), rows)
+
+    def left_out(self) -> Iterator[Remark]:
+        """Documents that only one of the runs has."""
+        for where, ids in (("not in that run", self.only_here), ("in that run alone", self.only_there)):
+            if ids:
+                yield Remark(f"{len(ids):,} gold documents {where}, left out; the first is {ids[0]!r}")
+
 
 class EvaluationReport(Report):
     """Report of ``concord evaluate --json``.
@@ -88,6 +164,7 @@ class EvaluationReport(Report):
     - ``max_gap``: largest gap of a document, in nats; null if a document has no bound.
     - ``measures``: figures of each measure.
     - ``against``: comparison with another run; null if none was given.
+    - ``entity_changes``, ``token_changes``: changes against the model alone, by kind; not in the JSON.
     """
 
     documents: int
@@ -98,33 +175,36 @@ class EvaluationReport(Report):
     token_accuracy: float
     measures: dict[str, MeasureReport]
     against: AgainstReport | None = None
+    entity_changes: dict[str, int] = Field(default_factory=dict, exclude=True)
+    token_changes: dict[str, int] = Field(default_factory=dict, exclude=True)
 
-    def _repr_html_(self) -> str:
-        heads = ["figure, %", "run", "95 % interval", "model alone"]
-        heads += ["other run", "difference", "its 95 % interval", "p"] if self.against else []
-        rows = [
-            [
-                f"{measure} {figure}",
-                f"{100 * value:.2f}",
-                found.interval(figure),
-                f"{100 * found.viterbi[figure]:.2f}",
-                *self._difference(measure, figure),
-            ]
-            for measure, found in self.measures.items()
-            for figure, value in found.figures.items()
-        ]
-        line = f"{self.documents:,} documents, {self.tokens:,} tokens; {self.certified:.1%} certified"
-        return f"{table_html(heads, rows)}{lines_html([line])}"
+    def blocks(self) -> Iterator[AnyBlock]:
+        """Figures of each measure, the comparison with another run, and what the constraints changed."""
+        for name, one in self.measures.items():
+            yield one.table(name)
+            yield Remark(one.interval_line(name))
+        if self.against is not None:
+            yield self.against.table()
+            compared = f"paired bootstrap over {self.documents:,} documents, intervals of 95 %"
+            yield Remark(f"against {self.against.run}: {compared}")
+            yield from self.against.left_out()
+        bound = "none" if self.max_gap is None else f"{self.max_gap:.6g} nats"
+        yield Headline(
+            f"{self.documents:,} documents, {self.tokens:,} tokens; token accuracy {self.token_accuracy:.2%}; "
+            f"certified {self.certified:.1%} ({self.by_solver:.1%} on a solver's word), largest gap {bound}"
+        )
+        if self.entity_changes:
+            yield Remark(self._changes)
 
-    def _difference(self, measure: str, figure: str) -> list[str]:
-        """Cells of the comparison with the other run; none without one."""
-        if self.against is None:
-            return []
-        one = self.against.measures.get(measure, {}).get(figure)
-        if one is None:
-            return [""] * 4
-        interval = f"{100 * one.low:+.2f} to {100 * one.high:+.2f}"
-        return [f"{100 * one.other:.2f}", f"{100 * one.difference:+.2f}", interval, f"{one.p_value:.3f}"]
+    @property
+    def _changes(self) -> str:
+        entities, tokens = self.entity_changes, self.token_changes
+        return (
+            f"against Viterbi: {entities['fixed']:,} entities fixed, {entities['broken']:,} broken, "
+            f"{entities['removed']:,} wrong ones gone, {entities['added']:,} wrong ones new; "
+            f"{tokens['fixed']:,} tokens fixed, {tokens['broken']:,} broken, "
+            f"{tokens['both_wrong']:,} changed and still wrong"
+        )
 
 
 class ClusterReport(Report):
@@ -142,6 +222,13 @@ class ClusterReport(Report):
     examples: list[list[str]]
     out: str
 
+    def blocks(self) -> Iterator[AnyBlock]:
+        """The clusterings, some words of each, and the file."""
+        yield Headline(f"{self.words:,} words in clusters: {', '.join(self.clusterings)}")
+        for name, words in zip(self.clusterings, self.examples, strict=True):
+            yield Remark(f"  one of {name}: {' '.join(words)}")
+        yield Remark(f"clusters in {self.out}")
+
 
 class AgreementReport(Report):
     """Report of ``concord corpus agreement``.
@@ -157,6 +244,14 @@ class AgreementReport(Report):
     words_in_spans: int
     model_digest: str
     out: str
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """What was counted, and the file."""
+        yield Headline(
+            f"{self.documents:,} documents ({self.rejected:,} rows rejected), {self.tokens:,} tokens of "
+            f"{self.words:,} words, {self.words_in_spans:,} of which are part of a span somewhere"
+        )
+        yield Remark(f"counts in {self.out}")
 
 
 class ScoresReport(Report):
@@ -184,6 +279,15 @@ class ScoresReport(Report):
     types: int
     out: str
     model_digest: str
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """What the column holds, what is strange about its labels, and the model."""
+        yield Headline(
+            f"{len(self.source)} labels in column {self.column!r}, as {self.form} at temperature "
+            f"{self.temperature:g}: {self.types} types of spans"
+        )
+        yield from _label_notices(self)
+        yield Remark(f"model in {self.out}")
 
 
 class EntitiesReport(Report):
@@ -215,6 +319,24 @@ class EntitiesReport(Report):
     notices: tuple[str, ...]
     out: str
 
+    def blocks(self) -> Iterator[AnyBlock]:
+        """The layer, its labels, and what did not fit."""
+        yield Headline(
+            f"layer {self.layer!r}: answers to {self.answered:,} of {self.documents:,} documents, {self.spans:,} spans"
+        )
+        labels = [
+            f"{label} {count:,}" + (f" (as {self.names[label]})" if label in self.names else "")
+            for label, count in self.labels.items()
+        ]
+        if labels:
+            yield Remark(", ".join(labels))
+        notices = [f"spans that {reason}: {count:,}" for reason, count in self.unplaced.items()]
+        notices += [f"{reason}: {count:,}" for reason, count in self.unused.items()]
+        if self.unread:
+            notices.append(f"{self.unread:,} records cannot be read; the first: {self.unread_reason}")
+        yield from (Remark(notice, Tone.NOTICE) for notice in (*notices, *self.notices))
+        yield Remark(f"layers of {self.out}: {', '.join(self.layers)}")
+
 
 class WeakFamily(Report):
     """Attributes of one name of which a model knows less than half of the values that its function made.
@@ -225,6 +347,10 @@ class WeakFamily(Report):
     name: str
     values: int
     known: int
+
+
+SHOWN_FAMILIES = 6
+"""Families of attributes that a report names."""
 
 
 class CrfsuiteReport(Report):
@@ -268,6 +394,44 @@ class CrfsuiteReport(Report):
     out: str
     model_digest: str
 
+    def blocks(self) -> Iterator[AnyBlock]:
+        """The model, what its functions did on trial sentences, and how it is scored."""
+        yield Headline(f"{self.attributes:,} attributes, {len(self.labels)} labels")
+        yield Remark(f"features by {self.features} of {self.package} {self.release}")
+        if self.columns:
+            yield Remark(f"it reads the columns {', '.join(self.columns)} beside the words")
+        yield from self._trial()
+        if self.marks_ends:
+            yield Remark(
+                "labels of BIOES or BILOU: scores are log-probabilities of BIO labels, by the model's own chain"
+            )
+        if self.padding:
+            yield Remark(_padding(self.padding), Tone.NOTICE)
+        if self.tokenizer:
+            yield Remark(f"text is cut by {self.tokenizer}")
+        if self.changed_word is not None:
+            there, word = self.changed_word
+            changes = f"it changes words, as {there!r} into {word!r}: each is placed by what is left of it"
+            yield Remark(changes, Tone.NOTICE)
+        if self.word_tables:
+            yield Remark("each feature depends on one word: scored from word tables")
+        else:
+            yield Remark(f"no word tables: {self.departure}", Tone.NOTICE)
+        yield Remark(f"model in {self.out}; set CONCORD_TRUST={self.trust} to use it")
+
+    def _trial(self) -> Iterator[AnyBlock]:
+        few = "; is it the function that the model was trained with?" if self.few_known else ""
+        yield Remark(
+            f"of the attributes that it makes of {self.trial_sentences} trial sentences, the model knows "
+            f"{self.attributes_known:.0%}{few}",
+            Tone.NOTICE if self.few_known else Tone.PLAIN,
+        )
+        for family in self.weak_families[:SHOWN_FAMILIES]:
+            yield Remark(f"{family.name}: {family.known} of {family.values} values known", Tone.NOTICE)
+        if self.failed_sentences:
+            failed = f"it fails on {self.failed_sentences} of them, the first time so: {self.fault}"
+            yield Remark(failed, Tone.NOTICE)
+
 
 class OnnxReport(Report):
     """Report of ``concord import onnx --json``.
@@ -296,6 +460,30 @@ class OnnxReport(Report):
     out: str
     model_digest: str
 
+    def blocks(self) -> Iterator[AnyBlock]:
+        """The labels, how words are scored, and the model."""
+        yield Headline(f"{len(self.labels)} labels: {self.types} types of spans")
+        yield from _label_notices(self)
+        judged = ", ".join(f"{way} {f1:.2%}" for way, f1 in self.pooling_f1.items())
+        yield Remark(f"scores of a word: {self.pooling} of its sub-words" + (f"; F1 {judged}" if judged else ""))
+        yield Remark(f"{self.room} sub-words at once; longer sentences in windows with {self.overlap} in common")
+        yield Remark(f"model in {self.out}")
+
+
+def _label_notices(report: ScoresReport | OnnxReport) -> Iterator[Remark]:
+    """What is strange about the labels of a tagger."""
+    if report.joined:
+        joined = f"{', '.join(report.joined)} are read as the labels of BIO that they stand for"
+        yield Remark(joined, Tone.NOTICE)
+    if report.padding:
+        yield Remark(_padding(report.padding), Tone.NOTICE)
+    if not report.outside:
+        yield Remark("there is no label 'O', so every token will be part of a span", Tone.NOTICE)
+
+
+def _padding(labels: Sequence[str]) -> str:
+    return f"{', '.join(labels)}: padding, which no token gets as its label"
+
 
 class CalibrationReport(Report):
     """Report of ``concord calibrate --json``; a figure is null if it was not learned.
@@ -323,6 +511,27 @@ class CalibrationReport(Report):
     consistency: ConsistencyReport | None
     out: str
     model_digest: str
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """What was learned, how good it is on held-out documents, and the model."""
+        yield Headline(f"{self.documents:,} documents, {self.tokens:,} tokens, {self.rejected} rejected")
+        if self.tagger_f1 is not None:
+            names = {"neither": "as imported"}
+            ways = [f"{names.get(fit, fit)} {f1:.2%}" for fit, f1 in self.held_out_f1.items()]
+            yield Remark(f"held-out F1: the tagger itself {self.tagger_f1:.2%}, {', '.join(ways)}")
+            yield Remark(f"learned: {self.fit}")
+        if self.temperature is not None:
+            loss = f"{self.loss_before:.4f} → {self.loss:.4f} nats a token"
+            yield Remark(f"temperature {self.temperature:.4g}; −log p(gold) {loss}")
+        if self.sentences_left_out:
+            left = f"{self.sentences_left_out:,} sentences left out: the scores forbid their gold labels"
+            yield Remark(left, Tone.NOTICE)
+        if self.consistency is not None:
+            yield Remark(self.consistency.line("F1"))
+        if self.consistency_f1 is not None:
+            tuned = "held-out F1 with label consistency, tuned on the other half of the documents"
+            yield Remark(f"{tuned}: {self.consistency_f1:.2%}")
+        yield Remark(f"model in {self.out}")
 
 
 class LengthFigures(Report):
@@ -359,6 +568,14 @@ class ExportReport(Report):
     removed: int
     out: str
 
+    def blocks(self) -> Iterator[AnyBlock]:
+        """What was written, and where."""
+        yield Headline(
+            f"{self.documents:,} documents, {self.spans:,} spans: {self.changed:,} added or retyped by constraints, "
+            f"{self.removed:,} of the model alone removed"
+        )
+        yield Remark(f"{self.form} in {self.out}")
+
 
 class CorpusReport(Report):
     """Report of ``concord corpus stats --json``. Nothing in it depends on the number of workers.
@@ -388,6 +605,43 @@ class CorpusReport(Report):
     document_tokens: LengthFigures
     sentence_tokens: LengthFigures
     errors: tuple[str, ...] = ()
+
+    @property
+    def subject(self) -> str:
+        """The corpus."""
+        return short_name(self.corpus)
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """Lengths, spans by type, labels, and what there is once."""
+        yield self._lengths()
+        if self.spans:
+            spans = (
+                row(name, f"{one.spans:,}", f"{one.tokens:,}", f"{one.tokens / one.spans:.2f}")
+                for name, one in self.spans.items()
+            )
+            yield Table(figure_columns("span", "spans", "tokens", "tokens a span"), tuple(spans))
+        if self.labels:
+            whole = sum(self.labels.values())
+            labels = (row(name, f"{tokens:,}", f"{tokens / whole:.2%}") for name, tokens in self.labels.items())
+            yield Table(figure_columns("label", "tokens", "share"), tuple(labels))
+        yield Headline(
+            f"{self.documents:,} documents ({self.with_gold:,} with gold labels), {self.sentences:,} sentences, "
+            f"{self.tokens:,} tokens; {self.rejected:,} rows rejected, {self.repeated:,} of them with an earlier "
+            "row's doc_id"
+        )
+        if self.unknown is not None:
+            unknown = f"{self.unknown_tokens:,} tokens ({self.unknown:.2%})"
+            yield Remark(f"{unknown} are words that the model does not know")
+        if self.errors:
+            yield Table(text_columns("reason"), tuple(map(row, self.errors)), "Not counted", detail=True)
+
+    def _lengths(self) -> Table:
+        names = [name for name in LengthFigures.model_fields if name != "mean"]
+        rows = (
+            row(name, f"{one.mean:,.1f}", *(f"{getattr(one, length):,}" for length in names))
+            for name, one in (("document", self.document_tokens), ("sentence", self.sentence_tokens))
+        )
+        return Table(figure_columns("tokens a", "mean", *names), tuple(rows))
 
 
 class OptionReport(Report):
@@ -420,7 +674,7 @@ class EngineReport(EntryReport):
     exact: bool
 
 
-class DocumentChains(Figures):
+class DocumentChains(Report):
     """Several Gibbs chains on one document; objectives in nats.
 
     - ``split_rhat``, ``effective_samples``, ``flips`` (per sweep), ``best``: see
@@ -441,7 +695,7 @@ class DocumentChains(Figures):
     objective: tuple[tuple[float, ...], ...]
 
 
-class ChainsReport(Figures):
+class ChainsReport(Report):
     """Report of ``concord chains --json``.
 
     - ``chains``: number of chains for each document.
@@ -455,6 +709,24 @@ class ChainsReport(Figures):
     rhat_limit: float
     mixed: int
     documents: tuple[DocumentChains, ...]
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """A line for each document, the worst mixed first: split R̂, effective samples, flips a sweep, objectives."""
+        heads = ("tokens", "R̂", "samples", "flips", "best", "Viterbi")
+        rows = (
+            row(
+                *(one.doc_id, f"{one.tokens:,}", f"{one.split_rhat:.3f}", f"{one.effective_samples:,.0f}"),
+                *(f"{one.flips:.2f}", f"{one.best:,.3f}", f"{one.viterbi:,.3f}"),
+                tone=Tone.PLAIN if one.mixed else Tone.WRONG,
+            )
+            for one in sorted(self.documents, key=lambda one: -one.split_rhat)
+        )
+        yield Table(figure_columns("document", *heads), tuple(rows))
+        counted = self.chains * (self.sweeps - self.sweeps // 2)
+        yield Headline(
+            f"{self.mixed} of {len(self.documents)} documents mixed (split R̂ below {self.rhat_limit:g}); "
+            f"{self.chains} chains of {self.sweeps:,} sweeps, of which {counted:,} count"
+        )
 
 
 class VerifyFault(Report):
@@ -501,3 +773,25 @@ class VerifyReport(Report):
     trusted: tuple[str, ...]
     cpu_seconds: float
     out: str
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """Documents by what could be verified of them, faults, and what the verification rests on."""
+        yield Headline(self._counts)
+        yield from (Remark(f"failed: {fault}", Tone.WRONG) for fault in self.failed)
+        yield Remark(f"trusted: {'; '.join(self.trusted)} ({self.cpu_seconds:.1f} CPU seconds)")
+
+    @property
+    def _counts(self) -> str:
+        """The tolerance, and the number of documents in each state with their share of all answers."""
+        kinds = (
+            ("proven optimal", self.optimal),
+            ("with a proven bound and a gap", self.bounded),
+            ("optimal by the engine's word", self.by_engine),
+            ("optimal by a solver's word", self.by_solver),
+            ("open", self.open),
+        )
+        parts = [f"{count:,} {what} ({count / max(self.documents, 1):.1%})" for what, count in kinds if count]
+        lethal = f" ({self.lethal:,} said to have killed their workers)" if self.lethal else ""
+        documents = f"{self.documents:,} documents right" + (f": {', '.join(parts)}" if parts else "")
+        rejects = f"{self.rejected:,} rejected{lethal}; {len(self.failed):,} faults"
+        return f"tolerance {self.tolerance:g} nats; {documents}; {rejects}"

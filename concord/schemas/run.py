@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from operator import add, attrgetter
 from typing import Any, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from concord.schemas.folders import FolderKind
 from concord.schemas.settings import Settings, TextSettings
-from concord.schemas.shown import Shown, lines_html, table_html
+from concord.schemas.shown import Report
 
 FORMAT: Final = 3
 """Version of the shard markers and the manifest; a change makes old output be done again."""
@@ -124,13 +124,7 @@ class RunKey(Settings):
         return hashlib.sha256(state.encode()).hexdigest()
 
 
-class Figures(Shown, BaseModel):
-    """Base of reports that are kept as JSON; infinite figures are written as strings and read back."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
-
-
-class ConstraintFigures(Figures):
+class ConstraintFigures(Report):
     """Degree and penalty (nats) of one constraint under the Viterbi labelling and under the engine's."""
 
     degree_before: float = 0.0
@@ -139,7 +133,7 @@ class ConstraintFigures(Figures):
     penalty: float = 0.0
 
 
-class Strength(Figures):
+class Strength(Report):
     """Form and weights of a constraint: what of its penalty two runs can compare.
 
     - ``name``: of the constraint
@@ -152,7 +146,7 @@ class Strength(Figures):
     weights: tuple[float, ...]
 
 
-class RuleStrengths(Figures):
+class RuleStrengths(Report):
     """The constraints of a run, as far as a later run compares them with its own.
 
     - ``strengths`` (K,): the constraints
@@ -167,7 +161,7 @@ CountsByName = dict[str, dict[str, int]]
 """Name → kind → count, as `workers.evaluation.named_counts.NamedCounts.as_dict` gives them."""
 
 
-class ShardReport(Figures):
+class ShardReport(Report):
     """Counts of one shard. Nothing in it depends on time, worker or order.
 
     - ``infeasible``: documents without an answer that keeps the hard constraints, including rejected ones.
@@ -303,7 +297,7 @@ class FileDigest:
     sha256: str
 
 
-class RowReject(Figures):
+class RowReject(Report):
     """A reject of a shard; ``row`` counts from the shard's first row, and is None if it is not known."""
 
     row: int | None
@@ -311,7 +305,7 @@ class RowReject(Figures):
     reason: str
 
 
-class ShardMarker(Figures):
+class ShardMarker(Report):
     """Marker of a finished shard, written last: its key, its files and its rejects."""
 
     key: str
@@ -330,7 +324,7 @@ class ShardPlace:
     rows: int
 
 
-class RunManifest(Figures):
+class RunManifest(Report):
     """Manifest of a finished run. Nothing in it depends on time, order or workers.
 
     - ``folder``: kind of the folder, see `workers.storage.folder_kinds`.
@@ -369,7 +363,7 @@ class Seconds(NamedTuple):
         return Seconds(*map(add, self, other))
 
 
-class Reuse(Figures):
+class Reuse(Report):
     """Documents of a run that were not decoded again, see `workers.labelling.kept`.
 
     - ``kept``: document, model and constraints are those of the last run
@@ -399,375 +393,9 @@ class Reuse(Figures):
         return Reuse(**{name: getattr(self, name) + getattr(other, name) for name in Reuse.model_fields})
 
 
-class RunPlan(Figures):
-    """What ``concord reprocess --dry-run`` prints: documents by what a run would do with them.
-
-    - ``documents``: rows of the corpus
-    - ``skipped``: rows of shards that are done
-    - ``repeated``: of the others, rows with the document id of an earlier one, which become rejects
-    - ``kept``: with the answer of the last run, as it was
-    - ``checked``: with a settled answer of the last run, kept if it stands under the new constraints
-    - ``guessed``: scored, with the labels of the last run to start from; most need no search
-    - ``decoded``: new, changed, or without an answer that can be taken; whether they can be read, the run finds out
-    - ``cpu_seconds``: estimate for these, from those that the last run decoded; null without one
-    - ``shards``: shards to do
-    - ``sampled``: were only some of these read, so that ``kept`` to ``cpu_seconds`` are estimates?
-    """
-
-    documents: int
-    skipped: int
-    repeated: int = 0
-    kept: int
-    checked: int
-    guessed: int
-    decoded: int
-    cpu_seconds: float | None
-    shards: int
-    sampled: bool
-
-
 class ShardResult(NamedTuple):
     """Result that a worker returns: the marker that it wrote, and what is not in the marker, times and reuse."""
 
     marker: ShardMarker
     seconds: Seconds
     reuse: Reuse = Reuse()
-
-
-TELLING_SECONDS = 10.0
-"""Least total time of workers, in seconds, for which their speed is reported; below it, loading dominates."""
-
-
-class Movement(Figures):
-    """A figure of documents tonight against the last night, see `flows.nights.drift`.
-
-    - ``figure``: its name, such as ``unknown words``
-    - ``of``: ``texts`` (new documents against the others) or ``answers`` (other answers to the same documents)
-    - ``before``, ``after``: what it was, and is
-    - ``p_value``: how often chance alone would move some figure of the night as far; adjusted for all figures
-    - ``breach``: is it beyond the threshold?
-    """
-
-    figure: str
-    of: Literal["texts", "answers"]
-    before: float
-    after: float
-    p_value: float
-    breach: bool
-
-    @property
-    def line(self) -> str:
-        """In a few words."""
-        return f"{self.figure} ({self.of}) {self.before:.4g} → {self.after:.4g}"
-
-
-class ChangedDocument(Figures):
-    """A document with another answer than last night; ``spans`` that only one of the two answers has."""
-
-    doc_id: str
-    spans: int
-
-
-MOST_MISSING = 0.1
-"""Largest share of the last night's documents that may be missing from the corpus of a run that is published without
-being told that they may."""
-
-
-class Drift(Figures):
-    """What is different from the last night of an output folder, in documents.
-
-    - ``against``: number of that night
-    - ``last``: documents of that night
-    - ``new``, ``gone``: documents, by id and text, that only one of the two nights has
-    - ``missing``: the ones among ``gone`` whose ids are not in the corpus any more, under any text
-    - ``changed``: documents that both have, with another answer
-    - ``movements``: the figures that were compared, the least likely one first
-    - ``most_changed``: the ones among these documents with the most changes
-    - ``sampled``: were documents drawn, and the counts estimated from them?
-    """
-
-    against: int
-    last: int = 0
-    new: int
-    gone: int
-    missing: int = 0
-    changed: int
-    sampled: bool = False
-    movements: tuple[Movement, ...] = ()
-    most_changed: tuple[ChangedDocument, ...] = ()
-
-    @property
-    def breaches(self) -> tuple[Movement, ...]:
-        """Movements beyond their threshold."""
-        return tuple(movement for movement in self.movements if movement.breach)
-
-    @property
-    def loses(self) -> bool:
-        """Is more missing than `MOST_MISSING`?"""
-        return self.missing > MOST_MISSING * self.last
-
-    @property
-    def told_missing(self) -> str:
-        """What is missing, in a few words."""
-        about = "about " if self.sampled else ""
-        return f"{about}{self.missing:,} of the last {self.last:,} documents are gone"
-
-
-class RunReport(Figures):
-    """Report of ``concord reprocess --json``.
-
-    - ``labelled``: number of documents that were labelled now; the others were done before.
-    - ``reuse``: number of these that took the answer of the last run.
-    - ``infeasible``: number of documents without an answer that keeps the hard constraints, including rejected ones.
-    - ``shards_done``, ``shards_skipped``, ``shards_failed``: number of shards done now, done before, and failed.
-    - ``seconds``: wall-clock time from start to end.
-    - ``tokens_per_second``: tokens of the shards done now, per second from the start of the workers to their end; 0 if
-      all shards were skipped.
-    - ``worker_seconds``: time that workers spent on shards, summed over workers.
-    - ``worker_speed``: tokens per second of that time.
-    - ``certified``: share of documents whose gap is closed.
-    - ``by_solver``: share of documents whose gap is closed by CP-SAT's word alone; a part of ``certified``.
-    - ``max_gap``: largest gap of a document, in nats; null if a document has no bound.
-    - ``violations_before``, ``violations``: total degree under the Viterbi labels, and under the answers.
-    - ``penalty_before``, ``penalty``: total penalty under these, in nats.
-    - ``search_errors``, ``search_documents``: errors of the examined engine by kind, see
-      `workers.evaluation.search_errors`; empty without gold or proofs.
-    - ``mlflow_page``: address of the run's page, if MLflow is a server.
-    - ``drift``: differences to the last night; null if there was none, or if shards failed.
-    - ``withheld``: was nothing published because of what `Drift.missing` counts?
-    - ``cancelled``: did a signal end the run before its end? Nothing is published then.
-    """
-
-    documents: int
-    labelled: int
-    reuse: Reuse = Reuse()
-    tokens: int
-    rejected: int
-    infeasible: int
-    shards_done: int
-    shards_skipped: int
-    shards_failed: int
-    seconds: float
-    tokens_per_second: float
-    worker_seconds: float
-    worker_speed: float
-    certified: float
-    by_solver: float
-    max_gap: float | None
-    violations_before: float
-    violations: float
-    penalty_before: float
-    penalty: float
-    search_errors: dict[str, int]
-    search_documents: dict[str, int]
-    out: str
-    mlflow_run: str
-    mlflow_page: str | None = None
-    drift: Drift | None = None
-    withheld: bool = False
-    cancelled: bool = False
-    errors: tuple[str, ...] = ()
-
-    @property
-    def skipped(self) -> int:
-        """Documents that were labelled before."""
-        return self.documents - self.labelled
-
-    @property
-    def headline(self) -> str:
-        """What the run came to, in a line."""
-        if self.cancelled:
-            return f"cancelled: {self.labelled:,} documents labelled, nothing published; the same again does the rest"
-        if self.shards_failed:
-            every = self.shards_done + self.shards_skipped + self.shards_failed
-            failed = f"{self.shards_failed:,} of {every:,} shards failed"
-            return f"{failed}; {self.labelled:,} documents labelled, nothing published"
-        missing = [self.drift.told_missing] if self.drift is not None and self.drift.missing else []
-        if self.withheld:
-            return f"nothing published: {missing[0]}"
-        if not self.shards_done:
-            return "; ".join([*missing, f"nothing new: 0 of {self.documents:,} documents"])
-        parts = [*missing, f"labelled {self.labelled:,} of {self.documents:,} documents"]
-        if self.drift is not None:
-            parts.append(f"{self.drift.new:,} new, {self.drift.changed:,} with another answer")
-        parts.append(f"{self.certified:.1%} certified")
-        if self.rejected:
-            parts.append(f"{self.rejected:,} rejected")
-        if self.drift is not None and self.drift.breaches:
-            parts.append(f"DRIFT: {', '.join(movement.line for movement in self.drift.breaches)}")
-        return "; ".join(parts)
-
-    @property
-    def counts(self) -> list[tuple[str, str, str]]:
-        """Rows of a table: what is counted, its meaning, and the number."""
-        change = "by the model alone → now"
-        return [
-            *_against(self.drift, self.documents),
-            ("done", "labelled now", f"{self.labelled:,}"),
-            ("taken", "of these, answers of the last run", f"{self.reuse.documents:,}"),
-            ("skipped", "labelled before, nothing has changed", f"{self.skipped:,}"),
-            ("rejected", "cannot be read or labelled; see _rejects", f"{self.rejected:,}"),
-            ("failed", "shards; tried again by the next run", f"{self.shards_failed:,}"),
-            ("certified", "nothing scores higher, by proof", f"{self.certified:.2%}"),
-            ("infeasible", "no answer keeps the hard constraints", f"{self.infeasible:,}"),
-            ("violations", change, f"{self.violations_before:,.0f} → {self.violations:,.0f}"),
-            ("penalty in nats", change, f"{self.penalty_before:,.1f} → {self.penalty:,.1f}"),
-        ]
-
-    def _repr_html_(self) -> str:
-        spent = ("seconds", "of workers, on labelling", f"{self.worker_seconds:,.1f}")
-        rows = table_html(("what", "", "documents"), [*self.counts, spent])
-        return f"{lines_html([self.headline])}{rows}{lines_html([f'output in {self.out}', *self.errors])}"
-
-    @property
-    def pace(self) -> str:
-        """Sentence about the time of the workers, without their start, and about their speed if the run was long
-        enough."""
-        line = f"workers labelled for {self.worker_seconds:.1f} s"
-        if self.worker_seconds < TELLING_SECONDS:
-            return line
-        return f"{line}, {self.worker_speed:,.0f} tokens a second each"
-
-
-def _against(drift: Drift | None, documents: int) -> list[tuple[str, str, str]]:
-    if drift is None:
-        return [("documents", "in all; no other night to compare with", f"{documents:,}")]
-    return [
-        ("new", "in id or text, since the last night", f"{drift.new:,}"),
-        ("gone", "since the last night", f"{drift.gone:,}"),
-        ("changed", "have another answer than the last night", f"{drift.changed:,}"),
-    ]
-
-
-class SelectionRow(Figures):
-    """A trial of ``concord train --tune``; figures are fractions.
-
-    - ``chosen``: the settings.
-    - ``f1``: entity F1 in cross-validation.
-    - ``gain``: F1 minus that of the first trial.
-    - ``low``, ``high``: 95 % interval of the gain.
-    """
-
-    chosen: dict[str, str | float]
-    f1: float
-    gain: float
-    low: float
-    high: float
-
-
-class SampleRow(Figures):
-    """A sample of wrapped progressive sampling.
-
-    - ``tokens``, ``tested``: numbers of tokens to learn from, and to test on.
-    - ``tried``, ``left``: numbers of settings that were tried, and that remained.
-    - ``best``: the most accurate settings, which are chosen where no larger sample follows.
-    - ``accuracy``: fraction of the tested tokens with the right class.
-    - ``default``: accuracy of the settings that the search started from.
-    - ``seconds``: CPU time of all its trials.
-    """
-
-    tokens: int
-    tested: int
-    tried: int
-    left: int
-    best: dict[str, str | float]
-    accuracy: float
-    default: float
-    seconds: float
-
-
-class ConsistencyReport(Figures):
-    """Label consistency that was tuned on documents.
-
-    - ``exact_scale``, ``subsequence_scale``, ``unlabelled_scale``: factors of the learned costs; 0 leaves a family out.
-    - ``f1_without``, ``f1``: entity F1 on those documents without label consistency and with it, as fractions.
-    """
-
-    exact_scale: float
-    subsequence_scale: float
-    unlabelled_scale: float
-    f1_without: float
-    f1: float
-
-
-class LayersReport(Figures):
-    """Ways to use layers (taggers' answers), judged on documents that nothing was learned from; figures are fractions.
-
-    - ``documents``: number of documents judged.
-    - ``held_out_f1``: entity F1 of each way.
-    - ``best``: the way that was taken; ``unlearned``: the best one that learns nothing.
-    - ``learned``: does the best way learn?
-    - ``gain``, ``low``, ``high``: F1 of the best way minus that of ``unlearned``, and its 95 % interval.
-    """
-
-    documents: int
-    held_out_f1: dict[str, float]
-    best: str
-    unlearned: str
-    learned: bool
-    gain: float
-    low: float
-    high: float
-
-
-class TaggerFigures(Figures):
-    """What is known of a tagger without gold labels, by a model of what it and others say; nothing of it is measured.
-
-    - ``weight``: 1, or less where it says nearly the same as another.
-    - ``alarms``: probability of a false alarm at a token outside all entities.
-    - ``types``: probabilities of ``hit``, ``wrong``, ``missed`` and ``shifted`` at a token of each type.
-    """
-
-    weight: float
-    alarms: float
-    types: dict[str, dict[str, float]]
-
-
-class TaggersReport(Figures):
-    """Taggers that a model was learned from without gold labels.
-
-    - ``taggers``: by layer.
-    - ``equal``: share of equal labels of two layers among the tokens that either marks, by their names.
-    - ``coinciding_errors``: share of the errors of two layers that both make beyond chance, if the model is right.
-    """
-
-    taggers: dict[str, TaggerFigures]
-    equal: dict[str, float]
-    coinciding_errors: dict[str, float]
-
-    @property
-    def witnesses(self) -> float:
-        """The number of taggers; those that say nearly the same count as one."""
-        return sum(tagger.weight for tagger in self.taggers.values())
-
-
-class TrainReport(Figures):
-    """Report of ``concord train --json``.
-
-    - ``labels``: number of labels.
-    - ``figures``: figures of the trainer, such as its iterations and its last loss in nats.
-    - ``selection``: trials of cross-validation.
-    - ``samples``: samples of wrapped progressive sampling.
-    - ``consistency``: label consistency, tuned on the held-out part; null if it was not.
-    - ``layers``: ways to use layers of the corpus; null if no layer was asked for.
-    - ``taggers``: what is known of taggers; null for a trainer that reads gold labels.
-    - ``registered``: name and version in MLflow's registry; null if the model was not registered.
-    """
-
-    trainer: str
-    documents: int
-    tokens: int
-    rejected: int
-    labels: int
-    figures: dict[str, float]
-    selection: tuple[SelectionRow, ...]
-    samples: tuple[SampleRow, ...] = ()
-    consistency: ConsistencyReport | None
-    layers: LayersReport | None = None
-    taggers: TaggersReport | None = None
-    seconds: float
-    out: str
-    model_digest: str
-    mlflow_run: str
-    mlflow_page: str | None = None
-    registered: str | None

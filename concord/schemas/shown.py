@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import singledispatch
 from html import escape
 from itertools import accumulate
 from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from concord.schemas.blocks import AnyBlock, Headline, Passage, Remark, Table, Tone, row, text_columns
+from concord.schemas.secrets import short_name
+from concord.schemas.visible import visible
 
 INK = "#222"
 """Colour of letters on `COLOURS`: those of a dark page would be too light."""
@@ -20,17 +27,105 @@ MOST_PARTS = 20
 """Largest number of entries of a list or mapping that are shown."""
 
 
-class Shown:
-    """A result that displays its pydantic fields: one line each, or one row of a table each."""
+class Report(BaseModel):
+    """Base of reports, and of their parts. Frozen; an unknown key is an error; infinite figures are JSON strings.
+
+    A report says in `blocks` what it has to tell. `flows.screen.terminal` draws that for a terminal,
+    `flows.screen.pages` for pages of Prefect and MLflow, and `blocks_html` for notebooks.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+    def blocks(self) -> Iterable[AnyBlock]:
+        """What it says: by default the value of each field."""
+        yield Headline(type(self).__name__)
+        yield Table(text_columns("field", "value"), tuple(row(name, _value(value)) for name, value in self))
+
+    @property
+    def subject(self) -> str:
+        """What it is about, the same every time: the name of the output, or of the report."""
+        out = getattr(self, "out", None)
+        return short_name(str(out)) if out else type(self).__name__
+
+    @property
+    def page_tags(self) -> tuple[str, ...]:
+        """Words by which runs with such a report are looked for."""
+        return ()
+
+    @property
+    def headline(self) -> str:
+        """What it comes to, in a line."""
+        return next(block.text for block in self.blocks() if isinstance(block, Headline))
 
     def __repr__(self) -> str:
-        return fields_text(type(self).__name__, dict(self))  # type: ignore[call-overload]
+        return fields_text(type(self).__name__, dict(self))
 
     def __str__(self) -> str:
         return repr(self)
 
     def _repr_html_(self) -> str:
-        return fields_html(type(self).__name__, dict(self))  # type: ignore[call-overload]
+        return blocks_html(self.blocks())
+
+
+def headline_first(blocks: Iterable[AnyBlock]) -> list[AnyBlock]:
+    """The blocks as pages and notebooks have them."""
+    return sorted(blocks, key=lambda block: not isinstance(block, Headline))
+
+
+def within(part: Report) -> Iterator[AnyBlock]:
+    """The blocks of a report that is part of another one, whose headline is a line among others."""
+    return (Remark(block.text) if isinstance(block, Headline) else block for block in part.blocks())
+
+
+def blocks_html(blocks: Iterable[AnyBlock]) -> str:
+    """The blocks as HTML, for a notebook; no text in them is markup."""
+    return "".join(map(_html, headline_first(blocks)))
+
+
+WEIGHTS = {Tone.STRONG: "font-weight:bold", Tone.NOTICE: "font-style:italic", Tone.WRONG: "font-weight:bold"}
+"""CSS of tones; colours would have to suit dark pages and light ones."""
+
+
+def _styled(tone: Tone) -> str:
+    return f' style="{WEIGHTS[tone]}"' if tone in WEIGHTS else ""
+
+
+@singledispatch
+def _html(block: AnyBlock) -> str:
+    raise TypeError(f"there is no HTML for {block!r}")
+
+
+@_html.register
+def _(block: Headline) -> str:
+    return f"<p{_styled(Tone.STRONG)}>{plain_html(block.text)}</p>"
+
+
+@_html.register
+def _(block: Remark) -> str:
+    text = plain_html(block.text)
+    linked = text if block.link is None else f'<a href="{plain_html(block.link)}">{text}</a>'
+    return f"<p{_styled(block.tone)}>{linked}</p>"
+
+
+@_html.register
+def _(block: Table) -> str:
+    title = f"<caption>{plain_html(block.title)}</caption>" if block.title else ""
+    heads = "".join(f"<th>{plain_html(head)}</th>" for head in block.heads)
+    rows = "".join(
+        f"<tr{_styled(one.tone)}>{''.join(f'<td>{plain_html(cell)}</td>' for cell in one.cells)}</tr>"
+        for one in block.rows
+    )
+    return f"<table>{title}<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+@_html.register
+def _(block: Passage) -> str:
+    return f"{plain_html(block.lead)}{marked_html(block.text, block.entities)}"
+
+
+def plain_html(text: str) -> str:
+    """A text that is no markup, with line breaks."""
+    return escape(visible(text)).replace("\n", "<br>")
 
 
 def fields_text(title: str, fields: Mapping[str, Any]) -> str:
@@ -45,13 +140,6 @@ def fields_html(title: str, fields: Mapping[str, Any]) -> str:
         f"<tr><th>{escape(name)}</th><td>{escape(_value(value))}</td></tr>" for name, value in fields.items()
     )
     return f"<table><caption>{escape(title)}</caption>{rows}</table>"
-
-
-def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table with a row of titles."""
-    first = "".join(f"<th>{escape(head)}</th>" for head in heads)
-    rest = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><thead><tr>{first}</tr></thead><tbody>{rest}</tbody></table>"
 
 
 def lines_html(lines: Iterable[str]) -> str:
@@ -95,12 +183,12 @@ def marked_html(text: str, entities: Sequence[Mapping[str, Any]]) -> str:
     """A text with its entities as HTML, with a colour for each type."""
     kinds = sorted({entity["type"] for entity in entities})
     colour = {kind: COLOURS[i % len(COLOURS)] for i, kind in enumerate(kinds)}
-    parts = [
-        f'<mark style="background:{colour[kind]};color:{INK}">{escape(part)} <small>{escape(kind)}</small></mark>'
+    parts = (
+        f'<mark style="background:{colour[kind]};color:{INK}">{one} <small>{escape(visible(kind))}</small></mark>'
         if kind
-        else escape(part)
-        for part, kind in _parts(text, entities)
-    ]
+        else one
+        for one, kind in ((escape(visible(part)), kind) for part, kind in _parts(text, entities))
+    )
     return f'<p style="white-space:pre-wrap">{"".join(parts)}</p>'
 
 
@@ -119,8 +207,8 @@ def _value(value: Any) -> str:
         return f"{value:,.4g}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    if isinstance(value, Shown):
-        return _value(dict(value))  # type: ignore[call-overload]
+    if isinstance(value, Report):
+        return _value(dict(value))
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_value(part)}" for name, part in list(value.items())[:MOST_PARTS]) or "none"
     if isinstance(value, tuple | list):

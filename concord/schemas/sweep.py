@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from concord.schemas.run import ENGINE, Figures
+from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, row, text_columns
+from concord.schemas.run import ENGINE
 from concord.schemas.settings import Settings, Validation
+from concord.schemas.shown import Report
 
 Size = int | Literal["all"]
 """Number of training documents, or all of them."""
@@ -313,7 +316,7 @@ class CellState(StrEnum):
     """Left out by the search: other settings were better."""
 
 
-class CellRow(Figures):
+class CellRow(Report):
     """A cell in a listing.
 
     - ``changed``: parts of its content that differ from the result that is there
@@ -327,7 +330,7 @@ class CellRow(Figures):
     reason: str | None = None
 
 
-class SweepPlan(Figures):
+class SweepPlan(Report):
     """What a sweep would do.
 
     - ``cells``: every cell, in the order of the file
@@ -348,8 +351,22 @@ class SweepPlan(Figures):
         """Number of cells in a state."""
         return sum(row.state is state for row in self.cells)
 
+    def blocks(self) -> Iterator[AnyBlock]:
+        """What it would do: cells by state, reasons of stale ones, models, cost."""
+        counts = ", ".join(f"{self.count(state):,} {state}" for state in CellState if self.count(state))
+        yield Headline(f"{len(self.cells):,} cells: {counts}")
+        cost = "unknown before the first cells are done"
+        if self.cpu_seconds is not None:
+            cost = f"about {self.cpu_seconds:,.0f}"
+        disk = "" if self.bytes is None else f"; about {self.bytes / 1e6:,.1f} MB of results"
+        work = f"{self.models:,} models to train, {self.weights:,} sets of constraints to weigh"
+        yield Remark(f"{work}; CPU seconds: {cost}{disk}")
+        stale = Counter(", ".join(row.changed) for row in self.cells if row.state is CellState.STALE)
+        yield from (Remark(f"stale, {number:,} cells: changed {parts}") for parts, number in stale.items())
+        yield from failed_cells(self.cells)
 
-class SweepReport(Figures):
+
+class SweepReport(Report):
     """What a sweep did.
 
     - ``done``: number of cells with a result
@@ -371,3 +388,38 @@ class SweepReport(Figures):
     cpu_seconds: float
     seconds: float
     mlflow_run: str | None = None
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """Cells that are done, why others failed, and the tables."""
+        yield Headline(
+            f"{self.done:,} of {self.cells:,} cells done: {self.made:,} now, {self.reused:,} reused; "
+            f"{self.models:,} models trained, {self.weights:,} sets of constraints weighed; "
+            f"{self.cpu_seconds:,.1f} CPU s of engines"
+        )
+        if self.failed:
+            failed = (row(name, reason) for name, reason in self.failed.items())
+            yield Table(text_columns("cell", "reason"), tuple(failed), "Failed", detail=True)
+        yield Remark(f"tables in {self.out}")
+
+
+MOST_REASONS = 8
+"""Largest number of reasons of failed cells that are told."""
+
+
+def reasons_told(failed: Mapping[str, str]) -> list[str]:
+    """First lines of at most `MOST_REASONS` distinct reasons, each with the number of cells that failed by it and the
+    first of these."""
+    cells: dict[str, list[str]] = {}
+    for name, reason in failed.items():
+        cells.setdefault(reason.partition("\n")[0], []).append(name)
+    lines = [f"{names[0]}{f' and {len(names) - 1} more' * (len(names) > 1)}: {why}" for why, names in cells.items()]
+    more = [f"and {len(lines) - MOST_REASONS} more reasons"] if len(lines) > MOST_REASONS else []
+    return [*lines[:MOST_REASONS], *more]
+
+
+def failed_cells(rows: Sequence[CellRow]) -> Iterator[Remark]:
+    """Why cells failed, and where the whole error is."""
+    failed = {row.name: row.reason or "" for row in rows if row.state is CellState.FAILED}
+    yield from (Remark(f"failed: {reason}") for reason in reasons_told(failed))
+    if failed:
+        yield Remark("`concord sweep log --sweep FOLDER --cell CELL` has the whole error of a cell")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from concord.schemas.run import RunReport
+from concord.schemas.run_report import RunReport
 
 
 def run_report(**given: Any) -> RunReport:

@@ -17,7 +17,8 @@ from concord.flows.cluster.pool import Done
 from concord.flows.labelling.label_corpus import label_corpus
 from concord.flows.tracking.tracking import Outcome
 from concord.schemas.requests import LabelRequest
-from concord.schemas.run import RunReport, RunSettings
+from concord.schemas.run import RunSettings
+from concord.schemas.run_report import RunReport
 from concord.workers.corpus.plan import U
 from concord.workers.models.model import Model
 from concord.workers.remote.task import P, R, Task

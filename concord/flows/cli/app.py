@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,43 +20,37 @@ from concord.flows.cli.arguments import (
     Set,
     TrackingOption,
     print_json,
+    print_report,
 )
-from concord.flows.cli.challenge_cli import CHALLENGE_EXAMPLE, challenge, show_challenge
+from concord.flows.cli.challenge_cli import CHALLENGE_EXAMPLE, challenge
 from concord.flows.cli.clusters_cli import app as clusters_app
-from concord.flows.cli.codl_cli import CODL_EXAMPLE, codl, show_codl
+from concord.flows.cli.codl_cli import CODL_EXAMPLE, codl
 from concord.flows.cli.constraints_cli import NO_RAY
 from concord.flows.cli.constraints_cli import app as constraints_app
 from concord.flows.cli.corpus_cli import app as corpus_app
 from concord.flows.cli.doctor_cli import DOCTOR_EXAMPLE, doctor
 from concord.flows.cli.failures import Exit, exit_codes
-from concord.flows.cli.history_cli import HISTORY_EXAMPLE, MONTHLY_EXAMPLE, history, monthly, show_history, show_month
+from concord.flows.cli.history_cli import HISTORY_EXAMPLE, MONTHLY_EXAMPLE, history, monthly
 from concord.flows.cli.import_cli import app as import_app
 from concord.flows.cli.init_cli import INIT_EXAMPLE, init
 from concord.flows.cli.label_cli import label
 from concord.flows.cli.list_cli import app as list_app
-from concord.flows.cli.papers_cli import PAPERS_EXAMPLE, papers, show_papers
+from concord.flows.cli.papers_cli import PAPERS_EXAMPLE, papers
 from concord.flows.cli.settings_options import A_PATH, REGISTER, SHARD_KIB, FieldOptions
 from concord.flows.cli.sweep_cli import app as sweep_app
 from concord.flows.cli.trainer_flags import TrainerFlagOptions, trainer_pairs
 from concord.flows.cli.tree import CommandTree
-from concord.flows.cli.verified import show_verified
 from concord.flows.commands.requests import ChainsRequest
 from concord.flows.environment import ANY_PROCESSOR, PREFECT, set_for_good
 from concord.flows.inputs.given import Flag, beside_flags
 from concord.flows.screen.progress import say, show
 from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.errors import InputError
-from concord.schemas.reports import CalibrationReport, ExportReport
+from concord.schemas.reports import CalibrationReport, EvaluationReport, ExportReport
 from concord.schemas.requests import LabelRequest, TrainRequest
-from concord.schemas.run import (
-    ConsistencyReport,
-    LayersReport,
-    RunPlan,
-    RunReport,
-    TaggersReport,
-    TrainReport,
-)
+from concord.schemas.run_report import RunPlan, RunReport
 from concord.schemas.settings import TextSettings
+from concord.schemas.train_report import TrainReport
 from concord.workers.corpus.settings import IngestSettings
 from concord.workers.models.settings import CalibrationSettings
 
@@ -68,21 +63,21 @@ app = CommandTree(
     "across a document, and with declared knowledge.",
     epilog=exit_codes(),
 )
-app.command(epilog=CHALLENGE_EXAMPLE, tells=show_challenge)(challenge)
+app.command(epilog=CHALLENGE_EXAMPLE)(challenge)
 app.add_typer(clusters_app, name="clusters")
-app.command(epilog=CODL_EXAMPLE, tells=show_codl, resumes=True)(codl)
+app.command(epilog=CODL_EXAMPLE, resumes=True)(codl)
 app.add_typer(constraints_app, name="constraints")
 export = CommandTree(help="Write models and predictions for other programs.")
 app.add_typer(export, name="export")
 app.add_typer(corpus_app, name="corpus")
 app.command(epilog=DOCTOR_EXAMPLE)(doctor)
-app.command(epilog=HISTORY_EXAMPLE, tells=show_history)(history)
+app.command(epilog=HISTORY_EXAMPLE)(history)
 app.command(epilog='Example: concord label --model models/news/ "Ada Lovelace wrote to Charles Babbage."')(label)
 app.add_typer(import_app, name="import")
 app.command(epilog=INIT_EXAMPLE)(init)
 app.add_typer(list_app, name="list")
-app.command(epilog=MONTHLY_EXAMPLE, tells=show_month)(monthly)
-app.command(epilog=PAPERS_EXAMPLE, tells=show_papers, resumes=True)(papers)
+app.command(epilog=MONTHLY_EXAMPLE)(monthly)
+app.command(epilog=PAPERS_EXAMPLE, resumes=True)(papers)
 app.add_typer(sweep_app, name="sweep")
 
 
@@ -187,69 +182,17 @@ def ingest(
         say(f"first reject: {first_reason(out.expanduser())}", style="yellow")
 
 
-def _show_training(report: TrainReport) -> None:
-    if report.selection:
-        from concord.flows.cli.tables import selection_table
+def _is_sampled(given: Mapping[str, Any]) -> bool:
+    """Whether a training tries settings on samples, of which those that are done are not tried again."""
+    from concord.workers.learning.trainers.registry import TRAINERS
 
-        show(selection_table(report.selection))
-    if report.samples:
-        from concord.flows.cli.tables import samples_table
-
-        show(samples_table(report.samples))
-        trials, seconds = (sum(figure) for figure in zip(*((s.tried, s.seconds) for s in report.samples), strict=True))
-        show(f"{trials:,} trials on {len(report.samples)} samples, {seconds:,.1f} CPU s")
-    show(f"{report.documents:,} documents, {report.tokens:,} tokens, {report.rejected} rejected")
-    if (share := report.figures.get("dropout")) is not None:
-        passes = report.figures["iterations"]
-        show(f"{report.trainer}: {passes:,.0f} passes over {report.tokens:,} tokens, dropout {share:g}")
-    if cut := report.figures.get("cut_segments"):
-        longest = report.figures["longest"]
-        show(f"{cut:,.0f} gold segments had more than {longest:.0f} tokens, and were cut", style="yellow")
-    if report.layers is not None:
-        show(_layers_line(report.layers))
-    if report.taggers is not None:
-        _show_taggers(report.taggers)
-    if report.consistency is not None:
-        show(_consistency_line(report.consistency, "held-out F1"))
-    show(f"model in {report.out}" + (f", registered as {report.registered}" if report.registered else ""))
-
-
-def _show_taggers(report: TaggersReport) -> None:
-    for name, tagger in report.taggers.items():
-        types = ", ".join(
-            f"{kind} {' '.join(f'{100 * chance:.0f}' for chance in chances.values())}"
-            for kind, chances in tagger.types.items()
-        )
-        copies = "" if tagger.weight == 1.0 else f"; says what others say, and counts {tagger.weight:.2f}"
-        show(f"{name}: {types}; false alarms {tagger.alarms:.1%}{copies}")
-    show("(% of the tokens of each type that it hits, takes for another type, misses, or puts in another place)")
-    show(_trust_line(report), style="yellow")
-
-
-def _trust_line(report: TaggersReport) -> str:
-    if report.witnesses < 1.5:
-        how = "one tagger alone, so how reliable it is was assumed and not learned"
-    else:
-        share = sum(report.equal.values()) / len(report.equal)
-        how = f"the taggers say the same of {share:.0%} of the tokens that either of two marks"
-    return (
-        f"no gold was read: {how}; errors that are alike everywhere show nowhere; label some documents, and "
-        "`concord evaluate` says how good the model is"
-    )
-
-
-def _layers_line(report: LayersReport) -> str:
-    judged = ", ".join(f"{name} {f1:.2%}" for name, f1 in report.held_out_f1.items())
-    if not report.learned:
-        return f"held-out F1: {judged}; nothing learned is better, so the model gives the answers as they are"
-    gain = f"{100 * report.gain:+.2f} points on {report.unlearned}, {100 * report.low:+.2f} to {100 * report.high:+.2f}"
-    return f"held-out F1: {judged}; taken: {report.best} ({gain})"
+    trainer = TRAINERS.get(given["trainer"])
+    return bool(given["tune"]) and trainer is not None and trainer.sampling is not None
 
 
 @app.command(
     epilog="Example: concord train --corpus corpora/train/ --out models/news/",
-    tells=_show_training,
-    resumes=lambda given: given["tune"] and given["trainer"] == "trigram",
+    resumes=_is_sampled,
 )
 def train(
     *,
@@ -271,40 +214,8 @@ def train(
     return run_training(**request.parameters | {"options": settings.model_dump(exclude_unset=True)})
 
 
-def _show_calibration(report: CalibrationReport) -> None:
-    show(f"{report.documents:,} documents, {report.tokens:,} tokens, {report.rejected} rejected")
-    if report.tagger_f1 is not None:
-        names = {"neither": "as imported"}
-        found = [f"{names.get(fit, fit)} {f1:.2%}" for fit, f1 in report.held_out_f1.items()]
-        show(f"held-out F1: the tagger itself {report.tagger_f1:.2%}, {', '.join(found)}")
-        show(f"learned: {report.fit}")
-    if report.temperature is not None:
-        show(
-            f"temperature {report.temperature:.4g}; −log p(gold) "
-            f"{report.loss_before:.4f} → {report.loss:.4f} nats a token"
-        )
-    if report.sentences_left_out:
-        show(f"{report.sentences_left_out:,} sentences left out: the scores forbid their gold labels", style="yellow")
-    if report.consistency is not None:
-        show(_consistency_line(report.consistency, "F1"))
-    if report.consistency_f1 is not None:
-        show(
-            f"held-out F1 with label consistency, tuned on the other half of the documents: {report.consistency_f1:.2%}"
-        )
-    show(f"model in {report.out}")
-
-
-def _consistency_line(tuned: ConsistencyReport, f1: str) -> str:
-    """Sentence about the scales, and about F1 without label consistency and with it; ``f1`` names this F1."""
-    return (
-        f"label consistency: scales {tuned.exact_scale:g} (exact), {tuned.subsequence_scale:g} (subsequence) "
-        f"and {tuned.unlabelled_scale:g} (unlabelled); {f1} {tuned.f1_without:.2%} → {tuned.f1:.2%}"
-    )
-
-
 @app.command(
     epilog="Example: concord calibrate --model models/mine/ --corpus corpora/held-out/ --out models/fitted/",
-    tells=_show_calibration,
 )
 def calibrate(
     *,
@@ -341,23 +252,14 @@ def export_crfsuite(
     show(f"{out}: {attributes:,} attributes, {labels} labels")
 
 
-def _show_export(report: ExportReport) -> None:
-    show(
-        f"{report.documents:,} documents, {report.spans:,} spans: {report.changed:,} added or retyped by constraints, "
-        f"{report.removed:,} of the model alone removed"
-    )
-    show(f"{report.form} in {report.out}")
-
-
 @export.command(
     "predictions",
     epilog="Example: concord export predictions --run out/ --corpus corpora/testa/ --form doccano --out new.jsonl",
-    tells=_show_export,
 )
 def export_predictions(
     *,
     run: RunFolder,
-    form: Annotated[str, typer.Option(help="OptionForm of the file; `concord list writers` has them.")],
+    form: Annotated[str, typer.Option(help="Form of the file; `concord list writers` has them.")],
     out: Annotated[Path, typer.Option(help="File to write; for brat a folder.")],
     corpus: Annotated[
         str | None, typer.Option(help="Corpus of the run, for its texts (default: tokens with blanks between them).")
@@ -381,56 +283,8 @@ def export_predictions(
     return run_export(run, form, out, settings=settings, corpus=corpus, keep_columns=kept)
 
 
-def _show_run(done: RunReport | RunPlan) -> None:
-    if isinstance(done, RunPlan):
-        _show_run_plan(done)
-        return
-    report = done.model_dump()
-    show(
-        f"{report['documents']:,} documents, {report['tokens']:,} tokens, {report['rejected']:,} rejected; "
-        f"shards: {report['shards_done']} done, {report['shards_skipped']} skipped, {report['shards_failed']} failed"
-    )
-    if done.reuse.documents:
-        show(done.reuse.line)
-    show(f"{report['seconds']:.1f} s in all; {done.pace}")
-    show(f"{report['certified']:.1%} of documents certified, {report['by_solver']:.1%} on a solver's word")
-    show(
-        f"violations {report['violations_before']:,.0f} → {report['violations']:,.0f}, "
-        f"penalty {report['penalty_before']:,.1f} → {report['penalty']:,.1f} nats"
-    )
-    if report["infeasible"]:
-        show(
-            f"{report['infeasible']:,} documents cannot keep all hard constraints; their status says so", style="yellow"
-        )
-    errors = report["search_errors"]
-    if errors:
-        show(
-            f"of the {errors['search'] + errors['model'] + errors['open']:,} wrong entities of the examined engine "
-            f"{errors['search']:,} are search errors, {errors['model']:,} model errors and {errors['open']:,} open"
-        )
-    show(f"predictions in {report['out']}; MLflow run {report['mlflow_run']}")
-
-
-def _show_run_plan(plan: RunPlan) -> None:
-    show(f"{plan.documents:,} documents; {plan.skipped:,} in shards that are done, {plan.shards:,} shards to do")
-    rows = (
-        (plan.kept, "keep the answer of the last run"),
-        (plan.checked, "keep it if it stands under the new constraints"),
-        (plan.guessed, "are scored, and it is where looking for the best one starts"),
-        (plan.decoded, "are new, changed or without such an answer, and are decoded"),
-    )
-    for count, line in rows:
-        if count:
-            show(f"{'about ' if plan.sampled else ''}{count:,} documents {line}")
-    if plan.repeated:
-        show(f"{plan.repeated:,} rows have the id of an earlier one, and become rejects", style="yellow")
-    if plan.decoded and plan.cpu_seconds is not None:
-        show(f"decoding them takes about {plan.cpu_seconds:,.1f} CPU s")
-
-
 @app.command(
     epilog="Example: concord reprocess --corpus corpora/testa/ --model models/news/ --out out/",
-    tells=_show_run,
     resumes=True,
 )
 def reprocess(
@@ -492,10 +346,7 @@ def verify(
     from concord.flows.commands.verify import verify as run_verify
 
     report = run_verify(run, context)
-    if as_json:
-        print_json(report.model_dump_json())
-    else:
-        show_verified(report)
+    print_report(report, as_json=as_json)
     if report.failed:
         raise typer.Exit(Exit.INPUT)
 
@@ -515,8 +366,7 @@ def evaluate(
     against: Annotated[
         str | None, typer.Option(help="Folder of another run to compare with: differences, intervals and p-values.")
     ] = None,
-    as_json: Json = False,
-) -> None:
+) -> EvaluationReport:
     """Score predictions against gold, show the changes against Viterbi, and compare with another run.
 
     Measures: labels of tokens (labels), tokens by field or type (tokens), entities or fields as conlleval counts them
@@ -524,7 +374,6 @@ def evaluate(
     documents (documents), and the overlap of fields in lines (lines) and in characters (characters). The default is
     spans for BIO, and labels, spans and documents for other labels; and offsets, if the corpus has spans of its source.
     """
-    from concord.flows.cli.tables import against_lines, against_table, evaluation_lines, interval_line, measure_table
     from concord.flows.labelling.evaluate import evaluate as run_evaluate
 
     evaluation = run_evaluate(run, corpus, measures=measure, against=against)
@@ -534,16 +383,7 @@ def evaluate(
             "these are the scores of the last whole one",
             style="yellow",
         )
-    report = evaluation.report
-    if as_json:
-        print_json(report.model_dump_json())
-        return
-    for name, found in report.measures.items():
-        show(measure_table(name, evaluation), interval_line(name, found))
-    if report.against is not None:
-        show(against_table(report.against))
-        show(*against_lines(report.against, report.documents))
-    show(*evaluation_lines(evaluation))
+    return evaluation.report
 
 
 @app.command(epilog="Example: concord chains --corpus corpora/testa/ --model models/news/ --doc eng.testa-0012")
@@ -559,14 +399,12 @@ def chains(
     R̂ near 1 means that chains from different starts agree. Chains run at a constant temperature, on one document
     (--doc) or on the first documents of the corpus.
     """
-    from concord.flows.cli.chains import chains_line, chains_table, diagnose_chains, picture
+    from concord.flows.cli.chains import diagnose_chains, picture
 
     report = diagnose_chains(request, set_ or [], declared.files, consistency=declared.consistency)
-    if as_json:
-        print_json(report.model_dump_json())
-        return
-    show(chains_table(report))
-    show(*(picture(report.documents[0]) if request.doc is not None else []), chains_line(report))
+    print_report(report, as_json=as_json)
+    if request.doc is not None and not as_json:
+        show(*picture(report.documents[0]))
 
 
 def _show_ingest(report: IngestReport, out: Path, *, as_json: bool) -> None:

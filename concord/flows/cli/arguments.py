@@ -1,4 +1,4 @@
-"""Options of several commands, and the printing of JSON."""
+"""Options of several commands, and the printing of reports."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.settings_options import FieldOptions
+from concord.flows.screen.terminal import show_report
 from concord.schemas.requests import CORPUS_HELP, MODEL_HELP, RUN_HELP
 from concord.schemas.run_context import RunContext
 from concord.schemas.settings import Settings, TextSettings
+from concord.schemas.shown import Report
 from concord.schemas.visible import visible_json
 
 
@@ -54,3 +56,11 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a corpus t
 def print_json(text: str) -> None:
     """Prints a JSON text in one line; letters are not escaped."""
     typer.echo(visible_json(json.dumps(json.loads(text), ensure_ascii=False)))
+
+
+def print_report(report: Report, *, as_json: bool) -> None:
+    """Prints what a report says, or the report as JSON."""
+    if as_json:
+        print_json(report.model_dump_json())
+    else:
+        show_report(report)

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Group
-from rich.table import Table
+from rich.table import Table as Grid
 from rich.text import Text
 
 from concord.flows.cli.arguments import print_json
 from concord.flows.cli.option_lists import options_of, plain_value, told_meaning
-from concord.flows.cli.plain_tables import text_table
 from concord.flows.screen.progress import show
+from concord.flows.screen.terminal import grid
+from concord.schemas.blocks import Table, row, text_columns
 from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.reports import EngineReport, EntryReport, OptionReport
 from concord.schemas.settings import Settings
@@ -214,13 +215,17 @@ def listing(entries: Sequence[EntryReport]) -> Group:
     return Group(*(part for entry in entries for part in _shown(entry)))
 
 
-def _shown(entry: EntryReport) -> Iterator[Text | Table]:
+def _shown(entry: EntryReport) -> Iterator[Text | Grid]:
     exact = " (exact)" if isinstance(entry, EngineReport) and entry.exact else ""
     yield Text.assemble((entry.name, "bold"), f"{exact}  {entry.summary}")
     if entry.options:
-        table = text_table("  option", "default", "meaning")
-        for option in entry.options:
-            default = "needed" if option.needed else plain_value(option.default)
-            table.add_row(f"  {option.name}", Text(default), Text(told_meaning(option)))
-        yield table
+        rows = (
+            row(
+                f"  {option.name}",
+                "needed" if option.needed else plain_value(option.default),
+                told_meaning(option),
+            )
+            for option in entry.options
+        )
+        yield grid(Table(text_columns("  option", "default", "meaning"), tuple(rows)))
     yield Text()

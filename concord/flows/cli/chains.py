@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from rich.table import Table
-from rich.text import Text
 
-from concord.flows.cli.plain_tables import figures_table
 from concord.flows.commands.requests import ChainsRequest
 from concord.flows.inputs.given import Flag, beside_flags
 from concord.flows.inputs.options import OptionError, parse_options
@@ -89,25 +86,6 @@ def _diagnosed(document: Document, problem: Problem, config: GibbsSettings, chai
 
 
 # For people
-
-
-def chains_table(report: ChainsReport) -> Table:
-    """A line for each document, the worst mixed first: split R̂, effective samples, flips a sweep, objectives (nats)."""
-    table = figures_table("document", "tokens", "R̂", "samples", "flips", "best", "Viterbi")
-    for row in sorted(report.documents, key=lambda row: -row.split_rhat):
-        figures = (f"{row.effective_samples:,.0f}", f"{row.flips:.2f}", f"{row.best:,.3f}", f"{row.viterbi:,.3f}")
-        rhat = Text(f"{row.split_rhat:.3f}", style="" if row.mixed else "bold red")
-        table.add_row(Text(row.doc_id), f"{row.tokens:,}", rhat, *figures)
-    return table
-
-
-def chains_line(report: ChainsReport) -> str:
-    """Line with the number of documents that mixed, and the limit."""
-    kept = report.chains * (report.sweeps - report.sweeps // 2)
-    return (
-        f"{report.mixed} of {len(report.documents)} documents mixed (split R̂ below {report.rhat_limit:g}); "
-        f"{report.chains} chains of {report.sweeps:,} sweeps, of which {kept:,} count"
-    )
 
 
 def picture(row: DocumentChains) -> list[str]:

@@ -7,7 +7,6 @@ from typing import Annotated
 from concord.flows.cli.arguments import Set
 from concord.flows.cli.settings_options import A_PATH, REGISTER, FieldOptions
 from concord.flows.cli.trainer_flags import TrainerFlagOptions, trainer_pairs
-from concord.flows.screen.progress import show
 from concord.schemas.challenge import ChallengeReport
 from concord.schemas.requests import ChallengeRequest
 
@@ -56,17 +55,3 @@ def challenge(
         "constraints": tuple(map(source_place, request.constraints)),
     }
     return run_challenge(**request.parameters | parts)
-
-
-def show_challenge(report: ChallengeReport) -> None:
-    """The gain, what it came to, and where everything is."""
-    from concord.flows.screen.pages import challenge_told
-
-    if report.gain is not None:
-        there, here = report.gain.other, report.gain.other + report.gain.difference
-        show(
-            f"{report.documents:,} held-out documents, F1 of {report.measure}: v{report.champion} {there:.2%}, "
-            f"v{report.challenger} {here:.2%}"
-        )
-    show(challenge_told(report))
-    show(f"model in {report.training.out}, registered as {report.training.registered}")

@@ -9,10 +9,9 @@ from typing import Annotated, NamedTuple
 import typer
 
 from concord.flows.cli.arguments import RayOptions, Set, TextOptions
-from concord.flows.cli.next_steps import after_clusters, say_next
+from concord.flows.cli.next_steps import after_clusters
 from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.tree import CommandTree
-from concord.flows.screen.progress import show
 from concord.schemas.reports import ClusterReport
 from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
 
@@ -22,12 +21,8 @@ Corpora = Annotated[list[str], typer.Option(help="Corpus of any text, labelled o
 ClustersOut = Annotated[Path, typer.Option(help="Parquet file for the clusters.")]
 
 
-def _show(report: ClusterReport) -> None:
-    show(f"{report.words:,} words in clusters: {', '.join(report.clusterings)}")
-    for name, words in zip(report.clusterings, report.examples, strict=True):
-        show(f"  one of {name}: {' '.join(words)}")
-    show(f"clusters in {report.out}")
-    say_next(after_clusters(report.out))
+def _next(report: ClusterReport) -> list[str]:
+    return after_clusters(report.out)
 
 
 class Way(NamedTuple):
@@ -68,13 +63,15 @@ def _learner(name: str, way: Way) -> Callable[..., ClusterReport]:
 
 
 for name, way in WAYS.items():
-    app.command(name, help=way.help, epilog=with_options(way.example, way.settings), tells=_show)(_learner(name, way))
+    app.command(name, help=way.help, epilog=with_options(way.example, way.settings), proposes=_next)(
+        _learner(name, way)
+    )
 
 
 @app.command(
     "import",
     epilog=with_options("Example: concord clusters import glove.6B.50d.txt --out words.parquet", ClusterSettings),
-    tells=_show,
+    proposes=_next,
 )
 def import_vectors(
     vectors: Annotated[

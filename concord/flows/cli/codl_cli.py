@@ -9,7 +9,6 @@ import typer
 from concord.flows.cli.arguments import Set
 from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.settings_options import A_PATH, SHARD_KIB, FieldOptions
-from concord.flows.screen.progress import show
 from concord.schemas.codl import CodlReport, CodlSettings
 from concord.schemas.requests import ENGINE_HELP, N_BEST_HELP, CodlRequest
 from concord.schemas.run import ENGINE, RunSettings
@@ -45,21 +44,3 @@ def codl(
         "labelling": RunSettings(engine=engine, options=of_engine, n_best=n_best if n_best > 1 else 0),
     }
     return run_codl(**request.parameters | parts)
-
-
-def show_codl(report: CodlReport) -> None:
-    """Prints the cycles, and why the last one was the last."""
-    from concord.flows.cli.codl_tables import cycles_table, trials_table
-
-    if report.tuned:
-        show(trials_table(report.tuned))
-    show(cycles_table(report.cycles))
-    last = report.cycles[-1].number
-    show(
-        f"learned from {report.documents:,} labelled documents and {report.pool:,} of the pool "
-        f"({report.rejected} rejected) in {last} cycles, {report.seconds:.0f} s; "
-        + ("the labels have settled" if report.settled else "labels still change: give a larger --set cycles")
-    )
-    if report.tuned:
-        show(f"gamma {report.gamma:g} has the most right tokens on held-out documents (the largest of equal ones)")
-    show(f"model in {report.out}/cycle-{last:02d}/model, its constraints beside it")

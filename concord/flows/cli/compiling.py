@@ -13,9 +13,6 @@ from typing import Any
 MODEL = "lbfgs"
 """The trainer whose model the engines label with."""
 
-MORE: dict[str, tuple[dict[str, str], ...]] = {"trigram": ({"metric": "mvdm"},)}
-"""Options of trainers that need other kernels than the defaults; Jeffrey's divergence has MVDM's."""
-
 
 def train(folder: Path, name: str) -> None:
     """Compiles what a trainer and its model's scores need, and leaves the model in a folder of its name."""
@@ -23,7 +20,7 @@ def train(folder: Path, name: str) -> None:
     from concord.workers.learning.trainers.registry import TRAINERS
 
     trainer, documents = TRAINERS[name], _corpus()
-    for options in (*MORE.get(name, ()), {}):
+    for options in (*trainer.kernels, {}):
         model = trainer.train(documents, settings=trainer.settings.model_validate(options), out=folder / name)
         model.potentials(Batch.of(documents))
 

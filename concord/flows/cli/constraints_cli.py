@@ -10,7 +10,6 @@ from concord.flows.cli.arguments import Set
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.tree import CommandTree
 from concord.flows.commands.requests import CheckRequest, ExplainRequest, MineRequest, WeighRequest
-from concord.flows.screen.progress import show
 from concord.schemas.audit import CheckReport, Explanation, MineReport, WeighReport
 
 app = CommandTree(help="Check, weigh and explain a file of constraints, or mine constraints from a corpus.")
@@ -20,39 +19,8 @@ NO_RAY = ("context.ray", "context.workers")
 """Options that commands without Ray do not have."""
 
 
-def _show_checked(report: CheckReport) -> None:
-    from concord.flows.cli.constraints_tables import check_lines, check_table, gains_table
-
-    show(check_table(report))
-    if report.effect is not None and report.effect.documents:
-        show(gains_table(report))
-    show(*check_lines(report))
-
-
-def _show_weighed(report: WeighReport) -> None:
-    from concord.flows.cli.constraints_tables import weigh_lines, weigh_table
-
-    show(weigh_table(report), *weigh_lines(report))
-
-
-def _show_mined(report: MineReport) -> None:
-    from concord.flows.cli.constraints_tables import helps_table, mine_lines, mine_table
-
-    show(mine_table(report))
-    if report.judgement is not None and report.judgement.rules:
-        show(helps_table(report.judgement))
-    show(*mine_lines(report))
-
-
-def _show_explained(found: Explanation) -> None:
-    from concord.flows.cli.constraints_tables import effects_table, labels_table, summary_line
-
-    show(labels_table(found), effects_table(found), summary_line(found))
-
-
 @app.command(
     epilog="Example: concord constraints check constraints.yaml --corpus corpora/dev/ --model models/cite/",
-    tells=_show_checked,
 )
 def check(
     file: File,
@@ -72,7 +40,6 @@ def check(
 
 @app.command(
     epilog="Example: concord constraints weigh rules.yaml --corpus corpora/train/ --out weighed.yaml",
-    tells=_show_weighed,
 )
 def weigh(
     file: File,
@@ -95,7 +62,6 @@ def weigh(
 
 @app.command(
     epilog="Example: concord constraints mine --corpus corpora/train/ --model models/cite/ --out mined.yaml",
-    tells=_show_mined,
 )
 def mine(*, request: Annotated[MineRequest, FieldOptions(MineRequest)], set_: Set = None) -> MineReport:
     """Find rules about runs of labels that hold more often than by chance, and the rules among them that help a model.
@@ -114,7 +80,6 @@ def mine(*, request: Annotated[MineRequest, FieldOptions(MineRequest)], set_: Se
 
 @app.command(
     epilog="Example: concord constraints explain c.yaml --corpus corpora/dev/ --model models/cite/ --doc dev-7",
-    tells=_show_explained,
 )
 def explain(
     file: File,

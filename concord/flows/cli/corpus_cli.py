@@ -7,24 +7,17 @@ from typing import Annotated
 
 import typer
 
-from concord.flows.cli.arguments import ContextOptions, Corpus, Json, ModelName, Set, TextOptions, print_json
+from concord.flows.cli.arguments import ContextOptions, Corpus, Json, ModelName, Set, TextOptions, print_report
 from concord.flows.cli.next_steps import after_agreement, say_next
 from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.tree import CommandTree
-from concord.flows.screen.progress import show
 from concord.schemas.reports import CorpusReport
 from concord.workers.models.settings import AgreementSettings
 
 app = CommandTree(help="Count a corpus: its contents, or a model's labels for its words.")
 
 
-def _show(report: CorpusReport) -> None:
-    from concord.flows.cli.corpus_tables import corpus_lines, corpus_tables
-
-    show(*corpus_tables(report), *corpus_lines(report))
-
-
-@app.command(epilog="Example: concord corpus stats --corpus corpora/train/ --model models/news/", tells=_show)
+@app.command(epilog="Example: concord corpus stats --corpus corpora/train/ --model models/news/")
 def stats(
     *,
     corpus: Corpus,
@@ -62,12 +55,6 @@ def agreement(
 
     chosen = parse_options(set_ or [], AgreementSettings, owner="corpus agreement")
     report = counted(corpus, model, out, chosen, text=text, context=context)
-    if as_json:
-        print_json(report.model_dump_json())
-        return
-    show(
-        f"{report.documents:,} documents ({report.rejected:,} rows rejected), {report.tokens:,} tokens of "
-        f"{report.words:,} words, {report.words_in_spans:,} of which are part of a span somewhere"
-    )
-    show(f"counts in {report.out}")
-    say_next(after_agreement(corpus, model, report.out))
+    print_report(report, as_json=as_json)
+    if not as_json:
+        say_next(after_agreement(corpus, model, report.out))

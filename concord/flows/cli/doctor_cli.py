@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from concord.flows.cli.arguments import Json, print_json
+from concord.flows.cli.arguments import Json, print_report
 from concord.flows.cli.failures import Exit
 from concord.flows.cli.settings_options import FieldOptions
-from concord.flows.screen.progress import show
 from concord.schemas.run_context import RunContext
 
 DOCTOR_EXAMPLE = "Example: concord doctor --out out/"
@@ -28,12 +27,6 @@ def doctor(
     from concord.flows.commands.doctor import doctor as examine
 
     report = examine(out, context)
-    if as_json:
-        print_json(report.model_dump_json())
-    else:
-        for finding in report.findings:
-            state = "ok   " if finding.remedy is None else "WRONG"
-            remedy = "" if finding.remedy is None else f"; {finding.remedy}"
-            show(f"{state}  {finding.name}: {finding.told}{remedy}", style="red" if remedy else None)
+    print_report(report, as_json=as_json)
     if report.wrong:
         raise typer.Exit(Exit.INPUT)

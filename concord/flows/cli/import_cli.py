@@ -11,11 +11,8 @@ import typer
 from concord.flows.cli.arguments import ModelOut, Overwrite, Set
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.tree import CommandTree
-from concord.flows.screen.progress import show
 from concord.schemas.reports import CrfsuiteReport, EntitiesReport, OnnxReport, ScoresReport
 from concord.workers.models.settings import ScoresSettings
-
-SHOWN_FAMILIES = 6
 
 
 class PoolingChoice(StrEnum):
@@ -36,93 +33,8 @@ class SchemeChoice(StrEnum):
 app = CommandTree(help="Make a model from the model or the scores of another program; or a layer of its answers.")
 
 
-def _show_scores(report: ScoresReport) -> None:
-    show(
-        f"{len(report.source)} labels in column {report.column!r}, as {report.form} at temperature "
-        f"{report.temperature:g}: {report.types} types of spans"
-    )
-    _show_labels(report)
-    show(f"model in {report.out}")
-
-
-def _show_onnx(report: OnnxReport) -> None:
-    show(f"{len(report.labels)} labels: {report.types} types of spans")
-    _show_labels(report)
-    judged = ", ".join(f"{way} {f1:.2%}" for way, f1 in report.pooling_f1.items())
-    show(f"scores of a word: {report.pooling} of its sub-words" + (f"; F1 {judged}" if judged else ""))
-    show(f"{report.room} sub-words at once; longer sentences in windows with {report.overlap} in common")
-    show(f"model in {report.out}")
-
-
-def _show_labels(report: ScoresReport | OnnxReport) -> None:
-    if report.joined:
-        show(f"{', '.join(report.joined)} are read as the labels of BIO that they stand for", style="yellow")
-    if report.padding:
-        show(f"{', '.join(report.padding)}: padding, which no token gets as its label", style="yellow")
-    if not report.outside:
-        show("there is no label 'O', so every token will be part of a span", style="yellow")
-
-
-def _show_crfsuite(report: CrfsuiteReport) -> None:
-    show(f"{report.attributes:,} attributes, {len(report.labels)} labels")
-    show(f"features by {report.features} of {report.package} {report.release}")
-    if report.columns:
-        show(f"it reads the columns {', '.join(report.columns)} beside the words")
-    _show_trial(report)
-    if report.marks_ends:
-        show("labels of BIOES or BILOU: scores are log-probabilities of BIO labels, by the model's own chain")
-    if report.padding:
-        show(f"{', '.join(report.padding)}: padding, which no token gets as its label", style="yellow")
-    if report.tokenizer:
-        show(f"text is cut by {report.tokenizer}")
-    if report.changed_word is not None:
-        there, word = report.changed_word
-        show(f"it changes words, as {there!r} into {word!r}: each is placed by what is left of it", style="yellow")
-    if report.word_tables:
-        show("each feature depends on one word: scored from word tables")
-    else:
-        show(f"no word tables: {report.departure}", style="yellow")
-    show(f"model in {report.out}; set CONCORD_TRUST={report.trust} to use it")
-
-
-def _show_trial(report: CrfsuiteReport) -> None:
-    show(
-        f"of the attributes that it makes of {report.trial_sentences} trial sentences, the model knows "
-        f"{report.attributes_known:.0%}"
-        + ("; is it the function that the model was trained with?" if report.few_known else ""),
-        style="yellow" if report.few_known else None,
-    )
-    for family in report.weak_families[:SHOWN_FAMILIES]:
-        show(f"{family.name}: {family.known} of {family.values} values known", style="yellow")
-    if report.failed_sentences:
-        show(f"it fails on {report.failed_sentences} of them, the first time so: {report.fault}", style="yellow")
-
-
-def _show_entities(report: EntitiesReport) -> None:
-    show(
-        f"layer {report.layer!r}: answers to {report.answered:,} of {report.documents:,} documents, "
-        f"{report.spans:,} spans"
-    )
-    labels = [
-        f"{label} {count:,}" + (f" (as {report.names[label]})" if label in report.names else "")
-        for label, count in report.labels.items()
-    ]
-    if labels:
-        show(", ".join(labels))
-    for reason, count in report.unplaced.items():
-        show(f"spans that {reason}: {count:,}", style="yellow")
-    for reason, count in report.unused.items():
-        show(f"{reason}: {count:,}", style="yellow")
-    if report.unread:
-        show(f"{report.unread:,} records cannot be read; the first: {report.unread_reason}", style="yellow")
-    for notice in report.notices:
-        show(notice, style="yellow")
-    show(f"layers of {report.out}: {', '.join(report.layers)}")
-
-
 @app.command(
     epilog="Example: concord import entities answers.jsonl --name spacy --corpus corpora/train/ --out corpora/tagged/",
-    tells=_show_entities,
 )
 def entities(
     source: Annotated[
@@ -161,7 +73,6 @@ def entities(
 
 @app.command(
     epilog="Example: concord import scores labels.txt --column scores --form logits --out models/mine/",
-    tells=_show_scores,
 )
 def scores(
     labels: Annotated[
@@ -188,7 +99,6 @@ def scores(
 
 @app.command(
     epilog="Example: concord import crfsuite us.crfsuite --feature-function usaddress:tokens2features --out models/us/",
-    tells=_show_crfsuite,
 )
 def crfsuite(
     file: Annotated[Path, typer.Argument(help="Model file that CRFsuite or python-crfsuite has written.")],
@@ -239,7 +149,6 @@ def crfsuite(
 
 @app.command(
     epilog="Example: concord import onnx downloads/my-ner/ --corpus corpora/held-out/ --out models/mine/",
-    tells=_show_onnx,
 )
 def onnx(
     folder: Annotated[

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from concord.flows.cli.arguments import DeclaredOptions, Json, ModelName, Set, TrackingOption, print_json
+from concord.flows.cli.arguments import DeclaredOptions, Json, ModelName, Set, TrackingOption, print_report
 from concord.flows.cli.settings_options import FieldOptions
-from concord.flows.screen.progress import say, show
+from concord.flows.screen.progress import say
 from concord.schemas.errors import UsageError
-from concord.schemas.labelled import LabelledText
 from concord.schemas.run import RunSettings
 
 if TYPE_CHECKING:
@@ -66,10 +65,7 @@ def label(
         found = labeller.document(document)
         if explain:
             found = found.model_copy(update={"explanation": labeller.explain(document)})
-        if as_json:
-            print_json(found.model_dump_json())
-        else:
-            _show(found)
+        print_report(found, as_json=as_json)
 
 
 def _texts(text: str | None, files: list[Path]) -> Iterator[RawText]:
@@ -89,27 +85,3 @@ def _texts(text: str | None, files: list[Path]) -> Iterator[RawText]:
                 yield RawText(f"line {number}", line)
     else:
         yield raw_stream(sys.stdin.buffer, "standard input")
-
-
-def _show(found: LabelledText) -> None:
-    from concord.flows.cli.label_tables import (
-        answer_line,
-        entities_table,
-        marked_text,
-        model_alone,
-        ranking_line,
-        ranking_table,
-    )
-
-    show(marked_text(found))
-    if found.viterbi_labels != found.labels:
-        show(model_alone(found))
-    if any(entity.probability is not None for entity in found.entities):
-        show(entities_table(found))
-    if found.n_best_bound is not None:
-        show(ranking_table(found), ranking_line(found))
-    if found.explanation is not None:
-        from concord.flows.cli.constraints_tables import effects_table
-
-        show(effects_table(found.explanation), found.explanation.sentence)
-    show(answer_line(found))

@@ -7,21 +7,10 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.settings_options import A_PATH, PERHAPS_A_PATH, FieldOptions, OptionForm
-from concord.flows.screen.progress import show
-from concord.schemas.published import Lies, PapersReport
+from concord.schemas.published import PapersReport
 from concord.schemas.requests import PapersRequest
 
 PAPERS_EXAMPLE = "Example: concord papers finkel --data ../shared/data --out papers/"
-
-
-def show_papers(report: PapersReport) -> None:
-    """Prints the number of published figures below, inside and above the measured intervals, and the page's path."""
-    counts = ", ".join(f"{report.count(lies):,} {lies.value}" for lies in Lies)
-    line = f"published figures beside our intervals: {counts}; {report.count(None):,} without"
-    if report.made_up:
-        line = "made-up corpora: no figure can be compared with a published one"
-    show(f"{len(report.tables):,} tables, {report.cpu_seconds:,.1f} CPU s; {line}")
-    show(f"page in {report.page}")
 
 
 PAPERS_FORMS = {

@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.arguments import Json, print_json
-from concord.flows.cli.next_steps import after_sweep, say_next
+from concord.flows.cli.next_steps import after_sweep
 from concord.flows.cli.settings_options import A_PATH, PERHAPS_A_PATH, FieldOptions, OptionForm
 from concord.flows.cli.tree import CommandTree
 from concord.flows.screen.progress import show
 from concord.schemas.requests import SweepRequest
-from concord.schemas.sweep import AXES, SweepReport
+from concord.schemas.sweep import AXES, SweepPlan, SweepReport
 
 app = CommandTree(
     help="Train, label and measure every combination of models, constraints, engines and seeds that a file names."
@@ -28,17 +28,11 @@ SweepPath = Annotated[Path, typer.Argument(help=SweepRequest.model_fields["file"
 SweepFolder = Annotated[str, typer.Option("--sweep", help="Folder of a sweep.")]
 
 
-def _show(report: SweepReport) -> None:
-    show(
-        f"{report.done:,} of {report.cells:,} cells done: {report.made:,} now, {report.reused:,} reused; "
-        f"{report.models:,} models trained, {report.weights:,} sets of constraints weighed; "
-        f"{report.cpu_seconds:,.1f} CPU s of engines"
-    )
-    show(f"tables in {report.out}")
-    say_next(after_sweep(report.out))
+def _next(report: SweepReport) -> list[str]:
+    return after_sweep(report.out)
 
 
-@app.command(epilog="Example: concord sweep run sweep.yaml --out sweeps/cora/", tells=_show, resumes=True)
+@app.command(epilog="Example: concord sweep run sweep.yaml --out sweeps/cora/", proposes=_next, resumes=True)
 def run(*, request: Annotated[SweepRequest, FieldOptions(SweepRequest, forms=SWEEP_FORMS)]) -> SweepReport:
     """Do every cell of a sweep file that has no result yet; the same command again does only what is left.
 
@@ -54,17 +48,11 @@ def plan(
     sweep_file: SweepPath,
     *,
     out: Annotated[Path, typer.Option(help="Folder of the sweep, if there is one already.")],
-    as_json: Json = False,
-) -> None:
+) -> SweepPlan:
     """Say what a sweep would do, and what a change of file, data, model or code has made stale; nothing is run."""
-    from concord.flows.cli.sweep_tables import plan_lines
     from concord.flows.sweeping.run_sweep import plan_sweep
 
-    report = plan_sweep(str(sweep_file), str(out))
-    if as_json:
-        print_json(report.model_dump_json())
-        return
-    show(*plan_lines(report))
+    return plan_sweep(str(sweep_file), str(out))
 
 
 @app.command("show", epilog="Example: concord sweep show --sweep sweeps/cora/ --by engine --against viterbi")
@@ -94,6 +82,7 @@ def show_results(
     """Show the cells of a sweep, and a figure with its 95 % interval by the values of one axis."""
     from concord.flows.cli.sweep_tables import FittedTable, shown_json, shown_lines
     from concord.flows.commands.sweeps import show_sweep
+    from concord.flows.screen.terminal import show_blocks
 
     if plot is not None:
         from concord.flows.cli.sweep_plot import check_plot, draw
@@ -107,7 +96,7 @@ def show_results(
         return
     if found.rows:
         show(FittedTable(found))
-    show(*shown_lines(found))
+    show_blocks(shown_lines(found))
 
 
 @app.command(epilog="Example: concord sweep log --sweep sweeps/cora/ --cell cora/crf/rules/gibbs/seed=0")

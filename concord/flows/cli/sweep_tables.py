@@ -3,57 +3,44 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
-from rich.table import Table
 from rich.text import Text
 
-from concord.flows.cli.plain_tables import figures_table
 from concord.flows.commands.sweeps import ShownSweep
-from concord.flows.errors import reasons_told
-from concord.schemas.sweep import CellRow, CellState, SweepPlan
+from concord.flows.screen.terminal import grid
+from concord.schemas.blocks import Headline, Remark, Table, Tone, figure_columns, row
+from concord.schemas.sweep import CellState, failed_cells
 from concord.workers.sweeps.tables import LEVEL, ComparisonRow, comparison_table
 
 UNBOUNDED = 10_000
 """Width, in characters, at which every table is whole."""
 
 
-def plan_lines(plan: SweepPlan) -> list[str]:
-    """What a sweep would do: cells by state, reasons of stale ones, models, cost."""
-    counts = ", ".join(f"{plan.count(state):,} {state}" for state in CellState if plan.count(state))
-    cost = "unknown before the first cells are done" if plan.cpu_seconds is None else f"about {plan.cpu_seconds:,.0f}"
-    disk = "" if plan.bytes is None else f"; about {plan.bytes / 1e6:,.1f} MB of results"
-    work = f"{plan.models:,} models to train, {plan.weights:,} sets of constraints to weigh"
-    lines = [f"{len(plan.cells):,} cells: {counts}", f"{work}; CPU seconds: {cost}{disk}"]
-    stale = Counter(", ".join(row.changed) for row in plan.cells if row.state is CellState.STALE)
-    lines += [f"stale, {number:,} cells: changed {parts}" for parts, number in stale.items()]
-    return lines + _failed(plan.cells)
-
-
 def shown_table(shown: ShownSweep) -> Table:
     """A figure (per cent) by the values of an axis, with intervals, and differences where there is a base."""
     axes = list(shown.rows[0].others)
     changes = [] if shown.against is None else ["change", "from", "to", "p"]
-    spread = ["sd"] if any(row.spread is not None for row in shown.rows) else []
-    table = figures_table(*axes, shown.by, "cells", "documents", shown.figure, "low", "high", *spread, *changes)
-    former = shown.rows[0].others
-    for row in shown.rows:
-        if row.others != former:
-            table.add_section()
-        former = row.others
-        given = [_text(row.others[name]) for name in axes]
-        counts = [f"{row.cells:,}", f"{row.documents:,}"]
-        figures = [f"{100 * value:.2f}" for value in row.interval]
-        figures += ["" if row.spread is None else f"{100 * row.spread:.2f}" for _ in spread]
-        better = row.adjusted is not None and row.adjusted < LEVEL
-        style = "bold" if better and row.difference is not None and row.difference.difference > 0 else None
-        table.add_row(*given, _text(row.value), *counts, *figures, *(_changes(row) if changes else []), style=style)
-    return table
+    spread = ["sd"] if any(one.spread is not None for one in shown.rows) else []
+    columns = figure_columns(*axes, shown.by, "cells", "documents", shown.figure, "low", "high", *spread, *changes)
+    rows = []
+    for one in shown.rows:
+        figures = [f"{100 * value:.2f}" for value in one.interval]
+        figures += ["" if one.spread is None else f"{100 * one.spread:.2f}" for _ in spread]
+        better = one.adjusted is not None and one.adjusted < LEVEL
+        best = better and one.difference is not None and one.difference.difference > 0
+        rows.append(
+            row(
+                *(_text(one.others[name]) for name in axes),
+                *(_text(one.value), f"{one.cells:,}", f"{one.documents:,}", *figures),
+                *(_changes(one) if changes else []),
+                tone=Tone.STRONG if best else Tone.PLAIN,
+            )
+        )
+    return Table(columns, tuple(rows))
 
 
 class FittedTable:
@@ -64,13 +51,13 @@ class FittedTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """What rich prints."""
-        whole = shown_table(self._shown)
+        whole = grid(shown_table(self._shown))
         if Measurement.get(console, options.update(max_width=UNBOUNDED), whole).maximum <= options.max_width:
             yield whole
             return
         for others, rows in groupby(self._shown.rows, key=lambda row: row.others):
             yield Text(", ".join(f"{axis} {_text(value)}" for axis, value in others.items()), style="bold")
-            yield shown_table(self._shown._replace(rows=[row._replace(others={}) for row in rows]))
+            yield grid(shown_table(self._shown._replace(rows=[one._replace(others={}) for one in rows])))
 
 
 def _changes(row: ComparisonRow) -> list[str]:
@@ -87,11 +74,10 @@ def _text(value: Any) -> str:
     return "all" if value is None else str(value)
 
 
-def shown_lines(shown: ShownSweep) -> list[str]:
+def shown_lines(shown: ShownSweep) -> list[Headline | Remark]:
     """How many cells are in which state, what intervals and p-values are, and why cells failed."""
     counts = ", ".join(f"{shown.count(state):,} {state}" for state in CellState if shown.count(state))
-    lines = [f"{len(shown.cells):,} cells: {counts}"]
-    lines += _chosen(shown)
+    lines = _chosen(shown)
     if shown.rows:
         drawn = "documents and training draws" if _is_drawn(shown) else "documents"
         lines.append(f"{shown.figure} in per cent; low and high: 95 % interval, bootstrap over {drawn}")
@@ -100,7 +86,8 @@ def shown_lines(shown: ShownSweep) -> list[str]:
     compared = sum(row.difference is not None for row in shown.rows)
     if compared:
         lines.append(f"change: on the same documents; p: adjusted for {compared} differences (Holm)")
-    return lines + _failed([row for _, row in shown.cells])
+    headline = Headline(f"{len(shown.cells):,} cells: {counts}")
+    return [headline, *map(Remark, lines), *failed_cells([one for _, one in shown.cells])]
 
 
 def _is_drawn(shown: ShownSweep) -> bool:
@@ -120,13 +107,6 @@ def _chosen(shown: ShownSweep) -> list[str]:
     if choice.select.on in choice.reported:
         lines.append("figures are those of the documents that chose, and too good")
     return lines
-
-
-def _failed(rows: Sequence[CellRow]) -> list[str]:
-    """Why cells failed, and where the whole error is."""
-    failed = {row.name: row.reason or "" for row in rows if row.state is CellState.FAILED}
-    lines = [f"failed: {reason}" for reason in reasons_told(failed)]
-    return [*lines, "`concord sweep log --sweep FOLDER --cell CELL` has the whole error of a cell"] if failed else []
 
 
 def shown_json(shown: ShownSweep) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
-from concord.flows.cli.arguments import Json, print_json
+from concord.flows.cli.arguments import Json, print_report
 from concord.flows.cli.failures import reported
+from concord.flows.cli.next_steps import say_next
 from concord.flows.cli.settings_options import with_fields, with_signature
 from concord.flows.cli.typer_internals import TyperCommand, TyperOption, value_kind, value_source
 from concord.flows.errors import ReportingError
@@ -20,8 +21,8 @@ from concord.schemas.errors import UsageError
 from concord.schemas.names import nearest
 
 F = TypeVar("F", bound=Callable[..., Any])
-Tells = Callable[[Any], None]
-"""A function that prints a report for people."""
+Proposes = Callable[[Any], Sequence[str]]
+"""A function that makes the next command of a report."""
 Resumes = Callable[[Mapping[str, Any]], bool]
 """A function that decides, by a command's options, whether the same command again goes on where it stopped."""
 
@@ -223,42 +224,47 @@ class CommandTree(typer.Typer):
         )
 
     def command(
-        self, name: str | None = None, *, tells: Tells | None = None, resumes: bool | Resumes = False, **given: Any
+        self,
+        name: str | None = None,
+        *,
+        proposes: Proposes | None = None,
+        resumes: bool | Resumes = False,
+        **given: Any,
     ) -> Callable[[F], F]:
         """`typer.Typer.command` with options by `with_fields` and errors by `reported`, which gets ``resumes``.
 
-        With ``tells`` the command returns a report: ``tells`` prints it for people, and ``--json`` as JSON. The
-        report of a `ReportingError` is printed in the same way.
+        A command that returns a report gets ``--json``, and its report is printed: as the blocks that it says, and the
+        next command that ``proposes`` makes of it, or as JSON. So is the report of a `ReportingError`.
         """
         register = super().command(name, cls=Command, **given)
 
         def decorate(function: F) -> F:
             command = with_fields(function)
-            register(_with_config(command if tells is None else _told(command, tells), resumes=resumes))
+            answers = inspect.signature(function).return_annotation not in ("None", None)
+            register(_with_config(_printed(command, proposes) if answers else command, resumes=resumes))
             return function
 
         return decorate
 
 
-def _told(command: Callable[..., Any], tells: Tells) -> Callable[..., Any]:
+def _printed(command: Callable[..., Any], proposes: Proposes | None) -> Callable[..., Any]:
     """The command with the option ``--json``, and its report printed."""
     parameters = inspect.signature(command).parameters.values()
     added = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)
 
     @wraps(command)
     def called(*, as_json: bool, **given: Any) -> None:
-        def tell(report: Any) -> None:
-            if as_json:
-                print_json(report.model_dump_json())
-            else:
-                tells(report)
+        def answer(report: Any) -> None:
+            print_report(report, as_json=as_json)
+            if proposes is not None and not as_json:
+                say_next(proposes(report))
 
         try:
             report = command(**given)
         except ReportingError as error:
-            tell(error.report)
+            answer(error.report)
             raise
-        tell(report)
+        answer(report)
 
     return with_signature(called, [*parameters, added])
 

@@ -19,7 +19,7 @@ from concord.flows.screen.progress import meter
 from concord.schemas.arrays import Floats
 from concord.schemas.folders import FolderKind
 from concord.schemas.requests import LabelRequest
-from concord.schemas.run import RunPlan
+from concord.schemas.run_report import RunPlan
 from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import read_digests
 from concord.workers.labelling.kept import Reusable

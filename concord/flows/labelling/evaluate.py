@@ -39,13 +39,11 @@ class Evaluation(NamedTuple):
     """An evaluation.
 
     - ``report``: the report.
-    - ``tally``: the counts that it is made of.
     - ``unfinished``: number of finished shards of a later, unfinished run, by the name of the folder; they are not part
       of the report.
     """
 
     report: EvaluationReport
-    tally: Tally
     unfinished: Mapping[str, int]
 
 
@@ -86,7 +84,7 @@ def evaluate(
     if rival is not None:
         report = report.model_copy(update={"against": rival.compared(scored, predictions)})
     folders = [run] if other is None else [run, other]
-    return Evaluation(report, tally, {folder.uri: folder.unfinished for folder in folders if folder.unfinished})
+    return Evaluation(report, {folder.uri: folder.unfinished for folder in folders if folder.unfinished})
 
 
 def _gold_batches(gold: str, only: frozenset[str] | None) -> Iterator[Batch]:

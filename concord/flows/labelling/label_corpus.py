@@ -46,7 +46,8 @@ from concord.flows.runfolder.runfolder import (
 from concord.flows.runfolder.tracked import keep_tracked, tracked_run
 from concord.flows.screen.progress import meter, say, tell_left
 from concord.schemas.requests import LabelRequest
-from concord.schemas.run import RunReport, ShardReport
+from concord.schemas.run import ShardReport
+from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import redact
 from concord.workers.models.model import JudgesFit
 from concord.workers.storage.storage import Storage

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from concord.flows.environment import page_of_run, tracking_uri
 from concord.schemas.decoded import Status
 from concord.schemas.requests import LabelRequest
-from concord.schemas.run import CountsByName, Reuse, RunReport, Seconds, ShardReport, ShardResult
+from concord.schemas.run import CountsByName, Reuse, Seconds, ShardReport, ShardResult
+from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import redact
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.evaluation.measures import MEASURES

@@ -23,7 +23,8 @@ from concord.flows.runfolder.published import NothingPublishedError, Published, 
 from concord.flows.screen.progress import say
 from concord.schemas.arrays import Ints, Mask
 from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT
-from concord.schemas.run import Drift, RunKey, ShardReport
+from concord.schemas.run import RunKey, ShardReport
+from concord.schemas.run_report import Drift
 from concord.workers.drift.chart import NightScore
 from concord.workers.drift.figures import DocumentFigures, DriftWatch
 from concord.workers.drift.nights import Night, compare

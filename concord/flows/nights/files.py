@@ -13,7 +13,8 @@ import pyarrow.csv
 from concord.flows.errors import TrackingError
 from concord.flows.runfolder.layout import MANIFEST
 from concord.flows.screen.pages import page_of
-from concord.schemas.run import ConstraintFigures, RunReport, ShardReport
+from concord.schemas.run import ConstraintFigures, ShardReport
+from concord.schemas.run_report import RunReport
 from concord.workers.storage.files import writing
 from concord.workers.storage.scratch import scratch_folder
 

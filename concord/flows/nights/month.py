@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from html import escape
 from pathlib import Path
-from typing import NamedTuple
 
 from concord.flows.nights.history import history
-from concord.flows.screen.pages import cell, table
+from concord.flows.screen.pages import markdown
+from concord.schemas.blocks import AnyBlock, Remark, Table, row, text_columns
 from concord.schemas.errors import UsageError
 from concord.schemas.nights import HistoryReport, MonthReport, NightReport
 from concord.schemas.secrets import redact, short_name
+from concord.schemas.shown import blocks_html
 from concord.schemas.visible import visible
 from concord.workers.storage.files import write_whole
 from concord.workers.storage.html_page import html_page
 
 MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
-
-
-class PageTable(NamedTuple):
-    """A table of the page, and its title."""
-
-    title: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
 
 
 def last_month(now: datetime) -> str:
@@ -46,10 +38,12 @@ def report_month(out: str, into: str, month: str | None = None) -> MonthReport:
     lines = [night.line for night in found.nights]
     name = short_name(out)
     title = f"{name}, {month}"
-    parts = [part for part in _parts(found) if part.rows]
+    blocks: list[AnyBlock] = [table for table in _tables(found) if table.rows]
+    blocks = blocks or [Remark("No run ended in this month.")]
     page = Path(into) / f"{name}-{month}"
-    text = _markdown(title, parts)
-    for suffix, data in ((".md", text), (".html", _html(title, parts))):
+    text = markdown(title, blocks)
+    whole = html_page(title, [blocks_html(blocks)])
+    for suffix, data in ((".md", text), (".html", whole)):
         write_whole(page.with_name(f"{page.name}{suffix}"), data.encode())
     return MonthReport(
         out=redact(out),
@@ -63,64 +57,50 @@ def report_month(out: str, into: str, month: str | None = None) -> MonthReport:
     )
 
 
-def _parts(found: HistoryReport) -> Iterator[PageTable]:
-    yield PageTable(
-        "Nights",
-        ("night", "ended (UTC)", "who", "documents", "labelled", "new", "gone", "changed", "rejects", "certified"),
-        [_row(night) for night in found.nights],
-    )
-    drifted = [(night.line, night.line.drift) for night in found.nights if night.line.drift is not None]
-    yield PageTable(
+def _tables(found: HistoryReport) -> Iterator[Table]:
+    heads = ("ended (UTC)", "who", "documents", "labelled", "new", "gone", "changed", "rejects", "certified")
+    yield _table("Nights", ("night", *heads), map(_cells, found.nights))
+    yield _table(
         "Drift",
         ("night", "figure", "of", "before", "after", "p"),
-        [
-            (str(line.night), move.figure, move.of, f"{move.before:.4g}", f"{move.after:.4g}", f"{move.p_value:.2g}")
-            for line, drift in drifted
-            for move in drift.breaches
-        ],
+        (
+            (str(night.line.night), m.figure, m.of, f"{m.before:.4g}", f"{m.after:.4g}", f"{m.p_value:.2g}")
+            for night in found.nights
+            for m in night.breaches
+        ),
     )
-    yield PageTable(
+    yield _table(
         "Asked for otherwise than in the night before",
         ("night", "what", "before", "after"),
-        [
+        (
             (str(night.line.night), name, old or "none", new or "none")
             for night in found.nights
             for name, (old, new) in night.changed.items()
-        ],
+        ),
     )
-    yield PageTable(
+    yield _table(
         "Answers that changed most",
         ("night", "document", "spans"),
-        [(str(line.night), doc.doc_id, f"{doc.spans:,}") for line, drift in drifted for doc in drift.most_changed],
+        (
+            (str(night.line.night), document.doc_id, f"{document.spans:,}")
+            for night in found.nights
+            if night.line.drift is not None
+            for document in night.line.drift.most_changed
+        ),
     )
 
 
-def _row(night: NightReport) -> tuple[str, ...]:
-    line, drift = night.line, night.line.drift
-    counts = ("", "", "") if drift is None else tuple(f"{n:,}" for n in (drift.new, drift.gone, drift.changed))
+def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A table without secrets."""
+    return Table(text_columns(*heads), tuple(row(*map(redact, cells)) for cells in rows), title)
+
+
+def _cells(night: NightReport) -> tuple[str, ...]:
+    line = night.line
     labelled = f"{line.failed:,} shards failed" if line.failed else f"{line.labelled:,}"
-    when = line.time[:16].replace("T", " ")
-    start = (
-        str(line.night),
-        when,
-        line.user,
-        f"{line.documents:,}",
+    return (
+        *(str(line.night), line.time[:16].replace("T", " "), line.user, f"{line.documents:,}"),
         "not published" if line.withheld or line.cancelled else labelled,
+        *night.counts,
+        *(f"{line.rejected:,}", f"{line.certified:.1%}"),
     )
-    return (*start, *counts, f"{line.rejected:,}", f"{line.certified:.1%}")
-
-
-def _markdown(title: str, parts: Sequence[PageTable]) -> str:
-    body = [f"## {part.title}\n\n{table(part.heads, part.rows)}" for part in parts] or ["No run ended in this month."]
-    return "\n\n".join([f"# {cell(title)}", *body]) + "\n"
-
-
-def _html(title: str, parts: Sequence[PageTable]) -> str:
-    body = [f"<h2>{escape(part.title)}</h2>{_html_table(part)}" for part in parts]
-    return html_page(title, body or ["<p>No run ended in this month.</p>"])
-
-
-def _html_table(part: PageTable) -> str:
-    heads = "".join(f"<th>{escape(head)}</th>" for head in part.heads)
-    rows = ("".join(f"<td>{escape(visible(redact(text)))}</td>" for text in row) for row in part.rows)
-    return f"<table><tr>{heads}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from concord.flows.screen.progress import say
 from concord.schemas.nights import NightLine
-from concord.schemas.run import RunReport
+from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import redact
 from concord.workers.drift.chart import NightScore
 from concord.workers.storage.files import OutputError

@@ -25,7 +25,7 @@ from concord.flows.errors import FORESEEN, ReportingError
 from concord.flows.screen.pages import Page, cancelled_page, line_of, page_of
 from concord.flows.screen.patience import within
 from concord.flows.screen.progress import LINE_SECONDS, followed
-from concord.schemas.run import RunReport
+from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import place_of, redact
 
 P = ParamSpec("P")

@@ -8,8 +8,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from concord.flows.environment import home
-from concord.schemas.run import Figures
 from concord.schemas.secrets import place_of
+from concord.schemas.shown import Report
 from concord.workers.storage.files import write_whole
 from concord.workers.storage.storage import Storage
 
@@ -17,7 +17,7 @@ FOLDER = "tracked"
 """In `home`: a file an output folder, whose own files are the same however the run went."""
 
 
-class Tracked(Figures):
+class Tracked(Report):
     """The id of a run, the place of the MLflow that has it, and a digest of all that it was told of."""
 
     run: str

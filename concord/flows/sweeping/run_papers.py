@@ -20,7 +20,7 @@ from concord.schemas.folders import FolderKind
 from concord.schemas.names import unknown
 from concord.schemas.published import MeasuredRow, MeasuredTable, PapersReport
 from concord.schemas.requests import PapersRequest, SweepRequest
-from concord.schemas.run import Figures
+from concord.schemas.shown import Report
 from concord.schemas.sweep import SweepFile
 from concord.workers.published.made_corpora import DataFolders
 from concord.workers.published.page import html, markdown
@@ -78,7 +78,7 @@ def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport
     return report
 
 
-class _Page(Figures):
+class _Page(Report):
     """The tables of the page, as they stand in its folder."""
 
     made_up: bool

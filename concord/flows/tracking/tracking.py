@@ -24,8 +24,9 @@ from concord.flows.inputs.model_copies import kept_copy
 from concord.flows.screen.patience import within
 from concord.flows.tracking.sqlite_file import make_once
 from concord.schemas.errors import InputError
-from concord.schemas.run import ALIAS, Figures
+from concord.schemas.run import ALIAS
 from concord.schemas.secrets import redact
+from concord.schemas.shown import Report
 from concord.workers.models.folder import ModelError
 from concord.workers.storage.scratch import scratch_folder
 
@@ -72,7 +73,7 @@ COPY_SECONDS = 600.0
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
 
 
-class Outcome(Figures):
+class Outcome(Report):
     """How a run ended, as MLflow is told: the time (ms since 1970), figures and tags by name, and its status."""
 
     status: str

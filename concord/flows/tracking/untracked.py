@@ -7,15 +7,15 @@ from pydantic import ValidationError
 from concord.flows.errors import TrackingError
 from concord.flows.screen.progress import say
 from concord.flows.tracking.tracking import Outcome, Run, Tracking
-from concord.schemas.run import Figures
 from concord.schemas.secrets import place_of
+from concord.schemas.shown import Report
 from concord.workers.storage.storage import Storage
 
 FOLDER = ".untracked"
 """In the output folder: a file a run."""
 
 
-class Untracked(Figures):
+class Untracked(Report):
     """A run's outcome and the place of the MLflow that waits for it."""
 
     place: str

@@ -7,7 +7,6 @@ from pathlib import Path
 from concord.flows.labelling.evaluate import evaluate
 from concord.flows.labelling.label_corpus import label_corpus
 from concord.flows.labelling.sources import open_model
-from concord.flows.screen.pages import challenge_told
 from concord.flows.tracking.tracking import Tracking
 from concord.flows.training.train_model import TrainJob, train_model
 from concord.schemas.challenge import ChallengeReport
@@ -118,5 +117,5 @@ def _compare(request: ChallengeJob) -> tuple[AgainstReport, int]:
 def _note(tracking: Tracking, report: ChallengeReport) -> None:
     """Adds the verdict to the MLflow run of the training."""
     figures = {} if report.gain is None else {f"gate/{n}": float(x) for n, x in report.gain.model_dump().items()}
-    tags = {"gate": challenge_told(report), "promoted": str(report.promoted).lower()}
+    tags = {"gate": report.headline, "promoted": str(report.promoted).lower()}
     tracking.note(report.training.mlflow_run, figures, tags)

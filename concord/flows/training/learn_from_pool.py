@@ -33,9 +33,10 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.folders import FolderKind
 from concord.schemas.requests import CodlRequest, LabelRequest
-from concord.schemas.run import Figures, RunReport
+from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import Settings, Validation
+from concord.schemas.shown import Report
 from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_writer import constraints_text
@@ -57,14 +58,14 @@ TUNED = "gamma.json"
 """Name of the file of trials of gamma, beside the cycles."""
 
 
-class CycleDone(Figures):
+class CycleDone(Report):
     """A finished cycle; ``key`` is the digest of everything that decided it."""
 
     key: str
     cycle: Cycle
 
 
-class TrialsDone(Figures):
+class TrialsDone(Report):
     """Finished trials of shares; ``key`` as in `CycleDone`."""
 
     key: str

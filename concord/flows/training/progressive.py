@@ -22,9 +22,9 @@ from concord.flows.screen.progress import meter, say
 from concord.flows.tracking.tracking import Outcome, Tracking
 from concord.schemas.document import Document
 from concord.schemas.errors import ShardsError
-from concord.schemas.run import SampleRow
 from concord.schemas.run_context import RunContext
 from concord.schemas.settings import TrainerSettings
+from concord.schemas.train_report import SampleRow
 from concord.workers.compiling.kept_digests import workers_digest
 from concord.workers.learning.search.progressive import SampleRound, Sampling, TrialTally, rounds, sizes_of
 from concord.workers.remote.trials import TRIALS, TrialGroup, TrialParts, name_of

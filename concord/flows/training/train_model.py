@@ -30,9 +30,9 @@ from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import LabelError
 from concord.schemas.requests import TrainRequest
-from concord.schemas.run import LayersReport, SampleRow, SelectionRow, TaggersReport, TrainReport
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import TrainerSettings
+from concord.schemas.train_report import LayersReport, SampleRow, SelectionRow, TaggersReport, TrainReport
 from concord.workers.constraints.consistency import LabelConsistency
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import ConstraintSet
@@ -344,6 +344,7 @@ def _report(
         rejected=rejected,
         labels=len(manifest.labels),
         figures=manifest.figures,
+        remarks=tuple(trainer_named(request.trainer).remarks(manifest.figures)),
         selection=tuple(_row(trial, choice.trials[0]) for trial in choice.trials),
         samples=tuple(choice.samples),
         consistency=None if tuned is None else tuned.report,

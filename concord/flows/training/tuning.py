@@ -8,7 +8,7 @@ from typing import NamedTuple
 from concord.flows.screen.progress import meter
 from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet
-from concord.schemas.run import ConsistencyReport
+from concord.schemas.train_report import ConsistencyReport
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from concord.workers.learning.weights.consistency_scales import ScaleTrial, tune_scales
 from concord.workers.models.model import Model

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats
-from concord.schemas.run import ChangedDocument, Drift, Movement
+from concord.schemas.run_report import ChangedDocument, Drift, Movement
 from concord.workers.drift.chart import (
     BREACH_LEVEL,
     LEAST_EFFECT,

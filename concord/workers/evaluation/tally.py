@@ -99,6 +99,8 @@ class Tally:
             max_gap=self.max_gap if np.isfinite(self.max_gap) else None,
             token_accuracy=ratio(self.correct_tokens, self.tokens),
             measures={name: measure_report(name, after, self.before[name]) for name, after in self.after.items()},
+            entity_changes={kind: self.changes.total(kind) for kind in self.changes.kinds},
+            token_changes={kind: self.token_changes.total(kind) for kind in self.token_changes.kinds},
         )
 
 
@@ -111,7 +113,15 @@ def measure_report(measure: str, counts: MatchCounts, viterbi: MatchCounts) -> M
         )
         for name in seen
     }
-    return MeasureReport(figures=figures(measure, counts), viterbi=figures(measure, viterbi), names=names)
+    every = {kind: counts.total(kind) for kind in counts.kinds}
+    return MeasureReport(
+        figures=figures(measure, counts),
+        viterbi=figures(measure, viterbi),
+        names=names,
+        whole=NameFigures(precision=counts.precision(), recall=counts.recall(), f1=counts.f1(), **every),
+        viterbi_whole=viterbi.f1(),
+        viterbi_names={name: viterbi.f1(name) for name in seen},
+    )
 
 
 def _added(first: Counted, second: Counted) -> Counted:

@@ -30,10 +30,10 @@ docs/quality.md has the figures on held-out documents.
 OWN: dict[str, Trainer] = {
     crfsuite.NAME: Trainer(crfsuite.train, CrfSettings),
     lbfgs.NAME: Trainer(lbfgs.train, LbfgsSettings),
-    sgd.NAME: Trainer(sgd.train, SgdSettings),
+    sgd.NAME: Trainer(sgd.train, SgdSettings, remarks=sgd.remarks),
     perceptron.NAME: Trainer(perceptron.train, PerceptronSettings, constraints=perceptron.CONSTRAINTS_FILE),
     hmm.NAME: Trainer(hmm.train, HmmSettings),
-    semicrf.NAME: Trainer(semicrf.train, SemiCrfSettings),
+    semicrf.NAME: Trainer(semicrf.train, SemiCrfSettings, remarks=semicrf.remarks),
     stacked.NAME: Trainer(stacked.train, StackedSettings),
     taggers.NAME: Trainer(taggers.train, TaggersSettings, gold=False),
 }

@@ -5,12 +5,13 @@ No segment is longer than the longest one in training. Each token outside all sp
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
 from concord.schemas.arrays import Floats
+from concord.schemas.blocks import Remark, Tone
 from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.potentials import LARGEST_WEIGHT
@@ -53,6 +54,13 @@ def train(
         settings=settings,
         training=read.training | figures | {"loss": here.value},
     )
+
+
+def remarks(figures: Mapping[str, float]) -> Iterator[Remark]:
+    """How many segments were too long for it."""
+    if figures.get("cut_segments"):
+        cut = f"{figures['cut_segments']:,.0f} gold segments had more than {figures['longest']:.0f} tokens"
+        yield Remark(f"{cut}, and were cut", Tone.NOTICE)
 
 
 def gold_of(training: TrainingBatch, most: int) -> GoldSegments:

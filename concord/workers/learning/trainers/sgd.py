@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
+from concord.schemas.blocks import Remark
 from concord.schemas.document import Document
 from concord.workers.learning.estimation.objective import Objective
 from concord.workers.learning.estimation.sgd import Rates, run_passes
@@ -31,3 +32,10 @@ def train(
             progress(Iteration(number, rates.passes, loss))
     loss = Objective(fitting.chains, settings.c2)(point)[0]
     return fitting.save(out, point, iterations=rates.passes, loss=loss, dropout=rates.dropout)
+
+
+def remarks(figures: Mapping[str, float]) -> Iterator[Remark]:
+    """How often the corpus was gone through; nothing of a model that gives a layer's answers as they are."""
+    if "dropout" in figures:
+        corpus = f"{figures['iterations']:,.0f} passes over {figures['tokens']:,.0f} tokens"
+        yield Remark(f"{NAME}: {corpus}, dropout {figures['dropout']:g}")

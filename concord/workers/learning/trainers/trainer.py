@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from concord.schemas.blocks import Remark
 from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.label_names import gold_label_set
@@ -50,6 +51,10 @@ class Train(Protocol):
         ...
 
 
+def _nothing_more(_figures: Mapping[str, float]) -> tuple[Remark, ...]:
+    return ()
+
+
 class Trainer(NamedTuple):
     """An entry of `TRAINERS`; `concord list` shows the first line of the function's module.
 
@@ -59,6 +64,8 @@ class Trainer(NamedTuple):
       here.
     - ``constraints``: file in the model's folder with the constraints learned beside the model; None if it learns none.
     - ``gold``: does it learn from gold labels? Otherwise it never reads them, and there need be none.
+    - ``kernels``: options that need other kernels than the defaults do, to compile these, too.
+    - ``remarks``: what is to be said of its figures beside what is said of all trainers'.
     """
 
     train: Train
@@ -66,6 +73,8 @@ class Trainer(NamedTuple):
     sampling: Sampling | None = None
     constraints: str | None = None
     gold: bool = True
+    kernels: tuple[Mapping[str, Any], ...] = ()
+    remarks: Callable[[Mapping[str, float]], Iterable[Remark]] = _nothing_more
 
 
 def gold_of(document: Document) -> list[str]:

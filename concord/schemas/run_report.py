@@ -1,0 +1,363 @@
+"""What a run over a corpus answers: its plan, its report, and how it differs from the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from concord.schemas.blocks import (
+    AnyBlock,
+    Headline,
+    Remark,
+    Table,
+    TableColumn,
+    Tone,
+    figure_columns,
+    row,
+    text_columns,
+)
+from concord.schemas.run import Reuse
+from concord.schemas.shown import Report
+
+MOST_ERRORS = 20
+"""Reasons of failed shards on a page."""
+
+MOST_MOVEMENTS = 20
+"""Figures of the night beside the last one on a page: the least likely ones."""
+
+
+class RunPlan(Report):
+    """What ``concord reprocess --dry-run`` prints: documents by what a run would do with them.
+
+    - ``documents``: rows of the corpus
+    - ``skipped``: rows of shards that are done
+    - ``repeated``: of the others, rows with the document id of an earlier one, which become rejects
+    - ``kept``: with the answer of the last run, as it was
+    - ``checked``: with a settled answer of the last run, kept if it stands under the new constraints
+    - ``guessed``: scored, with the labels of the last run to start from; most need no search
+    - ``decoded``: new, changed, or without an answer that can be taken; whether they can be read, the run finds out
+    - ``cpu_seconds``: estimate for these, from those that the last run decoded; null without one
+    - ``shards``: shards to do
+    - ``sampled``: were only some of these read, so that ``kept`` to ``cpu_seconds`` are estimates?
+    """
+
+    documents: int
+    skipped: int
+    repeated: int = 0
+    kept: int
+    checked: int
+    guessed: int
+    decoded: int
+    cpu_seconds: float | None
+    shards: int
+    sampled: bool
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """Documents by what a run would do with them."""
+        yield Headline(
+            f"{self.documents:,} documents; {self.skipped:,} in shards that are done, {self.shards:,} shards to do"
+        )
+        rows = (
+            (self.kept, "keep the answer of the last run"),
+            (self.checked, "keep it if it stands under the new constraints"),
+            (self.guessed, "are scored, and it is where looking for the best one starts"),
+            (self.decoded, "are new, changed or without such an answer, and are decoded"),
+        )
+        about = "about " if self.sampled else ""
+        yield from (Remark(f"{about}{count:,} documents {what}") for count, what in rows if count)
+        if self.repeated:
+            yield Remark(f"{self.repeated:,} rows have the id of an earlier one, and become rejects", Tone.NOTICE)
+        if self.decoded and self.cpu_seconds is not None:
+            yield Remark(f"decoding them takes about {self.cpu_seconds:,.1f} CPU s")
+
+
+TELLING_SECONDS = 10.0
+"""Least total time of workers, in seconds, for which their speed is reported; below it, loading dominates."""
+
+
+class Movement(Report):
+    """A figure of documents tonight against the last night, see `flows.nights.drift`.
+
+    - ``figure``: its name, such as ``unknown words``
+    - ``of``: ``texts`` (new documents against the others) or ``answers`` (other answers to the same documents)
+    - ``before``, ``after``: what it was, and is
+    - ``p_value``: how often chance alone would move some figure of the night as far; adjusted for all figures
+    - ``breach``: is it beyond the threshold?
+    """
+
+    figure: str
+    of: Literal["texts", "answers"]
+    before: float
+    after: float
+    p_value: float
+    breach: bool
+
+    @property
+    def line(self) -> str:
+        """In a few words."""
+        return f"{self.figure} ({self.of}) {self.before:.4g} → {self.after:.4g}"
+
+
+class ChangedDocument(Report):
+    """A document with another answer than last night; ``spans`` that only one of the two answers has."""
+
+    doc_id: str
+    spans: int
+
+
+MOST_MISSING = 0.1
+"""Largest share of the last night's documents that may be missing from the corpus of a run that is published without
+being told that they may."""
+
+
+class Drift(Report):
+    """What is different from the last night of an output folder, in documents.
+
+    - ``against``: number of that night
+    - ``last``: documents of that night
+    - ``new``, ``gone``: documents, by id and text, that only one of the two nights has
+    - ``missing``: the ones among ``gone`` whose ids are not in the corpus any more, under any text
+    - ``changed``: documents that both have, with another answer
+    - ``movements``: the figures that were compared, the least likely one first
+    - ``most_changed``: the ones among these documents with the most changes
+    - ``sampled``: were documents drawn, and the counts estimated from them?
+    """
+
+    against: int
+    last: int = 0
+    new: int
+    gone: int
+    missing: int = 0
+    changed: int
+    sampled: bool = False
+    movements: tuple[Movement, ...] = ()
+    most_changed: tuple[ChangedDocument, ...] = ()
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """The figures that were compared, and the documents with the most changes."""
+        yield Headline(
+            f"against night {self.against}: {self.new:,} documents new, {self.gone:,} gone, "
+            f"{self.changed:,} with another answer"
+        )
+        yield from self.tables()
+
+    def tables(self) -> Iterator[Table]:
+        """Those of them that there are."""
+        if self.movements:
+            columns = (
+                *text_columns("figure", "of"),
+                *(TableColumn(head, figures=True) for head in ("last", "now", "p")),
+                *text_columns("threshold"),
+            )
+            rows = tuple(
+                row(
+                    m.figure,
+                    m.of,
+                    f"{m.before:.4g}",
+                    f"{m.after:.4g}",
+                    f"{m.p_value:.2g}",
+                    "beyond" if m.breach else "",
+                )
+                for m in self.movements[:MOST_MOVEMENTS]
+            )
+            yield Table(columns, rows, "Against the last night", detail=True)
+        if self.most_changed:
+            changed = tuple(row(document.doc_id, f"{document.spans:,}") for document in self.most_changed)
+            yield Table(figure_columns("document", "spans"), changed, "Answers that changed most", detail=True)
+
+    @property
+    def breaches(self) -> tuple[Movement, ...]:
+        """Movements beyond their threshold."""
+        return tuple(movement for movement in self.movements if movement.breach)
+
+    @property
+    def loses(self) -> bool:
+        """Is more missing than `MOST_MISSING`?"""
+        return self.missing > MOST_MISSING * self.last
+
+    @property
+    def told_missing(self) -> str:
+        """What is missing, in a few words."""
+        about = "about " if self.sampled else ""
+        return f"{about}{self.missing:,} of the last {self.last:,} documents are gone"
+
+
+class RunReport(Report):
+    """Report of ``concord reprocess --json``.
+
+    - ``labelled``: number of documents that were labelled now; the others were done before.
+    - ``reuse``: number of these that took the answer of the last run.
+    - ``infeasible``: number of documents without an answer that keeps the hard constraints, including rejected ones.
+    - ``shards_done``, ``shards_skipped``, ``shards_failed``: number of shards done now, done before, and failed.
+    - ``seconds``: wall-clock time from start to end.
+    - ``tokens_per_second``: tokens of the shards done now, per second from the start of the workers to their end; 0 if
+      all shards were skipped.
+    - ``worker_seconds``: time that workers spent on shards, summed over workers.
+    - ``worker_speed``: tokens per second of that time.
+    - ``certified``: share of documents whose gap is closed.
+    - ``by_solver``: share of documents whose gap is closed by CP-SAT's word alone; a part of ``certified``.
+    - ``max_gap``: largest gap of a document, in nats; null if a document has no bound.
+    - ``violations_before``, ``violations``: total degree under the Viterbi labels, and under the answers.
+    - ``penalty_before``, ``penalty``: total penalty under these, in nats.
+    - ``search_errors``, ``search_documents``: errors of the examined engine by kind, see
+      `workers.evaluation.search_errors`; empty without gold or proofs.
+    - ``mlflow_page``: address of the run's page, if MLflow is a server.
+    - ``drift``: differences to the last night; null if there was none, or if shards failed.
+    - ``withheld``: was nothing published because of what `Drift.missing` counts?
+    - ``cancelled``: did a signal end the run before its end? Nothing is published then.
+    """
+
+    documents: int
+    labelled: int
+    reuse: Reuse = Reuse()
+    tokens: int
+    rejected: int
+    infeasible: int
+    shards_done: int
+    shards_skipped: int
+    shards_failed: int
+    seconds: float
+    tokens_per_second: float
+    worker_seconds: float
+    worker_speed: float
+    certified: float
+    by_solver: float
+    max_gap: float | None
+    violations_before: float
+    violations: float
+    penalty_before: float
+    penalty: float
+    search_errors: dict[str, int]
+    search_documents: dict[str, int]
+    out: str
+    mlflow_run: str
+    mlflow_page: str | None = None
+    drift: Drift | None = None
+    withheld: bool = False
+    cancelled: bool = False
+    errors: tuple[str, ...] = ()
+
+    @property
+    def skipped(self) -> int:
+        """Documents that were labelled before."""
+        return self.documents - self.labelled
+
+    @property
+    def headline(self) -> str:
+        """What the run came to, in a line."""
+        if self.cancelled:
+            return f"cancelled: {self.labelled:,} documents labelled, nothing published; the same again does the rest"
+        if self.shards_failed:
+            every = self.shards_done + self.shards_skipped + self.shards_failed
+            failed = f"{self.shards_failed:,} of {every:,} shards failed"
+            return f"{failed}; {self.labelled:,} documents labelled, nothing published"
+        missing = [self.drift.told_missing] if self.drift is not None and self.drift.missing else []
+        if self.withheld:
+            return f"nothing published: {missing[0]}"
+        if not self.shards_done:
+            return "; ".join([*missing, f"nothing new: 0 of {self.documents:,} documents"])
+        parts = [*missing, f"labelled {self.labelled:,} of {self.documents:,} documents"]
+        if self.drift is not None:
+            parts.append(f"{self.drift.new:,} new, {self.drift.changed:,} with another answer")
+        parts.append(f"{self.certified:.1%} certified")
+        if self.rejected:
+            parts.append(f"{self.rejected:,} rejected")
+        if self.drift is not None and self.drift.breaches:
+            parts.append(f"DRIFT: {', '.join(movement.line for movement in self.drift.breaches)}")
+        return "; ".join(parts)
+
+    @property
+    def counts(self) -> list[tuple[str, str, str]]:
+        """Rows of a table: what is counted, its meaning, and the number."""
+        change = "by the model alone → now"
+        return [
+            *_against(self.drift, self.documents),
+            ("done", "labelled now", f"{self.labelled:,}"),
+            ("taken", "of these, answers of the last run", f"{self.reuse.documents:,}"),
+            ("skipped", "labelled before, nothing has changed", f"{self.skipped:,}"),
+            ("rejected", "cannot be read or labelled; see _rejects", f"{self.rejected:,}"),
+            ("failed", "shards; tried again by the next run", f"{self.shards_failed:,}"),
+            ("certified", "nothing scores higher, by proof", f"{self.certified:.2%}"),
+            ("infeasible", "no answer keeps the hard constraints", f"{self.infeasible:,}"),
+            ("violations", change, f"{self.violations_before:,.0f} → {self.violations:,.0f}"),
+            ("penalty in nats", change, f"{self.penalty_before:,.1f} → {self.penalty:,.1f}"),
+        ]
+
+    @property
+    def page_tags(self) -> tuple[str, ...]:
+        """How it ended, and what there is to look at."""
+        looked_at = {
+            "rejects": self.rejected,
+            "gone": self.drift is not None and self.drift.missing,
+            "drift": self.drift is not None and self.drift.breaches,
+        }
+        return self._end, *(tag for tag, there in looked_at.items() if there)
+
+    @property
+    def _end(self) -> str:
+        if self.cancelled:
+            return "cancelled"
+        if self.shards_failed:
+            return "failed shards"
+        if self.withheld:
+            return "withheld"
+        return "labelled" if self.shards_done else "nothing new"
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """What was labelled, how long it took, what is proven and broken, what is different, and where all of it is."""
+        yield Headline(self.headline)
+        yield Remark(
+            f"{self.documents:,} documents, {self.tokens:,} tokens, {self.rejected:,} rejected; shards: "
+            f"{self.shards_done} done, {self.shards_skipped} skipped, {self.shards_failed} failed"
+        )
+        if self.reuse.documents:
+            yield Remark(self.reuse.line)
+        yield Remark(f"{self.seconds:.1f} s in all; {self.pace}")
+        yield Remark(f"{self.certified:.1%} of documents certified, {self.by_solver:.1%} on a solver's word")
+        yield Remark(
+            f"violations {self.violations_before:,.0f} → {self.violations:,.0f}, "
+            f"penalty {self.penalty_before:,.1f} → {self.penalty:,.1f} nats"
+        )
+        if self.infeasible:
+            broken = f"{self.infeasible:,} documents cannot keep all hard constraints; their status says so"
+            yield Remark(broken, Tone.NOTICE)
+        if self.search_errors:
+            yield Remark(self._search_line)
+        yield Table(
+            (*text_columns("what", ""), TableColumn("documents", figures=True)),
+            tuple(row(*cells) for cells in self.counts),
+            detail=True,
+        )
+        if self.drift is not None:
+            yield from self.drift.tables()
+        if self.errors:
+            yield Table(text_columns("reason"), tuple(map(row, self.errors[:MOST_ERRORS])), "Failed", detail=True)
+        yield Remark(f"predictions in {self.out}")
+        yield Remark(f"MLflow run {self.mlflow_run}", link=self.mlflow_page)
+
+    @property
+    def _search_line(self) -> str:
+        errors = self.search_errors
+        return (
+            f"of the {errors['search'] + errors['model'] + errors['open']:,} wrong entities of the examined engine "
+            f"{errors['search']:,} are search errors, {errors['model']:,} model errors and {errors['open']:,} open"
+        )
+
+    @property
+    def pace(self) -> str:
+        """Sentence about the time of the workers, without their start, and about their speed if the run was long
+        enough."""
+        line = f"workers labelled for {self.worker_seconds:.1f} s"
+        if self.worker_seconds < TELLING_SECONDS:
+            return line
+        return f"{line}, {self.worker_speed:,.0f} tokens a second each"
+
+
+def _against(drift: Drift | None, documents: int) -> list[tuple[str, str, str]]:
+    if drift is None:
+        return [("documents", "in all; no other night to compare with", f"{documents:,}")]
+    return [
+        ("new", "in id or text, since the last night", f"{drift.new:,}"),
+        ("gone", "since the last night", f"{drift.gone:,}"),
+        ("changed", "have another answer than the last night", f"{drift.changed:,}"),
+    ]

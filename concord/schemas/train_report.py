@@ -1,0 +1,259 @@
+"""What a training answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pydantic import Field
+
+from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, Tone, figure_columns, row
+from concord.schemas.shown import Report
+
+
+class SelectionRow(Report):
+    """A trial of ``concord train --tune``; figures are fractions.
+
+    - ``chosen``: the settings.
+    - ``f1``: entity F1 in cross-validation.
+    - ``gain``: F1 minus that of the first trial.
+    - ``low``, ``high``: 95 % interval of the gain.
+    """
+
+    chosen: dict[str, str | float]
+    f1: float
+    gain: float
+    low: float
+    high: float
+
+
+class SampleRow(Report):
+    """A sample of wrapped progressive sampling.
+
+    - ``tokens``, ``tested``: numbers of tokens to learn from, and to test on.
+    - ``tried``, ``left``: numbers of settings that were tried, and that remained.
+    - ``best``: the most accurate settings, which are chosen where no larger sample follows.
+    - ``accuracy``: fraction of the tested tokens with the right class.
+    - ``default``: accuracy of the settings that the search started from.
+    - ``seconds``: CPU time of all its trials.
+    """
+
+    tokens: int
+    tested: int
+    tried: int
+    left: int
+    best: dict[str, str | float]
+    accuracy: float
+    default: float
+    seconds: float
+
+
+class ConsistencyReport(Report):
+    """Label consistency that was tuned on documents.
+
+    - ``exact_scale``, ``subsequence_scale``, ``unlabelled_scale``: factors of the learned costs; 0 leaves a family out.
+    - ``f1_without``, ``f1``: entity F1 on those documents without label consistency and with it, as fractions.
+    """
+
+    exact_scale: float
+    subsequence_scale: float
+    unlabelled_scale: float
+    f1_without: float
+    f1: float
+
+    def line(self, f1: str) -> str:
+        """Its scales, and F1 without label consistency and with it; ``f1`` names this F1."""
+        return (
+            f"label consistency: scales {self.exact_scale:g} (exact), {self.subsequence_scale:g} (subsequence) "
+            f"and {self.unlabelled_scale:g} (unlabelled); {f1} {self.f1_without:.2%} → {self.f1:.2%}"
+        )
+
+
+class LayersReport(Report):
+    """Ways to use layers (taggers' answers), judged on documents that nothing was learned from; figures are fractions.
+
+    - ``documents``: number of documents judged.
+    - ``held_out_f1``: entity F1 of each way.
+    - ``best``: the way that was taken; ``unlearned``: the best one that learns nothing.
+    - ``learned``: does the best way learn?
+    - ``gain``, ``low``, ``high``: F1 of the best way minus that of ``unlearned``, and its 95 % interval.
+    """
+
+    documents: int
+    held_out_f1: dict[str, float]
+    best: str
+    unlearned: str
+    learned: bool
+    gain: float
+    low: float
+    high: float
+
+    @property
+    def line(self) -> str:
+        """F1 of each way, and the one that was taken."""
+        judged = ", ".join(f"{name} {f1:.2%}" for name, f1 in self.held_out_f1.items())
+        if not self.learned:
+            return f"held-out F1: {judged}; nothing learned is better, so the model gives the answers as they are"
+        interval = f"{100 * self.low:+.2f} to {100 * self.high:+.2f}"
+        gain = f"{100 * self.gain:+.2f} points on {self.unlearned}, {interval}"
+        return f"held-out F1: {judged}; taken: {self.best} ({gain})"
+
+
+class TaggerFigures(Report):
+    """What is known of a tagger without gold labels, by a model of what it and others say; nothing of it is measured.
+
+    - ``weight``: 1, or less where it says nearly the same as another.
+    - ``alarms``: probability of a false alarm at a token outside all entities.
+    - ``types``: probabilities of ``hit``, ``wrong``, ``missed`` and ``shifted`` at a token of each type.
+    """
+
+    weight: float
+    alarms: float
+    types: dict[str, dict[str, float]]
+
+
+class TaggersReport(Report):
+    """Taggers that a model was learned from without gold labels.
+
+    - ``taggers``: by layer.
+    - ``equal``: share of equal labels of two layers among the tokens that either marks, by their names.
+    - ``coinciding_errors``: share of the errors of two layers that both make beyond chance, if the model is right.
+    """
+
+    taggers: dict[str, TaggerFigures]
+    equal: dict[str, float]
+    coinciding_errors: dict[str, float]
+
+    @property
+    def witnesses(self) -> float:
+        """The number of taggers; those that say nearly the same count as one."""
+        return sum(tagger.weight for tagger in self.taggers.values())
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """How often each tagger is right, and how far that can be trusted."""
+        yield Headline(f"{len(self.taggers)} taggers, which count as {self.witnesses:.3g}")
+        yield from self.lines()
+
+    def lines(self) -> Iterator[Remark]:
+        """The same without the headline."""
+        for name, tagger in self.taggers.items():
+            types = ", ".join(
+                f"{kind} {' '.join(f'{100 * chance:.0f}' for chance in chances.values())}"
+                for kind, chances in tagger.types.items()
+            )
+            copies = "" if tagger.weight == 1.0 else f"; says what others say, and counts {tagger.weight:.2f}"
+            yield Remark(f"{name}: {types}; false alarms {tagger.alarms:.1%}{copies}")
+        yield Remark(
+            "(% of the tokens of each type that it hits, takes for another type, misses, or puts in another place)"
+        )
+        yield Remark(self._trust, Tone.NOTICE)
+
+    @property
+    def _trust(self) -> str:
+        if self.witnesses < 1.5:
+            how = "one tagger alone, so how reliable it is was assumed and not learned"
+        else:
+            share = sum(self.equal.values()) / len(self.equal)
+            how = f"the taggers say the same of {share:.0%} of the tokens that either of two marks"
+        return (
+            f"no gold was read: {how}; errors that are alike everywhere show nowhere; label some documents, and "
+            "`concord evaluate` says how good the model is"
+        )
+
+
+class TrainReport(Report):
+    """Report of ``concord train --json``.
+
+    - ``labels``: number of labels.
+    - ``figures``: figures of the trainer, such as its iterations and its last loss in nats.
+    - ``selection``: trials of cross-validation.
+    - ``samples``: samples of wrapped progressive sampling.
+    - ``consistency``: label consistency, tuned on the held-out part; null if it was not.
+    - ``layers``: ways to use layers of the corpus; null if no layer was asked for.
+    - ``taggers``: what is known of taggers; null for a trainer that reads gold labels.
+    - ``registered``: name and version in MLflow's registry; null if the model was not registered.
+    - ``remarks``: what the trainer says of ``figures``; not in the JSON.
+    """
+
+    trainer: str
+    documents: int
+    tokens: int
+    rejected: int
+    labels: int
+    figures: dict[str, float]
+    selection: tuple[SelectionRow, ...]
+    samples: tuple[SampleRow, ...] = ()
+    consistency: ConsistencyReport | None
+    layers: LayersReport | None = None
+    taggers: TaggersReport | None = None
+    seconds: float
+    out: str
+    model_digest: str
+    mlflow_run: str
+    mlflow_page: str | None = None
+    registered: str | None
+    remarks: tuple[Remark, ...] = Field((), exclude=True)
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """What was tried, what the model has learned from, its figures, and where it is."""
+        if self.selection:
+            yield selection_table(self.selection)
+        if self.samples:
+            yield samples_table(self.samples)
+            trials, seconds = sum(one.tried for one in self.samples), sum(one.seconds for one in self.samples)
+            yield Remark(f"{trials:,} trials on {len(self.samples)} samples, {seconds:,.1f} CPU s")
+        registered = f", registered as {self.registered}" if self.registered else ""
+        yield Headline(f"trained on {self.documents:,} documents by {self.trainer}{registered}")
+        yield Remark(f"{self.documents:,} documents, {self.tokens:,} tokens, {self.rejected} rejected")
+        yield from self.remarks
+        if self.layers is not None:
+            yield Remark(self.layers.line)
+        if self.taggers is not None:
+            yield from self.taggers.lines()
+        if self.consistency is not None:
+            yield Remark(self.consistency.line("held-out F1"))
+        rows = [row("labels", f"{self.labels:,}"), row("MLflow run", self.mlflow_run)]
+        rows += [row(name, f"{value:,.6g}") for name, value in self.figures.items()]
+        yield Table(figure_columns("model", "value"), tuple(rows), detail=True)
+        yield Remark(f"model in {self.out}{registered}")
+        if self.mlflow_page is not None:
+            yield Remark(f"MLflow run {self.mlflow_run}", link=self.mlflow_page)
+
+
+def selection_table(trials: Sequence[SelectionRow]) -> Table:
+    """Settings that a training chose from: F1 in cross-validation, and the gain over the first row (points, interval of
+    95 %). The chosen row is strong."""
+    names = list(trials[0].chosen)
+    best = max(trials, key=lambda one: one.f1)
+    rows = (
+        row(
+            *_values(one.chosen),
+            f"{100 * one.f1:.2f}",
+            *(f"{100 * value:+.2f}" for value in (one.gain, one.low, one.high)),
+            tone=Tone.STRONG if one is best else Tone.PLAIN,
+        )
+        for one in trials
+    )
+    return Table(figure_columns(names[0], *names[1:], "F1", "gain", "from", "to"), tuple(rows))
+
+
+def samples_table(samples: Sequence[SampleRow]) -> Table:
+    """A line for each sample of wrapped progressive sampling: number of settings tried and left, and the best setting.
+
+    Accuracy is the share of right classes, in per cent. The best setting of the last line is chosen.
+    """
+    names = list(samples[0].best)
+    rows = (
+        row(
+            *(f"{count:,}" for count in (one.tokens, one.tested, one.tried, one.left)),
+            *_values(one.best),
+            *(f"{100 * share:.2f}" for share in (one.accuracy, one.default)),
+            f"{one.seconds:,.1f}",
+            tone=Tone.STRONG if one is samples[-1] else Tone.PLAIN,
+        )
+        for one in samples
+    )
+    return Table(figure_columns("tokens", "tested", "tried", "left", *names, "right", "default", "CPU s"), tuple(rows))
+
+
+def _values(setting: Mapping[str, str | float]) -> list[str]:
+    return [value if isinstance(value, str) else f"{value:g}" for value in setting.values()]
