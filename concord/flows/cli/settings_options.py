@@ -24,7 +24,7 @@ def _unchanged(value: Any) -> Any:
 
 
 class OptionForm(NamedTuple):
-    """OptionForm that a field has on the command line, where that is not its own.
+    """Form that a field has on the command line, where that is not its own.
 
     - ``name``: the option, with underscores; empty for the field's name
     - ``kind``: type of what is typed; None for the field's
