@@ -51,6 +51,8 @@ from concord.workers.papers.stokman.settings import AnytimeSettings
 from concord.workers.storage.files import write_whole
 from tests.support.made_predictions import predictions
 
+ROOT = Path(__file__).parents[1]
+
 runner = CliRunner()
 
 
@@ -126,6 +128,41 @@ def test_what_there_is_can_be_read_by_a_machine(kind: str) -> None:
         sweeps = next(option for option in entries["gibbs"]["options"] if option["name"] == "sweeps")
         assert (sweeps["default"], sweeps["values"]) == (100, {"type": "integer", "minimum": 1})
         assert entries["certify"]["exact"]
+
+
+def test_the_list_alone_says_the_kinds() -> None:
+    assert json.loads(call("list", "--json").stdout) == {"kinds": KINDS}
+    lines = call("list").stdout.splitlines()
+    assert [line.split()[0] for line in lines if line] == list(KINDS)
+
+
+def test_one_part_can_be_listed_and_an_unknown_one_is_named() -> None:
+    (entry,) = json.loads(call("list", "engines", "certify", "--json").stdout)["engines"]
+    assert entry["name"] == "certify"
+    assert "evolution" not in call("list", "engines", "gibbs").stdout
+    for words, message in ((("engine",), "did you mean 'engines'?"), (("engines", "gibs"), "did you mean 'gibbs'?")):
+        result = call("list", *words, code=2)
+        assert message in " ".join(result.stderr.split())
+
+
+def test_parts_for_comparison_stand_below_the_others() -> None:
+    for kind in ("engines", "trainers", "features"):
+        entries = json.loads(call("list", kind, "--json").stdout)[kind]
+        compared = {entry["name"] for entry in entries if entry["comparison"]}
+        above, _, below = call("list", kind).stdout.partition("For comparison with papers, or as a check")
+        words_above, words_below = ({line.split()[0] for line in part.splitlines() if line} for part in (above, below))
+        assert compared
+        assert compared <= words_below
+        assert {entry["name"] for entry in entries} - compared <= words_above
+        assert all(name not in compared for name in words_above)
+
+
+def test_the_page_of_engines_divides_them_as_the_list_does() -> None:
+    _, first, second, *_ = (ROOT / "docs" / "engines.md").read_text().split("| engine | what it guarantees |")
+    cells = ["".join(re.findall(r"^\| (`.*?) \|", part.split("\n\n")[0], re.MULTILINE)) for part in (first, second)]
+    tables = [set(re.findall(r"`([\w-]+)`", cell)) for cell in cells]
+    compared = {name for name, solver in SOLVERS.items() if solver.comparison}
+    assert tables == [SOLVERS.keys() - compared, compared]
 
 
 def test_synthesize_and_ingest_answer_as_json(tmp_path: Path) -> None:

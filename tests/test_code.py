@@ -63,7 +63,7 @@ OUT = {
     "workers/evaluation/bootstrap.py": "scores what is labelled",
     "workers/evaluation/label_ids.py": "scores what is labelled",
     "workers/evaluation/tally.py": "scores what is labelled",
-    "workers/inference/sampling/diagnostics.py": "figures of `concord chains`",
+    "workers/inference/sampling/diagnostics.py": "figures of `benchmarks/bench_chains.py`",
     "workers/corpus/chosen_rows.py": "chooses rows, which are in the key",
     "workers/corpus/plan.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/shard_size.py": "cuts a corpus into shards, whose rows are in the key",

@@ -23,7 +23,7 @@ from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.writers.registry import WRITERS
 from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
-from concord.workers.features.templates import SUMMARIES
+from concord.workers.features.templates import PAPER_SETS, SUMMARIES
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.weights.penalties import PENALTIES
@@ -87,10 +87,7 @@ def known_options(line: str) -> set[str] | None:
     return options()[""] | benchmark_options() if line.startswith("--") else None
 
 
-COMPARED = (
-    *("annealed", "anytime", "astar", "beam", "cpsat", "csp", "discrepancy", "evolution", "ilp"),
-    *(name for name in SUMMARIES if name.startswith(("fersini", "finkel"))),
-)
+COMPARED = (*(name for name, solver in SOLVERS.items() if solver.comparison), *PAPER_SETS)
 """Engines and feature sets that stand for the comparison with a paper, or for that of engines."""
 COMPARING = ("benchmarks", "changelog", "papers", "quality", "speed")
 """Pages of which that is the subject."""

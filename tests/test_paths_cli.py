@@ -181,7 +181,6 @@ COMMANDS = {
     "synthesize": (command("synthesize", "--documents", "3", "--out", "{out}"), ("out",)),
     "evaluate": (command("evaluate", "--run", "{predictions}", "--corpus", "{corpus}"), ("predictions",)),
     "stats": (command("corpus", "stats", "--corpus", "{corpus}", "--model", "{model}"), ("corpus", "model")),
-    "chains": (command("chains", "--corpus", "{corpus}", "--model", "{model}"), ("corpus", "model")),
     "check": (command("constraints", "check", "{file}", "--corpus", "{corpus}"), ("file", "corpus")),
     "explain": (
         command("constraints", "explain", "{file}", "--corpus", "{corpus}", "--model", "{model}", "--doc", "d"),

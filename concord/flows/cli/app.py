@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from concord.flows.cli.arguments import (
-    DeclaredOptions,
     Json,
     ModelName,
     Overwrite,
@@ -25,7 +24,6 @@ from concord.flows.cli.arguments import (
 from concord.flows.cli.challenge_cli import CHALLENGE_EXAMPLE, challenge
 from concord.flows.cli.clusters_cli import app as clusters_app
 from concord.flows.cli.codl_cli import CODL_EXAMPLE, codl
-from concord.flows.cli.constraints_cli import NO_RAY
 from concord.flows.cli.constraints_cli import app as constraints_app
 from concord.flows.cli.corpus_cli import app as corpus_app
 from concord.flows.cli.doctor_cli import DOCTOR_EXAMPLE, doctor
@@ -34,13 +32,12 @@ from concord.flows.cli.history_cli import HISTORY_EXAMPLE, MONTHLY_EXAMPLE, hist
 from concord.flows.cli.import_cli import app as import_app
 from concord.flows.cli.init_cli import INIT_EXAMPLE, init
 from concord.flows.cli.label_cli import label
-from concord.flows.cli.list_cli import app as list_app
+from concord.flows.cli.list_cli import LIST_EXAMPLE, list_parts
 from concord.flows.cli.papers_cli import PAPERS_EXAMPLE, papers
 from concord.flows.cli.settings_options import A_PATH, REGISTER, SHARD_KIB, FieldOptions
 from concord.flows.cli.sweep_cli import app as sweep_app
 from concord.flows.cli.trainer_flags import TrainerFlagOptions, trainer_pairs
 from concord.flows.cli.tree import CommandTree
-from concord.flows.commands.requests import ChainsRequest
 from concord.flows.environment import ANY_PROCESSOR, PREFECT, set_for_good
 from concord.flows.inputs.given import Flag, beside_flags
 from concord.flows.screen.progress import say, show
@@ -75,7 +72,7 @@ app.command(epilog=HISTORY_EXAMPLE)(history)
 app.command(epilog='Example: concord label --model models/news/ "Ada Lovelace wrote to Charles Babbage."')(label)
 app.add_typer(import_app, name="import")
 app.command(epilog=INIT_EXAMPLE)(init)
-app.add_typer(list_app, name="list")
+app.command("list", epilog=LIST_EXAMPLE)(list_parts)
 app.command(epilog=MONTHLY_EXAMPLE)(monthly)
 app.command(epilog=PAPERS_EXAMPLE, resumes=True)(papers)
 app.add_typer(sweep_app, name="sweep")
@@ -384,27 +381,6 @@ def evaluate(
             style="yellow",
         )
     return evaluation.report
-
-
-@app.command(epilog="Example: concord chains --corpus corpora/testa/ --model models/news/ --doc eng.testa-0012")
-def chains(
-    *,
-    request: Annotated[ChainsRequest, FieldOptions(ChainsRequest, apart=NO_RAY)],
-    set_: Set = None,
-    declared: DeclaredOptions,
-    as_json: Json = False,
-) -> None:
-    """Diagnose the sampler: whether Gibbs chains mix, by split R̂, effective samples and (with --doc) a picture.
-
-    R̂ near 1 means that chains from different starts agree. Chains run at a constant temperature, on one document
-    (--doc) or on the first documents of the corpus.
-    """
-    from concord.flows.cli.chains import diagnose_chains, picture
-
-    report = diagnose_chains(request, set_ or [], declared.files, consistency=declared.consistency)
-    print_report(report, as_json=as_json)
-    if request.doc is not None and not as_json:
-        show(*picture(report.documents[0]))
 
 
 def _show_ingest(report: IngestReport, out: Path, *, as_json: bool) -> None:

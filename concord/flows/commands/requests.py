@@ -90,15 +90,3 @@ class MineRequest(Settings):
     seed: int = Field(0, ge=0, description=SEED)
     context: RunContext = HERE
     text: TextSettings = TextSettings()
-
-
-class ChainsRequest(Settings):
-    """Request to diagnose the sampler's chains."""
-
-    corpus: str = Field(description=CORPUS_HELP)
-    model: str = Field(description=MODEL_HELP)
-    doc: str | None = Field(None, description="Id of the document to look at.")
-    documents: int = Field(20, ge=1, description=DOCUMENTS)
-    chains: int = Field(4, ge=2, description="Number of chains for each document, from random labellings.")
-    seed: int = Field(0, ge=0, description=SEED)
-    context: RunContext = HERE

@@ -78,7 +78,7 @@ def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport
     return report
 
 
-class _Page(Report):
+class _PageTables(Report):
     """The tables of the page, as they stand in its folder."""
 
     made_up: bool
@@ -94,7 +94,7 @@ def _measured_before(out: Path, *, made_up: bool) -> Sequence[MeasuredTable]:
     if not path.exists():
         return ()
     try:
-        page = _Page.model_validate_json(path.read_bytes())
+        page = _PageTables.model_validate_json(path.read_bytes())
     except ValidationError:
         raise RunFolderError(f"{path}: is damaged; remove it, or give another --out") from None
     if page.made_up != made_up:
@@ -112,7 +112,7 @@ def _replaced(before: Sequence[MeasuredTable], tables: Sequence[MeasuredTable]) 
 
 
 def _write_page(out: Path, tables: Sequence[MeasuredTable], *, made_up: bool, left: int) -> None:
-    write_whole(out / TABLES, _Page(made_up=made_up, tables=tuple(tables)).model_dump_json().encode())
+    write_whole(out / TABLES, _PageTables(made_up=made_up, tables=tuple(tables)).model_dump_json().encode())
     write_whole(out / PAGE, markdown(tables, made_up=made_up, left=left).encode())
     write_whole(out / HTML_PAGE, html(tables, made_up=made_up, left=left).encode())
 

@@ -65,7 +65,7 @@ class TrainJob(TrainRequest):
     settings: TrainerSettings
 
 
-class _Choice(NamedTuple):
+class _ChosenSettings(NamedTuple):
     """Chosen settings.
 
     - ``settings``: settings to train with.
@@ -163,18 +163,20 @@ def _read(request: TrainJob, shards: Sequence[Shard]) -> tuple[list[Document], i
         raise
 
 
-def _choose(request: TrainJob, documents: Sequence[Document], corpus: str, tracking: Tracking, run: Run) -> _Choice:
+def _choose(
+    request: TrainJob, documents: Sequence[Document], corpus: str, tracking: Tracking, run: Run
+) -> _ChosenSettings:
     """Settings to train with; options that were not given are chosen if that is asked for.
 
     - ``corpus``: digest of the documents.
     """
     settings = request.settings
     if not request.tune:
-        return _Choice(settings)
+        return _ChosenSettings(settings)
     sampling = _sampling(request)
     if sampling is None:
         trials = _select(request, documents)
-        return _Choice(best_of(trials).setting, trials)
+        return _ChosenSettings(best_of(trials).setting, trials)
     kept = Kept(Path(request.out), corpus, sampling, settings)
     tracked_sample = partial(track, tracking, run_tags(job="train", **{PARENT: run.id}), sampling)
     best, samples = choose(
@@ -186,7 +188,7 @@ def _choose(request: TrainJob, documents: Sequence[Document], corpus: str, track
         kept=kept,
         progress=tracked_sample,
     )
-    return _Choice(best, samples=samples)
+    return _ChosenSettings(best, samples=samples)
 
 
 def _judge_layers(request: TrainJob, documents: Sequence[Document]) -> LayersChoice | None:
@@ -330,7 +332,7 @@ def _report(
     request: TrainJob,
     manifest: Manifest,
     rejected: int,
-    choice: _Choice,
+    choice: _ChosenSettings,
     tuned: Tuned | None,
     run: Run,
     registered: Registered | None,
