@@ -38,6 +38,7 @@ PAGES = (
     "n-best",
     "engines",
     "measures",
+    "table",
     "export",
     "figures-too-low",
     "models",
