@@ -238,5 +238,5 @@ def test_examples_of_the_page_run(
         pytest.importorskip("deltalake", reason="deltalake is not installed")
     nights(tmp_path / "out", 2)
     monkeypatch.chdir(tmp_path)
-    exec(code, {})  # noqa: S102
+    exec(code, {})
     assert len(capsys.readouterr().out) > 20
