@@ -142,6 +142,7 @@ SAID_BY_EACH = {
     "measure": "a measure, or one of its figures",
     "against": "a run, or a value of an axis of a sweep",
     "form": "that of vectors, or of predictions",
+    "table": "a published one, or that of a run's answers",
 }
 """Options whose help differs from command to command, and what it says there."""
 
