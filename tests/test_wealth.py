@@ -57,7 +57,7 @@ def test_the_wealth_is_what_plain_loops_come_to(data: st.DataObject) -> None:
     np.testing.assert_allclose(np.exp(path), plain_wealth(wrong, size, refused), rtol=1e-9)
 
 
-@pytest.mark.parametrize("size", [1, 2, 5, 9])
+@pytest.mark.parametrize("size", [1, 2, 5, 8])
 @pytest.mark.parametrize("alpha", [0.05, 0.3])
 def test_over_all_orders_a_false_promise_is_at_most_as_likely_as_alpha(size: int, alpha: float) -> None:
     for refused in range(1, size + 1):
@@ -71,18 +71,18 @@ def test_over_all_orders_a_false_promise_is_at_most_as_likely_as_alpha(size: int
             assert false <= alpha * total + 1e-6, (refused, count)
 
 
-@pytest.mark.parametrize("wrong_places", list(combinations(range(7), 2)))
+@pytest.mark.parametrize("wrong_places", list(combinations(range(6), 2)))
 def test_over_all_orders_of_nested_sets_a_false_promise_is_at_most_as_likely_as_alpha(
     wrong_places: tuple[int, ...],
 ) -> None:
-    """Sets of 3, 5 and 7 things, of which one may be wrong in 5 and in 7, tried one after the other."""
-    alpha, sizes, refused = 0.4, np.array([3, 5, 7]), np.array([1, 2, 2])
-    wrong = np.zeros(7, np.bool_)
+    """Sets of 2, 4 and 6 things, of which one may be wrong in 4 and in 6, tried one after the other."""
+    alpha, sizes, refused = 0.4, np.array([2, 4, 6]), np.array([1, 2, 2])
+    wrong = np.zeros(6, np.bool_)
     wrong[list(wrong_places)] = True
     bad = {int(s) for s, k in zip(sizes, refused, strict=True) if wrong[:s].sum() >= k}
     false = total = 0
-    for order in permutations(range(7)):
-        plan = ReviewPlan(np.array(order), np.arange(7), sizes, refused, np.zeros(0, np.int64), alpha)
+    for order in permutations(range(6)):
+        plan = ReviewPlan(np.array(order), np.arange(6), sizes, refused, np.zeros(0, np.int64), alpha)
         levels = 0
         for level in range(3):
             if promised_at(wrong[plan.members(level)], int(sizes[level]), int(refused[level]), alpha) is None:
@@ -90,7 +90,7 @@ def test_over_all_orders_of_nested_sets_a_false_promise_is_at_most_as_likely_as_
             levels += 1
         false += any(int(size) in bad for size in sizes[:levels])
         total += 1
-    assert false <= alpha * total
+    assert false <= alpha * total + 1e-6
 
 
 def test_answers_that_are_needed_are_those_of_the_divergence() -> None:
