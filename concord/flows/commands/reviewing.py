@@ -386,8 +386,9 @@ def _wrong(run: Published, listed: Things, corpus: str) -> tuple[Mask, Mask]:
     for shard in plan_corpus(corpus, text=run.manifest.run.settings.text):
         for document in read_batch(shard)[0]:
             if document.labels is not None:
-                names = LabelSet.infer(document.labels)
-                spans = names.spans(names.encode(document.labels), document.sentence_starts)
+                labels = document.labels.strings()
+                names = LabelSet.infer(labels)
+                spans = names.spans(names.encode(labels), document.sentence_starts)
                 kinds = [names.types[kind] for kind in spans.type.tolist()]
                 gold[document.doc_id] = set(zip(spans.start.tolist(), spans.end.tolist(), kinds, strict=True))
     answers: dict[str, set[tuple[int, int, str]]] = {}
