@@ -10,24 +10,26 @@ import pty
 import select
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
 from concord.flows.cli.app import app
 from concord.flows.cli.review_cli import share
+from concord.flows.commands.review_promise import check_promise
 from concord.flows.commands.review_tasks import task_id
 from concord.flows.commands.review_terminal import read_on, right_type_of
-from concord.flows.commands.reviewing import Review, check_promise, open_review
+from concord.flows.commands.reviewing import Review, open_review, plan_of
 from concord.flows.nights.record import RECORD
+from concord.schemas.columns import MARGIN, N_BEST
 from concord.schemas.document import Document
 from concord.schemas.errors import InputError, UsageError
-from concord.schemas.review import ReadAnswer, ReviewRequest, Verdict
+from concord.schemas.review import ReadAnswer, ReviewMethod, ReviewRequest, Verdict
 from concord.schemas.run import RunSettings
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.review.forms import CSV_COLUMNS, FORMS, ReviewTask, read_task_answers
@@ -57,7 +59,7 @@ def run(shelf: Path) -> str:
     return str(shelf / "run")
 
 
-def call(*words: str | Path, code: int = 0) -> Result:
+def call(*words: str | Path | int, code: int = 0) -> Result:
     result = CliRunner().invoke(app, list(map(str, words)))
     assert result.exit_code == code, result.output
     return result
@@ -201,7 +203,7 @@ def test_a_later_night_that_drifted_voids_the_promise(run: str, tmp_path: Path) 
             "new": 0,
             "gone": 0,
             "changed": 0,
-            "movements": [{"figure": "f", "of": "", "last": 0.1, "now": 0.9, "p": 0.0, "threshold": "x", "beyond": True}],
+            "movements": [{"figure": "f", "of": "texts", "before": 0.1, "after": 0.9, "p_value": 0.0, "breach": True}],
         },
     }
     record = Path(run) / RECORD
@@ -219,15 +221,19 @@ def test_a_run_that_does_not_say_how_sure_it_is_is_refused(shelf: Path, tmp_path
         open_review(str(shelf / "unsure"), tmp_path / "r", {}).__enter__()
 
 
-def test_sentences_without_an_entity_need_no_confidence(shelf: Path, tmp_path: Path) -> None:
-    with open_review(str(shelf / "unsure"), tmp_path / "r", {"by": "sentence", "error": 0.5, "certainty": 0.6}) as review:
-        for number, thing in enumerate(review.things):
-            entities = review.row(thing.doc_id)["entities"]
-            assert not any(one["start"] < thing.end and one["end"] > thing.start for one in entities), number
-        read_until_promised(review)
-        promise = review.write()
-    assert promise.promised == len(review.things)
-    assert "sentences without an entity" in promise.sentence
+def test_a_run_without_empty_sentences_has_none_to_read(shelf: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no sentences without an entity to read"):
+        open_review(str(shelf / "unsure"), tmp_path / "r", {"by": "sentence"}).__enter__()
+
+
+def test_sentences_without_an_entity_are_one_set_and_need_no_confidence() -> None:
+    found = things_of([pa.Table.from_pylist([made_row()] * 3)], "sentence", run="r")
+    assert found.things == [Thing("d", 4, 5, None)] * 3
+    request = ReviewRequest(by="sentence")
+    names = dict.fromkeys(("run", "model", "corpus"), "")
+    method = ReviewMethod(request=request, order=found.order, **names, things=found.digest, size=3)
+    plan = plan_of(method, found.predicted)
+    assert (plan.sizes.tolist(), plan.refused.tolist(), len(plan.first)) == ([3], [1], 0)
 
 
 def test_documents_are_promised_as_a_whole(run: str, tmp_path: Path) -> None:
@@ -277,19 +283,23 @@ def test_corrections_are_the_wrong_entities_with_their_types(run: str, tmp_path:
     ]
 
 
-@pytest.mark.parametrize(("typed", "number"), [("5%", 0.05), ("0.05", 0.05), ("0.5 %", 0.005), ("29%", 0.29), (None, None)])
+@pytest.mark.parametrize(
+    ("typed", "number"), [("5%", 0.05), ("0.05", 0.05), ("0.5 %", 0.005), ("29%", 0.29), (None, None)]
+)
 def test_shares_are_typed_as_shares_or_per_cent(typed: str | None, number: float | None) -> None:
     assert share("error", typed) == number
 
 
 @pytest.mark.parametrize("typed", ["five", "nan", "", "5%%"])
 def test_what_is_no_share_is_refused(typed: str) -> None:
-    with pytest.raises(UsageError, match="want a share, such as 5% or 0.05"):
+    with pytest.raises(UsageError, match=r"want a share, such as 5% or 0\.05"):
         share("error", typed)
 
 
 def test_a_share_out_of_range_is_refused(run: str, tmp_path: Path) -> None:
-    result = call("review", "tasks", "--run", run, "--out", tmp_path / "r", "--form", "csv", "--file", "t", "--error", "5", code=2)
+    result = call(
+        "review", "tasks", "--run", run, "--out", tmp_path / "r", "--form", "csv", "--file", "t", "--error", "5", code=2
+    )
     assert "--error: input should be less than 1" in result.output
 
 
@@ -331,31 +341,26 @@ def test_without_a_terminal_the_reader_is_told_of_tasks(run: str, tmp_path: Path
     assert "concord review tasks" in result.output
 
 
-def screen(master: int, until: str) -> str:
-    """What a terminal shows until a text comes."""
-    shown = ""
-    while until not in shown:
-        ready, _, _ = select.select([master], [], [], 60)
-        assert ready, shown
-        shown += os.read(master, 65536).decode(errors="replace")
-    return shown
-
-
 def test_in_a_real_terminal(run: str, tmp_path: Path) -> None:
+    """The keys r and q, each once what it answers is on the screen."""
     master, worker = pty.openpty()
     words = ["review", "read", "--run", run, "--error", "5%", "--out", str(tmp_path / "r")]
     code = f"from concord.flows.cli.app import app; app({words!r})"
-    with subprocess.Popen([sys.executable, "-c", code], stdin=worker, stdout=worker, stderr=worker) as process:
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=worker, stdout=worker, stderr=worker)
+    shown, waited = "", [("predicted error", b"r"), ("1 read; promised at 5 %", b""), ("predicted error", b"q")]
+    try:
         os.close(worker)
-        screen(master, "predicted error")
-        os.write(master, b"r")
-        screen(master, "1 read; promised at 5 %")
-        screen(master, "predicted error")
-        os.write(master, b"q")
-        screen(master, "review in")
-        process.wait(60)
-    os.close(master)
-    assert process.returncode == 0
+        for text, key in [*waited, ("review in", b"")]:
+            while text not in shown:
+                assert select.select([master], [], [], 30)[0], shown
+                shown += os.read(master, 65536).decode(errors="replace")
+            shown = shown.partition(text)[2]
+            os.write(master, key)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
     assert json.loads((tmp_path / "r" / "promise.json").read_text())["read"] == 1
 
 
@@ -423,9 +428,9 @@ def answered(form: str, text: str, said: dict[str, str]) -> str:
     if form == "csv":
         rows = list(csv.DictReader(io.StringIO(text)))
         for row in rows:
-            what = said.get(row["task"], "")
-            row["verdict"] = {"": "", "right": "right", "skipped": "skipped"}.get(what, "wrong")
-            row["right_type"] = what if what not in ("", "right", "skipped", "none") else ""
+            kind = said.get(row["task"], "")
+            row["verdict"] = {"": "", "right": "right", "skipped": "skipped"}.get(kind, "wrong")
+            row["right_type"] = kind if kind not in ("", "right", "skipped", "none") else ""
         file = io.StringIO()
         table = csv.DictWriter(file, CSV_COLUMNS)
         table.writeheader()
@@ -479,7 +484,9 @@ def test_tasks_go_out_and_answers_come_in(form: str, run: str, tmp_path: Path) -
     result = call("review", "answers", done, *words)
     assert "4 answers taken" in result.output
     with open_review(run, out, {}) as review:
-        found = {task_id(Thing(a.doc_id, a.start, a.end, a.type)): (a.verdict, a.right_type) for a in review.answers.values()}
+        found = {
+            task_id(Thing(a.doc_id, a.start, a.end, a.type)): (a.verdict, a.right_type) for a in review.answers.values()
+        }
     assert found == {
         ids[0]: ("right", None),
         ids[1]: ("wrong", other),
@@ -544,16 +551,17 @@ def test_rivals_are_what_other_labellings_make_of_the_span() -> None:
 
 
 def test_the_context_of_an_entity_is_its_sentence_and_of_a_document_all_of_it() -> None:
-    assert Context.of(made_row(), Thing("d", 2, 4, "LOC")) == (2, 4, ["c", "d"], [{"type": "LOC", "start": 0, "end": 2}])
+    assert Context.of(made_row(), Thing("d", 2, 4, "LOC")) == (
+        2,
+        4,
+        ["c", "d"],
+        [{"type": "LOC", "start": 0, "end": 2}],
+    )
     whole = Context.of(made_row(), Thing("d", 0, 5, None))
     assert (whole.first, whole.last, len(whole.entities)) == (0, 5, 2)
 
 
 def test_margins_and_gaps_order_where_there_are_no_marginals() -> None:
-    import pyarrow as pa
-
-    from concord.schemas.columns import MARGIN, N_BEST
-
     table = pa.Table.from_pylist([made_row(**{MARGIN: [0.0, 40.0]})])
     found = things_of([table], "entity", run="r")
     assert found.order == "margin"

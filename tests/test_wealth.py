@@ -1,4 +1,4 @@
-"""The promise of a review against its exact chance of being false: all orders of small sets, and draws of larger ones."""
+"""The promise of a review against its exact chance of being false: all orders of small sets, draws of larger ones."""
 
 from __future__ import annotations
 

@@ -12,9 +12,6 @@ from concord.schemas.blocks import AnyBlock, Headline, Remark, Tone
 from concord.schemas.settings import Settings
 from concord.schemas.shown import Report
 
-REVIEW_FORMAT = 1
-"""Version of the files of a review."""
-
 ThingKind = Literal["entity", "document", "sentence"]
 """What is read one by one: entities, whole documents, or sentences without an entity."""
 
@@ -67,7 +64,7 @@ class ReviewMethod(Report):
     - ``night``: last night of the run's record when the review began; 0 without a record
     """
 
-    format: Literal[1] = REVIEW_FORMAT
+    format: Literal[1] = 1
     request: ReviewRequest
     order: str
     fit: tuple[float, float] | None = None
@@ -140,9 +137,7 @@ class ReviewPromise(Report):
         limit, sure = f"at most {100 * request.error:g} %", f"{100 * request.certainty:g} % sure"
         wrong = WRONG_WORDS[request.by]
         if request.whole is not None:
-            return (
-                f"{limit} of all {size:,} {things(request.by)} {wrong} once those that were read are mended, {sure}"
-            )
+            return f"{limit} of all {size:,} {things(request.by)} {wrong} once those that were read are mended, {sure}"
         return (
             f"{limit} of the {self.promised:,} surest of {size:,} {things(request.by)} "
             f"({self.promised / size:.1%}) {wrong}, {sure}"

@@ -419,7 +419,7 @@ def verify(
 ) -> None:
     """Check a finished run: recompute all numbers, find all documents, and confirm all bounds with a certificate."""
     if promise is not None:
-        from concord.flows.commands.reviewing import check_promise
+        from concord.flows.commands.review_promise import check_promise
 
         checked = check_promise(run, promise)
         print_report(checked, as_json=as_json)

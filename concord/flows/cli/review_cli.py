@@ -17,7 +17,7 @@ from concord.schemas.review import ReviewPromise, ReviewTasks
 from concord.schemas.settings import Settings
 
 if TYPE_CHECKING:
-    from concord.flows.commands.reviewing import LabelledRun
+    from concord.flows.commands.review_fit import LabelledRun
 
 app = CommandTree(help="Read a part of a run, and be told what may be promised of the rest.")
 
@@ -59,7 +59,7 @@ class ReviewOptions(Settings):
     @property
     def labelled(self) -> LabelledRun | None:
         """What predicted errors are fitted to. Raises `UsageError` where half of it is missing."""
-        from concord.flows.commands.reviewing import LabelledRun
+        from concord.flows.commands.review_fit import LabelledRun
 
         if self.fit_run is None and self.fit_corpus is None:
             return None
@@ -92,13 +92,14 @@ def read(*, run: RunFolder, out: ReviewFolder, chosen: Chosen) -> ReviewPromise:
 
     Keys: r right, w wrong (then the right type), s skip (counts as wrong), u undo, q quit. The same command goes on.
     """
-    from concord.flows.commands.review_terminal import read_on
+    from concord.flows.commands.review_terminal import read_on, single_keys
     from concord.flows.commands.reviewing import open_review
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("`concord review read` needs a terminal; elsewhere take `concord review tasks` and `answers`")
     with open_review(run, out, chosen.given, labelled=chosen.labelled) as review:
-        read_on(review, key=typer.getchar, ask=input)
+        with single_keys() as (key, ask):
+            read_on(review, key=key, ask=ask)
         return review.write()
 
 

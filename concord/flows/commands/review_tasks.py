@@ -64,7 +64,9 @@ def take_answers(review: Review, form: str, file: Path) -> int:
         answer = _answer(review, number, said)
         other = taken.setdefault(number, answer)
         if (other.verdict, other.right_type) != (answer.verdict, answer.right_type):
-            raise ReviewError(f"{file}: task {said.task!r} is answered {other.verdict} and {answer.verdict}; agree on one")
+            raise ReviewError(
+                f"{file}: task {said.task!r} is answered {other.verdict} and {answer.verdict}; agree on one"
+            )
     if not taken:
         raise AnswerFileError(f"{file}: has no answers; answer some of the tasks, and export them again")
     for answer in taken.values():

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import getpass
+import os
+import re
+import shutil
+import sys
+import termios
+import tty
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from concord.flows.commands.reviewing import Review
 from concord.flows.screen.progress import show
@@ -21,9 +28,37 @@ Ask = Callable[[str], str]
 """Shows a question and returns the line that is typed."""
 
 KEYS = "r right · w wrong · s skip · u undo · q quit"
-QUIT = frozenset("q\x03\x04")
+QUIT = frozenset("q\x04")
 VERDICTS = {"r": Verdict.RIGHT, "w": Verdict.WRONG, "s": Verdict.SKIPPED}
 MOST_RIVALS = 3
+ROOM = 12
+"""Columns that are left for the marks of entities."""
+
+
+@contextmanager
+def single_keys() -> Iterator[tuple[Key, Ask]]:
+    """Has the terminal hand on each key as it is pressed, also those that come before they are asked for."""
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+
+    def key() -> str:
+        try:
+            return os.read(keyboard, 1).decode(errors="replace") or "q"  # nothing: the terminal is gone
+        except KeyboardInterrupt:
+            return "q"
+
+    def ask(wording: str) -> str:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+        try:
+            return input(wording)
+        finally:
+            tty.setcbreak(keyboard, termios.TCSADRAIN)
+
+    tty.setcbreak(keyboard, termios.TCSADRAIN)
+    try:
+        yield key, ask
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
 
 
 def read_on(review: Review, *, key: Key, ask: Ask) -> None:
@@ -38,7 +73,7 @@ def read_on(review: Review, *, key: Key, ask: Ask) -> None:
     while place is not None:
         thing = review.things[place]
         show_blocks(question(review, thing, place))
-        pressed = _pressed(key, bool(review.answers))
+        pressed = _pressed(key, undoable=bool(review.answers))
         if pressed in QUIT:
             return
         if pressed == "u":
@@ -61,7 +96,7 @@ def _reader() -> str:
         return ""
 
 
-def _pressed(key: Key, undoable: bool) -> str:
+def _pressed(key: Key, *, undoable: bool) -> str:
     while True:
         pressed = key().lower()
         if pressed in QUIT or pressed in VERDICTS or (pressed == "u" and undoable):
@@ -95,16 +130,27 @@ def question(review: Review, thing: Thing, place: int) -> Iterator[AnyBlock]:
         before = max((start for start in starts if start < context.first), default=context.first)
         after = next((start for start in starts if start > context.last), len(row[TOKENS]))
         yield from _quiet(row[TOKENS][before : context.first])
-        yield Passage(*marked_tokens(context.tokens, context.entities), lead="")
+        yield _passage(context)
         yield from _quiet(row[TOKENS][context.last : after])
     else:
-        yield Passage(*marked_tokens(context.tokens, context.entities), lead="")
+        yield _passage(context)
     yield Remark(" · ".join(_sureness(review, thing, place)), Tone.QUIET)
+
+
+def _passage(context: Context) -> Passage:
+    text, marked = marked_tokens(context.tokens, context.entities)
+    return Passage(in_lines(text), tuple(marked))
 
 
 def _quiet(words: Sequence[str]) -> Iterator[Remark]:
     if words:
-        yield Remark(" ".join(words), Tone.QUIET)
+        yield Remark(in_lines(" ".join(words)), Tone.QUIET)
+
+
+def in_lines(text: str) -> str:
+    """The text with line breaks in the place of some blanks, so that no word is cut where the terminal ends."""
+    width = max(shutil.get_terminal_size().columns - ROOM, 2 * ROOM)
+    return re.sub(rf"(.{{1,{width}}})(?: |$)", r"\1\n", text).removesuffix("\n")
 
 
 def _sureness(review: Review, thing: Thing, place: int) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """A review of a run in a folder of its own: what is read next, the answers, and what they promise.
 
-The folder has ``review.json`` (the method), ``answers.jsonl`` (a line for each answer, on the disk before the next thing
-is shown; the last line about a thing counts), and what follows from these: ``promise.json``, ``promised.parquet`` and
-``corrections.jsonl``.
+The folder has ``review.json`` (the method), ``answers.jsonl`` (a line for each answer, on the disk before the next
+thing is shown; the last line about a thing counts), and what follows from these: ``promise.json``,
+``promised.parquet`` and ``corrections.jsonl``.
 """
 
 from __future__ import annotations
@@ -14,22 +14,21 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
+from concord.flows.commands.review_fit import LabelledRun, fit_to
 from concord.flows.inputs.apart import check_apart
 from concord.flows.nights.record import read_record
 from concord.flows.runfolder.published import Published, published
-from concord.schemas.arrays import Ints, Mask
+from concord.schemas.arrays import Floats
 from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT
 from concord.schemas.errors import InputError, UsageError
-from concord.schemas.labels import LabelSet
 from concord.schemas.review import (
-    PromiseCheck,
     ReadAnswer,
     ReviewMethod,
     ReviewPromise,
@@ -37,8 +36,6 @@ from concord.schemas.review import (
     Verdict,
     things,
 )
-from concord.workers.corpus.plan import plan as plan_corpus
-from concord.workers.corpus.shards import read_batch
 from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.review.nested import (
     FITTED_SHARE,
@@ -49,7 +46,6 @@ from concord.workers.review.nested import (
     WRONG,
     Limits,
     ReviewPlan,
-    Standing,
     nested_plan,
     promised_level,
     standing,
@@ -67,13 +63,6 @@ NUMBERS = {Verdict.RIGHT: RIGHT, Verdict.WRONG: WRONG, Verdict.SKIPPED: SKIPPED,
 
 class ReviewError(InputError):
     """A review that cannot go on: it is of another run, made otherwise, or damaged."""
-
-
-class LabelledRun(NamedTuple):
-    """A run over documents with gold labels, to which predicted errors are fitted."""
-
-    run: str
-    corpus: str
 
 
 def run_digest(run: Published) -> str:
@@ -232,12 +221,12 @@ def corrections(promise: ReviewPromise) -> list[dict[str, Any]]:
     ]
 
 
-def fitted(method: ReviewMethod, listed: Things) -> np.ndarray[Any, np.dtype[np.float64]]:
+def fitted(method: ReviewMethod, listed: Things) -> Floats:
     """Predicted errors, by the method's fit where it has one."""
     return listed.predicted if method.fit is None else LogisticFit(*method.fit).error(listed.predicted)
 
 
-def plan_of(method: ReviewMethod, predicted: np.ndarray[Any, np.dtype[np.float64]]) -> ReviewPlan:
+def plan_of(method: ReviewMethod, predicted: Floats) -> ReviewPlan:
     """The plan, which follows from the method and the things of the run alone."""
     request = method.request
     limits = Limits(request.error, request.alpha)
@@ -285,8 +274,10 @@ def _method(
     if not listed.things:
         raise ReviewError(f"{run.uri}: has no {things(request.by)} to read")
     if request.whole is not None and listed.order == NO_ORDER:
-        raise UsageError("--whole reads the least sure first, and nothing says how sure empty sentences are; leave it out")
-    fit = None if labelled is None else _fit(labelled, request, listed.order)
+        raise UsageError(
+            "--whole reads the least sure first, and nothing says how sure empty sentences are; leave it out"
+        )
+    fit = None if labelled is None else fit_to(labelled, request, listed.order)
     method = ReviewMethod(
         request=request,
         order=listed.order,
@@ -365,93 +356,3 @@ def _logged(path: Path) -> Iterator[ReadAnswer]:
             yield ReadAnswer.model_validate_json(line)
         except ValidationError:
             raise ReviewError(f"{path}, line {number}: is no answer; restore the file, or delete the line") from None
-
-
-def _fit(labelled: LabelledRun, request: ReviewRequest, order: str) -> LogisticFit:
-    if request.by == "sentence":
-        raise UsageError("--fit-run: nothing says how sure empty sentences are, so there is nothing to fit; leave it out")
-    run = published(labelled.run)
-    listed = things_of(run.tables(PREDICTIONS, PREDICTIONS_LAYOUT), request.by, run=labelled.run)
-    if listed.order != order:
-        raise UsageError(f"--fit-run {labelled.run}: says how sure it is by {listed.order}, and the run by {order}")
-    wrong, known = _wrong(run, listed, labelled.corpus)
-    if not known.any():
-        raise UsageError(f"--fit-corpus {labelled.corpus}: has no gold labels of documents in {labelled.run}")
-    return LogisticFit.of(listed.predicted[known], wrong[known])
-
-
-def _wrong(run: Published, listed: Things, corpus: str) -> tuple[Mask, Mask]:
-    """Which things of a run gold does not have, and of which gold is known."""
-    gold: dict[str, set[tuple[int, int, str]]] = {}
-    for shard in plan_corpus(corpus, text=run.manifest.run.settings.text):
-        for document in read_batch(shard)[0]:
-            if document.labels is not None:
-                labels = document.labels.strings()
-                names = LabelSet.infer(labels)
-                spans = names.spans(names.encode(labels), document.sentence_starts)
-                kinds = [names.types[kind] for kind in spans.type.tolist()]
-                gold[document.doc_id] = set(zip(spans.start.tolist(), spans.end.tolist(), kinds, strict=True))
-    answers: dict[str, set[tuple[int, int, str]]] = {}
-    for table in run.tables(PREDICTIONS, PREDICTIONS_LAYOUT):
-        for row in table.select([DOC_ID, "entities"]).to_pylist():
-            answers[row[DOC_ID]] = {(one["start"], one["end"], one["type"]) for one in row["entities"]}
-    known = np.array([one.doc_id in gold for one in listed.things], np.bool_)
-    wrong = [
-        (answers[one.doc_id] != gold.get(one.doc_id))
-        if one.type is None
-        else (one.start, one.end, one.type) not in gold.get(one.doc_id, set())
-        for one in listed.things
-    ]
-    return np.array(wrong, np.bool_), known
-
-
-def check_promise(run: str, promise: Path) -> PromiseCheck:
-    """Recomputes a promise of a run from what is written in its file.
-
-    Raises `ReviewError` for a file that is no promise, and the errors of reading the run.
-    """
-    try:
-        said = ReviewPromise.model_validate_json(file_bytes(promise))
-    except ValidationError:
-        raise ReviewError(f"{promise}: is no promise of `concord review`, or a damaged one") from None
-    fault = _fault(published(run), said)
-    return PromiseCheck(promise=str(promise), run=run, sentence=said.sentence, fault=fault)
-
-
-def _fault(run: Published, said: ReviewPromise) -> str | None:
-    method = said.method
-    drifted = [
-        night.night
-        for night in read_record(run.storage).nights
-        if night.night > method.night and night.drift is not None and night.drift.breaches
-    ]
-    drift = f"night {drifted[0]} of the run's folder drifted" if drifted else ""
-    now = digests(run)
-    for name in ("model", "corpus", "run"):
-        if now[name] != getattr(method, name):
-            return f"the {name} is another one" + (f", and {drift}" if drift else "") + "; review this run"
-    if drift:
-        return f"{drift}; review the run that it leads to"
-    listed = things_of(run.tables(PREDICTIONS, PREDICTIONS_LAYOUT), method.request.by, run=run.uri)
-    if other_run(method, run, listed) is not None or len(listed.things) != method.size:
-        return "it does not list what this run has"
-    return _recomputed(said, listed)
-
-
-def _recomputed(said: ReviewPromise, listed: Things) -> str | None:
-    plan = plan_of(said.method, fitted(said.method, listed))
-    places = {(one.doc_id, one.start, one.end): (number, one.type) for number, one in enumerate(listed.things)}
-    verdicts: Ints = np.full(said.method.size, UNREAD, np.int64)
-    for answer in said.answers:
-        number, kind = places.get(answer.place, (None, None))
-        if number is None or kind != answer.type or verdicts[number] != UNREAD:
-            return f"its answer about {answer.place} is none about this run"
-        verdicts[number] = NUMBERS[answer.verdict]
-    now: Standing = standing(plan, verdicts)
-    level = promised_level(plan, verdicts, now.levels)
-    whole = said.method.request.whole is not None
-    size = 0 if not level else said.method.size if whole else int(plan.sizes[level - 1])
-    wrong = int((verdicts >= WRONG).sum())
-    if (size, len(said.answers), wrong) != (said.promised, said.read, said.wrong):
-        return f"its answers promise {size:,}, not {said.promised:,}"
-    return None

@@ -148,7 +148,9 @@ def _argilla_answers(data: str) -> Iterator[TaskAnswer]:
             if one["value"] is None:
                 yield TaskAnswer(record["id"], None, Verdict.SKIPPED, by=who)
             else:
-                yield TaskAnswer(record["id"], frozenset((v["start"], v["end"], v["label"]) for v in one["value"]), by=who)
+                yield TaskAnswer(
+                    record["id"], frozenset((v["start"], v["end"], v["label"]) for v in one["value"]), by=who
+                )
 
 
 def _prodigy_tasks(tasks: Iterable[ReviewTask]) -> str:

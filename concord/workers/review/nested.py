@@ -60,7 +60,8 @@ class ReviewPlan(NamedTuple):
 
     def members(self, level: int) -> Ints:
         """The members of a set, in the order in which they are read."""
-        return self.draw[self.rank[self.draw] < self.sizes[level]]
+        chosen: Ints = self.draw[self.rank[self.draw] < self.sizes[level]]
+        return chosen
 
 
 def set_sizes(predicted: Floats, limits: Limits, most: float) -> Ints:
@@ -87,7 +88,7 @@ def least_answers(limits: Limits) -> int:
 def nested_plan(
     predicted: Floats, limits: Limits, rng: np.random.Generator, *, most: float = UNFITTED_SHARE
 ) -> ReviewPlan:
-    """The review of nested sets. Of ``predicted`` (N,) errors only the order and the first set depend; see `set_sizes`."""
+    """The review of nested sets. ``predicted`` (N,) errors decide the order and the first set, see `set_sizes`."""
     draw, order = rng.permutation(len(predicted)), _surest_first(predicted, rng)
     sizes = set_sizes(predicted[order], limits, most)
     refused = np.array([least_refused(int(size), limits.error) for size in sizes], np.int64)
@@ -95,7 +96,7 @@ def nested_plan(
 
 
 def whole_plan(predicted: Floats, limits: Limits, share: float, rng: np.random.Generator) -> ReviewPlan:
-    """The review of a whole run: the ``share`` of largest predicted error is read first, then the rest is drawn from."""
+    """The review of a whole run: the ``share`` of largest predicted error is read first, the rest is drawn from."""
     total = len(predicted)
     draw, order = rng.permutation(total), _surest_first(predicted, rng)
     rest = total - math.ceil(share * total)
@@ -104,7 +105,7 @@ def whole_plan(predicted: Floats, limits: Limits, share: float, rng: np.random.G
 
 
 def _surest_first(predicted: Floats, rng: np.random.Generator) -> Ints:
-    """Places by predicted error; equal ones at random, but not in the order of the draw, which has to be independent."""
+    """Places by predicted error; equal ones at random, but not as in the draw, which has to be independent."""
     return np.lexsort((rng.permutation(len(predicted)), predicted))
 
 

@@ -1,16 +1,16 @@
 """Betting against "more than ε of these are wrong", while they are read one by one in random order.
 
-Waudby-Smith & Ramdas, "Confidence sequences for sampling without replacement" (NeurIPS 2020), and "Estimating means of
-bounded random variables by betting" (2024), section 5. Of N things K are wrong, and the claim that is bet against is
+Waudby-Smith & Ramdas, "Confidence sequences for sampling without replacement" (NeurIPS 2020), and "Estimating means
+of bounded random variables by betting" (2024), section 5. Of N things K are wrong, and the claim that is bet against is
 K > εN, which for whole numbers is K ≥ k with k = ⌊εN⌋ + 1. Before the t-th answer, with S wrong ones so far, the claim
 says that the next one is wrong with a probability of at least
 
     m_t = (k − S) / (N − t + 1)
 
 and a bet that it is wrong with probability p < m_t multiplies the wealth by p/m_t if it is wrong, and by
-(1 − p)/(1 − m_t) if it is right. Under the claim the wealth is a non-negative supermartingale that begins at 1, and so is
-the mean over several p. By Ville's inequality it ever reaches 1/α with a probability of at most α. The promise "at most
-ε are wrong" may therefore be given at any time at which the wealth has reached 1/α, however often one looks.
+(1 − p)/(1 − m_t) if it is right. Under the claim the wealth is a non-negative supermartingale that begins at 1, and so
+is the mean over several p. By Ville's inequality it ever reaches 1/α with a probability of at most α. The promise "at
+most ε are wrong" may therefore be given at any time at which the wealth has reached 1/α, however often one looks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from concord.schemas.arrays import Floats, Mask
+from concord.schemas.arrays import Floats, Ints, Mask
 
 GRID = np.concatenate([[0.0], np.geomspace(1 / 32, 15 / 16, 15)])
 """Error rates that are bet on, as shares of the limit ε."""
@@ -48,7 +48,7 @@ def wealth_path(wrong: Mask, size: int, refused: int) -> Floats:
         raise ValueError(f"{answers} answers about {size} things")
     if refused > size:
         return np.full(answers, np.inf)
-    before = np.cumsum(wrong) - wrong
+    before: Ints = np.cumsum(wrong, dtype=np.int64) - wrong
     left = size - np.arange(answers)
     chance = np.minimum((refused - before) / left, 1.0)
     rates = (GRID * (refused - 1) / size)[:, None]
@@ -67,7 +67,8 @@ def wealth_path(wrong: Mask, size: int, refused: int) -> Floats:
 def _running(steps: Floats) -> Floats:
     """Sums along a row; one that has lost all stays at −∞, whatever follows."""
     lost = np.maximum.accumulate(np.isneginf(steps), axis=1)
-    return np.where(lost, -np.inf, np.cumsum(np.where(lost, 0.0, steps), axis=1))
+    sums: Floats = np.where(lost, -np.inf, np.cumsum(np.where(lost, 0.0, steps), axis=1))
+    return sums
 
 
 def _log_mean(rows: Floats) -> Floats:
@@ -76,7 +77,8 @@ def _log_mean(rows: Floats) -> Floats:
     finite = np.isfinite(top)
     safe = np.where(finite, top, 0.0)
     with np.errstate(divide="ignore"):
-        return np.where(finite, safe + np.log(np.mean(np.exp(rows - safe), axis=0)), top)
+        means: Floats = np.where(finite, safe + np.log(np.mean(np.exp(rows - safe), axis=0)), top)
+    return means
 
 
 def promised_at(wrong: Mask, size: int, refused: int, alpha: float) -> int | None:
