@@ -29,7 +29,7 @@ from concord.flows.nights.record import RECORD
 from concord.schemas.columns import MARGIN, N_BEST
 from concord.schemas.document import Document
 from concord.schemas.errors import InputError, UsageError
-from concord.schemas.review import ReadAnswer, ReviewMethod, ReviewRequest, Verdict
+from concord.schemas.review import ReadAnswer, ReadVerdict, ReviewMethod, ReviewRequest
 from concord.schemas.run import RunSettings
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.review.forms import CSV_COLUMNS, FORMS, ReviewTask, read_task_answers
@@ -65,7 +65,9 @@ def call(*words: str | Path | int, code: int = 0) -> Result:
     return result
 
 
-def answer(review: Review, number: int, verdict: Verdict = Verdict.RIGHT, right_type: str | None = None) -> None:
+def answer(
+    review: Review, number: int, verdict: ReadVerdict = ReadVerdict.RIGHT, right_type: str | None = None
+) -> None:
     thing = review.things[number]
     review.add(ReadAnswer(**thing._asdict(), verdict=verdict, right_type=right_type, by="me"))
 
@@ -95,7 +97,7 @@ def test_a_review_goes_on_where_it_stopped(run: str, tmp_path: Path) -> None:
     with open_review(run, tmp_path / "r", {"error": 0.1, "seed": 3}) as review:
         first = review.standing.place
         assert first is not None
-        answer(review, first, Verdict.WRONG, "PER")
+        answer(review, first, ReadVerdict.WRONG, "PER")
         after = review.standing
     with (tmp_path / "r" / "answers.jsonl").open("ab") as log:
         log.write(b'{"doc_id": "cut o')  # the process was killed while it wrote
@@ -111,7 +113,7 @@ def test_an_answer_that_is_taken_back_leaves_no_trace(run: str, tmp_path: Path) 
     with open_review(run, tmp_path / "r", {}) as review:
         before = review.standing
         assert review.undo() is None
-        answer(review, before.place or 0, Verdict.WRONG)
+        answer(review, before.place or 0, ReadVerdict.WRONG)
         assert review.undo() == before.place
         assert review.standing == before
         assert review.write().answers == ()
@@ -248,7 +250,7 @@ def test_the_whole_run_is_promised_once_the_least_sure_are_read(run: str, tmp_pa
     with open_review(run, tmp_path / "r", {"whole": 0.25, "error": 0.2}) as review:
         for _ in range(len(review.plan.first)):
             assert not review.promised
-            answer(review, review.standing.place or 0, Verdict.WRONG)
+            answer(review, review.standing.place or 0, ReadVerdict.WRONG)
         read_until_promised(review)
         promise = review.write()
     assert promise.promised == promise.method.size
@@ -257,7 +259,7 @@ def test_the_whole_run_is_promised_once_the_least_sure_are_read(run: str, tmp_pa
 
 
 def test_predicted_errors_are_fitted_to_labelled_documents(shelf: Path, run: str, tmp_path: Path) -> None:
-    words = ("--run", run, "--out", tmp_path / "r", "--form", "csv", "--file", tmp_path / "t.csv")
+    words = ("--run", run, "--out", tmp_path / "r", "--form", "csv", "--tasks", tmp_path / "t.csv")
     call("review", "tasks", *words, "--fit-run", shelf / "other", "--fit-corpus", shelf / "others")
     method = json.loads((tmp_path / "r" / "review.json").read_text())
     assert len(method["fit"]) == 2
@@ -270,8 +272,8 @@ def test_predicted_errors_are_fitted_to_labelled_documents(shelf: Path, run: str
 def test_corrections_are_the_wrong_entities_with_their_types(run: str, tmp_path: Path) -> None:
     with open_review(run, tmp_path / "r", {}) as review:
         first, second, third = review.waiting(3)
-        answer(review, first, Verdict.WRONG, "PER")
-        answer(review, second, Verdict.WRONG)
+        answer(review, first, ReadVerdict.WRONG, "PER")
+        answer(review, second, ReadVerdict.WRONG)
         answer(review, third)
         review.write()
     lines = [json.loads(line) for line in (tmp_path / "r" / "corrections.jsonl").read_text().splitlines()]
@@ -298,7 +300,19 @@ def test_what_is_no_share_is_refused(typed: str) -> None:
 
 def test_a_share_out_of_range_is_refused(run: str, tmp_path: Path) -> None:
     result = call(
-        "review", "tasks", "--run", run, "--out", tmp_path / "r", "--form", "csv", "--file", "t", "--error", "5", code=2
+        "review",
+        "tasks",
+        "--run",
+        run,
+        "--out",
+        tmp_path / "r",
+        "--form",
+        "csv",
+        "--tasks",
+        "t",
+        "--error",
+        "5",
+        code=2,
     )
     assert "--error: input should be less than 1" in result.output
 
@@ -468,7 +482,7 @@ def answered(form: str, text: str, said: dict[str, str]) -> str:
 def test_tasks_go_out_and_answers_come_in(form: str, run: str, tmp_path: Path) -> None:
     out, tasks, done = tmp_path / "r", tmp_path / "tasks", tmp_path / "done"
     words = ("--run", run, "--out", out, "--form", form)
-    call("review", "tasks", *words, "--file", tasks, "--count", 5, "--error", "20%")
+    call("review", "tasks", *words, "--tasks", tasks, "--count", 5, "--error", "20%")
     with open_review(run, out, {}) as review:
         waiting = review.waiting(5)
         ids = [task_id(review.things[number]) for number in waiting]
@@ -499,7 +513,7 @@ def test_tasks_go_out_and_answers_come_in(form: str, run: str, tmp_path: Path) -
 @pytest.mark.parametrize("content", ['{"a": 1}', "[1, 2]", "not json {", "a,b\n1,2\n"])
 def test_a_file_of_another_form_is_refused(form: str, content: str, run: str, tmp_path: Path) -> None:
     (tmp_path / "f").write_text(content)
-    call("review", "tasks", "--run", run, "--out", tmp_path / "r", "--form", form, "--file", tmp_path / "t")
+    call("review", "tasks", "--run", run, "--out", tmp_path / "r", "--form", form, "--tasks", tmp_path / "t")
     result = call("review", "answers", tmp_path / "f", "--run", run, "--out", tmp_path / "r", "--form", form, code=3)
     assert str(tmp_path / "f") in "".join(result.output.split("\n"))
     assert (tmp_path / "r" / "answers.jsonl").read_bytes() == b""
@@ -507,7 +521,7 @@ def test_a_file_of_another_form_is_refused(form: str, content: str, run: str, tm
 
 def test_answers_about_other_things_and_those_that_disagree_are_refused(run: str, tmp_path: Path) -> None:
     words = ("--run", run, "--out", tmp_path / "r", "--form", "csv")
-    call("review", "tasks", *words, "--file", tmp_path / "t.csv", "--count", 1)
+    call("review", "tasks", *words, "--tasks", tmp_path / "t.csv", "--count", 1)
     head, row = (tmp_path / "t.csv").read_text().splitlines()
     (tmp_path / "a.csv").write_text(f"{head}\nelsewhere:0-1,{row.partition(',')[2][:-2]},right,\n")
     assert "is nothing of this run" in call("review", "answers", tmp_path / "a.csv", *words, code=3).output

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from concord.workers.review.nested import (
-    RIGHT,
-    SKIPPED,
-    UNREAD,
-    WRONG,
+    NOT_READ,
+    READ_RIGHT,
+    READ_SKIPPED,
+    READ_WRONG,
     Limits,
     ReviewPlan,
     least_answers,
@@ -118,9 +118,9 @@ def test_the_least_number_that_is_refused_is_exact(size: int, error: float, refu
 def test_a_single_thing_has_to_be_read() -> None:
     plan = nested_plan(np.array([0.5]), LIMITS, np.random.default_rng(0))
     assert plan.sizes.tolist() == [1]
-    assert standing(plan, np.array([UNREAD])) == (0, 0, 1)
-    assert standing(plan, np.array([RIGHT])) == (1, None, None)
-    assert standing(plan, np.array([WRONG])) == (0, None, None)
+    assert standing(plan, np.array([NOT_READ])) == (0, 0, 1)
+    assert standing(plan, np.array([READ_RIGHT])) == (1, None, None)
+    assert standing(plan, np.array([READ_WRONG])) == (0, None, None)
 
 
 def test_nothing_is_promised_of_nothing() -> None:
@@ -136,12 +136,12 @@ def test_all_right_is_promised_whole_and_all_wrong_never() -> None:
 
 
 def step_by_step(plan: ReviewPlan, wrong: np.ndarray, budget: int) -> int:
-    verdicts = np.full(len(wrong), UNREAD)
+    verdicts = np.full(len(wrong), NOT_READ)
     now = standing(plan, verdicts)
     for _ in range(budget):
         if now.place is None:
             break
-        verdicts[now.place] = WRONG if wrong[now.place] else RIGHT
+        verdicts[now.place] = READ_WRONG if wrong[now.place] else READ_RIGHT
         now = standing(plan, verdicts, now.levels)
     top = promised_level(plan, verdicts, now.levels)
     return int(plan.sizes[top - 1]) if top else 0
@@ -177,18 +177,18 @@ def test_sets_begin_large_enough_to_be_promised_by_reading_a_part() -> None:
 
 def test_what_is_skipped_counts_as_wrong() -> None:
     plan = nested_plan(np.zeros(400), LIMITS, np.random.default_rng(0))
-    skipped = np.full(400, SKIPPED)
+    skipped = np.full(400, READ_SKIPPED)
     assert standing(plan, skipped) == (0, None, None)
 
 
 def test_as_many_answers_as_are_said_are_needed_where_all_are_right() -> None:
     plan = nested_plan(np.linspace(0, 1, 700), LIMITS, np.random.default_rng(3))
-    verdicts = np.full(700, UNREAD)
-    verdicts[standing(plan, verdicts).place] = WRONG
+    verdicts = np.full(700, NOT_READ)
+    verdicts[standing(plan, verdicts).place] = READ_WRONG
     now, answers = standing(plan, verdicts), 0
     promised = now.more
     while now.levels == 0:
-        verdicts[now.place] = RIGHT
+        verdicts[now.place] = READ_RIGHT
         answers, now = answers + 1, standing(plan, verdicts)
     assert answers == promised
 
@@ -198,19 +198,19 @@ def test_of_a_whole_run_the_least_sure_quarter_is_read_first() -> None:
     plan = whole_plan(predicted, LIMITS, 0.25, np.random.default_rng(0))
     assert plan.first.tolist() == list(range(999, 749, -1))
     assert (plan.sizes.tolist(), plan.refused.tolist()) == ([750], [51])
-    verdicts = np.full(1000, UNREAD)
-    verdicts[plan.first] = WRONG
+    verdicts = np.full(1000, NOT_READ)
+    verdicts[plan.first] = READ_WRONG
     now = standing(plan, verdicts)
     assert now.place is not None
     assert predicted[now.place] < 0.75
-    assert standing(plan, np.full(1000, UNREAD)).more == 250 + (now.more or 0)
+    assert standing(plan, np.full(1000, NOT_READ)).more == 250 + (now.more or 0)
 
 
 def test_a_promise_that_later_answers_disprove_is_taken_back() -> None:
     plan = nested_plan(np.linspace(0, 1, 300), LIMITS, np.random.default_rng(0))
-    verdicts = np.full(300, RIGHT)
+    verdicts = np.full(300, READ_RIGHT)
     assert promised_level(plan, verdicts, 3) == 3
-    verdicts[plan.members(0)[: plan.refused[2]]] = WRONG
+    verdicts[plan.members(0)[: plan.refused[2]]] = READ_WRONG
     assert promised_level(plan, verdicts, 3) == 0
 
 

@@ -16,7 +16,7 @@ ThingKind = Literal["entity", "document", "sentence"]
 """What is read one by one: entities, whole documents, or sentences without an entity."""
 
 
-class Verdict(StrEnum):
+class ReadVerdict(StrEnum):
     """What somebody said of a thing that was read."""
 
     RIGHT = "right"
@@ -90,7 +90,7 @@ class ReadAnswer(Report):
     start: int
     end: int
     type: str | None = None
-    verdict: Verdict
+    verdict: ReadVerdict
     right_type: str | None = None
     by: str = ""
     reason: str = ""

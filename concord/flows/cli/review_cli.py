@@ -51,7 +51,7 @@ class ReviewOptions(Settings):
     fit_corpus: Annotated[str | None, typer.Option(help="Parquet corpus with the gold labels of these.")] = None
 
     @property
-    def given(self) -> Mapping[str, Any]:
+    def options(self) -> Mapping[str, Any]:
         """Fields of `ReviewRequest` that were asked for. Raises `UsageError`."""
         shares = {name: share(name, getattr(self, name)) for name in ("error", "certainty", "whole")}
         return {k: v for k, v in (shares | {"by": self.by, "seed": self.seed}).items() if v is not None}
@@ -97,19 +97,19 @@ def read(*, run: RunFolder, out: ReviewFolder, chosen: Chosen) -> ReviewPromise:
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("`concord review read` needs a terminal; elsewhere take `concord review tasks` and `answers`")
-    with open_review(run, out, chosen.given, labelled=chosen.labelled) as review:
+    with open_review(run, out, chosen.options, labelled=chosen.labelled) as review:
         with single_keys() as (key, ask):
             read_on(review, key=key, ask=ask)
         return review.write()
 
 
-@app.command(epilog="Example: concord review tasks --run out/ --out review/ --form labelstudio --file tasks.json")
+@app.command(epilog="Example: concord review tasks --run out/ --out review/ --form labelstudio --tasks tasks.json")
 def tasks(
     *,
     run: RunFolder,
     out: ReviewFolder,
     form: TaskForm,
-    file: Annotated[Path, typer.Option(help="File to write.")],
+    file: Annotated[Path, typer.Option("--tasks", help="File of the tasks.")],
     count: Annotated[int, typer.Option(min=1, help="Number of tasks.")] = 100,
     chosen: Chosen,
 ) -> ReviewTasks:
@@ -118,7 +118,7 @@ def tasks(
     from concord.flows.commands.reviewing import open_review
 
     check_task_form(form)
-    with open_review(run, out, chosen.given, labelled=chosen.labelled) as review:
+    with open_review(run, out, chosen.options, labelled=chosen.labelled) as review:
         return write_tasks(review, form, file, count=count)
 
 

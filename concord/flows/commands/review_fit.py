@@ -36,14 +36,14 @@ def fit_to(labelled: LabelledRun, request: ReviewRequest, order: str) -> Logisti
     listed = things_of(run.tables(PREDICTIONS, PREDICTIONS_LAYOUT), request.by, run=labelled.run)
     if listed.order != order:
         raise UsageError(f"--fit-run {labelled.run}: says how sure it is by {listed.order}, and the run by {order}")
-    wrong, known = _wrong(run, listed, labelled.corpus)
-    if not known.any():
+    wrong, in_gold = _wrong(run, listed, labelled.corpus)
+    if not in_gold.any():
         raise UsageError(f"--fit-corpus {labelled.corpus}: has no gold labels of documents in {labelled.run}")
-    return LogisticFit.of(listed.predicted[known], wrong[known])
+    return LogisticFit.of(listed.predicted[in_gold], wrong[in_gold])
 
 
 def _wrong(run: Published, listed: Things, corpus: str) -> tuple[Mask, Mask]:
-    """Which things of a run gold does not have, and of which gold is known."""
+    """Which things of a run gold does not have, and of which gold is in_gold."""
     gold: dict[str, set[tuple[int, int, str]]] = {}
     for shard in plan(corpus, text=run.manifest.run.settings.text):
         for document in read_batch(shard)[0]:
@@ -57,11 +57,11 @@ def _wrong(run: Published, listed: Things, corpus: str) -> tuple[Mask, Mask]:
     for table in run.tables(PREDICTIONS, PREDICTIONS_LAYOUT):
         for row in table.select([DOC_ID, "entities"]).to_pylist():
             answers[row[DOC_ID]] = {(one["start"], one["end"], one["type"]) for one in row["entities"]}
-    known = np.array([one.doc_id in gold for one in listed.things], np.bool_)
+    in_gold = np.array([one.doc_id in gold for one in listed.things], np.bool_)
     wrong = [
         (answers[one.doc_id] != gold.get(one.doc_id))
         if one.type is None
         else (one.start, one.end, one.type) not in gold.get(one.doc_id, set())
         for one in listed.things
     ]
-    return np.array(wrong, np.bool_), known
+    return np.array(wrong, np.bool_), in_gold

@@ -14,7 +14,7 @@ from concord.schemas.arrays import Ints
 from concord.schemas.columns import PREDICTIONS_LAYOUT
 from concord.schemas.review import PromiseCheck, ReviewPromise
 from concord.workers.labelling.output import PREDICTIONS
-from concord.workers.review.nested import UNREAD, WRONG, Standing, promised_level, standing
+from concord.workers.review.nested import NOT_READ, READ_WRONG, ReviewStanding, promised_level, standing
 from concord.workers.review.things import Things, things_of
 from concord.workers.storage.storage import file_bytes
 
@@ -25,15 +25,15 @@ def check_promise(run: str, promise: Path) -> PromiseCheck:
     Raises `ReviewError` for a file that is no promise, and the errors of reading the run.
     """
     try:
-        said = ReviewPromise.model_validate_json(file_bytes(promise))
+        claim = ReviewPromise.model_validate_json(file_bytes(promise))
     except ValidationError:
         raise ReviewError(f"{promise}: is no promise of `concord review`, or a damaged one") from None
-    fault = _fault(published(run), said)
-    return PromiseCheck(promise=str(promise), run=run, sentence=said.sentence, fault=fault)
+    fault = _fault(published(run), claim)
+    return PromiseCheck(promise=str(promise), run=run, sentence=claim.sentence, fault=fault)
 
 
-def _fault(run: Published, said: ReviewPromise) -> str | None:
-    method = said.method
+def _fault(run: Published, claim: ReviewPromise) -> str | None:
+    method = claim.method
     drifted = [
         night.night
         for night in read_record(run.storage).nights
@@ -49,23 +49,23 @@ def _fault(run: Published, said: ReviewPromise) -> str | None:
     listed = things_of(run.tables(PREDICTIONS, PREDICTIONS_LAYOUT), method.request.by, run=run.uri)
     if other_run(method, run, listed) is not None or len(listed.things) != method.size:
         return "it does not list what this run has"
-    return _recomputed(said, listed)
+    return _recomputed(claim, listed)
 
 
-def _recomputed(said: ReviewPromise, listed: Things) -> str | None:
-    plan = plan_of(said.method, fitted(said.method, listed))
+def _recomputed(claim: ReviewPromise, listed: Things) -> str | None:
+    plan = plan_of(claim.method, fitted(claim.method, listed))
     places = {(one.doc_id, one.start, one.end): (number, one.type) for number, one in enumerate(listed.things)}
-    verdicts: Ints = np.full(said.method.size, UNREAD, np.int64)
-    for answer in said.answers:
+    verdicts: Ints = np.full(claim.method.size, NOT_READ, np.int64)
+    for answer in claim.answers:
         number, kind = places.get(answer.place, (None, None))
-        if number is None or kind != answer.type or verdicts[number] != UNREAD:
+        if number is None or kind != answer.type or verdicts[number] != NOT_READ:
             return f"its answer about {answer.place} is none about this run"
         verdicts[number] = NUMBERS[answer.verdict]
-    now: Standing = standing(plan, verdicts)
+    now: ReviewStanding = standing(plan, verdicts)
     level = promised_level(plan, verdicts, now.levels)
-    whole = said.method.request.whole is not None
-    size = 0 if not level else said.method.size if whole else int(plan.sizes[level - 1])
-    wrong = int((verdicts >= WRONG).sum())
-    if (size, len(said.answers), wrong) != (said.promised, said.read, said.wrong):
-        return f"its answers promise {size:,}, not {said.promised:,}"
+    whole = claim.method.request.whole is not None
+    size = 0 if not level else claim.method.size if whole else int(plan.sizes[level - 1])
+    wrong = int((verdicts >= READ_WRONG).sum())
+    if (size, len(claim.answers), wrong) != (claim.promised, claim.read, claim.wrong):
+        return f"its answers promise {size:,}, not {claim.promised:,}"
     return None

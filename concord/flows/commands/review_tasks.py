@@ -8,7 +8,7 @@ from concord.flows.commands.reviewing import Review, ReviewError
 from concord.flows.inputs.apart import check_file_place
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
-from concord.schemas.review import ReadAnswer, ReviewTasks, Verdict
+from concord.schemas.review import ReadAnswer, ReadVerdict, ReviewTasks
 from concord.workers.review.forms import FORMS, AnswerFileError, MarkedSpan, ReviewTask, TaskAnswer, read_task_answers
 from concord.workers.review.things import Context, Thing
 from concord.workers.storage.files import write_whole
@@ -57,15 +57,15 @@ def take_answers(review: Review, form: str, file: Path) -> int:
     """
     places = {task_id(thing): number for number, thing in enumerate(review.things)}
     taken: dict[int, ReadAnswer] = {}
-    for said in read_task_answers(form, file_bytes(file), source=str(file)):
-        number = places.get(said.task)
+    for reply in read_task_answers(form, file_bytes(file), source=str(file)):
+        number = places.get(reply.task)
         if number is None:
-            raise ReviewError(f"{file}: task {said.task!r} is nothing of this run; give the answers to its own tasks")
-        answer = _answer(review, number, said)
+            raise ReviewError(f"{file}: task {reply.task!r} is nothing of this run; give the answers to its own tasks")
+        answer = _answer(review, number, reply)
         other = taken.setdefault(number, answer)
         if (other.verdict, other.right_type) != (answer.verdict, answer.right_type):
             raise ReviewError(
-                f"{file}: task {said.task!r} is answered {other.verdict} and {answer.verdict}; agree on one"
+                f"{file}: task {reply.task!r} is answered {other.verdict} and {answer.verdict}; agree on one"
             )
     if not taken:
         raise AnswerFileError(f"{file}: has no answers; answer some of the tasks, and export them again")
@@ -74,21 +74,21 @@ def take_answers(review: Review, form: str, file: Path) -> int:
     return len(taken)
 
 
-def _answer(review: Review, number: int, said: TaskAnswer) -> ReadAnswer:
+def _answer(review: Review, number: int, reply: TaskAnswer) -> ReadAnswer:
     thing = review.things[number]
     shown = _task(review, number).marked
-    verdict, right_type = said.verdict, said.right_type
-    if said.spans is not None:
-        verdict, right_type = _judged(thing, shown, said.spans)
+    verdict, right_type = reply.verdict, reply.right_type
+    if reply.spans is not None:
+        verdict, right_type = _judged(thing, shown, reply.spans)
     assert verdict is not None  # an answer has spans or a verdict
-    return ReadAnswer(**thing._asdict(), verdict=verdict, right_type=right_type, by=said.by)
+    return ReadAnswer(**thing._asdict(), verdict=verdict, right_type=right_type, by=reply.by)
 
 
-def _judged(thing: Thing, shown: list[MarkedSpan], spans: frozenset[MarkedSpan]) -> tuple[Verdict, str | None]:
+def _judged(thing: Thing, shown: list[MarkedSpan], spans: frozenset[MarkedSpan]) -> tuple[ReadVerdict, str | None]:
     """An entity is right where it was left as it was, whatever was added; a document or sentence where nothing was."""
     if thing.type is None:
-        return (Verdict.RIGHT if spans == set(shown) else Verdict.WRONG), None
+        return (ReadVerdict.RIGHT if spans == set(shown) else ReadVerdict.WRONG), None
     if set(shown) <= spans:
-        return Verdict.RIGHT, None
+        return ReadVerdict.RIGHT, None
     place = shown[0][:2]
-    return Verdict.WRONG, min((kind for start, end, kind in spans if (start, end) == place), default=None)
+    return ReadVerdict.WRONG, min((kind for start, end, kind in spans if (start, end) == place), default=None)

@@ -18,7 +18,7 @@ from concord.flows.screen.terminal import show_blocks
 from concord.schemas.blocks import AnyBlock, Passage, Remark, Tone
 from concord.schemas.columns import MARGIN, PROBABILITY, SENTENCE_STARTS
 from concord.schemas.document import TOKENS
-from concord.schemas.review import ReadAnswer, Verdict
+from concord.schemas.review import ReadAnswer, ReadVerdict
 from concord.schemas.shown import marked_tokens
 from concord.workers.review.things import Context, Thing, rivals
 
@@ -29,7 +29,7 @@ Ask = Callable[[str], str]
 
 KEYS = "r right · w wrong · s skip · u undo · q quit"
 QUIT = frozenset("q\x04")
-VERDICTS = {"r": Verdict.RIGHT, "w": Verdict.WRONG, "s": Verdict.SKIPPED}
+VERDICTS = {"r": ReadVerdict.RIGHT, "w": ReadVerdict.WRONG, "s": ReadVerdict.SKIPPED}
 MOST_RIVALS = 3
 ROOM = 12
 """Columns that are left for the marks of entities."""
@@ -81,9 +81,9 @@ def read_on(review: Review, *, key: Key, ask: Ask) -> None:
             show("taken back; once more:", style="yellow")
             continue
         verdict = VERDICTS[pressed]
-        asked = verdict is Verdict.WRONG and thing.type is not None
-        right_type = right_type_of(ask, review.types) if asked else None
-        show(f"  {verdict}" + (f": {right_type or 'no entity'}" if asked else ""), style="dim")
+        wants_type = verdict is ReadVerdict.WRONG and thing.type is not None
+        right_type = right_type_of(ask, review.types) if wants_type else None
+        show(f"  {verdict}" + (f": {right_type or 'no entity'}" if wants_type else ""), style="dim")
         review.add(ReadAnswer(**thing._asdict(), verdict=verdict, right_type=right_type, by=who))
         show(review.line, style="bold")
         place = review.standing.place

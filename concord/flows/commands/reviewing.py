@@ -30,20 +30,20 @@ from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT
 from concord.schemas.errors import InputError, UsageError
 from concord.schemas.review import (
     ReadAnswer,
+    ReadVerdict,
     ReviewMethod,
     ReviewPromise,
     ReviewRequest,
-    Verdict,
     things,
 )
 from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.review.nested import (
     FITTED_SHARE,
-    RIGHT,
-    SKIPPED,
+    NOT_READ,
+    READ_RIGHT,
+    READ_SKIPPED,
+    READ_WRONG,
     UNFITTED_SHARE,
-    UNREAD,
-    WRONG,
     Limits,
     ReviewPlan,
     nested_plan,
@@ -56,9 +56,14 @@ from concord.workers.review.things import NO_ORDER, Thing, Things, things_of
 from concord.workers.storage.files import make_folder, write_whole, writing
 from concord.workers.storage.storage import file_bytes
 
-METHOD, ANSWERS, PROMISE = "review.json", "answers.jsonl", "promise.json"
+METHOD, ANSWER_LOG, PROMISE = "review.json", "answers.jsonl", "promise.json"
 PROMISED, CORRECTIONS = "promised.parquet", "corrections.jsonl"
-NUMBERS = {Verdict.RIGHT: RIGHT, Verdict.WRONG: WRONG, Verdict.SKIPPED: SKIPPED, Verdict.UNREAD: UNREAD}
+NUMBERS = {
+    ReadVerdict.RIGHT: READ_RIGHT,
+    ReadVerdict.WRONG: READ_WRONG,
+    ReadVerdict.SKIPPED: READ_SKIPPED,
+    ReadVerdict.UNREAD: NOT_READ,
+}
 
 
 class ReviewError(InputError):
@@ -78,41 +83,43 @@ class Review:
         self.predicted = fitted(method, listed)
         self.plan = plan_of(method, self.predicted)
         self.answers: dict[int, ReadAnswer] = {}
-        self.verdicts = np.full(method.size, UNREAD, np.int64)
+        self.verdicts = np.full(method.size, NOT_READ, np.int64)
         self.places = {(one.doc_id, one.start, one.end): number for number, one in enumerate(self.things)}
         self._log = log
         self._documents: dict[str, tuple[str, str]] | None = None
         self._table: tuple[str, pa.Table] | None = None
-        for answer in _logged(folder / ANSWERS):
+        for answer in _logged(folder / ANSWER_LOG):
             self._take(answer)
         self.standing = standing(self.plan, self.verdicts)
 
     def _take(self, answer: ReadAnswer) -> None:
         if answer.place not in self.places:
-            raise ReviewError(f"{self.folder / ANSWERS}: {answer.place} is nothing that this run has; restore the file")
+            raise ReviewError(
+                f"{self.folder / ANSWER_LOG}: {answer.place} is nothing that this run has; restore the file"
+            )
         number = self.places[answer.place]
         self.answers.pop(number, None)
-        if answer.verdict is not Verdict.UNREAD:
+        if answer.verdict is not ReadVerdict.UNREAD:
             self.answers[number] = answer
         self.verdicts[number] = NUMBERS[answer.verdict]
 
     def add(self, answer: ReadAnswer) -> None:
         """Writes an answer to the disk, and takes it into account. Raises `OutputError`."""
-        with writing(self.folder / ANSWERS):
+        with writing(self.folder / ANSWER_LOG):
             self._log.write(answer.model_dump_json().encode() + b"\n")
             self._log.flush()
             os.fsync(self._log.fileno())
         before = self.verdicts[self.places[answer.place]]
         self._take(answer)
-        known = self.standing.levels if before == UNREAD else 0
-        self.standing = standing(self.plan, self.verdicts, known)
+        levels = self.standing.levels if before == NOT_READ else 0
+        self.standing = standing(self.plan, self.verdicts, levels)
 
     def undo(self) -> int | None:
         """Takes the last answer back; the number of its thing, or None where there is none."""
         if not self.answers:
             return None
         number, last = list(self.answers.items())[-1]
-        self.add(last.model_copy(update={"verdict": Verdict.UNREAD, "right_type": None}))
+        self.add(last.model_copy(update={"verdict": ReadVerdict.UNREAD, "right_type": None}))
         return number
 
     @property
@@ -130,13 +137,13 @@ class Review:
 
     def waiting(self, count: int) -> list[int]:
         """The next things to be read, in that order: as many, of the set in hand and those after it."""
-        found = dict.fromkeys(number for number in self.plan.first.tolist() if self.verdicts[number] == UNREAD)
+        waiting = dict.fromkeys(number for number in self.plan.first.tolist() if self.verdicts[number] == NOT_READ)
         for level in range(self.standing.levels, len(self.plan.sizes)):
-            if len(found) >= count:
+            if len(waiting) >= count:
                 break
             members = self.plan.members(level)
-            found |= dict.fromkeys(members[self.verdicts[members] == UNREAD].tolist())
-        return list(found)[:count]
+            waiting |= dict.fromkeys(members[self.verdicts[members] == NOT_READ].tolist())
+        return list(waiting)[:count]
 
     def row(self, doc_id: str) -> Mapping[str, Any]:
         """The row of predictions of a document. Raises `PublishedError`."""
@@ -168,7 +175,7 @@ class Review:
 
     def promise(self) -> ReviewPromise:
         """What is promised by now."""
-        wrong = sum(answer.verdict is not Verdict.RIGHT for answer in self.answers.values())
+        wrong = sum(answer.verdict is not ReadVerdict.RIGHT for answer in self.answers.values())
         promised = self.promised
         return ReviewPromise(
             method=self.method,
@@ -206,7 +213,7 @@ def _promised_table(review: Review, promised: int) -> bytes:
 
 
 def corrections(promise: ReviewPromise) -> list[dict[str, Any]]:
-    """What was wrong and is known better: spans (tokens, end exclusive) with the type that they have, or null."""
+    """What was wrong and is levels better: spans (tokens, end exclusive) with the type that they have, or null."""
     return [
         {
             "doc_id": answer.doc_id,
@@ -217,7 +224,7 @@ def corrections(promise: ReviewPromise) -> list[dict[str, Any]]:
             "reason": answer.reason,
         }
         for answer in promise.answers
-        if answer.verdict is Verdict.WRONG and answer.type is not None
+        if answer.verdict is ReadVerdict.WRONG and answer.type is not None
     ]
 
 
@@ -240,11 +247,11 @@ def plan_of(method: ReviewMethod, predicted: Floats) -> ReviewPlan:
 
 @contextmanager
 def open_review(
-    run: str, out: Path, given: Mapping[str, Any], *, labelled: LabelledRun | None = None
+    run: str, out: Path, options: Mapping[str, Any], *, labelled: LabelledRun | None = None
 ) -> Iterator[Review]:
     """Opens the review of a run in the folder ``out``, or begins it there.
 
-    - ``given``: fields of `ReviewRequest` that were asked for; a review that goes on has the others
+    - ``options``: fields of `ReviewRequest` that were asked for; a review that goes on has the others
     - ``labelled``: what predicted errors are fitted to, when it begins
 
     Raises `ReviewError`, `NoConfidenceError`, and the errors of reading and writing.
@@ -253,23 +260,23 @@ def open_review(
     check_apart(folder, [run], makes=None)
     done = published(run)
     make_folder(folder)
-    with writing(folder / ANSWERS), (folder / ANSWERS).open("ab") as log:
+    with writing(folder / ANSWER_LOG), (folder / ANSWER_LOG).open("ab") as log:
         try:
             fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise ReviewError(f"{folder}: somebody else is reading there; wait, or give another --out") from None
-        method, listed = _method(done, folder, given, labelled)
+        method, listed = _method(done, folder, options, labelled)
         yield Review(done, method, listed, folder, log)
 
 
 def _method(
-    run: Published, folder: Path, given: Mapping[str, Any], labelled: LabelledRun | None
+    run: Published, folder: Path, options: Mapping[str, Any], labelled: LabelledRun | None
 ) -> tuple[ReviewMethod, Things]:
     there = read_method(folder)
-    request = _request(given) if there is None else there.request
+    request = _request(options) if there is None else there.request
     listed = things_of(run.tables(PREDICTIONS, PREDICTIONS_LAYOUT), request.by, run=run.uri)
     if there is not None:
-        _check_same(there, run, listed, folder, given, labelled)
+        _check_same(there, run, listed, folder, options, labelled)
         return there, listed
     if not listed.things:
         raise ReviewError(f"{run.uri}: has no {things(request.by)} to read")
@@ -291,9 +298,9 @@ def _method(
     return method, listed
 
 
-def _request(given: Mapping[str, Any]) -> ReviewRequest:
+def _request(options: Mapping[str, Any]) -> ReviewRequest:
     try:
-        return ReviewRequest.model_validate(dict(given))
+        return ReviewRequest.model_validate(dict(options))
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(f"--{first['loc'][0]}: {first['msg'].lower()}") from None
@@ -320,7 +327,7 @@ def _check_same(
     run: Published,
     listed: Things,
     folder: Path,
-    given: Mapping[str, Any],
+    options: Mapping[str, Any],
     labelled: LabelledRun | None,
 ) -> None:
     fault = other_run(there, run, listed)
@@ -328,7 +335,7 @@ def _check_same(
         raise ReviewError(f"{folder}: is a review of another run ({fault}); give another --out")
     if labelled is not None:
         raise ReviewError(f"{folder}: this review has begun, and its order is settled; leave --fit-run out")
-    for name, value in given.items():
+    for name, value in options.items():
         if getattr(there.request, name) != value:
             raise ReviewError(
                 f"{folder}: this review has begun with --{name} {getattr(there.request, name)}; leave it out, or give "

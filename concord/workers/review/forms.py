@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from concord.schemas.errors import InputError
-from concord.schemas.review import Verdict
+from concord.schemas.review import ReadVerdict
 
 AGENT = "concord"
 QUESTION = "spans"
@@ -77,7 +77,7 @@ class TaskAnswer(NamedTuple):
 
     task: str
     spans: frozenset[MarkedSpan] | None
-    verdict: Verdict | None = None
+    verdict: ReadVerdict | None = None
     right_type: str | None = None
     by: str = ""
 
@@ -113,7 +113,7 @@ def _label_studio_answers(data: str) -> Iterator[TaskAnswer]:
             by = one.get("completed_by", "")
             who = str(by.get("email", by.get("id", "")) if isinstance(by, Mapping) else by)
             if one.get("was_cancelled"):
-                yield TaskAnswer(task["data"]["task"], None, Verdict.SKIPPED, by=who)
+                yield TaskAnswer(task["data"]["task"], None, ReadVerdict.SKIPPED, by=who)
                 continue
             values = [result["value"] for result in one["result"] if result["type"] == "labels"]
             spans = frozenset((v["start"], v["end"], label) for v in values for label in v["labels"])
@@ -146,7 +146,7 @@ def _argilla_answers(data: str) -> Iterator[TaskAnswer]:
         for one in record.get("responses", {}).get(QUESTION, ()):
             who = str(one.get("user_id") or "")
             if one["value"] is None:
-                yield TaskAnswer(record["id"], None, Verdict.SKIPPED, by=who)
+                yield TaskAnswer(record["id"], None, ReadVerdict.SKIPPED, by=who)
             else:
                 yield TaskAnswer(
                     record["id"], frozenset((v["start"], v["end"], v["label"]) for v in one["value"]), by=who
@@ -180,7 +180,7 @@ def _prodigy_task(task: ReviewTask) -> dict[str, Any]:
     }
 
 
-_PRODIGY = {"reject": Verdict.WRONG, "ignore": Verdict.SKIPPED}
+_PRODIGY = {"reject": ReadVerdict.WRONG, "ignore": ReadVerdict.SKIPPED}
 
 
 def _prodigy_answers(data: str) -> Iterator[TaskAnswer]:
@@ -208,9 +208,9 @@ def _csv_tasks(tasks: Iterable[ReviewTask]) -> str:
 
 def _csv_answers(data: str) -> Iterator[TaskAnswer]:
     for row in csv.DictReader(io.StringIO(data, newline="")):
-        said = row["verdict"].strip().lower()
-        if said:
-            yield TaskAnswer(row["task"], None, Verdict(said), row["right_type"].strip() or None)
+        word = row["verdict"].strip().lower()
+        if word:
+            yield TaskAnswer(row["task"], None, ReadVerdict(word), row["right_type"].strip() or None)
 
 
 def _pretty(objects: Iterable[Any]) -> str:
@@ -223,7 +223,7 @@ def _objects(data: Any) -> list[Mapping[str, Any]]:
     return data
 
 
-class TaskForm(NamedTuple):
+class ToolForm(NamedTuple):
     """How tasks are written, and their answers read."""
 
     write: Callable[[Iterable[ReviewTask]], str]
@@ -231,10 +231,10 @@ class TaskForm(NamedTuple):
 
 
 FORMS = {
-    "labelstudio": TaskForm(_label_studio_tasks, _label_studio_answers),
-    "argilla": TaskForm(_argilla_tasks, _argilla_answers),
-    "prodigy": TaskForm(_prodigy_tasks, _prodigy_answers),
-    "csv": TaskForm(_csv_tasks, _csv_answers),
+    "labelstudio": ToolForm(_label_studio_tasks, _label_studio_answers),
+    "argilla": ToolForm(_argilla_tasks, _argilla_answers),
+    "prodigy": ToolForm(_prodigy_tasks, _prodigy_answers),
+    "csv": ToolForm(_csv_tasks, _csv_answers),
 }
 """By name."""
 

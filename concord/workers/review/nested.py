@@ -25,12 +25,12 @@ FIRST_ERROR = 0.2
 """Largest predicted error of an answer in the first set, as a share of the limit: 1 % for 5 %."""
 FITTED_SHARE, UNFITTED_SHARE = 0.5, 0.3
 """Largest share of a run in the first set: a model's own word for its errors is believed less than a fit to gold."""
-GROWTH = 1.04
+SET_GROWTH = 1.04
 """Size of a set, as a multiple of the one before."""
 LEAST_MULTIPLE = 2
 """Least size of the first set, in answers that are needed where none is wrong."""
 
-UNREAD, RIGHT, WRONG, SKIPPED = -1, 0, 1, 2
+NOT_READ, READ_RIGHT, READ_WRONG, READ_SKIPPED = -1, 0, 1, 2
 """Verdicts; what is skipped counts as wrong until it is read."""
 
 
@@ -76,7 +76,7 @@ def set_sizes(predicted: Floats, limits: Limits, most: float) -> Ints:
     sure = min(int(np.searchsorted(predicted, FIRST_ERROR * limits.error, side="right")), int(most * total))
     sizes = [min(total, max(sure, LEAST_MULTIPLE * least_answers(limits)))]
     while sizes[-1] < total:
-        sizes.append(min(total, max(sizes[-1] + 1, math.floor(GROWTH * sizes[-1]))))
+        sizes.append(min(total, max(sizes[-1] + 1, math.floor(SET_GROWTH * sizes[-1]))))
     return np.array(sizes, np.int64)
 
 
@@ -109,7 +109,7 @@ def _surest_first(predicted: Floats, rng: np.random.Generator) -> Ints:
     return np.lexsort((rng.permutation(len(predicted)), predicted))
 
 
-class Standing(NamedTuple):
+class ReviewStanding(NamedTuple):
     """What a review has come to.
 
     - ``levels``: sets that are promised
@@ -122,40 +122,40 @@ class Standing(NamedTuple):
     more: int | None
 
 
-def standing(plan: ReviewPlan, verdicts: Ints, levels: int = 0) -> Standing:
+def standing(plan: ReviewPlan, verdicts: Ints, levels: int = 0) -> ReviewStanding:
     """What may be promised after these ``verdicts`` (N,), where ``levels`` sets were promised before."""
-    before = plan.first[verdicts[plan.first] == UNREAD]
+    before = plan.first[verdicts[plan.first] == NOT_READ]
     if len(before):
-        return Standing(0, int(before[0]), len(before) + _best(plan, verdicts, 0))
+        return ReviewStanding(0, int(before[0]), len(before) + _best(plan, verdicts, 0))
     while levels < len(plan.sizes):
         members = plan.members(levels)
-        found = verdicts[members]
-        open_places = np.flatnonzero(found == UNREAD)
+        marks = verdicts[members]
+        open_places = np.flatnonzero(marks == NOT_READ)
         read = int(open_places[0]) if len(open_places) else len(members)
         size, refused = int(plan.sizes[levels]), int(plan.refused[levels])
-        if int((found >= WRONG).sum()) >= refused:
-            return Standing(levels, None, None)
-        if promised_at(found[:read] >= WRONG, size, refused, plan.alpha) is None:
-            return Standing(levels, int(members[read]), _best(plan, verdicts, levels))
+        if int((marks >= READ_WRONG).sum()) >= refused:
+            return ReviewStanding(levels, None, None)
+        if promised_at(marks[:read] >= READ_WRONG, size, refused, plan.alpha) is None:
+            return ReviewStanding(levels, int(members[read]), _best(plan, verdicts, levels))
         levels += 1
-    return Standing(levels, None, None)
+    return ReviewStanding(levels, None, None)
 
 
 def _best(plan: ReviewPlan, verdicts: Ints, level: int) -> int:
     """Answers that the promise of a set needs at least: if all that is not read is right."""
-    found = verdicts[plan.members(level)]
+    marks = verdicts[plan.members(level)]
     size, refused = int(plan.sizes[level]), int(plan.refused[level])
     window = 128
     while True:
-        reached = promised_at(found[:window] >= WRONG, size, refused, plan.alpha)
+        reached = promised_at(marks[:window] >= READ_WRONG, size, refused, plan.alpha)
         if reached is not None or window >= size:
-            return int((found[: size if reached is None else reached] == UNREAD).sum())
+            return int((marks[: size if reached is None else reached] == NOT_READ).sum())
         window *= 2
 
 
 def promised_level(plan: ReviewPlan, verdicts: Ints, levels: int) -> int:
     """The largest of the first ``levels`` sets that later answers have not disproved; 0 for none."""
-    wrong = plan.rank[verdicts >= WRONG]
+    wrong = plan.rank[verdicts >= READ_WRONG]
     while levels and int((wrong < plan.sizes[levels - 1]).sum()) >= plan.refused[levels - 1]:
         levels -= 1
     return levels
@@ -182,6 +182,6 @@ def promised_sizes(plan: ReviewPlan, wrong: Mask, budgets: list[int]) -> list[in
             answers += int(costs[reached - 1]) if reached else 0
             read[members[:reached]] = True
             levels += 1
-        top = promised_level(plan, np.where(seen | read, wrong, UNREAD).astype(np.int64), levels)
+        top = promised_level(plan, np.where(seen | read, wrong, NOT_READ).astype(np.int64), levels)
         sizes.append(int(plan.sizes[top - 1]) if top else 0)
     return sizes

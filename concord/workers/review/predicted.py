@@ -18,7 +18,7 @@ RIDGE = 1e-3
 """Penalty of the squares of coefficients: without it there is no best fit where no answer is wrong."""
 STEPS = 50
 """Most steps of Newton's method, which needs about ten."""
-CLOSE = 1e-10
+LAST_STEP = 1e-10
 """Largest change of a coefficient in the last step."""
 
 
@@ -50,8 +50,8 @@ class LogisticFit(NamedTuple):
             slope = design.T @ (chance - wrong) + RIDGE * weights
             curve = (design.T * (chance * (1 - chance))) @ design + RIDGE * np.eye(2)
             step = np.linalg.solve(curve, slope)
-            weights = weights - step * min(1.0, 2.0 / max(float(np.abs(step).max()), CLOSE))
-            if np.abs(step).max() < CLOSE:
+            weights = weights - step * min(1.0, 2.0 / max(float(np.abs(step).max()), LAST_STEP))
+            if np.abs(step).max() < LAST_STEP:
                 break
         return cls(float(weights[0]), float(weights[1]))
 
@@ -61,8 +61,8 @@ class LogisticFit(NamedTuple):
 
 
 def _log_odds(error: Floats) -> Floats:
-    kept = np.clip(error, LEAST_ERROR, 1 - LEAST_ERROR)
-    return np.log(kept) - np.log1p(-kept)
+    inner = np.clip(error, LEAST_ERROR, 1 - LEAST_ERROR)
+    return np.log(inner) - np.log1p(-inner)
 
 
 def _chance(odds: Floats) -> Floats:

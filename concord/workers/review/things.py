@@ -51,16 +51,16 @@ class Things(NamedTuple):
 
 def things_of(tables: Iterable[pa.Table], by: ThingKind, *, run: str) -> Things:
     """What can be read of the predictions of ``run``. Raises `NoConfidenceError`."""
-    found, errors, order = list[Thing](), list[float](), NO_ORDER
+    held, errors, order = list[Thing](), list[float](), NO_ORDER
     columns = [DOC_ID, TOKENS, SENTENCE_STARTS, "entities", PROBABILITY, MARGIN, N_BEST]
     for table in tables:
         if by != "sentence":
             order = _order(table.schema, run)
         for row in table.select([name for name in columns if name in table.column_names]).to_pylist():
             some = _THINGS_OF[by](row)
-            found += some
+            held += some
             errors += [0.0] * len(some) if by == "sentence" else _errors(row, by, order)
-    return Things(found, np.array(errors, np.float64), order)
+    return Things(held, np.array(errors, np.float64), order)
 
 
 def _order(schema: pa.Schema, run: str) -> str:
@@ -130,15 +130,15 @@ class Context(NamedTuple):
         starts, ends = row[SENTENCE_STARTS], [*row[SENTENCE_STARTS][1:], len(row[TOKENS])]
         first = max((a for a in starts if a <= thing.start), default=0)
         last = min((b for b in ends if b >= thing.end), default=thing.end)
-        asked = [one for one in row["entities"] if thing.type is None or one["start"] == thing.start]
-        inside = [one for one in asked if first <= one["start"] and one["end"] <= last]
+        chosen = [one for one in row["entities"] if thing.type is None or one["start"] == thing.start]
+        inside = [one for one in chosen if first <= one["start"] and one["end"] <= last]
         entities = [{"type": e["type"], "start": e["start"] - first, "end": e["end"] - first} for e in inside]
         return cls(first, last, row[TOKENS][first:last], entities)
 
 
 def rivals(row: Mapping[str, Any], thing: Thing) -> list[tuple[str, float]]:
     """What the other ones of the best labellings make of an entity, each with the nats by which it is worse."""
-    found: dict[str, float] = {}
+    others: dict[str, float] = {}
     for one in row.get(N_BEST) or ():
         names = LabelSet.infer(one[LABELS])
         spans = names.spans(names.encode(one[LABELS]), np.array(row[SENTENCE_STARTS], np.int64))
@@ -149,5 +149,5 @@ def rivals(row: Mapping[str, Any], thing: Thing) -> list[tuple[str, float]]:
         ]
         name = held[0] if held else "no entity"
         if name != thing.type:
-            found.setdefault(name, one["gap"])
-    return list(found.items())
+            others.setdefault(name, one["gap"])
+    return list(others.items())
