@@ -35,7 +35,7 @@ from concord.workers.models.loaders import load_model
 from concord.workers.review.nested import (
     FITTED_SHARE,
     UNFITTED_SHARE,
-    Limits,
+    PromiseLimits,
     ReviewPlan,
     least_answers,
     nested_plan,
@@ -48,7 +48,7 @@ from concord.workers.review.wealth import least_refused, promised_at
 CORPORA = {"CoNLL-2003": "news", "Cora": "citations", "UMass": "nested-citations", "BC5CDR": "abstracts"}
 """Training parts by what they are called; their development parts are the runs."""
 FEATURES = "core+mentions+entities"
-LIMITS, BUDGETS = Limits(error=0.05, alpha=0.05), (300, 600)
+LIMITS, BUDGETS = PromiseLimits(error=0.05, alpha=0.05), (300, 600)
 """What is promised, and after how many answers."""
 WHOLE = 0.25
 """Share that is read first where the whole run is promised."""

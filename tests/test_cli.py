@@ -22,7 +22,6 @@ from typer.testing import CliRunner
 
 from concord.flows.cli.app import app
 from concord.flows.cli.list_cli import KINDS
-from concord.flows.commands.mining import METHODS, method_named
 from concord.flows.inputs.given import Flag, beside_flags
 from concord.flows.inputs.options import OptionError, option_values, parse_options, with_engine
 from concord.flows.runfolder.layout import STORE
@@ -44,6 +43,7 @@ from concord.workers.features.templates import FEATURE_SETS, SUMMARIES, feature_
 from concord.workers.inference.registry import SOLVERS, solver_named
 from concord.workers.inference.settings import CertifySettings, DiscrepancySettings, GibbsSettings
 from concord.workers.labelling.output import MARKERS
+from concord.workers.learning.mining.registry import MINERS, miner_named
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.weights.penalties import PENALTIES, penalty_named
 from concord.workers.models.settings import SgdSettings, StackedSettings
@@ -99,7 +99,7 @@ LISTED: dict[str, dict[str, type[Settings]]] = {
     "templates": {**TEMPLATES},
     "measures": dict.fromkeys(MEASURES, Settings),
     "penalties": {name: entry.settings for name, entry in PENALTIES.items()},
-    "methods": {name: entry.settings for name, entry in METHODS.items()},
+    "methods": {name: entry.settings for name, entry in MINERS.items()},
     "clusters": {"learn": CoOccurrenceSettings, "brown": BrownSettings, "import": ClusterSettings},
 }
 
@@ -484,7 +484,7 @@ def registries() -> Iterator[tuple[Callable[[str], object], Iterable[str]]]:
     yield solver_named, SOLVERS
     yield trainer_named, TRAINERS
     yield penalty_named, PENALTIES
-    yield method_named, METHODS
+    yield miner_named, MINERS
     yield lambda name: check_measures([name]), MEASURES
     yield feature_set, FEATURE_SETS
     yield lambda name: ingest(name, "source", "out"), READERS

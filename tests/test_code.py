@@ -52,6 +52,8 @@ OUT = {
     "schemas/train_report.py": "what `concord train` answers",
     "schemas/labelled.py": "what `concord label` answers",
     "schemas/reports.py": "what flows answer",
+    "schemas/requests.py": "what flows are asked for; what decides an answer is in the settings, which are in the key",
+    "schemas/run_context.py": "the addresses of Ray and MLflow",
     "schemas/challenge.py": "what `concord` answers about a challenger",
     "schemas/review.py": "what `concord review` asks for and answers",
     "schemas/nights.py": "the record of an output folder's runs",

@@ -14,7 +14,6 @@ import pytest
 import typer
 
 from concord.flows.cli.app import app
-from concord.flows.commands.mining import METHODS
 from concord.flows.inputs.options import OptionError, option_values, parse_options
 from concord.schemas.codl import CodlSettings
 from concord.schemas.run import ENGINE
@@ -25,6 +24,7 @@ from concord.workers.corpus.writers.registry import WRITERS
 from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
 from concord.workers.features.templates import PAPER_SETS, SUMMARIES
 from concord.workers.inference.registry import SOLVERS
+from concord.workers.learning.mining.registry import MINERS
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.weights.penalties import PENALTIES
 from concord.workers.models.settings import AgreementSettings
@@ -205,7 +205,7 @@ def test_the_examples_of_the_page_on_constraints_can_be_used(monkeypatch: pytest
 
 def test_every_option_of_a_command_line_can_be_given_as_it_is_written() -> None:
     entries: list[Any] = [
-        entry for registry in (SOLVERS, TRAINERS, READERS, WRITERS, PENALTIES, METHODS) for entry in registry.values()
+        entry for registry in (SOLVERS, TRAINERS, READERS, WRITERS, PENALTIES, MINERS) for entry in registry.values()
     ]
     kinds: list[type[Settings]] = [
         AgreementSettings,

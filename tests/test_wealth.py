@@ -16,7 +16,7 @@ from concord.workers.review.nested import (
     READ_RIGHT,
     READ_SKIPPED,
     READ_WRONG,
-    Limits,
+    PromiseLimits,
     ReviewPlan,
     least_answers,
     nested_plan,
@@ -29,7 +29,7 @@ from concord.workers.review.nested import (
 from concord.workers.review.predicted import LogisticFit, error_of_margin, error_of_marginal
 from concord.workers.review.wealth import GRID, least_refused, promised_at, wealth_path
 
-LIMITS = Limits(0.05, 0.05)
+LIMITS = PromiseLimits(0.05, 0.05)
 
 
 def plain_wealth(wrong: list[bool], size: int, refused: int) -> list[float]:
@@ -153,7 +153,10 @@ def test_trials_come_to_what_a_review_comes_to(seed: int, total: int, rate: floa
     rng = np.random.default_rng(seed)
     predicted = np.round(rng.beta(0.5, 4, total), 1)  # with ties
     wrong = rng.random(total) < rate
-    for plan in (nested_plan(predicted, Limits(0.1, 0.1), rng), whole_plan(predicted, Limits(0.1, 0.1), 0.25, rng)):
+    for plan in (
+        nested_plan(predicted, PromiseLimits(0.1, 0.1), rng),
+        whole_plan(predicted, PromiseLimits(0.1, 0.1), 0.25, rng),
+    ):
         assert promised_sizes(plan, wrong, [budget])[0] == step_by_step(plan, wrong, budget)
 
 

@@ -164,11 +164,11 @@ def penalties() -> list[EntryReport]:
 
 def methods() -> list[EntryReport]:
     """Every method of mining constraints; its summary is the first line of its function."""
-    from concord.flows.commands.mining import METHODS  # with Ray and all that mines, which no other list needs
+    from concord.workers.learning.mining.registry import MINERS  # with all that mines, which no other list needs
 
     return [
-        EntryReport(name=name, summary=_first_line(entry.find.__doc__), options=options_of(entry.settings))
-        for name, entry in METHODS.items()
+        EntryReport(name=name, summary=_first_line(entry.mine.__doc__), options=options_of(entry.settings))
+        for name, entry in MINERS.items()
     ]
 
 

@@ -10,9 +10,9 @@ from concord.flows.cluster.cluster import Cluster, cluster
 from concord.flows.cluster.counting import count_all
 from concord.flows.inputs.apart import check_file_place
 from concord.flows.inputs.jobs import folder_place, source_place
-from concord.flows.inputs.run_context import HERE, RunContext
 from concord.flows.screen.progress import meter
 from concord.schemas.reports import ClusterReport
+from concord.schemas.run_context import HERE, RunContext
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import DEFAULT_TEXT

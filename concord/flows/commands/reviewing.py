@@ -44,7 +44,7 @@ from concord.workers.review.nested import (
     READ_SKIPPED,
     READ_WRONG,
     UNFITTED_SHARE,
-    Limits,
+    PromiseLimits,
     ReviewPlan,
     nested_plan,
     promised_level,
@@ -236,7 +236,7 @@ def fitted(method: ReviewMethod, listed: Things) -> Floats:
 def plan_of(method: ReviewMethod, predicted: Floats) -> ReviewPlan:
     """The plan, which follows from the method and the things of the run alone."""
     request = method.request
-    limits = Limits(request.error, request.alpha)
+    limits = PromiseLimits(request.error, request.alpha)
     rng = np.random.default_rng([request.seed, int(method.things[:15], 16)])
     if request.whole is not None:
         return whole_plan(predicted, limits, request.whole, rng)
@@ -346,9 +346,9 @@ def _check_same(
 def other_run(method: ReviewMethod, run: Published, listed: Things) -> str | None:
     """Why a review is not one of a run; None if it is."""
     now = digests(run)
-    for name, said in (("model", "the model"), ("corpus", "the corpus"), ("run", "the run")):
+    for name, phrase in (("model", "the model"), ("corpus", "the corpus"), ("run", "the run")):
         if now[name] != getattr(method, name):
-            return f"{said} is another one"
+            return f"{phrase} is another one"
     return None if listed.digest == method.things and listed.order == method.order else "its answers are other ones"
 
 

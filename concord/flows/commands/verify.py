@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from concord.flows.inputs.run_context import HERE, RunContext
 from concord.flows.labelling.sources import open_constraints, open_model
 from concord.flows.runfolder.layout import MANIFEST, foreign_files
 from concord.flows.runfolder.lists import list_name
@@ -28,6 +27,7 @@ from concord.schemas.columns import CERTIFICATES_LAYOUT, DOC_ID, PREDICTIONS_LAY
 from concord.schemas.errors import InputError, UsageError
 from concord.schemas.reports import VerifyFault, VerifyReport
 from concord.schemas.run import RunKey, ShardPlace, ShardReport
+from concord.schemas.run_context import HERE, RunContext
 from concord.workers.certificates.checker import TOLERANCE
 from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.constraint_set import ConstraintSet, Separable

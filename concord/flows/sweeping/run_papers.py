@@ -13,14 +13,13 @@ from pydantic import ValidationError
 from concord.flows.errors import PapersFailedError, RunFolderError, SweepFailedError
 from concord.flows.inputs.apart import check_apart
 from concord.flows.inputs.left_ray import one_ray
-from concord.flows.inputs.run_context import HERE, RunContext
 from concord.flows.screen.progress import say
-from concord.flows.sweeping.run_sweep import SweepRequest, run_sweep
+from concord.flows.sweeping.run_sweep import run_sweep
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.folders import FolderKind
 from concord.schemas.names import unknown
 from concord.schemas.published import MeasuredRow, MeasuredTable, PapersReport
-from concord.schemas.settings import Settings
+from concord.schemas.requests import PapersRequest, SweepRequest
 from concord.schemas.shown import Report
 from concord.schemas.sweep import SweepFile
 from concord.workers.published.made_corpora import DataFolders
@@ -39,18 +38,6 @@ CORPORA, SWEEPS, RULE_FILES = "corpora", "sweeps", "rules"
 
 PAGE, HTML_PAGE, TABLES = "papers.md", "papers.html", "tables.json"
 """Files of the output: the page of all papers that were measured in it, and the tables of the page."""
-
-
-class PapersRequest(Settings):
-    """What `concord papers` was asked for."""
-
-    paper: str
-    out: str
-    data: str | None = None
-    table: str | None = None
-    test_parts: str | None = None
-    quick: bool = False
-    context: RunContext = HERE
 
 
 def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport:

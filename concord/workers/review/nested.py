@@ -34,7 +34,7 @@ NOT_READ, READ_RIGHT, READ_WRONG, READ_SKIPPED = -1, 0, 1, 2
 """Verdicts; what is skipped counts as wrong until it is read."""
 
 
-class Limits(NamedTuple):
+class PromiseLimits(NamedTuple):
     """What is to be promised: at most a share ``error`` is wrong, which is false with a probability of ``alpha``."""
 
     error: float
@@ -64,7 +64,7 @@ class ReviewPlan(NamedTuple):
         return chosen
 
 
-def set_sizes(predicted: Floats, limits: Limits, most: float) -> Ints:
+def set_sizes(predicted: Floats, limits: PromiseLimits, most: float) -> Ints:
     """Sizes of the nested sets (L,), the last of which is everything.
 
     - ``predicted`` (N,): errors, the least first
@@ -80,13 +80,13 @@ def set_sizes(predicted: Floats, limits: Limits, most: float) -> Ints:
     return np.array(sizes, np.int64)
 
 
-def least_answers(limits: Limits) -> int:
+def least_answers(limits: PromiseLimits) -> int:
     """Answers that are needed for a promise of many things where none is wrong: ln(1/α) / −ln(1 − ε); 1 for ε = 0."""
     return 1 if limits.error == 0 else math.ceil(math.log(1 / limits.alpha) / -math.log1p(-limits.error))
 
 
 def nested_plan(
-    predicted: Floats, limits: Limits, rng: np.random.Generator, *, most: float = UNFITTED_SHARE
+    predicted: Floats, limits: PromiseLimits, rng: np.random.Generator, *, most: float = UNFITTED_SHARE
 ) -> ReviewPlan:
     """The review of nested sets. ``predicted`` (N,) errors decide the order and the first set, see `set_sizes`."""
     draw, order = rng.permutation(len(predicted)), _surest_first(predicted, rng)
@@ -95,7 +95,7 @@ def nested_plan(
     return ReviewPlan(draw, np.argsort(order), sizes, refused, np.zeros(0, np.int64), limits.alpha)
 
 
-def whole_plan(predicted: Floats, limits: Limits, share: float, rng: np.random.Generator) -> ReviewPlan:
+def whole_plan(predicted: Floats, limits: PromiseLimits, share: float, rng: np.random.Generator) -> ReviewPlan:
     """The review of a whole run: the ``share`` of largest predicted error is read first, the rest is drawn from."""
     total = len(predicted)
     draw, order = rng.permutation(total), _surest_first(predicted, rng)
@@ -169,7 +169,7 @@ def promised_sizes(plan: ReviewPlan, wrong: Mask, budgets: list[int]) -> list[in
     read, levels, answers, sizes = np.zeros(len(wrong), np.bool_), 0, len(plan.first), list[int]()
     read[plan.first] = True
     for budget in budgets:
-        seen = read.copy()
+        shown = read.copy()
         while levels < len(plan.sizes) and answers <= budget:
             members, size, refused = plan.members(levels), int(plan.sizes[levels]), int(plan.refused[levels])
             costs = np.cumsum(~read[members])
@@ -177,11 +177,11 @@ def promised_sizes(plan: ReviewPlan, wrong: Mask, budgets: list[int]) -> list[in
             reached = promised_at(wrong[members[:reach]], size, refused, plan.alpha)
             disproved = int((wrong & read)[members].sum()) >= refused
             if disproved or reached is None:
-                seen[members[: 0 if disproved else reach]] = True
+                shown[members[: 0 if disproved else reach]] = True
                 break
             answers += int(costs[reached - 1]) if reached else 0
             read[members[:reached]] = True
             levels += 1
-        top = promised_level(plan, np.where(seen | read, wrong, NOT_READ).astype(np.int64), levels)
+        top = promised_level(plan, np.where(shown | read, wrong, NOT_READ).astype(np.int64), levels)
         sizes.append(int(plan.sizes[top - 1]) if top else 0)
     return sizes

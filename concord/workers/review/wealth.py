@@ -24,7 +24,7 @@ from concord.schemas.arrays import Floats, Ints, Mask
 
 GRID = np.concatenate([[0.0], np.geomspace(1 / 32, 15 / 16, 15)])
 """Error rates that are bet on, as shares of the limit ε."""
-ROUNDING = 1e-9
+WEALTH_ROUNDING = 1e-9
 """Logarithm of the wealth that may be missing for reasons of rounding; α is as much larger, which is nothing."""
 
 
@@ -88,5 +88,5 @@ def promised_at(wrong: Mask, size: int, refused: int, alpha: float) -> int | Non
     """
     if refused > size:
         return 0
-    reached = wealth_path(wrong, size, refused) >= -math.log(alpha) - ROUNDING
+    reached = wealth_path(wrong, size, refused) >= -math.log(alpha) - WEALTH_ROUNDING
     return int(reached.argmax()) + 1 if reached.any() else None
