@@ -39,6 +39,7 @@ PAGES = (
     "n-best",
     "engines",
     "measures",
+    "table",
     "export",
     "figures-too-low",
     "models",
