@@ -37,6 +37,7 @@ POSITIONAL = {
     "import onnx": ["folder"],
     "import entities": ["source"],
     "papers": ["paper"],
+    "review answers": ["file"],
     "list": ["kind", "name"],
     "sweep run": ["sweep_file"],
     "sweep plan": ["sweep_file"],

@@ -52,7 +52,7 @@ PANELS = {
             "against",
         ),
         *("start_from", "clusters", "gazetteer", "overwrite", "append", "reuse", "dry_run", "sweep", "plot", "data"),
-        *("tokens_column", "labels_column", "test_parts", "config"),
+        *("tokens_column", "labels_column", "test_parts", "fit_run", "fit_corpus", "promise", "tasks", "config"),
     ),
     TEXT_PANEL: (
         "text_column",
@@ -120,6 +120,7 @@ PANELS = {
             "retry_failed",
             "table",
             "quick",
+            *("error", "certainty", "unit", "whole", "count"),
         ),
     ),
     CLUSTER: ("ray", "workers", "shard_kib"),
