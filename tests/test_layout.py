@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from tests.support.command_server import IMPORTED
 
 TESTS = Path(__file__).parent
 IMPORTS = re.compile(
@@ -51,3 +54,7 @@ def test_beside_the_tests_stands_nothing_else() -> None:
 def test_an_import_of_a_test_is_seen(source: str) -> None:
     assert of_tests(source.format("test_layout")) == {"test_layout"}
     assert of_tests(source.format("support")) == set()
+
+
+def test_the_server_of_commands_imports_modules_that_are_there() -> None:
+    assert [name for name in IMPORTED if find_spec(name) is None] == []
