@@ -32,6 +32,7 @@ ROOMS_OUT = {
     "workers/audit/": "looks at constraints before a run",
     "workers/drift/": "compares a run with the last one",
     "workers/corpus/writers/": "writes answers in the forms of other programs",
+    "workers/report/": "draws a run that is there",
     "workers/published/": "compares results of sweeps with published figures",
     "workers/sweeps/": "hands documents to `workers.labelling.labelled`, and has the digest of it in its keys",
 }

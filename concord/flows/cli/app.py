@@ -43,6 +43,7 @@ from concord.flows.cli.init_cli import INIT_EXAMPLE, init
 from concord.flows.cli.label_cli import label
 from concord.flows.cli.list_cli import app as list_app
 from concord.flows.cli.papers_cli import PAPERS_EXAMPLE, papers
+from concord.flows.cli.report_cli import REPORT_EXAMPLE, report
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.sweep_cli import app as sweep_app
 from concord.flows.cli.trainer_flags import TrainerFlagOptions, TrainerName, trainer_pairs
@@ -85,6 +86,7 @@ app.command(epilog=INIT_EXAMPLE)(init)
 app.add_typer(list_app, name="list")
 app.command(epilog=MONTHLY_EXAMPLE)(monthly)
 app.command(epilog=PAPERS_EXAMPLE, resumes=True)(papers)
+app.command(epilog=REPORT_EXAMPLE)(report)
 app.add_typer(sweep_app, name="sweep")
 
 
