@@ -28,6 +28,7 @@ def reprocess(
     tracking: str | None = None,
     fail_on_drift: bool = False,
     allow_gone: bool = False,
+    report: bool = False,
 ) -> RunReport:
     """Labels every document of ``corpus`` with ``model`` into ``out``.
 
@@ -43,6 +44,7 @@ def reprocess(
     - ``tracking``: MLflow tracking URI (None: as the environment says).
     - ``fail_on_drift``: raise `DriftedRunError` where figures moved beyond their thresholds, see `workers.drift.chart`.
     - ``allow_gone``: publish although more than a tenth of the last run's documents are gone from the corpus?
+    - ``report``: log the page of the run to MLflow, see `flows.labelling.run_page`; each call is a run there, then.
 
     The same call again does only what is not done yet.
 
@@ -69,5 +71,6 @@ def reprocess(
         context=RunContext(ray=ray, workers=workers, tracking=tracking),
         fail_on_drift=fail_on_drift,
         allow_gone=allow_gone,
+        report=report,
     )
     return label_corpus(request)

@@ -43,7 +43,8 @@ from concord.flows.cli.init_cli import INIT_EXAMPLE, init
 from concord.flows.cli.label_cli import label
 from concord.flows.cli.list_cli import app as list_app
 from concord.flows.cli.papers_cli import PAPERS_EXAMPLE, papers
-from concord.flows.cli.report_cli import REPORT_EXAMPLE, report
+from concord.flows.cli.report_cli import REPORT_EXAMPLE
+from concord.flows.cli.report_cli import report as report_run
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.sweep_cli import app as sweep_app
 from concord.flows.cli.trainer_flags import TrainerFlagOptions, TrainerName, trainer_pairs
@@ -86,7 +87,7 @@ app.command(epilog=INIT_EXAMPLE)(init)
 app.add_typer(list_app, name="list")
 app.command(epilog=MONTHLY_EXAMPLE)(monthly)
 app.command(epilog=PAPERS_EXAMPLE, resumes=True)(papers)
-app.command(epilog=REPORT_EXAMPLE)(report)
+app.command("report", epilog=REPORT_EXAMPLE)(report_run)
 app.add_typer(sweep_app, name="sweep")
 
 
@@ -365,6 +366,14 @@ def reprocess(
             "corpus (otherwise exit with 6).",
         ),
     ] = False,
+    report: Annotated[
+        bool,
+        typer.Option(
+            "--report",
+            help="Log the page of `concord report` to the MLflow run, as report.html; with gold labels if the corpus "
+            "has them.",
+        ),
+    ] = False,
     context: ContextOptions,
     settings: Annotated[dict[str, Any], FieldOptions(RunSettings, apart=("options",))],
     dry_run: Annotated[
@@ -394,6 +403,7 @@ def reprocess(
         context=context,
         fail_on_drift=fail_on_drift,
         allow_gone=allow_gone,
+        report=report,
     )
     if dry_run:
         from concord.flows.commands.run_plan import plan_run
@@ -402,7 +412,7 @@ def reprocess(
 
     from concord.flows.reprocess import reprocess as run_reprocess
 
-    names = ("settings", "constraints", "consistency", "only", "shard_bytes", "fail_on_drift", "allow_gone")
+    names = ("settings", "constraints", "consistency", "only", "shard_bytes", "fail_on_drift", "allow_gone", "report")
     given = {name: getattr(request, name) for name in names}
     return run_reprocess(corpus, model, request.out, **given, **context.model_dump())
 

@@ -39,6 +39,7 @@ class LabelRequest(Settings):
     - ``fail_on_drift``: whether a figure beyond its threshold is an error, once all is done
     - ``allow_gone``: whether a run is published from whose corpus more than `MOST_MISSING` of the last run's documents
       are gone
+    - ``report``: whether MLflow gets the page of the run, see `flows.labelling.run_page`
     """
 
     corpus: str
@@ -52,6 +53,7 @@ class LabelRequest(Settings):
     context: RunContext = HERE
     fail_on_drift: bool = False
     allow_gone: bool = False
+    report: bool = False
 
 
 class LabelJob(NamedTuple):

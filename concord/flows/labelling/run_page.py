@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from concord.flows.errors import RunFolderError
+from concord.flows.errors import RunFolderError, TrackingError
 from concord.flows.labelling.evaluate import evaluate
+from concord.flows.labelling.label_job import LabelRequest
 from concord.flows.nights.record import read_record
 from concord.flows.runfolder.layout import times_of
 from concord.flows.runfolder.lists import ListedShard
@@ -19,6 +21,8 @@ from concord.flows.screen.progress import meter
 from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS_LAYOUT, REJECTS_LAYOUT, SENTENCE_STARTS, TIMES_LAYOUT
 from concord.schemas.errors import InputError
 from concord.schemas.labels import LabelSet
+from concord.schemas.run import ShardReport
+from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import place_of, short_name
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
@@ -29,8 +33,15 @@ from concord.workers.report.page import PageTitle, ViewerData, page
 from concord.workers.report.places import Places, places_of, split_places
 from concord.workers.report.sections import RunFacts, in_words, sections_of
 from concord.workers.report.summary import RunSummary
+from concord.workers.storage.scratch import scratch_folder
 from concord.workers.storage.storage import Storage, read_if_there
 from concord.workers.storage.tables import table_like
+
+if TYPE_CHECKING:
+    from concord.flows.tracking.tracking import Run
+
+PAGE = "report.html"
+"""Name of the page among MLflow's artifacts of a run."""
 
 REVIEW = "review.json"
 """File of a run's folder that says what a review promises."""
@@ -82,6 +93,20 @@ def run_page(run: str, *, against: str | None = None, gold: str | None = None) -
     viewer = ViewerData(LAYERS, documents, totals.documents)
     head = PageTitle(f"Run {short_name(run)}", in_words(facts, summary))
     return RunPage(page(head, sections_of(facts, summary), viewer), totals.documents, len(documents))
+
+
+def keep_page(run: Run, report: RunReport, totals: ShardReport, request: LabelRequest) -> RunReport:
+    """Uploads the page of a published run to MLflow, with gold where the corpus has it; the report with its address.
+
+    MLflow that has gone away is told of at the end of the run, not here. Raises as `run_page`.
+    """
+    gold = request.corpus if totals.documents and totals.with_gold == totals.documents else None
+    made = run_page(request.out, gold=gold)
+    with scratch_folder() as folder, suppress(TrackingError):
+        (folder / PAGE).write_bytes(made.data)
+        run.file(folder / PAGE)
+        return report.model_copy(update={"report_page": run.artifact_page(PAGE)})
+    return report
 
 
 def review_promise(storage: Storage) -> str | None:
