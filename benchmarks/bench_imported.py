@@ -304,7 +304,7 @@ def _rates(tokens: int, strings: int, seconds: float) -> dict[str, float]:
 def _fresh(package: Package) -> Package:
     """The same with a model whose tables hold nothing."""
     m = package.model
-    model = CrfsuiteModel(m.labels, m.weights, m.functions, m.features, m.words, m.manifest, m.digest)
+    model = CrfsuiteModel(m.labels, m.weights, m.functions, m.features, m.words, m.manifest)
     return package._replace(model=model)
 
 

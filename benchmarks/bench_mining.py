@@ -26,9 +26,8 @@ import numpy as np
 from common import known_figures, save
 from corpora import documents_of
 
-from concord.flows.commands.judging import Miner, judged_beside
+from concord.flows.commands.judging import judged_beside
 from concord.flows.commands.learning import AsTrained
-from concord.flows.commands.mining import METHODS
 from concord.schemas.audit import JudgementReport
 from concord.schemas.decoded import Budget
 from concord.schemas.document import Batch, Document
@@ -41,7 +40,8 @@ from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import MEASURES, Pair
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.mining.mined_here import MiningWay
+from concord.workers.learning.mining.miner import MinerHere, MiningTask
+from concord.workers.learning.mining.registry import MINERS, miner_named
 from concord.workers.learning.mining.rule_counts import RuleKind
 from concord.workers.learning.mining.rules import KeptSettings
 from concord.workers.learning.search.folds import fold_of
@@ -120,13 +120,13 @@ def measured(corpus: Corpus, method: str) -> dict[str, Any]:
     entry, started = trainer_named(corpus.trainer), time.process_time()
     made = AsTrained(corpus.trainer, entry, entry.settings.model_validate(corpus.training))
     given = {"measure": corpus.measure, "figure": corpus.figure, "level": 1.0, **corpus.options}
-    settings = METHODS[method].settings.model_validate(given)
+    settings = miner_named(method).settings.model_validate(given)
     parts = list[Part]()
     for number in range(corpus.parts):
         own = (fold == number) == corpus.learns_from_one
         inside, outside = ([documents[i] for i in np.flatnonzero(chosen)] for chosen in (own, ~own))
         labels = LabelSet.infer(name for document in inside for name in gold_of(document))
-        miner = Miner(METHODS[method].here, MiningWay(labels, settings, COUNTED_PENALTY["odds"], 0))
+        miner = MinerHere(miner_named(method), MiningTask(labels, settings, 0), COUNTED_PENALTY["odds"])
         parts.append(_part(inside, outside, made, miner))
         print(f"  part {number}", json.dumps(parts[-1].figures), flush=True)
     figure = {corpus.figure: FIGURES[corpus.figure]}
@@ -151,7 +151,7 @@ def measured(corpus: Corpus, method: str) -> dict[str, Any]:
     }
 
 
-def _part(inside: Sequence[Document], outside: Sequence[Document], made: AsTrained, miner: Miner) -> Part:
+def _part(inside: Sequence[Document], outside: Sequence[Document], made: AsTrained, miner: MinerHere) -> Part:
     started = time.process_time()
     # Of rules that a document of any part could not hold there is none: that is known before a label is.
     whole = miner.rules(inside, [*inside, *outside])
@@ -171,9 +171,9 @@ def _part(inside: Sequence[Document], outside: Sequence[Document], made: AsTrain
         problems = build_problems(batch, model.potentials(batch), model.labels, bound)
         found = [decoder(problem, doc_id).labels for problem, doc_id in zip(problems, batch.doc_ids, strict=True)]
         pair = Pair(batch, labels, gold, own[np.concatenate(found)])
-        items = MEASURES[miner.settings.measure].items(pair)
+        items = MEASURES[miner.task.settings.measure].items(pair)
         counts[name] = items.by_document().sum(axis=1, keepdims=True)
-    return Part(counts, judgement.p, _figures(judgement, counts, len(whole.names), miner.settings, seconds))
+    return Part(counts, judgement.p, _figures(judgement, counts, len(whole.names), miner.task.settings, seconds))
 
 
 def _figures(
@@ -194,7 +194,7 @@ def main() -> None:
     """Measures the corpora that are asked for and there, and keeps what is known of others."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
-    parser.add_argument("--method", choices=METHODS, default="counting")
+    parser.add_argument("--method", choices=MINERS, default="counting")
     options = parser.parse_args()
     known = known_figures("mining").get("corpora", {})
     for name in options.corpora:

@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 from common import MADE, save
 from corpora import NOVELS, STAND_IN, made_up
 
-from concord.flows.inputs.run_context import RunContext
 from concord.flows.labelling import planning
 from concord.flows.labelling.planning import KEPT_SURVEY, Listing, plan_corpus, read_anywhere, read_here
 from concord.flows.labelling.ray_on_demand import RayOnDemand
+from concord.schemas.run_context import RunContext
 from concord.workers.corpus import kept_survey
 from concord.workers.corpus.parquet import ListedFile, listed_files
 from concord.workers.corpus.plan import Survey

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Sequence
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet
 from concord.workers.constraints.declared import DeclaredConstraints
-from concord.workers.learning.mining import mined_here
+from concord.workers.learning.mining import miner
 from concord.workers.learning.mining.rule_counts import RuleCounts
-from concord.workers.learning.mining.rules import MiningSettings, Rule, declared
+from concord.workers.learning.mining.rules import MiningSettings, Rule, candidates, declared, kept_of, significant
 from concord.workers.learning.weights.penalties import COUNTED_PENALTY
 
 
 def mined(documents: Sequence[Document], labels: LabelSet, settings: MiningSettings) -> list[Rule]:
     """The rules that are kept."""
     counts = RuleCounts.of(Batch.of(documents), labels, orders=settings.orders, seed=0)
-    return mined_here.rules_of(counts, labels, settings)
+    return kept_of(significant(candidates(counts, labels), settings), settings)
 
 
 def weighed(rules: Sequence[Rule], batches: Iterable[Batch], labels: LabelSet) -> DeclaredConstraints:
     """The rules with the weights that a mined file has."""
-    return mined_here.weighed(rules, declared(rules, labels), batches, labels, COUNTED_PENALTY["odds"])
+    return miner.weighed(rules, declared(rules, labels), batches, labels, COUNTED_PENALTY["odds"])

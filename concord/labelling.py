@@ -8,12 +8,12 @@ from typing import Any
 
 from concord.flows.commands.label import TextLabeller, open_labeller
 from concord.flows.inputs.in_python import speaks_python
-from concord.flows.inputs.run_context import RunContext
 from concord.rules import Rules, files_of
 from concord.schemas.audit import Explanation
 from concord.schemas.document import Document
 from concord.schemas.labelled import LabelledText
 from concord.schemas.run import ENGINE, ConfidenceKind, RunSettings
+from concord.schemas.run_context import RunContext
 from concord.schemas.settings import TextSettings
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from concord.flows.commands.calibrating import calibrate_model
 from concord.flows.inputs.in_python import speaks_python
 from concord.flows.inputs.options import validated
-from concord.flows.inputs.run_context import RunContext
 from concord.schemas.reports import CalibrationReport
+from concord.schemas.run_context import RunContext
 from concord.schemas.train_report import TrainReport
 from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
 from concord.workers.models.settings import CalibrationSettings

@@ -9,11 +9,11 @@ from typing import Any
 
 from concord.flows.inputs.frames import Corpus, place_of_corpus
 from concord.flows.inputs.in_python import speaks_python
-from concord.flows.inputs.run_context import RunContext
 from concord.rules import Rules
 from concord.schemas.audit import Explanation
 from concord.schemas.reports import EvaluationReport, RunPageReport, VerifyReport
 from concord.schemas.run import ENGINE, ConfidenceKind, RunSettings
+from concord.schemas.run_context import RunContext
 from concord.schemas.run_report import RunReport
 from concord.schemas.settings import TextSettings
 

@@ -16,12 +16,12 @@ from concord.flows.commands.listed_documents import ListError, documents_asked_f
 from concord.flows.commands.run_plan import plan_run
 from concord.flows.errors import RunFolderError
 from concord.flows.labelling.evaluate import evaluate
-from concord.flows.labelling.label_job import LabelRequest
 from concord.flows.runfolder.published import published
 from concord.flows.runfolder.runfolder import read_sources
 from concord.schemas.columns import PREDICTIONS_LAYOUT
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError
+from concord.schemas.requests import LabelRequest
 from concord.schemas.run import RunSettings
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.ingestion import write_corpus

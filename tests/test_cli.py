@@ -22,7 +22,6 @@ from typer.testing import CliRunner
 
 from concord.flows.cli.app import app
 from concord.flows.cli.list_cli import KINDS
-from concord.flows.commands.mining import METHODS, method_named
 from concord.flows.inputs.given import Flag, beside_flags
 from concord.flows.inputs.options import OptionError, option_values, parse_options, with_engine
 from concord.flows.runfolder.layout import STORE
@@ -44,12 +43,15 @@ from concord.workers.features.templates import FEATURE_SETS, SUMMARIES, feature_
 from concord.workers.inference.registry import SOLVERS, solver_named
 from concord.workers.inference.settings import CertifySettings, DiscrepancySettings, GibbsSettings
 from concord.workers.labelling.output import MARKERS
+from concord.workers.learning.mining.registry import MINERS, miner_named
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.weights.penalties import PENALTIES, penalty_named
 from concord.workers.models.settings import SgdSettings, StackedSettings
 from concord.workers.papers.stokman.settings import AnytimeSettings
 from concord.workers.storage.files import write_whole
 from tests.support.made_predictions import predictions
+
+ROOT = Path(__file__).parents[1]
 
 runner = CliRunner()
 
@@ -97,7 +99,7 @@ LISTED: dict[str, dict[str, type[Settings]]] = {
     "templates": {**TEMPLATES},
     "measures": dict.fromkeys(MEASURES, Settings),
     "penalties": {name: entry.settings for name, entry in PENALTIES.items()},
-    "methods": {name: entry.settings for name, entry in METHODS.items()},
+    "methods": {name: entry.settings for name, entry in MINERS.items()},
     "clusters": {"learn": CoOccurrenceSettings, "brown": BrownSettings, "import": ClusterSettings},
 }
 
@@ -126,6 +128,41 @@ def test_what_there_is_can_be_read_by_a_machine(kind: str) -> None:
         sweeps = next(option for option in entries["gibbs"]["options"] if option["name"] == "sweeps")
         assert (sweeps["default"], sweeps["values"]) == (100, {"type": "integer", "minimum": 1})
         assert entries["certify"]["exact"]
+
+
+def test_the_list_alone_says_the_kinds() -> None:
+    assert json.loads(call("list", "--json").stdout) == {"kinds": KINDS}
+    lines = call("list").stdout.splitlines()
+    assert [line.split()[0] for line in lines if line] == list(KINDS)
+
+
+def test_one_part_can_be_listed_and_an_unknown_one_is_named() -> None:
+    (entry,) = json.loads(call("list", "engines", "certify", "--json").stdout)["engines"]
+    assert entry["name"] == "certify"
+    assert "evolution" not in call("list", "engines", "gibbs").stdout
+    for words, message in ((("engine",), "did you mean 'engines'?"), (("engines", "gibs"), "did you mean 'gibbs'?")):
+        result = call("list", *words, code=2)
+        assert message in " ".join(result.stderr.split())
+
+
+def test_parts_for_comparison_stand_below_the_others() -> None:
+    for kind in ("engines", "trainers", "features"):
+        entries = json.loads(call("list", kind, "--json").stdout)[kind]
+        compared = {entry["name"] for entry in entries if entry["comparison"]}
+        above, _, below = call("list", kind).stdout.partition("For comparison with papers, or as a check")
+        words_above, words_below = ({line.split()[0] for line in part.splitlines() if line} for part in (above, below))
+        assert compared
+        assert compared <= words_below
+        assert {entry["name"] for entry in entries} - compared <= words_above
+        assert all(name not in compared for name in words_above)
+
+
+def test_the_page_of_engines_divides_them_as_the_list_does() -> None:
+    _, first, second, *_ = (ROOT / "docs" / "engines.md").read_text().split("| engine | what it guarantees |")
+    cells = ["".join(re.findall(r"^\| (`.*?) \|", part.split("\n\n")[0], re.MULTILINE)) for part in (first, second)]
+    tables = [set(re.findall(r"`([\w-]+)`", cell)) for cell in cells]
+    compared = {name for name, solver in SOLVERS.items() if solver.comparison}
+    assert tables == [SOLVERS.keys() - compared, compared]
 
 
 def test_synthesize_and_ingest_answer_as_json(tmp_path: Path) -> None:
@@ -447,7 +484,7 @@ def registries() -> Iterator[tuple[Callable[[str], object], Iterable[str]]]:
     yield solver_named, SOLVERS
     yield trainer_named, TRAINERS
     yield penalty_named, PENALTIES
-    yield method_named, METHODS
+    yield miner_named, MINERS
     yield lambda name: check_measures([name]), MEASURES
     yield feature_set, FEATURE_SETS
     yield lambda name: ingest(name, "source", "out"), READERS

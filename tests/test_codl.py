@@ -36,7 +36,6 @@ from concord.flows.training.learn_from_pool import (
     MODEL,
     POOL,
     TUNED,
-    LearnRequest,
     learn,
 )
 from concord.schemas.arrays import Floats
@@ -46,6 +45,7 @@ from concord.schemas.document import Batch, Column, Document
 from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Potentials
+from concord.schemas.requests import CodlRequest
 from concord.schemas.run import RunSettings
 from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.constraints.declared_weights import declared_weights
@@ -254,7 +254,7 @@ def test_changed_is_a_share_of_tokens() -> None:
 
 
 @pytest.fixture
-def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., LearnRequest]:
+def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., CodlRequest]:
     """Has a learning stay in this process; makes what it is asked for."""
     for name, documents in (("gold", GOLD), ("pool", POOLED), ("dev", list(synthesize(4, seed=3, kind="citations")))):
         write_corpus(documents, tmp_path / name, source="test")
@@ -264,8 +264,8 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(Here(None)))
     monkeypatch.setattr(concord.flows.training.learn_from_pool, "label_corpus", label_corpus)
 
-    def made(out: str, *, rules: bool = True, n_best: int = 0, tune: bool = False, **options: object) -> LearnRequest:
-        return LearnRequest(
+    def made(out: str, *, rules: bool = True, n_best: int = 0, tune: bool = False, **options: object) -> CodlRequest:
+        return CodlRequest(
             corpus=str(tmp_path / "gold"),
             pool=str(tmp_path / "pool"),
             out=str(tmp_path / out),
@@ -279,7 +279,7 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     return made
 
 
-def run(request: LearnRequest) -> CodlReport:
+def run(request: CodlRequest) -> CodlReport:
     report: CodlReport = learn(request)
     return report
 
@@ -297,7 +297,7 @@ def content(out: str) -> dict[str, bytes]:
     return {name.replace(out, ""): data for name, data in found.items()}
 
 
-def test_cycles_learn_from_the_pool_as_the_last_one_labelled_it(request_of: Callable[..., LearnRequest]) -> None:
+def test_cycles_learn_from_the_pool_as_the_last_one_labelled_it(request_of: Callable[..., CodlRequest]) -> None:
     report = run(request_of("out", gamma=0.1))
     assert [cycle.number for cycle in report.cycles] == [0, 1, 2]
     assert report.cycles[0].changed is None
@@ -316,14 +316,14 @@ def test_cycles_learn_from_the_pool_as_the_last_one_labelled_it(request_of: Call
         assert (out / f"cycle-0{k}" / CONSTRAINTS).read_text() != (out / "cycle-00" / CONSTRAINTS).read_text()
 
 
-def test_it_ends_where_labels_have_settled(request_of: Callable[..., LearnRequest]) -> None:
+def test_it_ends_where_labels_have_settled(request_of: Callable[..., CodlRequest]) -> None:
     report = run(request_of("out", gamma=1.0, cycles=9, rules=False))
     assert [cycle.changed for cycle in report.cycles] == [None, 1.0, 0.0]
     assert report.settled
     assert not (Path(report.out) / "cycle-01" / CONSTRAINTS).exists()
 
 
-def test_the_same_again_does_nothing_and_other_settings_begin_anew(request_of: Callable[..., LearnRequest]) -> None:
+def test_the_same_again_does_nothing_and_other_settings_begin_anew(request_of: Callable[..., CodlRequest]) -> None:
     request = request_of("out")
     first = run(request)
     before = content(request.out)
@@ -337,7 +337,7 @@ def test_the_same_again_does_nothing_and_other_settings_begin_anew(request_of: C
     assert content(request_of("fresh").out) == other
 
 
-def test_more_cycles_go_on_after_those_that_are_done(request_of: Callable[..., LearnRequest]) -> None:
+def test_more_cycles_go_on_after_those_that_are_done(request_of: Callable[..., CodlRequest]) -> None:
     first = run(request_of("out", cycles=1))
     marker = Path(first.out) / "cycle-01" / MARKER
     before = marker.stat().st_mtime_ns
@@ -347,14 +347,14 @@ def test_more_cycles_go_on_after_those_that_are_done(request_of: Callable[..., L
     assert content(request_of("out").out) == content(request_of("whole").out)
 
 
-def test_several_best_labellings_are_learned_from(request_of: Callable[..., LearnRequest]) -> None:
+def test_several_best_labellings_are_learned_from(request_of: Callable[..., CodlRequest]) -> None:
     one, three = (run(request_of(f"out{k}", n_best=k, cycles=1)) for k in (1, 3))
     models = [load_model(Path(report.out) / "cycle-01" / MODEL).digest for report in (one, three)]
     assert models[0] != models[1]
     assert load_model(Path(run(request_of("out", cycles=1)).out) / "cycle-01" / MODEL).digest == models[0]
 
 
-def test_soft_em_weighs_labellings_by_their_probability(request_of: Callable[..., LearnRequest]) -> None:
+def test_soft_em_weighs_labellings_by_their_probability(request_of: Callable[..., CodlRequest]) -> None:
     hard, soft = (run(request_of(em, n_best=3, cycles=1, em=em)) for em in ("hard", "soft"))
     models = [load_model(Path(report.out) / "cycle-01" / MODEL).digest for report in (hard, soft)]
     assert models[0] != models[1]
@@ -362,7 +362,7 @@ def test_soft_em_weighs_labellings_by_their_probability(request_of: Callable[...
         codl("gold", "pool", "out", settings=CodlSettings(em="soft"))
 
 
-def test_a_perceptron_learns_from_the_pool_as_well(request_of: Callable[..., LearnRequest]) -> None:
+def test_a_perceptron_learns_from_the_pool_as_well(request_of: Callable[..., CodlRequest]) -> None:
     report = run(request_of("out", trainer="perceptron", gamma=0.3, n_best=2))
     assert [cycle.number for cycle in report.cycles] == [0, 1, 2]
     models = [load_model(Path(report.out) / f"cycle-0{k}" / MODEL) for k in range(3)]
@@ -371,7 +371,7 @@ def test_a_perceptron_learns_from_the_pool_as_well(request_of: Callable[..., Lea
 
 
 def test_gamma_is_chosen_by_documents_that_were_not_learned_from(
-    request_of: Callable[..., LearnRequest], monkeypatch: pytest.MonkeyPatch
+    request_of: Callable[..., CodlRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each share against a plain loop over the documents, each left out once; a call again chooses nothing anew."""
     request = request_of("out", tune=True, folds=9, sample=5, shares=(0.2, 0.6, 1.0), cycles=1)
@@ -416,7 +416,7 @@ def test_one_document_cannot_be_held_out() -> None:
 
 
 def test_a_full_disk_is_said_and_the_same_again_goes_on(
-    request_of: Callable[..., LearnRequest], monkeypatch: pytest.MonkeyPatch
+    request_of: Callable[..., CodlRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)  # the power stays on
     whole = request_of("whole")
@@ -431,7 +431,7 @@ def test_a_full_disk_is_said_and_the_same_again_goes_on(
 
 @pytest.mark.parametrize("part", range(4))
 def test_killed_anywhere_and_resumed_it_has_the_same_bytes(
-    request_of: Callable[..., LearnRequest], monkeypatch: pytest.MonkeyPatch, part: int
+    request_of: Callable[..., CodlRequest], monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)  # these kills leave the power on
     whole = request_of("whole")
@@ -446,7 +446,7 @@ def test_killed_anywhere_and_resumed_it_has_the_same_bytes(
     assert killed
 
 
-def test_a_pool_of_nothing_is_an_error(request_of: Callable[..., LearnRequest], tmp_path: Path) -> None:
+def test_a_pool_of_nothing_is_an_error(request_of: Callable[..., CodlRequest], tmp_path: Path) -> None:
     for file in (tmp_path / "pool").glob("part-*.parquet"):
         table = pq.read_table(file)
         place = table.schema.get_field_index("tokens")
@@ -456,7 +456,7 @@ def test_a_pool_of_nothing_is_an_error(request_of: Callable[..., LearnRequest], 
         run(request_of("out"))
 
 
-def test_a_document_that_was_rejected_is_named(request_of: Callable[..., LearnRequest], tmp_path: Path) -> None:
+def test_a_document_that_was_rejected_is_named(request_of: Callable[..., CodlRequest], tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text(RULES.replace("1.5", "hard").replace("0.5", "hard") + FORBIDDING)
     request = request_of("out")
     labelling = request.labelling.model_copy(update={"on_infeasible": "reject"})

@@ -14,7 +14,6 @@ import pytest
 import typer
 
 from concord.flows.cli.app import app
-from concord.flows.commands.mining import METHODS
 from concord.flows.inputs.options import OptionError, option_values, parse_options
 from concord.schemas.codl import CodlSettings
 from concord.schemas.run import ENGINE
@@ -23,8 +22,9 @@ from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.writers.registry import WRITERS
 from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
-from concord.workers.features.templates import SUMMARIES
+from concord.workers.features.templates import PAPER_SETS, SUMMARIES
 from concord.workers.inference.registry import SOLVERS
+from concord.workers.learning.mining.registry import MINERS
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.weights.penalties import PENALTIES
 from concord.workers.models.settings import AgreementSettings
@@ -87,10 +87,7 @@ def known_options(line: str) -> set[str] | None:
     return options()[""] | benchmark_options() if line.startswith("--") else None
 
 
-COMPARED = (
-    *("annealed", "anytime", "astar", "beam", "cpsat", "csp", "discrepancy", "evolution", "ilp"),
-    *(name for name in SUMMARIES if name.startswith(("fersini", "finkel"))),
-)
+COMPARED = (*(name for name, solver in SOLVERS.items() if solver.comparison), *PAPER_SETS)
 """Engines and feature sets that stand for the comparison with a paper, or for that of engines."""
 COMPARING = ("benchmarks", "changelog", "papers", "quality", "speed")
 """Pages of which that is the subject."""
@@ -208,7 +205,7 @@ def test_the_examples_of_the_page_on_constraints_can_be_used(monkeypatch: pytest
 
 def test_every_option_of_a_command_line_can_be_given_as_it_is_written() -> None:
     entries: list[Any] = [
-        entry for registry in (SOLVERS, TRAINERS, READERS, WRITERS, PENALTIES, METHODS) for entry in registry.values()
+        entry for registry in (SOLVERS, TRAINERS, READERS, WRITERS, PENALTIES, MINERS) for entry in registry.values()
     ]
     kinds: list[type[Settings]] = [
         AgreementSettings,

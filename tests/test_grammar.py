@@ -37,6 +37,7 @@ POSITIONAL = {
     "import onnx": ["folder"],
     "import entities": ["source"],
     "papers": ["paper"],
+    "list": ["kind", "name"],
     "sweep run": ["sweep_file"],
     "sweep plan": ["sweep_file"],
 }
@@ -316,7 +317,6 @@ RESULTS = {
     "synthesize --documents 3 --out {out}": "corpus in ",
     "ingest text {made}/source --out {out}": "1 documents read, 1 written",
     "label --model {made}/model --explain Ada": "labels that the constraints changed",
-    "chains --corpus {made}/corpus --model {made}/model --set sweeps=8 --documents 2": "of 2 documents mixed",
     "constraints check {made}/rules.yaml --corpus {made}/corpus": "searched 12 documents for contradictions",
     "constraints weigh {made}/rules.yaml --corpus {made}/corpus": "nothing was written; --out FILE keeps",
     "constraints explain {made}/rules.yaml --corpus {made}/corpus --model {made}/model --doc {doc}": "constraints hold",

@@ -21,6 +21,7 @@ from concord.predictions import PredictedDocument
 from concord.schemas.audit import ConstraintEffect, Explanation, LabelChange
 from concord.schemas.errors import FlowInterrupt, InputError
 from concord.schemas.labelled import LabelledText
+from concord.schemas.requests import FlowRequest
 from concord.schemas.shown import COLOURS, INK
 from concord.workers.corpus.ingestion import IngestReport
 from tests.support.made_reports import run_report
@@ -192,7 +193,7 @@ def test_every_error_of_ours_is_a_line_without_secrets_or_signals() -> None:
 
 
 def test_an_interrupt_stays_one_and_is_a_line() -> None:
-    @watched("label", run_name="label")
+    @watched("label", FlowRequest, run_name="label")
     def label() -> None:
         raise KeyboardInterrupt
 

@@ -83,7 +83,9 @@ def problem_of(document: Document) -> Problem:
 def test_every_step_is_that_of_enumeration(seed: int) -> None:
     rng = np.random.default_rng(seed)
     unseen = unseen_of([rng.choice(["A", "B"], size=rng.integers(1, 6)).tolist() for _ in range(12)], rng)
-    learner = PenaltyPerceptron(UnseenAnswers(unseen, RULES.bind(LABELS), LEARNED, Decoder.of("certify")), LEARNED)
+    learner = PenaltyPerceptron(
+        UnseenAnswers(unseen, RULES.bind(LABELS), LEARNED, Decoder.of("certify")).excess, LEARNED
+    )
     chosen = np.arange(2, 12)
     found = list(itertools.islice(learner.run(chosen, 0.3, np.random.default_rng(seed)), 3))
     penalty, seen, draws = np.zeros(4), list[Floats](), np.random.default_rng(seed)

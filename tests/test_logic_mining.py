@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 import concord.flows.commands.mining
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
-from concord.flows.commands.judging import Miner
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import OUTSIDE, LabelSet, Scheme
 from concord.workers.constraints.constraint_file import load_constraints, parse_constraints
@@ -32,7 +31,8 @@ from concord.workers.learning.mining.logic.kept import TriedClause, implies, kep
 from concord.workers.learning.mining.logic.openings import Literal, Marks, Openings, Place, names_of, openings_of
 from concord.workers.learning.mining.logic.search import LearnedClause, LogicSettings, Samples, cheapest, clauses_of
 from concord.workers.learning.mining.logic.templates import Unsaid, other_than, template_of
-from concord.workers.learning.mining.mined_here import MiningWay
+from concord.workers.learning.mining.miner import MinerHere, MiningTask
+from concord.workers.learning.mining.registry import miner_named
 from concord.workers.learning.mining.rules import passing
 from concord.workers.learning.mining.run_order import Runs
 from concord.workers.learning.search.folds import is_held_out
@@ -397,10 +397,10 @@ def test_a_rule_that_a_document_cannot_hold_is_told_and_the_others_are_written(
 def test_folds_are_mined_for_what_all_documents_can_hold(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     rng = np.random.default_rng(2)
     documents, long = [in_order(str(i), rng) for i in range(120)], in_order("long", rng, times=12)
-    entry = concord.flows.commands.mining.METHODS[method]
+    entry = miner_named(method)
     chosen = entry.settings.model_validate({"support": 5} | ({"mixed": 0, "literals": 2} if method == "logic" else {}))
     labels = LabelSet.bio("abcd")
-    miner = Miner(entry.here, MiningWay(labels, chosen, COUNTED_PENALTY["odds"], 0))
+    miner = MinerHere(entry, MiningTask(labels, chosen, 0), COUNTED_PENALTY["odds"])
     every = miner.rules(documents, documents)
     monkeypatch.setattr(template, "MOST_ENTRIES", 1_000)
     assert miner.rules(documents, documents).digest == every.digest

@@ -127,10 +127,10 @@ def alter(array: NDArray[Any], value: object) -> NDArray[Any]:
         ("label", lambda a: a[1:], "label is not one of 7 labels"),
         ("weight", lambda a: alter(a, np.nan), "a weight is not a number of at most 1e\\+06 nats"),
         ("weight", lambda a: alter(a, 1e300), "a weight is not a number"),
-        ("transition", lambda a: alter(a, -np.inf), "a transition weight is not a number"),
-        ("transition", lambda a: a[:6, :6], "for 7 labels"),
-        ("missing", lambda a: a[1:], "for 7 labels"),
-        ("missing", lambda a: np.full(7, 3, np.uint8).view(np.bool_), "no truth values"),
+        ("transition", lambda a: alter(a, -np.inf), "'transition' has what is no number"),
+        ("transition", lambda a: a[:6, :6], r"'transition' is \(6, 6\), want \(7, 7\)"),
+        ("missing", lambda a: a[1:], r"'missing' is \(6,\), want \(7,\)"),
+        ("missing", lambda a: np.full(7, 3, np.uint8).view(np.bool_), "'missing' has what is no truth value"),
         ("attribute_rows", lambda a: np.where(a >= 0, 10**6, a), "the table attribute points outside"),
         ("attribute_rows", lambda a: np.where(a >= 0, -2, a), "the table attribute points outside"),
         ("attribute_keys", lambda a: a[1:], "want a power of two"),
@@ -205,7 +205,10 @@ def test_damaged_counts_of_label_consistency_are_refused(
 
 
 def test_arrays_come_back_and_nothing_else_is_read(tmp_path: Path) -> None:
-    path, kinds = tmp_path / "a.bin", [ArrayKind("a", "<i8"), ArrayKind("b", "<f8", 2), ArrayKind("c", "|b1")]
+    path, kinds = (
+        tmp_path / "a.bin",
+        [ArrayKind("a", "<i8", ("n",)), ArrayKind("b", "<f8", ("m", "k")), ArrayKind("c", "|b1", ("m",))],
+    )
     arrays: list[NDArray[Any]] = [np.arange(3), np.ones((2, 0)), np.array([True, False])]
     write_arrays(path, arrays)
     for read, written in zip(read_arrays(path, kinds), arrays, strict=True):

@@ -97,7 +97,7 @@ def test_no_class_has_the_name_of_another_or_of_an_alias() -> None:
     for path, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
-                classes[node.name].append(path)
+                classes[node.name.strip("_")].append(path)  # a private twin of a public name is a second meaning
     aliases = assigned(lambda _, value: "TypeVar(" not in ast.unparse(value))
     assert len(classes) > 500
     both = {name: [*classes[name], *aliases[name]] for name in classes.keys() & aliases.keys()}
@@ -123,13 +123,13 @@ def test_no_constant_that_modules_share_has_the_name_of_another() -> None:
 
 
 PARTICIPLES = {
-    "found": 438,
-    "given": 154,
+    "found": 434,
+    "given": 151,
     "told": 11,
     "kept": 99,
     "known": 89,
-    "learned": 76,
-    "seen": 63,
+    "learned": 75,
+    "seen": 61,
     "said": 33,
     "asked": 33,
 }

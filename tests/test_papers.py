@@ -17,9 +17,10 @@ from scipy.stats import ttest_1samp
 import concord.flows.cluster.cluster
 import concord.flows.sweeping.run_sweep
 from concord.flows.errors import PapersFailedError, RunFolderError
-from concord.flows.sweeping.run_papers import HTML_PAGE, PAGE, PapersRequest, run_papers
+from concord.flows.sweeping.run_papers import HTML_PAGE, PAGE, run_papers
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.published import Lies, MeasuredRow, MeasuredTable, PapersReport, PublishedCorpus, PublishedRow
+from concord.schemas.requests import PapersRequest
 from concord.schemas.sweep import Cell, CellRow, CellState
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch

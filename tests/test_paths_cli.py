@@ -13,11 +13,11 @@ import typer
 from typer.testing import CliRunner
 
 import concord.flows.labelling.label_corpus
-import concord.flows.labelling.label_job
 import concord.flows.tracking.tracking
 import concord.flows.training.train_model
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit, reported
+from concord.schemas.requests import LabelRequest
 from concord.schemas.run import RunSettings
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.settings import IngestSettings
@@ -142,7 +142,7 @@ def command(*arguments: str) -> Run:
 
 def train(paths: Paths) -> None:
     concord.flows.training.train_model.train_model(
-        concord.flows.training.train_model.TrainRequest(
+        concord.flows.training.train_model.TrainJob(
             corpus=str(paths["corpus"]),
             out=str(paths["out"]),
             trainer=crfsuite.NAME,
@@ -154,7 +154,7 @@ def train(paths: Paths) -> None:
 
 def reprocess(paths: Paths) -> None:
     concord.flows.labelling.label_corpus.label_corpus(
-        concord.flows.labelling.label_job.LabelRequest(
+        LabelRequest(
             corpus=str(paths["corpus"]),
             model=str(paths["model"]),
             out=str(paths["out"]),
@@ -181,7 +181,6 @@ COMMANDS = {
     "synthesize": (command("synthesize", "--documents", "3", "--out", "{out}"), ("out",)),
     "evaluate": (command("evaluate", "--run", "{predictions}", "--corpus", "{corpus}"), ("predictions",)),
     "stats": (command("corpus", "stats", "--corpus", "{corpus}", "--model", "{model}"), ("corpus", "model")),
-    "chains": (command("chains", "--corpus", "{corpus}", "--model", "{model}"), ("corpus", "model")),
     "check": (command("constraints", "check", "{file}", "--corpus", "{corpus}"), ("file", "corpus")),
     "explain": (
         command("constraints", "explain", "{file}", "--corpus", "{corpus}", "--model", "{model}", "--doc", "d"),

@@ -17,7 +17,7 @@ from concord.flows.cli.catalogue import engines, listing, readers, templates
 from concord.flows.screen.terminal import grid
 from concord.schemas.audit import Breaches, CheckReport, ConstraintCheck, ConstraintEffect, Explanation, LabelChange
 from concord.schemas.blocks import Table
-from concord.schemas.reports import AgainstReport, ChainsReport, Difference, DocumentChains
+from concord.schemas.reports import AgainstReport, Difference
 from concord.schemas.shown import Report
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.evaluation.measures import MEASURES
@@ -113,21 +113,6 @@ def test_an_explanation_is_whole() -> None:
     assert len(tables(found)) == 2
     for table in tables(found):
         whole(table)
-
-
-def test_chains_and_scores_are_whole() -> None:
-    row = DocumentChains(
-        doc_id="a-folder/a-novel-with-a-long-name-chapter-000012",
-        tokens=27_747,
-        split_rhat=1.003,
-        effective_samples=12_345.0,
-        flips=23.45,
-        best=123_456.789,
-        viterbi=123_400.125,
-        mixed=True,
-        objective=(),
-    )
-    whole(*tables(ChainsReport(chains=4, sweeps=1000, rhat_limit=1.05, mixed=1, documents=(row,))))
 
 
 def test_evaluations_are_whole() -> None:

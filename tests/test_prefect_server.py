@@ -24,11 +24,12 @@ from concord.flows.errors import PrefectError, UnwatchedError
 from concord.flows.prefect import api, private_flow
 from concord.flows.prefect.api import check_api
 from concord.flows.watched import watched
+from concord.schemas.requests import FlowRequest
 
 ran: list[Sequence[str]] = []
 
 
-@watched("double", run_name="doubles")
+@watched("double", FlowRequest, run_name="doubles")
 def double(words: Sequence[str], *, fail: bool = False) -> list[str]:
     ran.append(words)
     if fail:
@@ -95,7 +96,7 @@ class _Terminated(BaseException):
     pass
 
 
-@watched("end", run_name="ends")
+@watched("end", FlowRequest, run_name="ends")
 def end(words: Sequence[str]) -> None:
     raise TerminationSignal(signal.SIGTERM)
 

@@ -19,12 +19,13 @@ from concord.flows.prefect import shown
 from concord.flows.screen.pages import INTERRUPTED
 from concord.flows.screen.progress import tell_left
 from concord.flows.watched import FlowError, flow_of, watched
+from concord.schemas.requests import FlowRequest
 from concord.schemas.run import RunSettings
 from concord.schemas.settings import Settings
 from tests.support.made_reports import run_report
 
 
-@watched("read", run_name="reads {corpus}")
+@watched("read", FlowRequest, run_name="reads {corpus}")
 def read(corpus: str, rules: Sequence[str] = (), *, options: dict[str, object] | None = None) -> str:
     """Gives back the address as it came."""
     return corpus
@@ -47,7 +48,7 @@ def test_parameters_are_stored_without_secrets_and_otherwise_as_they_are() -> No
     }
 
 
-@watched("settle", run_name="settles")
+@watched("settle", FlowRequest, run_name="settles")
 def settle(settings: RunSettings, *, fail: bool = False) -> RunSettings:
     """Gives back the settings as the function gets them."""
     if fail:
@@ -67,7 +68,7 @@ def test_parameters_are_validated_and_errors_masked_where_nobody_watches_too() -
         settle(given, fail=True)
 
 
-@watched("stop", run_name="stops")
+@watched("stop", FlowRequest, run_name="stops")
 def stop(*, told: bool) -> None:
     """Ends by a signal, with a report or before there is one."""
     if told:

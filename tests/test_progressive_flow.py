@@ -16,12 +16,12 @@ from rich.console import Console
 
 import concord.flows.training.progressive
 import concord.flows.training.train_model
-from concord.flows.inputs.run_context import HERE, RunContext
 from concord.flows.screen import terminal
 from concord.flows.tracking.tracking import Outcome
 from concord.flows.training.progressive import KEPT, TRIALS_TABLE, Kept, choose
-from concord.flows.training.train_model import TrainRequest, check_search, train_model
+from concord.flows.training.train_model import TrainJob, check_search, train_model
 from concord.schemas.errors import ShardsError, TrainingError
+from concord.schemas.run_context import HERE, RunContext
 from concord.schemas.train_report import SampleRow, TrainReport, samples_table
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.learning.search.progressive import LEAST_SAMPLE, TrialTally, rounds, sizes_of
@@ -135,7 +135,7 @@ def test_a_training_that_searches_keeps_the_choice_and_no_trials(
     monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked(ended, told))
     expected, count = chosen(tmp_path, monkeypatch)
     write_corpus(DOCUMENTS, tmp_path / "corpus", source="test")
-    request = TrainRequest(
+    request = TrainJob(
         corpus=str(tmp_path / "corpus"),
         out=str(tmp_path / "m"),
         trainer="trigram",
@@ -156,7 +156,7 @@ def test_a_training_that_searches_keeps_the_choice_and_no_trials(
 
 def test_where_no_settings_are_searched_ray_is_not_asked_for() -> None:
     context = RunContext(workers=2)
-    request = TrainRequest(corpus="c", out="o", trainer="trigram", settings=SETTINGS, tune=True, context=context)
+    request = TrainJob(corpus="c", out="o", trainer="trigram", settings=SETTINGS, tune=True, context=context)
     check_search(request)
     for changes in ({"trainer": "sgd", "settings": SgdSettings()}, {"tune": False}):
         with pytest.raises(TrainingError, match="are for --tune of trainer trigram alone"):

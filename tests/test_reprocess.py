@@ -26,13 +26,13 @@ from concord.flows.commands.run_plan import plan_run
 from concord.flows.errors import NothingLabelledError, ShardsFailedError
 from concord.flows.labelling.label_corpus import label_corpus
 from concord.flows.labelling.label_figures import weights_of
-from concord.flows.labelling.label_job import LabelRequest
 from concord.flows.nights.record import read_record
 from concord.flows.runfolder.published import published
 from concord.flows.screen.pages import page_of
 from concord.flows.screen.progress import followed
 from concord.flows.tracking.tracking import DESCRIPTION, FAILURES, Outcome
 from concord.schemas.columns import REJECTS_LAYOUT
+from concord.schemas.requests import LabelRequest
 from concord.schemas.run import Reuse, RunSettings
 from concord.schemas.run_report import RunReport
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints

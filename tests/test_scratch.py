@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import concord.flows.training.train_model
 from concord.flows.cli.app import app
 from concord.flows.cluster import ray_folder
-from concord.flows.training.train_model import TrainRequest, train_model
+from concord.flows.training.train_model import TrainJob, train_model
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.models.settings import SgdSettings
 from concord.workers.storage.scratch import STALE_SECONDS, remove_abandoned, scratch_folder
@@ -109,7 +109,7 @@ def test_what_a_killed_training_left_goes_with_the_next_one(
 ) -> None:
     monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
     write_corpus(list(synthesize(30, seed=0, kind="news")), tmp_path / "corpus", source="test")
-    request = TrainRequest(
+    request = TrainJob(
         corpus=str(tmp_path / "corpus"),
         out=str(tmp_path / "model"),
         trainer="sgd",

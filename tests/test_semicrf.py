@@ -423,15 +423,15 @@ def test_what_was_cut_is_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("length", lambda a: a[:, 2:], "for 2 types"),
+        ("length", lambda a: a[:, 2:], r"'transition' is \(3, 3\), want \(1, 1\)"),
         ("length", lambda a: a[:0], "for 2 types"),
-        ("length", lambda a: a * np.nan, "a weight of length is not a number"),
-        ("transition", lambda a: a[1:], "for 3 labels"),
-        ("whole", lambda a: a[:, 1:], "for 3 labels"),
+        ("length", lambda a: a * np.nan, "'length' has what is no number"),
+        ("transition", lambda a: a[1:], r"'transition' is \(2, 3\), want \(3, 3\)"),
+        ("whole", lambda a: a[:, 1:], r"'whole' is .*, want \(\d+, 3\)"),
         ("whole", lambda a: a[1:], "the table whole points outside"),
         ("whole", lambda a: np.concatenate([a, a]), "the table whole has"),
         ("whole_rows", lambda a: np.maximum(a, 0), "the table whole has no free slot"),
-        ("marginals", lambda a: a[:0], "no truth value"),
+        ("marginals", lambda a: a[:0], r"'marginals' is \(0,\), want \(1,\)"),
         ("last label", lambda a: a + 9, "label is not one of 3 labels"),
     ],
 )

@@ -24,12 +24,13 @@ from concord.flows.commands.requests import WeighRequest
 from concord.flows.commands.sweeps import log_of, show_sweep
 from concord.flows.commands.weighing import weigh_file
 from concord.flows.errors import TrackingError
-from concord.flows.inputs.run_context import RunContext
-from concord.flows.sweeping.run_sweep import SweepRequest, plan_sweep, run_sweep
+from concord.flows.sweeping.run_sweep import plan_sweep, run_sweep
 from concord.flows.sweeping.sweep_schedule import Schedule
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import CorpusError, TrainingError, UsageError
+from concord.schemas.requests import SweepRequest
 from concord.schemas.run import RunSettings
+from concord.schemas.run_context import RunContext
 from concord.schemas.settings import Validation
 from concord.schemas.sweep import Cell, CellState, Setting, SweepReport
 from concord.workers.constraints.consistency import AS_PUBLISHED

@@ -12,7 +12,7 @@ import pytest
 
 import concord.flows.training.train_model
 from concord.flows.screen.terminal import show_report
-from concord.flows.training.train_model import TrainRequest, check_search, train_model
+from concord.flows.training.train_model import TrainJob, check_search, train_model
 from concord.schemas.document import Batch, Column, Document
 from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import LabelSet
@@ -199,7 +199,7 @@ def test_the_command_needs_no_gold_and_says_how_far_to_trust_it(
     monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
     documents = layered(DOCUMENTS, a=missing(DOCUMENTS, 3), b=missing(DOCUMENTS, 4, 1))
     write_corpus(documents, tmp_path / "corpus", source="made up")
-    request = TrainRequest(
+    request = TrainJob(
         corpus=str(tmp_path / "corpus"), out=str(tmp_path / "model"), trainer="taggers", settings=TaggersSettings()
     )
     report = train_model(request)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,12 @@ from concord.workers.corpus.parquet import ParquetLocation
 from concord.workers.corpus.plan import distinct, plan
 from concord.workers.corpus.shards import Shard, split
 from concord.workers.features.clustering.word_counts import Contexts
-from concord.workers.learning.mining.logic.clauses import Clause
-from concord.workers.learning.mining.logic.openings import Literal, Place
+from concord.workers.learning.mining.logic.clauses import OpeningCounts
+from concord.workers.learning.mining.miner import Counting
 from concord.workers.remote.answers import AnswersParts
 from concord.workers.remote.count import CountParts
 from concord.workers.remote.label import LabelParts
-from concord.workers.remote.mining import ClausesParts, HeldOut, OpeningsParts, RowsParts, RulesParts
+from concord.workers.remote.mining import HeldOut, MinedParts, RowsParts
 from concord.workers.remote.registry import TASKS
 from concord.workers.remote.task import AnyTask
 from concord.workers.remote.words import ContextsParts, WordsParts
@@ -58,27 +59,20 @@ class Words:
         return np.array([len(word) % 2 == 0 for word in words], np.bool_)
 
 
-CLAUSES = (
-    Clause((Literal(Place.BEFORE, "PER"), Literal(Place.MARK_FIRST, ",", holds=False)), "ORG", wanted=False),
-    Clause((Literal(Place.BEGINS),), "O"),
-)
-
-
 def label_parts(folder: Path) -> LabelParts:
     constraints = consistency()
     key = key_of(constraints, engine="viterbi", options={})
     return LabelParts(HashModel(), constraints, key, FolderStorage(folder / "store"))
 
 
+SAMPLING = Counting("counting runs", partial(OpeningCounts.of, labels=NEWS, held_out=0.5), OpeningCounts.merge, 0.5)
 PARTS: dict[str, Callable[[Path], Any]] = {
     "label": label_parts,
     "count": lambda _: CountParts(vocabulary=Words()),
     "answers": lambda _: AnswersParts(HashModel(), sample=Document.build("s", [["a", "word"]])),
     "words": lambda _: WordsParts(),
     "contexts": lambda _: ContextsParts(Contexts(["the", "of", "said", "in", "."], 3)),
-    "rules": lambda _: RulesParts(NEWS, 2, seed=1),
-    "openings": lambda _: OpeningsParts(NEWS, HeldOut(0.5)),
-    "clauses": lambda _: ClausesParts(NEWS, HeldOut(0.5), CLAUSES, 2, seed=1),
+    "mined": lambda _: MinedParts(SAMPLING, HeldOut(0.5)),
     "rows": lambda _: RowsParts(NEWS, DeclaredConstraints((AppearsOnce(labels=("PER", "LOC"), weight=1.0),))),
 }
 """Parts to try each task on; whoever adds a task adds them here."""

@@ -63,8 +63,7 @@ COMMANDS = {
     "weigh": "constraints weigh {0}/rules.yaml --corpus {0}/corpus",
     "explain": "constraints explain {0}/rules.yaml --corpus {0}/corpus --model {0}/model --doc {1}0",
     "no document": "constraints explain {0}/rules.yaml --corpus {0}/corpus --model {0}/model --doc {1}",
-    "chains": "chains --corpus {0}/corpus --model {0}/model --set sweeps=8",
-    "no engine": "chains --corpus {0}/corpus --model {0}/model --set {1}=8",
+    "no option": "label --model {0}/model --file {0}/text.txt --set {1}=8",
 }
 
 

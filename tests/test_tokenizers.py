@@ -22,11 +22,11 @@ import concord.flows.training.train_model
 from concord.flows.cli.failures import Exit
 from concord.flows.commands.label import open_labeller
 from concord.flows.labelling.label_job import LabelJob
-from concord.flows.labelling.label_job import LabelRequest as Labelling
 from concord.flows.labelling.sources import cutting as cutting_of
 from concord.flows.labelling.sources import open_model
-from concord.flows.training.train_model import TrainRequest, train_model
+from concord.flows.training.train_model import TrainJob, train_model
 from concord.schemas.errors import CorpusError, DocumentError
+from concord.schemas.requests import LabelRequest as Labelling
 from concord.schemas.run import RunSettings
 from concord.schemas.settings import TextSettings
 from concord.testing import check_tokenizer
@@ -225,7 +225,7 @@ def test_a_text_without_a_word_is_a_reject(others: Callable[..., None]) -> None:
 
 def made(folder: Path) -> Path:
     """A model of the corpus in a folder; MLflow is told nothing."""
-    request = TrainRequest(
+    request = TrainJob(
         corpus=str(folder / "corpus"),
         out=str(folder / "model"),
         trainer="hmm",

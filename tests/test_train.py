@@ -19,7 +19,7 @@ from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.locks import locked
 from concord.flows.screen.terminal import grid, show_report
 from concord.flows.tracking.tracking import PENALTIES_FILE
-from concord.flows.training.train_model import TrainRequest, train_model
+from concord.flows.training.train_model import TrainJob, train_model
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError
 from concord.schemas.settings import TrainerSettings, Validation
@@ -40,7 +40,7 @@ from tests.support.made_tracking import untracked
 
 def train(out: Path, corpus: Path, trainer: str = DEFAULT) -> Any:
     settings = TRAINERS[trainer].settings()
-    request = TrainRequest(corpus=str(corpus), out=str(out), trainer=trainer, settings=settings, consistency=False)
+    request = TrainJob(corpus=str(corpus), out=str(out), trainer=trainer, settings=settings, consistency=False)
     return train_model(request)
 
 
@@ -97,7 +97,7 @@ def test_a_tracked_training_says_how_it_learned_and_what_penalties_it_counted(
     monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([], kept))
     write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
     settings = SgdSettings(features="finkel-nopos", passes=1)
-    request = TrainRequest(corpus=str(tmp_path / "corpus"), out=str(tmp_path / "m"), trainer="sgd", settings=settings)
+    request = TrainJob(corpus=str(tmp_path / "corpus"), out=str(tmp_path / "m"), trainer="sgd", settings=settings)
     tuned = train_model(request).consistency
     assert (kept["model_kind"], kept["learning"], kept["trainer"]) == ("crf", "l", "sgd")
     consistency = saved_consistency(tmp_path / "m")
@@ -152,7 +152,7 @@ def test_a_training_that_chooses_reports_what_it_chose_from(tmp_path: Path, monk
     monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
     write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
     options = SgdSettings(features="finkel", passes=1)
-    request = TrainRequest(
+    request = TrainJob(
         corpus=str(tmp_path / "corpus"),
         out=str(tmp_path / "model"),
         trainer="sgd",
@@ -180,7 +180,7 @@ def test_segments_that_were_cut_are_told_of(
     for longest, told in ((1, "gold segments had more than 1 tokens, and were cut"), (100, "")):
         settings = SemiCrfSettings(features="fersini", longest=longest, max_iterations=2)
         corpus, out = str(tmp_path / "corpus"), str(tmp_path / "model")
-        request = TrainRequest(corpus=corpus, out=out, trainer="semicrf", settings=settings, consistency=False)
+        request = TrainJob(corpus=corpus, out=out, trainer="semicrf", settings=settings, consistency=False)
         show_report(train_model(request))
         said = " ".join(capsys.readouterr().out.split())
         assert told in said
@@ -194,7 +194,7 @@ def test_a_corpus_without_labels_is_tracked_too(tmp_path: Path, monkeypatch: pyt
         write_corpus(synthesize(12, seed=seed, kind="news"), tmp_path / name, source="test")
     settings = HmmSettings(pool=str(tmp_path / "pool"), iterations=2)
     corpus, out = str(tmp_path / "corpus"), str(tmp_path / "model")
-    request = TrainRequest(corpus=corpus, out=out, trainer="hmm", settings=settings, consistency=False)
+    request = TrainJob(corpus=corpus, out=out, trainer="hmm", settings=settings, consistency=False)
     report: TrainReport = train_model(request)
     assert report.figures["iterations"] == 2
     assert [(Path(entry["name"]).name, entry["context"]) for entry in read] == [
@@ -220,7 +220,7 @@ def test_later_documents_tune_consistency_and_judge_settings_where_that_is_asked
     options = SgdSettings(features="finkel", passes=1, min_freq=0.0, c2=0.1)
     given = {"corpus": str(tmp_path / "corpus"), "trainer": "sgd", "settings": options, "held_out_share": 0.3}
     for validation in Validation:
-        request = TrainRequest.model_validate({**given, "out": str(tmp_path / "model"), "validation": validation})
+        request = TrainJob.model_validate({**given, "out": str(tmp_path / "model"), "validation": validation})
         with pytest.raises(StoppedError) as stopped:
             train_model(request)
         (judged,) = stopped.value.args

@@ -21,6 +21,7 @@ from concord.schemas.labels import Scheme, to_bio
 from concord.schemas.run import RunSettings
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
+from concord.workers.features.derived import ColumnError
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.labelling.labelled import check_settings, label_batch
 from concord.workers.models.attribute_trial import try_function
@@ -183,8 +184,9 @@ def test_a_function_may_ask_for_columns(tmp_path: Path) -> None:
     for number, words in enumerate(WORDS):
         wanted += tagger.tag(users.with_tags(words, TAGS["pos"][number], TAGS["chunk"][number]))
     assert found == wanted
-    said = call("chains", "--corpus", str(plain_corpus(tmp_path)), "--model", str(tmp_path / "model"), code=Exit.INPUT)
-    assert "there is no column 'pos', which tests.support.user_functions:with_tags asks for" in said.stderr
+    message = "there is no column 'pos', which tests.support.user_functions:with_tags asks for"
+    with pytest.raises(ColumnError, match=message):
+        model.potentials(Batch.of([Document.build("d", WORDS)]))
 
 
 def plain_corpus(folder: Path) -> Path:

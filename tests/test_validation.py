@@ -33,7 +33,8 @@ from concord.workers.corpus.shards import Shard
 from concord.workers.learning.little_gold.codl_learners import learner_of
 from concord.workers.learning.mining.judgement import JudgedSettings, WeightSource, judged
 from concord.workers.learning.mining.logic.search import LogicSettings
-from concord.workers.learning.mining.mined_here import MiningWay, clause_rules
+from concord.workers.learning.mining.miner import MinerHere, MiningTask
+from concord.workers.learning.mining.registry import miner_named
 from concord.workers.learning.search.folds import held_out
 from concord.workers.learning.trainers import sgd
 from concord.workers.learning.trainers.trainer import Progress
@@ -153,7 +154,9 @@ def test_clauses_are_tried_on_the_last_documents(tmp_path: Path) -> None:
     assert texts["one", "later"] == texts["three", "later"] != texts["one", "random"]
     chosen = LogicSettings(literals=2, mixed=0, support=5)
     labels = learner_of(documents, [], CodlSettings()).labels
-    same = clause_rules(documents, documents, MiningWay(labels, chosen, PENALTIES["odds"], 0, LATER))
+    same = MinerHere(miner_named("logic"), MiningTask(labels, chosen, 0), PENALTIES["odds"], LATER).rules(
+        documents, documents
+    )
     written = dict(declared_weights(load_constraints(tmp_path / "one-later.yaml")))
     assert written == pytest.approx(dict(declared_weights(same)), abs=1e-3)
 

@@ -6,14 +6,12 @@ from concord.flows.inputs.apart import check_apart
 from concord.flows.inputs.jobs import folder_place, run_place
 from concord.flows.watched import watched
 from concord.schemas.nights import MonthReport
+from concord.schemas.requests import MonthRequest
 
 
-@watched("monthly", run_name="{out}")
+@watched("monthly", MonthRequest, run_name="{out}")
 def monthly(out: str, into: str, *, month: str | None = None) -> MonthReport:
     """Writes what the runs of an output folder came to in a month, as Markdown and HTML, into the folder ``into``.
-
-    - ``out``: folder, or URI of an object store
-    - ``month``: YYYY-MM (None: the last month that is over)
 
     Raises `UsageError` for what is no month, `RunFolderError` where no run is recorded, and `OutputError`.
     """

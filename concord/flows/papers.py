@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from concord.flows.inputs.jobs import folder_place
-from concord.flows.inputs.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.published import PapersReport
+from concord.schemas.requests import PapersRequest
 
 
-@watched("papers", run_name="{paper}")
+@watched("papers", PapersRequest, run_name="{paper}")
 def papers(
     paper: str,
     out: str,
@@ -23,23 +23,13 @@ def papers(
 ) -> PapersReport:
     """Measures the published tables of a paper, or of all, and writes one page of both figures into ``out``.
 
-    Each table is a sweep: the same call again does only what is left. ``data`` is the folder of the real corpora; with
-    ``quick`` made-up ones stand in for them. Tables whose data are not there say so. Official test parts in the folder
-    ``test_parts`` are read in the place of development parts.
+    Each table is a sweep: the same call again does only what is left. Tables whose data are not there say so.
 
     Raises `UsageError` for a paper or table that is not there, `PaperFileError`, and `PapersFailedError`, with the
     report, if cells have failed.
     """
-    from concord.flows.sweeping.run_papers import PapersRequest, run_papers
+    request = PapersRequest.of(locals())
 
-    context = RunContext(ray=ray, workers=workers, tracking=tracking)
-    request = PapersRequest(
-        paper=paper,
-        out=folder_place(out),
-        data=data,
-        table=table,
-        test_parts=test_parts,
-        quick=quick,
-        context=context,
-    )
-    return run_papers(request)
+    from concord.flows.sweeping.run_papers import run_papers
+
+    return run_papers(request.model_copy(update={"out": folder_place(out)}))

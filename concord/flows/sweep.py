@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from concord.flows.inputs.apart import check_apart
 from concord.flows.inputs.jobs import folder_place
-from concord.flows.inputs.run_context import RunContext
 from concord.flows.watched import watched
 from concord.schemas.folders import FolderKind
+from concord.schemas.requests import SweepRequest
 from concord.schemas.sweep import SweepReport
 
 
-@watched("sweep", run_name="{file}")
+@watched("sweep", SweepRequest, run_name="{file}")
 def sweep(
     file: str,
     out: str,
@@ -23,19 +23,16 @@ def sweep(
 ) -> SweepReport:
     """Does every cell of a sweep file without a result in the folder ``out``, on Ray.
 
-    - ``reuse``: folder of another sweep; results and models of equal content are taken from there.
-    - ``retry_failed``: try cells again that failed before?
-
     Cells of one model train it once. A cell that fails is a row with its reason, and the others go on. The same call
     again does only the rest.
 
     Raises `SweepFileError` with every mistake in the file before anything runs, and `SweepFailedError`, with the
     report, if a cell has failed.
     """
-    from concord.flows.sweeping.run_sweep import SweepRequest, run_sweep
-
-    context = RunContext(ray=ray, workers=workers, tracking=tracking)
+    request = SweepRequest.of(locals())
     folder = folder_place(out)
     check_apart(folder, [file, reuse], makes=FolderKind.SWEEP)
-    request = SweepRequest(file=file, out=folder, reuse=reuse, retry_failed=retry_failed, context=context)
-    return run_sweep(request)
+
+    from concord.flows.sweeping.run_sweep import run_sweep
+
+    return run_sweep(request.model_copy(update={"out": folder}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from pydantic import ConfigDict, ValidationError, validate_call
 from concord.flows.errors import faults
 from concord.flows.screen.progress import compiling_told
 from concord.schemas.errors import FlowInterrupt, UsageError
+from concord.schemas.requests import FlowRequest
 from concord.schemas.secrets import masked_errors
 
 if TYPE_CHECKING:
@@ -39,23 +41,25 @@ class Watched(NamedTuple):
     - ``name``: its name.
     - ``run_name``: template over its parameters, for the names of its runs.
     - ``run``: the function.
+    - ``request``: describes its parameters.
     """
 
     name: str
     run_name: str
     run: Callable[..., Any]
+    request: type[FlowRequest]
 
 
 WATCHED: dict[Any, Watched] = {}
 """Flows, by the function that users call."""
 
 
-def watched(name: str, *, run_name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def watched(name: str, request: type[FlowRequest], *, run_name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Makes a function a flow of that name; ``run_name`` is a template over its parameters.
 
-    Parameters are validated, so that a mapping is allowed in place of settings, and errors hold no secrets. A call
-    raises `FlowError` for a value that a parameter does not take, and the errors of
-    `flows.prefect.private_flow.PrivateFlow`.
+    Its docstring gets the descriptions of its parameters, which are the fields of ``request``. Parameters are
+    validated, so that a mapping is allowed in place of settings, and errors hold no secrets. A call raises `FlowError`
+    for a value that a parameter does not take, and the errors of `flows.prefect.private_flow.PrivateFlow`.
     """
 
     def decorate(run: Callable[P, R]) -> Callable[P, R]:
@@ -75,11 +79,12 @@ def watched(name: str, *, run_name: str) -> Callable[[Callable[P, R]], Callable[
             except KeyboardInterrupt:
                 raise FlowInterrupt(f"{name} was interrupted; the same call does what is not done yet") from None
             except ValidationError as error:
-                if error.title != run.__name__:
+                if error.title not in (run.__name__, request.__name__):
                     raise  # of something that the function did
                 raise FlowError(f"{name}: {faults(error)}") from None
 
-        WATCHED[called] = Watched(name, run_name, masked)
+        called.__doc__ = request.documented(inspect.cleandoc(run.__doc__ or ""))
+        WATCHED[called] = Watched(name, run_name, masked, request)
         return called
 
     return decorate

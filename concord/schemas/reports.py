@@ -679,72 +679,21 @@ class OptionReport(Report):
 
 
 class EntryReport(Report):
-    """One entry of ``concord list --json``."""
+    """One entry of ``concord list --json``.
+
+    ``comparison``: does it stand beside a paper's figures, and would users choose another?
+    """
 
     name: str
     summary: str
     options: tuple[OptionReport, ...]
+    comparison: bool = False
 
 
 class EngineReport(EntryReport):
     """One engine of ``concord list engines --json``; ``exact``: without a limit, it proves its answer optimal."""
 
     exact: bool
-
-
-class DocumentChains(Report):
-    """Several Gibbs chains on one document; objectives in nats.
-
-    - ``split_rhat``, ``effective_samples``, ``flips`` (per sweep), ``best``: see
-      `workers.inference.sampling.diagnostics.Diagnostic`.
-    - ``viterbi``: objective of the Viterbi labelling.
-    - ``mixed``: is split R̂ below the limit?
-    - ``objective``: objective of each chain after each of its sweeps.
-    """
-
-    doc_id: str
-    tokens: int
-    split_rhat: float
-    effective_samples: float
-    flips: float
-    best: float
-    viterbi: float
-    mixed: bool
-    objective: tuple[tuple[float, ...], ...]
-
-
-class ChainsReport(Report):
-    """Report of ``concord chains --json``.
-
-    - ``chains``: number of chains for each document.
-    - ``sweeps``: number of sweeps of each chain.
-    - ``rhat_limit``: limit of split R̂.
-    - ``mixed``: number of documents whose split R̂ is below it.
-    """
-
-    chains: int
-    sweeps: int
-    rhat_limit: float
-    mixed: int
-    documents: tuple[DocumentChains, ...]
-
-    def blocks(self) -> Iterator[AnyBlock]:
-        """A line for each document, the worst mixed first: split R̂, effective samples, flips a sweep, objectives."""
-        heads = ("tokens", "R̂", "samples", "flips", "best", "Viterbi")
-        rows = (
-            row(
-                *(one.doc_id, f"{one.tokens:,}", f"{one.split_rhat:.3f}", f"{one.effective_samples:,.0f}"),
-                *(f"{one.flips:.2f}", f"{one.best:,.3f}", f"{one.viterbi:,.3f}"),
-                tone=Tone.PLAIN if one.mixed else Tone.WRONG,
-            )
-            for one in sorted(self.documents, key=lambda one: -one.split_rhat)
-        )
-        yield Table(figure_columns("document", *heads), tuple(rows))
-        counted = self.chains * (self.sweeps - self.sweeps // 2)
-        yield Headline(
-            f"{self.mixed} of {len(self.documents)} documents mixed (split R̂ below {self.rhat_limit:g}); "
-            f"{self.chains} chains of {self.sweeps:,} sweeps, of which {counted:,} count"
-        )
 
 
 class VerifyFault(Report):

@@ -14,8 +14,9 @@ import concord.flows.labelling.label_corpus
 import concord.flows.tracking.tracking
 import concord.flows.training.learn_from_pool
 from concord.flows.labelling.label_corpus import label_corpus
-from concord.flows.training.learn_from_pool import LearnRequest, learn
+from concord.flows.training.learn_from_pool import learn
 from concord.schemas.codl import CodlReport, CodlSettings
+from concord.schemas.requests import CodlRequest
 from concord.schemas.run import DEFAULT_RUN
 from concord.workers.labelling.labelled import check_settings
 from tests.integration.citations import labelled, write_citations
@@ -36,7 +37,7 @@ def undisturbed(world: World, out: str, cycles: int, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(concord.flows.tracking.tracking, "Tracking", untracked([]))
     monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(Here(None)))
     monkeypatch.setattr(concord.flows.training.learn_from_pool, "label_corpus", label_corpus)
-    request = LearnRequest(
+    request = CodlRequest(
         corpus=str(world.folder / "few"),
         pool=str(world.folder / "pool"),
         out=str(world.folder / out),

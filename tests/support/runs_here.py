@@ -15,8 +15,8 @@ import concord.flows.labelling.label_job
 import concord.flows.tracking.tracking
 from concord.flows.cluster.pool import Done
 from concord.flows.labelling.label_corpus import label_corpus
-from concord.flows.labelling.label_job import LabelRequest
 from concord.flows.tracking.tracking import Outcome
+from concord.schemas.requests import LabelRequest
 from concord.schemas.run import RunSettings
 from concord.schemas.run_report import RunReport
 from concord.workers.corpus.plan import U

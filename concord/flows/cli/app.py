@@ -10,21 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from pydantic import Field
 
 from concord.flows.cli.arguments import (
-    REGISTER,
-    AliasName,
-    ContextOptions,
-    Corpus,
-    DeclaredOptions,
     Json,
     ModelName,
-    ModelOut,
     Overwrite,
     RunFolder,
     Set,
-    ShardKib,
     TrackingOption,
     print_json,
     print_report,
@@ -32,7 +24,6 @@ from concord.flows.cli.arguments import (
 from concord.flows.cli.challenge_cli import CHALLENGE_EXAMPLE, challenge
 from concord.flows.cli.clusters_cli import app as clusters_app
 from concord.flows.cli.codl_cli import CODL_EXAMPLE, codl
-from concord.flows.cli.constraints_cli import NO_RAY
 from concord.flows.cli.constraints_cli import app as constraints_app
 from concord.flows.cli.corpus_cli import app as corpus_app
 from concord.flows.cli.doctor_cli import DOCTOR_EXAMPLE, doctor
@@ -41,24 +32,22 @@ from concord.flows.cli.history_cli import HISTORY_EXAMPLE, MONTHLY_EXAMPLE, hist
 from concord.flows.cli.import_cli import app as import_app
 from concord.flows.cli.init_cli import INIT_EXAMPLE, init
 from concord.flows.cli.label_cli import label
-from concord.flows.cli.list_cli import app as list_app
+from concord.flows.cli.list_cli import LIST_EXAMPLE, list_parts
 from concord.flows.cli.papers_cli import PAPERS_EXAMPLE, papers
-from concord.flows.cli.report_cli import REPORT_EXAMPLE
-from concord.flows.cli.report_cli import report as report_run
-from concord.flows.cli.settings_options import FieldOptions
+from concord.flows.cli.report_cli import REPORT_EXAMPLE, report
+from concord.flows.cli.settings_options import A_PATH, REGISTER, SHARD_KIB, FieldOptions
 from concord.flows.cli.sweep_cli import app as sweep_app
-from concord.flows.cli.trainer_flags import TrainerFlagOptions, TrainerName, trainer_pairs
+from concord.flows.cli.trainer_flags import TrainerFlagOptions, trainer_pairs
 from concord.flows.cli.tree import CommandTree
-from concord.flows.commands.requests import JUDGING, ChainsRequest
 from concord.flows.environment import ANY_PROCESSOR, PREFECT, set_for_good
 from concord.flows.inputs.given import Flag, beside_flags
 from concord.flows.screen.progress import say, show
 from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.errors import InputError
 from concord.schemas.reports import CalibrationReport, EvaluationReport, ExportReport
-from concord.schemas.run import ALIAS, RunSettings
+from concord.schemas.requests import LabelRequest, TrainRequest
 from concord.schemas.run_report import RunPlan, RunReport
-from concord.schemas.settings import Settings, TextSettings, Validation
+from concord.schemas.settings import TextSettings
 from concord.schemas.train_report import TrainReport
 from concord.workers.corpus.settings import IngestSettings
 from concord.workers.models.settings import CalibrationSettings
@@ -84,10 +73,10 @@ app.command(epilog=HISTORY_EXAMPLE)(history)
 app.command(epilog='Example: concord label --model models/news/ "Ada Lovelace wrote to Charles Babbage."')(label)
 app.add_typer(import_app, name="import")
 app.command(epilog=INIT_EXAMPLE)(init)
-app.add_typer(list_app, name="list")
+app.command("list", epilog=LIST_EXAMPLE)(list_parts)
 app.command(epilog=MONTHLY_EXAMPLE)(monthly)
 app.command(epilog=PAPERS_EXAMPLE, resumes=True)(papers)
-app.command("report", epilog=REPORT_EXAMPLE)(report_run)
+app.command(epilog=REPORT_EXAMPLE)(report)
 app.add_typer(sweep_app, name="sweep")
 
 
@@ -102,6 +91,9 @@ Version = Annotated[
 ]
 
 
+TRAIN_FORMS = {"out": A_PATH, "register_as": REGISTER}
+
+
 @app.callback()
 def main(*, _version: Version = False) -> None:
     """Prepares the process, for every command, and takes away what killed ones left among temporary files."""
@@ -110,35 +102,6 @@ def main(*, _version: Version = False) -> None:
     remove_abandoned()
     set_for_good(ANY_PROCESSOR | PREFECT)  # Prefect's threads speak, and live, longer than a flow's call
     logging.raiseExceptions = False  # what cannot be logged to a server that is gone would stand between our lines
-
-
-class TrainChoices(Settings):
-    """Options of `train` that are parameters of its flow, by the same names."""
-
-    tune: Annotated[
-        bool,
-        typer.Option(
-            "--tune",
-            help="Choose the options that you leave out by cross-validation: features, c2 (perceptron: passes), "
-            "min_freq and dropout; with trainer trigram k, metric, weighting and decay, by wrapped progressive "
-            "sampling on Ray.",
-        ),
-    ] = False
-    largest_sample: Annotated[
-        int | None,
-        typer.Option(
-            min=500, help="Largest training sample of a trial of trigram, in tokens (default: the whole corpus)."
-        ),
-    ] = None
-    consistency: Annotated[
-        bool, typer.Option(help="Learn label consistency, tuned on documents that the model has not learned from.")
-    ] = True
-    held_out_share: Annotated[
-        float, typer.Option(min=0.01, max=0.9, help="Fraction of the documents kept apart to tune label consistency.")
-    ] = 0.2
-    validation: Validation = Field(Validation.RANDOM, description=JUDGING)
-    register_as: Annotated[str | None, REGISTER] = None
-    alias: AliasName = ALIAS
 
 
 @app.command(epilog="Example: concord synthesize --documents 2000 --out corpus/")
@@ -232,33 +195,22 @@ def _is_sampled(given: Mapping[str, Any]) -> bool:
 )
 def train(
     *,
-    corpus: Corpus,
-    out: ModelOut,
-    trainer: TrainerName = "sgd",
+    request: Annotated[TrainRequest, FieldOptions(TrainRequest, apart=("options",), forms=TRAIN_FORMS)],
     flags: TrainerFlagOptions,
     set_: Set = None,
-    choices: Annotated[TrainChoices, FieldOptions(TrainChoices)],
-    context: ContextOptions,
 ) -> TrainReport:
     """Train a model and its label consistency on a labelled corpus."""
     from concord.flows.inputs.jobs import check_sources
     from concord.flows.train import train as run_training
 
-    check_sources([corpus])
+    check_sources([request.corpus])
 
     from concord.flows.inputs.options import parse_options
     from concord.workers.learning.trainers.registry import trainer_named
 
-    pairs = trainer_pairs(trainer, flags, set_ or [])
-    settings = parse_options(pairs, trainer_named(trainer).settings, owner=f"trainer {trainer}")
-    return run_training(
-        corpus,
-        str(out),
-        trainer=trainer,
-        options=settings.model_dump(exclude_unset=True),
-        **choices.model_dump(),
-        **context.model_dump(),
-    )
+    pairs = trainer_pairs(request.trainer, flags, set_ or [])
+    settings = parse_options(pairs, trainer_named(request.trainer).settings, owner=f"trainer {request.trainer}")
+    return run_training(**request.parameters | {"options": settings.model_dump(exclude_unset=True)})
 
 
 @app.command(
@@ -336,14 +288,11 @@ def export_predictions(
 )
 def reprocess(
     *,
-    corpus: Corpus,
-    model: ModelName,
-    out: Annotated[
-        str,
-        typer.Option(help="Folder for predictions, on a disk that all workers see, or a URI such as s3://bucket/out."),
+    request: Annotated[
+        LabelRequest,
+        FieldOptions(LabelRequest, apart=("only", "settings.options"), forms={"shard_bytes": SHARD_KIB}),
     ],
     set_: Set = None,
-    declared: DeclaredOptions,
     doc: Annotated[
         list[str] | None, typer.Option(help="Id of a document to label alone; may be given many times.")
     ] = None,
@@ -354,28 +303,6 @@ def reprocess(
             "table such as rejects. Such a run needs an output of its own."
         ),
     ] = None,
-    shard_kib: ShardKib = None,
-    fail_on_drift: Annotated[
-        bool, typer.Option("--fail-on-drift", help="Exit with 6 if the run drifted from the last one in the folder.")
-    ] = False,
-    allow_gone: Annotated[
-        bool,
-        typer.Option(
-            "--allow-gone",
-            help="Publish although more than a tenth of the documents of the last run in the folder are gone from the "
-            "corpus (otherwise exit with 6).",
-        ),
-    ] = False,
-    report: Annotated[
-        bool,
-        typer.Option(
-            "--report",
-            help="Log the page of `concord report` to the MLflow run, as report.html; with gold labels if the corpus "
-            "has them.",
-        ),
-    ] = False,
-    context: ContextOptions,
-    settings: Annotated[dict[str, Any], FieldOptions(RunSettings, apart=("options",))],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say how many documents would be decoded, and why; write nothing.")
     ] = False,
@@ -384,27 +311,19 @@ def reprocess(
     from concord.flows.inputs.apart import check_inputs
     from concord.flows.inputs.jobs import check_sources, source_place
 
-    check_sources([corpus], model=model, files=[*declared.files, *([] if only is None else [only])])
-    check_inputs(out, [only])
+    lists = [] if only is None else [only]
+    check_sources([request.corpus], model=request.model, files=[*request.constraints, *lists])
+    check_inputs(request.out, lists)
 
     from concord.flows.commands.listed_documents import documents_asked_for
     from concord.flows.inputs.options import run_settings
-    from concord.flows.labelling.label_job import LabelRequest
 
-    request = LabelRequest(
-        corpus=corpus,
-        model=model,
-        out=out,
-        settings=run_settings(settings, set_ or []),
-        constraints=tuple(map(source_place, declared.files)),
-        consistency=declared.consistency,
-        only=documents_asked_for(doc or (), only),
-        shard_bytes=shard_kib and shard_kib << 10,
-        context=context,
-        fail_on_drift=fail_on_drift,
-        allow_gone=allow_gone,
-        report=report,
-    )
+    parts = {
+        "settings": run_settings(dict(request.settings), set_ or []),
+        "constraints": tuple(map(source_place, request.constraints)),
+        "only": documents_asked_for(doc or (), only),
+    }
+    request = request.model_copy(update=parts)
     if dry_run:
         from concord.flows.commands.run_plan import plan_run
 
@@ -412,9 +331,7 @@ def reprocess(
 
     from concord.flows.reprocess import reprocess as run_reprocess
 
-    names = ("settings", "constraints", "consistency", "only", "shard_bytes", "fail_on_drift", "allow_gone", "report")
-    given = {name: getattr(request, name) for name in names}
-    return run_reprocess(corpus, model, request.out, **given, **context.model_dump())
+    return run_reprocess(**request.parameters)
 
 
 @app.command(epilog="Example: concord verify --run out/")
@@ -466,27 +383,6 @@ def evaluate(
             style="yellow",
         )
     return evaluation.report
-
-
-@app.command(epilog="Example: concord chains --corpus corpora/testa/ --model models/news/ --doc eng.testa-0012")
-def chains(
-    *,
-    request: Annotated[ChainsRequest, FieldOptions(ChainsRequest, apart=NO_RAY)],
-    set_: Set = None,
-    declared: DeclaredOptions,
-    as_json: Json = False,
-) -> None:
-    """Diagnose the sampler: whether Gibbs chains mix, by split R̂, effective samples and (with --doc) a picture.
-
-    R̂ near 1 means that chains from different starts agree. Chains run at a constant temperature, on one document
-    (--doc) or on the first documents of the corpus.
-    """
-    from concord.flows.cli.chains import diagnose_chains, picture
-
-    report = diagnose_chains(request, set_ or [], declared.files, consistency=declared.consistency)
-    print_report(report, as_json=as_json)
-    if request.doc is not None and not as_json:
-        show(*picture(report.documents[0]))
 
 
 def _show_ingest(report: IngestReport, out: Path, *, as_json: bool) -> None:

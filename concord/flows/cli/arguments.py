@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.settings_options import FieldOptions
-from concord.flows.commands.requests import CORPUS_HELP, MODEL_HELP
-from concord.flows.inputs.run_context import RunContext
 from concord.flows.screen.terminal import show_report
+from concord.schemas.requests import CORPUS_HELP, MODEL_HELP, RUN_HELP
+from concord.schemas.run_context import RunContext
 from concord.schemas.settings import Settings, TextSettings
 from concord.schemas.shown import Report
 from concord.schemas.visible import visible_json
@@ -49,19 +49,7 @@ Set = Annotated[
 ]
 ModelName = Annotated[str, typer.Option("--model", help=MODEL_HELP)]
 ModelOut = Annotated[Path, typer.Option(help="Folder for the model.")]
-REGISTER = typer.Option("--register", help="Name under which MLflow's registry keeps the model.")
-AliasName = Annotated[
-    str, typer.Option(help="Alias of the model in use, in MLflow's registry, which moves to the new version.")
-]
-RunFolder = Annotated[str, typer.Option("--run", help="Folder or URI of a finished run of `concord reprocess`.")]
-ShardKib = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Approximate size of a shard, in KiB of text; smaller ones spread a few slow documents over more workers "
-        "(default: 256, and up to 4096 for corpora of more than 8 GiB).",
-    ),
-]
+RunFolder = Annotated[str, typer.Option("--run", help=RUN_HELP)]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a corpus that is there already.")]
 
 

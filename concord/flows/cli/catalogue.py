@@ -16,6 +16,8 @@ from concord.flows.screen.progress import show
 from concord.flows.screen.terminal import grid
 from concord.schemas.blocks import Table, row, text_columns
 from concord.schemas.distribution import DISTRIBUTION
+from concord.schemas.errors import UsageError
+from concord.schemas.names import unknown
 from concord.schemas.reports import EngineReport, EntryReport, OptionReport
 from concord.schemas.settings import Settings
 from concord.workers.constraints.templates.registry import TEMPLATES
@@ -24,7 +26,7 @@ from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.corpus.writers.registry import WRITERS
 from concord.workers.evaluation.measures import MEASURES
 from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
-from concord.workers.features.templates import FEATURE_SETS, SUMMARIES
+from concord.workers.features.templates import FEATURE_SETS, PAPER_SETS, SUMMARIES
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.weights.penalties import PENALTIES
@@ -38,6 +40,7 @@ def engines() -> list[EngineReport]:
             summary=solver.summary,
             exact=solver.exact,
             options=options_of(solver.settings),
+            comparison=solver.comparison,
         )
         for name, solver in SOLVERS.items()
     ]
@@ -50,6 +53,7 @@ def trainers() -> list[EntryReport]:
             name=name,
             summary=_first_line(sys.modules[trainer.train.__module__].__doc__),
             options=options_of(trainer.settings),
+            comparison=trainer.comparison,
         )
         for name, trainer in TRAINERS.items()
     ]
@@ -87,10 +91,16 @@ def features() -> list[EntryReport]:
     """Every feature set; its summary names the options or columns that it needs."""
     packages = {name: FEATURE_SETS.distribution(name) for name in FEATURE_SETS if name not in SUMMARIES}
     others = {
-        name: "a row of a published table" if package == DISTRIBUTION else f"of the package {package}"
+        name: ROW_OF_A_TABLE if package == DISTRIBUTION else f"of the package {package}"
         for name, package in packages.items()
     }
-    return [EntryReport(name=name, summary=summary, options=()) for name, summary in (SUMMARIES | others).items()]
+    return [
+        EntryReport(name=name, summary=summary, options=(), comparison=name in PAPER_SETS or summary == ROW_OF_A_TABLE)
+        for name, summary in (SUMMARIES | others).items()
+    ]
+
+
+ROW_OF_A_TABLE = "a row of a published table"
 
 
 def templates() -> list[EntryReport]:
@@ -154,11 +164,11 @@ def penalties() -> list[EntryReport]:
 
 def methods() -> list[EntryReport]:
     """Every method of mining constraints; its summary is the first line of its function."""
-    from concord.flows.commands.mining import METHODS  # with Ray and all that mines, which no other list needs
+    from concord.workers.learning.mining.registry import MINERS  # with all that mines, which no other list needs
 
     return [
-        EntryReport(name=name, summary=_first_line(entry.find.__doc__), options=options_of(entry.settings))
-        for name, entry in METHODS.items()
+        EntryReport(name=name, summary=_first_line(entry.mine.__doc__), options=options_of(entry.settings))
+        for name, entry in MINERS.items()
     ]
 
 
@@ -190,9 +200,12 @@ LISTS: dict[str, Callable[[], Sequence[EntryReport]]] = {
 }
 
 
-def show_entries(kind: str, *, as_json: bool) -> None:
-    """Prints entries: a table for each, or one JSON object with all of them under the name of their kind."""
-    entries = LISTS[kind]()
+def show_entries(kind: str, name: str | None, *, as_json: bool) -> None:
+    """Prints the entries of a kind, or the one of a name: a table for each, or one JSON object with all of them under
+    the name of their kind. Raises `UsageError` where there is no part of that name."""
+    entries = [entry for entry in LISTS[kind]() if name in (None, entry.name)]
+    if not entries and name is not None:
+        raise UsageError(unknown("part of this kind", name, (entry.name for entry in LISTS[kind]())))
     if as_json:
         print_json(json.dumps({kind: [entry.model_dump() for entry in entries]}))
         return
@@ -209,10 +222,14 @@ def _sentence(text: str) -> str:
 
 # For people
 
+COMPARISON_HEADING = Text("For comparison with papers, or as a check; for work choose one above.", style="italic")
+
 
 def listing(entries: Sequence[EntryReport]) -> Group:
-    """A heading and a table of options for each entry."""
-    return Group(*(part for entry in entries for part in _shown(entry)))
+    """A heading and a table of options for each entry, those that stand for comparison below the others."""
+    own = [part for entry in entries if not entry.comparison for part in _shown(entry)]
+    compared = [part for entry in entries if entry.comparison for part in _shown(entry)]
+    return Group(*own, *([COMPARISON_HEADING, Text(), *compared] if compared else []))
 
 
 def _shown(entry: EntryReport) -> Iterator[Text | Grid]:

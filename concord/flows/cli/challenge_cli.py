@@ -2,56 +2,34 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import typer
-from pydantic import Field
-
-from concord.flows.cli.arguments import REGISTER, AliasName, ContextOptions, Corpus, Declared, Set
-from concord.flows.cli.settings_options import FieldOptions
-from concord.flows.cli.trainer_flags import TrainerFlagOptions, TrainerName, trainer_pairs
+from concord.flows.cli.arguments import Set
+from concord.flows.cli.settings_options import A_PATH, REGISTER, FieldOptions
+from concord.flows.cli.trainer_flags import TrainerFlagOptions, trainer_pairs
 from concord.schemas.challenge import ChallengeReport
-from concord.schemas.run import ALIAS, RunSettings
-from concord.schemas.settings import Settings, TextSettings
+from concord.schemas.requests import ChallengeRequest
 
 CHALLENGE_EXAMPLE = (
     "Example: concord challenge --corpus corpora/train/ --held-out corpora/testa/ --register news --out challenge/"
 )
 ENGINE_ALONE = (
-    *("options", "certificates", "errors_of", "confidence", "margin_work", "n_best", "n_best_work"),
-    *("certificate_nodes", "settle", *(f"text.{name}" for name in TextSettings.model_fields)),
+    *("settings.options", "settings.certificates", "settings.errors_of", "settings.confidence", "settings.margin_work"),
+    *("settings.n_best", "settings.n_best_work", "settings.certificate_nodes", "settings.settle", "settings.text"),
 )
 """Settings of a run that change no answer, or are given otherwise."""
 
 
-class ChallengeChoices(Settings):
-    """Options of `challenge` that are parameters of its flow, by the same names."""
-
-    alias: AliasName = ALIAS
-    consistency: Annotated[bool, typer.Option(help="Learn label consistency, and use that of either model.")] = True
-    least_gain: float = Field(
-        0.0,
-        description="Fraction of F1 above which the whole 95 % interval of the gain has to lie; -0.002 lets a model "
-        "pass that is no worse than by 0.2 points.",
-    )
+CHALLENGE_FORMS = {"out": A_PATH, "register_as": REGISTER}
 
 
 def challenge(
     *,
-    corpus: Corpus,
-    held_out: Annotated[
-        str, typer.Option(help="Labelled corpus that judges both models; none of its documents is in --corpus.")
+    request: Annotated[
+        ChallengeRequest, FieldOptions(ChallengeRequest, apart=("options", *ENGINE_ALONE), forms=CHALLENGE_FORMS)
     ],
-    register_as: Annotated[str, REGISTER],
-    out: Annotated[Path, typer.Option(help="Folder for the new model, and for the answers of both.")],
-    trainer: TrainerName = "sgd",
     flags: TrainerFlagOptions,
     set_: Set = None,
-    declared: Annotated[Declared, FieldOptions(Declared, apart=("consistency",))],
-    choices: Annotated[ChallengeChoices, FieldOptions(ChallengeChoices)],
-    settings: Annotated[dict[str, Any], FieldOptions(RunSettings, apart=ENGINE_ALONE)],
-    context: ContextOptions,
 ) -> ChallengeReport:
     """Train a new model, and put it into use if it is better than the one that is.
 
@@ -61,24 +39,19 @@ def challenge(
     """
     from concord.flows.inputs.jobs import check_sources, source_place
 
-    check_sources([corpus, held_out], files=declared.files)
+    check_sources([request.corpus, request.held_out], files=request.constraints)
 
     from concord.flows.challenge import challenge as run_challenge
     from concord.flows.inputs.options import with_engine
     from concord.workers.learning.trainers.registry import trainer_named
 
+    trainer, engine = request.trainer, request.settings.engine
     pairs = trainer_pairs(trainer, flags, set_ or [])
     kind = trainer_named(trainer).settings
-    options, of_engine = with_engine(pairs, kind, str(settings["engine"]), owner=f"trainer {trainer}", under="decoding")
-    return run_challenge(
-        corpus,
-        held_out,
-        str(out),
-        register_as=register_as,
-        trainer=trainer,
-        options=options.model_dump(exclude_unset=True),
-        settings=RunSettings(**settings, options=of_engine),
-        constraints=list(map(source_place, declared.files)),
-        **choices.model_dump(),
-        **context.model_dump(),
-    )
+    options, of_engine = with_engine(pairs, kind, engine, owner=f"trainer {trainer}", under="decoding")
+    parts = {
+        "options": options.model_dump(exclude_unset=True),
+        "settings": request.settings.model_copy(update={"options": of_engine}),
+        "constraints": tuple(map(source_place, request.constraints)),
+    }
+    return run_challenge(**request.parameters | parts)

@@ -70,12 +70,12 @@ def mine(*, request: Annotated[MineRequest, FieldOptions(MineRequest)], set_: Se
     part of the documents and tests them on the others. Cross-validation shows which rules help: models and rules of
     some folds answer another fold.
     """
-    from concord.flows.commands.mining import method_named
     from concord.flows.commands.mining import mine as mine_corpus
     from concord.flows.inputs.options import parse_options
+    from concord.workers.learning.mining.registry import miner_named
 
     owner = f"constraints mine --method {request.method}"
-    return mine_corpus(request, parse_options(set_ or [], method_named(request.method).settings, owner=owner))
+    return mine_corpus(request, parse_options(set_ or [], miner_named(request.method).settings, owner=owner))
 
 
 @app.command(

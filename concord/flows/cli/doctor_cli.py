@@ -9,7 +9,7 @@ import typer
 from concord.flows.cli.arguments import Json, print_report
 from concord.flows.cli.failures import Exit
 from concord.flows.cli.settings_options import FieldOptions
-from concord.flows.inputs.run_context import RunContext
+from concord.schemas.run_context import RunContext
 
 DOCTOR_EXAMPLE = "Example: concord doctor --out out/"
 

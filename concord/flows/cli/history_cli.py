@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.arguments import RunFolder
+from concord.flows.cli.settings_options import FieldOptions, OptionForm
 from concord.schemas.nights import HistoryReport, MonthReport
+from concord.schemas.requests import MonthRequest
 
 HISTORY_EXAMPLE = "Example: concord history --run out/"
 MONTHLY_EXAMPLE = "Example: concord monthly --run out/ --month 2026-10 --out reports/"
@@ -28,13 +30,11 @@ def history(
     return read_history(run, nights=nights)
 
 
-def monthly(
-    *,
-    run: RunFolder,
-    out: Annotated[Path, typer.Option(help="Folder for the page.")],
-    month: Annotated[str | None, typer.Option(help="Month, YYYY-MM (default: the last one that is over).")] = None,
-) -> MonthReport:
+MONTH_FORMS = {"out": OptionForm("run"), "into": OptionForm("out", Path, str)}
+
+
+def monthly(*, request: Annotated[MonthRequest, FieldOptions(MonthRequest, forms=MONTH_FORMS)]) -> MonthReport:
     """Write a page about the runs of a month: counts, drift, and what was asked for otherwise than before."""
     from concord.flows.monthly import monthly as report_month
 
-    return report_month(run, str(out), month=month)
+    return report_month(**request.parameters)

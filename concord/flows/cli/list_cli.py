@@ -1,11 +1,16 @@
-"""`concord list`: all parts that a user can choose. Heavy imports stay inside the commands."""
+"""`concord list`: all parts that a user can choose. Heavy imports stay inside the command."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from typing import Annotated
 
-from concord.flows.cli.arguments import Json
-from concord.flows.cli.tree import CommandTree
+import typer
+
+from concord.flows.cli.arguments import Json, print_json
+from concord.flows.screen.progress import show
+from concord.schemas.errors import UsageError
+from concord.schemas.names import unknown
 
 KINDS = {
     "engines": "Engines, which decode documents: `--engine`.",
@@ -20,21 +25,36 @@ KINDS = {
     "methods": "Methods by which constraints are mined: `--method`.",
     "clusters": "Commands that group words into clusters: `concord clusters`.",
 }
-"""Help of each list: the kind of part, and the option that takes its name."""
+"""Kinds of parts, and the option that takes a part's name."""
 
-app = CommandTree(
-    help="List engines, trainers, readers and all other parts, with options, defaults, ranges and meanings."
-)
+LIST_EXAMPLE = "Example: concord list engines certify"
 
 
-def _lister(kind: str) -> Callable[..., None]:
-    def command(*, as_json: Json = False) -> None:
-        from concord.flows.cli.catalogue import show_entries
-
-        show_entries(kind, as_json=as_json)
-
-    return command
+def _completed(incomplete: str) -> list[str]:
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
-for name, help_text in KINDS.items():
-    app.command(name, help=help_text, epilog=f"Example: concord list {name}")(_lister(name))
+def list_parts(
+    kind: Annotated[
+        str | None,
+        typer.Argument(
+            help=f"Kind of part: {', '.join(KINDS)} (default: say what these are).", autocompletion=_completed
+        ),
+    ] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of one part (default: all of the kind).")] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """List engines, trainers, readers and all other parts, with options, defaults, ranges and meanings."""
+    if kind is None:
+        if as_json:
+            print_json(json.dumps({"kinds": KINDS}))
+        else:
+            show(*(f"{one:<{max(map(len, KINDS))}}  {meaning}" for one, meaning in KINDS.items()))
+        return
+    if kind not in KINDS:
+        raise UsageError(unknown("kind of part", kind, KINDS))
+
+    from concord.flows.cli.catalogue import show_entries
+
+    show_entries(kind, name, as_json=as_json)

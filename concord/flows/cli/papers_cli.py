@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from concord.flows.cli.arguments import ContextOptions
+from concord.flows.cli.settings_options import A_PATH, PERHAPS_A_PATH, FieldOptions, OptionForm
 from concord.schemas.published import PapersReport
+from concord.schemas.requests import PapersRequest
 
 PAPERS_EXAMPLE = "Example: concord papers finkel --data ../shared/data --out papers/"
 
 
-def papers(
-    paper: Annotated[
-        str, typer.Argument(help="Paper: canisius, chang, fersini, finkel, stokman, head-to-head, or all.")
-    ] = "all",
-    *,
-    out: Annotated[Path, typer.Option(help="Folder for corpora, sweeps and the page, on a disk that all workers see.")],
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of the real corpora; the page names the tables whose data are missing.")
-    ] = None,
-    table: Annotated[str | None, typer.Option(help="Number of one table (default: all).")] = None,
-    test_parts: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of official test parts, such as eng.testb, to measure in place of development parts."
-        ),
-    ] = None,
-    quick: Annotated[
-        bool,
-        typer.Option("--quick", help="Use small made-up corpora instead of the real ones; takes about two minutes."),
-    ] = False,
-    context: ContextOptions,
-) -> PapersReport:
+PAPERS_FORMS = {
+    "paper": OptionForm(parameter=typer.Argument, default="all"),
+    "out": A_PATH,
+    "data": PERHAPS_A_PATH,
+    "test_parts": PERHAPS_A_PATH,
+}
+
+
+def papers(*, request: Annotated[PapersRequest, FieldOptions(PapersRequest, forms=PAPERS_FORMS)]) -> PapersReport:
     """Measure the published tables of a paper again, and write a page of published and measured figures.
 
     The page (Markdown and HTML) gives the interval of each measured figure, and says whether the published one lies
@@ -42,12 +29,4 @@ def papers(
     """
     from concord.flows.papers import papers as flow
 
-    return flow(
-        paper,
-        str(out),
-        data=None if data is None else str(data),
-        table=table,
-        test_parts=None if test_parts is None else str(test_parts),
-        quick=quick,
-        **context.model_dump(),
-    )
+    return flow(**request.parameters)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
-from typing import Annotated, Any, NamedTuple, get_args
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 import typer
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
@@ -17,11 +19,49 @@ from concord.schemas.errors import UsageError
 from concord.schemas.settings import Settings
 
 
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+class OptionForm(NamedTuple):
+    """Form that a field has on the command line, where that is not its own.
+
+    - ``name``: the option, with underscores; empty for the field's name
+    - ``kind``: type of what is typed; None for the field's
+    - ``value``: the field's value of what is typed
+    - ``meaning``: help text of the field's description
+    - ``parameter``: `typer.Option`, or `typer.Argument` for what stands by its place
+    - ``default``: value where nothing is typed; None for the field's
+    """
+
+    name: str = ""
+    kind: Any = None
+    value: Callable[[Any], Any] = _unchanged
+    meaning: Callable[[str], str] = _unchanged
+    parameter: Callable[..., Any] = typer.Option
+    default: Any = None
+
+
+def as_text(path: Path | None) -> str | None:
+    """The field's value of a path."""
+    return None if path is None else str(path)
+
+
+NO_FORMS: Mapping[str, OptionForm] = MappingProxyType({})
+SHARD_KIB = OptionForm(
+    "shard_kib", int | None, lambda kib: kib and kib << 10, lambda text: text.replace("in bytes", "in KiB")
+)
+REGISTER = OptionForm("register")
+A_PATH, PERHAPS_A_PATH = OptionForm(kind=Path, value=as_text), OptionForm(kind=Path | None, value=as_text)
+"""Forms of fields of several requests."""
+
+
 class FieldOptions(NamedTuple):
     """Mark of a command's parameter, in whose place the command has an option for each field of a settings class.
 
     - ``kind``: the settings class. Fields of settings within settings are options too.
     - ``apart``: fields that are no options; an inner one as ``OUTER.INNER``.
+    - ``forms``: forms of fields that the command line has in another way, by name.
 
     A parameter of the type ``kind`` gets the validated settings. A parameter that is a mapping gets the given values,
     for settings that need more than these.
@@ -29,6 +69,7 @@ class FieldOptions(NamedTuple):
 
     kind: type[Settings]
     apart: tuple[str, ...] = ()
+    forms: Mapping[str, OptionForm] = NO_FORMS
 
 
 class _Option(NamedTuple):
@@ -36,10 +77,16 @@ class _Option(NamedTuple):
 
     - ``path``: names of the fields that lead to it, itself last.
     - ``parameter``: the command's parameter.
+    - ``value``: the field's value of the parameter's.
     """
 
     path: tuple[str, ...]
     parameter: inspect.Parameter
+    value: Callable[[Any], Any]
+
+    def is_apart(self, names: Sequence[str]) -> bool:
+        """Is it, or one of the settings around it, among these fields?"""
+        return any(".".join(self.path[: end + 1]) in names for end in range(len(self.path)))
 
 
 class _Marked(NamedTuple):
@@ -57,7 +104,7 @@ class _Marked(NamedTuple):
         """The mark of a parameter; None for any other parameter."""
         for fields in getattr(parameter.annotation, "__metadata__", ()):
             if isinstance(fields, FieldOptions):
-                options = tuple(o for o in _options(fields.kind) if ".".join(o.path) not in fields.apart)
+                options = tuple(o for o in _options(fields.kind, fields.forms) if not o.is_apart(fields.apart))
                 whole = get_args(parameter.annotation)[0] is fields.kind
                 return cls(options, fields.kind.model_validate if whole else dict)
         return None
@@ -77,7 +124,7 @@ def with_fields(command: Callable[..., Any]) -> Callable[..., Any]:
         for name, parameter in marked.items():
             values: dict[str, Any] = {}
             for option in parameter.options:
-                _put(values, option.path, given.pop(option.parameter.name))
+                _put(values, option.path, option.value(given.pop(option.parameter.name)))
             try:
                 given[name] = parameter.made(values)
             except ValidationError as error:
@@ -100,30 +147,48 @@ def with_signature(called: Callable[..., Any], parameters: Sequence[inspect.Para
     return called
 
 
-def _options(kind: type[Settings], above: tuple[str, ...] = ()) -> Iterator[_Option]:
+def _options(kind: type[Settings], forms: Mapping[str, OptionForm], above: tuple[str, ...] = ()) -> Iterator[_Option]:
     for name, field in kind.model_fields.items():
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, Settings):
-            yield from _options(inner, (*above, name))
+            yield from _options(inner, NO_FORMS, (*above, name))
         else:
-            yield _Option((*above, name), _parameter(name, field))
+            yield _option((*above, name), field, forms.get(name) or _form(field))
 
 
-def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
-    """The option of a field: by the field's own `OptionInfo` if it has one, or else by its description."""
-    option = next((given for given in field.metadata if isinstance(given, OptionInfo)), None)
-    return inspect.Parameter(
-        name,
+def _form(field: FieldInfo) -> OptionForm:
+    """The form of a field by its type: an option for many values may be given many times."""
+    if get_origin(field.annotation) is tuple:
+        return OptionForm(
+            kind=list[get_args(field.annotation)[0]] | None,  # type: ignore[misc]  # known when it runs
+            value=lambda values: tuple(values or ()),
+            meaning=lambda text: f"{text.rstrip('.')}; may be given many times.",
+        )
+    return OptionForm()
+
+
+def _option(path: tuple[str, ...], field: FieldInfo, form: OptionForm) -> _Option:
+    """The option of a field: by the field's own `OptionInfo` if it has one, or else by form and description."""
+    info = next((part for part in field.metadata if isinstance(part, OptionInfo)), None)
+    default = inspect.Parameter.empty if field.is_required() else field.get_default(call_default_factory=True)
+    parameter = inspect.Parameter(
+        form.name or path[-1],
         inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if field.is_required() else field.get_default(call_default_factory=True),
-        annotation=Annotated[field.annotation, option or _described(name, field)],
+        default=default if form.default is None else form.default,
+        annotation=Annotated[form.kind or field.annotation, info or _described(path[-1], field, form)],
     )
+    return _Option(path, parameter, form.value)
 
 
-def _described(name: str, field: FieldInfo) -> Any:
-    text = str(field.description)
-    least: Any = next((limit.ge for limit in field.metadata if isinstance(limit, Ge)), None)
-    return typer.Option(f"--{name.replace('_', '-')}", help=f"{text[0].upper()}{text[1:].rstrip('.')}.", min=least)
+def _described(name: str, field: FieldInfo, form: OptionForm) -> Any:
+    text, words = form.meaning(str(field.description)), (form.name or name).replace("_", "-")
+    limits: dict[str, Any] = {}
+    for limit in field.metadata:
+        limits |= {"min": limit.ge} if isinstance(limit, Ge) else {"max": limit.le} if isinstance(limit, Le) else {}
+    # What is on unless it is switched off has a switch for either.
+    spelled = f"--{words}/--no-{words}" if field.default is True else f"--{words}"
+    spellings = [spelled] if form.parameter is typer.Option else []
+    return form.parameter(*spellings, help=f"{text[0].upper()}{text[1:].rstrip('.')}.", **limits)
 
 
 def _put(values: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

@@ -7,17 +7,24 @@ from typing import Annotated
 
 import typer
 
-from concord.flows.cli.arguments import ContextOptions, Json, print_json
+from concord.flows.cli.arguments import Json, print_json
 from concord.flows.cli.next_steps import after_sweep
+from concord.flows.cli.settings_options import A_PATH, PERHAPS_A_PATH, FieldOptions, OptionForm
 from concord.flows.cli.tree import CommandTree
 from concord.flows.screen.progress import show
+from concord.schemas.requests import SweepRequest
 from concord.schemas.sweep import AXES, SweepPlan, SweepReport
 
 app = CommandTree(
     help="Train, label and measure every combination of models, constraints, engines and seeds that a file names."
 )
 
-SweepPath = Annotated[Path, typer.Argument(help="Sweep file (YAML); `docs/sweeps.md` says what it holds.")]
+SWEEP_FORMS = {
+    "file": OptionForm("sweep_file", Path, str, parameter=typer.Argument),
+    "out": A_PATH,
+    "reuse": PERHAPS_A_PATH,
+}
+SweepPath = Annotated[Path, typer.Argument(help=SweepRequest.model_fields["file"].description)]
 SweepFolder = Annotated[str, typer.Option("--sweep", help="Folder of a sweep.")]
 
 
@@ -26,29 +33,14 @@ def _next(report: SweepReport) -> list[str]:
 
 
 @app.command(epilog="Example: concord sweep run sweep.yaml --out sweeps/cora/", proposes=_next, resumes=True)
-def run(
-    sweep_file: SweepPath,
-    *,
-    out: Annotated[Path, typer.Option(help="Folder for results and models, on a disk that all workers see.")],
-    reuse: Annotated[
-        Path | None, typer.Option(help="Folder of another sweep: results and models of equal content are copied.")
-    ] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try cells again that failed before.")] = False,
-    context: ContextOptions,
-) -> SweepReport:
+def run(*, request: Annotated[SweepRequest, FieldOptions(SweepRequest, forms=SWEEP_FORMS)]) -> SweepReport:
     """Do every cell of a sweep file that has no result yet; the same command again does only what is left.
 
     Cells of one model train it once. A cell that fails is a row with its reason, and the others go on.
     """
     from concord.flows.sweep import sweep
 
-    return sweep(
-        str(sweep_file),
-        str(out),
-        reuse=None if reuse is None else str(reuse),
-        retry_failed=retry_failed,
-        **context.model_dump(),
-    )
+    return sweep(**request.parameters)
 
 
 @app.command(epilog="Example: concord sweep plan sweep.yaml --out sweeps/cora/")

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from pydantic import Field
 
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.inputs.given import Flag, beside_flags
+from concord.schemas.requests import POOL_HELP
 from concord.schemas.settings import Settings
 
 
@@ -38,10 +38,9 @@ class TrainerFlags(Settings):
         description="Layers of the corpus, joined by commas, whose labels the model learns to read, see `concord "
         "import entities`. Same as --set layers=.",
     )
-    pool: str | None = Field(None, description="Second corpus to learn from; its labels, if it has any, are not read.")
+    pool: str | None = Field(None, description=POOL_HELP)
 
 
-TrainerName = Annotated[str, typer.Option(help="Trainer that learns the model; `concord list trainers` has them.")]
 TrainerFlagOptions = Annotated[TrainerFlags, FieldOptions(TrainerFlags)]
 
 

@@ -91,7 +91,6 @@ PANELS = {
             "consistency",
             "all",
             "c2",
-            "chains",
             "column",
             "conflicts",
             "form",

@@ -48,7 +48,7 @@ class GivenUpError(Exception):
 
 
 @dataclass
-class _Case:
+class _ShardDeaths:
     """A shard that has lost workers.
 
     - ``deaths``: number of workers lost by the whole shard.
@@ -74,7 +74,7 @@ class Deaths:
     """
 
     split: Callable[[Shard, int], Sequence[Shard]]
-    _cases: dict[str, _Case] = field(default_factory=dict)
+    _cases: dict[str, _ShardDeaths] = field(default_factory=dict)
     _others: Counter[str] = field(default_factory=Counter)
 
     def lost(self, work: Work) -> list[Work]:
@@ -86,7 +86,7 @@ class Deaths:
         shard = work.shard
         if not isinstance(shard, Shard):
             return self._lost_whole(work)
-        case = self._cases.setdefault(shard.id, _Case(shard))
+        case = self._cases.setdefault(shard.id, _ShardDeaths(shard))
         if work.rehearsal:
             return self._lost_rehearsal(case, shard)
         case.deaths += 1
@@ -111,7 +111,7 @@ class Deaths:
         """The next work after a worker survived this part."""
         return self._rehearsed(self._cases[rehearsal.shard.id])
 
-    def _lost_rehearsal(self, case: _Case, shard: Shard) -> list[Work]:
+    def _lost_rehearsal(self, case: _ShardDeaths, shard: Shard) -> list[Work]:
         if shard.rows > 1:
             return self._rehearse(case, shard) + self._rehearsed(case)
         case.by_row[shard.first_row] += 1
@@ -120,7 +120,7 @@ class Deaths:
         self._take_out(case, shard)
         return self._rehearsed(case)
 
-    def _take_out(self, case: _Case, row: Shard) -> None:
+    def _take_out(self, case: _ShardDeaths, row: Shard) -> None:
         case.lethal.append(row.first_row)
         say(f"{row.place}: a worker died {ATTEMPTS} times of this document alone; it is rejected")
         count = sum(len(other.lethal) for other in self._cases.values())
@@ -130,12 +130,12 @@ class Deaths:
                 "more memory, and see Ray's logs"
             )
 
-    def _rehearse(self, case: _Case, shard: Shard) -> list[Work]:
+    def _rehearse(self, case: _ShardDeaths, shard: Shard) -> list[Work]:
         parts = self.split(shard, SHARD_PARTS)
         case.rehearsals += len(parts)
         return [_rehearsal(part) for part in parts]
 
-    def _rehearsed(self, case: _Case) -> list[Work]:
+    def _rehearsed(self, case: _ShardDeaths) -> list[Work]:
         """The next work after a rehearsal: after the last one, the shard without its lethal rows."""
         case.rehearsals -= 1
         return [] if case.rehearsals else [_rest(case)]
@@ -145,7 +145,7 @@ def _rehearsal(part: Shard) -> Work:
     return Work(part, rehearsal=True, suspect=True)
 
 
-def _rest(case: _Case) -> Work:
+def _rest(case: _ShardDeaths) -> Work:
     case.deaths = 0
     lethal = tuple(sorted(row - case.shard.first_row for row in case.lethal))
     return Work(case.shard._replace(lethal=lethal), suspect=True)

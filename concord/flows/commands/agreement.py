@@ -8,10 +8,10 @@ from concord.flows.cluster.cluster import cluster
 from concord.flows.cluster.counting import count_all
 from concord.flows.inputs.apart import check_file_place
 from concord.flows.inputs.jobs import folder_place, source_place
-from concord.flows.inputs.run_context import HERE, RunContext
 from concord.flows.labelling.sources import check_columns, cutting, first_document, open_model
 from concord.schemas.errors import UsageError
 from concord.schemas.reports import AgreementReport
+from concord.schemas.run_context import HERE, RunContext
 from concord.schemas.settings import TextSettings
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.corpus.plan import plan

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from concord.flows.inputs.apart import check_apart
 from concord.flows.inputs.jobs import check_model_place, folder_place
-from concord.flows.inputs.run_context import HERE, RunContext
 from concord.flows.labelling.sources import OpenModel, open_model, read_documents
 from concord.flows.screen.progress import meter
 from concord.flows.training.tuning import Tuned, pair_counts, tune_consistency
@@ -17,6 +16,7 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.folders import FolderKind
 from concord.schemas.reports import CalibrationReport
+from concord.schemas.run_context import HERE, RunContext
 from concord.workers.constraints.consistency import PairCounts
 from concord.workers.corpus.plan import plan
 from concord.workers.learning.trainers.calibration import Calibrated, calibrate

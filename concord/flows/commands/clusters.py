@@ -10,9 +10,9 @@ from concord.flows.cluster.cluster import Cluster, cluster
 from concord.flows.cluster.counting import count_all
 from concord.flows.inputs.apart import check_file_place
 from concord.flows.inputs.jobs import folder_place, source_place
-from concord.flows.inputs.run_context import HERE, RunContext
 from concord.flows.screen.progress import meter
 from concord.schemas.reports import ClusterReport
+from concord.schemas.run_context import HERE, RunContext
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import DEFAULT_TEXT
@@ -53,7 +53,7 @@ def learn(
     return _written(found, out, tokens=counted.tokens)
 
 
-class _Counted(NamedTuple):
+class _ClusterCounts(NamedTuple):
     """Counts of corpora.
 
     - ``tokens``: number of tokens read.
@@ -68,7 +68,7 @@ class _Counted(NamedTuple):
 
 def _counted(
     corpora: Sequence[str], running: Cluster, text: TextSettings, settings: CoOccurrenceSettings | BrownSettings
-) -> _Counted:
+) -> _ClusterCounts:
     shards = [shard for corpus in corpora for shard in plan(source_place(corpus), text=text)]
     counts = WordCounts.merge(count_all(running, WORDS, shards, WordsParts(text), title="counting words"))
     clusters = settings.clusters if isinstance(settings, BrownSettings) else max(settings.clusters)
@@ -76,7 +76,7 @@ def _counted(
     contexts = bigrams_of(words) if isinstance(settings, BrownSettings) else contexts_of(words, settings)
     parts = ContextsParts(contexts, text)
     pairs = count_all(running, CONTEXTS, shards, parts, title="counting contexts")
-    return _Counted(counts.tokens, contexts, ContextCounts.merge(pairs))
+    return _ClusterCounts(counts.tokens, contexts, ContextCounts.merge(pairs))
 
 
 def imported(source: Path, out: Path, settings: ClusterSettings, *, words: Path | None = None) -> ClusterReport:

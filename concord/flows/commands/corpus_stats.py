@@ -8,10 +8,10 @@ from concord.flows.cluster.cluster import cluster
 from concord.flows.cluster.counting import count
 from concord.flows.errors import ReportingError, failed_message
 from concord.flows.inputs.jobs import source_place
-from concord.flows.inputs.run_context import HERE, RunContext
 from concord.flows.labelling.sources import open_model
 from concord.schemas.errors import InputError, ShardsError
 from concord.schemas.reports import CorpusReport, LengthFigures, SpanFigures
+from concord.schemas.run_context import HERE, RunContext
 from concord.schemas.secrets import redact
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.plan import survey

@@ -25,13 +25,13 @@ from typing import NamedTuple
 from concord.flows.environment import SQLITE, home, ray_address, tracking_uri
 from concord.flows.errors import PrefectError
 from concord.flows.inputs.apart import check_apart
-from concord.flows.inputs.run_context import RunContext
 from concord.flows.screen.patience import within
 from concord.flows.watched import is_watched
 from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.doctor import DoctorReport, Finding
 from concord.schemas.errors import ServiceError
 from concord.schemas.folders import FolderKind
+from concord.schemas.run_context import RunContext
 from concord.schemas.secrets import place_of, redact
 from concord.workers.storage.files import OutputError
 from concord.workers.storage.object_storage import ObjectStorage, ObjectVersion, OvertakenError

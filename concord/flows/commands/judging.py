@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 from concord.flows.commands.learning import AsTrained
 from concord.flows.screen.progress import meter
@@ -11,41 +11,21 @@ from concord.schemas.audit import HelpfulRule, JudgementReport
 from concord.schemas.document import Document
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.learning.mining.judgement import Judgement, judged
-from concord.workers.learning.mining.mined_here import MineHere, MiningWay
+from concord.workers.learning.mining.miner import MinerHere
 from concord.workers.learning.mining.rules import KeptSettings
 from concord.workers.learning.search.folds import first_answered, first_judged, parts_of, round_of
 from concord.workers.learning.weights.penalties import WEIGHT_DECIMALS
 from concord.workers.learning.weights.unseen import Unseen
 
 
-class Miner(NamedTuple):
-    """A method of mining.
-
-    - ``here``: the method.
-    - ``way``: its settings.
-    """
-
-    here: MineHere
-    way: MiningWay
-
-    @property
-    def settings(self) -> KeptSettings:
-        """Settings of the method."""
-        return cast("KeptSettings", self.way.settings)
-
-    def rules(self, documents: Sequence[Document], holding: Sequence[Document]) -> DeclaredConstraints:
-        """Weighed rules from some documents, without rules that are too large for one of the ``holding`` documents."""
-        return self.here(documents, holding, self.way)
-
-
 def judged_beside(
-    made: AsTrained, documents: Sequence[Document], whole: DeclaredConstraints, miner: Miner
+    made: AsTrained, documents: Sequence[Document], whole: DeclaredConstraints, miner: MinerHere
 ) -> JudgementReport:
     """Report on the rules of ``whole`` that help models which are trained as one was ``made``, by cross-validation.
 
     Raises the errors of training, `TrainingError` for fewer documents than folds, and `EngineError`.
     """
-    settings, validation = miner.settings, miner.way.validation
+    settings, validation = cast("KeptSettings", miner.task.settings), miner.validation
     part = parts_of(documents, settings.folds, validation)
     with meter("training models of the folds", None):
         unseen = Unseen.of(documents, made.trainer.train, made.settings, settings.folds, validation)
@@ -61,14 +41,14 @@ def judged_beside(
         found = judged(
             *(unseen, fold, whole, rules, settings),
             validation=validation,
-            seed=miner.way.seed,
+            seed=miner.task.seed,
             progress=lambda said: bar.advance(note=said),
         )
     return _report(found, miner, made)
 
 
-def _report(found: Judgement, miner: Miner, made: AsTrained) -> JudgementReport:
-    settings = miner.settings
+def _report(found: Judgement, miner: MinerHere, made: AsTrained) -> JudgementReport:
+    settings = cast("KeptSettings", miner.task.settings)
     rules = [
         HelpfulRule(
             name=name,
@@ -85,7 +65,7 @@ def _report(found: Judgement, miner: Miner, made: AsTrained) -> JudgementReport:
         trainer=made.name,
         features=getattr(made.settings, "features", None),
         folds=settings.folds,
-        validation=miner.way.validation,
+        validation=miner.validation,
         measure=settings.measure,
         figure=settings.figure,
         source=found.source,

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from concord.flows.inputs.run_context import HERE, RunContext
 from concord.flows.labelling.sources import check_there, cutting, open_constraints, open_model
 from concord.flows.screen.progress import compiling_told
 from concord.schemas.audit import Explanation
@@ -21,6 +20,7 @@ from concord.schemas.errors import DocumentError, InputError
 from concord.schemas.labelled import LabelledText
 from concord.schemas.predictions import entities_column
 from concord.schemas.run import DEFAULT_RUN, RunSettings
+from concord.schemas.run_context import HERE, RunContext
 from concord.workers.audit.auditing import explain
 from concord.workers.constraints.constraint_set import Separable
 from concord.workers.corpus.readers.text import document_from_bytes

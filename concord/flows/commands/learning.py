@@ -8,10 +8,10 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from concord.flows.commands.requests import WeighRequest
-from concord.flows.inputs.run_context import RunContext
 from concord.flows.labelling.sources import open_model, read_documents
 from concord.flows.screen.progress import meter
 from concord.schemas.audit import LearningReport
+from concord.schemas.run_context import RunContext
 from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.corpus.plan import plan

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from concord.flows.cluster.cluster import Cluster, cluster
 from concord.flows.cluster.counting import M, P, count_all
-from concord.flows.commands.judging import Miner, judged_beside
+from concord.flows.commands.judging import judged_beside
 from concord.flows.commands.learning import as_trained
 from concord.flows.commands.requests import MineRequest
 from concord.flows.inputs.apart import check_file_place
 from concord.flows.inputs.jobs import folder_place, source_place
 from concord.flows.labelling.sources import read_documents
 from concord.flows.screen.progress import meter
-from concord.schemas.audit import HelpfulRule, JudgementReport, MinedRule, MineReport, UnsaidClause
+from concord.schemas.audit import HelpfulRule, JudgementReport, MinedRule, MineReport
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.labels import LabelSet
-from concord.schemas.names import unknown
 from concord.schemas.settings import TextSettings, Validation
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
@@ -27,24 +26,10 @@ from concord.workers.constraints.templates.template import TooLarge
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import Shard
 from concord.workers.evaluation.corpus_counts import CorpusCounts
-from concord.workers.learning.mining.logic.clauses import ClauseCounts, OpeningCounts
-from concord.workers.learning.mining.logic.kept import found_by, kept_clauses, remarks_on, tried, unsaid_report, written
-from concord.workers.learning.mining.logic.openings import names_of
-from concord.workers.learning.mining.logic.search import LearnedClause, LogicSettings, clauses_of
-from concord.workers.learning.mining.mined_here import MineHere, MiningWay, clause_rules, counted_rules
-from concord.workers.learning.mining.rule_counts import RuleCounts
-from concord.workers.learning.mining.rules import (
-    KeptSettings,
-    MiningSettings,
-    Tried,
-    candidates,
-    comment,
-    declared,
-    in_documents,
-    kept_of,
-    passing,
-    significant,
-)
+from concord.workers.learning.mining.logic.kept import unsaid_report
+from concord.workers.learning.mining.miner import Counting, MinedRules, Miner, MinerHere, MiningTask, mined
+from concord.workers.learning.mining.registry import miner_named
+from concord.workers.learning.mining.rules import KeptSettings, RuleTrial, comment, in_documents
 from concord.workers.learning.weights.penalties import (
     WEIGHT_DECIMALS,
     By,
@@ -54,20 +39,11 @@ from concord.workers.learning.weights.penalties import (
     penalty_named,
 )
 from concord.workers.remote.count import COUNT, CountParts
-from concord.workers.remote.mining import (
-    CLAUSES,
-    OPENINGS,
-    ROWS,
-    RULES,
-    ClausesParts,
-    HeldOut,
-    OpeningsParts,
-    RowsCounted,
-    RowsParts,
-    RulesParts,
-)
+from concord.workers.remote.mining import MINED, ROWS, HeldOut, MinedParts, RowsCounted, RowsParts
 from concord.workers.remote.task import Task
 from concord.workers.storage.files import write_whole
+
+T = TypeVar("T")
 
 
 class GoldCorpus(NamedTuple):
@@ -94,113 +70,37 @@ class GoldCorpus(NamedTuple):
         """The held-out documents: a share of all."""
         return HeldOut.of(self.shards, self.documents, share, self.validation)
 
-    def counted(self, task: Task[Shard, P, M], parts: P, *, title: str) -> list[M]:
-        """Results of `count_all` on the corpus. Raises its errors."""
+    def mined(self, miner: Miner, settings: KeptSettings) -> MinedRules:
+        """The rules of a method. Raises the errors of `count_all`."""
+
+        def count(counting: Counting) -> Any:
+            parts = MinedParts(counting, self.held_out(counting.held_out), self.text)
+            return counting.merge(self._counted(MINED, parts, title=counting.title))
+
+        return mined(miner, MiningTask(self.labels, settings, self.seed, _watched), count)
+
+    def rows(self, found: MinedRules) -> RowsCounted:
+        """Counts of the rows of mined rules, in the documents on which they were tested. Raises as `mined`."""
+        parts = RowsParts(self.labels, found.constraints, self.held_out(found.held_out), self.text)
+        return RowsCounted.merge(self._counted(ROWS, parts, title="weighing") if found.rules else [])
+
+    def _counted(self, task: Task[Shard, P, M], parts: P, *, title: str) -> list[M]:
         return count_all(self.running, task, self.shards, parts, title=title)
 
 
-class MinedRules(NamedTuple):
-    """Result of a method of mining.
-
-    - ``rules``: the rules that hold.
-    - ``constraints``: constraints that express them.
-    - ``documents``, ``with_gold``: number of documents read, and of those with gold labels.
-    - ``rejected``: number of rows that could not be read.
-    - ``candidates``, ``significant``: number of rules tested, and of those that hold more often than by chance.
-    - ``held_out``: share of the documents on which the rules were tested.
-    - ``notes``: sentences about rules, by name.
-    - ``unsaid``: rules that no constraint can express, with the reason.
-    - ``remarks``: sentences for the head of the file.
-    """
-
-    rules: Sequence[Tried]
-    constraints: DeclaredConstraints
-    documents: int
-    with_gold: int
-    rejected: int
-    candidates: int
-    significant: int
-    held_out: float = 1.0
-    notes: Mapping[str, str] = {}
-    unsaid: tuple[UnsaidClause, ...] = ()
-    remarks: tuple[str, ...] = ()
-
-    def held(self, too_large: Mapping[str, TooLarge]) -> MinedRules:
-        """The result without rules whose constraints are too large for a document; these move to ``unsaid``."""
-        left = tuple(unsaid_report(one, too_large[one.name].reason) for one in self.rules if one.name in too_large)
-        rules = [one for one in self.rules if one.name not in too_large]
-        constraints = self.constraints.only(one.name for one in rules)
-        return self._replace(rules=rules, constraints=constraints, unsaid=(*self.unsaid, *left))
+def _held(found: MinedRules, too_large: Mapping[str, TooLarge]) -> MinedRules:
+    """The result without rules whose constraints are too large for a document; these move to ``unsaid``."""
+    left = tuple(unsaid_report(one, too_large[one.name].reason) for one in found.rules if one.name in too_large)
+    rules = [one for one in found.rules if one.name not in too_large]
+    constraints = found.constraints.only(one.name for one in rules)
+    return found._replace(rules=rules, constraints=constraints, unsaid=(*found.unsaid, *left))
 
 
-def by_counting(gold: GoldCorpus, settings: MiningSettings) -> MinedRules:
-    """Counted rules of some kinds, over all fields."""
-    parts = RulesParts(gold.labels, settings.orders, gold.seed, gold.text)
-    counts = RuleCounts.merge(gold.counted(RULES, parts, title="counting rules"))
-    every = candidates(counts, gold.labels)
-    beyond_chance = significant(every, settings)
-    kept = kept_of(beyond_chance, settings)
-    seen = counts.documents, counts.with_gold, counts.rejected
-    return MinedRules(kept, declared(kept, gold.labels), *seen, len(every), len(beyond_chance))
-
-
-def by_logic(gold: GoldCorpus, settings: LogicSettings) -> MinedRules:
-    """Clauses, learned from one part of the documents and tried on the other."""
-    held = gold.held_out(settings.held_out_share)
-    parts = OpeningsParts(gold.labels, held, gold.text)
-    samples = OpeningCounts.merge(gold.counted(OPENINGS, parts, title="counting runs"))
-    learned = list[LearnedClause]()
-    with meter("finding clauses", None) as bar:
-        for one in clauses_of(samples, names_of(gold.labels), settings, seed=gold.seed):
-            learned.append(one)
+def _watched(title: str, items: Iterable[T]) -> Iterator[T]:
+    with meter(title, None) as bar:
+        for item in items:
+            yield item
             bar.advance()
-    clauses = tuple(one.clause for one in learned)
-    trial = ClausesParts(gold.labels, held, clauses, settings.orders, gold.seed, gold.text)
-    counts = ClauseCounts.merge(gold.counted(CLAUSES, trial, title="trying clauses") if clauses else [])
-    every = tried(learned, counts)
-    beyond_chance = passing(every, settings)
-    kept = written(kept_clauses(beyond_chance, settings), gold.labels)
-    return MinedRules(
-        kept.clauses,
-        kept.constraints,
-        samples.documents,
-        samples.learned + counts.tried,
-        samples.rejected,
-        len(every),
-        len(beyond_chance),
-        settings.held_out_share,
-        {one.name: found_by(one) for one in kept.clauses},
-        tuple(unsaid_report(one, reason) for one, reason in kept.unsaid),
-        tuple(remarks_on(samples, counts, learned, settings)),
-    )
-
-
-class Method(NamedTuple):
-    """A method of mining.
-
-    - ``find``: mines on a cluster.
-    - ``here``: mines in this process.
-    - ``settings``: class of its options.
-    """
-
-    find: Callable[[GoldCorpus, Any], MinedRules]
-    here: MineHere
-    settings: type[KeptSettings]
-    holds_out: bool = False
-    """Does it hold documents out, even if no rules are judged?"""
-
-
-METHODS: dict[str, Method] = {
-    "counting": Method(by_counting, counted_rules, MiningSettings),
-    "logic": Method(by_logic, clause_rules, LogicSettings, holds_out=True),
-}
-
-
-def method_named(name: str) -> Method:
-    """Entry of `METHODS`. Raises `UsageError`."""
-    if name not in METHODS:
-        raise UsageError(unknown("method of mining", name, METHODS))
-    return METHODS[name]
 
 
 UNJUDGED = (
@@ -226,8 +126,8 @@ def mine(request: MineRequest, settings: KeptSettings) -> MineReport:
     check_file_place(out, [request.corpus, model])
     if model is None and not request.all:
         raise UsageError(UNJUDGED)
-    cost, way = _counted(request.penalty), method_named(request.method)
-    if request.validation is not None and model is None and not way.holds_out:
+    cost, miner = _counted(request.penalty), miner_named(request.method)
+    if request.validation is not None and model is None and not miner.holds_out:
         raise UsageError(UNHELD)
     check_figure(settings.measure, settings.figure)
     learner = None if model is None else as_trained(model, request.context, why="the judgement of rules")
@@ -237,18 +137,17 @@ def mine(request: MineRequest, settings: KeptSettings) -> MineReport:
         labels, sizes = _labels(request.corpus, CorpusCounts.merge(read)), [own.documents for own in read]
         chosen = request.validation or Validation.RANDOM
         gold = GoldCorpus(running, shards, labels, request.seed, text, sizes, chosen)
-        found = way.find(gold, settings)
-        parts = RowsParts(gold.labels, found.constraints, gold.held_out(found.held_out), text)
-        counts = RowsCounted.merge(gold.counted(ROWS, parts, title="weighing") if found.rules else [])
-    found = found.held(counts.too_large)
+        found = gold.mined(miner, settings)
+        counts = gold.rows(found)
+    found = _held(found, counts.too_large)
     weighed = [_weighed(rule, found, counts.rows[rule.name].degree, cost) for rule in found.rules]
     holding = with_weights(found.constraints, {rule.report.name: rule.report.weight for rule in weighed})
     judgement = None
     if learner is not None:
         documents, _ = read_documents(shards, text=text)
         labelled = [document for document in documents if document.labels is not None]
-        miner = Miner(way.here, MiningWay(gold.labels, settings, cost, request.seed, chosen))
-        judgement = judged_beside(learner, labelled, holding, miner)
+        here = MinerHere(miner, MiningTask(labels, settings, request.seed), cost, chosen)
+        judgement = judged_beside(learner, labelled, holding, here)
     kept, comments = _written(holding, weighed, judgement, write_all=request.all)
     remarks = [*found.remarks, *(one.sentence for one in found.unsaid), *_verdict(judgement)]
     write_whole(out, constraints_text(kept, comments, remarks).encode())
@@ -314,7 +213,7 @@ def _counted(penalty: str) -> Penalty:
     return cost
 
 
-def _weighed(rule: Tried, found: MinedRules, degree: float, cost: Penalty) -> _Weighed:
+def _weighed(rule: RuleTrial, found: MinedRules, degree: float, cost: Penalty) -> _Weighed:
     settings, rows = cost.settings(), in_documents(rule, degree)
     low, high = rows.interval(cost, settings)
     template = found.constraints.templates[found.constraints.titles.index(rule.name)]

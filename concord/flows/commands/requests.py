@@ -9,19 +9,14 @@ from pathlib import Path
 
 from pydantic import Field
 
-from concord.flows.inputs.run_context import HERE, RunContext
+from concord.schemas.requests import CORPUS_HELP, ENGINE_HELP, JUDGING_HELP, MODEL_HELP
 from concord.schemas.run import ENGINE
+from concord.schemas.run_context import HERE, RunContext
 from concord.schemas.settings import Settings, TextSettings, Validation
 
-CORPUS_HELP = "Parquet corpus: a file, a folder or a URI such as s3://bucket/corpus."
-MODEL_HELP = "Model: a folder, models:/NAME@ALIAS in MLflow's registry, or a URI such as s3://bucket/model."
 SEED = "Seed of the random numbers; the same seed gives the same result."
 PENALTY = "Formula for the price of a broken row; `concord list penalties` has them."
 DOCUMENTS = "Largest number of documents to look at."
-JUDGING = (
-    "Held-out documents: a random sample, by id (the default), or the last ones of the corpus, in the order of files "
-    "and rows."
-)
 """Texts that several options share."""
 
 
@@ -34,7 +29,7 @@ class CheckRequest(Settings):
         description="Model (a folder or models:/NAME@ALIAS) whose answers are checked too; with --engine viterbi, "
         "without constraints.",
     )
-    engine: str = Field(ENGINE, description="Engine that decodes each document; `concord list engines` has them.")
+    engine: str = Field(ENGINE, description=ENGINE_HELP)
     documents: int = Field(1000, ge=1, description=DOCUMENTS)
     conflicts: int = Field(
         50, ge=0, description="Number of documents that are searched for constraints that contradict each other."
@@ -49,7 +44,7 @@ class ExplainRequest(Settings):
     corpus: str = Field(description=CORPUS_HELP)
     model: str = Field(description=MODEL_HELP)
     doc: str = Field(description="Id of the document to look at.")
-    engine: str = Field(ENGINE, description="Engine that decodes each document; `concord list engines` has them.")
+    engine: str = Field(ENGINE, description=ENGINE_HELP)
     seed: int = Field(0, ge=0, description=SEED)
     context: RunContext = HERE
 
@@ -70,7 +65,7 @@ class WeighRequest(Settings):
         description="With `--penalty tuned`: labelled corpus on which the factors are chosen; neither counts nor "
         "model have seen it.",
     )
-    validation: Validation | None = Field(None, description=JUDGING)
+    validation: Validation | None = Field(None, description=JUDGING_HELP)
     seed: int = Field(0, ge=0, description=SEED)
     context: RunContext = HERE
 
@@ -91,19 +86,7 @@ class MineRequest(Settings):
     )
     method: str = Field("counting", description="Method by which rules are found; `concord list methods` has them.")
     penalty: str = Field("odds", description=PENALTY)
-    validation: Validation | None = Field(None, description=JUDGING)
+    validation: Validation | None = Field(None, description=JUDGING_HELP)
     seed: int = Field(0, ge=0, description=SEED)
     context: RunContext = HERE
     text: TextSettings = TextSettings()
-
-
-class ChainsRequest(Settings):
-    """Request to diagnose the sampler's chains."""
-
-    corpus: str = Field(description=CORPUS_HELP)
-    model: str = Field(description=MODEL_HELP)
-    doc: str | None = Field(None, description="Id of the document to look at.")
-    documents: int = Field(20, ge=1, description=DOCUMENTS)
-    chains: int = Field(4, ge=2, description="Number of chains for each document, from random labellings.")
-    seed: int = Field(0, ge=0, description=SEED)
-    context: RunContext = HERE

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from concord.flows.inputs.jobs import checked_places, run_place
-from concord.flows.labelling.label_job import LabelJob, LabelRequest
+from concord.flows.labelling.label_job import LabelJob
 from concord.flows.runfolder.asking import asked
 from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import times_of
@@ -18,6 +18,7 @@ from concord.flows.runfolder.runfolder import Purpose, check_purpose, find_done,
 from concord.flows.screen.progress import meter
 from concord.schemas.arrays import Floats
 from concord.schemas.folders import FolderKind
+from concord.schemas.requests import LabelRequest
 from concord.schemas.run_report import RunPlan
 from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import read_digests

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from concord.flows.inputs.run_context import HERE, RunContext
 from concord.flows.labelling.sources import open_constraints, open_model
 from concord.flows.runfolder.layout import MANIFEST, foreign_files
 from concord.flows.runfolder.lists import list_name
@@ -28,6 +27,7 @@ from concord.schemas.columns import CERTIFICATES_LAYOUT, DOC_ID, PREDICTIONS_LAY
 from concord.schemas.errors import InputError, UsageError
 from concord.schemas.reports import VerifyFault, VerifyReport
 from concord.schemas.run import RunKey, ShardPlace, ShardReport
+from concord.schemas.run_context import HERE, RunContext
 from concord.workers.certificates.checker import TOLERANCE
 from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.constraint_set import ConstraintSet, Separable
@@ -190,7 +190,7 @@ def _place(shard: Shard, key: str) -> ShardPlace:
     return ShardPlace(key, shard.file.name, shard.first_row, shard.rows)
 
 
-class _Read(NamedTuple):
+class _ShardProofs(NamedTuple):
     """Proofs of a shard.
 
     - ``proofs``: proof of each document.
@@ -225,7 +225,7 @@ class _Verification:
                 predictions, *certificates = self.tables(number)
                 rejects, rejects_path = self._rejects(number)
                 files = self.listed[number].files
-                proofs = self._proofs(certificates[0], files) if certificates else _Read({})
+                proofs = self._proofs(certificates[0], files) if certificates else _ShardProofs({})
                 faults += [] if proofs.fault is None else [proofs.fault]
                 rows = self.run.table(predictions, files[predictions], PREDICTIONS_LAYOUT).to_pylist()
                 faults += _misplaced(rows, proofs, *certificates)
@@ -254,18 +254,18 @@ class _Verification:
         rows = self.run.table(path, digest, REJECTS_LAYOUT).select(Reject._fields).to_pylist()
         return [Reject(**row) for row in rows], path
 
-    def _proofs(self, path: str, files: Mapping[str, str]) -> _Read:
+    def _proofs(self, path: str, files: Mapping[str, str]) -> _ShardProofs:
         """Proofs of a shard. A file that cannot be read is a fault, and its documents have no proofs."""
         try:
             table = self.run.table(path, files[path], CERTIFICATES_LAYOUT)
         except (PublishedError, SchemaError) as error:
-            return _Read({}, VerifyFault(file=path, doc_id=None, field="file", reason=str(error)))
+            return _ShardProofs({}, VerifyFault(file=path, doc_id=None, field="file", reason=str(error)))
         proofs = table["proof"].combine_chunks()
         ids = table[DOC_ID].to_pylist()
-        return _Read({doc_id: _numbers(proof) for doc_id, proof in zip(ids, proofs, strict=True)})
+        return _ShardProofs({doc_id: _numbers(proof) for doc_id, proof in zip(ids, proofs, strict=True)})
 
 
-def _misplaced(rows: Sequence[Mapping[str, Any]], proofs: _Read, *certificates: str) -> Iterator[VerifyFault]:
+def _misplaced(rows: Sequence[Mapping[str, Any]], proofs: _ShardProofs, *certificates: str) -> Iterator[VerifyFault]:
     """Fault of a file of certificates for other documents than the answered ones."""
     if certificates and proofs.fault is None and list(proofs.proofs) != [row[DOC_ID] for row in rows]:
         (path,) = certificates

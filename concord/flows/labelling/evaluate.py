@@ -67,7 +67,7 @@ def evaluate(
     plain = first.labels is not None and first.labels.plain
     chosen = tuple(dict.fromkeys(measures or suggested(LabelSet.infer(mine.names, plain=plain), first)))
     other = None if against is None else published(against)
-    rival = None if other is None else _Rival(_GivenLabels.read(other), chosen)
+    rival = None if other is None else _OtherRun(_GivenLabels.read(other), chosen)
     tally, scored = Tally.empty(chosen), _CountsByDocument(chosen)
     for whole in chain([first], batches):
         batch = whole if rival is None else rival.shared(whole, mine)
@@ -230,7 +230,7 @@ class _CountsByDocument:
         return measure.model_copy(update={"intervals": {name: (row.low, row.high) for name, row in found.items()}})
 
 
-class _Rival:
+class _OtherRun:
     """Another run, which the scored one is compared with, and the documents of one of them alone."""
 
     def __init__(self, answers: _GivenLabels, measures: Sequence[str]) -> None:

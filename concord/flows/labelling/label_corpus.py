@@ -25,7 +25,7 @@ from concord.flows.labelling.label_figures import (
     speed_of,
     weights_of,
 )
-from concord.flows.labelling.label_job import LabelJob, LabelRequest
+from concord.flows.labelling.label_job import LabelJob
 from concord.flows.labelling.planning import read_anywhere
 from concord.flows.labelling.ray_on_demand import RayOnDemand
 from concord.flows.labelling.sources import some_documents
@@ -45,6 +45,7 @@ from concord.flows.runfolder.runfolder import (
 )
 from concord.flows.runfolder.tracked import keep_tracked, tracked_run
 from concord.flows.screen.progress import meter, say, tell_left
+from concord.schemas.requests import LabelRequest
 from concord.schemas.run import ShardReport
 from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import redact

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from concord.flows.environment import page_of_run, tracking_uri
-from concord.flows.labelling.label_job import LabelRequest
 from concord.schemas.decoded import Status
+from concord.schemas.requests import LabelRequest
 from concord.schemas.run import CountsByName, Reuse, Seconds, ShardReport, ShardResult
 from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import redact

@@ -1,4 +1,4 @@
-"""A request to label a corpus, and the job that it becomes once model, constraints and corpus are read."""
+"""The job that a request to label a corpus becomes once model, constraints and corpus are read."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import Field
-
 from concord.flows.inputs.jobs import source_place
-from concord.flows.inputs.run_context import HERE, RunContext
 from concord.flows.labelling.planning import FileReader, FoundSurvey, Listing, plan_corpus, read_here
 from concord.flows.labelling.sources import OpenModel, check_there, cutting, open_constraints, open_model
 from concord.flows.runfolder.runfolder import Sources, dataset_digest, ids_digest, last_shard_bytes
 from concord.schemas.errors import CorpusError
-from concord.schemas.run import RunKey, RunSettings
+from concord.schemas.requests import LabelRequest
+from concord.schemas.run import RunKey
 from concord.schemas.secrets import short_name
-from concord.schemas.settings import Settings
 from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.constraint_set import Separable
 from concord.workers.corpus.shard_size import shard_bytes_of
@@ -25,35 +22,6 @@ from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.models.model import score_column
 from concord.workers.remote.survey import SurveyParts
 from concord.workers.storage.storage import URI, Storage, file_bytes
-
-
-class LabelRequest(Settings):
-    """One run, as the command line and Prefect give it.
-
-    - ``corpus``, ``model``, ``out``: places, as `flows.reprocess` has them
-    - ``settings``: how each document is decoded
-    - ``constraints``: YAML files, added to the label consistency of the model (``consistency``)
-    - ``only``: ids of the documents that are labelled; None for all
-    - ``shard_bytes``: size of a shard, in bytes of text; None: by the size of the corpus, see `shard_bytes_of`
-    - ``context``: the Ray and the MLflow of the run
-    - ``fail_on_drift``: whether a figure beyond its threshold is an error, once all is done
-    - ``allow_gone``: whether a run is published from whose corpus more than `MOST_MISSING` of the last run's documents
-      are gone
-    - ``report``: whether MLflow gets the page of the run, see `flows.labelling.run_page`
-    """
-
-    corpus: str
-    model: str
-    out: str
-    settings: RunSettings
-    constraints: tuple[str, ...] = ()
-    consistency: bool = True
-    only: tuple[str, ...] | None = None
-    shard_bytes: int | None = Field(None, ge=1)
-    context: RunContext = HERE
-    fail_on_drift: bool = False
-    allow_gone: bool = False
-    report: bool = False
 
 
 class LabelJob(NamedTuple):

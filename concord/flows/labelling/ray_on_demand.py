@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from concord.flows.inputs.run_context import RunContext
+from concord.schemas.run_context import RunContext
 
 if TYPE_CHECKING:
     from concord.flows.cluster.cluster import Cluster

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from concord.flows.errors import RunFolderError, TrackingError
 from concord.flows.labelling.evaluate import evaluate
-from concord.flows.labelling.label_job import LabelRequest
 from concord.flows.nights.record import read_record
 from concord.flows.runfolder.layout import times_of
 from concord.flows.runfolder.lists import ListedShard
@@ -21,6 +20,7 @@ from concord.flows.screen.progress import meter
 from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS_LAYOUT, REJECTS_LAYOUT, SENTENCE_STARTS, TIMES_LAYOUT
 from concord.schemas.errors import InputError
 from concord.schemas.labels import LabelSet
+from concord.schemas.requests import LabelRequest
 from concord.schemas.run import ShardReport
 from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import place_of, short_name

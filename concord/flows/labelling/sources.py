@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from concord.flows.inputs.model_copies import stored_model
-from concord.flows.inputs.run_context import HERE, RunContext
 from concord.flows.screen.progress import meter, say
 from concord.schemas.columns import LABELS, Reject, gold_fault
 from concord.schemas.document import Batch, Document, ScoreColumn
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.run import REGISTRY
+from concord.schemas.run_context import HERE, RunContext
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import TextSettings
 from concord.workers.constraints.beside_model import joined

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from inspect import signature
+from inspect import getdoc, signature
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
@@ -35,6 +35,7 @@ from concord.flows.prefect.shown import CANCEL_SECONDS, shown
 from concord.flows.screen.pages import INTERRUPTED
 from concord.flows.screen.patience import within
 from concord.flows.screen.progress import say
+from concord.schemas.requests import FlowRequest
 from concord.schemas.secrets import redact
 
 P = ParamSpec("P")
@@ -129,15 +130,18 @@ def _cancel(run: UUID) -> None:
     get_client(sync_client=True).set_flow_run_state(run, state, force=True)
 
 
-def private_flow(name: str, run_name: str, run: Callable[P, R]) -> PrivateFlow[P, R]:
-    """A function as a `PrivateFlow`; ``run_name`` is a template over its parameters."""
+def private_flow(name: str, run_name: str, run: Callable[P, R], request: type[FlowRequest]) -> PrivateFlow[P, R]:
+    """A function as a `PrivateFlow`; ``run_name`` is a template over its parameters, which ``request`` describes."""
 
     def called() -> str:
         return redact(run_name.format(**flow_run.parameters))
 
     # Prefect would look the names of annotations up where the wrapper around the function was written.
     vars(run)["__signature__"] = signature(run, eval_str=True)
-    return PrivateFlow(shown(run), name=name, flow_run_name=called, persist_result=False)
+    function, text = shown(run), getdoc(run) or ""
+    # Prefect's form takes the descriptions of parameters from the docstring.
+    function.__doc__ = request.documented(text)
+    return PrivateFlow(function, name=name, description=text, flow_run_name=called, persist_result=False)
 
 
 @contextmanager

@@ -13,14 +13,13 @@ from pydantic import ValidationError
 from concord.flows.errors import PapersFailedError, RunFolderError, SweepFailedError
 from concord.flows.inputs.apart import check_apart
 from concord.flows.inputs.left_ray import one_ray
-from concord.flows.inputs.run_context import HERE, RunContext
 from concord.flows.screen.progress import say
-from concord.flows.sweeping.run_sweep import SweepRequest, run_sweep
+from concord.flows.sweeping.run_sweep import run_sweep
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.folders import FolderKind
 from concord.schemas.names import unknown
 from concord.schemas.published import MeasuredRow, MeasuredTable, PapersReport
-from concord.schemas.settings import Settings
+from concord.schemas.requests import PapersRequest, SweepRequest
 from concord.schemas.shown import Report
 from concord.schemas.sweep import SweepFile
 from concord.workers.published.made_corpora import DataFolders
@@ -39,18 +38,6 @@ CORPORA, SWEEPS, RULE_FILES = "corpora", "sweeps", "rules"
 
 PAGE, HTML_PAGE, TABLES = "papers.md", "papers.html", "tables.json"
 """Files of the output: the page of all papers that were measured in it, and the tables of the page."""
-
-
-class PapersRequest(Settings):
-    """What `concord papers` was asked for."""
-
-    paper: str
-    out: str
-    data: str | None = None
-    table: str | None = None
-    test_parts: str | None = None
-    quick: bool = False
-    context: RunContext = HERE
 
 
 def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport:
@@ -91,7 +78,7 @@ def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport
     return report
 
 
-class _Page(Report):
+class _PageTables(Report):
     """The tables of the page, as they stand in its folder."""
 
     made_up: bool
@@ -107,7 +94,7 @@ def _measured_before(out: Path, *, made_up: bool) -> Sequence[MeasuredTable]:
     if not path.exists():
         return ()
     try:
-        page = _Page.model_validate_json(path.read_bytes())
+        page = _PageTables.model_validate_json(path.read_bytes())
     except ValidationError:
         raise RunFolderError(f"{path}: is damaged; remove it, or give another --out") from None
     if page.made_up != made_up:
@@ -125,7 +112,7 @@ def _replaced(before: Sequence[MeasuredTable], tables: Sequence[MeasuredTable]) 
 
 
 def _write_page(out: Path, tables: Sequence[MeasuredTable], *, made_up: bool, left: int) -> None:
-    write_whole(out / TABLES, _Page(made_up=made_up, tables=tuple(tables)).model_dump_json().encode())
+    write_whole(out / TABLES, _PageTables(made_up=made_up, tables=tuple(tables)).model_dump_json().encode())
     write_whole(out / PAGE, markdown(tables, made_up=made_up, left=left).encode())
     write_whole(out / HTML_PAGE, html(tables, made_up=made_up, left=left).encode())
 

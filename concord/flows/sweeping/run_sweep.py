@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 from concord.flows.errors import RunFolderError, SweepFailedError
 from concord.flows.inputs.apart import check_apart, check_inputs
 from concord.flows.inputs.jobs import check_sources, run_tags
-from concord.flows.inputs.run_context import HERE, RunContext
 from concord.flows.runfolder.locks import LOCK, is_at_work, locked
 from concord.flows.screen.progress import meter, say
 from concord.flows.sweeping.sweep_schedule import Schedule, UnitsMade
 from concord.schemas.errors import InputError
 from concord.schemas.folders import FolderKind
-from concord.schemas.settings import Settings
+from concord.schemas.requests import SweepRequest
+from concord.schemas.run_context import RunContext
 from concord.schemas.sweep import Cell, CellRow, CellState, SweepFile, SweepPlan, SweepReport
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.models.loaders import load_model
@@ -50,16 +50,6 @@ CELLS_TABLE, TIMES_TABLE = "cells.parquet", "times.parquet"
 
 MOST_RUNS = 200
 """Number of cells up to which each is a run in MLflow, unless the file says otherwise; a run takes 20 ms of CPU."""
-
-
-class SweepRequest(Settings):
-    """One sweep, as the command line and Prefect give it."""
-
-    file: str
-    out: str
-    reuse: str | None = None
-    retry_failed: bool = False
-    context: RunContext = HERE
 
 
 def plan_sweep(file: str, out: str) -> SweepPlan:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from concord.flows.inputs.run_context import RunContext
 from concord.flows.labelling.evaluate import evaluate
 from concord.flows.labelling.label_corpus import label_corpus
-from concord.flows.labelling.label_job import LabelRequest
 from concord.flows.labelling.sources import open_model
 from concord.flows.tracking.tracking import Tracking
-from concord.flows.training.train_model import TrainRequest, train_model
+from concord.flows.training.train_model import TrainJob, train_model
 from concord.schemas.challenge import ChallengeReport
 from concord.schemas.folders import FolderKind
 from concord.schemas.reports import AgainstReport
-from concord.schemas.run import REGISTRY, RunSettings
-from concord.schemas.settings import Settings, TrainerSettings
+from concord.schemas.requests import ChallengeRequest, LabelRequest
+from concord.schemas.run import REGISTRY
+from concord.schemas.settings import TrainerSettings
 from concord.workers.evaluation.gate import GateVerdict, gate
 from concord.workers.storage.folder_kinds import check_kind, say_kind
 
@@ -27,50 +26,42 @@ MODEL = "model"
 COMPARED = "f1"
 
 
-class ChallengeRequest(Settings):
-    """One challenge; fields as the parameters of `flows.challenge.challenge`."""
+class ChallengeJob(ChallengeRequest):
+    """A request, and the settings that the options of its trainer are.
 
-    corpus: str
-    held_out: str
-    out: str
-    name: str
-    alias: str
-    trainer: str
+    - ``trainer_settings``: of the trainer
+    """
+
     trainer_settings: TrainerSettings
-    settings: RunSettings
-    constraints: tuple[str, ...]
-    consistency: bool
-    least_gain: float
-    context: RunContext
 
     @property
     def champion(self) -> str:
         """The champion, as a run names it."""
-        return f"{REGISTRY}{self.name}@{self.alias}"
+        return f"{REGISTRY}{self.register_as}@{self.alias}"
 
     @property
-    def training(self) -> TrainRequest:
+    def training(self) -> TrainJob:
         """The challenger's training."""
-        return TrainRequest(
+        return TrainJob(
             corpus=self.corpus,
             out=str(Path(self.out) / MODEL),
             trainer=self.trainer,
             settings=self.trainer_settings,
             consistency=self.consistency,
-            register_as=self.name,
+            register_as=self.register_as,
             alias=CHALLENGER,
             context=self.context,
         )
 
 
-def challenge_champion(request: ChallengeRequest) -> ChallengeReport:
+def challenge_champion(request: ChallengeJob) -> ChallengeReport:
     """Trains and registers, compares, moves the alias or does not, and tells MLflow why."""
     check_kind(Path(request.out), FolderKind.CHALLENGE)
     say_kind(Path(request.out), FolderKind.CHALLENGE)
     tracking = Tracking(request.context.tracking)
-    champion = tracking.version(request.name, request.alias)
+    champion = tracking.version(request.register_as, request.alias)
     training = train_model(request.training)
-    challenger = tracking.version(request.name, CHALLENGER)
+    challenger = tracking.version(request.register_as, CHALLENGER)
     assert challenger is not None
     against: AgainstReport | None = None
     measure: str | None = None
@@ -84,9 +75,9 @@ def challenge_champion(request: ChallengeRequest) -> ChallengeReport:
         measure = next(name for name, figures in against.measures.items() if COMPARED in figures)
         verdict = gate(against.measures[measure][COMPARED], least_gain=request.least_gain)
     if verdict.promoted:
-        tracking.point(request.name, request.alias, challenger)
+        tracking.point(request.register_as, request.alias, challenger)
     report = ChallengeReport(
-        name=request.name,
+        name=request.register_as,
         alias=request.alias,
         challenger=challenger,
         champion=champion,
@@ -101,7 +92,7 @@ def challenge_champion(request: ChallengeRequest) -> ChallengeReport:
     return report
 
 
-def _compare(request: ChallengeRequest) -> tuple[AgainstReport, int]:
+def _compare(request: ChallengeJob) -> tuple[AgainstReport, int]:
     """The challenger's answers beside the champion's, and the number of documents."""
     folders = {CHAMPION: request.champion, CHALLENGER: str(Path(request.out) / MODEL)}
     for folder, model in folders.items():

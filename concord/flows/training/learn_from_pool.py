@@ -15,14 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from pydantic import Field
 
 from concord.flows.errors import RunFolderError
 from concord.flows.inputs.jobs import run_tags
-from concord.flows.inputs.run_context import HERE, RunContext
 from concord.flows.labelling.evaluate import evaluate
 from concord.flows.labelling.label_corpus import label_corpus
-from concord.flows.labelling.label_job import LabelRequest as Labelling
 from concord.flows.labelling.sources import read_documents
 from concord.flows.runfolder.locks import LOCK, locked
 from concord.flows.runfolder.published import published
@@ -35,7 +32,7 @@ from concord.schemas.columns import DOC_ID, LABELS, N_BEST, PREDICTIONS_LAYOUT
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.folders import FolderKind
-from concord.schemas.run import RunSettings
+from concord.schemas.requests import CodlRequest, LabelRequest
 from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import Settings, Validation
@@ -61,33 +58,6 @@ TUNED = "gamma.json"
 """Name of the file of trials of gamma, beside the cycles."""
 
 
-class LearnRequest(Settings):
-    """Request to learn from a pool, from the command line or Prefect.
-
-    - ``corpus``, ``pool``, ``out``: places of the labelled corpus, of the pool and of the cycles.
-    - ``constraints``: YAML file of declared constraints (None: semi-supervised learning).
-    - ``held_out``: labelled corpus that every cycle is measured on.
-    - ``settings``: options of the learning.
-    - ``tune``: choose gamma by cross-validation?
-    - ``validation``: labelled documents that judge gamma.
-    - ``labelling``: settings by which the pool is decoded.
-    - ``shard_bytes``: size of a shard, in bytes of text; None: by the size of the pool.
-    - ``context``: the Ray and the MLflow of the cycles.
-    """
-
-    corpus: str
-    pool: str
-    out: str
-    constraints: str | None
-    held_out: str | None
-    settings: CodlSettings
-    tune: bool = False
-    validation: Validation = Validation.RANDOM
-    labelling: RunSettings
-    shard_bytes: int | None = Field(None, ge=1)
-    context: RunContext = HERE
-
-
 class CycleDone(Report):
     """A finished cycle; ``key`` is the digest of everything that decided it."""
 
@@ -102,7 +72,7 @@ class TrialsDone(Report):
     trials: tuple[GammaTrial, ...]
 
 
-def learn(request: LearnRequest) -> CodlReport:
+def learn(request: CodlRequest) -> CodlReport:
     """Reads both corpora and runs the cycles. Raises `RunFolderError` if another learning uses the folder, and
     `OutputError`."""
     out, started = Path(request.out), time.monotonic()
@@ -152,7 +122,7 @@ class _LearnJob(NamedTuple):
     - ``key``: digest of everything that decides a cycle.
     """
 
-    request: LearnRequest
+    request: CodlRequest
     tracking: Tracking
     run: Run
     learner: Learner
@@ -164,7 +134,7 @@ class _LearnJob(NamedTuple):
     key: str
 
     @classmethod
-    def open(cls, request: LearnRequest, tracking: Tracking, run: Run) -> _LearnJob:
+    def open(cls, request: CodlRequest, tracking: Tracking, run: Run) -> _LearnJob:
         """The job of a request. Raises `TrainingError`, `ConstraintError`, and the errors of reading a corpus."""
         places = {"training": request.corpus, "pool": request.pool, "held-out": request.held_out}
         shards = {context: plan(place) for context, place in places.items() if place is not None}
@@ -226,7 +196,7 @@ class _LearnJob(NamedTuple):
         """Labels a corpus with the model and constraints of the cycle before ``number``."""
         folder = self.folder(number - 1)
         return label_corpus(
-            Labelling(
+            LabelRequest(
                 corpus=corpus,
                 model=str(folder / MODEL),
                 out=str(out),
@@ -275,7 +245,7 @@ class _LearnJob(NamedTuple):
 
 
 def _trials(
-    request: LearnRequest,
+    request: CodlRequest,
     documents: Sequence[Document],
     pool: Sequence[Document],
     constraints: DeclaredConstraints | None,
@@ -289,12 +259,17 @@ def _trials(
         found = TrialsDone.model_validate_json(place.read_bytes())
         if found.key == key:
             return found.trials
-    trials = choose_gamma(documents, pool, constraints, request.settings, request.labelling, request.validation)
+    trials = choose_gamma(documents, pool, constraints, request.settings, request.labelling, _judging(request))
     write_whole(place, TrialsDone(key=key, trials=trials).model_dump_json(indent=1).encode())
     return trials
 
 
-def _key(request: LearnRequest, digests: Mapping[str, str], constraints: str, settings: Settings) -> str:
+def _judging(request: CodlRequest) -> Validation:
+    """The documents that judge gamma."""
+    return request.validation or Validation.RANDOM
+
+
+def _key(request: CodlRequest, digests: Mapping[str, str], constraints: str, settings: Settings) -> str:
     """Hex digest of everything that decides a cycle's output; the number of cycles is no part of it."""
     given = [settings.model_dump_json(), request.labelling.model_dump_json()]
     parts = [str(sorted(digests.items())), constraints, *given, code_digest()]
@@ -325,13 +300,13 @@ def _tried(trials: Sequence[GammaTrial]) -> dict[str, float]:
     return {start + name: value for start, row in rows for name, value in row.items()}
 
 
-def _params(request: LearnRequest) -> dict[str, object]:
+def _params(request: CodlRequest) -> dict[str, object]:
     given = {
         "corpus": request.corpus,
         "pool": request.pool,
         "constraints": request.constraints,
         "held_out": request.held_out,
-        "validation": request.validation,
+        "validation": _judging(request),
     }
     return given | {"engine": request.labelling.engine} | request.settings.model_dump()
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from concord.flows.cluster.cluster import cluster
 from concord.flows.cluster.pool import Done
 from concord.flows.errors import failed_message
-from concord.flows.inputs.run_context import RunContext
 from concord.flows.screen.progress import meter, say
 from concord.flows.tracking.tracking import Outcome, Tracking
 from concord.schemas.document import Document
 from concord.schemas.errors import ShardsError
+from concord.schemas.run_context import RunContext
 from concord.schemas.settings import TrainerSettings
 from concord.schemas.train_report import SampleRow
 from concord.workers.compiling.kept_digests import workers_digest

@@ -9,12 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import Field
-
 from concord.flows.environment import page_of_run, tracking_uri
 from concord.flows.errors import TrackingError
 from concord.flows.inputs.jobs import check_model_place, run_tags, source_place
-from concord.flows.inputs.run_context import HERE, RunContext
 from concord.flows.labelling.sources import read_documents
 from concord.flows.runfolder.locks import LOCK, locked
 from concord.flows.runfolder.runfolder import dataset_digest
@@ -32,9 +29,9 @@ from concord.flows.training.tuning import Tuned, pair_counts, tune_consistency
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import LabelError
-from concord.schemas.run import ALIAS
+from concord.schemas.requests import TrainRequest
 from concord.schemas.secrets import short_name
-from concord.schemas.settings import Settings, TrainerSettings, Validation
+from concord.schemas.settings import TrainerSettings
 from concord.schemas.train_report import LayersReport, SampleRow, SelectionRow, TaggersReport, TrainReport
 from concord.workers.constraints.consistency import LabelConsistency
 from concord.workers.constraints.constraint_file import load_constraints
@@ -43,7 +40,7 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import Shard, tokenizer_of
 from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.learning.search.folds import held_out
-from concord.workers.learning.search.progressive import LEAST_SAMPLE, Sampling
+from concord.workers.learning.search.progressive import Sampling
 from concord.workers.learning.search.trials import Trial, best_of
 from concord.workers.learning.trainers.layers import LayersChoice, answering, choose_layers
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
@@ -59,35 +56,16 @@ from concord.workers.storage.files import staged
 from concord.workers.storage.scratch import scratch_folder
 
 
-class TrainRequest(Settings):
-    """Request to train a model, from the command line or Prefect.
+class TrainJob(TrainRequest):
+    """A request, and the settings that its options are.
 
-    - ``corpus``, ``out``: places of the corpus and of the model.
-    - ``trainer``, ``settings``: name of the trainer, and its options.
-    - ``tune``: choose options that are not given by trials?
-    - ``consistency``: learn label consistency?
-    - ``held_out_share``: fraction of the documents that tune label consistency.
-    - ``validation``: documents that judge what is chosen.
-    - ``register_as``, ``alias``: name and alias in MLflow's registry; no name: not registered.
-    - ``largest_sample``: largest training sample of a trial on Ray, in tokens (None: the whole corpus).
-    - ``context``: Ray for trials, and MLflow.
+    - ``settings``: of the trainer
     """
 
-    corpus: str
-    out: str
-    trainer: str
     settings: TrainerSettings
-    tune: bool = False
-    consistency: bool = True
-    held_out_share: float = 0.2
-    validation: Validation = Validation.RANDOM
-    register_as: str | None = None
-    alias: str = ALIAS
-    largest_sample: int | None = Field(None, ge=LEAST_SAMPLE)
-    context: RunContext = HERE
 
 
-class _Choice(NamedTuple):
+class _ChosenSettings(NamedTuple):
     """Chosen settings.
 
     - ``settings``: settings to train with.
@@ -122,7 +100,7 @@ def _sampling(request: TrainRequest) -> Sampling | None:
     return trainer_named(request.trainer).sampling
 
 
-def train_model(request: TrainRequest) -> TrainReport:
+def train_model(request: TrainJob) -> TrainReport:
     """Reads, tunes, trains, saves, tracks, registers. Raises `RunFolderError` if another training uses the folder."""
     out = Path(request.out)
     check_model_place(out)
@@ -132,7 +110,7 @@ def train_model(request: TrainRequest) -> TrainReport:
         return _train(request, out)
 
 
-def _train(request: TrainRequest, out: Path) -> TrainReport:
+def _train(request: TrainJob, out: Path) -> TrainReport:
     started = time.monotonic()
     tracking = Tracking(request.context.tracking)
     shards = {context: plan(place) for context, place in corpora_of(request).items()}
@@ -175,7 +153,7 @@ def _train(request: TrainRequest, out: Path) -> TrainReport:
         return _report(request, manifest, rejected, choice, tuned, run, registered, seconds=seconds)
 
 
-def _read(request: TrainRequest, shards: Sequence[Shard]) -> tuple[list[Document], int]:
+def _read(request: TrainJob, shards: Sequence[Shard]) -> tuple[list[Document], int]:
     """The documents, and the number of rejects. Raises `CorpusError` where there is no gold that the trainer needs."""
     try:
         return read_documents(shards, gold=trainer_named(request.trainer).gold)
@@ -185,18 +163,20 @@ def _read(request: TrainRequest, shards: Sequence[Shard]) -> tuple[list[Document
         raise
 
 
-def _choose(request: TrainRequest, documents: Sequence[Document], corpus: str, tracking: Tracking, run: Run) -> _Choice:
+def _choose(
+    request: TrainJob, documents: Sequence[Document], corpus: str, tracking: Tracking, run: Run
+) -> _ChosenSettings:
     """Settings to train with; options that were not given are chosen if that is asked for.
 
     - ``corpus``: digest of the documents.
     """
     settings = request.settings
     if not request.tune:
-        return _Choice(settings)
+        return _ChosenSettings(settings)
     sampling = _sampling(request)
     if sampling is None:
         trials = _select(request, documents)
-        return _Choice(best_of(trials).setting, trials)
+        return _ChosenSettings(best_of(trials).setting, trials)
     kept = Kept(Path(request.out), corpus, sampling, settings)
     tracked_sample = partial(track, tracking, run_tags(job="train", **{PARENT: run.id}), sampling)
     best, samples = choose(
@@ -208,10 +188,10 @@ def _choose(request: TrainRequest, documents: Sequence[Document], corpus: str, t
         kept=kept,
         progress=tracked_sample,
     )
-    return _Choice(best, samples=samples)
+    return _ChosenSettings(best, samples=samples)
 
 
-def _judge_layers(request: TrainRequest, documents: Sequence[Document]) -> LayersChoice | None:
+def _judge_layers(request: TrainJob, documents: Sequence[Document]) -> LayersChoice | None:
     """Ways to use the layers that are asked for, judged on held-out documents; None where none is."""
     settings = request.settings
     reads_gold = trainer_named(request.trainer).gold
@@ -248,7 +228,7 @@ def _taggers_report(manifest: Manifest) -> TaggersReport | None:
     return TaggersReport(**{name: manifest.training[name] for name in TaggersReport.model_fields})
 
 
-def _select(request: TrainRequest, documents: Sequence[Document]) -> list[Trial[TrainerSettings]]:
+def _select(request: TrainJob, documents: Sequence[Document]) -> list[Trial[TrainerSettings]]:
     """Trials of options that were not given, by cross-validation."""
     with meter("cross-validation", None) as bar:
 
@@ -260,7 +240,7 @@ def _select(request: TrainRequest, documents: Sequence[Document]) -> list[Trial[
         return select(documents, train, request.settings, validation=request.validation, progress=show)
 
 
-def _divided(request: TrainRequest, documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
+def _divided(request: TrainJob, documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
     """Documents of which the model for tuning learns, and those that are held out. Raises `TrainingError`."""
     held = held_out(documents, request.held_out_share, request.validation)
     inside = [d for d, out in zip(documents, held, strict=True) if not out]
@@ -274,7 +254,7 @@ def _divided(request: TrainRequest, documents: Sequence[Document]) -> tuple[list
 
 
 def _tune(
-    request: TrainRequest,
+    request: TrainJob,
     documents: Sequence[Document],
     train: Train,
     inside: Sequence[Document],
@@ -289,7 +269,7 @@ def _tune(
             raise TrainingError(f"{request.corpus}: a label is too rare to hold documents out: {error}") from error
 
 
-def _assumed(request: TrainRequest, documents: Sequence[Document], model: Model) -> LabelConsistency | None:
+def _assumed(request: TrainJob, documents: Sequence[Document], model: Model) -> LabelConsistency | None:
     """Label consistency of a model that was learned without gold; None where it is not asked for, or there is gold."""
     if not request.consistency or trainer_named(request.trainer).gold:
         return None
@@ -298,7 +278,7 @@ def _assumed(request: TrainRequest, documents: Sequence[Document], model: Model)
 
 def _fit(
     documents: Sequence[Document],
-    request: TrainRequest,
+    request: TrainJob,
     train: Train,
     out: Path,
     title: str,
@@ -320,19 +300,19 @@ def _fit(
         return train(documents, settings=request.settings, out=out, progress=show)
 
 
-def corpora_of(request: TrainRequest) -> dict[str, str]:
+def corpora_of(request: TrainJob) -> dict[str, str]:
     """Places of the corpora that a training reads, by purpose."""
     settings = request.settings
     given = {name: getattr(settings, name) for name in settings.corpora}
     return {"training": request.corpus} | {n: source_place(place) for n, place in given.items() if place is not None}
 
 
-def _params(request: TrainRequest) -> dict[str, object]:
+def _params(request: TrainJob) -> dict[str, object]:
     given = request.model_dump(mode="json", include={"corpus", "held_out_share", "validation", "trainer"})
     return given | request.settings.model_dump()
 
 
-def _log_penalties(run: Run, request: TrainRequest, out: Path, consistency: LabelConsistency | None) -> None:
+def _log_penalties(run: Run, request: TrainJob, out: Path, consistency: LabelConsistency | None) -> None:
     """Logs the costs of the label consistency, and of the constraints that were learned with the model."""
     sets: list[ConstraintSet] = [] if consistency is None else [consistency]
     learned = trainer_named(request.trainer).constraints
@@ -342,17 +322,17 @@ def _log_penalties(run: Run, request: TrainRequest, out: Path, consistency: Labe
         run.text(known_weights_text(sets), PENALTIES_FILE)
 
 
-def _register(tracking: Tracking, run: Run, request: TrainRequest) -> Registered | None:
+def _register(tracking: Tracking, run: Run, request: TrainJob) -> Registered | None:
     if request.register_as is None:
         return None
     return tracking.register(run, request.register_as, alias=request.alias)
 
 
 def _report(
-    request: TrainRequest,
+    request: TrainJob,
     manifest: Manifest,
     rejected: int,
-    choice: _Choice,
+    choice: _ChosenSettings,
     tuned: Tuned | None,
     run: Run,
     registered: Registered | None,

@@ -36,7 +36,7 @@ CONFLICT_DOCUMENTS = 50
 
 
 @dataclass
-class _Tally:
+class _ConstraintTally:
     """Counts of one constraint.
 
     - ``documents``: number of documents with a place for it.
@@ -72,7 +72,7 @@ def check(
     ``labels``.
     """
     constraints.bind(labels)
-    tallies = [_Tally() for _ in constraints.names]
+    tallies = [_ConstraintTally() for _ in constraints.names]
     effects = None if model is None or decoder is None else Effects(labels, len(tallies), decoder)
     weights = dict(declared_weights(constraints))
     conflicts = Conflicts(constraints, labels, frozenset(n for n, w in weights.items() if np.isinf(w)))
@@ -171,7 +171,7 @@ def _local(batch: Batch, i: int, scores: LocalScores | None, labels: LabelSet) -
     return LocalScores(Potentials(np.zeros((len(document), size)), np.zeros((size, size)), document.sentence_starts))
 
 
-def _count_places(tallies: Sequence[_Tally], problem: Problem) -> None:
+def _count_places(tallies: Sequence[_ConstraintTally], problem: Problem) -> None:
     for tally, count in zip(tallies, _places(problem, problem.rows.constraint, len(tallies)).tolist(), strict=True):
         tally.places += count
         tally.documents += count > 0
@@ -201,7 +201,7 @@ def _count_breaches(tallies: Sequence[list[float]], problem: Problem, antecedent
 def _checked(
     name: str,
     weight: float,
-    tally: _Tally,
+    tally: _ConstraintTally,
     conflicts: Sequence[Conflict],
     effect: MeasuredEffect | None,
     *,

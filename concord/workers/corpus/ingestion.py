@@ -191,7 +191,7 @@ def write_corpus(
     seen: set[str] = set()
     rejects: list[Reject] = []
     written = False
-    with staged(target) as folder, _Parts(folder, layout, tokenizer) as parts:
+    with staged(target) as folder, _PartWriter(folder, layout, tokenizer) as parts:
         before = parts.take_over(target) if append else frozenset()
         for item in items:
             if isinstance(item, Misfit):
@@ -245,7 +245,7 @@ def check_target(target: Path, *, overwrite: bool, append: bool, ways: str = ", 
         raise IngestError(f"{target}: holds {strange[0]!r}, which is no part of a corpus; left as it is")
 
 
-class _Parts:
+class _PartWriter:
     """Collects documents into row groups and row groups into part files; counts what it wrote."""
 
     def __init__(self, folder: Path, layout: IngestSettings, tokenizer: str | None) -> None:

@@ -73,8 +73,8 @@ class DocumentFigures:
     @classmethod
     def of(cls, table: pa.Table, watch: DriftWatch, times: int = 1) -> DocumentFigures:
         """The documents of a table of predictions, each of which stands for so many."""
-        tokens, labels = _Column.of(table[TOKENS]), _Column.of(table[LABELS])
-        sentences = _Column.of(table[SENTENCE_STARTS])
+        tokens, labels = _ItemColumn.of(table[TOKENS]), _ItemColumn.of(table[LABELS])
+        sentences = _ItemColumn.of(table[SENTENCE_STARTS])
         words, labelled = _Coded.of(tokens.values), _Coded.of(labels.values)
         starts = sentences.values.to_numpy(zero_copy_only=False)
         texts = zip(tokens.digests(words.digests), sentences.digests(starts), strict=True)
@@ -144,7 +144,7 @@ class _Coded:
         return np.frombuffer(b"".join(found), np.int64)[self.codes]
 
 
-class _Column(ListColumn):
+class _ItemColumn(ListColumn):
     """A column of lists, D of them with N items in all."""
 
     @property
@@ -172,7 +172,7 @@ class _Column(ListColumn):
         return [hashlib.blake2b(data[a:b], digest_size=8).digest() for a, b in itertools.pairwise(ends)]
 
 
-def _text_figures(tokens: _Column, words: _Coded, watch: DriftWatch) -> dict[str, Floats]:
+def _text_figures(tokens: _ItemColumn, words: _Coded, watch: DriftWatch) -> dict[str, Floats]:
     values = {LENGTH: tokens.lengths.astype(np.float64)}
     if watch.known is not None and words.names:
         known = watch.known(words.names)[words.codes]
@@ -180,7 +180,7 @@ def _text_figures(tokens: _Column, words: _Coded, watch: DriftWatch) -> dict[str
     return values
 
 
-def _label_shares(labels: _Column, labelled: _Coded) -> dict[str, Floats]:
+def _label_shares(labels: _ItemColumn, labelled: _Coded) -> dict[str, Floats]:
     """Share of the tokens that have each type of label, but for those outside."""
     names = LabelSet.infer(labelled.names)
     types = names.type_of[names.encode(labelled.names)].astype(np.int64)
@@ -188,7 +188,7 @@ def _label_shares(labels: _Column, labelled: _Coded) -> dict[str, Floats]:
     return {f"{OF_LABEL}{kind}": counts[:, k] for k, kind in enumerate(names.types)}
 
 
-def _scores(table: pa.Table, tokens: _Column, watch: DriftWatch) -> dict[str, Floats]:
+def _scores(table: pa.Table, tokens: _ItemColumn, watch: DriftWatch) -> dict[str, Floats]:
     """What proofs, constraints and, where it was asked for, confidence say of each document."""
     per = PER / np.maximum(tokens.lengths, 1)
     gap, local = _floats(table["gap"]), _floats(table["local"])
@@ -204,8 +204,8 @@ def _scores(table: pa.Table, tokens: _Column, watch: DriftWatch) -> dict[str, Fl
         values["penalty of the model alone"] = _floats(table[VITERBI_PENALTY]) * per
     for column, name in ((MARGIN, "margin of entities"), (PROBABILITY, "probability of entities")):
         if column in table.column_names:
-            values[name] = _Column.of(table[column]).means()
-    rows = _Column.of(table["constraints"])
+            values[name] = _ItemColumn.of(table[column]).means()
+    rows = _ItemColumn.of(table["constraints"])
     charged = _Coded.of(rows.values.field("name"))
     places = {name: k for k, name in enumerate(watch.constraints)}
     codes = np.array([places.get(name, -1) for name in charged.names], np.int64)[charged.codes]
@@ -221,7 +221,7 @@ def _floats(column: pa.ChunkedArray) -> Floats:
 
 def _spans(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """(S, 4) spans, see `DocumentFigures`, and their types."""
-    spans = _Column.of(column)
+    spans = _ItemColumn.of(column)
     kinds = _Coded.of(spans.values.field("type"))
     ends = [spans.values.field(name).to_numpy(zero_copy_only=False) for name in ("start", "end")]
     return np.column_stack([spans.of_row, kinds.codes, *ends]).astype(np.int64), tuple(kinds.names)

@@ -150,7 +150,7 @@ class Attributes:
         Raises `FeatureError` where two hashes collide.
         """
         first = dict(zip(features.conjoined, self._first_values(features), strict=True))
-        alone, joined, values = _Hashes.none(), _Hashes.none(), _Hashes.none()
+        alone, joined, values = _HashList.none(), _HashList.none(), _HashList.none()
         row = 0
         for family in self.families:
             rows = np.arange(row, row + family.size)
@@ -182,14 +182,14 @@ class Attributes:
         return pa.chunked_array([_names(family, texts) for family in self.families], pa.large_string())
 
 
-class _Hashes(NamedTuple):
+class _HashList(NamedTuple):
     """Growing list of hashes, each with its row."""
 
     hashes: list[NDArray[np.uint64]]
     rows: list[NDArray[np.int64]]
 
     @classmethod
-    def none(cls) -> _Hashes:
+    def none(cls) -> _HashList:
         return cls([np.zeros(0, np.uint64)], [np.zeros(0, np.int64)])
 
     def append(self, hashes: NDArray[np.uint64], rows: NDArray[np.int64]) -> None:
@@ -241,7 +241,7 @@ class _Maker:
     def __init__(self, batch: Batch, features: FeatureSet) -> None:
         self._features = features
         self._bounds = batch.sentence_bounds
-        self._columns = {name: _Words.of(column) for name, column in feature_columns(batch, features).items()}
+        self._columns = {name: _ColumnWords.of(column) for name, column in feature_columns(batch, features).items()}
         self._said: dict[Source, _SourceValues] = {}
 
     def values(self) -> dict[Source, list[str]]:
@@ -293,14 +293,14 @@ class _Maker:
         return self._said[source]
 
 
-class _Words(NamedTuple):
+class _ColumnWords(NamedTuple):
     """A column: its distinct clean words (V), and the word of each token. Ids V and V + 1 lie outside a sentence."""
 
     words: list[str]
     ids: Ids
 
     @classmethod
-    def of(cls, column: Column) -> _Words:
+    def of(cls, column: Column) -> _ColumnWords:
         codes, used = _used(column.codes)
         known: dict[str, int] = {}
         table = [known.setdefault(clean(column.values[i]), len(known)) for i in used.tolist()]

@@ -334,6 +334,8 @@ SUMMARIES = {
     "fields": "for citations and addresses: short documents of ordered fields",
 }
 """Summaries of the feature sets, in the order in which users might try them."""
+PAPER_SETS = frozenset({"finkel", "finkel-nopos", "finkel-all", "finkel-tf", "finkel-tf-all", "fersini"})
+"""Feature sets that stand beside a paper's figures; users would choose another."""
 
 
 class FeatureSetError(UsageError):

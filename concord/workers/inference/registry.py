@@ -125,10 +125,29 @@ OWN: dict[str, Solver] = {
     ),
     "gibbs": Solver(_gibbs, GibbsSettings, "annealed Gibbs sampling over the whole document", exact=False),
     "discrepancy": Solver(
-        _discrepancy, DiscrepancySettings, "limited discrepancy search with branch and bound", exact=True, chance=False
+        _discrepancy,
+        DiscrepancySettings,
+        "limited discrepancy search with branch and bound; for comparison with papers",
+        exact=True,
+        chance=False,
+        comparison=True,
     ),
-    "beam": Solver(_beam, BeamSettings, "beam search from left to right", exact=False, chance=False),
-    "astar": Solver(_astar, AstarSettings, "A* from left to right", exact=True, chance=False),
+    "beam": Solver(
+        _beam,
+        BeamSettings,
+        "beam search from left to right; for comparison with papers",
+        exact=False,
+        chance=False,
+        comparison=True,
+    ),
+    "astar": Solver(
+        _astar,
+        AstarSettings,
+        "A* from left to right; for comparison with papers",
+        exact=True,
+        chance=False,
+        comparison=True,
+    ),
     "certify": Solver(
         _certify,
         CertifySettings,
@@ -145,9 +164,21 @@ OWN: dict[str, Solver] = {
         bounds=False,
         own_aim=True,
     ),
-    "cpsat": Solver(_cpsat, CpSatSettings, "the whole document as one CP-SAT model", exact=True, asks_solver=True),
+    "cpsat": Solver(
+        _cpsat,
+        CpSatSettings,
+        "the whole document as one CP-SAT model; an independent check, and slow",
+        exact=True,
+        asks_solver=True,
+        comparison=True,
+    ),
     "ilp": Solver(
-        _cpsat, CpSatSettings, "the same as cpsat, by Fersini et al.'s name for it", exact=True, asks_solver=True
+        _cpsat,
+        CpSatSettings,
+        "the same as cpsat, by Fersini et al.'s name for it",
+        exact=True,
+        asks_solver=True,
+        comparison=True,
     ),
 }
 """The engines of this project, but for those of `workers.papers`. A new one is a file, a settings class, and a line

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from concord.schemas.potentials import LARGEST_WEIGHT
 
 HEADER = re.compile(
     rb"\x93NUMPY\x01\x00(?s:..)\{'descr': '([<|=][a-z]\d)', 'fortran_order': False, 'shape': \(([\d, ]*)\), \} *\n"
@@ -28,12 +30,33 @@ class ArraysFileError(ValueError):
     """A file does not hold the expected arrays; the message names the array and the fault."""
 
 
+class ArrayValues(NamedTuple):
+    """Values that an array may hold: what one of them is called, and a function that says whether all are such."""
+
+    name: str
+    hold: Callable[[NDArray[Any]], np.bool_]
+
+
+SCORES = ArrayValues(
+    f"number of at most {LARGEST_WEIGHT:g} nats", lambda array: np.abs(array).max(initial=0.0) <= LARGEST_WEIGHT
+)
+LOG_PROBABILITIES = ArrayValues("log probability", lambda array: ((array <= 0.0) & (array >= -LARGEST_WEIGHT)).all())
+TRUTHS = ArrayValues("truth value", lambda array: array.view(np.uint8).max(initial=0) <= 1)
+
+
 class ArrayKind(NamedTuple):
-    """Expected form of an array in a file: its name (for messages), its dtype and its number of axes."""
+    """Expected form of an array in a file.
+
+    - ``name``: what messages call it.
+    - ``dtype``: its dtype.
+    - ``axes``: what each axis counts; axes of one name have one size.
+    - ``values``: values that it may hold; None: what is in it is checked elsewhere.
+    """
 
     name: str
     dtype: str
-    axes: int = 1
+    axes: tuple[str, ...]
+    values: ArrayValues | None = None
 
 
 def write_arrays(path: Path, arrays: Iterable[NDArray[Any]]) -> None:
@@ -43,8 +66,12 @@ def write_arrays(path: Path, arrays: Iterable[NDArray[Any]]) -> None:
             np.lib.format.write_array(file, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
 
 
-def read_arrays(path: Path, kinds: Sequence[ArrayKind]) -> list[NDArray[Any]]:
-    """Arrays of a file, one for each kind. Raises `ArraysFileError` where the file holds anything else."""
+def read_arrays(path: Path, kinds: Sequence[ArrayKind], **sizes: int) -> list[NDArray[Any]]:
+    """Arrays of a file, one for each kind.
+
+    ``sizes`` are those of axes by name; an axis that is not among them has its size from the first array that has it.
+    Raises `ArraysFileError` where the file holds anything else.
+    """
     data = path.read_bytes()
     arrays: list[NDArray[Any]] = []
     at = 0
@@ -52,11 +79,11 @@ def read_arrays(path: Path, kinds: Sequence[ArrayKind]) -> list[NDArray[Any]]:
         header = HEADER.match(data, at, at + LONGEST_HEADER)
         if header is None:
             raise ArraysFileError(f"array {kind.name!r} has no header at byte {at}")
-        dtype = np.dtype(kind.dtype)
+        dtype, axes = np.dtype(kind.dtype), len(kind.axes)
         shape = tuple(int(size) for size in header[2].replace(b" ", b"").split(b",") if size)
-        if header[1].decode() != dtype.str or len(shape) != kind.axes:
+        if header[1].decode() != dtype.str or len(shape) != axes:
             raise ArraysFileError(
-                f"array {kind.name!r} is {header[1].decode()} of {len(shape)} axes, want {dtype.str} of {kind.axes}"
+                f"array {kind.name!r} is {header[1].decode()} of {len(shape)} axes, want {dtype.str} of {axes}"
             )
         count, first = math.prod(shape), header.end()
         at = first + count * dtype.itemsize
@@ -66,4 +93,15 @@ def read_arrays(path: Path, kinds: Sequence[ArrayKind]) -> list[NDArray[Any]]:
         arrays.append(np.frombuffer(data, dtype, count, first).reshape(shape).copy())
     if at != len(data):
         raise ArraysFileError(f"{len(data) - at} bytes after the last array")
+    for kind, array in zip(kinds, arrays, strict=True):
+        _check(kind, array, sizes)
     return arrays
+
+
+def _check(kind: ArrayKind, array: NDArray[Any], sizes: dict[str, int]) -> None:
+    """Checks shape and values of an array, and adds the sizes of its new axes to ``sizes``."""
+    want = tuple(sizes.setdefault(axis, size) for axis, size in zip(kind.axes, array.shape, strict=True))
+    if array.shape != want:
+        raise ArraysFileError(f"array {kind.name!r} is {array.shape}, want {want}")
+    if kind.values is not None and not kind.values.hold(array):
+        raise ArraysFileError(f"array {kind.name!r} has what is no {kind.values.name}")

@@ -8,7 +8,7 @@ manifest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,29 +19,31 @@ from numpy.typing import NDArray
 from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch
 from concord.schemas.labels import LabelSet
-from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.settings import TrainerSettings
 from concord.workers.features.derived import needed_columns
-from concord.workers.features.scorer import FeatureError, FeatureWeights, Scorer, known_words
+from concord.workers.features.scorer import FeatureWeights, Scorer, known_words
 from concord.workers.features.templates import FeatureSet
-from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
+from concord.workers.models.arrays_file import SCORES, TRUTHS, ArrayKind, write_arrays
 from concord.workers.models.feature_files import read_features, write_features
-from concord.workers.models.folder import Manifest, ModelError, manifest_of, read_manifest, write_manifest
+from concord.workers.models.folder import Manifest, manifest_of, read_manifest, write_manifest
+from concord.workers.models.saved_files import FolderModel, parsing, saved_arrays
 
 KIND = "crf"
 WEIGHTS_FILE = "weights.bin"
+
+
+def weight_arrays(part: str = "") -> tuple[ArrayKind, ...]:
+    """Arrays of a `FeatureWeights`, which checks their sizes; ``part`` is put before each name."""
+    dtypes = ("<i8", "<i4", "<f8", "<u8", "<i4", "<u8", "<i4", "<u8", "<i4")
+    names = (part + field.name for field in fields(FeatureWeights))
+    return tuple(ArrayKind(name, dtype, (name,)) for name, dtype in zip(names, dtypes, strict=True))
+
+
 ARRAYS = (
-    ArrayKind("start", "<i8"),
-    ArrayKind("label", "<i4"),
-    ArrayKind("weight", "<f8"),
-    ArrayKind("attribute_keys", "<u8"),
-    ArrayKind("attribute_rows", "<i4"),
-    ArrayKind("conjunction_keys", "<u8"),
-    ArrayKind("conjunction_rows", "<i4"),
-    ArrayKind("value_keys", "<u8"),
-    ArrayKind("value_rows", "<i4"),
-    ArrayKind("transition", "<f8", 2),
-    ArrayKind("missing", "|b1"),
+    *weight_arrays(),
+    ArrayKind("transition", "<f8", ("labels", "labels"), SCORES),
+    ArrayKind("missing", "|b1", ("labels",), TRUTHS),
 )
 """Arrays of `WEIGHTS_FILE` in order: those of `FeatureWeights`, then the model's ``transition`` and ``missing``."""
 
@@ -57,7 +59,7 @@ class LearnedCrf(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class CrfModel:
+class CrfModel(FolderModel):
     """A trained CRF: flat read-only arrays that processes can share, and a small manifest.
 
     - ``labels``: the L labels.
@@ -66,7 +68,6 @@ class CrfModel:
     - ``transition`` (L, L): scores of label pairs in nats; row: the previous label.
     - ``missing`` (L,): labels that complete the label set but never occurred in training, such as the ``I-T`` of a type
       that has only one-word spans. Their unary score is −inf, because training has no evidence of them.
-    - ``digest``: the manifest's, see `Model.digest`.
     """
 
     labels: LabelSet
@@ -75,7 +76,6 @@ class CrfModel:
     transition: Floats
     missing: NDArray[np.bool_]
     manifest: Manifest
-    digest: str
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -104,9 +104,6 @@ class CrfModel:
     def scorer(self) -> Scorer:
         """Scorer of batches. Its word tables belong to this process and are not pickled."""
         return Scorer(self.features, self.weights, len(self.labels))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "scorer"}
 
 
 def save(
@@ -141,7 +138,7 @@ def save(
         templates=[t.name for t in features.templates],
     )
     write_manifest(out, manifest)
-    return CrfModel(*learned._replace(features=features), manifest, manifest.digest)
+    return CrfModel(*learned._replace(features=features), manifest)
 
 
 def load(folder: Path | str) -> CrfModel:
@@ -153,21 +150,8 @@ def load(folder: Path | str) -> CrfModel:
     manifest = read_manifest(folder, kind=KIND, files=(WEIGHTS_FILE,))
     features = read_features(folder, manifest)
     labels = manifest.label_set
-    try:
-        *arrays, transition, missing = read_arrays(folder / WEIGHTS_FILE, ARRAYS)
-        weights = FeatureWeights(*arrays)
+    *arrays, transition, missing = saved_arrays(folder / WEIGHTS_FILE, ARRAYS, labels=len(labels))
+    weights = FeatureWeights(*arrays)
+    with parsing(folder / WEIGHTS_FILE):
         weights.check(len(labels))
-        _check(transition, missing, len(labels))
-    except (ArraysFileError, FeatureError) as error:
-        raise ModelError(f"{folder / WEIGHTS_FILE}: damaged ({error}); copy the folder again or train again") from error
-    return CrfModel(labels, features, weights, transition, missing, manifest, manifest.digest)
-
-
-def _check(transition: Floats, missing: NDArray[np.bool_], labels: int) -> None:
-    """Raises `FeatureError` where an array does not fit the number of labels or holds values that are not allowed."""
-    if transition.shape != (labels, labels) or missing.shape != (labels,):
-        raise FeatureError(f"transition is {transition.shape} and missing {missing.shape} for {labels} labels")
-    if not np.abs(transition).max() <= LARGEST_WEIGHT:
-        raise FeatureError(f"a transition weight is not a number of at most {LARGEST_WEIGHT:g} nats")
-    if missing.view(np.uint8).max() > 1:
-        raise FeatureError("missing holds bytes that are no truth values")
+    return CrfModel(labels, features, weights, transition, missing, manifest)

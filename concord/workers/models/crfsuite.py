@@ -49,13 +49,13 @@ from concord.workers.inference.core.chain import marginals
 from concord.workers.models.attribute_trial import FEW_KNOWN, Sentence, try_function
 from concord.workers.models.crfsuite_file import CrfsuiteWeights, ModelFileError, read_crfsuite
 from concord.workers.models.folder import (
-    MANIFEST,
     Manifest,
     ModelError,
     file_digest,
     manifest_of,
     read_manifest,
 )
+from concord.workers.models.saved_files import FolderModel, check_labels, saved_content
 from concord.workers.models.scores import NO_LABEL, joined
 from concord.workers.models.word_tables import Scored, WordTables
 
@@ -128,7 +128,7 @@ class Functions(BaseModel):
 
 
 @dataclass(frozen=True, eq=False)
-class CrfsuiteModel:
+class CrfsuiteModel(FolderModel):
     """A CRFsuite model: the weights of its file, the feature function, and a tokenizer if it has one.
 
     Rounding: products of values and weights are rounded to multiples of a unit, so that their sums are the same in any
@@ -145,7 +145,6 @@ class CrfsuiteModel:
     features: Features
     words: WordsFunction | None
     manifest: Manifest
-    digest: str
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -336,9 +335,6 @@ class CrfsuiteModel:
         start = np.searchsorted(self.weights.source[order], np.arange(len(self.weights.attributes) + 1))
         return start, self.weights.target[order], self.weights.weight[order]
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in DERIVED}
-
 
 def attributes(item: Any, prefix: str = "") -> list[tuple[str, float]]:
     """Attributes (name, value) of one word, as python-crfsuite makes them from strings or from values by name.
@@ -366,10 +362,6 @@ def _text(key: Any) -> str:
     if not isinstance(key, bytes):
         raise TypeError(f"{key!r} is no name of a feature")
     return key.decode()
-
-
-DERIVED = ("_ids", "_names", "rows", "_by_attribute", "_unit", "_tables")
-"""Cached properties that each process computes for itself; they are not pickled."""
 
 
 def columns_asked(function: Callable[..., Any], name: str) -> tuple[str, ...]:
@@ -441,7 +433,7 @@ def with_functions(weights: CrfsuiteWeights, functions: Functions, manifest: Man
     """Imports the functions, which the user must have named before. Raises `ModelError`."""
     features = import_function(functions.features.name)
     words = None if functions.tokenizer is None else import_function(functions.tokenizer.name)
-    return CrfsuiteModel(manifest.label_set, weights, functions, features, words, manifest, manifest.digest)
+    return CrfsuiteModel(manifest.label_set, weights, functions, features, words, manifest)
 
 
 def load(folder: Path | str) -> CrfsuiteModel:
@@ -452,15 +444,12 @@ def load(folder: Path | str) -> CrfsuiteModel:
     """
     folder = Path(folder)
     manifest = read_manifest(folder, kind=KIND, files=(MODEL_FILE, FUNCTIONS_FILE))
+    functions = saved_content(folder / FUNCTIONS_FILE, Functions)
     try:
-        functions = Functions.model_validate_json((folder / FUNCTIONS_FILE).read_bytes())
         weights = weights_in(folder / MODEL_FILE)
-    except ValidationError as error:
-        raise ModelError(f"{folder / FUNCTIONS_FILE}: {error.errors()[0]['msg']}; import the model again") from error
     except ModelFileError as error:
         raise ModelError(str(error)) from error
-    if label_names(weights, functions).label_set != manifest.label_set:
-        raise ModelError(f"{folder / MODEL_FILE}: its labels are not those of {MANIFEST}; import the model again")
+    check_labels(folder / MODEL_FILE, label_names(weights, functions).label_set, manifest)
     trusted = os.environ.get(TRUST, "").split(",")
     if any(function.name not in trusted for function in functions.all):
         calls = " and ".join(f"{function.name} of {function.package}" for function in functions.all)

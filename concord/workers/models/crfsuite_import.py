@@ -26,6 +26,7 @@ from concord.workers.models.crfsuite import (
     with_functions,
 )
 from concord.workers.models.folder import ModelError, write_manifest
+from concord.workers.models.saved_files import write_content
 from concord.workers.models.word_tables import departure
 from concord.workers.storage.files import write_whole
 
@@ -83,11 +84,10 @@ def save(
     if word_tables and not columns:
         found = departure(model.scored, len(weights.labels), weights.attributes)
         named = named.model_copy(update={"departure": found})
-    write_whole(out / FUNCTIONS_FILE, named.model_dump_json(indent=2).encode() + b"\n")
+    write_content(out / FUNCTIONS_FILE, named)
     training = {KNOWN_SHARE: trial.share, "trial_sentences": trial.sentences}
-    manifest = manifest_over(out, weights, named, (MODEL_FILE, FUNCTIONS_FILE), training)
-    write_manifest(out, manifest)
-    saved = replace(model, functions=named, manifest=manifest, digest=manifest.digest)
+    manifest = write_manifest(out, manifest_over(out, weights, named, (MODEL_FILE, FUNCTIONS_FILE), training))
+    saved = replace(model, functions=named, manifest=manifest)
     return SavedModel(saved, trial, changed)
 
 

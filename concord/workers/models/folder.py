@@ -161,9 +161,11 @@ def begin(folder: Path) -> None:
     (folder / MANIFEST).unlink(missing_ok=True)
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Writes the manifest in one step, so that a folder with a manifest is whole. Raises `OutputError`."""
+def write_manifest(folder: Path, manifest: Manifest) -> Manifest:
+    """Writes the manifest in one step, so that a folder with a manifest is whole, and returns it. Raises
+    `OutputError`."""
     write_whole(folder / MANIFEST, manifest.model_dump_json(indent=2).encode() + b"\n")
+    return manifest
 
 
 def manifest_of(
@@ -215,6 +217,4 @@ def update_manifest(
         "extras": manifest.extras | (extras or {}),
         "files": manifest.files | {name: file_digest(folder / name) for name in files},
     }
-    updated = manifest.model_copy(update=added | {"tokenizer": tokenizer or manifest.tokenizer})
-    write_manifest(folder, updated)
-    return updated
+    return write_manifest(folder, manifest.model_copy(update=added | {"tokenizer": tokenizer or manifest.tokenizer}))

@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from concord.schemas.arrays import Floats
 from concord.schemas.document import TOKENS, Batch
 from concord.schemas.labels import LabelSet
-from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
+from concord.schemas.potentials import Potentials
 from concord.workers.features.extractors import shape
-from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
+from concord.workers.models.arrays_file import LOG_PROBABILITIES, ArrayKind, write_arrays
 from concord.workers.models.folder import Manifest, ModelError, manifest_of, read_manifest, write_manifest
+from concord.workers.models.saved_files import FolderModel, saved_arrays
 from concord.workers.models.settings import HmmSettings
 from concord.workers.storage.files import write_whole
 
@@ -34,10 +35,10 @@ STRINGS_FILE = "strings.json"
 """Words and shapes of the training corpus, each list in the order of its table's rows."""
 TABLES_FILE = "tables.bin"
 ARRAYS = (
-    ArrayKind("initial", "<f8"),
-    ArrayKind("transition", "<f8", 2),
-    ArrayKind("word", "<f8", 2),
-    ArrayKind("shape", "<f8", 2),
+    ArrayKind("initial", "<f8", ("labels",), LOG_PROBABILITIES),
+    ArrayKind("transition", "<f8", ("labels", "labels"), LOG_PROBABILITIES),
+    ArrayKind("word", "<f8", ("words", "labels"), LOG_PROBABILITIES),
+    ArrayKind("shape", "<f8", ("shapes", "labels"), LOG_PROBABILITIES),
 )
 
 
@@ -57,7 +58,7 @@ class Tables(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class HmmModel:
+class HmmModel(FolderModel):
     """Hidden Markov model: its tables, and the words (V) and shapes (S) that their rows stand for."""
 
     labels: LabelSet
@@ -65,7 +66,6 @@ class HmmModel:
     shapes: tuple[str, ...]
     tables: Tables
     manifest: Manifest
-    digest: str
     columns: tuple[str, ...] = (TOKENS,)
 
     def potentials(self, batch: Batch) -> Potentials:
@@ -96,9 +96,6 @@ class HmmModel:
     def _row_of_shape(self) -> dict[str, int]:
         return {name: row for row, name in enumerate(self.shapes)}
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_row")}
-
 
 def save(
     out: Path,
@@ -114,9 +111,8 @@ def save(
     write_whole(out / STRINGS_FILE, json.dumps({"words": list(words), "shapes": list(shapes)}).encode())
     write_arrays(out / TABLES_FILE, tables)
     files = (STRINGS_FILE, TABLES_FILE)
-    manifest = manifest_of(out, KIND, labels, files=files, settings=settings, training=training)
-    write_manifest(out, manifest)
-    return HmmModel(labels, tuple(words), tuple(shapes), tables, manifest, manifest.digest)
+    manifest = write_manifest(out, manifest_of(out, KIND, labels, files=files, settings=settings, training=training))
+    return HmmModel(labels, tuple(words), tuple(shapes), tables, manifest)
 
 
 def load(folder: Path | str) -> HmmModel:
@@ -124,12 +120,9 @@ def load(folder: Path | str) -> HmmModel:
     folder = Path(folder)
     manifest = read_manifest(folder, kind=KIND, files=(STRINGS_FILE, TABLES_FILE))
     words, shapes = _strings(folder / STRINGS_FILE)
-    try:
-        tables = Tables(*read_arrays(folder / TABLES_FILE, ARRAYS))
-    except ArraysFileError as error:
-        raise ModelError(f"{folder / TABLES_FILE}: damaged ({error}); train again") from error
-    _check(tables, len(manifest.labels), len(words), len(shapes), folder / TABLES_FILE)
-    return HmmModel(manifest.label_set, words, shapes, tables, manifest, manifest.digest)
+    sizes = {"labels": len(manifest.labels), "words": len(words), "shapes": len(shapes) + 1}
+    tables = Tables(*saved_arrays(folder / TABLES_FILE, ARRAYS, **sizes))
+    return HmmModel(manifest.label_set, words, shapes, tables, manifest)
 
 
 def _strings(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -142,12 +135,3 @@ def _strings(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if not known or len(set(words)) < len(words) or len(set(shapes)) < len(shapes):
         raise ModelError(f"{path}: words and shapes are strings, each of them once; train again")
     return tuple(words), tuple(shapes)
-
-
-def _check(tables: Tables, labels: int, words: int, shapes: int, where: Path) -> None:
-    wanted = ((labels,), (labels, labels), (words, labels), (shapes + 1, labels))
-    for kind, table, size in zip(ARRAYS, tables, wanted, strict=True):
-        if table.shape != size:
-            raise ModelError(f"{where}: array {kind.name!r} is {table.shape}, want {size}; train again")
-        if not ((table <= 0.0) & (table >= -LARGEST_WEIGHT)).all():
-            raise ModelError(f"{where}: array {kind.name!r} has what is no log probability; train again")

@@ -20,25 +20,18 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from concord.schemas.arrays import Floats
 from concord.schemas.document import TOKENS, Batch, TokenizedText
-from concord.schemas.labels import LabelError, LabelSet
+from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.settings import Settings
-from concord.workers.models.arrays_file import ArraysFileError, read_arrays, write_arrays
-from concord.workers.models.folder import MANIFEST, Manifest, ModelError, manifest_of, read_manifest, write_manifest
+from concord.workers.models.arrays_file import write_arrays
+from concord.workers.models.folder import Manifest, ModelError, manifest_of, read_manifest, write_manifest
+from concord.workers.models.saved_files import saved_content, write_content
 from concord.workers.models.score_cache import ScoreCache, sentence_key
-from concord.workers.models.scores import (
-    SCORES_FILE,
-    TRANSITION_ARRAYS,
-    TRANSITION_FILE,
-    ScoresModel,
-    check_transition,
-    label_set,
-    unary,
-)
+from concord.workers.models.scores import SCORES_FILE, TRANSITION_FILE, ScoresModel, label_set, read_scores, unary
 from concord.workers.models.settings import ScoresSettings
 from concord.workers.models.subwords import Logits, windows, word_scores
 from concord.workers.storage.files import write_whole
@@ -276,8 +269,8 @@ def save(
     opened(network, tokenizer.decode(), len(source.labels)).run(np.zeros(3, np.int64))
     write_whole(out / NETWORK_FILE, network)
     write_whole(out / TOKENIZER_FILE, tokenizer)
-    write_whole(out / READING_FILE, reading.model_dump_json(indent=2).encode() + b"\n")
-    write_whole(out / SCORES_FILE, source.model_dump_json(indent=2).encode() + b"\n")
+    write_content(out / READING_FILE, reading)
+    write_content(out / SCORES_FILE, source)
     write_arrays(out / TRANSITION_FILE, [whole])
     manifest = manifest_of(out, KIND, labels, files=FILES, settings=settings, training=training)
     manifest = manifest.model_copy(update={"versions": manifest.versions | library_versions()})
@@ -300,15 +293,6 @@ def load(folder: Path | str) -> OnnxModel:
     onnxruntime or tokenizers is not installed."""
     folder = Path(folder)
     manifest = read_manifest(folder, kind=KIND, files=FILES)
-    try:
-        source = ScoresSettings.model_validate_json((folder / SCORES_FILE).read_bytes())
-        reading = OnnxSettings.model_validate_json((folder / READING_FILE).read_bytes())
-        same = label_set(source) == manifest.label_set
-        (transition,) = read_arrays(folder / TRANSITION_FILE, TRANSITION_ARRAYS)
-    except (ValidationError, LabelError, ArraysFileError) as error:
-        first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        raise ModelError(f"{folder}: a file of the model is damaged ({first}); make the model again") from error
-    if not same:
-        raise ModelError(f"{folder / SCORES_FILE}: its labels are not those of {MANIFEST}; make the model again")
-    check_transition(transition, len(manifest.label_set), folder / TRANSITION_FILE)
+    source, transition = read_scores(folder, manifest)
+    reading = saved_content(folder / READING_FILE, OnnxSettings)
     return _model(folder, manifest, source, transition, reading)

@@ -22,26 +22,25 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch, ScoreColumn
 from concord.schemas.errors import DocumentError, InputError
 from concord.schemas.label_names import WrittenLabels, read_label_names
 from concord.schemas.labels import LabelError, Labels, LabelSet
-from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
+from concord.schemas.potentials import Potentials
 from concord.schemas.settings import Settings
-from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
-from concord.workers.models.folder import MANIFEST, Manifest, ModelError, manifest_of, read_manifest, write_manifest
+from concord.workers.models.arrays_file import SCORES, ArrayKind, write_arrays
+from concord.workers.models.folder import Manifest, manifest_of, read_manifest, write_manifest
+from concord.workers.models.saved_files import check_labels, parsing, saved_arrays, saved_content, write_content
 from concord.workers.models.score_forms import check_form
 from concord.workers.models.settings import ScoresSettings
-from concord.workers.storage.files import write_whole
 
 KIND = "scores"
 SCORES_FILE = "scores.json"
 """File of the `ScoresSettings`."""
 TRANSITION_FILE = "transition.bin"
-TRANSITION_ARRAYS = (ArrayKind("transition", "<f8", 2),)
+TRANSITION_ARRAYS = (ArrayKind("transition", "<f8", ("labels", "labels"), SCORES),)
 NO_LABEL = -1
 """Id of a column of scores that is of no label."""
 
@@ -179,11 +178,10 @@ def save(
     Raises `LabelError`, `OSError` and `OutputError`.
     """
     labels = label_set(source)
-    write_whole(out / SCORES_FILE, source.model_dump_json(indent=2).encode() + b"\n")
+    write_content(out / SCORES_FILE, source)
     write_arrays(out / TRANSITION_FILE, [transition])
     files = (SCORES_FILE, TRANSITION_FILE)
-    manifest = manifest_of(out, KIND, labels, files=files, settings=settings, training=training)
-    write_manifest(out, manifest)
+    manifest = write_manifest(out, manifest_of(out, KIND, labels, files=files, settings=settings, training=training))
     return ScoresModel(labels, source, transition, manifest, manifest.digest)
 
 
@@ -191,26 +189,14 @@ def load(folder: Path | str) -> ScoresModel:
     """The model saved in a folder; no file is opened before its hash was checked. Raises `ModelError`."""
     folder = Path(folder)
     manifest = read_manifest(folder, kind=KIND, files=(SCORES_FILE, TRANSITION_FILE))
-    labels = manifest.label_set
-    try:
-        source = ScoresSettings.model_validate_json((folder / SCORES_FILE).read_bytes())
-        same = label_set(source) == labels
-    except (ValidationError, LabelError) as error:
-        first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        raise ModelError(f"{folder / SCORES_FILE}: {first}; make the model again") from error
-    if not same:
-        raise ModelError(f"{folder / SCORES_FILE}: its labels are not those of {MANIFEST}; make the model again")
-    try:
-        (transition,) = read_arrays(folder / TRANSITION_FILE, TRANSITION_ARRAYS)
-    except ArraysFileError as error:
-        raise ModelError(f"{folder / TRANSITION_FILE}: damaged ({error}); make the model again") from error
-    check_transition(transition, len(labels), folder / TRANSITION_FILE)
-    return ScoresModel(labels, source, transition, manifest, manifest.digest)
+    source, transition = read_scores(folder, manifest)
+    return ScoresModel(manifest.label_set, source, transition, manifest, manifest.digest)
 
 
-def check_transition(transition: Floats, labels: int, where: Path) -> None:
-    """Raises `ModelError` where transitions of a file have another shape, or one is no number or too large."""
-    if transition.shape != (labels, labels):
-        raise ModelError(f"{where}: transitions are {transition.shape} for {labels} labels")
-    if not np.abs(transition).max() <= LARGEST_WEIGHT:
-        raise ModelError(f"{where}: a transition is not a number of at most {LARGEST_WEIGHT:g} nats")
+def read_scores(folder: Path, manifest: Manifest) -> tuple[ScoresSettings, Floats]:
+    """Settings and transitions (L, L) in the folder of a model of scores. Raises `ModelError`."""
+    source = saved_content(folder / SCORES_FILE, ScoresSettings)
+    with parsing(folder / SCORES_FILE):
+        check_labels(folder / SCORES_FILE, label_set(source), manifest)
+    (transition,) = saved_arrays(folder / TRANSITION_FILE, TRANSITION_ARRAYS, labels=len(manifest.labels))
+    return source, transition

@@ -73,7 +73,7 @@ class SegmentCounts(NamedTuple):
     whole: Floats
 
 
-class Marked(NamedTuple):
+class TokenFigures(NamedTuple):
     """A figure for each token and label, such as a marginal.
 
     - ``first`` (N, K): of segments that begin at the token.
@@ -126,15 +126,15 @@ def best_segments(scores: SegmentScores, bounds: Ints) -> tuple[Segments, Floats
     return found, best
 
 
-def max_marginals(scores: SegmentScores, bounds: Ints) -> Marked:
+def max_marginals(scores: SegmentScores, bounds: Ints) -> TokenFigures:
     """Max-marginals (N, K) in nats: score of the best segmentation of the sentence in which the token is first in, or
     inside, a segment of the label."""
-    found = Marked(*(np.full(scores.inside.shape, -np.inf) for _ in range(2)))
+    found = TokenFigures(*(np.full(scores.inside.shape, -np.inf) for _ in range(2)))
     _mark_best(scores, bounds, SegmentRoom.of(bounds, scores), found)
     return found
 
 
-def marginals(scores: SegmentScores, bounds: Ints) -> Marked:
+def marginals(scores: SegmentScores, bounds: Ints) -> TokenFigures:
     """Marginals (N, K): probability that the token is first in, or inside, a segment of the label.
 
     Zeros for a sentence of which no segmentation is possible.
@@ -142,7 +142,7 @@ def marginals(scores: SegmentScores, bounds: Ints) -> Marked:
     shapes = (scores.inside, scores.first, scores.last, scores.length, scores.transition, scores.whole)
     counts = SegmentCounts(*map(np.zeros_like, shapes))
     _count_all(scores, bounds, SegmentRoom.of(bounds, scores), counts)
-    return Marked(counts.first, counts.inside)
+    return TokenFigures(counts.first, counts.inside)
 
 
 def add_segments(scores: SegmentScores, bounds: Ints, gold: Segments, counts: SegmentCounts) -> float:
@@ -359,7 +359,7 @@ def _best_size(scores: SegmentScores, start: int, e: int, label: int, room: Segm
 
 
 @kernel_in_place
-def _mark_best(scores: SegmentScores, bounds: Ints, room: SegmentRoom, found: Marked) -> None:
+def _mark_best(scores: SegmentScores, bounds: Ints, room: SegmentRoom, found: TokenFigures) -> None:
     for s in range(len(bounds) - 1):
         pass_forward(scores, bounds[s], bounds[s + 1], BEST, room)
         pass_backward(scores, bounds[s], bounds[s + 1], BEST, room)
@@ -367,7 +367,7 @@ def _mark_best(scores: SegmentScores, bounds: Ints, room: SegmentRoom, found: Ma
 
 
 @inner_in_place
-def _mark_sentence(scores: SegmentScores, start: int, end: int, room: SegmentRoom, found: Marked) -> None:
+def _mark_sentence(scores: SegmentScores, start: int, end: int, room: SegmentRoom, found: TokenFigures) -> None:
     most, width = scores.length.shape
     terms, cell = room.terms, room.cell
     for s in range(end - start):

@@ -27,20 +27,21 @@ from numpy.typing import NDArray
 from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch
 from concord.schemas.labels import OUTSIDE, Labels, LabelSet, Scheme
-from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
+from concord.schemas.potentials import Potentials
 from concord.workers.features.derived import needed_columns
 from concord.workers.features.scorer import FeatureError, FeatureWeights, Scorer, known_words
 from concord.workers.features.segments import WholeSegments, first_features, last_features
 from concord.workers.features.templates import FeatureSet
-from concord.workers.models import crf
-from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
+from concord.workers.models.arrays_file import SCORES, TRUTHS, ArrayKind, write_arrays
+from concord.workers.models.crf import weight_arrays
 from concord.workers.models.feature_files import read_features, write_features
-from concord.workers.models.folder import Manifest, ModelError, manifest_of, read_manifest, write_manifest
+from concord.workers.models.folder import Manifest, manifest_of, read_manifest, write_manifest
+from concord.workers.models.saved_files import FolderModel, parsing, saved_arrays
 from concord.workers.models.segments import (
     HOPELESS,
-    Marked,
     Segments,
     SegmentScores,
+    TokenFigures,
     best_segments,
     marginals,
     max_marginals,
@@ -51,15 +52,14 @@ KIND = "semicrf"
 WEIGHTS_FILE = "weights.bin"
 PARTS = ("inside", "first", "last")
 """Three sets of features: of the tokens inside a segment, of its first token and of its last."""
-_OF_FEATURES = crf.ARRAYS[:-2]
 ARRAYS = (
-    *(ArrayKind(f"{part} {name}", dtype, axes) for part in PARTS for name, dtype, axes in _OF_FEATURES),
-    ArrayKind("length", "<f8", 2),
-    ArrayKind("transition", "<f8", 2),
-    ArrayKind("whole", "<f8", 2),
-    ArrayKind("whole_keys", "<u8"),
-    ArrayKind("whole_rows", "<i4"),
-    ArrayKind("marginals", "|b1"),
+    *(kind for part in PARTS for kind in weight_arrays(f"{part} ")),
+    ArrayKind("length", "<f8", ("sizes", "kinds"), SCORES),
+    ArrayKind("transition", "<f8", ("kinds", "kinds"), SCORES),
+    ArrayKind("whole", "<f8", ("features", "kinds"), SCORES),
+    ArrayKind("whole_keys", "<u8", ("slots",)),
+    ArrayKind("whole_rows", "<i4", ("slots",)),
+    ArrayKind("marginals", "|b1", ("flags",), TRUTHS),
 )
 """Arrays of `WEIGHTS_FILE` in order: those of `FeatureWeights` for each part, those of `LearnedSemiCrf`, and the flag
 whether engines are given marginals."""
@@ -87,7 +87,7 @@ class LearnedSemiCrf(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SemiCrfModel:
+class SemiCrfModel(FolderModel):
     """A trained semi-Markov CRF; ``gives_marginals`` chooses the token scores for engines: log marginals, otherwise
     max-marginals."""
 
@@ -99,11 +99,6 @@ class SemiCrfModel:
     def labels(self) -> LabelSet:
         """The labels (L) of tokens."""
         return self.learned.labels
-
-    @property
-    def digest(self) -> str:
-        """See `Model.digest`."""
-        return self.manifest.digest
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -144,9 +139,6 @@ class SemiCrfModel:
         width = learned.length.shape[1]
         return tuple(Scorer(f, w, width) for f, w in zip(features, learned.parts, strict=True))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "scorers"}
-
     def _best(self, batch: Batch) -> Floats:
         """(N, L) max-marginals in nats, less the best score: 0 for labels of the best segments, otherwise ≤ −`TIE`."""
         scores, bounds = self.segment_scores(batch), batch.sentence_bounds
@@ -165,7 +157,7 @@ class SemiCrfModel:
         unary: Floats = np.where(shares < 0.0, -np.inf, np.log(np.clip(shares, np.exp(-HOPELESS), 1.0)))
         return unary
 
-    def _of_labels(self, found: Marked, either: Floats) -> Floats:
+    def _of_labels(self, found: TokenFigures, either: Floats) -> Floats:
         """(N, L) figures of segment labels, rearranged by token labels; ``either`` (N, K) joins first and inside.
 
         −inf for the outside label if training never saw it.
@@ -221,33 +213,21 @@ def load(folder: Path | str) -> SemiCrfModel:
     folder = Path(folder)
     manifest = read_manifest(folder, kind=KIND, files=(WEIGHTS_FILE,))
     features = read_features(folder, manifest)
-    try:
-        arrays = read_arrays(folder / WEIGHTS_FILE, ARRAYS)
-        cut = len(PARTS) * len(_OF_FEATURES)
-        parts = tuple(FeatureWeights(*arrays[k : k + len(_OF_FEATURES)]) for k in range(0, cut, len(_OF_FEATURES)))
-        length, transition, whole, keys, rows, marked = arrays[cut:]
-        learned = LearnedSemiCrf(
-            manifest.label_set, features, parts, length, transition, whole, WholeSegments(keys, rows)
-        )
-        _check(learned, marked)
-    except (ArraysFileError, FeatureError) as error:
-        raise ModelError(f"{folder / WEIGHTS_FILE}: damaged ({error}); copy the folder again or train again") from error
+    *arrays, length, transition, whole, keys, rows, marked = saved_arrays(folder / WEIGHTS_FILE, ARRAYS, flags=1)
+    count = len(arrays) // len(PARTS)
+    parts = tuple(FeatureWeights(*arrays[k : k + count]) for k in range(0, len(arrays), count))
+    learned = LearnedSemiCrf(manifest.label_set, features, parts, length, transition, whole, WholeSegments(keys, rows))
+    with parsing(folder / WEIGHTS_FILE):
+        _check(learned)
     return SemiCrfModel(learned, bool(marked[0]), manifest)
 
 
-def _check(learned: LearnedSemiCrf, marked: NDArray[np.bool_]) -> None:
+def _check(learned: LearnedSemiCrf) -> None:
     """Raises `FeatureError` where an array does not fit the number of labels or holds values that are not allowed."""
     width, types = learned.length.shape[1], len(learned.labels.types)
     known = (types, types + 1) if OUTSIDE in learned.labels.index else (types,)
     if width not in known or not width or not len(learned.length):
         raise FeatureError(f"length is {learned.length.shape} for {types} types")
-    if learned.transition.shape != (width, width) or learned.whole.shape[1] != width:
-        raise FeatureError(f"transition is {learned.transition.shape}, whole {learned.whole.shape} for {width} labels")
     for part in learned.parts:
         part.check(width)
-    for name, table in (("length", learned.length), ("transition", learned.transition), ("whole", learned.whole)):
-        if not np.abs(table).max(initial=0.0) <= LARGEST_WEIGHT:
-            raise FeatureError(f"a weight of {name} is not a number of at most {LARGEST_WEIGHT:g} nats")
     learned.segments.check(len(learned.whole))
-    if marked.shape != (1,) or marked.view(np.uint8).max() > 1:
-        raise FeatureError("marginals is no truth value")

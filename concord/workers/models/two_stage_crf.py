@@ -22,8 +22,9 @@ from concord.workers.features.templates import ANSWER_COLUMNS
 from concord.workers.models import crf
 from concord.workers.models.answers import answer_columns
 from concord.workers.models.crf import CrfModel
-from concord.workers.models.folder import MANIFEST, Manifest, ModelError, manifest_of, read_manifest, write_manifest
+from concord.workers.models.folder import Manifest, manifest_of, read_manifest, write_manifest
 from concord.workers.models.model import viterbi_labels
+from concord.workers.models.saved_files import FolderModel, check_labels, files_inside
 
 KIND = "two-stage-crf"
 FIRST_STAGE, SECOND_STAGE = STAGES = ("first", "second")
@@ -31,7 +32,7 @@ FIRST_STAGE, SECOND_STAGE = STAGES = ("first", "second")
 
 
 @dataclass(frozen=True, eq=False)
-class TwoStageModel:
+class TwoStageModel(FolderModel):
     """A two-stage model: ``first`` reads columns of the corpus, ``second`` reads `ANSWER_COLUMNS` as well."""
 
     first: CrfModel
@@ -42,11 +43,6 @@ class TwoStageModel:
     def labels(self) -> LabelSet:
         """The labels (L) of the second model."""
         return self.second.labels
-
-    @property
-    def digest(self) -> str:
-        """See `Model.digest`."""
-        return self.manifest.digest
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -72,11 +68,7 @@ def save(
 ) -> TwoStageModel:
     """Writes the manifest of two models that are already saved in the subfolders `STAGES`. Raises `OutputError`."""
     first, second = stages
-    files = [
-        f"{name}/{file}"
-        for name, model in zip(STAGES, stages, strict=True)
-        for file in (*model.manifest.files, MANIFEST)
-    ]
+    files = [file for name, model in zip(STAGES, stages, strict=True) for file in files_inside(name, model.manifest)]
     manifest = manifest_of(
         out,
         KIND,
@@ -97,6 +89,5 @@ def load(folder: Path | str) -> TwoStageModel:
     folder = Path(folder)
     manifest = read_manifest(folder, kind=KIND)
     first, second = (crf.load(folder / name) for name in STAGES)
-    if manifest.label_set != second.labels:
-        raise ModelError(f"{folder / MANIFEST}: its labels are not those of {folder / SECOND_STAGE}; train again")
+    check_labels(folder / SECOND_STAGE, second.labels, manifest)
     return TwoStageModel(first, second, manifest)

@@ -10,7 +10,8 @@ from pathlib import Path
 from concord.schemas.labels import LabelSet
 from concord.schemas.published import PublishedRules
 from concord.workers.constraints.constraint_writer import constraints_text
-from concord.workers.learning.mining.mined_here import MiningWay, counted_rules
+from concord.workers.learning.mining.miner import MinerHere, MiningTask
+from concord.workers.learning.mining.registry import miner_named
 from concord.workers.learning.mining.rule_counts import RuleKind
 from concord.workers.learning.mining.rules import MiningSettings
 from concord.workers.learning.weights.penalties import COUNTED_PENALTY
@@ -28,7 +29,8 @@ def mined_file(name: str, rules: PublishedRules, corpus: Path, folder: Path) -> 
     if not place.exists():
         documents = documents_in(corpus)
         labels = LabelSet.infer(label_names(documents))
-        way = MiningWay(labels, MiningSettings(kinds=kinds), COUNTED_PENALTY["odds"], seed=0)
+        task = MiningTask(labels, MiningSettings(kinds=kinds), seed=0)
+        here = MinerHere(miner_named("counting"), task, COUNTED_PENALTY["odds"])
         make_folder(folder)
-        write_whole(place, constraints_text(counted_rules(documents, documents, way), {}).encode())
+        write_whole(place, constraints_text(here.rules(documents, documents), {}).encode())
     return place

@@ -1,32 +1,21 @@
-"""Tasks of mining constraints from gold: counting rules about runs, openings of runs, clauses, and their rows."""
+"""Tasks of mining constraints from gold: what a method counts, and the rows of the rules that it finds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from concord.schemas.labels import LabelSet
 from concord.schemas.settings import TextSettings, Validation
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.template import TooLarge, largest
 from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
-from concord.workers.learning.mining.logic.clauses import Clause, ClauseCounts, OpeningCounts
 from concord.workers.learning.mining.logic.openings import part_of
-from concord.workers.learning.mining.rule_counts import RuleCounts
+from concord.workers.learning.mining.miner import Counting
 from concord.workers.learning.search.folds import first_held_out
 from concord.workers.learning.weights.row_counts import RowCounts, count_rows
 from concord.workers.remote.task import Task, itself, nothing
-
-
-class RulesParts(NamedTuple):
-    """Shared parts: labels of the whole corpus, number of shuffled orders of each document with their seed, and how raw
-    text is read."""
-
-    labels: LabelSet
-    orders: int
-    seed: int
-    text: TextSettings = DEFAULT_TEXT
 
 
 class HeldOut(NamedTuple):
@@ -61,23 +50,11 @@ class HeldOut(NamedTuple):
 EVERY = HeldOut(1.0)
 
 
-class OpeningsParts(NamedTuple):
-    """The labels of the whole corpus, the documents that are held out, and how raw text is read."""
+class MinedParts(NamedTuple):
+    """What a method of mining counts, the documents that are held out, and how raw text is read."""
 
-    labels: LabelSet
+    counting: Counting
     held_out: HeldOut
-    text: TextSettings = DEFAULT_TEXT
-
-
-class ClausesParts(NamedTuple):
-    """Shared parts: clauses to try on held-out documents, number of shuffled orders of each document with their seed,
-    and how raw text is read."""
-
-    labels: LabelSet
-    held_out: HeldOut
-    clauses: tuple[Clause, ...]
-    orders: int
-    seed: int
     text: TextSettings = DEFAULT_TEXT
 
 
@@ -117,29 +94,9 @@ class RowsCounted:
         )
 
 
-def _count_rules(shard: Shard, parts: RulesParts) -> RuleCounts:
+def _count_mined(shard: Shard, parts: MinedParts) -> Any:
     batch, rejects = read_batch(shard, text=parts.text)
-    return RuleCounts.of(batch, parts.labels, orders=parts.orders, seed=parts.seed, rejected=len(rejects))
-
-
-def _count_openings(shard: Shard, parts: OpeningsParts) -> OpeningCounts:
-    batch, rejects = read_batch(shard, text=parts.text)
-    held = parts.held_out
-    return OpeningCounts.of(batch, parts.labels, held_out=held.share, first=held.place_in(shard), rejected=len(rejects))
-
-
-def _count_clauses(shard: Shard, parts: ClausesParts) -> ClauseCounts:
-    batch, rejects = read_batch(shard, text=parts.text)
-    return ClauseCounts.of(
-        batch,
-        parts.labels,
-        parts.clauses,
-        held_out=parts.held_out.share,
-        orders=parts.orders,
-        seed=parts.seed,
-        first=parts.held_out.place_in(shard),
-        rejected=len(rejects),
-    )
+    return parts.counting.of_batch(batch, first=parts.held_out.place_in(shard), rejected=len(rejects))
 
 
 def _count_rows(shard: Shard, parts: RowsParts) -> RowsCounted:
@@ -151,7 +108,5 @@ def _count_rows(shard: Shard, parts: RowsParts) -> RowsCounted:
     return RowsCounted(len(batch), len(rejects), count_rows(fitting, batches, parts.labels), too_large)
 
 
-RULES = Task("rules", RulesParts, run=_count_rules, counts=itself, rehearse=_count_rules, warm=nothing)
+MINED = Task("mined", MinedParts, run=_count_mined, counts=itself, rehearse=_count_mined, warm=nothing)
 ROWS = Task("rows", RowsParts, run=_count_rows, counts=itself, rehearse=_count_rows, warm=nothing)
-OPENINGS = Task("openings", OpeningsParts, run=_count_openings, counts=itself, rehearse=_count_openings, warm=nothing)
-CLAUSES = Task("clauses", ClausesParts, run=_count_clauses, counts=itself, rehearse=_count_clauses, warm=nothing)

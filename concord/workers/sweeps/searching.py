@@ -89,10 +89,10 @@ def standing(cells: Sequence[tuple[Cell, CellRow]], store: Store, choice: Choice
     """How far the search is, by results that are there. Raises `ResultError` and `UsageError`."""
     if choice is None or choice.select is None:
         return SearchStanding(frozenset(cell for cell, _ in cells), frozenset(), None, None, {})
-    return _Search(cells, store, choice, choice.select).standing()
+    return _StagedSearch(cells, store, choice, choice.select).standing()
 
 
-class _Search:
+class _StagedSearch:
     """The stages of a search, each on the results of the one before it."""
 
     def __init__(self, cells: Sequence[tuple[Cell, CellRow]], store: Store, choice: Choice, select: Selection) -> None:

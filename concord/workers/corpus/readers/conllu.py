@@ -26,7 +26,7 @@ OPENS = re.compile(r"#\s*newdoc\b(?:\s+id\s*=\s*(.*))?")
 CONLLU_SUFFIXES = (".conllu", ".conllup")
 
 
-class _Sentence(NamedTuple):
+class _ConlluSentence(NamedTuple):
     """A sentence; ``opens`` says whether a document begins with it, and ``name`` is this one's id, where it has one."""
 
     line: int
@@ -91,9 +91,9 @@ def _comments(path: Path) -> Iterator[str]:
         yield from (line.decode("latin-1") for line in file if line.startswith(b"#"))
 
 
-def _cut(path: Path, settings: ConlluSettings, *, opened: bool) -> Iterator[list[_Sentence]]:
+def _cut(path: Path, settings: ConlluSettings, *, opened: bool) -> Iterator[list[_ConlluSentence]]:
     """The sentences of each document."""
-    document: list[_Sentence] = []
+    document: list[_ConlluSentence] = []
     for sentence in (_sentence(lines, settings) for lines in line_groups(path)):
         full = len(document) == settings.sentences_per_document
         if document and (sentence.opens if opened else full):
@@ -104,7 +104,7 @@ def _cut(path: Path, settings: ConlluSettings, *, opened: bool) -> Iterator[list
         yield document
 
 
-def _sentence(lines: Sequence[Line], settings: ConlluSettings) -> _Sentence:
+def _sentence(lines: Sequence[Line], settings: ConlluSettings) -> _ConlluSentence:
     words: list[str] = []
     tags: list[str] = []
     labels: list[str] = []
@@ -131,7 +131,7 @@ def _sentence(lines: Sequence[Line], settings: ConlluSettings) -> _Sentence:
             "BILOU; mend it, or write the file in BIO"
         )
         fault = LineFault(first, reason)
-    return _Sentence(first, words, tags, labels, fault, opens, name)
+    return _ConlluSentence(first, words, tags, labels, fault, opens, name)
 
 
 def _row(text: str) -> list[str] | None:
@@ -162,6 +162,6 @@ def _label(misc: str, key: str | None) -> str:
     return found[0]
 
 
-def _document(doc_id: str, sentences: Sequence[_Sentence], *, gold: bool) -> Document:
+def _document(doc_id: str, sentences: Sequence[_ConlluSentence], *, gold: bool) -> Document:
     labels = {LABELS: [to_bio(sentence.labels) for sentence in sentences]} if gold else {}
     return Document.build(doc_id, [s.words for s in sentences], pos=[s.tags for s in sentences], **labels)

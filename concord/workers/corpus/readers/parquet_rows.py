@@ -37,7 +37,7 @@ TOKEN_LISTS = pa.list_(pa.string())
 NUMBERED = "rows have no ids, so these are of the file and the row"
 
 
-class _Names(NamedTuple):
+class _ColumnRoles(NamedTuple):
     """The columns of a file by what they are; ``classes`` are the names of labels that are numbers."""
 
     tokens: str
@@ -74,7 +74,7 @@ def read_parquet_rows(source: str, settings: ParquetReaderSettings) -> Iterator[
     yield from (Notice(path, NUMBERED) for path in numbered)
 
 
-def _names(schema: pa.Schema, settings: ParquetReaderSettings, source: str) -> _Names:
+def _names(schema: pa.Schema, settings: ParquetReaderSettings, source: str) -> _ColumnRoles:
     faults = list[str]()
 
     def found(option: str, asked: str | None, names: tuple[str, ...]) -> str | None:
@@ -101,7 +101,7 @@ def _names(schema: pa.Schema, settings: ParquetReaderSettings, source: str) -> _
     if faults or tokens is None:
         there = ", ".join(f"{field.name} {field.type}" for field in schema)
         raise SchemaError(f"{source}: {'; '.join(faults)}; the file has {there}")
-    return _Names(tokens, labels, ids, named_column(schema, (SENTENCE_STARTS,)), classes)
+    return _ColumnRoles(tokens, labels, ids, named_column(schema, (SENTENCE_STARTS,)), classes)
 
 
 def _label_faults(schema: pa.Schema, labels: str, classes: tuple[str, ...] | None) -> Iterator[str]:
@@ -122,7 +122,7 @@ def _is_id(kind: pa.DataType) -> bool:
     )
 
 
-def _own(table: pa.Table, names: _Names, stem: str, first_row: int) -> pa.Table:
+def _own(table: pa.Table, names: _ColumnRoles, stem: str, first_row: int) -> pa.Table:
     """The rows under the names and in the types of a corpus."""
     columns: dict[str, pa.ChunkedArray | pa.Array] = {TOKENS: table[names.tokens]}
     if names.ids is None:

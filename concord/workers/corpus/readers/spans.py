@@ -59,7 +59,7 @@ def marked_document(
     if breaks is not None:
         sentences = np.unique(np.searchsorted(start, np.array([0, *breaks])))
         sentences = sentences[sentences < len(start)].astype(np.int64)
-    labels = _Labels(start, end, sentences, [OUTSIDE] * len(start))
+    labels = _MarkedLabels(start, end, sentences, [OUTSIDE] * len(start))
     by_length = sorted(spans, key=lambda span: (span.start - span.end, span))
     faults = [SpanFault(span, reason) for span in by_length if (reason := labels.mark(span, settings))]
     gold = SourceSpans.of([(span.start, span.end, span.type) for span in sorted(spans)])
@@ -68,7 +68,7 @@ def marked_document(
     )
 
 
-class _Labels(NamedTuple):
+class _MarkedLabels(NamedTuple):
     """The labels of N tokens, which `mark` fills."""
 
     start: NDArray[np.int32]

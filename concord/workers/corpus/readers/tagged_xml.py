@@ -35,7 +35,7 @@ TELLING_ATTRIBUTES = ("level", "unit", "type")
 """Attributes by which TEI tells fields of one name apart."""
 
 
-class _Pieces(NamedTuple):
+class _RecordText(NamedTuple):
     """The text of a record and its fields; ``line`` is where the record starts."""
 
     text: str
@@ -141,7 +141,7 @@ def _plain(document: Document) -> Document:
     return replace(document, labels=Column.encode(names))
 
 
-def _pieces(record: Element, settings: XmlSettings) -> _Pieces:
+def _pieces(record: Element, settings: XmlSettings) -> _RecordText:
     """The text of a record, in which each run of blanks is one, and its fields. Raises `BadLineError`."""
     text = ""
     fields: list[CharSpan] = []
@@ -161,7 +161,7 @@ def _pieces(record: Element, settings: XmlSettings) -> _Pieces:
         after_field = is_field or (after_field and not piece)
     if not fields:
         raise BadLineError(f"no field in <{record.name}>; take it out")
-    return _Pieces(text.rstrip(), fields, record.line)
+    return _RecordText(text.rstrip(), fields, record.line)
 
 
 def _label(field: Element, attributes: Sequence[str]) -> str:

@@ -201,8 +201,8 @@ class Words:
         self._forget()
 
     def _forget(self) -> None:
-        self._chunks = _Numbers()
-        self._words = _Numbers()
+        self._chunks = _StringNumbers()
+        self._words = _StringNumbers()
         self._first = np.zeros(1, np.int64)
         self._word, self._left, self._right = (np.zeros(0, np.int32) for _ in range(3))
 
@@ -260,7 +260,7 @@ class Words:
         return Column(code[words], [names[i] for i in used.tolist()])
 
 
-class _Numbers(dict[str, int]):
+class _StringNumbers(dict[str, int]):
     """Numbers of strings, given in the order in which they are first asked for; ``names`` has the strings by number."""
 
     def __init__(self) -> None:

@@ -106,7 +106,7 @@ class _Touches(NamedTuple):
     slot: Ints
 
 
-class _Chain(NamedTuple):
+class _NodeChain(NamedTuple):
     """Nodes and the edges between them.
 
     - ``nodes``: the nodes.
@@ -200,7 +200,7 @@ def _one_way(whole: RowsOnChain, target: float, states: int) -> RowStates:
     without = (rows.pointer[1:] == rows.pointer[:-1]) & (-rows.bound > rows.slack)
     fixed = float((-rows.bound[without] * rows.weight[without]).sum())
     touches, width = _touches(rows, multipliers, len(potentials))
-    chain = _Chain(nodes, potentials.edges, opens)
+    chain = _NodeChain(nodes, potentials.edges, opens)
     least, most = _rests(touches, chain, potentials.unary.shape[1])
     token = np.repeat(np.arange(len(potentials)), np.diff(nodes.first))
     fee = potentials.unary[token, nodes.label] - charged.unary[token, nodes.label]
@@ -304,7 +304,7 @@ def _ranks(nodes: Nodes, t: int, rank: Ints) -> int:
 
 
 @inner
-def _grown(touches: _Touches, chain: _Chain, t: int, before: Ints, here: Ints) -> Floats:
+def _grown(touches: _Touches, chain: _NodeChain, t: int, before: Ints, here: Ints) -> Floats:
     """(A, B, q) what each touch of token t adds to its row, by the labels of token t − 1 and of token t.
 
     ``before``, ``here`` (L,) get their numbers, see `_ranks`. At a sentence's first token A is 1.
@@ -327,7 +327,7 @@ def _grown(touches: _Touches, chain: _Chain, t: int, before: Ints, here: Ints) -
 
 
 @kernel
-def _rests(touches: _Touches, chain: _Chain, width: int) -> tuple[Floats, Floats]:
+def _rests(touches: _Touches, chain: _NodeChain, width: int) -> tuple[Floats, Floats]:
     """(Q,) least and most that the entries of each touch's row after its token can add up to."""
     least, most = np.zeros(len(touches.row)), np.zeros(len(touches.row))
     low, high = np.zeros(len(touches.slot)), np.zeros(len(touches.slot))
@@ -346,7 +346,7 @@ def _rests(touches: _Touches, chain: _Chain, width: int) -> tuple[Floats, Floats
 
 
 @inner_in_place
-def _step(chain: _Chain, t: int, a: int, b: int) -> float:
+def _step(chain: _NodeChain, t: int, a: int, b: int) -> float:
     """Score of the edge from node a, at token t − 1, to node b, at token t; −inf if b may not follow."""
     nodes = chain.nodes
     if nodes.before[b] != ANY_NODE:
@@ -363,7 +363,7 @@ def _step(chain: _Chain, t: int, a: int, b: int) -> float:
 
 
 @kernel
-def _messages(chain: _Chain, score: Floats) -> Floats:
+def _messages(chain: _NodeChain, score: Floats) -> Floats:
     """(K,) the best score of all after each node, in all sentences; ``score`` (K,) are the nodes' own."""
     rest = np.zeros(len(score))
     nodes = chain.nodes
@@ -429,7 +429,7 @@ class _Open(NamedTuple):
 
 @kernel
 def _walk(
-    chain: _Chain,
+    chain: _NodeChain,
     touches: _Touches,
     least: Floats,
     most: Floats,

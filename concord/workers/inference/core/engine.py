@@ -45,6 +45,7 @@ class Solver(NamedTuple):
     - ``asks_solver``: some of its answers rest on CP-SAT's word.
     - ``chance``: it draws from ``rng``; if not, every seed gives the same answer.
     - ``own_aim``: its answer may score less than the Viterbi labels: it optimises something else, or ignores them.
+    - ``comparison``: it stands beside a paper's figures, or checks other engines; users would choose another.
     """
 
     solve: Engine
@@ -56,6 +57,7 @@ class Solver(NamedTuple):
     asks_solver: bool = False
     own_aim: bool = False
     chance: bool = True
+    comparison: bool = False
 
 
 def proven(objective: float, bound: float, *, otherwise: Status) -> Status:

@@ -114,7 +114,7 @@ def solve_model(
     solver.parameters.relative_gap_limit = 0.0
     if seconds is not None:
         solver.parameters.max_time_in_seconds = max(1e-3, seconds)
-    watch = _Watch(lattice, problem)
+    watch = _ImprovementRecorder(lattice, problem)
     status = solver.solve(lattice.model, watch)
     answered = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
     labels = lattice.labels_of(lambda v: solver.response_proto.solution[v] == 1) if answered else None
@@ -146,7 +146,7 @@ def sound_solver(seed: int) -> cp_model.CpSolver:
     return solver
 
 
-class _Watch(cp_model.CpSolverSolutionCallback):
+class _ImprovementRecorder(cp_model.CpSolverSolutionCallback):
     """Records every labelling that is better than those before."""
 
     def __init__(self, lattice: LatticeModel, problem: Problem) -> None:

@@ -79,7 +79,7 @@ class LatticeModel:
 
 
 @dataclass(frozen=True, eq=False)
-class _Lattice:
+class _LatticeVariables:
     """The variables of the lattice.
 
     - ``token`` (N, L): variable of each label of each token.
@@ -147,7 +147,7 @@ def _scale(p: Potentials, alive: NDArray[np.bool_], tolerance: float) -> float:
     return float(2.0 ** min(wanted, LOCAL_BITS - math.ceil(math.log2(max(1.0, span)))))
 
 
-def _add_lattice(draft: ModelDraft, p: Potentials, alive: NDArray[np.bool_], start: Labels) -> _Lattice:
+def _add_lattice(draft: ModelDraft, p: Potentials, alive: NDArray[np.bool_], start: Labels) -> _LatticeVariables:
     count = len(alive)
     inner = np.ones(count, np.bool_)
     inner[p.sentence_starts] = False
@@ -171,7 +171,7 @@ def _add_lattice(draft: ModelDraft, p: Potentials, alive: NDArray[np.bool_], sta
     offset = math.fsum(best) + _add_edges(
         draft, p, token, edge, np.flatnonzero(inner & ~fixed & ~np.roll(fixed, 1)), start
     )
-    return _Lattice(token, edge, offset)
+    return _LatticeVariables(token, edge, offset)
 
 
 def _add_edges(
@@ -198,20 +198,20 @@ def _add_edges(
     return math.fsum(best)
 
 
-def _add_rows(draft: ModelDraft, rows: LinearRows, lattice: _Lattice, degrees: Floats, *, once: bool) -> None:
+def _add_rows(draft: ModelDraft, rows: LinearRows, lattice: _LatticeVariables, degrees: Floats, *, once: bool) -> None:
     """Adds every row that can be broken by more than its slack (`LinearRows.slack`); hard rows cannot be lifted."""
     pairs = lattice.edge[rows.position, rows.previous, rows.label]
     variables = np.where(rows.previous == ANY, lattice.token[rows.position, rows.label], pairs)
     for r in np.flatnonzero(rows.weight > 0).tolist():
         part = slice(int(rows.pointer[r]), int(rows.pointer[r + 1]))
         numbers = float(rows.bound[r]), float(rows.slack[r]), float(rows.weight[r])
-        row = _Row(variables[part], rows.coefficient[part], *numbers)
+        row = _VariableRow(variables[part], rows.coefficient[part], *numbers)
         if row.most > row.bound + row.slack:
             add = _add_held_row if once or math.isinf(row.weight) else _add_row
             add(draft, row, float(degrees[r]))
 
 
-class _Row(NamedTuple):
+class _VariableRow(NamedTuple):
     """A row Σ coefficient · variable ≤ bound, at a weight in nats; it holds if it is exceeded by at most ``slack``."""
 
     variables: Variables
@@ -241,7 +241,7 @@ class _Row(NamedTuple):
         return None
 
 
-def _add_held_row(draft: ModelDraft, row: _Row, degree: float) -> None:
+def _add_held_row(draft: ModelDraft, row: _VariableRow, degree: float) -> None:
     """Adds a row that holds; a soft one may be lifted for its weight (Fersini et al. 2014, eq. 26 and 29)."""
     factor, tolerance = row.integral_factor, 0.0
     if factor is None:
@@ -254,7 +254,7 @@ def _add_held_row(draft: ModelDraft, row: _Row, degree: float) -> None:
     draft.at_most(terms, held)
 
 
-def _add_row(draft: ModelDraft, row: _Row, degree: float) -> None:
+def _add_row(draft: ModelDraft, row: _VariableRow, degree: float) -> None:
     """Adds a soft row with a slack that costs the weight for each unit."""
     factor, tolerance = row.integral_factor, 0.0
     cost = row.weight / (factor or 1.0)

@@ -57,7 +57,7 @@ def minimise(function: LossAndGradient, start: Floats, limits: Limits) -> Iterat
     """
     here = LbfgsStep(start, *function(start))
     yield here
-    pairs: deque[_Pair] = deque(maxlen=MEMORY)
+    pairs: deque[_StepChange] = deque(maxlen=MEMORY)
     values: deque[float] = deque([here.value], maxlen=PERIOD + 1)
     for _ in range(limits.iterations):
         if _norm(here.gradient) <= limits.gradient * max(1.0, _norm(here.point)):
@@ -66,14 +66,14 @@ def minimise(function: LossAndGradient, start: Floats, limits: Limits) -> Iterat
         if there is None:
             return
         yield there
-        pairs.append(_Pair.of(here, there))
+        pairs.append(_StepChange.of(here, there))
         here = there
         values.append(here.value)
         if len(values) > PERIOD and values[0] - values[-1] < limits.decrease * abs(values[-1]):
             return
 
 
-class _Pair(NamedTuple):
+class _StepChange(NamedTuple):
     """Change of the point (n,) and of the gradient (n,) in one step, and the inverse of their dot product."""
 
     point: Floats
@@ -81,12 +81,12 @@ class _Pair(NamedTuple):
     inverse: float
 
     @classmethod
-    def of(cls, here: LbfgsStep, there: LbfgsStep) -> _Pair:
+    def of(cls, here: LbfgsStep, there: LbfgsStep) -> _StepChange:
         point, gradient = there.point - here.point, there.gradient - here.gradient
         return cls(point, gradient, 1.0 / dot(point, gradient))
 
 
-def _direction(gradient: Floats, pairs: deque[_Pair]) -> Floats:
+def _direction(gradient: Floats, pairs: deque[_StepChange]) -> Floats:
     """Search direction −H · gradient by the two-loop recursion; the pairs define the inverse curvature H."""
     direction = -gradient
     if not pairs:

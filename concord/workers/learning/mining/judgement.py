@@ -42,10 +42,9 @@ from concord.workers.evaluation.figures import FIGURES, Figure
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.evaluation.randomization import chances_of_best
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.estimation.constrained import stepped
 from concord.workers.learning.mining.pools import Pools
 from concord.workers.learning.search.folds import first_judged
-from concord.workers.learning.weights.learned_weights import Patience
+from concord.workers.learning.weights.learned_weights import Patience, PenaltyPerceptron
 from concord.workers.learning.weights.penalties import PRIOR_ROWS
 from concord.workers.learning.weights.unseen import Unseen, UnseenAnswers
 
@@ -295,18 +294,8 @@ class _Judge:
 
     def _perceptron(self, part: int) -> Iterator[Floats]:
         """Mean penalties (K,) of a part's rules, after each pass over the documents outside the part."""
-        learned, chosen, pools = self.counted[part] > 0, self._outside(part), self.pools
-        rng, penalty = np.random.default_rng(self.seed), np.zeros(len(self._names))
-        total, seen = np.zeros_like(penalty), 0
-        while True:
-            for i in rng.permutation(chosen).tolist():
-                row = pools.best(i, penalty)
-                if not pools.answers.is_right(i, pools.labels[row]):
-                    step = pools.degrees(row) - pools.answers.gold_degrees(i)
-                    stepped(penalty, learned, self.settings.rate * step)
-                total += penalty
-                seen += 1
-            yield total / max(1, seen)
+        learner = PenaltyPerceptron(self.pools.excess, self.counted[part] > 0)
+        return learner.run(self._outside(part), self.settings.rate, np.random.default_rng(self.seed))
 
     def _final(self, best: _RuleSet) -> Floats:
         """(K,) nats of the rules of all documents, with the same source, passes and scale."""

@@ -68,6 +68,12 @@ class Pools:
         scores = [self._local[row] - float(self._degrees[row] @ weights) for row in rows]
         return rows[int(np.argmax(scores))]
 
+    def excess(self, i: int, weights: Floats) -> Floats | None:
+        """(K,) degrees of that labelling of document i, less those of gold; None if it is gold."""
+        row = self.best(i, weights)
+        right = self.answers.is_right(i, self.labels[row])
+        return None if right else self.degrees(row) - self.answers.gold_degrees(i)
+
     def spoken_of(self, constraint: int) -> Ints:
         """The documents with a labelling that breaks a constraint; in other documents it changes nothing."""
         every = enumerate(self.places)

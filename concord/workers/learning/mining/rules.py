@@ -67,7 +67,7 @@ class MiningSettings(KeptSettings):
     kinds: tuple[RuleKind, ...] = Field(tuple(RuleKind), description="Kinds of rules to look for.")
 
 
-class Tried(Protocol):
+class RuleTrial(Protocol):
     """A tested rule.
 
     - ``name``: its name in files and reports.
@@ -93,21 +93,21 @@ class Tried(Protocol):
     def p(self) -> float: ...  # noqa: D102
 
 
-T = TypeVar("T", bound=Tried)
+T = TypeVar("T", bound=RuleTrial)
 
 
-def chance_of(rule: Tried) -> float:
+def chance_of(rule: RuleTrial) -> float:
     """Probability that the rule holds in at least as many documents by chance, the p-value."""
     return float(binom.sf(rule.n - rule.broken - 1, rule.n, rule.chance))
 
 
-def held(rule: Tried) -> float:
+def held(rule: RuleTrial) -> float:
     """Fraction of the documents in which the rule binds where it holds."""
     return 1.0 - rule.broken / rule.n
 
 
 class Rule(NamedTuple):
-    """A rule found by counting; see `Tried`.
+    """A rule found by counting; see `RuleTrial`.
 
     - ``kind``: kind of rule.
     - ``first``, ``second``, ``third``: A, B and C of the kind; "" if it has none.
@@ -409,7 +409,7 @@ def _overlap(one: str, other: str) -> bool:
     return holds_all(one, other) or holds_all(other, one)
 
 
-def _as_sure(one: Tried, other: Tried) -> bool:
+def _as_sure(one: RuleTrial, other: RuleTrial) -> bool:
     """Is the first not clearly broken more often? A rule that is surer than one implying it says more."""
     return wilson(one.broken, one.n)[0] <= wilson(other.broken, other.n)[1]
 
@@ -469,7 +469,7 @@ def _fields(rule: Rule) -> Iterator[tuple[str, object]]:
                 yield "position", -1
 
 
-def in_documents(rule: Tried, degree: float) -> RowCounts:
+def in_documents(rule: RuleTrial, degree: float) -> RowCounts:
     """Row counts for a penalty, with documents in place of rows; ``degree`` is the sum over all of them.
 
     In some templates each token is a row; counting these, a rule would look sure though few documents support it.
@@ -477,7 +477,7 @@ def in_documents(rule: Tried, degree: float) -> RowCounts:
     return RowCounts(rule.n, 0, rule.broken, degree)
 
 
-def comment(rule: Tried, interval: tuple[float, float], *, held_out: bool = False) -> str:
+def comment(rule: RuleTrial, interval: tuple[float, float], *, held_out: bool = False) -> str:
     """Comment above a rule in a constraint file, in one line."""
     low, high = wilson(rule.broken, rule.n)
     return (

@@ -66,7 +66,7 @@ def calibrate(
     Raises `TrainingError` if there is nothing to learn from or no temperature fits the labels, `MissingScoresError` if
     the documents have no scores, and `LabelError` for gold labels that the model does not have.
     """
-    chains = _Chains.of(documents, model)
+    chains = _GoldSentences.of(documents, model)
     start = np.append(1.0 / model.source.temperature, model.transition.ravel())
     free = np.full(len(start), settings.fit in ("auto", "both", "transitions"))
     free[0] = settings.fit in ("auto", "both", "temperature")
@@ -101,7 +101,7 @@ def calibrate(
 def loss_of(documents: Sequence[Document], model: ScoresModel) -> float:
     """−log p(gold) in nats of all sentences whose gold labels the scores allow. Raises as `calibrate`."""
     point = np.append(1.0 / model.source.temperature, model.transition.ravel())
-    return _Chains.of(documents, model).loss(point)[0]
+    return _GoldSentences.of(documents, model).loss(point)[0]
 
 
 def _at(source: ScoresSettings, temperature: float) -> ScoresSettings:
@@ -115,7 +115,7 @@ def _at(source: ScoresSettings, temperature: float) -> ScoresSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class _Chains:
+class _GoldSentences:
     """S sentences of N tokens whose gold labels are possible.
 
     - ``scores`` (N, W): the tagger's scores.
@@ -133,7 +133,7 @@ class _Chains:
     left_out: int
 
     @classmethod
-    def of(cls, documents: Sequence[Document], model: ScoresModel) -> _Chains:
+    def of(cls, documents: Sequence[Document], model: ScoresModel) -> _GoldSentences:
         """The sentences of documents whose gold labels are possible under the model."""
         batch = Batch.of(documents)
         if batch.labels is None or not batch.token_count:

@@ -64,6 +64,7 @@ class Trainer(NamedTuple):
       here.
     - ``constraints``: file in the model's folder with the constraints learned beside the model; None if it learns none.
     - ``gold``: does it learn from gold labels? Otherwise it never reads them, and there need be none.
+    - ``comparison``: it stands beside a paper's figures; users would choose another.
     - ``kernels``: options that need other kernels than the defaults do, to compile these, too.
     - ``remarks``: what is to be said of its figures beside what is said of all trainers'.
     """
@@ -73,6 +74,7 @@ class Trainer(NamedTuple):
     sampling: Sampling | None = None
     constraints: str | None = None
     gold: bool = True
+    comparison: bool = False
     kernels: tuple[Mapping[str, Any], ...] = ()
     remarks: Callable[[Mapping[str, float]], Iterable[Remark]] = _nothing_more
 

@@ -74,9 +74,14 @@ class LearnedWeights(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PenaltyPerceptron:
-    """The perceptron over penalties; those of constraints not in ``learned`` (K,) stay at 0."""
+    """The perceptron over penalties.
 
-    answers: UnseenAnswers
+    - ``excess``: function of a document's number and penalties (K,): the degrees (K,) of its answer less those of gold;
+      None where the answer is right. See `UnseenAnswers.excess`.
+    - ``learned`` (K,): marks the penalties that are learned; the others stay at 0.
+    """
+
+    excess: Callable[[int, Floats], Floats | None]
     learned: Mask
 
     def run(self, chosen: Ints, rate: float, rng: np.random.Generator) -> Iterator[Floats]:
@@ -85,9 +90,9 @@ class PenaltyPerceptron:
         total, seen = np.zeros_like(penalty), 0
         while True:
             for i in rng.permutation(chosen).tolist():
-                found = self.answers.under(i, penalty)
-                if not self.answers.is_right(i, found.labels):
-                    stepped(penalty, self.learned, rate * (found.degrees - self.answers.gold_degrees(i)))
+                excess = self.excess(i, penalty)
+                if excess is not None:
+                    stepped(penalty, self.learned, rate * excess)
                 total += penalty
                 seen += 1
             yield total / max(1, seen)
@@ -137,8 +142,8 @@ def learn_weights(
     soft = {name for name, weight in row_weights(constraints) if math.isfinite(weight)}
     learned = np.array([name in soft for name in constraints.names], np.bool_)
     answers = UnseenAnswers(unseen, constraints, learned, Decoder.of(settings.engine, seed=seed))
-    learner = PenaltyPerceptron(answers, learned)
-    halves = _Halves.of(learner, settings, validation, seed)
+    learner = PenaltyPerceptron(answers.excess, learned)
+    halves = _Halves.of(answers, learner, settings, validation, seed)
     means = {LearningPoint(0.0, 0, 1.0): np.zeros((len(halves.learned), len(learned)))}
     search = SettingsSearch[LearningPoint](lambda point: halves.counts(means[point]), FIGURES[settings.figure])
     base, stopped = search.trial(*means), True
@@ -178,6 +183,7 @@ class _Halves:
     - ``judged``: H arrays with the documents to judge.
     """
 
+    answers: UnseenAnswers
     learner: PenaltyPerceptron
     learned: Sequence[Ints]
     judged: Sequence[Ints]
@@ -185,10 +191,17 @@ class _Halves:
     seed: int
 
     @classmethod
-    def of(cls, learner: PenaltyPerceptron, settings: LearnedSettings, validation: Validation, seed: int) -> _Halves:
-        halves = rounds(learner.answers.unseen.documents, 2, validation)
+    def of(
+        cls,
+        answers: UnseenAnswers,
+        learner: PenaltyPerceptron,
+        settings: LearnedSettings,
+        validation: Validation,
+        seed: int,
+    ) -> _Halves:
+        halves = rounds(answers.unseen.documents, 2, validation)
         learned, judged = zip(*((np.array(one.learned), np.array(one.judged)) for one in halves), strict=True)
-        return cls(learner, learned, judged, settings, seed)
+        return cls(answers, learner, learned, judged, settings, seed)
 
     @property
     def every(self) -> Ints:
@@ -205,8 +218,6 @@ class _Halves:
 
     def counts(self, penalties: Floats) -> Counts:
         """(D, R, 3) counts of the judged documents, under the penalties (H, K) of each round."""
-        answers = self.learner.answers
-        labels = [
-            found for part, own in zip(self.judged, penalties, strict=True) for found in answered(answers, part, own)
-        ]
-        return answers.counts(np.concatenate(self.judged).tolist(), labels, self.settings.measure)
+        parts = zip(self.judged, penalties, strict=True)
+        labels = [one for part, own in parts for one in answered(self.answers, part, own)]
+        return self.answers.counts(np.concatenate(self.judged).tolist(), labels, self.settings.measure)

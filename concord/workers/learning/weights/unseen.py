@@ -182,6 +182,11 @@ class UnseenAnswers:
         """Are these labels (n,) the gold labels of document i?"""
         return bool((self._looked[i].gold == labels).all())
 
+    def excess(self, i: int, weights: Floats) -> Floats | None:
+        """(K,) degrees of the answer to document i under ``weights`` (K,), less those of gold; None if it is right."""
+        answer = self.under(i, weights)
+        return None if self.is_right(i, answer.labels) else answer.degrees - self.gold_degrees(i)
+
     def counts(self, chosen: Sequence[int], labels: Sequence[Labels], measure: str) -> Counts:
         """(D, R, 3) a measure's counts of the chosen documents, given their answers."""
         batch = Batch.of([self.unseen.documents[i] for i in chosen])

@@ -16,4 +16,11 @@ def _csp(problem: Problem, **given: Any) -> Decoded:
     return solve(problem, **given)
 
 
-CSP = Solver(_csp, CspSettings, "exhaustive search over the likeliest labels of each token", exact=False, chance=False)
+CSP = Solver(
+    _csp,
+    CspSettings,
+    "exhaustive search over the likeliest labels of each token",
+    exact=False,
+    chance=False,
+    comparison=True,
+)

@@ -23,10 +23,11 @@ from concord.schemas.arrays import Floats, Ids, Ints, Mask
 from concord.schemas.document import Batch
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
-from concord.workers.features.gazetteer_files import GazetteerFileError, read_gazetteer, write_gazetteer
-from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
-from concord.workers.models.folder import MANIFEST, Manifest, ModelError, manifest_of, read_manifest, write_manifest
+from concord.workers.features.gazetteer_files import read_gazetteer, write_gazetteer
+from concord.workers.models.arrays_file import ArrayKind, write_arrays
+from concord.workers.models.folder import Manifest, manifest_of, read_manifest, write_manifest
 from concord.workers.models.model import LocalScores
+from concord.workers.models.saved_files import FolderModel, parsing, saved_arrays
 from concord.workers.papers.canisius import timbl
 from concord.workers.papers.canisius.nearest import Nearest, Vote
 from concord.workers.papers.canisius.neighbourhoods import Classifier, Neighbourhoods, told_once
@@ -44,10 +45,10 @@ VALUES_FILE = "values.parquet"
 """File of the values of each feature, in the order of their numbers."""
 ENTITIES_FILE = "entities.parquet"
 ARRAYS = (
-    ArrayKind("values", "<i4", 2),
-    ArrayKind("classes", "<i4"),
-    ArrayKind("weights", "<f8"),
-    ArrayKind("labels", "<i8", 2),
+    ArrayKind("values", "<i4", ("features", "instances")),
+    ArrayKind("classes", "<i4", ("instances",)),
+    ArrayKind("weights", "<f8", ("features",)),
+    ArrayKind("labels", "<i8", ("classes", "places")),
 )
 LAYOUT = pa.schema([("feature", pa.int32()), ("value", pa.string())])
 
@@ -68,7 +69,7 @@ class Instances(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class TrigramModel:
+class TrigramModel(FolderModel):
     """A memory-based model.
 
     - ``windows``: the features of a token.
@@ -84,11 +85,6 @@ class TrigramModel:
     classifier: Classifier
     settings: TrigramSettings
     manifest: Manifest
-
-    @property
-    def digest(self) -> str:
-        """See `Model.digest`."""
-        return self.manifest.digest
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -162,8 +158,7 @@ def save(
     manifest = manifest_of(
         out, KIND, labels, files=files, settings=settings, training=training, libraries=("numpy", *libraries)
     )
-    write_manifest(out, manifest)
-    return _model(out, windows, values, instances, settings, manifest)
+    return _model(out, windows, values, instances, settings, write_manifest(out, manifest))
 
 
 def load(folder: Path | str) -> TrigramModel:
@@ -171,13 +166,13 @@ def load(folder: Path | str) -> TrigramModel:
     folder = Path(folder)
     manifest = read_manifest(folder, kind=KIND, files=(INSTANCES_FILE, VALUES_FILE))
     settings = TrigramSettings.model_validate(manifest.settings)
-    try:
-        instances = Instances(*read_arrays(folder / INSTANCES_FILE, ARRAYS))
+    instances = Instances(*saved_arrays(folder / INSTANCES_FILE, ARRAYS))
+    with parsing(folder / VALUES_FILE):
         values = _read_values(folder / VALUES_FILE)
+    with parsing(folder / ENTITIES_FILE):
         entities = read_gazetteer(folder / ENTITIES_FILE) if settings.windows is TrigramWindow.NAMES else None
+    with parsing(folder / INSTANCES_FILE):
         _check(instances, values, manifest.label_set, remembered=settings.learner == NEAREST)
-    except (ArraysFileError, GazetteerFileError, ValueError) as error:
-        raise ModelError(f"{folder / MANIFEST}: a file of the model is damaged ({error}); train again") from error
     return _model(folder, Windows(settings.windows, entities), values, instances, settings, manifest)
 
 
@@ -223,7 +218,7 @@ def _check(instances: Instances, values: Sequence[Sequence[str]], labels: LabelS
     """Raises `ValueError` where the arrays do not fit together; ``remembered`` tells whether they include instances."""
     features, count = instances.values.shape
     sizes = np.array([len(names) for names in values])
-    if instances.classes.shape != (count,) or instances.weights.shape != (features,) or len(sizes) != features:
+    if len(sizes) != features:
         raise ValueError(f"{INSTANCES_FILE} is not of {len(sizes)} features")
     if (count == 0) is remembered or (instances.values < 0).any() or (instances.values >= sizes[:, None]).any():
         raise ValueError(f"{INSTANCES_FILE} has values that {VALUES_FILE} does not name")

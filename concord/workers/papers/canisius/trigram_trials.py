@@ -205,5 +205,11 @@ SAMPLING = Sampling(
 )
 """Trials of the trainer's settings. Jeffrey's divergence has MVDM's kernels."""
 
-TRIGRAM = Trainer(train, TrigramSettings, SAMPLING, kernels=({"metric": "mvdm"},))  # Jeffrey's divergence has MVDM's
+TRIGRAM = Trainer(
+    train,
+    TrigramSettings,
+    SAMPLING,
+    comparison=True,
+    kernels=({"metric": "mvdm"},),  # Jeffrey's divergence has MVDM's
+)
 """The trainer as it is registered."""

@@ -23,4 +23,5 @@ ANNEALED = Solver(
     exact=False,
     bounds=False,
     own_aim=True,
+    comparison=True,
 )

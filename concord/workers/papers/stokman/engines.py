@@ -23,8 +23,17 @@ def _anytime(problem: Problem, **given: Any) -> Decoded:
 
 
 EVOLUTION = Solver(
-    _evolution, EvolutionSettings, "evolutionary search over whole labellings", exact=False, bounds=False
+    _evolution,
+    EvolutionSettings,
+    "evolutionary search over whole labellings",
+    exact=False,
+    bounds=False,
+    comparison=True,
 )
 ANYTIME = Solver(
-    _anytime, AnytimeSettings, "discrepancy search for short documents, evolution for long ones", exact=False
+    _anytime,
+    AnytimeSettings,
+    "discrepancy search for short documents, evolution for long ones",
+    exact=False,
+    comparison=True,
 )

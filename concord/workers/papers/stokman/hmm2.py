@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 from concord.schemas.arrays import Floats
 from concord.schemas.document import TOKENS, Batch
 from concord.schemas.labels import Labels, LabelSet
-from concord.schemas.potentials import LARGEST_WEIGHT, Potentials
+from concord.schemas.potentials import Potentials
 from concord.workers.models import hmm
-from concord.workers.models.arrays_file import ArrayKind, ArraysFileError, read_arrays, write_arrays
-from concord.workers.models.folder import MANIFEST, Manifest, ModelError, manifest_of, read_manifest, write_manifest
+from concord.workers.models.arrays_file import LOG_PROBABILITIES, ArrayKind, write_arrays
+from concord.workers.models.folder import Manifest, manifest_of, read_manifest, write_manifest
 from concord.workers.models.hmm import HmmModel
+from concord.workers.models.saved_files import FolderModel, check_labels, files_inside, saved_arrays
 from concord.workers.papers.stokman.second_order import best_second_order, earlier
 from concord.workers.papers.stokman.settings import Hmm2Settings
 
@@ -33,11 +34,11 @@ KIND = "hmm2"
 FIRST_ORDER = "first"
 """Folder of the first-order model, which holds the tables of words and of the first labels of sentences."""
 SECOND_FILE = "second.bin"
-ARRAYS = (ArrayKind("second", "<f8", 3),)
+ARRAYS = (ArrayKind("second", "<f8", ("starts", "labels", "labels"), LOG_PROBABILITIES),)
 
 
 @dataclass(frozen=True, eq=False)
-class Hmm2Model:
+class Hmm2Model(FolderModel):
     """A second-order hidden Markov model.
 
     - ``first``: first-order model, with the probabilities of words and of the first label of a sentence.
@@ -54,11 +55,6 @@ class Hmm2Model:
     def labels(self) -> LabelSet:
         """The labels (L)."""
         return self.first.labels
-
-    @property
-    def digest(self) -> str:
-        """See `Model.digest`."""
-        return self.manifest.digest
 
     def potentials(self, batch: Batch) -> Potentials:
         """Local scores of a whole batch, given its Viterbi labels: unary (N, L) in nats, transitions of zero."""
@@ -87,10 +83,9 @@ def save(
     """Writes ``second`` and the manifest; ``first`` must have been saved in the folder's `FIRST_ORDER`. Raises
     `OSError` and `OutputError`."""
     write_arrays(out / SECOND_FILE, [second])
-    files = (SECOND_FILE, *(f"{FIRST_ORDER}/{name}" for name in (*first.manifest.files, MANIFEST)))
+    files = (SECOND_FILE, *files_inside(FIRST_ORDER, first.manifest))
     manifest = manifest_of(out, KIND, first.labels, files=files, settings=settings, training=training)
-    write_manifest(out, manifest)
-    return Hmm2Model(first, second, manifest)
+    return Hmm2Model(first, second, write_manifest(out, manifest))
 
 
 def load(folder: Path | str) -> Hmm2Model:
@@ -98,13 +93,7 @@ def load(folder: Path | str) -> Hmm2Model:
     folder = Path(folder)
     manifest = read_manifest(folder, kind=KIND, files=(SECOND_FILE,))
     first = hmm.load(folder / FIRST_ORDER)
-    if manifest.label_set != first.labels:
-        raise ModelError(f"{folder / MANIFEST}: its labels are not those of {folder / FIRST_ORDER}; train again")
-    try:
-        (second,) = read_arrays(folder / SECOND_FILE, ARRAYS)
-    except ArraysFileError as error:
-        raise ModelError(f"{folder / SECOND_FILE}: damaged ({error}); train again") from error
+    check_labels(folder / FIRST_ORDER, first.labels, manifest)
     size = len(first.labels)
-    if second.shape != (size + 1, size, size) or not ((second <= 0.0) & (second >= -LARGEST_WEIGHT)).all():
-        raise ModelError(f"{folder / SECOND_FILE}: no log probabilities of {size} labels; train again")
+    (second,) = saved_arrays(folder / SECOND_FILE, ARRAYS, labels=size, starts=size + 1)
     return Hmm2Model(first, second, manifest)

@@ -55,5 +55,5 @@ def after_two(gold: GoldChains, after_one: Floats) -> Floats:
     return found
 
 
-HMM2 = Trainer(train, Hmm2Settings)
+HMM2 = Trainer(train, Hmm2Settings, comparison=True)
 """The trainer as it is registered."""

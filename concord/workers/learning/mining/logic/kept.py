@@ -20,11 +20,11 @@ from concord.workers.learning.mining.logic.clauses import ClauseCounts, OpeningC
 from concord.workers.learning.mining.logic.search import LearnedClause, LogicSettings
 from concord.workers.learning.mining.logic.templates import Unsaid, template_of
 from concord.workers.learning.mining.rule_counts import BILLION
-from concord.workers.learning.mining.rules import Tried, any_implies, chance_of, unimplied
+from concord.workers.learning.mining.rules import RuleTrial, any_implies, chance_of, unimplied
 
 
 class TriedClause(NamedTuple):
-    """A clause tested on held-out documents; see `Tried`."""
+    """A clause tested on held-out documents; see `RuleTrial`."""
 
     learned: LearnedClause
     n: int
@@ -93,7 +93,7 @@ def found_by(one: TriedClause) -> str:
     return f"learned from {covered:,} runs that it covers first, {wrong:,} that it gets wrong; {proof}"
 
 
-def unsaid_report(one: Tried, reason: str) -> UnsaidClause:
+def unsaid_report(one: RuleTrial, reason: str) -> UnsaidClause:
     """Report of a clause or rule that no constraint can express."""
     return UnsaidClause(name=one.name, reason=reason, n=one.n, broken=one.broken, chance=one.chance, p=one.p)
 

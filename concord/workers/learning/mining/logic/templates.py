@@ -67,14 +67,14 @@ def template_of(clause: Clause, labels: LabelSet) -> RowTemplate | Unsaid:
     """A constraint of `UNWEIGHED` nats that is broken in the same documents as the clause, or the reason for none."""
     every = names_of(labels)
     allowed = tuple(name for name in every if (name == clause.label) == clause.wanted)
-    rule = _Rule(clause.name, labels, clause.literals, every, allowed)
+    rule = _ClauseRule(clause.name, labels, clause.literals, every, allowed)
     if not all(map(rule.at, (Place.BEFORE, Place.AFTER, Place.FIRST, Place.LAST))):
         return NEVER
     sides = {SIDE_OF[literal.place] for literal in clause.literals}
     return RULE_WRITERS[sides.pop()](rule) if len(sides) == 1 else PLACES
 
 
-class _Rule(NamedTuple):
+class _ClauseRule(NamedTuple):
     """A clause with the names of all types (``every``), and of the types that it allows."""
 
     name: str
@@ -97,7 +97,7 @@ class _Rule(NamedTuple):
         return template.model_validate({"name": self.name, "weight": UNWEIGHED, **fields})
 
 
-def _border(rule: _Rule, place: Place, *, opens: bool) -> RowTemplate | Unsaid:
+def _border(rule: _ClauseRule, place: Place, *, opens: bool) -> RowTemplate | Unsaid:
     """Constraint for literals about the border where runs open, or close; ``place`` is the run on its other side."""
     if Literal(place, holds=False) in rule.literals:
         alone = opens and len(rule.literals) == 1
@@ -124,7 +124,9 @@ def _all_but(labels: LabelSet, first: LabelNames, second: LabelNames) -> Mask:
     return edges
 
 
-def _row(rule: _Rule, beside: LabelNames, forbidden: Mask, tests: Sequence[Literal], *, opens: bool) -> RowTemplate:
+def _row(
+    rule: _ClauseRule, beside: LabelNames, forbidden: Mask, tests: Sequence[Literal], *, opens: bool
+) -> RowTemplate:
     """Linear row for each token that passes the test: 1[label beside the border ∈ beside] − Σ 1[permitted edges] ≤ 0.
 
     With one entry for each forbidden edge instead, the antecedent of the row would be its violation.
@@ -173,7 +175,7 @@ def other_than(mark: str) -> Iterator[str]:
     yield f"{re.escape(mark)}{REST}+"
 
 
-def _of_document(rule: _Rule) -> RowTemplate | Unsaid:
+def _of_document(rule: _ClauseRule) -> RowTemplate | Unsaid:
     begins, ends = (Literal(place) in rule.literals for place in (Place.BEGINS, Place.ENDS))
     match begins, ends, {literal.place for literal in rule.literals}:
         case True, False, places if places <= {Place.BEGINS, Place.LAST}:
@@ -187,7 +189,7 @@ def _of_document(rule: _Rule) -> RowTemplate | Unsaid:
     return ENDS
 
 
-def _of_earlier(rule: _Rule) -> RowTemplate | Unsaid:
+def _of_earlier(rule: _ClauseRule) -> RowTemplate | Unsaid:
     seen = tuple(literal.value for literal in rule.literals)
     if not any(literal.holds for literal in rule.literals):
         return rule.made(Before, first=seen, second=rule.forbidden)
