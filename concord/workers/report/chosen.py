@@ -6,7 +6,7 @@ import hashlib
 import heapq
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
@@ -90,22 +90,27 @@ class Chosen:
     def documents(self) -> list[dict[str, Any]]:
         """As many as there is room for, in turn for each reason: by reason, the most telling one first."""
         lines = [sorted(self._lines[line], reverse=True) for line in self._order()]
-        packed, size, taken = zlib.compressobj(9), 0, dict[bytes, tuple[int, dict[str, Any]]]()
-        for row in zip_longest(*lines):
-            for number, entry in enumerate(row):
-                if entry is None or entry.hash in taken:
-                    continue
-                text = json.dumps(entry.document).encode()
-                size += len(packed.compress(text) + packed.flush(zlib.Z_SYNC_FLUSH))
-                if size > MOST_DATA:
-                    return _in_order(taken)
-                taken[entry.hash] = number, entry.document
-        return _in_order(taken)
+        places: dict[bytes, tuple[int, int]] = {}
+        for number, entries in enumerate(lines):
+            for index, entry in enumerate(entries):
+                places.setdefault(entry.hash, (number, index))
+        taken = _as_many_as_fit(chain.from_iterable(zip_longest(*lines)))
+        return [taken[name] for name in sorted(taken, key=places.__getitem__)]
 
     def _order(self) -> list[str]:
         kinds = sorted(self._lines.keys() - ROOM.keys())
         return [*(reason for reason in ROOM if reason in self._lines), *kinds]
 
 
-def _in_order(taken: dict[bytes, tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
-    return [document for _, document in sorted(taken.values(), key=lambda item: item[0])]
+def _as_many_as_fit(entries: Iterable[_Entry | None]) -> dict[bytes, dict[str, Any]]:
+    """The first documents that have room together, each once, by the hashes of their ids."""
+    packed, size, taken = zlib.compressobj(9), 0, dict[bytes, dict[str, Any]]()
+    for entry in entries:
+        if entry is None or entry.hash in taken:
+            continue
+        text = json.dumps(entry.document, ensure_ascii=False, separators=(",", ":")).encode()
+        size += len(packed.compress(text) + packed.flush(zlib.Z_SYNC_FLUSH))
+        if size > MOST_DATA:
+            break
+        taken[entry.hash] = entry.document
+    return taken
