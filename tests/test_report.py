@@ -22,6 +22,7 @@ from concord.flows.cli.failures import Exit
 from concord.flows.labelling.evaluate import evaluate
 from concord.flows.labelling.run_page import REVIEW, run_page
 from concord.flows.nights.record import read_record
+from concord.flows.screen.pages import page_of
 from concord.schemas.document import Document
 from concord.schemas.run import RunSettings
 from concord.workers.corpus.plan import plan
@@ -236,6 +237,39 @@ def test_the_promise_of_a_review_is_shown_and_what_is_none_is_told(made: Made, t
             run_page(made.run)
     finally:
         file.unlink()
+
+
+# The page of a run that asks for it
+
+
+def test_a_run_that_asks_logs_its_page_and_links_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logged: dict[str, object] = {}
+    corpus = corpus_with_a_bad_row(MADE_UP, tmp_path)
+    stay_here(monkeypatch, logged=logged)
+    silent = label(corpus, tmp_path / "out")
+    assert silent.report_page is None
+    assert "report.html" not in logged
+    for _ in range(2):  # the second time nothing is to be labelled, and the page is made all the same
+        logged.clear()
+        report = label(corpus, tmp_path / "out", report=True)
+        assert report.report_page == "http://mlflow/report.html"
+        assert "How good it is" in text_of(logged["report.html"])  # type: ignore[arg-type]
+        shown = page_of(report)
+        assert shown is not None
+        assert "[the page of this run, with its documents](http://mlflow/report.html)" in shown.markdown
+
+
+def test_a_run_of_a_corpus_without_gold_has_a_page_without_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged: dict[str, object] = {}
+    stay_here(monkeypatch, logged=logged)
+    table = pq.read_table(corpus_with_a_bad_row(MADE_UP, tmp_path)).drop_columns(["labels"])
+    pq.write_table(table, tmp_path / "bare.parquet")
+    label(tmp_path / "bare.parquet", tmp_path / "out", report=True)
+    text = text_of(logged["report.html"])  # type: ignore[arg-type]
+    assert "How good it is" not in text
+    assert "What the constraints changed" in text
 
 
 # One small file that harms nobody
