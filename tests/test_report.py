@@ -29,18 +29,18 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.report import chosen
 from concord.workers.report.answered import AnsweredDocument, ShardTables
-from concord.workers.report.beside import Beside
+from concord.workers.report.other_labels import OtherLabels
 from concord.workers.report.places import (
     ErrorKind,
+    GoldVerdict,
     PlaceChange,
-    Places,
-    Verdict,
+    TypedPlaces,
     changes_between,
     errors_of,
     places_of,
     verdict_on,
 )
-from concord.workers.report.viewed import MOST_LETTERS, MOST_TOKENS, viewed
+from concord.workers.report.viewed import MOST_LETTERS_SHOWN, MOST_TOKENS_SHOWN, viewed
 from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_pages import HOSTILE, corpus_with_a_bad_row, hostile_run, text_of, viewer_of
@@ -73,7 +73,7 @@ def page(made: Made) -> bytes:
     return run_page(made.run, against=made.alone, gold=made.corpus).data
 
 
-# Places
+# TypedPlaces
 
 
 def test_places_are_the_entities_that_the_run_wrote(made: Made) -> None:
@@ -84,10 +84,10 @@ def test_places_are_the_entities_that_the_run_wrote(made: Made) -> None:
         assert places == {(one["start"], one["end"]): one["type"] for one in entities}
 
 
-def some_places() -> st.SearchStrategy[Places]:
-    """Places that do not overlap, over 12 tokens."""
+def some_places() -> st.SearchStrategy[TypedPlaces]:
+    """TypedPlaces that do not overlap, over 12 tokens."""
 
-    def cut(choices: list[tuple[int, str | None]]) -> Places:
+    def cut(choices: list[tuple[int, str | None]]) -> TypedPlaces:
         places, start = {}, 0
         for length, kind in choices:
             if kind is not None and start + length <= 12:
@@ -99,7 +99,7 @@ def some_places() -> st.SearchStrategy[Places]:
 
 
 @given(some_places(), some_places(), some_places())
-def test_changes_and_what_gold_says_of_them(before: Places, after: Places, gold: Places) -> None:
+def test_changes_and_what_gold_says_of_them(before: TypedPlaces, after: TypedPlaces, gold: TypedPlaces) -> None:
     changes = changes_between(before, after)
     assert {(c.start, c.end) for c in changes} == {p for p in {*before, *after} if before.get(p) != after.get(p)}
     again = dict(before)
@@ -108,15 +108,15 @@ def test_changes_and_what_gold_says_of_them(before: Places, after: Places, gold:
         if change.after is not None:
             again[change.start, change.end] = change.after
         verdict = verdict_on(change, gold)
-        assert (verdict is Verdict.SPOILED) == (gold.get((change.start, change.end)) == change.before)
-        assert (verdict is Verdict.MENDED) == (gold.get((change.start, change.end)) == change.after)
-        assert verdict_on(change, None) is Verdict.UNKNOWN
+        assert (verdict is GoldVerdict.SPOILED) == (gold.get((change.start, change.end)) == change.before)
+        assert (verdict is GoldVerdict.MENDED) == (gold.get((change.start, change.end)) == change.after)
+        assert verdict_on(change, None) is GoldVerdict.UNKNOWN
     assert again == after
 
 
 @given(some_places(), some_places())
-def test_errors_are_those_of_a_plain_loop(answer: Places, gold: Places) -> None:
-    def meets(place: tuple[int, int], others: Places) -> bool:
+def test_errors_are_those_of_a_plain_loop(answer: TypedPlaces, gold: TypedPlaces) -> None:
+    def meets(place: tuple[int, int], others: TypedPlaces) -> bool:
         return any(a < place[1] and place[0] < b for a, b in others)
 
     wanted = [
@@ -130,8 +130,8 @@ def test_errors_are_those_of_a_plain_loop(answer: Places, gold: Places) -> None:
 
 @given(st.permutations([f"d{i}" for i in range(6)]), st.sets(st.integers(0, 5)))
 def test_what_stands_beside_is_found_in_any_order(order: list[str], absent: set[int]) -> None:
-    there: dict[str, Places] = {name: {(0, 1): name} for i, name in enumerate(order) if i not in absent}
-    beside = Beside(iter(there.items()))
+    there: dict[str, TypedPlaces] = {name: {(0, 1): name} for i, name in enumerate(order) if i not in absent}
+    beside = OtherLabels(iter(there.items()))
     for i in range(6):
         assert beside.of(f"d{i}") == there.get(f"d{i}")
 
@@ -293,7 +293,7 @@ def test_texts_are_no_markup_no_template_and_no_orders(tmp_path: Path) -> None:
     assert len(page) < 60_000
     viewer = viewer_of(page)
     words = viewer["documents"][0]["parts"][0][2]
-    assert [len(word) <= MOST_LETTERS for word in words] == [True] * len(HOSTILE)
+    assert [len(word) <= MOST_LETTERS_SHOWN for word in words] == [True] * len(HOSTILE)
     assert not re.search("[\x1b\u202e\u2066]", json.dumps(viewer, ensure_ascii=False))
 
 
@@ -330,7 +330,7 @@ def shard_of(documents: int, *, tokens: int = 4, words: str = "w") -> ShardTable
     return ShardTables("c.parquet", range(documents), "p.parquet", pa.table(rows), None, [])
 
 
-def answered(shard: ShardTables, number: int, answer: Places, *, seconds: float = 0.0) -> AnsweredDocument:
+def answered(shard: ShardTables, number: int, answer: TypedPlaces, *, seconds: float = 0.0) -> AnsweredDocument:
     return AnsweredDocument(shard, number, answer=answer, alone={}, other=None, gold=None, seconds=seconds)
 
 
@@ -366,7 +366,7 @@ def test_of_a_long_document_the_parts_that_differ_are_shown() -> None:
     shard = shard_of(1, tokens=100_000)
     one = viewed(answered(shard, 0, {(50_000, 50_002): "A", (59, 61): "B"}), gap=0.0)
     shown = [(start, len(words)) for _, start, words, _ in one["parts"]]
-    assert sum(length for _, length in shown) <= MOST_TOKENS
+    assert sum(length for _, length in shown) <= MOST_TOKENS_SHOWN
     assert any(start <= 50_000 < start + length for start, length in shown)
     assert [left for left, *_ in one["parts"]].count(0) == len(shown) - 1
     first, second = (layers[0] for _, start, _, layers in one["parts"] if start in (0, 60))

@@ -39,6 +39,7 @@ READ = {
     "start_from": "model",
     "transitions": "matrix.npy",
     "pool": "pool",
+    "against": "run",
     "reuse": "swept",
     "run": "run",
     "sweep_file": "sweep.yaml",

@@ -28,9 +28,9 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.labelling.output import PREDICTIONS, REJECTS
 from concord.workers.report.answered import ShardTables
-from concord.workers.report.beside import Beside
+from concord.workers.report.other_labels import OtherLabels
 from concord.workers.report.page import PageTitle, ViewerData, page
-from concord.workers.report.places import Places, places_of, split_places
+from concord.workers.report.places import TypedPlaces, places_of, split_places
 from concord.workers.report.sections import RunFacts, in_words, sections_of
 from concord.workers.report.summary import RunSummary
 from concord.workers.storage.scratch import scratch_folder
@@ -46,7 +46,7 @@ PAGE = "report.html"
 REVIEW = "review.json"
 """File of a run's folder that says what a review promises."""
 
-LAYERS = ("this run", "model alone", "other run", "gold")
+SHOWN_LAYERS = ("this run", "model alone", "other run", "gold")
 """Names of the labellings that the viewer shows."""
 
 
@@ -71,8 +71,8 @@ def run_page(run: str, *, against: str | None = None, gold: str | None = None) -
     other = None if against is None else published(against)
     evaluation = None if gold is None else evaluate(run, gold, against=against).report
     summary = RunSummary(
-        other=None if other is None else Beside(_answers(other)),
-        gold=None if gold is None else Beside(_gold(gold)),
+        other=None if other is None else OtherLabels(_answers(other)),
+        gold=None if gold is None else OtherLabels(_gold(gold)),
         plain=gold is not None and _is_plain(gold),
     )
     with meter("reading answers", done.manifest.totals.documents) as bar:
@@ -90,7 +90,7 @@ def run_page(run: str, *, against: str | None = None, gold: str | None = None) -
         promise=review_promise(done.storage),
     )
     totals, documents = done.manifest.totals, summary.chosen.documents()
-    viewer = ViewerData(LAYERS, documents, totals.documents)
+    viewer = ViewerData(SHOWN_LAYERS, documents, totals.documents)
     head = PageTitle(f"Run {short_name(run)}", in_words(facts, summary))
     return RunPage(page(head, sections_of(facts, summary), viewer), totals.documents, len(documents))
 
@@ -172,13 +172,13 @@ def _times(run: Published, path: str, documents: int) -> pa.Table | None:
     return table if table is not None and len(table) == documents else None
 
 
-def _answers(run: Published) -> Iterator[tuple[str, Places]]:
+def _answers(run: Published) -> Iterator[tuple[str, TypedPlaces]]:
     """The places of each document of another run."""
     for table in run.tables(PREDICTIONS, PREDICTIONS_LAYOUT):
         yield from zip(table[DOC_ID].to_pylist(), places_of(table[LABELS], table[SENTENCE_STARTS]), strict=True)
 
 
-def _gold(corpus: str) -> Iterator[tuple[str, Places]]:
+def _gold(corpus: str) -> Iterator[tuple[str, TypedPlaces]]:
     """The places of each document of a corpus with gold labels."""
     for shard in plan(corpus):
         batch, _ = read_batch(shard)

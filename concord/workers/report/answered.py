@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from concord.schemas.columns import SENTENCE_STARTS, VITERBI_CONSTRAINTS
 from concord.schemas.document import TOKENS
-from concord.workers.report.places import PlaceChange, PlaceError, Places, changes_between, errors_of
+from concord.workers.report.places import PlaceChange, PlaceError, TypedPlaces, changes_between, errors_of
 
 LEAST_NATS = 1e-9
 """Smallest difference of two penalties that is one."""
@@ -57,10 +57,10 @@ class AnsweredDocument:
         shard: ShardTables,
         number: int,
         *,
-        answer: Places,
-        alone: Places,
-        other: Places | None,
-        gold: Places | None,
+        answer: TypedPlaces,
+        alone: TypedPlaces,
+        other: TypedPlaces | None,
+        gold: TypedPlaces | None,
         seconds: float | None,
     ) -> None:
         self.shard, self.number = shard, number
@@ -117,10 +117,10 @@ class AnsweredDocument:
     @cached_property
     def words(self) -> Mapping[str, Counter[str]]:
         """Types of the spans of the answer, by their words."""
-        found: dict[str, Counter[str]] = {}
+        types: dict[str, Counter[str]] = {}
         for place, kind in self.answer.items():
-            found.setdefault(self.text(*place), Counter())[kind] += 1
-        return found
+            types.setdefault(self.text(*place), Counter())[kind] += 1
+        return types
 
     def text(self, start: int, end: int) -> str:
         """The words of a span."""

@@ -19,7 +19,7 @@ MOST_DATA = 1_100_000
 MOST_KINDS = 64
 """Largest number of kinds of changes of which each has documents of its own."""
 
-CHANGED, OTHERWISE, WRONG_ANSWER, OPEN, SLOW, PLAIN = (
+CHANGED, OTHERWISE, WRONG_ANSWER, OPEN, SLOW, ANY_ONE = (
     "changed",
     "differs from the other run",
     "wrong by gold",
@@ -29,7 +29,7 @@ CHANGED, OTHERWISE, WRONG_ANSWER, OPEN, SLOW, PLAIN = (
 )
 """Why a document is shown."""
 
-ROOM = {CHANGED: 60, OTHERWISE: 60, WRONG_ANSWER: 60, OPEN: 40, SLOW: 20, PLAIN: 20}
+ROOM = {CHANGED: 60, OTHERWISE: 60, WRONG_ANSWER: 60, OPEN: 40, SLOW: 20, ANY_ONE: 20}
 """Largest number of documents that are shown for each reason."""
 
 ROOM_OF_A_KIND = 3
@@ -80,7 +80,7 @@ class Chosen:
             SLOW: document.seconds or 0.0,
         }
         yield from ((reason, ROOM[reason], float(value)) for reason, value in values.items() if value > 0)
-        yield PLAIN, ROOM[PLAIN], 0.0
+        yield ANY_ONE, ROOM[ANY_ONE], 0.0
         kinds = dict.fromkeys(change.kind for change in chain(document.changes, document.other_changes))
         for kind in kinds:
             line = " → ".join(kind)

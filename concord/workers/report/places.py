@@ -12,11 +12,11 @@ import pyarrow as pa
 from concord.schemas.columns import ListColumn
 from concord.schemas.labels import LabelSet
 
-Places = Mapping[tuple[int, int], str]
+TypedPlaces = Mapping[tuple[int, int], str]
 """The type of each labelled span of a document, by its first token and the one behind its last."""
 
 
-class Verdict(StrEnum):
+class GoldVerdict(StrEnum):
     """What gold says of a change."""
 
     MENDED = "mended"
@@ -65,7 +65,9 @@ OUTSIDE_NAME = "no name"
 """What people are told in place of a type where there is no span."""
 
 
-def places_of(labels: pa.ChunkedArray, sentence_starts: pa.ChunkedArray, *, plain: bool = False) -> Iterator[Places]:
+def places_of(
+    labels: pa.ChunkedArray, sentence_starts: pa.ChunkedArray, *, plain: bool = False
+) -> Iterator[TypedPlaces]:
     """The places of each document of a table, from its columns of labels and of sentence starts.
 
     - ``plain``: is each label a type by itself, whatever its name looks like?
@@ -73,15 +75,15 @@ def places_of(labels: pa.ChunkedArray, sentence_starts: pa.ChunkedArray, *, plai
     column, sentences = ListColumn.of(labels), ListColumn.of(sentence_starts)
     encoded = column.encoded()
     names = encoded.dictionary.to_pylist()
-    known = LabelSet.infer(names, plain=plain)
-    ids = known.encode(names)[encoded.indices.to_numpy(zero_copy_only=False)] if names else np.zeros(0, np.int32)
+    label_set = LabelSet.infer(names, plain=plain)
+    ids = label_set.encode(names)[encoded.indices.to_numpy(zero_copy_only=False)] if names else np.zeros(0, np.int32)
     owner = np.repeat(column.starts[:-1], sentences.lengths)
-    yield from split_places(known, ids, sentences.integers() + owner, column.starts)
+    yield from split_places(label_set, ids, sentences.integers() + owner, column.starts)
 
 
 def split_places(
     labels: LabelSet, ids: np.ndarray, sentence_starts: np.ndarray, document_starts: np.ndarray
-) -> Iterator[Places]:
+) -> Iterator[TypedPlaces]:
     """The places of each of D documents.
 
     - ``ids`` (N,): labels of the tokens of all documents
@@ -98,7 +100,7 @@ def split_places(
         yield dict(zip(edges, types[part], strict=True))
 
 
-def changes_between(before: Places, after: Places) -> list[PlaceChange]:
+def changes_between(before: TypedPlaces, after: TypedPlaces) -> list[PlaceChange]:
     """The spans that only one of two labellings has, or has with another type, in the order of the text."""
     if before == after:
         return []
@@ -109,17 +111,17 @@ def changes_between(before: Places, after: Places) -> list[PlaceChange]:
     ]
 
 
-def verdict_on(change: PlaceChange, gold: Places | None) -> Verdict:
+def verdict_on(change: PlaceChange, gold: TypedPlaces | None) -> GoldVerdict:
     """What gold says of a change."""
     if gold is None:
-        return Verdict.UNKNOWN
+        return GoldVerdict.UNKNOWN
     wanted = gold.get((change.start, change.end))
     if wanted == change.after:
-        return Verdict.MENDED
-    return Verdict.SPOILED if wanted == change.before else Verdict.STILL_WRONG
+        return GoldVerdict.MENDED
+    return GoldVerdict.SPOILED if wanted == change.before else GoldVerdict.STILL_WRONG
 
 
-def errors_of(answer: Places, gold: Places) -> list[PlaceError]:
+def errors_of(answer: TypedPlaces, gold: TypedPlaces) -> list[PlaceError]:
     """Errors of an answer, in the order of the text; a span of gold under one of them is not counted as missed."""
     wrong = [(place, kind) for place, kind in answer.items() if gold.get(place) != kind]
     left = [(place, kind) for place, kind in gold.items() if place not in answer]
@@ -137,7 +139,7 @@ def errors_of(answer: Places, gold: Places) -> list[PlaceError]:
     return sorted(errors)
 
 
-def _kind_of_wrong(place: tuple[int, int], gold: Places, *, met: bool) -> ErrorKind:
+def _kind_of_wrong(place: tuple[int, int], gold: TypedPlaces, *, met: bool) -> ErrorKind:
     if place in gold:
         return ErrorKind.TYPE
     return ErrorKind.EDGES if met else ErrorKind.EXTRA

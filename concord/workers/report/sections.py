@@ -13,10 +13,10 @@ from concord.schemas.decoded import Status
 from concord.schemas.nights import NightLine
 from concord.schemas.reports import EvaluationReport, MeasureReport
 from concord.schemas.run import RunManifest
-from concord.workers.report.places import Verdict
+from concord.workers.report.places import GoldVerdict
 from concord.workers.report.summary import GAP_EDGES, SECOND_EDGES, Changes, RunSummary
 
-SHOWN = 16
+SHOWN_DIGEST = 16
 """Digits of a digest that are shown."""
 
 MOST_ROWS = 30
@@ -124,26 +124,26 @@ def _about(facts: RunFacts, summary: RunSummary) -> PageSection:
         "seed": str(settings.seed),
         "compared with run": facts.against or "none",
         "gold labels": facts.gold or "none",
-        "digest of the model": facts.manifest.run.model[:SHOWN],
-        "digest of the constraints": facts.manifest.run.constraints[:SHOWN],
-        "digest of the corpus": facts.manifest.dataset[:SHOWN],
+        "digest of the model": facts.manifest.run.model[:SHOWN_DIGEST],
+        "digest of the constraints": facts.manifest.run.constraints[:SHOWN_DIGEST],
+        "digest of the corpus": facts.manifest.dataset[:SHOWN_DIGEST],
     }
     table = Table(text_columns("what", "which"), tuple(row(*item) for item in made.items()), "What it was made from")
     return PageSection("What this run is made of", lead, (entities, table))
 
 
 def _scores(facts: RunFacts, summary: RunSummary) -> PageSection | None:
-    found = facts.evaluation
-    if found is None:
+    scores = facts.evaluation
+    if scores is None:
         return None
     lead = (
         f"The answers beside {facts.gold}, which people labelled. Precision: of what was found, the share that is "
         "right; recall: of what there is, the share that was found; F1 lies between them. The bar is F1; the line on "
         "it is the interval in which F1 lies in 95 of 100 draws of documents."
     )
-    blocks: list[Remark | Table | PageChart] = [_measure(name, one) for name, one in found.measures.items()]
-    blocks += [Remark(one.interval_line(name)) for name, one in found.measures.items() if one.intervals]
-    blocks.append(Remark(found.headline))
+    blocks: list[Remark | Table | PageChart] = [_measure(name, one) for name, one in scores.measures.items()]
+    blocks += [Remark(one.interval_line(name)) for name, one in scores.measures.items() if one.intervals]
+    blocks.append(Remark(scores.headline))
     kinds = sorted(summary.errors.items(), key=lambda item: (-item[1], item[0]))[:MOST_ROWS]
     if kinds:
         longest = kinds[0][1]
@@ -153,8 +153,8 @@ def _scores(facts: RunFacts, summary: RunSummary) -> PageSection | None:
         blocks.append(
             PageChart(errors, "share of the most frequent error", tuple(PageBar(n / longest) for _, n in kinds))
         )
-    if found.against is not None:
-        blocks += [found.against.table(), *found.against.left_out()]
+    if scores.against is not None:
+        blocks += [scores.against.table(), *scores.against.left_out()]
     return PageSection("How good it is", lead, tuple(blocks))
 
 
@@ -175,23 +175,23 @@ def _promise(facts: RunFacts) -> PageSection:
     return PageSection("What a review promises", lead, ())
 
 
-VERDICTS = (Verdict.MENDED, Verdict.SPOILED, Verdict.STILL_WRONG)
+VERDICTS = (GoldVerdict.MENDED, GoldVerdict.SPOILED, GoldVerdict.STILL_WRONG)
 
 
 def _changed(title: str, lead: str, changes: Changes, documents: int, summary: RunSummary) -> PageSection:
     lead += f" {_count(documents, 'document')} of {summary.documents:,} differ."
     if not changes:
         return PageSection(title, lead, ())
-    by_kind: dict[tuple[str, str], Counter[Verdict]] = {}
+    by_kind: dict[tuple[str, str], Counter[GoldVerdict]] = {}
     for (kind, verdict), n in changes.items():
         by_kind.setdefault(kind, Counter())[verdict] += n
     order = sorted(by_kind, key=lambda kind: (-by_kind[kind].total(), kind))
     longest = by_kind[order[0]].total()
-    judged = any(verdict is not Verdict.UNKNOWN for _, verdict in changes)
+    judged = any(verdict is not GoldVerdict.UNKNOWN for _, verdict in changes)
     heads = ("changes", *(map(str, VERDICTS) if judged else ()))
     rows = [_change_row(kind, by_kind[kind], judged=judged) for kind in order[:MOST_ROWS]]
     bars: list[PageBar | None] = [PageBar(by_kind[kind].total() / longest) for kind in order[:MOST_ROWS]]
-    total = Counter[Verdict]()
+    total = Counter[GoldVerdict]()
     for counts in by_kind.values():
         total.update(counts)
     rows.append(_change_row(("all", "all"), total, judged=judged, tone=Tone.STRONG))
@@ -201,7 +201,9 @@ def _changed(title: str, lead: str, changes: Changes, documents: int, summary: R
     return PageSection(title, lead, (PageChart(table, "share of the most frequent change", (*bars, None)), *more))
 
 
-def _change_row(kind: tuple[str, str], counts: Counter[Verdict], *, judged: bool, tone: Tone = Tone.PLAIN) -> TableRow:
+def _change_row(
+    kind: tuple[str, str], counts: Counter[GoldVerdict], *, judged: bool, tone: Tone = Tone.PLAIN
+) -> TableRow:
     verdicts = (f"{counts[verdict]:,}" for verdict in VERDICTS) if judged else ()
     return row(*kind, f"{counts.total():,}", *verdicts, tone=tone)
 
@@ -245,7 +247,7 @@ def _rules(facts: RunFacts, summary: RunSummary) -> PageSection | None:
     rows = []
     for name in shown:
         one, effect = totals[name], effects.get(name)
-        counts = (0, 0, Counter[Verdict]()) if effect is None else (effect.grounded, effect.cheaper, effect.alone)
+        counts = (0, 0, Counter[GoldVerdict]()) if effect is None else (effect.grounded, effect.cheaper, effect.alone)
         own = [f"{counts[2][verdict]:,}" for verdict in VERDICTS[:2]] if judged else []
         cells = (f"{counts[0]:,}", _nats(one.penalty_before), _nats(one.penalty), f"{counts[1]:,}")
         rows.append(row(name, *cells, f"{counts[2].total():,}", *own))

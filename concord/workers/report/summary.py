@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 from concord.schemas.columns import DOC_ID, LABELS, SENTENCE_STARTS, VITERBI_CONSTRAINTS, VITERBI_LABELS
 from concord.schemas.shown import NO_GAP
 from concord.workers.report.answered import AnsweredDocument, ShardTables
-from concord.workers.report.beside import Beside
 from concord.workers.report.chosen import Chosen
-from concord.workers.report.places import ErrorKind, Verdict, places_of, verdict_on
+from concord.workers.report.other_labels import OtherLabels
+from concord.workers.report.places import ErrorKind, GoldVerdict, places_of, verdict_on
 
 MOST_SLOW = 15
 """Documents in the list of the slowest."""
 
-MOST_REASONS = 1000
+MOST_REJECT_REASONS = 1000
 """Different reasons of rejects that are told apart; later ones are counted together."""
 
 OTHER_REASONS = "other reasons"
@@ -36,7 +36,7 @@ SECOND_EDGES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, np.inf)
 
 DIGITS = re.compile(r"\d+")
 
-Changes = Counter[tuple[tuple[str, str], Verdict]]
+Changes = Counter[tuple[tuple[str, str], GoldVerdict]]
 """Numbers of changes by types before and after, and by what gold says of them."""
 
 
@@ -51,7 +51,7 @@ class RuleEffect:
 
     grounded: int = 0
     cheaper: int = 0
-    alone: Counter[Verdict] = field(default_factory=Counter)
+    alone: Counter[GoldVerdict] = field(default_factory=Counter)
 
 
 class SlowDocument(NamedTuple):
@@ -80,8 +80,8 @@ class RunSummary:
     - ``plain``: is each label a type by itself, whatever its name looks like?
     """
 
-    other: Beside | None = None
-    gold: Beside | None = None
+    other: OtherLabels | None = None
+    gold: OtherLabels | None = None
     plain: bool = False
     documents: int = 0
     changed: int = 0
@@ -174,7 +174,7 @@ class RunSummary:
     def _add_rejects(self, shard: ShardTables) -> None:
         for reject in shard.rejects:
             kind = DIGITS.sub("…", reject["reason"])
-            if kind not in self.rejects and len(self.rejects) >= MOST_REASONS:
+            if kind not in self.rejects and len(self.rejects) >= MOST_REJECT_REASONS:
                 kind = OTHER_REASONS
             row = "a row" if reject["row"] is None else f"row {reject['row']}"
             place = f"{reject['source']}, {row}"

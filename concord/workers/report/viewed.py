@@ -9,25 +9,25 @@ from typing import Any, NamedTuple
 
 from concord.schemas.visible import visible
 from concord.workers.report.answered import AnsweredDocument, plain_nats
-from concord.workers.report.places import PlaceChange, Places, verdict_on
+from concord.workers.report.places import PlaceChange, TypedPlaces, verdict_on
 
-MOST_TOKENS = 700
+MOST_TOKENS_SHOWN = 700
 """Largest number of tokens of a document that are shown."""
 
 PART_TOKENS = 60
 """Largest number of tokens of a part; a longer sentence is several."""
 
-MOST_LETTERS = 80
+MOST_LETTERS_SHOWN = 80
 """Largest number of letters of a token, an id or a name that are shown."""
 
-MOST_CHANGES = 60
+MOST_LISTED_CHANGES = 60
 """Largest number of changes of a document that are listed."""
 
 ALONE_KIND, OTHER_KIND, OPEN_KIND = "differs from the model alone", "differs from the other run", "gap is open"
 """What a document is looked for by, beside kinds of errors."""
 
 
-class _Part(NamedTuple):
+class _TextPart(NamedTuple):
     """Tokens of a document, from ``start`` to before ``end``."""
 
     start: int
@@ -36,7 +36,7 @@ class _Part(NamedTuple):
 
 def shortened(text: str) -> str:
     """A text that is no longer than what is shown, without characters that steer what shows it."""
-    return visible(text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…")
+    return visible(text if len(text) <= MOST_LETTERS_SHOWN else f"{text[: MOST_LETTERS_SHOWN - 1]}…")
 
 
 def viewed(document: AnsweredDocument, *, gap: float) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def viewed(document: AnsweredDocument, *, gap: float) -> dict[str, Any]:
     - ``charges``: constraint, nats under the labels of the model alone, and under the answer; null: a hard one broken
     """
     layers = [document.answer, document.alone, document.other, document.gold]
-    changed = document.changes[:MOST_CHANGES]
+    changed = document.changes[:MOST_LISTED_CHANGES]
     parts = list(_shown(document, layers))
     shard = document.shard
     row = None if shard.rows is None else shard.rows[document.number]
@@ -90,21 +90,21 @@ def _change(document: AnsweredDocument, change: PlaceChange) -> list[Any]:
     ]
 
 
-def _parts(document: AnsweredDocument) -> Iterator[_Part]:
+def _parts(document: AnsweredDocument) -> Iterator[_TextPart]:
     """Sentences, and pieces of long ones."""
     bounds = [*document.sentence_starts, len(document.tokens)]
     for start, end in pairwise(bounds):
         edges = [*range(start, end, PART_TOKENS), end]
-        yield from (_Part(*edge) for edge in pairwise(edges))
+        yield from (_TextPart(*edge) for edge in pairwise(edges))
 
 
-def _shown(document: AnsweredDocument, layers: Sequence[Places | None]) -> Iterator[_Part]:
+def _shown(document: AnsweredDocument, layers: Sequence[TypedPlaces | None]) -> Iterator[_TextPart]:
     """Parts in which labellings differ and those beside them; from the start where none do; as far as there is room."""
     parts = list(_parts(document))
     starts = _parts_at(parts, _differing(layers))
     near = dict.fromkeys(number + step for number in starts for step in (0, -1, 1))
     order = [*starts, *(n for n in near if 0 <= n < len(parts)), *range(len(parts))]
-    room, taken = MOST_TOKENS, set[int]()
+    room, taken = MOST_TOKENS_SHOWN, set[int]()
     for number in dict.fromkeys(order):
         room -= parts[number].end - parts[number].start
         if room < 0:
@@ -113,21 +113,21 @@ def _shown(document: AnsweredDocument, layers: Sequence[Places | None]) -> Itera
     yield from (parts[number] for number in sorted(taken))
 
 
-def _parts_at(parts: Sequence[_Part], places: Sequence[tuple[int, int]]) -> list[int]:
+def _parts_at(parts: Sequence[_TextPart], places: Sequence[tuple[int, int]]) -> list[int]:
     """Numbers of the parts that have some of these places, in order."""
     begins = [part.start for part in parts]
     ranges = (range(bisect_right(begins, start) - 1, bisect_left(begins, end)) for start, end in places)
     return list(dict.fromkeys(chain.from_iterable(ranges)))
 
 
-def _differing(layers: Sequence[Places | None]) -> list[tuple[int, int]]:
+def _differing(layers: Sequence[TypedPlaces | None]) -> list[tuple[int, int]]:
     """Spans that not all labellings have, in the order of the text."""
     there = [layer for layer in layers if layer is not None]
     every = sorted({place for layer in there for place in layer})
     return [place for place in every if len({layer.get(place) for layer in there}) > 1]
 
 
-def _with_left(parts: Sequence[_Part]) -> Iterator[tuple[_Part, int]]:
+def _with_left(parts: Sequence[_TextPart]) -> Iterator[tuple[_TextPart, int]]:
     """Each part, and how many tokens are left out before it."""
     end = 0
     for part in parts:
@@ -135,12 +135,12 @@ def _with_left(parts: Sequence[_Part]) -> Iterator[tuple[_Part, int]]:
         end = part.end
 
 
-def _part_of(document: AnsweredDocument, part: _Part, left: int, layers: Sequence[Places | None]) -> list[Any]:
+def _part_of(document: AnsweredDocument, part: _TextPart, left: int, layers: Sequence[TypedPlaces | None]) -> list[Any]:
     words = [shortened(word) for word in document.tokens[part.start : part.end]]
     return [left, part.start, words, [None if layer is None else _spans_in(part, layer) for layer in layers]]
 
 
-def _spans_in(part: _Part, layer: Places) -> list[list[Any]]:
+def _spans_in(part: _TextPart, layer: TypedPlaces) -> list[list[Any]]:
     """Spans of a labelling in a part, cut at its ends."""
     return [
         [max(start, part.start) - part.start, min(end, part.end) - part.start, kind]
