@@ -38,6 +38,7 @@ PAGES = (
     "n-best",
     "engines",
     "measures",
+    "report",
     "export",
     "figures-too-low",
     "models",
