@@ -220,6 +220,24 @@ def test_the_viewer_has_all_labellings_of_each_part(made: Made, page: bytes) -> 
             assert after == pytest.approx({c["name"]: c["penalty"] for c in row["constraints"]}[name], abs=1e-3)
 
 
+def test_a_change_says_how_sure_it_is_where_the_run_was_asked_for_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stay_here(monkeypatch)
+    settings = RunSettings(engine="gibbs", options={"sweeps": 20}, confidence="marginal")
+    label(corpus_with_a_bad_row(MADE_UP, tmp_path), tmp_path / "out", settings=settings)
+    rows = {row["doc_id"]: row for row in concord.read_predictions(tmp_path / "out").to_arrow().to_pylist()}
+    compared = 0
+    for one in viewer_of(run_page(str(tmp_path / "out")).data)["documents"]:
+        row = rows[one["id"]]
+        sure = zip(row["entities"], row["entity_probability"], strict=True)
+        wanted = {(entity["start"], entity["end"]): f"{probability:.1%}" for entity, probability in sure}
+        for start, end, *_, text in one["changes"]:
+            assert text == wanted.get((start, end), "")
+            compared += bool(text)
+    assert compared
+
+
 def test_the_time_of_each_step_is_in_the_record_and_on_the_page(made: Made, page: bytes) -> None:
     (night,) = read_record(FolderStorage(Path(made.run))).nights
     assert list(night.steps) == ["read", "score", "decode", "write"]
@@ -323,9 +341,8 @@ def shard_of(documents: int, *, tokens: int = 4, words: str = "w") -> ShardTable
         "tokens": [[words] * tokens] * documents,
         "sentence_starts": [[0]] * documents,
         "status": ["optimal"] * documents,
-        "constraints": pa.array(
-            [[]] * documents, pa.list_(pa.struct([("name", pa.string()), ("penalty", pa.float64())]))
-        ),
+        "constraints": pa.array([[]] * documents, pa.list_(VIOLATION)),
+        "entities": pa.array([[]] * documents, pa.list_(ENTITY)),
     }
     return ShardTables("c.parquet", range(documents), "p.parquet", pa.table(rows), None, [])
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from concord.schemas.columns import SENTENCE_STARTS, VITERBI_CONSTRAINTS
+from concord.schemas.columns import MARGIN, PROBABILITY, SENTENCE_STARTS, VITERBI_CONSTRAINTS
 from concord.schemas.document import TOKENS
 from concord.workers.report.places import PlaceChange, PlaceError, TypedPlaces, changes_between, errors_of
 
@@ -121,6 +121,24 @@ class AnsweredDocument:
         for place, kind in self.answer.items():
             types.setdefault(self.text(*place), Counter())[kind] += 1
         return types
+
+    @cached_property
+    def sureness(self) -> Mapping[tuple[int, int], str]:
+        """How sure spans of the answer are, where the run was asked for that: probability, and margin in nats."""
+        entities = self.value("entities")
+        blank = [None] * len(entities)
+        columns = (self.value(PROBABILITY) or blank, self.value(MARGIN) or blank)
+        return {
+            (entity["start"], entity["end"]): ", ".join(
+                text
+                for text in (
+                    "" if probability is None else f"{probability:.1%}",
+                    "" if margin is None else f"margin {margin:.2f} nats",
+                )
+                if text
+            )
+            for entity, probability, margin in zip(entities, *columns, strict=True)
+        }
 
     def text(self, start: int, end: int) -> str:
         """The words of a span."""

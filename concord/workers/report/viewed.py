@@ -44,7 +44,7 @@ def viewed(document: AnsweredDocument, *, gap: float) -> dict[str, Any]:
 
     - ``parts``: parts of the text: how many tokens were left out before it, its first token, its words, and for each
       labelling its spans in it, by their first and last word and their type
-    - ``changes``: first and last token, types before and after, what gold says, and the same words elsewhere
+    - ``changes``: first and last token, types before and after, what gold says, the same words elsewhere, how sure
     - ``charges``: constraint, nats under the labels of the model alone, and under the answer; null: a hard one broken
     """
     layers = [document.answer, document.alone, document.other, document.gold]
@@ -87,6 +87,7 @@ def _change(document: AnsweredDocument, change: PlaceChange) -> list[Any]:
         *change.kind,
         str(verdict_on(change, document.gold)),
         alike,
+        document.sureness.get((change.start, change.end), ""),
     ]
 
 

@@ -55,8 +55,7 @@ const table = (title, heads, rows) => {
   grid.createCaption().textContent = title;
   heads.forEach((head) => Object.assign(top.appendChild(make("th", head)), { scope: "col" }));
   rows.forEach((row) => row.reduce((into, cell) => (into.insertCell().append(cell), into), body.insertRow()));
-  Object.assign(box, { tabIndex: 0, role: "group", ariaLabel: title });
-  box.append(grid);
+  Object.assign(box, { tabIndex: 0, role: "group", ariaLabel: title }).append(grid);
   return rows.length ? [box] : [];
 };
 const nats = (value) => (value === null ? "hard, broken" : value.toFixed(2));
@@ -69,10 +68,11 @@ const draw = (number, focus) => {
   const gap = doc.gap === null ? "no bound" : doc.gap ? `gap ${doc.gap} nats` : "proven: no gap";
   const facts = [doc.status, gap, `${doc.tokens.toLocaleString("en")} tokens`, doc.seconds === null ? "" : `${doc.seconds} s`];
   const rows = [doc.row && `corpus ${doc.row[0]}, row ${doc.row[1]}`, `answer ${doc.answer[0]}, row ${doc.answer[1]}`];
-  const changes = doc.changes.map(([, , text, before, after, verdict, alike]) => [text, before, after, make("span", (signs[verdict] ?? "") + verdict, verdict), alike]);
+  const changes = doc.changes.map(([, , text, before, after, verdict, alike, sure]) =>
+    [text, before, after, make("span", (signs[verdict] ?? "") + verdict, verdict), alike, sure]);
   page.replaceChildren(make("h3", doc.id), make("p", facts.filter(Boolean).join(" · "), "quiet"), make("p", rows.filter(Boolean).join(" · "), "quiet"),
     ...doc.parts.flatMap((one) => part(one, doc)),
-    ...table(`Changes against the model alone${doc.unlisted ? ` (${doc.unlisted} more)` : ""}`, ["words", "model alone", "now", "by gold", "same words elsewhere"], changes),
+    ...table(`Changes against the model alone${doc.unlisted ? ` (${doc.unlisted} more)` : ""}`, ["words", "model alone", "now", "by gold", "same words elsewhere", "how sure"], changes),
     ...table("What the document pays, in nats", ["constraint", "model alone", "now"], doc.charges.map(([name, a, b]) => [name, nats(a), nats(b)])));
   if (focus) at("list").children[current].scrollIntoView({ block: "nearest" });
   document.dispatchEvent(new CustomEvent("concord:document", { detail: doc })); // a review's buttons hang on this and on mark's data-*
