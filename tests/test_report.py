@@ -23,6 +23,7 @@ from concord.flows.labelling.evaluate import evaluate
 from concord.flows.labelling.run_page import REVIEW, run_page
 from concord.flows.nights.record import read_record
 from concord.flows.screen.pages import page_of
+from concord.schemas.columns import ENTITY, VIOLATION
 from concord.schemas.document import Document
 from concord.schemas.run import RunSettings
 from concord.workers.corpus.plan import plan
