@@ -53,7 +53,7 @@ NEEDED = {
     "reader": "text",
     "form": "jsonl",
     "name": "ner",
-    "register_as": "news",
+    "register": "news",
     "feature_function": "usaddress:tokens2features",
 }
 GIVEN: dict[tuple[str, str], list[str]] = {
