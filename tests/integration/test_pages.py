@@ -39,6 +39,7 @@ PAGES = (
     "engines",
     "measures",
     "report",
+    "table",
     "export",
     "figures-too-low",
     "models",
