@@ -19,6 +19,7 @@ import concord
 import concord.workers.report
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
+from concord.flows.errors import NothingLabelledError
 from concord.flows.labelling.evaluate import evaluate
 from concord.flows.labelling.run_page import REVIEW, run_page
 from concord.flows.nights.record import read_record
@@ -289,6 +290,19 @@ def test_a_run_of_a_corpus_without_gold_has_a_page_without_scores(
     text = text_of(logged["report.html"])  # type: ignore[arg-type]
     assert "How good it is" not in text
     assert "What the constraints changed" in text
+
+
+def test_a_run_of_rejects_alone_has_a_page_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stay_here(monkeypatch)
+    bad = pq.read_table(corpus_with_a_bad_row(MADE_UP, tmp_path)).slice(1, 1)
+    pq.write_table(bad, tmp_path / "bad.parquet")
+    with pytest.raises(NothingLabelledError):
+        label(tmp_path / "bad.parquet", tmp_path / "out")
+    page = run_page(str(tmp_path / "out"))
+    assert (page.documents, page.shown) == (0, 0)
+    text = text_of(page.data)
+    assert "1 row of the corpus could not be read or labelled" in text
+    assert b"<script" not in page.data
 
 
 # One small file that harms nobody
