@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 from common import save
 
-from concord.flows.runfolder.delta_table import TABLE, table_state, write_checkpoint
+from concord.flows.runfolder.delta_table import TABLE_FOLDER, table_state, write_checkpoint
 from concord.schemas.columns import PREDICTIONS_LAYOUT
 from concord.workers.delta.log import (
     CHECKPOINT_EVERY,
@@ -46,7 +46,7 @@ def written(out: FolderStorage, nights: int, shards: int) -> list[float]:
         started = time.perf_counter()
         lines = commit_lines(state, Commit(files, schema, {"run": f"{night}"}))
         assert lines is not None
-        out.write(f"{TABLE}/{commit_name(night)}", lines)
+        out.write(f"{TABLE_FOLDER}/{commit_name(night)}", lines)
         state = after(state, lines, source="")
         if night and night % CHECKPOINT_EVERY == 0:
             write_checkpoint(out, state)
@@ -63,7 +63,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         out = FolderStorage(Path(name))
         commits = written(out, options.nights, options.shards)
-        log = [path.stat().st_size for path in (Path(name) / TABLE / LOG).iterdir()]
+        log = [path.stat().st_size for path in (Path(name) / TABLE_FOLDER / LOG).iterdir()]
         started = time.perf_counter()
         state = table_state(out)
         figures: dict[str, Any] = {"nights": options.nights, "shards": options.shards, "files": len(state.files)}
@@ -73,7 +73,7 @@ def main() -> None:
             import deltalake
 
             started = time.perf_counter()
-            table = deltalake.DeltaTable(Path(name) / TABLE)
+            table = deltalake.DeltaTable(Path(name) / TABLE_FOLDER)
             figures |= {"deltalake_seconds_to_open": time.perf_counter() - started, "version": table.version()}
     save("delta", figures)
 

@@ -136,6 +136,7 @@ def report(
     out: str | PathLike[str],
     against: str | PathLike[str] | None = None,
     corpus: str | PathLike[str] | None = None,
+    promise: str | PathLike[str] | None = None,
 ) -> RunPageReport:
     """Writes a run as one page for people: figures in plain words, and a viewer of the documents that changed.
 
@@ -143,6 +144,7 @@ def report(
     - ``out``: HTML file; it needs no network and no second file
     - ``against``: folder of another run, whose answers are shown beside
     - ``corpus``: corpus with gold labels, which say what is right
+    - ``promise``: file promise.json of ``concord review``
 
     Raises `InputError`.
 
@@ -152,7 +154,9 @@ def report(
     from concord.flows.commands.report import report as written
 
     other, gold = (None if place is None else fspath(place) for place in (against, corpus))
-    return written(fspath(run), Path(out), against=other, corpus=gold)
+    return written(
+        fspath(run), Path(out), against=other, corpus=gold, promise=None if promise is None else Path(promise)
+    )
 
 
 @speaks_python

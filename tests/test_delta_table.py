@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from concord.flows.errors import RunFolderError
 from concord.flows.runfolder import delta_table
-from concord.flows.runfolder.delta_table import TABLE, commit_run, has_table, keep_versions, table_state
+from concord.flows.runfolder.delta_table import TABLE_FOLDER, commit_run, has_table, keep_versions, table_state
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.layout import STORE
 from concord.flows.runfolder.published import published
@@ -75,7 +75,7 @@ def nights(out: Path, count: int) -> list[int]:
 def rows(out: Path, version: int | None = None) -> dict[str, Any]:
     """The rows of a version by document, as whoever reads the log finds them."""
     state = table_state(FolderOutput(out).storage, version)
-    tables = [pq.read_table(out / TABLE / path) for path in state.files]
+    tables = [pq.read_table(out / TABLE_FOLDER / path) for path in state.files]
     return {row["doc_id"]: row for table in tables for row in table.to_pylist()}
 
 
@@ -111,14 +111,14 @@ def test_equal_runs_make_equal_tables(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         nights(tmp_path / name / "out", 12)
-    assert contents(tmp_path / "one" / "out" / TABLE) == contents(tmp_path / "two" / "out" / TABLE)
+    assert contents(tmp_path / "one" / "out" / TABLE_FOLDER) == contents(tmp_path / "two" / "out" / TABLE_FOLDER)
 
 
 def test_files_of_documents_that_stay_are_not_added_again(tmp_path: Path) -> None:
     out = tmp_path / "out"
     commit_run(label(out, NEWS, KEYS[0]))
     commit_run(label(out, NEWS[:5], KEYS[0]))
-    actions = [json.loads(line) for line in (out / TABLE / commit_name(1)).read_text().splitlines()]
+    actions = [json.loads(line) for line in (out / TABLE_FOLDER / commit_name(1)).read_text().splitlines()]
     removed = [action for action in actions if "remove" in action]
     added = [action for action in actions if "add" in action]
     assert 1 <= len(removed) < 6
@@ -152,8 +152,10 @@ def test_whenever_it_is_killed_the_same_call_ends_in_the_same_table(
     assert rows(out) == (before if step != "write_checkpoint" else predicted(out))
     commit_run(output)
     assert rows(out) == rows(whole)
-    commits = [name for name in contents(whole / TABLE) if name.endswith(".json")]
-    assert all((out / TABLE / name).read_bytes() == (whole / TABLE / name).read_bytes() for name in commits)
+    commits = [name for name in contents(whole / TABLE_FOLDER) if name.endswith(".json")]
+    assert all(
+        (out / TABLE_FOLDER / name).read_bytes() == (whole / TABLE_FOLDER / name).read_bytes() for name in commits
+    )
 
 
 def test_the_last_versions_stay_and_files_of_earlier_ones_go(tmp_path: Path) -> None:
@@ -163,7 +165,7 @@ def test_the_last_versions_stay_and_files_of_earlier_ones_go(tmp_path: Path) -> 
     kept = keep_versions(storage, 3)
     assert (kept.first, kept.last) == (11, 13)
     assert {version: rows(out, version) for version in range(11, 14)} == {v: wanted[v] for v in range(11, 14)}
-    there = {path.name for path in (out / TABLE).glob("*.parquet")}
+    there = {path.name for path in (out / TABLE_FOLDER).glob("*.parquet")}
     assert there == {path for version in range(11, 14) for path in table_state(storage, version).files}
     with pytest.raises(RunFolderError, match="missing"):
         table_state(storage, 4)
@@ -179,7 +181,7 @@ def test_without_a_table_nothing_can_be_removed_from_it(tmp_path: Path) -> None:
 def test_a_damaged_log_is_told_with_its_file(tmp_path: Path) -> None:
     out = tmp_path / "out"
     nights(out, 2)
-    (out / TABLE / commit_name(1)).write_text('{"add": 3}\n')
+    (out / TABLE_FOLDER / commit_name(1)).write_text('{"add": 3}\n')
     with pytest.raises(RunFolderError, match=r"00000000000000000001\.json.*move that folder away"):
         commit_run(label(out, NEWS, KEYS[0]))
 
@@ -220,7 +222,7 @@ def test_other_programs_read_every_version(tmp_path: Path) -> None:
         commit_run(label(out, NEWS[: 6 - night % 4], KEYS[night % 3]))
         wanted.append(predicted(out))
     for version, own in enumerate(wanted):
-        table = deltalake.DeltaTable(out / TABLE, version=version)
+        table = deltalake.DeltaTable(out / TABLE_FOLDER, version=version)
         assert {row["doc_id"]: row for row in table.to_pyarrow_table().to_pylist()} == own
 
 

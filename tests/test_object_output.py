@@ -15,7 +15,7 @@ from concord.flows.commands.doctor import WrongError, _clocks, _output
 from concord.flows.errors import RunFolderError
 from concord.flows.inputs.apart import check_inputs
 from concord.flows.nights.record import keep_night, read_record
-from concord.flows.runfolder.delta_table import TABLE, commit_run
+from concord.flows.runfolder.delta_table import TABLE_FOLDER, commit_run
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import FOLDERS, MANIFEST, SHARD_LISTS, STORE, RunOutput, foreign_files
@@ -451,9 +451,9 @@ def test_a_table_in_a_store_is_that_of_a_folder(server: str, out: str, corpus: P
         for output in (folder, store):
             whole_run(output, corpus, key)
         assert commit_run(folder) == commit_run(store) == commit_run(run_output(out))
-    names = [name for place in (TABLE, f"{TABLE}/{LOG}") for name in folder.storage.names(place)]
-    files = [f"{TABLE}/{name}" for name in names if name.endswith(".parquet")]
-    files += [f"{TABLE}/{LOG}/{name}" for name in names if name.endswith(".json")]
+    names = [name for place in (TABLE_FOLDER, f"{TABLE_FOLDER}/{LOG}") for name in folder.storage.names(place)]
+    files = [f"{TABLE_FOLDER}/{name}" for name in names if name.endswith(".parquet")]
+    files += [f"{TABLE_FOLDER}/{LOG}/{name}" for name in names if name.endswith(".json")]
     assert len(files) == 5
     assert all(folder.storage.read(name) == store.storage.read(name) for name in files)
 
@@ -461,6 +461,6 @@ def test_a_table_in_a_store_is_that_of_a_folder(server: str, out: str, corpus: P
 def test_of_two_commits_at_once_the_second_is_refused(out: str, corpus: Path) -> None:
     store = run_output(out)
     whole_run(store, corpus)
-    store.create(f"{TABLE}/{commit_name(0)}", b"{}")
+    store.create(f"{TABLE_FOLDER}/{commit_name(0)}", b"{}")
     with pytest.raises(OvertakenError):
-        store.create(f"{TABLE}/{commit_name(0)}", b'{"add": {}}')
+        store.create(f"{TABLE_FOLDER}/{commit_name(0)}", b'{"add": {}}')

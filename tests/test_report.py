@@ -19,13 +19,15 @@ import concord
 import concord.workers.report
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
+from concord.flows.commands.reviewing import open_review
 from concord.flows.errors import NothingLabelledError
 from concord.flows.labelling.evaluate import evaluate
-from concord.flows.labelling.run_page import REVIEW, run_page
+from concord.flows.labelling.run_page import run_page
 from concord.flows.nights.record import read_record
 from concord.flows.screen.pages import page_of
 from concord.schemas.columns import ENTITY, VIOLATION
 from concord.schemas.document import Document
+from concord.schemas.review import ReadAnswer, ReadVerdict
 from concord.schemas.run import RunSettings
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
@@ -65,7 +67,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     corpus_with_a_bad_row(MADE_UP, folder)
     with pytest.MonkeyPatch.context() as patched:
         stay_here(patched)
-        label(folder / "corpus", folder / "out", settings=RunSettings(engine="gibbs", options={"sweeps": 20}))
+        settings = RunSettings(engine="gibbs", options={"sweeps": 20}, confidence="marginal")
+        label(folder / "corpus", folder / "out", settings=settings)
         label(folder / "corpus", folder / "alone")
     return Made(folder)
 
@@ -222,15 +225,10 @@ def test_the_viewer_has_all_labellings_of_each_part(made: Made, page: bytes) -> 
             assert after == pytest.approx({c["name"]: c["penalty"] for c in row["constraints"]}[name], abs=1e-3)
 
 
-def test_a_change_says_how_sure_it_is_where_the_run_was_asked_for_that(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stay_here(monkeypatch)
-    settings = RunSettings(engine="gibbs", options={"sweeps": 20}, confidence="marginal")
-    label(corpus_with_a_bad_row(MADE_UP, tmp_path), tmp_path / "out", settings=settings)
-    rows = {row["doc_id"]: row for row in concord.read_predictions(tmp_path / "out").to_arrow().to_pylist()}
+def test_a_change_says_how_sure_it_is_where_the_run_was_asked_for_that(made: Made, page: bytes) -> None:
+    rows = {row["doc_id"]: row for row in concord.read_predictions(made.run).to_arrow().to_pylist()}
     compared = 0
-    for one in viewer_of(run_page(str(tmp_path / "out")).data)["documents"]:
+    for one in viewer_of(page)["documents"]:
         row = rows[one["id"]]
         sure = zip(row["entities"], row["entity_probability"], strict=True)
         wanted = {(entity["start"], entity["end"]): f"{probability:.1%}" for entity, probability in sure}
@@ -246,17 +244,21 @@ def test_the_time_of_each_step_is_in_the_record_and_on_the_page(made: Made, page
     assert "By step" in text_of(page)
 
 
-def test_the_promise_of_a_review_is_shown_and_what_is_none_is_told(made: Made, tmp_path: Path) -> None:
+def test_the_promise_of_a_review_is_recomputed_and_shown(made: Made, tmp_path: Path) -> None:
     assert "nothing is promised" in text_of(run_page(made.run).data)
-    file = Path(made.run, REVIEW)
-    try:
-        file.write_text(json.dumps({"promise": "At most 5 % are wrong."}))
-        assert "At most 5 % are wrong." in text_of(run_page(made.run).data)
-        file.write_text("[]")
-        with pytest.raises(concord.InputError, match="has no promise; review the run again"):
-            run_page(made.run)
-    finally:
-        file.unlink()
+    with open_review(made.run, tmp_path / "review", {"error": 0.3}) as review:
+        while review.standing.place is not None and not review.promised:
+            thing = review.things[review.standing.place]
+            review.add(ReadAnswer(**thing._asdict(), verdict=ReadVerdict.RIGHT))
+        review.write()
+    file, out = tmp_path / "review" / "promise.json", tmp_path / "page.html"
+    concord.report(made.run, out=out, promise=file)
+    said = r"promise how many of the others are right\. At most 30 % of the [\d,]+ surest"
+    assert re.search(said, text_of(out.read_bytes()))
+    concord.report(made.alone, out=out, promise=file)
+    assert "This promise is void, as the run is another one; review this run: At most" in text_of(out.read_bytes())
+    with pytest.raises(concord.InputError, match="is no promise"):
+        concord.report(made.run, out=out, promise=tmp_path / "review" / "review.json")
 
 
 # The page of a run that asks for it

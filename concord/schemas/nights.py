@@ -167,8 +167,8 @@ class HistoryReport(Report):
             unread = f"{self.unread:,} lines of the record cannot be read: cut off, or of another version"
             yield Remark(unread, Tone.NOTICE)
         if self.table is not None:
-            kept = f"versions {self.table.first} to {self.table.last} of the table stay"
-            yield Remark(f"{kept}; {self.table.removed:,} files of earlier ones are removed")
+            stays = f"versions {self.table.first} to {self.table.last} of the table stay"
+            yield Remark(f"{stays}; {self.table.removed:,} files of earlier ones are removed")
 
     def _table(self) -> Table:
         heads = ("night", "ended (UTC)", "who", "documents", "labelled", "new", "gone", "changed", "rejects", "drift")

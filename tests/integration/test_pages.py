@@ -35,6 +35,7 @@ BASH = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = (
     "readers",
     "confidence",
+    "review",
     "n-best",
     "engines",
     "measures",

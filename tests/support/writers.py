@@ -40,6 +40,7 @@ READ = {
     "transitions": "matrix.npy",
     "pool": "pool",
     "against": "run",
+    "promise": "labels.txt",
     "reuse": "swept",
     "run": "run",
     "sweep_file": "sweep.yaml",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from concord.flows.cli.arguments import RunFolder
+from concord.flows.cli.arguments import PromiseFile, RunFolder
 from concord.schemas.reports import RunPageReport
 
 REPORT_EXAMPLE = "Example: concord report --run out/ --corpus corpora/testa/ --out report.html"
@@ -22,6 +22,7 @@ def report(
     corpus: Annotated[
         str | None, typer.Option(help="Parquet corpus with gold labels; the page says what is right and what is wrong.")
     ] = None,
+    promise: PromiseFile = None,
     out: Annotated[Path, typer.Option(help="HTML file to write.")],
 ) -> RunPageReport:
     """Write a run as one page for people: figures in plain words, and a viewer of the documents that changed.
@@ -31,4 +32,4 @@ def report(
     """
     from concord.flows.commands.report import report as write_report
 
-    return write_report(run, out, against=against, corpus=corpus)
+    return write_report(run, out, against=against, corpus=corpus, promise=promise)

@@ -52,7 +52,7 @@ PANELS = {
             "against",
         ),
         *("start_from", "clusters", "gazetteer", "overwrite", "append", "reuse", "dry_run", "sweep", "plot", "data"),
-        *("tokens_column", "labels_column", "test_parts", "config"),
+        *("tokens_column", "labels_column", "test_parts", "fit_run", "fit_corpus", "promise", "tasks", "config"),
     ),
     TEXT_PANEL: (
         "text_column",
@@ -107,6 +107,7 @@ PANELS = {
             "measure",
             "month",
             "nights",
+            "keep",
             "method",
             "penalty",
             "temperature",
@@ -119,10 +120,11 @@ PANELS = {
             "retry_failed",
             "table",
             "quick",
+            *("error", "certainty", "unit", "whole", "count"),
         ),
     ),
     CLUSTER: ("ray", "workers", "shard_kib"),
-    FORM: ("tracking", "register", "alias", "table", "fail_on_drift", "allow_gone", "report", "json", "help"),
+    FORM: ("tracking", "register", "alias", "fail_on_drift", "allow_gone", "report", "json", "help"),
 }
 """All options that there are, each under the heading that it is shown with."""
 HEADINGS = {name: heading for heading, names in PANELS.items() for name in names}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -43,9 +42,6 @@ if TYPE_CHECKING:
 PAGE = "report.html"
 """Name of the page among MLflow's artifacts of a run."""
 
-REVIEW = "review.json"
-"""File of a run's folder that says what a review promises."""
-
 SHOWN_LAYERS = ("this run", "model alone", "other run", "gold")
 """Names of the labellings that the viewer shows."""
 
@@ -58,11 +54,12 @@ class RunPage(NamedTuple):
     shown: int
 
 
-def run_page(run: str, *, against: str | None = None, gold: str | None = None) -> RunPage:
+def run_page(run: str, *, against: str | None = None, gold: str | None = None, promise: str | None = None) -> RunPage:
     """The page of the run in a folder.
 
     - ``against``: folder of another run of the same corpus
     - ``gold``: corpus with gold labels
+    - ``promise``: what a review promises, in a sentence
 
     The same run gives the same bytes. Documents are read shard by shard; with ``gold`` the labels of all of them are in
     memory, as `evaluate` needs them. Raises `PublishedError` if a folder has no whole run, and as `evaluate`.
@@ -87,7 +84,7 @@ def run_page(run: str, *, against: str | None = None, gold: str | None = None) -
         manifest=done.manifest,
         nights=read_record(done.storage).nights,
         evaluation=evaluation,
-        promise=review_promise(done.storage),
+        promise=promise,
     )
     totals, documents = done.manifest.totals, summary.chosen.documents()
     viewer = ViewerData(SHOWN_LAYERS, documents, totals.documents)
@@ -107,21 +104,6 @@ def keep_page(run: Run, report: RunReport, totals: ShardReport, request: LabelRe
         run.file(folder / PAGE)
         return report.model_copy(update={"report_page": run.artifact_page(PAGE)})
     return report
-
-
-def review_promise(storage: Storage) -> str | None:
-    """What the review of a run promises, in a line; None where nobody has reviewed it.
-
-    Raises `RunFolderError` for a file that is none.
-    """
-    data = read_if_there(storage, REVIEW)
-    if data is None:
-        return None
-    try:
-        promise = json.loads(data)["promise"]
-    except (ValueError, KeyError, TypeError):
-        raise RunFolderError(f"{place_of(storage.uri)}: {REVIEW} has no promise; review the run again") from None
-    return str(promise)
 
 
 def _sources(storage: Storage) -> dict[str, str]:

@@ -42,13 +42,13 @@ from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.storage.storage import Storage, read_if_there
 from concord.workers.storage.tables import read_unthreaded
 
-TABLE = "table"
+TABLE_FOLDER = "table"
 """The table's folder in an output."""
 
 
 def has_table(out: Storage) -> bool:
     """Has a run of this output been committed to a table?"""
-    return any(True for _ in out.names(f"{TABLE}/{LOG}"))
+    return any(True for _ in out.names(f"{TABLE_FOLDER}/{LOG}"))
 
 
 def commit_run(out: RunOutput) -> int:
@@ -59,7 +59,7 @@ def commit_run(out: RunOutput) -> int:
     """
     run = published(out.storage.uri)
     state = table_state(out.storage)
-    there = set(out.storage.names(TABLE))
+    there = set(out.storage.names(TABLE_FOLDER))
     entries, schema = list[DataFile](), None if state.schema else PREDICTIONS_LAYOUT.required
     for path, digest in run.files_in(PREDICTIONS):
         name = f"{digest}.parquet"
@@ -70,12 +70,12 @@ def commit_run(out: RunOutput) -> int:
         else:
             entries.append(state.files[name])
         if name not in there:
-            out.copy(path, f"{TABLE}/{name}")
+            out.copy(path, f"{TABLE_FOLDER}/{name}")
     lines = commit_lines(state, _commit(run, entries, schema))
     if lines is None:
         return state.version
     version = state.version + 1
-    out.create(f"{TABLE}/{commit_name(version)}", lines)
+    out.create(f"{TABLE_FOLDER}/{commit_name(version)}", lines)
     state = after(state, lines, source=commit_name(version))
     if version % CHECKPOINT_EVERY == 0 and version:
         write_checkpoint(out.storage, state)
@@ -96,7 +96,7 @@ def _footer(out: Storage, path: str) -> tuple[pq.FileMetaData, int]:
 
 def table_state(out: Storage, version: int | None = None) -> TableState:
     """The table at a version, or the last one. Raises `RunFolderError` for a damaged log, and where it is not there."""
-    table = out.below(TABLE)
+    table = out.below(TABLE_FOLDER)
     names = list(table.names(LOG))
     versions = versions_of(COMMIT, names)
     wanted = versions[-1] if version is None and versions else version
@@ -135,7 +135,7 @@ def write_checkpoint(out: Storage, state: TableState) -> None:
     """Writes the state for readers; the log says the same without it, so that a kill here does no harm."""
     sink = pa.BufferOutputStream()
     pq.write_table(checkpoint(state), sink)
-    table = out.below(TABLE)
+    table = out.below(TABLE_FOLDER)
     table.write(checkpoint_name(state.version), sink.getvalue().to_pybytes())
     table.write(LAST_CHECKPOINT, last_checkpoint(state))
 
@@ -150,7 +150,7 @@ def keep_versions(out: Storage, versions: int) -> KeptVersions:
         raise RunFolderError(f"{out.uri}: there is no table; `concord reprocess --table delta` keeps one")
     last = table_state(out)
     first = max(0, last.version - versions + 1)
-    table = out.below(TABLE)
+    table = out.below(TABLE_FOLDER)
     names = list(table.names(LOG))
     old = [own for own in versions_of(COMMIT, names) if own < first]
     if first and first not in versions_of(CHECKPOINT, names):
@@ -158,8 +158,8 @@ def keep_versions(out: Storage, versions: int) -> KeptVersions:
         newest = last.version - last.version % CHECKPOINT_EVERY
         if newest > first:
             table.write(LAST_CHECKPOINT, last_checkpoint(table_state(out, newest)))
-    kept = {path for number in range(first, last.version + 1) for path in table_state(out, number).files}
-    gone = [name for name in table.names("") if name.endswith(".parquet") and name not in kept]
+    readable = {path for number in range(first, last.version + 1) for path in table_state(out, number).files}
+    gone = [name for name in table.names("") if name.endswith(".parquet") and name not in readable]
     table.remove([commit_name(own) for own in old])
     table.remove([checkpoint_name(own) for own in versions_of(CHECKPOINT, names) if own < first])
     table.remove(gone)
