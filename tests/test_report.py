@@ -373,7 +373,7 @@ def test_the_most_telling_documents_are_shown_whatever_the_order() -> None:
     changed = {i: {(t, t + 1): "A" for t in range(1 + i % 3)} for i in range(0, 400, 4)}
     pages = []
     for order in (range(400), range(399, -1, -1)):
-        line = chosen.Chosen()
+        line = chosen.ShownDocuments()
         for i in order:
             line.offer(answered(shard, i, changed.get(i, {}), seconds=i / 1000), gap=float(i == 7))
         pages.append([one["id"] for one in line.documents()])
@@ -388,7 +388,7 @@ def test_the_most_telling_documents_are_shown_whatever_the_order() -> None:
 
 def test_documents_have_no_more_room_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chosen, "MOST_DATA", 1500)
-    line = chosen.Chosen()
+    line = chosen.ShownDocuments()
     shard = shard_of(200)
     for i in range(200):
         line.offer(answered(shard, i, {(0, 1): f"T{i}"}), gap=0.0)

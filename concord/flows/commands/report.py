@@ -24,13 +24,13 @@ def report(
     Raises `OutputError`, `ReviewError` for a file that is no promise, and as `flows.labelling.run_page.run_page`.
     """
     check_file_place(out, [run, against, corpus, promise])
-    said = None if promise is None else promise_line(check_promise(run, promise))
-    page = run_page(run, against=against, gold=corpus, promise=said)
+    sentence = None if promise is None else promise_line(check_promise(run, promise))
+    page = run_page(run, against=against, gold=corpus, promise=sentence)
     write_whole(out.expanduser(), page.data)
     return RunPageReport(documents=page.documents, shown=page.shown, bytes=len(page.data), out=str(out))
 
 
 def promise_line(checked: PromiseCheck) -> str:
     """What a review promises, in a sentence; where it promises nothing of this run any more, why."""
-    sentence = f"{checked.sentence[:1].upper()}{checked.sentence[1:]}"
-    return f"{sentence}." if checked.fault is None else f"This promise is void, as {checked.fault}: {sentence}."
+    claim = f"{checked.sentence[:1].upper()}{checked.sentence[1:]}"
+    return f"{claim}." if checked.fault is None else f"This promise is void, as {checked.fault}: {claim}."

@@ -51,7 +51,7 @@ class _Entry(NamedTuple):
         return self.rank < other[:2]
 
 
-class Chosen:
+class ShownDocuments:
     """The documents that are shown, of all that are offered, in whatever order."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from concord.schemas.columns import DOC_ID, LABELS, SENTENCE_STARTS, VITERBI_CONSTRAINTS, VITERBI_LABELS
 from concord.schemas.shown import NO_GAP
 from concord.workers.report.answered import AnsweredDocument, ShardTables
-from concord.workers.report.chosen import Chosen
+from concord.workers.report.chosen import ShownDocuments
 from concord.workers.report.other_labels import OtherLabels
 from concord.workers.report.places import ErrorKind, GoldVerdict, places_of, verdict_on
 
@@ -97,7 +97,7 @@ class RunSummary:
     seconds: float = 0.0
     slowest: list[SlowDocument] = field(default_factory=list)
     rejects: dict[str, RejectReason] = field(default_factory=dict)
-    chosen: Chosen = field(default_factory=Chosen)
+    chosen: ShownDocuments = field(default_factory=ShownDocuments)
 
     def add(self, shard: ShardTables) -> None:
         """Counts a shard; shards come in the order of the corpus."""
