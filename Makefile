@@ -114,8 +114,9 @@ benchmarks: $(READY)  ## measure speed and quality; figures go to benchmarks/res
 lowest: $(READY)  ## three commands with the lowest versions that pyproject.toml allows, in an environment of its own
 	$(BIN)/python infra/lowest.py
 
-picture: $(READY)  ## draw the README's picture from a real run
+picture: $(READY)  ## draw the README's pictures from a real run; one needs a Chromium
 	$(BIN)/python docs/picture.py
+	$(BIN)/python docs/report_picture.py
 
 wheel: $(READY)  ## build the package with compiled kernels, to build/dist
 	$(BIN)/python infra/wheel.py

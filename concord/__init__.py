@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from concord.rules import Constraints as Constraints
     from concord.runs import evaluate as evaluate
     from concord.runs import explain as explain
+    from concord.runs import report as report
     from concord.runs import reprocess as reprocess
     from concord.runs import verify as verify
     from concord.schemas.document import Document as Document
@@ -68,6 +69,7 @@ PLACES = {
     # Runs over corpora.
     "reprocess": "concord.runs",
     "evaluate": "concord.runs",
+    "report": "concord.runs",
     "verify": "concord.runs",
     "explain": "concord.runs",
     "read_predictions": "concord.predictions",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 from concord.flows.inputs.frames import Corpus, place_of_corpus
 from concord.flows.inputs.in_python import speaks_python
 from concord.rules import Rules
 from concord.schemas.audit import Explanation
-from concord.schemas.reports import EvaluationReport, VerifyReport
+from concord.schemas.reports import EvaluationReport, RunPageReport, VerifyReport
 from concord.schemas.run import ENGINE, ConfidenceKind, RunSettings
 from concord.schemas.run_context import RunContext
 from concord.schemas.run_report import RunReport
@@ -37,6 +38,7 @@ def reprocess(
     certificates: bool = False,
     settle: bool = False,
     allow_gone: bool = False,
+    report: bool = False,
     ray: str | None = None,
     workers: int | None = None,
     tracking: str | None = None,
@@ -59,6 +61,7 @@ def reprocess(
     - ``settle``: prove that no other labelling comes near an answer, so that later runs with other constraints or
       another model keep it without a search?
     - ``allow_gone``: publish although more than a tenth of the last run's documents are gone from the corpus?
+    - ``report``: log the page of `report` to MLflow?
     - ``ray``: address of a Ray cluster; the default is ``RAY_ADDRESS``, or else this machine ("local")
     - ``workers``: number of this machine's cores to use
     - ``tracking``: address of MLflow
@@ -93,6 +96,7 @@ def reprocess(
         consistency=consistency,
         only=only,
         allow_gone=allow_gone,
+        report=report,
         ray=ray,
         workers=workers,
         tracking=tracking,
@@ -123,6 +127,36 @@ def evaluate(
 
     other = None if against is None else fspath(against)
     return scored(fspath(run), fspath(corpus), measures=measures, against=other).report
+
+
+@speaks_python
+def report(
+    run: str | PathLike[str],
+    *,
+    out: str | PathLike[str],
+    against: str | PathLike[str] | None = None,
+    corpus: str | PathLike[str] | None = None,
+    promise: str | PathLike[str] | None = None,
+) -> RunPageReport:
+    """Writes a run as one page for people: figures in plain words, and a viewer of the documents that changed.
+
+    - ``run``: folder of the run
+    - ``out``: HTML file; it needs no network and no second file
+    - ``against``: folder of another run, whose answers are shown beside
+    - ``corpus``: corpus with gold labels, which say what is right
+    - ``promise``: file promise.json of ``concord review``
+
+    Raises `InputError`.
+
+    >>> concord.report("proven", corpus="corpora/test", out="report.html").documents
+    20
+    """
+    from concord.flows.commands.report import report as written
+
+    other, gold = (None if place is None else fspath(place) for place in (against, corpus))
+    return written(
+        fspath(run), Path(out), against=other, corpus=gold, promise=None if promise is None else Path(promise)
+    )
 
 
 @speaks_python

@@ -55,7 +55,7 @@ SAID = {
         "paper",
         "ray",
         "reader",
-        "register_as",
+        "register",
         "table",
         "text_column",
         "tokenizer",

@@ -34,6 +34,7 @@ ROOMS_OUT = {
     "workers/drift/": "compares a run with the last one",
     "workers/review/": "promises something of a run that is there",
     "workers/corpus/writers/": "writes answers in the forms of other programs",
+    "workers/report/": "draws a run that is there",
     "workers/published/": "compares results of sweeps with published figures",
     "workers/sweeps/": "hands documents to `workers.labelling.labelled`, and has the digest of it in its keys",
 }

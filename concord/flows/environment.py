@@ -137,6 +137,13 @@ def page_of_run(uri: str, run: str) -> str | None:
     return f"{place_of(uri).rstrip('/')}/#/runs/{run}" if uri.startswith("http") else None
 
 
+def page_of_artifact(uri: str, experiment: str, run: str, name: str) -> str | None:
+    """Address of MLflow's page of an artifact of a run, as `page_of_run`."""
+    if not uri.startswith("http"):
+        return None
+    return f"{place_of(uri).rstrip('/')}/#/experiments/{experiment}/runs/{run}/artifacts/{name}"
+
+
 def command(name: str) -> str:
     """Path of a command beside this Python, as the user can type it."""
     path = Path(sys.executable).parent / name

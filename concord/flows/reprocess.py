@@ -29,6 +29,7 @@ def reprocess(
     tracking: str | None = None,
     fail_on_drift: bool = False,
     allow_gone: bool = False,
+    report: bool = False,
 ) -> RunReport:
     """Labels every document of ``corpus`` with ``model`` into ``out``.
 

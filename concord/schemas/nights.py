@@ -29,6 +29,7 @@ class NightLine(Report):
     - ``cancelled``: did a signal end the run? Nothing is published then, and documents are those in finished shards
     - ``certified``: fraction of the documents
     - ``seconds``: wall-clock time
+    - ``steps``: seconds of the workers by step, see `schemas.run.Seconds`; empty where all was done before
     - ``drift``: with the figures beyond their thresholds alone; MLflow has the others
     - ``chart``: normal score and size of each figure, see `workers.drift.chart`; later nights are judged by them
     """
@@ -50,6 +51,7 @@ class NightLine(Report):
     cancelled: bool = False
     certified: float
     seconds: float
+    steps: dict[str, float] = Field(default_factory=dict)
     drift: Drift | None = None
     chart: dict[str, tuple[float, float]] = Field(default_factory=dict)
 
@@ -73,6 +75,7 @@ class NightLine(Report):
             cancelled=report.cancelled,
             certified=report.certified,
             seconds=report.seconds,
+            steps=report.steps,
             drift=report.drift,
         )
 

@@ -577,6 +577,24 @@ class ExportReport(Report):
         yield Remark(f"{self.form} in {self.out}")
 
 
+class RunPageReport(Report):
+    """The page of a run that ``concord report`` wrote.
+
+    - ``documents``: number of documents of the run; the viewer shows ``shown`` of them
+    - ``bytes``: size of the page
+    """
+
+    documents: int
+    shown: int
+    bytes: int
+    out: str
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """What the page is about, and where it is."""
+        yield Headline(f"{self.documents:,} documents, {self.shown:,} of them to look at; {self.bytes / 1000:,.0f} kB")
+        yield Remark(f"page in {self.out}")
+
+
 class CorpusReport(Report):
     """Report of ``concord corpus stats --json``. Nothing in it depends on the number of workers.
 

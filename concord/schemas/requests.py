@@ -118,6 +118,11 @@ class LabelRequest(FlowRequest):
         description="Publish although more than a tenth of the documents of the last run in the folder are gone from "
         "the corpus, because they were meant to go (otherwise the run fails, with exit code 6).",
     )
+    report: bool = Field(
+        default=False,
+        description="Log the page of `concord report` to the MLflow run, as report.html; with gold if the corpus "
+        "has it.",
+    )
     context: RunContext = HERE
 
 

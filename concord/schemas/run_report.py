@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from pydantic import Field
+
 from concord.schemas.blocks import (
     AnyBlock,
     Headline,
@@ -202,9 +204,11 @@ class RunReport(Report):
     - ``search_errors``, ``search_documents``: errors of the examined engine by kind, see
       `workers.evaluation.search_errors`; empty without gold or proofs.
     - ``mlflow_page``: address of the run's page, if MLflow is a server.
+    - ``report_page``: address of the page that ``--report`` makes, if MLflow is a server; null without that.
     - ``drift``: differences to the last night; null if there was none, or if shards failed.
     - ``withheld``: was nothing published because of what `Drift.missing` counts?
     - ``cancelled``: did a signal end the run before its end? Nothing is published then.
+    - ``steps``: seconds of the workers by step; not in the JSON.
     """
 
     documents: int
@@ -232,10 +236,12 @@ class RunReport(Report):
     out: str
     mlflow_run: str
     mlflow_page: str | None = None
+    report_page: str | None = None
     drift: Drift | None = None
     withheld: bool = False
     cancelled: bool = False
     errors: tuple[str, ...] = ()
+    steps: dict[str, float] = Field(default_factory=dict, exclude=True)
 
     @property
     def skipped(self) -> int:
@@ -334,6 +340,8 @@ class RunReport(Report):
             yield Table(text_columns("reason"), tuple(map(row, self.errors[:MOST_ERRORS])), "Failed", detail=True)
         yield Remark(f"predictions in {self.out}")
         yield Remark(f"MLflow run {self.mlflow_run}", link=self.mlflow_page)
+        if self.report_page is not None:
+            yield Remark("the page of this run, with its documents", link=self.report_page)
 
     @property
     def _search_line(self) -> str:

@@ -39,6 +39,7 @@ PAGES = (
     "n-best",
     "engines",
     "measures",
+    "report",
     "table",
     "export",
     "figures-too-low",

@@ -36,11 +36,16 @@ def predictions(path: Path, rows: dict[str, list[str]], *, viterbi: dict[str, li
             "viterbi_labels": [viterbi[name] for name in rows],
         }
     )
-    name = f"{PREDICTIONS}/p.parquet"
     (path / PREDICTIONS).mkdir(parents=True)
+    write_run(path, table)
+
+
+def write_run(path: Path, table: pa.Table) -> None:
+    """Writes the predictions of a whole run, and its manifest."""
+    name = f"{PREDICTIONS}/p.parquet"
     pq.write_table(table, path / name)
     digest = hashlib.sha256((path / name).read_bytes()).hexdigest()
     key = RunKey(settings=RunSettings(), model="m", constraints="c", code="")
-    lists = write_lists(path, [ListedShard(ShardPlace("", "p.parquet", 0, len(rows)), {name: digest})])
+    lists = write_lists(path, [ListedShard(ShardPlace("", "p.parquet", 0, len(table)), {name: digest})])
     manifest = RunManifest(dataset="", run=key, totals=ShardReport(), shards=1, lists=lists)
     (path / MANIFEST).write_bytes(seal(manifest.model_dump(mode="json")))

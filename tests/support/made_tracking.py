@@ -32,6 +32,8 @@ def untracked(
             folder=nothing,
             model=nothing,
             text=lambda text, name: told.update({name: text}),
+            file=lambda path: told.update({path.name: path.read_bytes()}),
+            artifact_page=lambda name: f"http://mlflow/{name}",
             end=ended.append,
         )
 

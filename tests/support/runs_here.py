@@ -42,11 +42,16 @@ class InWorkersPlace:
                 yield Done(shard, result)
 
 
-def stay_here(monkeypatch: pytest.MonkeyPatch, model: Model | None = None) -> list[Outcome]:
-    """Has runs stay in this process, with that model whatever they ask for; what MLflow would be told of their ends."""
+def stay_here(
+    monkeypatch: pytest.MonkeyPatch, model: Model | None = None, logged: dict[str, object] | None = None
+) -> list[Outcome]:
+    """Has runs stay in this process, with that model whatever they ask for; what MLflow would be told of their ends.
+
+    What it would be told of them before, and the files that it would get, are added to ``logged``.
+    """
     told: list[Outcome] = []
     opened = SimpleNamespace(model=model or HashModel(), version=None)
-    monkeypatch.setattr(concord.flows.tracking.tracking, "Tracking", untracked(told))
+    monkeypatch.setattr(concord.flows.tracking.tracking, "Tracking", untracked(told, logged))
     monkeypatch.setattr(concord.flows.labelling.label_job, "open_model", lambda *_: opened)
     monkeypatch.setattr(concord.flows.labelling.label_job, "open_constraints", lambda *_, **__: CONSTRAINTS)
     monkeypatch.setattr(concord.flows.labelling.label_job, "cutting", lambda _opened, text: text)

@@ -39,6 +39,8 @@ READ = {
     "start_from": "model",
     "transitions": "matrix.npy",
     "pool": "pool",
+    "against": "run",
+    "promise": "labels.txt",
     "reuse": "swept",
     "run": "run",
     "sweep_file": "sweep.yaml",
@@ -52,7 +54,7 @@ NEEDED = {
     "reader": "text",
     "form": "jsonl",
     "name": "ner",
-    "register_as": "news",
+    "register": "news",
     "feature_function": "usaddress:tokens2features",
 }
 GIVEN: dict[tuple[str, str], list[str]] = {

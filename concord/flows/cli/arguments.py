@@ -49,6 +49,10 @@ Set = Annotated[
 ]
 ModelName = Annotated[str, typer.Option("--model", help=MODEL_HELP)]
 ModelOut = Annotated[Path, typer.Option(help="Folder for the model.")]
+PromiseFile = Annotated[
+    Path | None,
+    typer.Option(help="File promise.json of `concord review`, which is recomputed from its answers and the run's."),
+]
 RunFolder = Annotated[str, typer.Option("--run", help=RUN_HELP)]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a corpus that is there already.")]
 

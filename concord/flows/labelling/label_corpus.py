@@ -87,8 +87,8 @@ def _planned(request: LabelRequest, out: RunOutput, ray: RayOnDemand) -> LabelJo
 
 
 def _tracked_before(job: LabelJob, out: Storage) -> str | None:
-    """MLflow's run of an earlier call that asked for the same; None if there is none."""
-    if job.damages:
+    """MLflow's run of an earlier call that asked for the same; None if there is none, or if a page is asked for."""
+    if job.damages or job.request.report:
         return None
     return tracked_run(out, uri=tracking_uri(job.request.context.tracking), digest=job.digest)
 
@@ -143,6 +143,10 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
         keep_files(run, answer, report, manifest=manifest, last=None if beside is None else beside.last)
         chart = None if beside is None or withheld else beside.chart
         keep_night(out.storage, answer, tags=tags, asked=job.recorded, chart=chart)
+        if request.report and not unpublished:
+            from concord.flows.labelling.run_page import keep_page
+
+            answer = keep_page(run, answer, report, request)
         outcome = Outcome.now(
             metrics_of(report) | speed_of(work) | weights_of(job.constraints),
             failures=work.errors or ((str(failure),) if failure else ()),

@@ -153,6 +153,7 @@ def report_of(request: LabelRequest, report: ShardReport, work: LabelWork, run_i
         mlflow_run=run_id,
         mlflow_page=page_of_run(tracking_uri(request.context.tracking), run_id),
         errors=work.errors,
+        steps={step: round(value, 3) for step, value in work.seconds._asdict().items()} if work.done else {},
     )
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from concord.flows.nights.history import history
 from concord.flows.screen.pages import markdown
-from concord.schemas.blocks import AnyBlock, Remark, Table, row, text_columns
+from concord.schemas.blocks import Remark, Table, row, text_columns
 from concord.schemas.errors import UsageError
 from concord.schemas.nights import HistoryReport, MonthReport, NightReport
 from concord.schemas.secrets import redact, short_name
-from concord.schemas.shown import blocks_html
 from concord.schemas.visible import visible
+from concord.workers.report.page import PageTitle
+from concord.workers.report.page import page as html_page
+from concord.workers.report.sections import PageSection
 from concord.workers.storage.files import write_whole
-from concord.workers.storage.html_page import html_page
 
 MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 
@@ -38,14 +40,10 @@ def report_month(out: str, into: str, month: str | None = None) -> MonthReport:
     lines = [night.line for night in found.nights]
     name = short_name(out)
     title = f"{name}, {month}"
-    blocks: list[AnyBlock] = [table for table in _tables(found) if table.rows]
-    blocks = blocks or [Remark("No run ended in this month.")]
+    tables = [table for table in _tables(found) if table.rows]
+    nothing = Remark("No run ended in this month.")
     page = Path(into) / f"{name}-{month}"
-    text = markdown(title, blocks)
-    whole = html_page(title, [blocks_html(blocks)])
-    for suffix, data in ((".md", text), (".html", whole)):
-        write_whole(page.with_name(f"{page.name}{suffix}"), data.encode())
-    return MonthReport(
+    report = MonthReport(
         out=redact(out),
         month=month,
         nights=len(lines),
@@ -53,8 +51,14 @@ def report_month(out: str, into: str, month: str | None = None) -> MonthReport:
         drifted=sum(line.drift is not None and bool(line.drift.breaches) for line in lines),
         labelled=sum(line.labelled for line in lines),
         page=f"{page}.md",
-        markdown=text,
+        markdown=markdown(title, tables or [nothing]),
     )
+    sections = [PageSection(table.title, "", (replace(table, title=""),)) for table in tables]
+    sections = sections or [PageSection("Nights", nothing.text, ())]
+    whole = html_page(PageTitle(title, report.headline), sections)
+    for suffix, data in ((".md", report.markdown.encode()), (".html", whole)):
+        write_whole(page.with_name(f"{page.name}{suffix}"), data)
+    return report
 
 
 def _tables(found: HistoryReport) -> Iterator[Table]:

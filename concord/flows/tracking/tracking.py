@@ -18,7 +18,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from concord.flows.environment import MLFLOW, SQLITE, applied, command, home, tracking_uri
+from concord.flows.environment import MLFLOW, SQLITE, applied, command, home, page_of_artifact, tracking_uri
 from concord.flows.errors import TrackingError
 from concord.flows.inputs.model_copies import kept_copy
 from concord.flows.screen.patience import within
@@ -169,6 +169,10 @@ class Run:
         """Uploads a file as an artifact."""
         self._tracking.ask(lambda client: client.log_artifact(self.id, str(path)), seconds=COPY_SECONDS)
 
+    def artifact_page(self, name: str) -> str | None:
+        """Address of MLflow's page of an artifact, without secrets, if MLflow is a server; None if it is a file."""
+        return page_of_artifact(self._tracking.uri, self._tracking.experiment, self.id, name)
+
     def text(self, text: str, name: str) -> None:
         """Uploads a text as an artifact."""
         self._tracking.ask(lambda client: client.log_text(self.id, text, name))
@@ -193,7 +197,8 @@ class Tracking:
         with applied(MLFLOW):
             _make_file(self.uri)
         self._client: MlflowClient | None = None
-        self._experiment = self.ask(_experiment_id)
+        self.experiment = self.ask(_experiment_id)
+        """Id of the experiment of our runs."""
 
     def ask(self, call: Callable[[MlflowClient], T], *, seconds: float = TRACKER_SECONDS) -> T:
         """What ``call`` gets from MLflow. Raises `TrackingError` where it does not within ``seconds``."""
@@ -216,9 +221,7 @@ class Tracking:
     @contextmanager
     def run(self, name: str, *, tags: Mapping[str, str]) -> Iterator[Run]:
         """A run that ends as finished, failed or killed, whichever way the block is left, unless it has ended."""
-        created = self.ask(
-            lambda client: client.create_run(self._experiment, run_name=redact(name), tags=_masked(tags))
-        )
+        created = self.ask(lambda client: client.create_run(self.experiment, run_name=redact(name), tags=_masked(tags)))
         run = Run(self, created.info.run_id)
         with ExitStack() as stack:
             stack.push(lambda kind, _error, _traceback: self._leave(run, kind))
@@ -231,7 +234,7 @@ class Tracking:
         tags = _masked({PARENT: parent.id, **outcome.tags})
 
         def send(client: MlflowClient) -> None:
-            info = client.create_run(self._experiment, run_name=redact(name), tags=tags, start_time=start_ms).info
+            info = client.create_run(self.experiment, run_name=redact(name), tags=tags, start_time=start_ms).info
             parameters = [Param(key, value[:PARAM_LETTERS]) for key, value in given.items()]
             client.log_batch(info.run_id, metrics=metrics, params=parameters)
             client.set_terminated(info.run_id, outcome.status, outcome.time_ms)

@@ -1,0 +1,86 @@
+"""Sections and documents as one HTML file, which needs no network and no second file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from concord.schemas.blocks import Remark, Table, Tone
+from concord.schemas.secrets import redact
+from concord.schemas.visible import visible
+from concord.workers.report.sections import PageChart, PageSection
+
+TEMPLATE, SCRIPT = "page.html", "viewer.js"
+"""Files beside this one; the template includes the script, and the style."""
+
+
+class PageTitle(NamedTuple):
+    """The head of a page: what it is about, and what it comes to in a line."""
+
+    title: str
+    headline: str
+
+
+class ViewerData(NamedTuple):
+    """What the viewer shows.
+
+    - ``layers``: names of the labellings, in the order in which documents have them
+    - ``documents``: see `workers.report.viewed.viewed`
+    - ``total``: number of documents of the run
+    """
+
+    layers: Sequence[str]
+    documents: Sequence[Mapping[str, Any]]
+    total: int
+
+
+def page(head: PageTitle, sections: Sequence[PageSection], viewer: ViewerData | None = None) -> bytes:
+    """The page; the same content gives the same bytes. Texts in it are no markup and have no secrets."""
+    environment = _environment()
+    script = environment.get_template(SCRIPT).render()
+    text = environment.get_template(TEMPLATE).render(
+        head=head,
+        sections=sections,
+        viewer=viewer,
+        data=None if viewer is None or not viewer.documents else packed(viewer._asdict()),
+        script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+    return text.encode()
+
+
+def packed(content: Mapping[str, Any]) -> str:
+    """JSON, compressed, in letters that no markup has."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 9)).decode()
+
+
+def shown(text: str) -> str:
+    """A text in the page: without secrets and without characters that steer what shows it."""
+    return visible(redact(text))
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader(__package__, "."),
+        autoescape=select_autoescape(default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["shown"] = shown
+    environment.filters["percent"] = lambda fraction: f"{100 * max(0.0, min(1.0, fraction)):.2f}"
+    environment.tests |= {
+        "chart": lambda block: isinstance(block, PageChart),
+        "rows": lambda block: isinstance(block, Table),
+        "remark": lambda block: isinstance(block, Remark),
+        "strong": lambda tone: tone is Tone.STRONG,
+    }
+    return environment
