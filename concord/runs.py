@@ -28,6 +28,7 @@ def reprocess(
     constraints: Sequence[str | PathLike[str]] = (),
     consistency: bool = True,
     only: Sequence[str] | None = None,
+    corrections: str | PathLike[str] | None = None,
     seed: int = 0,
     text_column: str | None = None,
     id_column: str | None = None,
@@ -50,6 +51,7 @@ def reprocess(
     - ``constraints``: paths of YAML files
     - ``consistency``: use the label consistency that was learned with the model, too?
     - ``only``: ids of the documents that are labelled; the default is all. Such a run needs an output of its own
+    - ``corrections``: path of a file of corrections, which every answer keeps, see ``docs/corrections.md``
     - ``seed``: seed of all random choices
     - ``text_column``, ``id_column``: columns of raw text and of document ids, for a corpus of raw text
     - ``tokenizer``: name of the tokenizer for raw text; the default is the one that the model names
@@ -92,6 +94,7 @@ def reprocess(
         constraints=[fspath(path) for path in constraints],
         consistency=consistency,
         only=only,
+        corrections=None if corrections is None else fspath(corrections),
         allow_gone=allow_gone,
         ray=ray,
         workers=workers,

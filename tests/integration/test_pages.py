@@ -35,6 +35,7 @@ BASH = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = (
     "readers",
     "confidence",
+    "corrections",
     "n-best",
     "engines",
     "measures",
@@ -106,6 +107,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _tagger(folder, made)
     _answers(folder, made)
     _corpora(folder, made)
+    _corrections(folder, made[-1])
     return folder
 
 
@@ -123,6 +125,13 @@ def _corpora(folder: Path, made: list[Document]) -> None:
         pq.write_table(table, folder / "corpora" / name / "a.parquet")
     (folder / "addresses").mkdir()
     pq.write_table(pa.table({"doc_id": ["a"], "text": ["12 Main St"]}), folder / "addresses" / "a.parquet")
+
+
+def _corrections(folder: Path, document: Document) -> None:
+    """A correction of a document, and the list of documents that were read whole."""
+    row = {"doc_id": document.doc_id, "start": 0, "end": 1, "type": None}
+    (folder / "corrections.jsonl").write_text(json.dumps(row) + "\n")
+    (folder / "read.txt").write_text(f"{document.doc_id}\n")
 
 
 def _word(number: int) -> str:

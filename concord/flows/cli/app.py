@@ -310,16 +310,18 @@ def reprocess(
     from concord.flows.inputs.jobs import check_sources, source_place
 
     lists = [] if only is None else [only]
-    check_sources([request.corpus], model=request.model, files=[*request.constraints, *lists])
+    check_sources([request.corpus], model=request.model, files=[*request.files_read, *lists])
     check_inputs(request.out, lists)
 
     from concord.flows.commands.listed_documents import documents_asked_for
     from concord.flows.inputs.options import run_settings
 
+    corrections = request.corrections
     parts = {
         "settings": run_settings(dict(request.settings), set_ or []),
         "constraints": tuple(map(source_place, request.constraints)),
         "only": documents_asked_for(doc or (), only),
+        "corrections": None if corrections is None else source_place(corrections),
     }
     request = request.model_copy(update=parts)
     if dry_run:
