@@ -65,6 +65,8 @@ OUT = {
     "workers/evaluation/tally.py": "scores what is labelled",
     "workers/inference/sampling/diagnostics.py": "figures of `benchmarks/bench_chains.py`",
     "workers/corpus/chosen_rows.py": "chooses rows, which are in the key",
+    "schemas/why.py": "what `concord why` answers",
+    "workers/labelling/reasons.py": "explains an answer that is there",
     "workers/corpus/correction_file.py": "reads corrections, which are in the keys of their shards",
     "workers/corpus/plan.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/shard_size.py": "cuts a corpus into shards, whose rows are in the key",

@@ -29,7 +29,7 @@ class Correction(NamedTuple):
     row: int = 0
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """The correction, for messages: ``3:5=PER``, or ``3:5`` for no entity."""
         return f"{self.start}:{self.end}" + ("" if self.type is None else f"={self.type}")
 
@@ -49,8 +49,8 @@ ShardCorrections = tuple[tuple[str, tuple[Correction, ...]], ...]
 
 def corrections_digest(corrections: Sequence[Correction]) -> bytes:
     """Digest of the corrections of one document: of what they say, wherever it was written."""
-    said = json.dumps([[one.start, one.end, one.type] for one in corrections])
-    return hashlib.sha256(said.encode()).digest()
+    content = json.dumps([[one.start, one.end, one.type] for one in corrections])
+    return hashlib.sha256(content.encode()).digest()
 
 
 def clamped(clamp: Clamp) -> tuple[Correction, ...]:
@@ -60,10 +60,10 @@ def clamped(clamp: Clamp) -> tuple[Correction, ...]:
 
 def parsed_clamp(text: str) -> Correction:
     """The correction that ``START:END=TYPE`` says, or ``START:END`` for no entity. Raises `CorrectionError`."""
-    found = CLAMP.fullmatch(text)
-    if found is None:
+    match = CLAMP.fullmatch(text)
+    if match is None:
         raise CorrectionError(f"--clamp {text}: want START:END=TYPE, such as 3:5=PER, or START:END for no entity")
-    return Correction(int(found["start"]), int(found["end"]), found["type"])
+    return Correction(int(match["start"]), int(match["end"]), match["type"])
 
 
 def sorted_corrections(corrections: Sequence[Correction]) -> tuple[Correction, ...]:
@@ -75,12 +75,12 @@ def sorted_corrections(corrections: Sequence[Correction]) -> tuple[Correction, .
     kept: list[Correction] = []
     for one in sorted(corrections, key=lambda one: (one.start, one.end, one.row)):
         if not 0 <= one.start < one.end:
-            raise CorrectionError(f"{one.said} is no span; want 0 <= start < end, in tokens, end exclusive")
+            raise CorrectionError(f"{one.text} is no span; want 0 <= start < end, in tokens, end exclusive")
         last = kept[-1] if kept else None
         if last is not None and last[:3] == one[:3]:
             continue
         if last is not None and one.start < last.end:
             where = f" of row {last.row}" if last.row else ""
-            raise CorrectionError(f"{one.said} overlaps {last.said}{where}; leave one of them out")
+            raise CorrectionError(f"{one.text} overlaps {last.text}{where}; leave one of them out")
         kept.append(one)
     return tuple(kept)

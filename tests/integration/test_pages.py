@@ -36,6 +36,7 @@ PAGES = (
     "readers",
     "confidence",
     "corrections",
+    "why",
     "n-best",
     "engines",
     "measures",

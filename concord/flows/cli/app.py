@@ -38,6 +38,7 @@ from concord.flows.cli.settings_options import A_PATH, REGISTER, SHARD_KIB, Fiel
 from concord.flows.cli.sweep_cli import app as sweep_app
 from concord.flows.cli.trainer_flags import TrainerFlagOptions, trainer_pairs
 from concord.flows.cli.tree import CommandTree
+from concord.flows.cli.why_cli import WHY_EXAMPLE, why
 from concord.flows.environment import ANY_PROCESSOR, PREFECT, set_for_good
 from concord.flows.inputs.given import Flag, beside_flags
 from concord.flows.screen.progress import say, show
@@ -76,6 +77,7 @@ app.command("list", epilog=LIST_EXAMPLE)(list_parts)
 app.command(epilog=MONTHLY_EXAMPLE)(monthly)
 app.command(epilog=PAPERS_EXAMPLE, resumes=True)(papers)
 app.add_typer(sweep_app, name="sweep")
+app.command(epilog=WHY_EXAMPLE)(why)
 
 
 def _show_version(*, wanted: bool) -> None:

@@ -47,6 +47,7 @@ PANELS = {
             "out",
             "file",
             "doc",
+            "span",
             "documents",
             "only",
             "corrections",

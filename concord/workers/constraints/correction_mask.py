@@ -45,7 +45,7 @@ def check_corrections(
     for one in corrections:
         fault = _fault(one, before, labels, bounds)
         if fault:
-            raise CorrectionError(f"{_row(one)}document {doc_id!r}: {one.said} {fault}")
+            raise CorrectionError(f"{_row(one)}document {doc_id!r}: {one.text} {fault}")
         before = one
 
 

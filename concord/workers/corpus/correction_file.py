@@ -65,11 +65,11 @@ def read_corrections(place: str) -> CorrectionFile:
     """
     data, file = file_bytes(place), CorrectionFile(place_of(place), {})
     rows = _table_rows(file, data) if short_name(place).endswith(PARQUET) else _json_rows(file, data)
-    found: dict[str, list[Correction]] = defaultdict(list)
+    by_document: dict[str, list[Correction]] = defaultdict(list)
     for number, row in rows:
         doc_id, one = _correction(file, number, row)
-        found[doc_id].append(one)
-    return file._replace(corrections={doc_id: _sorted(file, doc_id, own) for doc_id, own in found.items()})
+        by_document[doc_id].append(one)
+    return file._replace(corrections={doc_id: _sorted(file, doc_id, own) for doc_id, own in by_document.items()})
 
 
 def _sorted(file: CorrectionFile, doc_id: str, corrections: Sequence[Correction]) -> tuple[Correction, ...]:
