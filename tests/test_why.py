@@ -33,7 +33,7 @@ def answered(problem: Problem) -> AnsweredProblem:
 
 
 def best_by_type(problem: Problem, start: int, end: int) -> tuple[dict[str | None, float], float]:
-    """Best objective with exactly each type at the span (None: no entity at any of its tokens), and without the types."""
+    """Best objective with exactly each type at the span (None: nothing at its tokens), and without the type."""
     best: dict[str | None, float] = {}
     for ids in all_labellings(len(problem), len(problem.labels)):
         spans = problem.labels.spans(ids, problem.potentials.sentence_starts)

@@ -66,7 +66,7 @@ FILE = re.compile(r"^```yaml\n# (\S+\.yaml)\n(.*?)^```$", re.MULTILINE | re.DOTA
 """A file that a page shows, under its name."""
 
 ELSEWHERE = {
-    "index": "see `test_installing.py`",
+    "install": "see `test_installing.py`",
     "spacy": "needs a pipeline of spaCy's, which is downloaded",
     "onnx": "needs the extra onnx and a network, see `tests/test_onnx_model.py`",
 }
