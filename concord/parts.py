@@ -17,6 +17,7 @@ from concord.schemas.labels import Labels, LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows, Problem, SpanAgreement
 from concord.schemas.settings import EngineSettings, ReaderSettings, TrainerSettings, WriterSettings
+from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.rows import Draft, edges_in, forbidden_edges, forbidden_labels, tokens_in
 from concord.workers.constraints.templates.template import (
     AgreementTemplate,
@@ -44,6 +45,8 @@ from concord.workers.features.templates import Conjunction, Single, Source, Wind
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.inference.core.engine import UNLIMITED, Solver, proven
 from concord.workers.inference.core.incumbent import Search
+from concord.workers.learning.mining.miner import Counting, MinedRules, Miner, Mining, MiningTask
+from concord.workers.learning.mining.rules import KeptSettings
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Trainer, TrainingCounts
 from concord.workers.learning.weights.penalties import By, Penalty, PenaltySettings
 from concord.workers.models.folder import (
@@ -68,8 +71,10 @@ __all__ = [
     "Column",
     "Conjunction",
     "CorpusError",
+    "Counting",
     "Cut",
     "Cuts",
+    "DeclaredConstraints",
     "Decoded",
     "Document",
     "DocumentError",
@@ -84,6 +89,7 @@ __all__ = [
     "InputError",
     "Items",
     "Iteration",
+    "KeptSettings",
     "LabelSet",
     "Labels",
     "LanguageError",
@@ -92,6 +98,10 @@ __all__ = [
     "Manifest",
     "Measure",
     "MeasureError",
+    "MinedRules",
+    "Miner",
+    "Mining",
+    "MiningTask",
     "Misfit",
     "Model",
     "ModelError",

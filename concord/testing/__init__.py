@@ -15,6 +15,7 @@ from __future__ import annotations
 from concord.testing.engines import check_answer, check_engine
 from concord.testing.features import check_features
 from concord.testing.measures import check_measure
+from concord.testing.miners import check_miner
 from concord.testing.penalties import check_penalty
 from concord.testing.problems import enumerate_best, random_problem
 from concord.testing.readers import GoodFile, check_reader
@@ -32,6 +33,7 @@ __all__ = [
     "check_engine",
     "check_features",
     "check_measure",
+    "check_miner",
     "check_penalty",
     "check_reader",
     "check_template",

@@ -33,7 +33,7 @@ class Group(StrEnum):
     ENGINES = "concord.engines"
     FEATURES = "concord.features"
     MEASURES = "concord.measures"
-    MINERS = "concord.miners"
+    METHODS = "concord.methods"
     MODELS = "concord.models"
     PENALTIES = "concord.penalties"
     READERS = "concord.readers"

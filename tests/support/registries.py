@@ -11,6 +11,7 @@ from concord.workers.corpus.writers.registry import WRITERS
 from concord.workers.evaluation.measures import MEASURES
 from concord.workers.features.templates import FEATURE_SETS
 from concord.workers.inference.registry import SOLVERS
+from concord.workers.learning.mining.registry import MINERS
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.weights.penalties import PENALTIES
 from concord.workers.models.loaders import LOADERS
@@ -20,6 +21,7 @@ REGISTRIES: dict[Group, Registry[Any]] = {
     Group.ENGINES: SOLVERS,
     Group.FEATURES: FEATURE_SETS,
     Group.MEASURES: MEASURES,
+    Group.METHODS: MINERS,
     Group.MODELS: LOADERS,
     Group.PENALTIES: PENALTIES,
     Group.READERS: READERS,

@@ -39,7 +39,7 @@ from concord.workers.learning.weights.penalties import (
     penalty_named,
 )
 from concord.workers.remote.count import COUNT, CountParts
-from concord.workers.remote.mining import MINED, ROWS, HeldOut, MinedParts, RowsCounted, RowsParts
+from concord.workers.remote.mining import COUNTED_RULES, ROWS, HeldOut, MinedParts, RowsCounted, RowsParts
 from concord.workers.remote.task import Task
 from concord.workers.storage.files import write_whole
 
@@ -75,7 +75,7 @@ class GoldCorpus(NamedTuple):
 
         def count(counting: Counting) -> Any:
             parts = MinedParts(counting, self.held_out(counting.held_out), self.text)
-            return counting.merge(self._counted(MINED, parts, title=counting.title))
+            return counting.merge(self._counted(COUNTED_RULES, parts, title=counting.title))
 
         return mined(miner, MiningTask(self.labels, settings, self.seed, _watched), count)
 

@@ -108,5 +108,5 @@ def _count_rows(shard: Shard, parts: RowsParts) -> RowsCounted:
     return RowsCounted(len(batch), len(rejects), count_rows(fitting, batches, parts.labels), too_large)
 
 
-MINED = Task("mined", MinedParts, run=_count_mined, counts=itself, rehearse=_count_mined, warm=nothing)
+COUNTED_RULES = Task("mined", MinedParts, run=_count_mined, counts=itself, rehearse=_count_mined, warm=nothing)
 ROWS = Task("rows", RowsParts, run=_count_rows, counts=itself, rehearse=_count_rows, warm=nothing)

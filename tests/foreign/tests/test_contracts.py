@@ -7,6 +7,7 @@ from collections import Counter
 from spare_parts.engine import RESTARTS
 from spare_parts.features import ENDS
 from spare_parts.measure import SENTENCES
+from spare_parts.miner import LAST_LABEL
 from spare_parts.model import load
 from spare_parts.penalty import DOUBLED
 from spare_parts.reader import PIPES
@@ -23,6 +24,7 @@ from concord.testing import (
     check_engine,
     check_features,
     check_measure,
+    check_miner,
     check_penalty,
     check_reader,
     check_template,
@@ -71,6 +73,10 @@ def test_measure() -> None:
 
 def test_penalty() -> None:
     check_penalty(DOUBLED)
+
+
+def test_miner() -> None:
+    check_miner(LAST_LABEL)
 
 
 def test_features() -> None:

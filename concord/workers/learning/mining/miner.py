@@ -100,7 +100,7 @@ Mining = Generator[Counting, Any, MinedRules]
 
 
 class Miner(NamedTuple):
-    """A method of mining, a part of `Group.MINERS`.
+    """A method of mining, a part of `Group.METHODS`.
 
     - ``mine``: the method; its first line says what it finds.
     - ``settings``: class of its options.
@@ -142,11 +142,11 @@ class MinerHere(NamedTuple):
             first = self._first(counting.held_out, len(documents))
             return counting.merge([counting.of_batch(Batch.of(documents), first=first, rejected=0)])
 
-        found, labels = mined(self.miner, self.task, count), self.task.labels
-        fitting = held_by(holding, found.constraints, labels)
-        first = self._first(found.held_out, len(documents))
-        tested = part_of(Batch.of(documents), found.held_out, held_out=True, first=first)
-        return weighed(found.rules, fitting, _batches(list(tested)), labels, self.penalty)
+        result, labels = mined(self.miner, self.task, count), self.task.labels
+        fitting = held_by(holding, result.constraints, labels)
+        first = self._first(result.held_out, len(documents))
+        tested = part_of(Batch.of(documents), result.held_out, held_out=True, first=first)
+        return weighed(result.rules, fitting, _batches(list(tested)), labels, self.penalty)
 
     def _first(self, share: float, documents: int) -> int | None:
         return None if self.validation is Validation.RANDOM else first_held_out(documents, share)

@@ -53,8 +53,8 @@ def by_logic(task: MiningTask) -> Mining:
     share = settings.held_out_share
     sample = partial(OpeningCounts.of, labels=labels, held_out=share)
     samples: OpeningCounts = yield Counting("counting runs", sample, OpeningCounts.merge, share)
-    found = clauses_of(samples, names_of(labels), settings, seed=task.seed)
-    learned: list[LearnedClause] = list(task.watched("finding clauses", found))
+    clause_stream = clauses_of(samples, names_of(labels), settings, seed=task.seed)
+    learned: list[LearnedClause] = list(task.watched("finding clauses", clause_stream))
     clauses = tuple(one.clause for one in learned)
     counts = ClauseCounts.merge([])
     if clauses:
@@ -86,7 +86,7 @@ OWN: dict[str, Miner] = {
 }
 """Concord's own methods; a new one is a generator, one settings class and one line here."""
 
-MINERS: Registry[Miner] = Registry(Group.MINERS, OWN, an_entry(Miner, KeptSettings))
+MINERS: Registry[Miner] = Registry(Group.METHODS, OWN, an_entry(Miner, KeptSettings))
 
 
 def miner_named(name: str) -> Miner:
