@@ -72,15 +72,15 @@ def sorted_corrections(corrections: Sequence[Correction]) -> tuple[Correction, .
     Raises `CorrectionError` for an empty span, one that begins before the document, and two that overlap; the message
     does not name the file.
     """
-    kept: list[Correction] = []
+    ordered: list[Correction] = []
     for one in sorted(corrections, key=lambda one: (one.start, one.end, one.row)):
         if not 0 <= one.start < one.end:
             raise CorrectionError(f"{one.text} is no span; want 0 <= start < end, in tokens, end exclusive")
-        last = kept[-1] if kept else None
+        last = ordered[-1] if ordered else None
         if last is not None and last[:3] == one[:3]:
             continue
         if last is not None and one.start < last.end:
             where = f" of row {last.row}" if last.row else ""
             raise CorrectionError(f"{one.text} overlaps {last.text}{where}; leave one of them out")
-        kept.append(one)
-    return tuple(kept)
+        ordered.append(one)
+    return tuple(ordered)

@@ -84,7 +84,7 @@ class SpanReason(Report):
         margin = "nothing else is possible" if math.isinf(self.margin) else f"margin {least}{self.margin:.3f} nats"
         return f"{self.text} ({self.start}:{self.end}): {kind}, {changed}; {margin}"
 
-    def blocks(self) -> Iterator[Remark | Table]:
+    def lines(self) -> Iterator[Remark | Table]:
         """The span, its rivals, who speaks for and against it, and the other mentions."""
         yield Remark(self.sentence, Tone.STRONG)
         if not self.rivals:
@@ -128,11 +128,10 @@ class WhyReport(Report):
     def blocks(self) -> Iterator[AnyBlock]:
         """Each span, and what answered."""
         for span in self.spans:
-            yield from span.blocks()
+            yield from span.lines()
         if not self.spans:
             yield Remark("the constraints changed no entity of this document; --span A:B asks about any tokens")
-        kept = f"; it keeps {self.corrections} corrections" if self.corrections else ""
-        yield Remark(
-            f"model {self.model} {self.model_digest[:12]}, constraints {self.constraint_digest[:12]}{kept}", Tone.QUIET
-        )
+        beside = f"; it keeps {self.corrections} corrections" if self.corrections else ""
+        digests = f"model {self.model} {self.model_digest[:12]}, constraints {self.constraint_digest[:12]}"
+        yield Remark(digests + beside, Tone.QUIET)
         yield Headline(f"{self.doc_id}: {self.status}, gap {self.gap:.2g} nats; {len(self.spans)} spans explained")

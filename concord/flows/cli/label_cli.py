@@ -59,7 +59,7 @@ def label(
     from concord.flows.inputs.options import run_settings, text_settings
     from concord.schemas.corrections import parsed_clamp
 
-    corrections = [parsed_clamp(given) for given in clamp or ()]
+    corrections = [parsed_clamp(one) for one in clamp or ()]
     one_text = text is not None or len(file or ()) == 1 or not (file or sys.stdin.isatty())
     if corrections and not one_text:
         raise UsageError("--clamp corrects one text; give one text, or one --file")

@@ -9,13 +9,13 @@ import typer
 from concord.flows.cli.arguments import RunFolder, TrackingOption
 from concord.schemas.why import WhyReport
 
-WHY_EXAMPLE = "Example: concord why --run out/ --span 3:5 news-3"
+WHY_EXAMPLE = "Example: concord why --run out/ --doc news-3 --span 3:5"
 
 
 def why(
-    doc_id: Annotated[str, typer.Argument(help="Id of the document.")],
     *,
     run: RunFolder,
+    doc: Annotated[str, typer.Option(help="Id of the document to explain.")],
     span: Annotated[
         str | None,
         typer.Option(help="Tokens to explain: A:B, end exclusive (default: each entity that the constraints changed)."),
@@ -37,4 +37,4 @@ def why(
 
     tokens = None if span is None else parsed_span(span)
     moved = Moved(corpus, model, None if constraints is None else tuple(constraints))
-    return explain_span(run, doc_id, span=tokens, moved=moved, context=context)
+    return explain_span(run, doc, span=tokens, moved=moved, context=context)

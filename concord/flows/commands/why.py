@@ -30,7 +30,7 @@ from concord.workers.labelling.reasons import AnsweredProblem, changed_spans, re
 from concord.workers.models.model import Model, local_scores, score_column, text_tokenizer
 from concord.workers.remote.survey import SurveyParts
 
-SPAN = re.compile(r"([0-9]+):([0-9]+)")
+SPAN_FORM = re.compile(r"([0-9]+):([0-9]+)")
 
 
 class MovedError(InputError):
@@ -54,7 +54,7 @@ NOT_MOVED = Moved()
 
 def parsed_span(text: str) -> tuple[int, int]:
     """First token, and the one after the last, of ``A:B``. Raises `UsageError`."""
-    match = SPAN.fullmatch(text)
+    match = SPAN_FORM.fullmatch(text)
     if match is None or int(match[1]) >= int(match[2]):
         raise UsageError(f"--span {text}: want A:B, the first token and the one after the last, such as 3:5")
     return int(match[1]), int(match[2])
@@ -102,8 +102,8 @@ def _row(run: Published, doc_id: str) -> Mapping[str, Any]:
     for table in run.tables(PREDICTIONS, PREDICTIONS_LAYOUT):
         ids: list[str] = table[DOC_ID].to_pylist()
         if doc_id in ids:
-            found: Mapping[str, Any] = table.slice(ids.index(doc_id), 1).to_pylist()[0]
-            return found
+            row: Mapping[str, Any] = table.slice(ids.index(doc_id), 1).to_pylist()[0]
+            return row
     raise UnknownDocumentError(f"{run.uri}: the run has no answer to a document {doc_id!r}; look at the id")
 
 
@@ -137,9 +137,9 @@ def _answer(problem: Problem, row: Mapping[str, Any]) -> Decoded:
 
 def _checked(span: tuple[int, int], problem: Problem, doc_id: str) -> tuple[int, int]:
     """The span, if an entity can be there. Raises `UsageError`."""
-    asked = Correction(*span, problem.labels.types[0])
+    entity = Correction(*span, problem.labels.types[0])
     try:
-        check_corrections([asked], problem.labels, problem.potentials.sentence_starts, len(problem), doc_id=doc_id)
+        check_corrections([entity], problem.labels, problem.potentials.sentence_starts, len(problem), doc_id=doc_id)
     except CorrectionError as error:
         raise UsageError(f"--span {span[0]}:{span[1]}: {error}") from None
     return span

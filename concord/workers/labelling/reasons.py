@@ -28,7 +28,7 @@ from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.numerics import TOLERANCE
 from concord.workers.labelling.confidence import Entity, entity_margin, margin_decoder
 
-AROUND = 3
+CONTEXT_WORDS = 3
 """Words that are shown on each side of a mention."""
 OUTSIDE_TYPE = -1
 """In place of a type: no entity."""
@@ -142,8 +142,8 @@ def _mentions(answered: AnsweredProblem, entity: Entity, rival: int) -> Iterator
         if width <= key.shape[1] and key[entity.start, width - 1] != NO_KEY
         for place in np.flatnonzero(key[:, width - 1] == key[entity.start, width - 1]).tolist()
     }
-    found = [_mention(answered, entity, rival, place) for place in sorted(places - {entity.start})]
-    yield from sorted(found, key=lambda one: -abs(one.nats))
+    mentions = [_mention(answered, entity, rival, place) for place in sorted(places - {entity.start})]
+    yield from sorted(mentions, key=lambda one: -abs(one.nats))
 
 
 def _mention(answered: AnsweredProblem, entity: Entity, rival: int, place: int) -> MentionPull:
@@ -158,7 +158,7 @@ def _mention(answered: AnsweredProblem, entity: Entity, rival: int, place: int) 
     return MentionPull(
         start=place,
         end=end,
-        context=" ".join(answered.words[max(0, place - AROUND) : end + AROUND]),
+        context=" ".join(answered.words[max(0, place - CONTEXT_WORDS) : end + CONTEXT_WORDS]),
         type=_name(problem, holder.type),
         viterbi_type=_name(problem, before.type),
         nats=nats,
