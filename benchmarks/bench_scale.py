@@ -254,6 +254,14 @@ class NoDisk:
         """As `RunOutput` has it."""
         return False
 
+    def copy(self, path: str, other: str) -> None:
+        """As `RunOutput` has it."""
+        FolderOutput(self.root).copy(path, other)
+
+    def create(self, path: str, data: bytes) -> None:
+        """As `RunOutput` has it."""
+        FolderOutput(self.root).create(path, data)
+
     def tidy(self) -> None:
         """As `RunOutput` has it."""
 

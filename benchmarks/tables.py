@@ -1015,3 +1015,36 @@ def layers_news(results: Results) -> Rows:
     for own in results["layers"]["news"]:
         gains = [gain(*own[f"against_{name}"]) for name in ("alone", "copied")]
         yield own["title"], ", ".join(own["taggers"]), count(own["gold"]), percent(own["f1"]), *gains
+
+
+@table
+def review(results: Results) -> Rows:
+    """What a review promises of four corpora, beside a plain sample and a threshold from labelled data."""
+    for title, own in _reviewed(results):
+        promised = [
+            " / ".join(percent(share, 0) for share in own[order][way]["promised"])
+            for order, way in (("marginals", "review"), ("fit", "review"), ("marginals", "clopper-pearson"))
+        ]
+        accepted = f"{percent(own['conformal']['accepted'], 0)}, {percent(own['conformal']['wrong'], 1)} wrong"
+        entities = f"{own['entities']:,}, {percent(own['wrong'], 1)} %"
+        yield title, entities, percent(own["possible"], 0), *promised, accepted
+
+
+@table
+def review_false(results: Results) -> Rows:
+    """How often a review's promise is false, in runs as they are and in runs that mislead."""
+    for title, own in _reviewed(results):
+        parts = [own["marginals"], own["fit"], *(own["misled"][way] for way in ("ties", "clusters", "shift", "limit"))]
+        yield title, *(percent(part["review"]["false"], 1) for part in parts), percent(own["whole"]["false"], 1)
+
+
+@table
+def review_whole(results: Results) -> Rows:
+    """What has to be read until a whole run is promised."""
+    for title, own in _reviewed(results):
+        whole = own["whole"]
+        yield title, percent(whole["read"], 0), percent(whole["read by nine of ten draws"], 0)
+
+
+def _reviewed(results: Results) -> Iterator[tuple[str, Any]]:
+    return ((name, own) for name, own in results["review"].items() if isinstance(own, dict) and "entities" in own)

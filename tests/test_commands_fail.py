@@ -55,6 +55,10 @@ APART = {
     "sweep run": "integration/test_sweep",
     "sweep plan": "writes nothing",
     "papers": "sweeps",
+    **dict.fromkeys(
+        ("review read", "review tasks", "review answers"),
+        "need a run; an answer is a line that is on the disk; test_review",
+    ),
     "monthly": "test_month; writes one file after the other, each whole",
     "doctor": "writes nothing that stays",
     "export predictions": "needs a run; test_export_predictions",

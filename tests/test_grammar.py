@@ -37,6 +37,7 @@ POSITIONAL = {
     "import onnx": ["folder"],
     "import entities": ["source"],
     "papers": ["paper"],
+    "review answers": ["file"],
     "list": ["kind", "name"],
     "sweep run": ["sweep_file"],
     "sweep plan": ["sweep_file"],
@@ -142,6 +143,7 @@ SAID_BY_EACH = {
     "measure": "a measure, or one of its figures",
     "against": "a run, or a value of an axis of a sweep",
     "form": "that of vectors, or of predictions",
+    "table": "a published one, or that of a run's answers",
 }
 """Options whose help differs from command to command, and what it says there."""
 

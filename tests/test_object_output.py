@@ -15,6 +15,7 @@ from concord.flows.commands.doctor import WrongError, _clocks, _output
 from concord.flows.errors import RunFolderError
 from concord.flows.inputs.apart import check_inputs
 from concord.flows.nights.record import keep_night, read_record
+from concord.flows.runfolder.delta_table import TABLE_FOLDER, commit_run
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import FOLDERS, MANIFEST, SHARD_LISTS, STORE, RunOutput, foreign_files
@@ -38,6 +39,7 @@ from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import read_digests
+from concord.workers.delta.log import LOG, commit_name
 from concord.workers.labelling.kept import Reusable
 from concord.workers.labelling.output import MARKERS, PREDICTIONS, TIMES
 from concord.workers.labelling.shard import label_shard
@@ -440,3 +442,25 @@ def test_a_folder_and_an_object_store_are_one_to_their_users(out: str, tmp_path:
         assert [line.documents for line in read_record(storage).nights] == [1, 2]
     assert isinstance(run_output(out), ObjectOutput)
     assert run_output(f"file://{tmp_path}/a%20b") == FolderOutput(tmp_path / "a b")
+
+
+def test_a_table_in_a_store_is_that_of_a_folder(server: str, out: str, corpus: Path, tmp_path: Path) -> None:
+    folder, store = FolderOutput(tmp_path / "reference"), run_output(out)
+    for documents, key in ((NEWS, KEY), (NEWS[:2], KEY)):
+        make_corpus(corpus, documents)
+        for output in (folder, store):
+            whole_run(output, corpus, key)
+        assert commit_run(folder) == commit_run(store) == commit_run(run_output(out))
+    names = [name for place in (TABLE_FOLDER, f"{TABLE_FOLDER}/{LOG}") for name in folder.storage.names(place)]
+    files = [f"{TABLE_FOLDER}/{name}" for name in names if name.endswith(".parquet")]
+    files += [f"{TABLE_FOLDER}/{LOG}/{name}" for name in names if name.endswith(".json")]
+    assert len(files) == 5
+    assert all(folder.storage.read(name) == store.storage.read(name) for name in files)
+
+
+def test_of_two_commits_at_once_the_second_is_refused(out: str, corpus: Path) -> None:
+    store = run_output(out)
+    whole_run(store, corpus)
+    store.create(f"{TABLE_FOLDER}/{commit_name(0)}", b"{}")
+    with pytest.raises(OvertakenError):
+        store.create(f"{TABLE_FOLDER}/{commit_name(0)}", b'{"add": {}}')

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concord.flows.inputs.jobs import checked_places, run_place
 from concord.flows.watched import watched
 from concord.schemas.folders import FolderKind
-from concord.schemas.requests import LabelRequest
+from concord.schemas.requests import LabelRequest, TableForm
 from concord.schemas.run import DEFAULT_RUN, RunSettings
 from concord.schemas.run_report import RunReport
 
@@ -24,6 +24,7 @@ def reprocess(
     only: Sequence[str] | None = None,
     corrections: str | None = None,
     shard_bytes: int | None = None,
+    table: TableForm | None = None,
     ray: str | None = None,
     workers: int | None = None,
     tracking: str | None = None,

@@ -127,17 +127,31 @@ def _short(value: str | None) -> str:
     return "none" if value is None else DIGEST.sub(lambda match: match[0][:SHOWN_DIGITS], value)
 
 
+class KeptVersions(Report):
+    """Versions of an output's Delta table.
+
+    - ``first``, ``last``: the first and the last one that can be read.
+    - ``removed``: number of files that only earlier versions had, and that were removed.
+    """
+
+    first: int
+    last: int
+    removed: int
+
+
 class HistoryReport(Report):
     """What ``concord history --json`` prints: nights of an output folder, the newest last.
 
     - ``kept``: nights in the record
     - ``unread``: its lines that cannot be read
+    - ``table``: versions of the folder's Delta table, where some were removed
     """
 
     out: str
     kept: int
     unread: int
     nights: tuple[NightReport, ...]
+    table: KeptVersions | None = None
 
     def blocks(self) -> Iterator[AnyBlock]:
         """A table of nights, the newest last, and below it what there is to say about each."""
@@ -149,6 +163,9 @@ class HistoryReport(Report):
         if self.unread:
             unread = f"{self.unread:,} lines of the record cannot be read: cut off, or of another version"
             yield Remark(unread, Tone.NOTICE)
+        if self.table is not None:
+            stays = f"versions {self.table.first} to {self.table.last} of the table stay"
+            yield Remark(f"{stays}; {self.table.removed:,} files of earlier ones are removed")
 
     def _table(self) -> Table:
         heads = ("night", "ended (UTC)", "who", "documents", "labelled", "new", "gone", "changed", "rejects", "drift")

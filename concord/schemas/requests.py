@@ -7,6 +7,7 @@ Default, range and description of a field stand here alone: the command line sho
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any, Self
 
 from pydantic import Field
@@ -75,6 +76,12 @@ class FlowRequest(Settings):
         return "\n".join([text, "", "Args:", *lines]) if lines else text
 
 
+class TableForm(StrEnum):
+    """Forms of a table that a run keeps beside its predictions."""
+
+    DELTA = "delta"
+
+
 class LabelRequest(FlowRequest):
     """Request to label a corpus: `flows.reprocess`."""
 
@@ -101,6 +108,11 @@ class LabelRequest(FlowRequest):
         "a type, or certainly none. The answers keep them, and all else is made consistent with them.",
     )
     shard_bytes: int | None = Field(None, ge=1, description=SHARD_HELP)
+    table: TableForm | None = Field(
+        None,
+        description="Keep the answers as a table that other programs read and whose earlier versions stay: delta is a "
+        "Delta table in the folder table of the output, one version a run (default: none, or that which is there).",
+    )
     fail_on_drift: bool = Field(
         default=False,
         description="Fail, with exit code 6, if the run drifted from the last one in the folder: for a schedule whose "

@@ -35,11 +35,13 @@ BASH = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = (
     "readers",
     "confidence",
+    "review",
     "corrections",
     "why",
     "n-best",
     "engines",
     "measures",
+    "table",
     "export",
     "figures-too-low",
     "models",

@@ -34,6 +34,7 @@ from concord.flows.cli.init_cli import INIT_EXAMPLE, init
 from concord.flows.cli.label_cli import label
 from concord.flows.cli.list_cli import LIST_EXAMPLE, list_parts
 from concord.flows.cli.papers_cli import PAPERS_EXAMPLE, papers
+from concord.flows.cli.review_cli import app as review_app
 from concord.flows.cli.settings_options import A_PATH, REGISTER, SHARD_KIB, FieldOptions
 from concord.flows.cli.sweep_cli import app as sweep_app
 from concord.flows.cli.trainer_flags import TrainerFlagOptions, trainer_pairs
@@ -76,6 +77,7 @@ app.command(epilog=INIT_EXAMPLE)(init)
 app.command("list", epilog=LIST_EXAMPLE)(list_parts)
 app.command(epilog=MONTHLY_EXAMPLE)(monthly)
 app.command(epilog=PAPERS_EXAMPLE, resumes=True)(papers)
+app.add_typer(review_app, name="review")
 app.add_typer(sweep_app, name="sweep")
 app.command(epilog=WHY_EXAMPLE)(why)
 
@@ -340,10 +342,22 @@ def reprocess(
 def verify(
     *,
     run: RunFolder,
+    promise: Annotated[
+        Path | None,
+        typer.Option(help="File promise.json of `concord review`: check it alone, from its answers and the run's."),
+    ] = None,
     context: TrackingOption,
     as_json: Json = False,
 ) -> None:
     """Check a finished run: recompute all numbers, find all documents, and confirm all bounds with a certificate."""
+    if promise is not None:
+        from concord.flows.commands.review_promise import check_promise
+
+        checked = check_promise(run, promise)
+        print_report(checked, as_json=as_json)
+        if checked.fault is not None:
+            raise typer.Exit(Exit.INPUT)
+        return
     from concord.flows.commands.verify import verify as run_verify
 
     report = run_verify(run, context)

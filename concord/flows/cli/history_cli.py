@@ -20,6 +20,14 @@ def history(
     *,
     run: RunFolder,
     nights: Annotated[int, typer.Option(min=1, help="Number of nights to show, the last ones.")] = 20,
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Number of versions of the folder's Delta table to keep, the last ones; files that only earlier ones "
+            "have are removed (default: all versions stay).",
+        ),
+    ] = None,
 ) -> HistoryReport:
     """Show the runs of an output folder: when, who asked, what was new, skipped, rejected and changed, and drift.
 
@@ -27,7 +35,16 @@ def history(
     """
     from concord.flows.nights.history import history as read_history
 
-    return read_history(run, nights=nights)
+    report = read_history(run, nights=nights)
+    if keep is None:
+        return report
+
+    from concord.flows.runfolder.delta_table import keep_versions
+    from concord.flows.runfolder.runfolder import run_output
+
+    out = run_output(run)
+    with out.exclusive():
+        return report.model_copy(update={"table": keep_versions(out.storage, keep)})
 
 
 MONTH_FORMS = {"out": OptionForm("run"), "into": OptionForm("out", Path, str)}

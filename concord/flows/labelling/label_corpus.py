@@ -30,6 +30,7 @@ from concord.flows.labelling.planning import read_anywhere
 from concord.flows.labelling.ray_on_demand import RayOnDemand
 from concord.flows.labelling.sources import some_documents
 from concord.flows.nights.record import keep_night
+from concord.flows.runfolder.delta_table import commit_run, has_table
 from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import MANIFEST, STORE, RunOutput
 from concord.flows.runfolder.markers import Markers
@@ -45,7 +46,7 @@ from concord.flows.runfolder.runfolder import (
 )
 from concord.flows.runfolder.tracked import keep_tracked, tracked_run
 from concord.flows.screen.progress import meter, say, tell_left
-from concord.schemas.requests import LabelRequest
+from concord.schemas.requests import LabelRequest, TableForm
 from concord.schemas.run import ShardReport
 from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import redact
@@ -158,7 +159,10 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
 def _published(job: LabelJob, out: RunOutput, done: Markers) -> ShardReport:
     """Counts of the run, which readers can see from now on."""
     write_sources(out.storage, job.sources)
-    return publish(out, done, rules=job.constraints.strengths)
+    report = publish(out, done, rules=job.constraints.strengths)
+    if job.request.table is TableForm.DELTA or has_table(out.storage):
+        commit_run(out)
+    return report
 
 
 def _failure(report: RunReport, done: Markers) -> ShardsFailedError | WithheldRunError | NothingLabelledError | None:

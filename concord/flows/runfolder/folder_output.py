@@ -33,7 +33,17 @@ from concord.flows.runfolder.locks import LOCK, locked
 from concord.schemas.folders import FolderKind
 from concord.schemas.run import FileDigest
 from concord.workers.labelling.output import MARKERS, PREDICTIONS
-from concord.workers.storage.files import TEMPORARY, make_folder, point, remove, second_name, sync, write_whole, writing
+from concord.workers.storage.files import (
+    TEMPORARY,
+    create_whole,
+    make_folder,
+    point,
+    remove,
+    second_name,
+    sync,
+    write_whole,
+    writing,
+)
 from concord.workers.storage.folder_kinds import check_kind
 from concord.workers.storage.storage import FolderStorage
 
@@ -85,6 +95,19 @@ class FolderOutput(NamedTuple):
         except OSError:
             return None
         return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
+
+    def copy(self, path: str, other: str) -> None:
+        """A hard link, or a copy where a disk has none; a file that is there stays."""
+        place = self.root / other
+        make_folder(place.parent)
+        if not place.exists():
+            second_name((self.root / path).resolve(), place)
+
+    def create(self, path: str, data: bytes) -> None:
+        """Writes the file beside its place, and links it there."""
+        place = self.root / path
+        make_folder(place.parent)
+        create_whole(place, data)
 
     def show(self, run: ToBeSeen) -> None:
         """Shows the run in one step."""

@@ -82,6 +82,15 @@ class RunOutput(Protocol):
     def version(self, path: str) -> str | None:
         """What tells a file of the store from any other without reading it; None where nothing does."""
 
+    def copy(self, path: str, other: str) -> None:
+        """Gives a file that readers see a second name, or a copy in the store. Raises `OutputError`."""
+
+    def create(self, path: str, data: bytes) -> None:
+        """Writes a file that is not there yet, whole or not at all.
+
+        A file of these bytes may be there. Raises `OutputError`, also where another one is.
+        """
+
     def show(self, run: ToBeSeen) -> None:
         """Shows the run to readers, then removes what is neither shown nor of its shards.
 

@@ -127,6 +127,14 @@ class ObjectOutput:
     def version(self, path: str) -> str | None:
         """None: a file is in the store, or published under another name; `holds` finds it without reading it."""
 
+    def copy(self, path: str, other: str) -> None:
+        """Copies the object within the store."""
+        self.storage.copy(path, other)
+
+    def create(self, path: str, data: bytes) -> None:
+        """Puts the object on the condition that there is none."""
+        self.storage.replace(path, data, over=None)
+
     def show(self, run: ToBeSeen) -> None:
         """Copies what is not there, and commits it by the manifest.
 

@@ -86,6 +86,29 @@ def write_whole(path: Path, data: bytes) -> None:
         sync(path.parent)
 
 
+def create_whole(path: Path, data: bytes) -> None:
+    """Writes a file that is not there yet: of two processes at once one does. It is on the disk when this returns.
+
+    Raises `OutputError`, also where another file is there; one of the same bytes is what was asked for.
+    """
+    temporary = _unique_beside(path)
+    write_whole(temporary, data)
+    try:
+        with writing(path):
+            try:
+                os.link(temporary, path)
+            except FileExistsError:
+                if path.read_bytes() != data:
+                    raise
+            except OSError as error:
+                if error.errno not in NO_HARD_LINKS or path.exists():
+                    raise
+                temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync(path.parent)
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Context manager for a file that is written in parts: it appears under its name when the block ends well.

@@ -1,0 +1,94 @@
+"""Tasks of a review for annotation tools, and their answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from concord.flows.commands.reviewing import Review, ReviewError
+from concord.flows.inputs.apart import check_file_place
+from concord.schemas.errors import UsageError
+from concord.schemas.names import unknown
+from concord.schemas.review import ReadAnswer, ReadVerdict, ReviewTasks
+from concord.workers.review.forms import FORMS, AnswerFileError, MarkedSpan, ReviewTask, TaskAnswer, read_task_answers
+from concord.workers.review.things import Context, Thing
+from concord.workers.storage.files import write_whole
+from concord.workers.storage.storage import file_bytes
+
+
+def check_task_form(form: str) -> None:
+    """Raises `UsageError` for a form that tasks do not have."""
+    if form not in FORMS:
+        raise UsageError(unknown("form", form, FORMS))
+
+
+def write_tasks(review: Review, form: str, file: Path, *, count: int) -> ReviewTasks:
+    """Writes the next things to be read as tasks, those of the lowest score first.
+
+    Raises `ReviewError` where nothing is left to be read, and `OutputError`.
+    """
+    check_file_place(file, [review.run.uri])
+    waiting = review.waiting(count)
+    if not waiting:
+        raise ReviewError(f"{review.folder}: there is nothing left to be read")
+    waiting.sort(key=lambda number: -review.predicted[number])
+    tasks = [_task(review, number) for number in waiting]
+    write_whole(file.expanduser(), FORMS[form].write(tasks).encode())
+    return ReviewTasks(form=form, tasks=len(tasks), out=str(file))
+
+
+def _task(review: Review, number: int) -> ReviewTask:
+    thing = review.things[number]
+    context = Context.of(review.row(thing.doc_id), thing)
+    spans = [(one["start"], one["end"], one["type"]) for one in context.entities]
+    score = 1.0 - float(review.predicted[number])
+    return ReviewTask(task_id(thing), *thing, context.tokens, spans, score)
+
+
+def task_id(thing: Thing) -> str:
+    """Id of a task: the document and the tokens."""
+    return f"{thing.doc_id}:{thing.start}-{thing.end}"
+
+
+def take_answers(review: Review, form: str, file: Path) -> int:
+    """Adds the answers of a file to the review; how many. All of them are taken, or none.
+
+    Raises `AnswerFileError` for a file of another form, and `ReviewError` for answers about other things, and where
+    two people say different things of one.
+    """
+    places = {task_id(thing): number for number, thing in enumerate(review.things)}
+    taken: dict[int, ReadAnswer] = {}
+    for reply in read_task_answers(form, file_bytes(file), source=str(file)):
+        number = places.get(reply.task)
+        if number is None:
+            raise ReviewError(f"{file}: task {reply.task!r} is nothing of this run; give the answers to its own tasks")
+        answer = _answer(review, number, reply)
+        other = taken.setdefault(number, answer)
+        if (other.verdict, other.right_type) != (answer.verdict, answer.right_type):
+            raise ReviewError(
+                f"{file}: task {reply.task!r} is answered {other.verdict} and {answer.verdict}; agree on one"
+            )
+    if not taken:
+        raise AnswerFileError(f"{file}: has no answers; answer some of the tasks, and export them again")
+    for answer in taken.values():
+        review.add(answer)
+    return len(taken)
+
+
+def _answer(review: Review, number: int, reply: TaskAnswer) -> ReadAnswer:
+    thing = review.things[number]
+    shown = _task(review, number).marked
+    verdict, right_type = reply.verdict, reply.right_type
+    if reply.spans is not None:
+        verdict, right_type = _judged(thing, shown, reply.spans)
+    assert verdict is not None  # an answer has spans or a verdict
+    return ReadAnswer(**thing._asdict(), verdict=verdict, right_type=right_type, by=reply.by)
+
+
+def _judged(thing: Thing, shown: list[MarkedSpan], spans: frozenset[MarkedSpan]) -> tuple[ReadVerdict, str | None]:
+    """An entity is right where it was left as it was, whatever was added; a document or sentence where nothing was."""
+    if thing.type is None:
+        return (ReadVerdict.RIGHT if spans == set(shown) else ReadVerdict.WRONG), None
+    if set(shown) <= spans:
+        return ReadVerdict.RIGHT, None
+    place = shown[0][:2]
+    return ReadVerdict.WRONG, min((kind for start, end, kind in spans if (start, end) == place), default=None)

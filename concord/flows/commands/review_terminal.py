@@ -1,0 +1,170 @@
+"""A review at a terminal: one thing after the other, a key for each answer."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import shutil
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from concord.flows.commands.reviewing import Review
+from concord.flows.screen.progress import show
+from concord.flows.screen.terminal import show_blocks
+from concord.schemas.blocks import AnyBlock, Passage, Remark, Tone
+from concord.schemas.columns import MARGIN, PROBABILITY, SENTENCE_STARTS
+from concord.schemas.document import TOKENS
+from concord.schemas.review import ReadAnswer, ReadVerdict
+from concord.schemas.shown import marked_tokens
+from concord.workers.review.things import Context, Thing, rivals
+
+Key = Callable[[], str]
+"""Waits for a key and returns it."""
+Ask = Callable[[str], str]
+"""Shows a question and returns the line that is typed."""
+
+KEYS = "r right · w wrong · s skip · u undo · q quit"
+QUIT = frozenset("q\x04")
+VERDICTS = {"r": ReadVerdict.RIGHT, "w": ReadVerdict.WRONG, "s": ReadVerdict.SKIPPED}
+MOST_RIVALS = 3
+ROOM = 12
+"""Columns that are left for the marks of entities."""
+
+
+@contextmanager
+def single_keys() -> Iterator[tuple[Key, Ask]]:
+    """Has the terminal hand on each key as it is pressed, also those that come before they are asked for."""
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+
+    def key() -> str:
+        try:
+            return os.read(keyboard, 1).decode(errors="replace") or "q"  # nothing: the terminal is gone
+        except KeyboardInterrupt:
+            return "q"
+
+    def ask(wording: str) -> str:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+        try:
+            return input(wording)
+        finally:
+            tty.setcbreak(keyboard, termios.TCSADRAIN)
+
+    tty.setcbreak(keyboard, termios.TCSADRAIN)
+    try:
+        yield key, ask
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+
+
+def read_on(review: Review, *, key: Key, ask: Ask) -> None:
+    """Shows what is read next until there is nothing left to promise, or the key to quit comes.
+
+    Every answer is on the disk before the next thing is shown. Raises `OutputError`.
+    """
+    who = _reader()
+    show(review.line, style="bold")
+    show(KEYS, style="dim")
+    place = review.standing.place
+    while place is not None:
+        thing = review.things[place]
+        show_blocks(question(review, thing, place))
+        pressed = _pressed(key, undoable=bool(review.answers))
+        if pressed in QUIT:
+            return
+        if pressed == "u":
+            place = review.undo()
+            show("taken back; once more:", style="yellow")
+            continue
+        verdict = VERDICTS[pressed]
+        wants_type = verdict is ReadVerdict.WRONG and thing.type is not None
+        right_type = right_type_of(ask, review.types) if wants_type else None
+        show(f"  {verdict}" + (f": {right_type or 'no entity'}" if wants_type else ""), style="dim")
+        review.add(ReadAnswer(**thing._asdict(), verdict=verdict, right_type=right_type, by=who))
+        show(review.line, style="bold")
+        place = review.standing.place
+
+
+def _reader() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+def _pressed(key: Key, *, undoable: bool) -> str:
+    while True:
+        pressed = key().lower()
+        if pressed in QUIT or pressed in VERDICTS or (pressed == "u" and undoable):
+            return pressed
+        show(KEYS, style="dim")
+
+
+def right_type_of(ask: Ask, types: Sequence[str]) -> str | None:
+    """The type that is typed, as its name, its beginning or its number; None for nothing or "none"."""
+    listed = ", ".join(f"{number} {name}" for number, name in enumerate(types, 1))
+    while True:
+        typed = ask(f"its type ({listed}; Enter: no entity, or other bounds): ").strip()
+        if not typed or typed.lower() == "none":
+            return None
+        if typed.isdecimal() and 1 <= int(typed) <= len(types):
+            return types[int(typed) - 1]
+        meant = [name for name in types if name.lower().startswith(typed.lower())]
+        exact = [name for name in types if name == typed]
+        if len(exact or meant) == 1:
+            return (exact or meant)[0]
+        show(f"{typed!r}: {'several types begin so' if meant else 'no such type'}", style="yellow")
+
+
+def question(review: Review, thing: Thing, place: int) -> Iterator[AnyBlock]:
+    """A thing in its sentence, between the sentences around it, and how sure the run is."""
+    row = review.row(thing.doc_id)
+    context = Context.of(row, thing)
+    starts = row[SENTENCE_STARTS]
+    yield Remark("")
+    if thing.start != 0 or thing.end != len(row[TOKENS]):
+        before = max((start for start in starts if start < context.first), default=context.first)
+        after = next((start for start in starts if start > context.last), len(row[TOKENS]))
+        yield from _quiet(row[TOKENS][before : context.first])
+        yield _passage(context)
+        yield from _quiet(row[TOKENS][context.last : after])
+    else:
+        yield _passage(context)
+    yield Remark(" · ".join(_sureness(review, thing, place)), Tone.QUIET)
+
+
+def _passage(context: Context) -> Passage:
+    text, marked = marked_tokens(context.tokens, context.entities)
+    return Passage(in_lines(text), tuple(marked))
+
+
+def _quiet(words: Sequence[str]) -> Iterator[Remark]:
+    if words:
+        yield Remark(in_lines(" ".join(words)), Tone.QUIET)
+
+
+def in_lines(text: str) -> str:
+    """The text with line breaks in the place of some blanks, so that no word is cut where the terminal ends."""
+    width = max(shutil.get_terminal_size().columns - ROOM, 2 * ROOM)
+    return re.sub(rf"(.{{1,{width}}})(?: |$)", r"\1\n", text).removesuffix("\n")
+
+
+def _sureness(review: Review, thing: Thing, place: int) -> Iterator[str]:
+    yield f"{thing.doc_id}, tokens {thing.start} to {thing.end}"
+    if thing.type is None:
+        yield "a sentence without an entity" if review.method.request.by == "sentence" else "a whole document"
+        return
+    row = review.row(thing.doc_id)
+    number = next(n for n, one in enumerate(row["entities"]) if one["start"] == thing.start)
+    if row.get(PROBABILITY):
+        yield f"probability {row[PROBABILITY][number]:.3f}"
+    if row.get(MARGIN):
+        yield f"margin {row[MARGIN][number]:.2f} nats"
+    others = rivals(row, thing)[:MOST_RIVALS]
+    if others:
+        yield "else " + ", ".join(f"{name} ({nats:.2f} nats worse)" for name, nats in others)
+    yield f"predicted error {review.predicted[place]:.1%}"

@@ -1,0 +1,166 @@
+"""The predictions of a folder's runs as a Delta table, ``table/``: one commit a run, and each version stays readable.
+
+The table's files are the published files of predictions under names of their own (a second name in a folder, a copy in
+an object store). So what readers of ``predictions/`` see does not change, and a version lasts until `keep_versions`
+removes it. A commit is written after the run is published, by creating its file, which fails where there is one. A run
+that is killed before that leaves the last version; the same call again commits what is missing.
+"""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from concord.flows.errors import RunFolderError
+from concord.flows.runfolder.layout import RunOutput
+from concord.flows.runfolder.published import Published, published
+from concord.schemas.columns import PREDICTIONS_LAYOUT
+from concord.schemas.nights import KeptVersions
+from concord.workers.delta.log import (
+    CHECKPOINT,
+    CHECKPOINT_EVERY,
+    COMMIT,
+    LAST_CHECKPOINT,
+    LOG,
+    Commit,
+    DataFile,
+    DeltaLogError,
+    TableState,
+    after,
+    checkpoint,
+    checkpoint_name,
+    commit_lines,
+    commit_name,
+    data_file,
+    last_checkpoint,
+    of_checkpoint,
+    versions_of,
+)
+from concord.workers.labelling.output import PREDICTIONS
+from concord.workers.storage.storage import Storage, read_if_there
+from concord.workers.storage.tables import read_unthreaded
+
+TABLE_FOLDER = "table"
+"""The table's folder in an output."""
+
+
+def has_table(out: Storage) -> bool:
+    """Has a run of this output been committed to a table?"""
+    return any(True for _ in out.names(f"{TABLE_FOLDER}/{LOG}"))
+
+
+def commit_run(out: RunOutput) -> int:
+    """Commits the published run; returns the table's version, which stays where nothing changed.
+
+    May be killed at any point: the same call again ends in the same state. Raises `RunFolderError` where the log is
+    damaged or another run has committed, and the errors of `published`.
+    """
+    run = published(out.storage.uri)
+    state = table_state(out.storage)
+    there = set(out.storage.names(TABLE_FOLDER))
+    entries, schema = list[DataFile](), None if state.schema else PREDICTIONS_LAYOUT.required
+    for path, digest in run.files_in(PREDICTIONS):
+        name = f"{digest}.parquet"
+        if name not in state.files:
+            metadata, size = _footer(out.storage, path)
+            schema = metadata.schema.to_arrow_schema()
+            entries.append(data_file(name, metadata, size))
+        else:
+            entries.append(state.files[name])
+        if name not in there:
+            out.copy(path, f"{TABLE_FOLDER}/{name}")
+    lines = commit_lines(state, _commit(run, entries, schema))
+    if lines is None:
+        return state.version
+    version = state.version + 1
+    out.create(f"{TABLE_FOLDER}/{commit_name(version)}", lines)
+    state = after(state, lines, source=commit_name(version))
+    if version % CHECKPOINT_EVERY == 0 and version:
+        write_checkpoint(out.storage, state)
+    return version
+
+
+def _commit(run: Published, files: list[DataFile], schema: pa.Schema | None) -> Commit:
+    manifest = run.manifest
+    return Commit(files, schema, {"corpus": manifest.dataset, "model": manifest.run.model, "run": manifest.run.digest})
+
+
+def _footer(out: Storage, path: str) -> tuple[pq.FileMetaData, int]:
+    """The footer of a file, and its size in bytes."""
+    with out.opened(path) as source:
+        size = source.seek(0, io.SEEK_END)
+        return pq.read_metadata(source), size
+
+
+def table_state(out: Storage, version: int | None = None) -> TableState:
+    """The table at a version, or the last one. Raises `RunFolderError` for a damaged log, and where it is not there."""
+    table = out.below(TABLE_FOLDER)
+    names = list(table.names(LOG))
+    versions = versions_of(COMMIT, names)
+    wanted = versions[-1] if version is None and versions else version
+    if wanted is None:
+        return TableState()
+    checkpoints = [own for own in versions_of(CHECKPOINT, names) if own <= wanted]
+    try:
+        state = _checkpointed(table, checkpoints[-1]) if checkpoints else TableState()
+        for number in range(state.version + 1, wanted + 1):
+            name = commit_name(number)
+            state = after(state, _read(table, name), source=name)
+    except DeltaLogError as error:
+        raise RunFolderError(
+            f"{table.uri}: {error}; move that folder away, and the same command begins a new table"
+        ) from None
+    return state
+
+
+def _checkpointed(table: Storage, version: int) -> TableState:
+    name = checkpoint_name(version)
+    try:
+        content = read_unthreaded(_read(table, name))
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise DeltaLogError(f"{name}: no checkpoint of a Delta table, or a damaged one ({error})") from error
+    return of_checkpoint(content, version, source=name)
+
+
+def _read(table: Storage, name: str) -> bytes:
+    data = read_if_there(table, name)
+    if data is None:
+        raise DeltaLogError(f"{name}: it is missing")
+    return data
+
+
+def write_checkpoint(out: Storage, state: TableState) -> None:
+    """Writes the state for readers; the log says the same without it, so that a kill here does no harm."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(checkpoint(state), sink)
+    table = out.below(TABLE_FOLDER)
+    table.write(checkpoint_name(state.version), sink.getvalue().to_pybytes())
+    table.write(LAST_CHECKPOINT, last_checkpoint(state))
+
+
+def keep_versions(out: Storage, versions: int) -> KeptVersions:
+    """Removes all but the last ``versions`` versions of the table, and the files that only these had.
+
+    A checkpoint of the first one that stays takes the place of all commits before it. May be killed at any point.
+    Raises `RunFolderError` where there is no table, and as `table_state`.
+    """
+    if not has_table(out):
+        raise RunFolderError(f"{out.uri}: there is no table; `concord reprocess --table delta` keeps one")
+    last = table_state(out)
+    first = max(0, last.version - versions + 1)
+    table = out.below(TABLE_FOLDER)
+    names = list(table.names(LOG))
+    old = [own for own in versions_of(COMMIT, names) if own < first]
+    if first and first not in versions_of(CHECKPOINT, names):
+        write_checkpoint(out, table_state(out, first))
+        newest = last.version - last.version % CHECKPOINT_EVERY
+        if newest > first:
+            table.write(LAST_CHECKPOINT, last_checkpoint(table_state(out, newest)))
+    readable = {path for number in range(first, last.version + 1) for path in table_state(out, number).files}
+    gone = [name for name in table.names("") if name.endswith(".parquet") and name not in readable]
+    table.remove([commit_name(own) for own in old])
+    table.remove([checkpoint_name(own) for own in versions_of(CHECKPOINT, names) if own < first])
+    table.remove(gone)
+    return KeptVersions(first=first, last=last.version, removed=len(gone))

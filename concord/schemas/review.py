@@ -1,0 +1,185 @@
+"""A review of a run: how it is made, its answers, and what it promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from concord.schemas.blocks import AnyBlock, Headline, Remark, Tone
+from concord.schemas.settings import Settings
+from concord.schemas.shown import Report
+
+ThingKind = Literal["entity", "document", "sentence"]
+"""What is read one by one: entities, whole documents, or sentences without an entity."""
+
+
+class ReadVerdict(StrEnum):
+    """What somebody said of a thing that was read."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    SKIPPED = "skipped"
+    """Put off; it counts as wrong until it is answered."""
+    UNREAD = "unread"
+    """An answer that was taken back."""
+
+
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class ReviewRequest(Settings):
+    """How a review is made; it is settled before the first answer.
+
+    - ``error``: share of wrong ones that is promised not to be exceeded
+    - ``certainty``: probability with which a promise holds, at least
+    - ``by``: what is read
+    - ``whole``: share of the run, the least sure, that is read whole, so that the rest may be promised with it; null
+      for nested sets of sure ones
+    - ``seed``: seed of the draw
+    """
+
+    error: Share = 0.05
+    certainty: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    by: ThingKind = "entity"
+    whole: Share | None = None
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @property
+    def alpha(self) -> float:
+        """Probability with which a promise is false, at most."""
+        return round(1 - self.certainty, 12)
+
+
+class ReviewMethod(Report):
+    """The method of a review, and what it is a review of.
+
+    - ``order``: what errors are predicted by
+    - ``fit``: intercept and slope of the logistic fit to labelled documents; null without one
+    - ``run``, ``model``, ``corpus``: digests of the run's manifest, of its model, and of its corpus
+    - ``things``: digest of the list of what can be read
+    - ``size``: its length
+    - ``night``: last night of the run's record when the review began; 0 without a record
+    """
+
+    format: Literal[1] = 1
+    request: ReviewRequest
+    order: str
+    fit: tuple[float, float] | None = None
+    run: str
+    model: str
+    corpus: str
+    things: str
+    size: int
+    night: int = 0
+
+
+class ReadAnswer(Report):
+    """What somebody said of one thing.
+
+    - ``doc_id``, ``start``, ``end``: its place; in tokens, end exclusive
+    - ``type``: type of the entity; null for a document or sentence
+    - ``right_type``: the type that it has in truth; null where it is no entity, or where nothing was said
+    - ``by``: who said it
+    - ``reason``: in words, where there are any
+    """
+
+    doc_id: str
+    start: int
+    end: int
+    type: str | None = None
+    verdict: ReadVerdict
+    right_type: str | None = None
+    by: str = ""
+    reason: str = ""
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Where it is."""
+        return self.doc_id, self.start, self.end
+
+
+class ReviewPromise(Report):
+    """What a review promises of a run, with all that it follows from.
+
+    - ``method``, ``answers``: the review
+    - ``promised``: how many things the promise is about, the surest first; 0 for no promise
+    - ``read``, ``wrong``: how many were read, and how many of them are wrong or were skipped
+    - ``listed``: file of the things that are promised; null without a promise
+    - ``folder``: folder of the review
+    """
+
+    method: ReviewMethod
+    answers: tuple[ReadAnswer, ...]
+    promised: int
+    read: int
+    wrong: int
+    listed: str | None = None
+    folder: str = Field("", exclude=True)
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """The promise in a sentence, and how it came about."""
+        yield Headline(self.sentence)
+        yield Remark(f"read: {self.read:,}, of which {self.wrong:,} wrong or skipped")
+        if self.listed is not None:
+            yield Remark(f"the promised ones are listed in {self.listed}")
+        if self.folder:
+            yield Remark(f"review in {self.folder}")
+
+    @property
+    def sentence(self) -> str:
+        """What is promised."""
+        request, size = self.method.request, self.method.size
+        if not self.promised:
+            return f"nothing can be promised yet of {size:,} {things(request.by)}"
+        limit, sure = f"at most {100 * request.error:g} %", f"{100 * request.certainty:g} % sure"
+        wrong = WRONG_WORDS[request.by]
+        if request.whole is not None:
+            return f"{limit} of all {size:,} {things(request.by)} {wrong} once those that were read are mended, {sure}"
+        return (
+            f"{limit} of the {self.promised:,} surest of {size:,} {things(request.by)} "
+            f"({self.promised / size:.1%}) {wrong}, {sure}"
+        )
+
+
+class PromiseCheck(Report):
+    """Whether a promise is still one of this run.
+
+    - ``fault``: why it is void; null where it holds
+    """
+
+    promise: str
+    run: str
+    sentence: str
+    fault: str | None = None
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """The verdict, and the promise."""
+        if self.fault is None:
+            yield Headline(f"{self.promise} holds for {self.run}: {self.sentence}")
+        else:
+            yield Remark(self.sentence, Tone.QUIET)
+            yield Headline(f"{self.promise} is void: {self.fault}")
+
+
+class ReviewTasks(Report):
+    """Tasks that were written for an annotation tool."""
+
+    form: str
+    tasks: int
+    out: str
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """How many, and where."""
+        yield Headline(f"{self.tasks:,} tasks in {self.out}; when they are answered: concord review answers")
+
+
+WRONG_WORDS = {"entity": "are wrong", "document": "have an error", "sentence": "miss an entity"}
+_THINGS = {"entity": "entities", "document": "documents", "sentence": "sentences without an entity"}
+
+
+def things(by: ThingKind) -> str:
+    """What is read, in words."""
+    return _THINGS[by]

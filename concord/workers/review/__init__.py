@@ -1,0 +1,1 @@
+"""What can be promised of a run after some of its answers were read."""
