@@ -57,6 +57,7 @@ TRAINING = 10
 BEFORE = {
     "readers": ("concord train --corpus corpora/all/ --features core --out models/nopos/",),
     "confidence": ("concord train --corpus corpora/train/ --out models/news/",),
+    "corrections": ("concord train --corpus corpora/train/ --features core+mentions+entities --out models/first/",),
     "measures": tuple(
         f"concord reprocess --corpus corpora/testa/ --model models/news/ --engine {engine} --out {out}"
         for engine, out in (("certify", "out/"), ("viterbi", "out-viterbi/"))
