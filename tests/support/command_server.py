@@ -32,7 +32,6 @@ LATE = {"CONCORD_HOME", "CONCORD_TRUST", "PATH", "PWD", "OLDPWD", "SHLVL", "VIRT
 
 IMPORTED = (
     "concord.flows.cli.app",
-    "concord.flows.screen.terminal",
     "concord.flows.commands.label",
     "concord.flows.nights.drift",
     "concord.flows.reprocess",
