@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from concord.runs import report as report
     from concord.runs import reprocess as reprocess
     from concord.runs import verify as verify
+    from concord.runs import why as why
     from concord.schemas.document import Document as Document
     from concord.schemas.errors import InputError as InputError
     from concord.schemas.labels import LabelSet as LabelSet
@@ -72,6 +73,7 @@ PLACES = {
     "report": "concord.runs",
     "verify": "concord.runs",
     "explain": "concord.runs",
+    "why": "concord.runs",
     "read_predictions": "concord.predictions",
     "Predictions": "concord.predictions",
     "PredictedDocument": "concord.predictions",

@@ -10,6 +10,7 @@ from concord.flows.commands.label import TextLabeller, open_labeller
 from concord.flows.inputs.in_python import speaks_python
 from concord.rules import Rules, files_of
 from concord.schemas.audit import Explanation
+from concord.schemas.corrections import Clamp, clamped
 from concord.schemas.document import Document
 from concord.schemas.labelled import LabelledText
 from concord.schemas.run import ENGINE, ConfidenceKind, RunSettings
@@ -42,17 +43,22 @@ class Labeller:
         """The names of the constraints, including the label consistency that was learned with the model."""
         return self._opened.constraints.titles
 
-    def label(self, text: str, *, doc_id: str = "text") -> LabelledText:
+    def label(self, text: str, *, doc_id: str = "text", clamp: Clamp = ()) -> LabelledText:
         """Cuts a text into sentences and tokens and labels it as one document.
 
-        Random choices depend only on ``doc_id``, the document's name, and on the seed. Raises `InputError` for a text
-        of blanks, for a text without a possible labelling, and if the model reads more than words.
+        ``clamp`` are corrections that the answer keeps, each a span of tokens with its type: (0, 2, "PER"), or with
+        None for no entity. Random choices depend only on ``doc_id``, the document's name, and on the seed.
+
+        Raises `InputError` for a text of blanks, for a text without a possible labelling, for corrections that do not
+        fit, and if the model reads more than words.
 
         >>> answer = model.label("Police met Ada Lovelace in London. Lovelace told reporters.")
         >>> answer.gap <= 1e-6
         True
+        >>> model.label("Police met Ada.", clamp=[(0, 1, None), (2, 3, "LOC")]).labels
+        ('O', 'O', 'B-LOC', 'O')
         """
-        return self._opened(text, doc_id=doc_id)
+        return self._opened(text, doc_id=doc_id, clamp=clamp)
 
     def label_many(self, texts: Iterable[str], *, doc_ids: Iterable[str] | None = None) -> Iterator[LabelledText]:
         """Labels each text as one document, and gives the answers one after the other.
@@ -68,17 +74,24 @@ class Labeller:
         return (self.label(text, doc_id=name) for text, name in zip(texts, doc_ids, strict=True))
 
     def label_tokens(
-        self, sentences: Sequence[Sequence[str]], *, doc_id: str = "text", **columns: Sequence[Sequence[str]]
+        self,
+        sentences: Sequence[Sequence[str]],
+        *,
+        doc_id: str = "text",
+        clamp: Clamp = (),
+        **columns: Sequence[Sequence[str]],
     ) -> LabelledText:
         """Labels a document that is already cut into tokens: a list of words for each sentence.
 
-        ``columns`` are further columns that the model reads, such as ``pos=``, in the same form. Raises the errors of
-        `label`, and `ValueError` for a column of another form.
+        ``clamp`` are corrections, as of `label`; ``columns`` are further columns that the model reads, such as
+        ``pos=``, in the form of ``sentences``. Raises the errors of `label`, and `ValueError` for a column of another
+        form.
 
         >>> model.label_tokens([["Ada", "Lovelace", "wrote", "."]]).tokens
         ('Ada', 'Lovelace', 'wrote', '.')
         """
-        return self.label_document(Document.build(doc_id, sentences, **columns))
+        document = Document.build(doc_id, sentences, **columns)
+        return self.label_document(self._opened.corrected(document, clamped(clamp)))
 
     def label_document(self, document: Document) -> LabelledText:
         """Labels a `Document`, which readers and `Document.build` make. Raises the errors of `label`."""

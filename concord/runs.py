@@ -16,6 +16,7 @@ from concord.schemas.run import ENGINE, ConfidenceKind, RunSettings
 from concord.schemas.run_context import RunContext
 from concord.schemas.run_report import RunReport
 from concord.schemas.settings import TextSettings
+from concord.schemas.why import WhyReport
 
 
 @speaks_python
@@ -29,6 +30,7 @@ def reprocess(
     constraints: Sequence[str | PathLike[str]] = (),
     consistency: bool = True,
     only: Sequence[str] | None = None,
+    corrections: str | PathLike[str] | None = None,
     seed: int = 0,
     text_column: str | None = None,
     id_column: str | None = None,
@@ -52,6 +54,7 @@ def reprocess(
     - ``constraints``: paths of YAML files
     - ``consistency``: use the label consistency that was learned with the model, too?
     - ``only``: ids of the documents that are labelled; the default is all. Such a run needs an output of its own
+    - ``corrections``: path of a file of corrections, which every answer keeps, see ``docs/corrections.md``
     - ``seed``: seed of all random choices
     - ``text_column``, ``id_column``: columns of raw text and of document ids, for a corpus of raw text
     - ``tokenizer``: name of the tokenizer for raw text; the default is the one that the model names
@@ -95,6 +98,7 @@ def reprocess(
         constraints=[fspath(path) for path in constraints],
         consistency=consistency,
         only=only,
+        corrections=None if corrections is None else fspath(corrections),
         allow_gone=allow_gone,
         report=report,
         ray=ray,
@@ -171,6 +175,41 @@ def verify(run: str | PathLike[str], *, tracking: str | None = None) -> VerifyRe
     from concord.flows.commands.verify import verify as verified
 
     return verified(fspath(run), RunContext(tracking=tracking))
+
+
+@speaks_python
+def why(
+    run: str | PathLike[str],
+    doc_id: str,
+    *,
+    span: tuple[int, int] | None = None,
+    corpus: str | PathLike[str] | None = None,
+    model: str | PathLike[str] | None = None,
+    constraints: Sequence[str | PathLike[str]] | None = None,
+    tracking: str | None = None,
+) -> WhyReport:
+    """Why a document of a run has an entity at a span, or has none: margin, rivals, constraints, mentions, in nats.
+
+    - ``run``: folder of the run
+    - ``doc_id``: the document
+    - ``span``: its first token, and the one after its last; the default is each entity that the constraints changed
+    - ``corpus``, ``model``, ``constraints``: of the run, where they have moved
+    - ``tracking``: address of MLflow
+
+    Raises `InputError`, also where the model, the constraints or the document are no longer those of the run.
+
+    >>> concord.why("proven", concord.read_predictions("proven")[0].doc_id, span=(0, 1)).spans[0].text
+    'Police'
+    """
+    from concord.flows.commands.why import Moved
+    from concord.flows.commands.why import why as explain_span
+
+    moved = Moved(
+        None if corpus is None else fspath(corpus),
+        None if model is None else fspath(model),
+        None if constraints is None else tuple(fspath(path) for path in constraints),
+    )
+    return explain_span(fspath(run), doc_id, span=span, moved=moved, context=RunContext(tracking=tracking))
 
 
 @speaks_python

@@ -19,6 +19,9 @@ release = version = metadata.version("concord-nlp")
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 html_theme = "furo"
 html_title = f"concord {release}"
+html_static_path = ["_static"]
+html_css_files = ["concord.css"]
+html_js_files = ["copy.js"]
 myst_heading_anchors = 4
 suppress_warnings = ["myst.xref_missing", "misc.highlighting_failure"]
 """Links to files of the repository (code, licence) are to no page: a test follows them. Some examples are no YAML."""

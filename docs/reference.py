@@ -17,6 +17,13 @@ from concord.flows.cli.app import app
 from concord.flows.cli.catalogue import LISTS
 from concord.flows.cli.option_lists import plain_value, told_meaning
 
+IN_USE = (
+    *("init", "doctor", "label", "synthesize", "ingest", "corpus", "train", "import", "calibrate", "clusters", "codl"),
+    *("constraints", "reprocess", "verify", "evaluate", "why", "review", "history", "monthly", "export"),
+    *("challenge", "sweep", "papers", "list"),
+)
+"""Commands in the order of use: a look at what is there, a text, then corpora, models, runs, comparisons."""
+
 
 def write_reference(folder: Path) -> None:
     """Writes all pages."""
@@ -29,7 +36,8 @@ def write_reference(folder: Path) -> None:
 def command_line() -> Iterator[str]:
     """Every command with its arguments and options."""
     yield "# Command line\n"
-    yield "What `concord COMMAND --help` prints. Each command takes `--json` where it answers with figures.\n"
+    yield "What `concord COMMAND --help` prints, in the order of use.\n"
+    yield "Each command takes `--json` where it answers with figures.\n"
     yield from _commands(typer.main.get_command(app), "concord")
 
 
@@ -63,7 +71,7 @@ def _with_code(text: str) -> Iterator[str]:
 
 
 def _commands(command: Any, name: str) -> Iterator[str]:
-    for own, below in sorted(getattr(command, "commands", {}).items()):
+    for own, below in sorted(getattr(command, "commands", {}).items(), key=lambda item: (_turn(item[0]), item[0])):
         yield from _commands(below, f"{name} {own}")
     if not hasattr(command, "commands"):
         yield f"## {name}\n\n{' '.join(str(command.help).split())}\n"
@@ -72,6 +80,11 @@ def _commands(command: Any, name: str) -> Iterator[str]:
         yield "| | default | what it is |\n| --- | --- | --- |"
         yield from map(_parameter, command.params)
         yield ""
+
+
+def _turn(name: str) -> int:
+    """Place of a command in the order of use; those that are not in it come last."""
+    return IN_USE.index(name) if name in IN_USE else len(IN_USE)
 
 
 def _parameter(parameter: Any) -> str:

@@ -22,6 +22,7 @@ def reprocess(
     constraints: Sequence[str] = (),
     consistency: bool = True,
     only: Sequence[str] | None = None,
+    corrections: str | None = None,
     shard_bytes: int | None = None,
     table: TableForm | None = None,
     ray: str | None = None,
@@ -42,7 +43,7 @@ def reprocess(
     """
     request = LabelRequest.of(locals())
     folder = run_place(out)
-    (place,) = checked_places([corpus], folder, makes=FolderKind.RUN, model=model, files=constraints)
+    (place,) = checked_places([corpus], folder, makes=FolderKind.RUN, model=model, files=request.files_read)
 
     from concord.flows.labelling.label_corpus import label_corpus
     from concord.workers.labelling.labelled import check_settings

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats2d, Ids1d, Ints1d
+from concord.schemas.corrections import Correction, Corrections
 from concord.schemas.labels import Spans
 
 TOKENS = "tokens"
@@ -163,6 +164,7 @@ class Document:
     - ``raw``: the text with the places of its tokens, where there is one.
     - ``scores`` (N, W): scores of a `ScoreColumn`, where a model reads one.
     - ``source_spans``: gold spans of the text, where the source has gold by characters.
+    - ``corrections``: what every answer to it has to keep, in the order of tokens.
     """
 
     doc_id: str
@@ -172,6 +174,7 @@ class Document:
     raw: TokenizedText | None = None
     scores: Floats2d | None = None
     source_spans: SourceSpans | None = None
+    corrections: tuple[Correction, ...] = ()
 
     @classmethod
     def build(
@@ -222,6 +225,7 @@ class Batch:
     - ``sentence_starts`` (S,): first token of each sentence in the batch, among them every document's first.
     - ``columns``: token columns by name, with one dictionary for the whole batch.
     - ``scores`` (N, W): see `Document`, as for the other fields.
+    - ``corrections``: by document id; it may have other documents, too.
     """
 
     doc_ids: tuple[str, ...]
@@ -232,6 +236,7 @@ class Batch:
     raw: TokenizedTexts | None = None
     scores: Floats2d | None = None
     source_spans: SourceSpans | None = None
+    corrections: Corrections = field(default_factory=dict)
     _sentence_of_doc: Ints1d = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -259,6 +264,7 @@ class Batch:
             TokenizedTexts.join(raw) if documents and len(raw) == len(documents) else None,
             np.concatenate(scores) if documents and len(scores) == len(documents) else None,
             SourceSpans.join(spans) if documents and len(spans) == len(documents) else None,
+            {d.doc_id: d.corrections for d in documents if d.corrections},
         )
 
     def __len__(self) -> int:
@@ -286,6 +292,7 @@ class Batch:
             None if self.raw is None else self.raw.one(i, part),
             None if self.scores is None else self.scores[part],
             None if self.source_spans is None else self.source_spans.part(i, i + 1),
+            self.corrections.get(self.doc_ids[i], ()),
         )
 
     def part(self, first: int, last: int) -> Batch:
@@ -301,6 +308,7 @@ class Batch:
             None if self.raw is None else self.raw.part(first, last, tokens),
             None if self.scores is None else self.scores[tokens],
             None if self.source_spans is None else self.source_spans.part(first, last),
+            self.corrections,
         )
 
     def runs(self, tokens: int) -> Iterator[tuple[int, int]]:

@@ -102,6 +102,11 @@ class LabelRequest(FlowRequest):
         description="Ids of the documents to label alone, such as rejects of an earlier run (default: all). Such a run "
         "needs an output of its own.",
     )
+    corrections: str | None = Field(
+        None,
+        description="File of corrections, JSON lines or Parquet, a path or URI: spans that are certainly an entity of "
+        "a type, or certainly none. The answers keep them, and all else is made consistent with them.",
+    )
     shard_bytes: int | None = Field(None, ge=1, description=SHARD_HELP)
     table: TableForm | None = Field(
         None,
@@ -124,6 +129,11 @@ class LabelRequest(FlowRequest):
         "has it.",
     )
     context: RunContext = HERE
+
+    @property
+    def files_read(self) -> tuple[str, ...]:
+        """Files that are read beside corpus and model."""
+        return (*self.constraints, *(() if self.corrections is None else (self.corrections,)))
 
 
 class TrainRequest(FlowRequest):

@@ -36,6 +36,8 @@ PAGES = (
     "readers",
     "confidence",
     "review",
+    "corrections",
+    "why",
     "n-best",
     "engines",
     "measures",
@@ -56,6 +58,7 @@ TRAINING = 10
 BEFORE = {
     "readers": ("concord train --corpus corpora/all/ --features core --out models/nopos/",),
     "confidence": ("concord train --corpus corpora/train/ --out models/news/",),
+    "corrections": ("concord train --corpus corpora/train/ --features core+mentions+entities --out models/first/",),
     "measures": tuple(
         f"concord reprocess --corpus corpora/testa/ --model models/news/ --engine {engine} --out {out}"
         for engine, out in (("certify", "out/"), ("viterbi", "out-viterbi/"))
@@ -67,7 +70,7 @@ FILE = re.compile(r"^```yaml\n# (\S+\.yaml)\n(.*?)^```$", re.MULTILINE | re.DOTA
 """A file that a page shows, under its name."""
 
 ELSEWHERE = {
-    "index": "see `test_installing.py`",
+    "install": "see `test_installing.py`",
     "spacy": "needs a pipeline of spaCy's, which is downloaded",
     "onnx": "needs the extra onnx and a network, see `tests/test_onnx_model.py`",
 }
@@ -109,6 +112,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _tagger(folder, made)
     _answers(folder, made)
     _corpora(folder, made)
+    _corrections(folder, made[-1])
     return folder
 
 
@@ -126,6 +130,13 @@ def _corpora(folder: Path, made: list[Document]) -> None:
         pq.write_table(table, folder / "corpora" / name / "a.parquet")
     (folder / "addresses").mkdir()
     pq.write_table(pa.table({"doc_id": ["a"], "text": ["12 Main St"]}), folder / "addresses" / "a.parquet")
+
+
+def _corrections(folder: Path, document: Document) -> None:
+    """A correction of a document, and the list of documents that were read whole."""
+    row = {"doc_id": document.doc_id, "start": 0, "end": 1, "type": None}
+    (folder / "corrections.jsonl").write_text(json.dumps(row) + "\n")
+    (folder / "read.txt").write_text(f"{document.doc_id}\n")
 
 
 def _word(number: int) -> str:

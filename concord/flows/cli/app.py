@@ -41,6 +41,7 @@ from concord.flows.cli.settings_options import A_PATH, REGISTER, SHARD_KIB, Fiel
 from concord.flows.cli.sweep_cli import app as sweep_app
 from concord.flows.cli.trainer_flags import TrainerFlagOptions, trainer_pairs
 from concord.flows.cli.tree import CommandTree
+from concord.flows.cli.why_cli import WHY_EXAMPLE, why
 from concord.flows.environment import ANY_PROCESSOR, PREFECT, set_for_good
 from concord.flows.inputs.given import Flag, beside_flags
 from concord.flows.screen.progress import say, show
@@ -81,6 +82,7 @@ app.command(epilog=PAPERS_EXAMPLE, resumes=True)(papers)
 app.command(epilog=REPORT_EXAMPLE)(report)
 app.add_typer(review_app, name="review")
 app.add_typer(sweep_app, name="sweep")
+app.command(epilog=WHY_EXAMPLE)(why)
 
 
 def _show_version(*, wanted: bool) -> None:
@@ -315,16 +317,18 @@ def reprocess(
     from concord.flows.inputs.jobs import check_sources, source_place
 
     lists = [] if only is None else [only]
-    check_sources([request.corpus], model=request.model, files=[*request.constraints, *lists])
+    check_sources([request.corpus], model=request.model, files=[*request.files_read, *lists])
     check_inputs(request.out, lists)
 
     from concord.flows.commands.listed_documents import documents_asked_for
     from concord.flows.inputs.options import run_settings
 
+    corrections = request.corrections
     parts = {
         "settings": run_settings(dict(request.settings), set_ or []),
         "constraints": tuple(map(source_place, request.constraints)),
         "only": documents_asked_for(doc or (), only),
+        "corrections": None if corrections is None else source_place(corrections),
     }
     request = request.model_copy(update=parts)
     if dry_run:

@@ -35,6 +35,13 @@ def label(
         list[Path] | None, typer.Option(help="Text file to label, as one document; may be given many times.")
     ] = None,
     encoding: Annotated[str, typer.Option(help="Encoding of files and standard input, such as latin-1.")] = UTF_8,
+    clamp: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Correction that the answer keeps: START:END=TYPE in tokens, end exclusive, such as 3:5=PER, or "
+            "START:END for no entity; may be given many times."
+        ),
+    ] = None,
     set_: Set = None,
     declared: DeclaredOptions,
     explain: Annotated[
@@ -50,7 +57,12 @@ def label(
     """
     from concord.flows.commands.label import open_labeller
     from concord.flows.inputs.options import run_settings, text_settings
+    from concord.schemas.corrections import parsed_clamp
 
+    corrections = [parsed_clamp(one) for one in clamp or ()]
+    one_text = text is not None or len(file or ()) == 1 or not (file or sys.stdin.isatty())
+    if corrections and not one_text:
+        raise UsageError("--clamp corrects one text; give one text, or one --file")
     chosen = run_settings(settings, set_ or [])
     reading = text_settings(chosen.text, encoding if text is None else UTF_8)
     labeller = open_labeller(
@@ -61,7 +73,7 @@ def label(
         context=context,
     )
     for raw in _texts(text, file or []):
-        document = labeller.read(raw, reading)
+        document = labeller.corrected(labeller.read(raw, reading), corrections)
         found = labeller.document(document)
         if explain:
             found = found.model_copy(update={"explanation": labeller.explain(document)})

@@ -47,8 +47,10 @@ PANELS = {
             "out",
             "file",
             "doc",
+            "span",
             "documents",
             "only",
+            "corrections",
             "against",
         ),
         *("start_from", "clusters", "gazetteer", "overwrite", "append", "reuse", "dry_run", "sweep", "plot", "data"),
@@ -82,7 +84,7 @@ PANELS = {
     ),
     DECODING: (
         *("engine", "seed", "work", "seconds", "on_infeasible", "relaxed_weight", "confidence"),
-        *("margin_work", "n_best", "n_best_work", "certificates", "certificate_nodes", "errors_of", "explain"),
+        *("margin_work", "n_best", "n_best_work", "certificates", "certificate_nodes", "errors_of", "explain", "clamp"),
         "settle",
     ),
     CHOICES: (

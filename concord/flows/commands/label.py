@@ -7,7 +7,7 @@ print(label("Ada Lovelace wrote to Charles Babbage.").entities)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -15,6 +15,7 @@ from concord.flows.labelling.sources import check_there, cutting, open_constrain
 from concord.flows.screen.progress import compiling_told
 from concord.schemas.audit import Explanation
 from concord.schemas.columns import MARGIN, MARGIN_STATUS, PROBABILITY, Reject
+from concord.schemas.corrections import Clamp, Correction, clamped, sorted_corrections
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import DocumentError, InputError
 from concord.schemas.labelled import LabelledText
@@ -23,6 +24,7 @@ from concord.schemas.run import DEFAULT_RUN, RunSettings
 from concord.schemas.run_context import HERE, RunContext
 from concord.workers.audit.auditing import explain
 from concord.workers.constraints.constraint_set import Separable
+from concord.workers.constraints.correction_mask import check_corrections
 from concord.workers.corpus.readers.text import document_from_bytes
 from concord.workers.corpus.settings import TextReaderSettings
 from concord.workers.labelling.labelled import check_settings, label_batch, run_decoder
@@ -65,13 +67,13 @@ class TextLabeller:
     constraints: Separable
     settings: RunSettings
 
-    def __call__(self, text: str, *, doc_id: str = TEXT_ID) -> LabelledText:
-        """Labels a text as one document, cut into sentences and tokens.
+    def __call__(self, text: str, *, doc_id: str = TEXT_ID, clamp: Clamp = ()) -> LabelledText:
+        """Labels a text as one document, cut into sentences and tokens, with the corrections ``clamp``.
 
         Raises `TextError` for a text of blanks, `CorpusError` if the model reads more than words, and
-        `DocumentError` for a text that cannot be labelled.
+        `DocumentError` for a text that cannot be labelled, and `CorrectionError`.
         """
-        return self.document(self.document_of(text, doc_id=doc_id))
+        return self.document(self.corrected(self.document_of(text, doc_id=doc_id), clamped(clamp)))
 
     def document_of(self, text: str, *, doc_id: str = TEXT_ID) -> Document:
         """A text cut into sentences and tokens. Raises `TextError`, `LanguageError`."""
@@ -94,6 +96,13 @@ class TextLabeller:
         if isinstance(found, Reject):
             raise TextError(f"{raw.source}: {found.reason}")
         return found
+
+    def corrected(self, document: Document, corrections: Sequence[Correction]) -> Document:
+        """The document with corrections, which its answer keeps. Raises `CorrectionError`."""
+        ordered = sorted_corrections(corrections)
+        labels = self.model.labels
+        check_corrections(ordered, labels, document.sentence_starts, len(document), doc_id=document.doc_id)
+        return replace(document, corrections=ordered)
 
     def document(self, document: Document) -> LabelledText:
         """Labels a document of tokens. Raises the errors of a call."""

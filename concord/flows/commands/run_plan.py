@@ -21,7 +21,7 @@ from concord.schemas.folders import FolderKind
 from concord.schemas.requests import LabelRequest
 from concord.schemas.run_report import RunPlan
 from concord.workers.corpus.shard_table import ShardTable
-from concord.workers.corpus.shards import read_digests
+from concord.workers.corpus.shards import read_answer_digests
 from concord.workers.labelling.kept import Reusable
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.labelling.last_answers import LastAnswers
@@ -40,7 +40,7 @@ def plan_run(request: LabelRequest) -> RunPlan:
     """The plan of a run. Raises what the run would raise before its first shard."""
     folder = run_place(request.out)
     (place,) = checked_places(
-        [request.corpus], folder, makes=FolderKind.RUN, model=request.model, files=request.constraints
+        [request.corpus], folder, makes=FolderKind.RUN, model=request.model, files=request.files_read
     )
     settings = check_settings(request.settings)
     out = run_output(folder)
@@ -78,7 +78,7 @@ def _answered(todo: ShardTable, last: LastAnswers, job: LabelJob) -> tuple[int, 
     with meter("reading", int(read.rows.sum())) as bar:
         for shard in read:
             repeats = {row for row, _ in shard.repeats}
-            rows = enumerate(read_digests(shard, text=job.key.settings.text))
+            rows = enumerate(read_answer_digests(shard, text=job.key.settings.text))
             digests = [digest for row, digest in rows if row not in repeats]
             found = last.find(shard.id, digests, job.opened.model.labels)
             known += len(found)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from concord.flows.labelling.corrected_documents import correction_file
 from concord.flows.labelling.sources import open_constraints, open_model
 from concord.flows.runfolder.layout import MANIFEST, foreign_files
 from concord.flows.runfolder.lists import list_name
@@ -78,6 +79,7 @@ def verify(out: str, context: RunContext = HERE) -> VerifyReport:
         shard_bytes=sources.shard_bytes,
         scores=score_column(opened.model),
         only=sources.only,
+        corrections=correction_file(sources.corrections),
     )
     _check_sources(out, run, sources, opened.model, constraints, shards)
     job = _Verification(run, shards, _definition(key, opened.model, constraints), opened.model)
@@ -102,11 +104,12 @@ def _check_sources(
 ) -> None:
     """Raises `VerifyError` if a source of the run has changed."""
     key = run.manifest.run
+    corpus = "corpus" if sources.corrections is None else f"corpus (or its corrections, {sources.corrections})"
     named = ", ".join(sources.constraints) or "trained with the model"
     for what, name, now, then in (
         ("model", sources.model, model.digest, key.model),
         ("constraints", named, constraints.digest, key.constraints),
-        ("corpus", sources.corpus, dataset_digest(shards), run.manifest.dataset),
+        (corpus, sources.corpus, dataset_digest(shards), run.manifest.dataset),
     ):
         if now != then:
             raise VerifyError(f"{out}: the {what} {name} is not what this run was made from; put it back, or run again")

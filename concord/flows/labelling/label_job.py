@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from concord.flows.inputs.jobs import source_place
+from concord.flows.labelling.corrected_documents import check_documents, correction_file
 from concord.flows.labelling.planning import FileReader, FoundSurvey, Listing, plan_corpus, read_here
 from concord.flows.labelling.sources import OpenModel, check_there, cutting, open_constraints, open_model
 from concord.flows.runfolder.runfolder import Sources, dataset_digest, ids_digest, last_shard_bytes
@@ -31,7 +32,7 @@ class LabelJob(NamedTuple):
     - ``shard_bytes``: size of a shard, in bytes of text
     - ``opened``: the model
     - ``constraints``: the constraints, bound to the model's labels
-    - ``files``: hex digest of each of their files
+    - ``files``: hex digest of each file of constraints, and of that of corrections
     - ``key``: what decides the output of a shard
     - ``shards``: the shards of the corpus
     - ``damages``: errors of the parts of the corpus that cannot be read
@@ -56,7 +57,7 @@ class LabelJob(NamedTuple):
         """
         opened = open_model(request.model, request.context)
         constraints = open_constraints(opened, request.constraints, consistency=request.consistency)
-        files = {name: hashlib.sha256(file_bytes(name)).hexdigest() for name in request.constraints}
+        files = {name: hashlib.sha256(file_bytes(name)).hexdigest() for name in request.files_read}
         text = cutting(opened, request.settings.text)
         request = request.model_copy(update={"settings": request.settings.model_copy(update={"text": text})})
         key = RunKey(
@@ -65,7 +66,9 @@ class LabelJob(NamedTuple):
         listing = Listing.of(request.corpus)
         size = request.shard_bytes or shard_bytes_of(listing.files, last_shard_bytes(storage))
         parts = SurveyParts(text, size, score_column(opened.model))
-        survey, found = plan_corpus(listing, parts, storage, read, request.only)
+        corrections = correction_file(request.corrections)
+        survey, found = plan_corpus(listing, parts, storage, read, request.only, corrections)
+        check_documents(corrections, survey.shards, text, opened.model)
         for file, columns in survey.columns.items():
             check_there(columns, file.path, model=opened.model, constraints=constraints, source=request.model)
         return cls(request, size, opened, constraints, files, key, survey.shards, survey.damages, found)
@@ -86,7 +89,8 @@ class LabelJob(NamedTuple):
             "model_version": self.opened.version,
             "model_digest": self.opened.model.digest,
             "constraints": ", ".join(request.constraints) or None,
-            **{f"constraints.{short_name(name)}": digest for name, digest in self.files.items()},
+            **{f"{self._use_of(name)}.{short_name(name)}": digest for name, digest in self.files.items()},
+            **({} if request.corrections is None else {"corrections": short_name(request.corrections)}),
             "constraints_digest": key.constraints,
             "code_digest": key.code,
             "engine": settings.engine,
@@ -96,6 +100,9 @@ class LabelJob(NamedTuple):
             "on_infeasible": settings.on_infeasible,
             **{f"engine.{name}": value for name, value in settings.options.items()},
         }
+
+    def _use_of(self, file: str) -> str:
+        return "corrections" if file == self.request.corrections else "constraints"
 
     @property
     def recorded(self) -> dict[str, object]:
@@ -126,6 +133,7 @@ class LabelJob(NamedTuple):
             consistency=request.consistency,
             shard_bytes=self.shard_bytes,
             only=request.only,
+            corrections=None if request.corrections is None else source_place(request.corrections),
         )
 
 

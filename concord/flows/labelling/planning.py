@@ -13,6 +13,7 @@ from concord.flows.screen.progress import explained, meter
 from concord.schemas.errors import CorpusError
 from concord.schemas.secrets import place_of
 from concord.workers.compiling.kept_digests import kept_digest
+from concord.workers.corpus.correction_file import NO_FILE, CorrectionFile
 from concord.workers.corpus.id_file import IdFile
 from concord.workers.corpus.kept_survey import is_settled, known_files, survey_schema, survey_tables
 from concord.workers.corpus.parquet import ListedFile, listed_files
@@ -70,12 +71,17 @@ class PlannedCorpus(NamedTuple):
 
 
 def plan_corpus(
-    listing: Listing, parts: SurveyParts, storage: Storage, read: FileReader, only: Collection[str] | None = None
+    listing: Listing,
+    parts: SurveyParts,
+    storage: Storage,
+    read: FileReader,
+    only: Collection[str] | None = None,
+    corrections: CorrectionFile = NO_FILE,
 ) -> PlannedCorpus:
     """The survey of a corpus, of which the files that are not known from the last run in ``storage`` are read.
 
-    With ``only`` its shards hold the documents with these ids alone. Nothing is written. Raises as
-    `workers.corpus.plan.survey`, and what ``read`` raises.
+    With ``only`` its shards hold the documents with these ids alone; ``corrections`` are of its documents. Nothing is
+    written. Raises as `workers.corpus.plan.survey`, and what ``read`` raises.
     """
     files, key = listing.files, _key(listing.corpus, parts)
     with IdFile() as ids:
@@ -84,7 +90,7 @@ def plan_corpus(
         todo = [file for file in files if file.id not in found]
         found |= {file.file.id: ids.add(file) for file in read(todo, parts)} if todo else {}
         every = ids.given_back([found[file.id] for file in files])
-    survey = joined_survey(every, text=parts.text, scores=parts.scores, only=only)
+    survey = joined_survey(every, text=parts.text, scores=parts.scores, only=only, corrections=corrections)
     lasting = [file for file in every if file.is_whole and is_settled(file.file, listing.at)]
     return PlannedCorpus(survey, FoundSurvey(lasting, key))
 

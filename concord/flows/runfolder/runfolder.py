@@ -96,6 +96,7 @@ class Sources(Settings):
     """What a run was made from, as it was named; digests in the manifest tell whether that is still the same.
 
     - ``only``: ids of the documents that the run is of; None for all
+    - ``corrections``: the file of corrections; None for none
     """
 
     corpus: str
@@ -104,13 +105,16 @@ class Sources(Settings):
     consistency: bool
     shard_bytes: int = SHARD_BYTES
     only: tuple[str, ...] | None = None
+    corrections: str | None = None
 
 
 def write_sources(storage: Storage, sources: Sources) -> None:
     """Keeps what a run was made from, for `concord verify`, without secrets. Raises `OutputError`."""
     places = {"corpus": place_of(sources.corpus), "model": place_of(sources.model)}
+    places |= {} if sources.corrections is None else {"corrections": place_of(sources.corrections)}
     named = sources.model_copy(update=places | {"constraints": tuple(map(place_of, sources.constraints))})
-    storage.write(SOURCES, seal(named.model_dump(mode="json")))
+    unsaid = {"corrections"} if named.corrections is None else None
+    storage.write(SOURCES, seal(named.model_dump(mode="json", exclude=unsaid)))
 
 
 def read_sources(storage: Storage) -> Sources:

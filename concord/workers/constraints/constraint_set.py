@@ -11,6 +11,7 @@ from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows, Problem, SpanAgreement
 from concord.schemas.run import RuleStrengths
+from concord.workers.constraints.correction_mask import with_corrections
 from concord.workers.constraints.rows import ConstraintError
 
 GROUND_TOKENS = 8_192
@@ -186,9 +187,10 @@ def build_problems(
     batch: Batch, potentials: Potentials, labels: LabelSet, constraints: ConstraintSet
 ) -> Iterator[Problem]:
     """The ground problem of each document, in order, with what can bind in it; ``potentials`` are those of the batch.
+    A document's corrections forbid what contradicts them.
 
     About `GROUND_TOKENS` tokens are grounded at a time, when the first of their problems is asked for. Raises
-    `ConstraintError` if constraints compare spans of loose labels.
+    `ConstraintError` if constraints compare spans of loose labels, `DocumentError` where corrections leave no label.
     """
     for first, last in batch.runs(GROUND_TOKENS):
         part = batch.part(first, last)
@@ -199,4 +201,7 @@ def build_problems(
             if ground.agreements and labels.scheme is Scheme.LOOSE:
                 raise ConstraintError(LOOSE_SPANS)
             own = local.part(bounds[i], bounds[i + 1])
+            corrections = part.corrections.get(part.doc_ids[i], ())
+            if corrections:
+                own = with_corrections(own, labels, corrections)
             yield Problem(own, labels, constraints.names, ground.rows, ground.agreements).binding()

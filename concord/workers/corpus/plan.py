@@ -13,6 +13,7 @@ from concord.schemas.errors import CorpusError
 from concord.schemas.run import SHARD_BYTES
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.chosen_rows import chosen_runs
+from concord.workers.corpus.correction_file import NO_FILE, CorrectionFile, shards_with
 from concord.workers.corpus.parquet import ParquetLocation, listed_files
 from concord.workers.corpus.repeated_ids import repeated_ids
 from concord.workers.corpus.run_table import RunTable
@@ -41,10 +42,12 @@ def survey(
     shard_bytes: int = SHARD_BYTES,
     scores: ScoreColumn | None = None,
     only: Collection[str] | None = None,
+    corrections: CorrectionFile = NO_FILE,
 ) -> Survey:
     """The shards of the corpus at ``uri``: a Parquet file, a folder or a `pyarrow.fs` URI.
 
-    With ``only`` the shards hold the rows of the documents with these ids, and no others.
+    With ``only`` the shards hold the rows of the documents with these ids, and no others. ``corrections`` are of
+    documents of the corpus.
 
     A shard is a run of consecutive rows of a file. Cuts between shards depend on the content of rows (`row_runs`).
     Shards come in the order of file names and rows.
@@ -56,7 +59,7 @@ def survey(
     read, and `SchemaError`, which names the file, for a file with the wrong columns.
     """
     files = (surveyed_file(file, text, shard_bytes, scores) for file in listed_files(uri))
-    return joined_survey(files, text=text, scores=scores, only=only)
+    return joined_survey(files, text=text, scores=scores, only=only, corrections=corrections)
 
 
 def joined_survey(
@@ -65,6 +68,7 @@ def joined_survey(
     text: TextSettings,
     scores: ScoreColumn | None,
     only: Collection[str] | None = None,
+    corrections: CorrectionFile = NO_FILE,
 ) -> Survey:
     """The survey of a corpus of these files, in their order. Raises as `survey`, at the first file that is wrong."""
     runs: list[RunTable] = []
@@ -82,7 +86,8 @@ def joined_survey(
     if only is not None:
         runs = chosen_runs(runs, only, text, scores)
         columns = {table.file: columns[table.file] for table in runs}
-    return Survey(ShardTable.of(runs, repeated_ids(runs, text, scores), scores), damages, columns)
+    placed = shards_with(runs, corrections.of_documents(only), text, scores)
+    return Survey(ShardTable.of(runs, repeated_ids(runs, text, scores), scores, placed), damages, columns)
 
 
 def plan(
@@ -92,9 +97,12 @@ def plan(
     shard_bytes: int = SHARD_BYTES,
     scores: ScoreColumn | None = None,
     only: Collection[str] | None = None,
+    corrections: CorrectionFile = NO_FILE,
 ) -> ShardTable:
     """Shards of an undamaged corpus, see `survey`. Raises `CorpusError` for the first damaged part."""
-    shards, damages, _ = survey(uri, text=text, shard_bytes=shard_bytes, scores=scores, only=only)
+    shards, damages, _ = survey(
+        uri, text=text, shard_bytes=shard_bytes, scores=scores, only=only, corrections=corrections
+    )
     if damages:
         raise damages[0]
     return shards

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import overload
 
 import numpy as np
 
 from concord.schemas.arrays import Bytes, Ints
+from concord.schemas.corrections import ShardCorrections, corrections_digest
 from concord.schemas.document import ScoreColumn
 from concord.workers.corpus.parquet import ParquetLocation
 from concord.workers.corpus.repeated_ids import Repeats
@@ -27,6 +28,7 @@ class ShardTable(Sequence[Shard]):
     - ``ids``, ``digests`` (S, 16): bytes of their hex digits.
     - ``repeats``: of those shards that have some, by place.
     - ``scores``: of every shard.
+    - ``corrections``: of those shards that have corrected documents, by place.
     """
 
     files: tuple[ParquetLocation, ...]
@@ -38,15 +40,25 @@ class ShardTable(Sequence[Shard]):
     digests: Bytes
     repeats: Mapping[int, Repeats]
     scores: ScoreColumn | None
+    corrections: Mapping[int, ShardCorrections] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, runs: Sequence[RunTable], repeats: Mapping[int, Repeats], scores: ScoreColumn | None) -> ShardTable:
-        """The shards of the runs of files. Ids cover the repeats, because these depend on rows of other shards."""
+    def of(
+        cls,
+        runs: Sequence[RunTable],
+        repeats: Mapping[int, Repeats],
+        scores: ScoreColumn | None,
+        corrections: Mapping[int, ShardCorrections] | None = None,
+    ) -> ShardTable:
+        """The shards of the runs of files.
+
+        Ids cover the repeats, because these depend on rows of other shards, and the corrections of their documents.
+        """
         nothing = np.zeros(0, np.int64)
         digests = np.concatenate([np.zeros((0, DIGEST_BYTES), np.uint8), *(table.digest for table in runs)])
-        ids = bytearray()
+        corrected, ids = corrections or {}, bytearray()
         for place, digest in enumerate(map(bytes, digests)):
-            ids += _id(digest.hex(), repeats.get(place, ()))
+            ids += _id(digest.hex(), repeats.get(place, ()), corrected.get(place, ()))
         return cls(
             files=tuple(table.file for table in runs),
             file=np.repeat(np.arange(len(runs)), [len(table) for table in runs]),
@@ -57,6 +69,7 @@ class ShardTable(Sequence[Shard]):
             digests=digests,
             repeats=repeats,
             scores=scores,
+            corrections=corrected,
         )
 
     @property
@@ -86,6 +99,7 @@ class ShardTable(Sequence[Shard]):
             self.digests[place].tobytes().hex(),
             self.repeats.get(place, ()),
             scores=self.scores,
+            corrections=self.corrections.get(place, ()),
         )
 
     def __repr__(self) -> str:
@@ -100,7 +114,7 @@ class ShardTable(Sequence[Shard]):
 
     def take(self, places: Ints) -> ShardTable:
         """The shards at these places, in that order."""
-        taken = enumerate(places.tolist() if self.repeats else ())
+        taken = list(enumerate(places.tolist() if self.repeats or self.corrections else ()))
         return replace(
             self,
             file=self.file[places],
@@ -110,8 +124,12 @@ class ShardTable(Sequence[Shard]):
             ids=self.ids[places],
             digests=self.digests[places],
             repeats={now: self.repeats[place] for now, place in taken if place in self.repeats},
+            corrections={now: self.corrections[place] for now, place in taken if place in self.corrections},
         )
 
 
-def _id(digest: str, repeats: Repeats) -> bytes:
-    return hashlib.sha256(f"{digest} {[row for row, _ in repeats]}".encode()).digest()[:DIGEST_BYTES]
+def _id(digest: str, repeats: Repeats, corrections: ShardCorrections) -> bytes:
+    state = hashlib.sha256(f"{digest} {[row for row, _ in repeats]}".encode())
+    for doc_id, own in corrections:
+        state.update(doc_id.encode() + b"\0" + corrections_digest(own))
+    return state.digest()[:DIGEST_BYTES]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -22,6 +24,7 @@ from concord.schemas.columns import (
     raw_strings,
     token_columns,
 )
+from concord.schemas.corrections import Corrections, ShardCorrections, corrections_digest
 from concord.schemas.document import TOKENS, Batch, ScoreColumn
 from concord.schemas.errors import CorpusError
 from concord.schemas.names import nearest
@@ -60,6 +63,7 @@ class Shard(NamedTuple):
     - ``repeats``: rows of the shard whose document id an earlier row of the corpus has, with the reason for the reject.
     - ``lethal``: rows of the shard that killed their worker; known only from working on them, so not part of the id.
     - ``scores``: column of scores that is read with the rows; it counts as part of them.
+    - ``corrections``: of its documents; they are part of the id, and of the digests of these documents.
     """
 
     id: str
@@ -71,6 +75,7 @@ class Shard(NamedTuple):
     repeats: tuple[tuple[int, str], ...] = ()
     lethal: tuple[int, ...] = ()
     scores: ScoreColumn | None = None
+    corrections: ShardCorrections = ()
 
     @property
     def place(self) -> str:
@@ -126,6 +131,15 @@ def _read(shard: Shard, text: TextSettings) -> tuple[pa.Table, list[bytes]]:
             "Run the same command again, and change a corpus between runs only"
         )
     return table, digests
+
+
+def read_answer_digests(shard: Shard, *, text: TextSettings = DEFAULT_TEXT) -> list[bytes]:
+    """The digest of each of the shard's rows as its answer has it, see `corrected_digests`. Raises as `read_shard`."""
+    if not shard.corrections:
+        return read_digests(shard, text=text)
+    ids, digests = zip(*read_keys(shard, text=text), strict=True)
+    names = [(doc_id or b"").decode(errors="replace") for doc_id in ids]
+    return corrected_digests(digests, names, dict(shard.corrections))
 
 
 def split(shard: Shard, parts: int, *, text: TextSettings = DEFAULT_TEXT) -> list[Shard]:
@@ -222,7 +236,20 @@ def read_documents(
     batch, rejects = _documents(table, shard, text, tokenizer)
     bad = {reject.row for reject in rejects}
     good = [digest for row, digest in enumerate(digests, shard.first_row) if row not in bad]
+    if shard.corrections:
+        batch = replace(batch, corrections=dict(shard.corrections))
+        good = corrected_digests(good, batch.doc_ids, batch.corrections)
     return ShardDocuments(batch, rejects, good)
+
+
+def corrected_digests(digests: Sequence[bytes], doc_ids: Sequence[str], corrections: Corrections) -> list[bytes]:
+    """Digests of documents: of a corrected one, of its row and its corrections, as its answer is of both."""
+    return [
+        hashlib.sha256(digest + corrections_digest(corrections[doc_id])).digest()[: len(digest)]
+        if doc_id in corrections
+        else digest
+        for digest, doc_id in zip(digests, doc_ids, strict=True)
+    ]
 
 
 def _documents(

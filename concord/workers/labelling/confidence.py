@@ -79,6 +79,13 @@ def confidence(problem: Prepared, answer: Decoded, doc_id: str, settings: RunSet
     return Confidence(probability, np.array([nats for nats, _ in found]), tuple(status for _, status in found))
 
 
+def entity_margin(
+    problem: Prepared, answer: Decoded, doc_id: str, entity: Entity, settings: RunSettings
+) -> tuple[float, MarginStatus]:
+    """Margin of one entity of an answer in nats, and its status."""
+    return _Prover(problem, answer, doc_id, margin_decoder(settings)).margin(entity)
+
+
 @dataclass(frozen=True, eq=False)
 class _Prover:
     """Proves the margins of one answer's entities."""
