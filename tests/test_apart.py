@@ -32,9 +32,11 @@ from tests.support.writers import made as made
 SAID = {
     *(
         "alias",
+        "certainty",
         "column",
         "doc",
         "engine",
+        "error",
         "errors_of",
         "feature_function",
         "features",
@@ -62,7 +64,9 @@ SAID = {
         "tokenizer_function",
         "tokens_column",
         "tracking",
+        "tasks_file",
         "trainer",
+        "whole",
     ),
 }
 """Parameters that are texts, and no places."""

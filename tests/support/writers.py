@@ -26,6 +26,9 @@ READ = {
     "data": "corpus",
     "constraints": "rules.yaml",
     "corpus": "corpus",
+    "corrections": "labels.txt",
+    "fit_corpus": "corpus",
+    "fit_run": "run",
     "file": "rules.yaml",
     "folder": "source",
     "network": "rules.yaml",
@@ -53,6 +56,7 @@ READ = {
 NEEDED = {
     "reader": "text",
     "form": "jsonl",
+    "tasks_file": "tasks.json",
     "name": "ner",
     "register": "news",
     "feature_function": "usaddress:tokens2features",
