@@ -23,7 +23,7 @@ from concord.flows.cli.app import app
 from concord.flows.cli.review_cli import share
 from concord.flows.commands.review_promise import check_promise
 from concord.flows.commands.review_tasks import task_id
-from concord.flows.commands.review_terminal import read_on, right_type_of
+from concord.flows.commands.review_terminal import Truth, read_on, truth_of
 from concord.flows.commands.reviewing import Review, open_review, plan_of
 from concord.flows.nights.record import RECORD
 from concord.schemas.columns import MARGIN, N_BEST
@@ -271,10 +271,12 @@ def test_predicted_errors_are_fitted_to_labelled_documents(shelf: Path, run: str
 
 def test_corrections_are_the_wrong_entities_with_their_types(run: str, tmp_path: Path) -> None:
     with open_review(run, tmp_path / "r", {}) as review:
-        first, second, third = review.waiting(3)
+        first, second, third, fourth = review.waiting(4)
         answer(review, first, ReadVerdict.WRONG, "PER")
-        answer(review, second, ReadVerdict.WRONG)
+        thing = review.things[second]
+        review.add(ReadAnswer(**thing._asdict(), verdict=ReadVerdict.WRONG, no_entity=True, by="me"))
         answer(review, third)
+        answer(review, fourth, ReadVerdict.WRONG)
         review.write()
     lines = [json.loads(line) for line in (tmp_path / "r" / "corrections.jsonl").read_text().splitlines()]
     places = [review.things[number] for number in (first, second)]
@@ -338,16 +340,27 @@ def test_keys_are_answers(run: str, tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(
-    ("lines", "kind"), [(["2"], "ORG"), (["p"], "PER"), ([""], None), (["none"], None), (["X", "9", "per"], "PER")]
+    ("lines", "truth"),
+    [
+        (["2"], Truth("ORG")),
+        (["p"], Truth("PER")),
+        ([""], Truth()),
+        (["None"], Truth(no_entity=True)),
+        (["X", "9", "per"], Truth("PER")),
+    ],
 )
-def test_a_type_is_its_name_beginning_or_number(lines: list[str], kind: str | None) -> None:
+def test_a_type_is_its_name_beginning_or_number(lines: list[str], truth: Truth) -> None:
     asked = iter(lines)
-    assert right_type_of(lambda _: next(asked), ["LOC", "ORG", "PER"]) == kind
+    assert truth_of(lambda _: next(asked), ["LOC", "ORG", "PER"]) == truth
+
+
+def test_a_type_of_the_name_none_is_a_type() -> None:
+    assert truth_of(lambda _: "none", ["none", "other"]) == Truth("none")
 
 
 def test_an_ambiguous_beginning_is_asked_again() -> None:
     asked = iter(["per", "person"])
-    assert right_type_of(lambda _: next(asked), ["period", "person"]) == "person"
+    assert truth_of(lambda _: next(asked), ["period", "person"]) == Truth("person")
 
 
 def test_without_a_terminal_the_reader_is_told_of_tasks(run: str, tmp_path: Path) -> None:
@@ -444,7 +457,7 @@ def answered(form: str, text: str, said: dict[str, str]) -> str:
         for row in rows:
             kind = said.get(row["task"], "")
             row["verdict"] = {"": "", "right": "right", "skipped": "skipped"}.get(kind, "wrong")
-            row["right_type"] = kind if kind not in ("", "right", "skipped", "none") else ""
+            row["right_type"] = kind if kind not in ("", "right", "skipped") else ""
         file = io.StringIO()
         table = csv.DictWriter(file, CSV_COLUMNS)
         table.writeheader()
@@ -499,13 +512,14 @@ def test_tasks_go_out_and_answers_come_in(form: str, run: str, tmp_path: Path) -
     assert "4 answers taken" in result.output
     with open_review(run, out, {}) as review:
         found = {
-            task_id(Thing(a.doc_id, a.start, a.end, a.type)): (a.verdict, a.right_type) for a in review.answers.values()
+            task_id(Thing(a.doc_id, a.start, a.end, a.type)): (a.verdict, a.right_type, a.no_entity)
+            for a in review.answers.values()
         }
     assert found == {
-        ids[0]: ("right", None),
-        ids[1]: ("wrong", other),
-        ids[2]: ("wrong", None),
-        ids[3]: ("skipped", None),
+        ids[0]: ("right", None, False),
+        ids[1]: ("wrong", other, False),
+        ids[2]: ("wrong", None, form != "prodigy"),  # there a rejected task says no more than that
+        ids[3]: ("skipped", None, False),
     }
 
 

@@ -76,12 +76,17 @@ class ReviewMethod(Report):
     night: int = 0
 
 
+NO_ENTITY = "none"
+"""What is written in the place of a type where there is no entity, if no type is called so."""
+
+
 class ReadAnswer(Report):
     """What somebody said of one thing.
 
     - ``doc_id``, ``start``, ``end``: its place; in tokens, end exclusive
     - ``type``: type of the entity; null for a document or sentence
-    - ``right_type``: the type that it has in truth; null where it is no entity, or where nothing was said
+    - ``right_type``: the type that it has in truth; null where it is no entity, or where that was not said
+    - ``no_entity``: was it said that none of its tokens is part of an entity?
     - ``by``: who said it
     - ``reason``: in words, where there are any
     """
@@ -92,6 +97,7 @@ class ReadAnswer(Report):
     type: str | None = None
     verdict: ReadVerdict
     right_type: str | None = None
+    no_entity: bool = False
     by: str = ""
     reason: str = ""
 

@@ -8,7 +8,7 @@ from concord.flows.commands.reviewing import Review, ReviewError
 from concord.flows.inputs.apart import check_file_place
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
-from concord.schemas.review import ReadAnswer, ReadVerdict, ReviewTasks
+from concord.schemas.review import NO_ENTITY, ReadAnswer, ReadVerdict, ReviewTasks
 from concord.workers.review.forms import FORMS, AnswerFileError, MarkedSpan, ReviewTask, TaskAnswer, read_task_answers
 from concord.workers.review.things import Context, Thing
 from concord.workers.storage.files import write_whole
@@ -63,7 +63,7 @@ def take_answers(review: Review, form: str, file: Path) -> int:
             raise ReviewError(f"{file}: task {reply.task!r} is nothing of this run; give the answers to its own tasks")
         answer = _answer(review, number, reply)
         other = taken.setdefault(number, answer)
-        if (other.verdict, other.right_type) != (answer.verdict, answer.right_type):
+        if other != answer.model_copy(update={"by": other.by}):
             raise ReviewError(
                 f"{file}: task {reply.task!r} is answered {other.verdict} and {answer.verdict}; agree on one"
             )
@@ -78,10 +78,18 @@ def _answer(review: Review, number: int, reply: TaskAnswer) -> ReadAnswer:
     thing = review.things[number]
     shown = _task(review, number).marked
     verdict, right_type = reply.verdict, reply.right_type
+    no_entity = right_type == NO_ENTITY and NO_ENTITY not in review.types
     if reply.spans is not None:
         verdict, right_type = _judged(thing, shown, reply.spans)
+        no_entity = verdict is ReadVerdict.WRONG and right_type is None and not _meets(shown, reply.spans)
     assert verdict is not None  # an answer has spans or a verdict
-    return ReadAnswer(**thing._asdict(), verdict=verdict, right_type=right_type, by=reply.by)
+    right_type = None if no_entity else right_type
+    return ReadAnswer(**thing._asdict(), verdict=verdict, right_type=right_type, no_entity=no_entity, by=reply.by)
+
+
+def _meets(shown: list[MarkedSpan], spans: frozenset[MarkedSpan]) -> bool:
+    """Does any of the spans share a character with those that were shown?"""
+    return any(start < end_ and start_ < end for start, end, _ in spans for start_, end_, _ in shown)
 
 
 def _judged(thing: Thing, shown: list[MarkedSpan], spans: frozenset[MarkedSpan]) -> tuple[ReadVerdict, str | None]:

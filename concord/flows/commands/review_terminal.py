@@ -11,6 +11,7 @@ import termios
 import tty
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from concord.flows.commands.reviewing import Review
 from concord.flows.screen.progress import show
@@ -18,7 +19,7 @@ from concord.flows.screen.terminal import show_blocks
 from concord.schemas.blocks import AnyBlock, Passage, Remark, Tone
 from concord.schemas.columns import MARGIN, PROBABILITY, SENTENCE_STARTS
 from concord.schemas.document import TOKENS
-from concord.schemas.review import ReadAnswer, ReadVerdict
+from concord.schemas.review import NO_ENTITY, ReadAnswer, ReadVerdict
 from concord.schemas.shown import marked_tokens
 from concord.workers.review.things import Context, Thing, rivals
 
@@ -82,9 +83,9 @@ def read_on(review: Review, *, key: Key, ask: Ask) -> None:
             continue
         verdict = VERDICTS[pressed]
         wants_type = verdict is ReadVerdict.WRONG and thing.type is not None
-        right_type = right_type_of(ask, review.types) if wants_type else None
-        show(f"  {verdict}" + (f": {right_type or 'no entity'}" if wants_type else ""), style="dim")
-        review.add(ReadAnswer(**thing._asdict(), verdict=verdict, right_type=right_type, by=who))
+        truth = truth_of(ask, review.types) if wants_type else UNSAID
+        show(f"  {verdict}{truth.line}", style="dim")
+        review.add(ReadAnswer(**thing._asdict(), verdict=verdict, **truth._asdict(), by=who))
         show(review.line, style="bold")
         place = review.standing.place
 
@@ -104,19 +105,38 @@ def _pressed(key: Key, *, undoable: bool) -> str:
         show(KEYS, style="dim")
 
 
-def right_type_of(ask: Ask, types: Sequence[str]) -> str | None:
-    """The type that is typed, as its name, its beginning or its number; None for nothing or "none"."""
+class Truth(NamedTuple):
+    """What a wrong entity is in truth: a type, or no entity; neither where that was not said."""
+
+    right_type: str | None = None
+    no_entity: bool = False
+
+    @property
+    def line(self) -> str:
+        """What follows the verdict."""
+        return f": {self.right_type}" if self.right_type else ": no entity" if self.no_entity else ""
+
+
+UNSAID = Truth()
+
+
+def truth_of(ask: Ask, types: Sequence[str]) -> Truth:
+    """What is typed: a type by name, beginning or number; "none" for no entity; nothing where it has other bounds."""
     listed = ", ".join(f"{number} {name}" for number, name in enumerate(types, 1))
     while True:
-        typed = ask(f"its type ({listed}; Enter: no entity, or other bounds): ").strip()
-        if not typed or typed.lower() == "none":
-            return None
-        if typed.isdecimal() and 1 <= int(typed) <= len(types):
-            return types[int(typed) - 1]
-        meant = [name for name in types if name.lower().startswith(typed.lower())]
+        typed = ask(
+            f"its type ({listed}; {NO_ENTITY}: no entity there; Enter: other bounds, or I do not say): "
+        ).strip()
+        if not typed:
+            return UNSAID
         exact = [name for name in types if name == typed]
+        if not exact and typed.lower() == NO_ENTITY:
+            return Truth(no_entity=True)
+        if typed.isdecimal() and 1 <= int(typed) <= len(types):
+            return Truth(types[int(typed) - 1])
+        meant = [name for name in types if name.lower().startswith(typed.lower())]
         if len(exact or meant) == 1:
-            return (exact or meant)[0]
+            return Truth((exact or meant)[0])
         show(f"{typed!r}: {'several types begin so' if meant else 'no such type'}", style="yellow")
 
 

@@ -119,7 +119,7 @@ class Review:
         if not self.answers:
             return None
         number, last = list(self.answers.items())[-1]
-        self.add(last.model_copy(update={"verdict": ReadVerdict.UNREAD, "right_type": None}))
+        self.add(last.model_copy(update={"verdict": ReadVerdict.UNREAD, "right_type": None, "no_entity": False}))
         return number
 
     @property
@@ -213,7 +213,10 @@ def _promised_table(review: Review, promised: int) -> bytes:
 
 
 def corrections(promise: ReviewPromise) -> list[dict[str, Any]]:
-    """What was wrong and is levels better: spans (tokens, end exclusive) with the type that they have, or null."""
+    """Spans (tokens, end exclusive) with the type that they have in truth, null for none.
+
+    What was only called wrong, or has other bounds, is not among them: it says nothing that could be kept.
+    """
     return [
         {
             "doc_id": answer.doc_id,
@@ -224,7 +227,7 @@ def corrections(promise: ReviewPromise) -> list[dict[str, Any]]:
             "reason": answer.reason,
         }
         for answer in promise.answers
-        if answer.verdict is ReadVerdict.WRONG and answer.type is not None
+        if answer.type is not None and (answer.right_type is not None or answer.no_entity)
     ]
 
 
