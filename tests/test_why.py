@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from concord.flows.commands import why as flow
 from concord.flows.commands.why import Moved, MovedError, parsed_span, why
 from concord.flows.labelling.sources import OpenModel
+from concord.flows.runfolder.delta_table import TABLE_FOLDER, commit_run, table_state
+from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.screen.terminal import show_report
 from concord.schemas.document import Document
 from concord.schemas.errors import UnknownDocumentError, UsageError
@@ -130,3 +133,25 @@ def test_what_is_not_there_or_has_moved_is_told(run: Path, tmp_path: Path, monke
     monkeypatch.setattr(HashModel, "digest", "another")
     with pytest.raises(MovedError, match=r"the model made up is not what this run was made from; .* --model"):
         why(str(run), "d1", moved=Moved(model="made up"))
+
+
+def test_what_it_was_in_earlier_versions_is_told(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for engine, last in (("viterbi", "left"), ("certify", "left"), ("certify", "came"), ("certify", "left")):
+        documents = [Document.build(f"d{i}", [["Ada", "met", "Bob"], ["Bob", last]]) for i in range(3)]
+        write_corpus(documents, tmp_path / "corpus", source="test", overwrite=True)
+        label(tmp_path / "corpus", run, settings=RunSettings(engine=engine))
+        commit_run(FolderOutput(run))
+    (reason,) = why(str(run), "d1", span=(0, 1)).spans
+    assert [one.same_text for one in reason.past][-2:] == [False, True]
+    assert reason.past[-1].type == reason.type
+    assert reason.past[0].type == first_type(run, "d1", 0, 1)
+    show_report(why(str(run), "d1", span=(0, 1)))
+    assert "another text" in capsys.readouterr().out
+
+
+def first_type(run: Path, doc_id: str, start: int, end: int) -> str | None:
+    """Type of a span in the table's first version."""
+    state = table_state(FolderOutput(run).storage, 0)
+    rows = [row for path in state.files for row in pq.read_table(run / TABLE_FOLDER / path).to_pylist()]
+    entities = next(row["entities"] for row in rows if row["doc_id"] == doc_id)
+    return next((one["type"] for one in entities if (one["start"], one["end"]) == (start, end)), None)

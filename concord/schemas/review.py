@@ -76,7 +76,7 @@ class ReviewMethod(Report):
     night: int = 0
 
 
-NO_ENTITY = "none"
+NONE_THERE = "none"
 """What is written in the place of a type where there is no entity, if no type is called so."""
 
 

@@ -51,6 +51,24 @@ class MentionPull(Report):
     nats: float
 
 
+class PastAnswer(Report):
+    """What the span was in an earlier version of the folder's table.
+
+    - ``type``: type of exactly this span; None for none
+    - ``same_text``: had the document the same tokens?
+    """
+
+    version: int
+    type: str | None
+    model_digest: str
+    same_text: bool
+
+    @property
+    def sentence(self) -> str:
+        """What the span was."""
+        return self.type or NO_ENTITY if self.same_text else "another text"
+
+
 class SpanReason(Report):
     """Why a span is labelled as it is.
 
@@ -61,6 +79,7 @@ class SpanReason(Report):
     - ``local``: local score by which the answer is above the nearest rival, in nats; the model alone speaks for it
     - ``constraints``: the same of each constraint; all of them and ``local`` add up to the rival's ``nats``
     - ``mentions``: other places with the same words
+    - ``past``: versions of the folder's table in which the answer became another one, oldest first
     """
 
     start: int
@@ -74,6 +93,7 @@ class SpanReason(Report):
     local: float
     constraints: tuple[ConstraintPull, ...]
     mentions: tuple[MentionPull, ...]
+    past: tuple[PastAnswer, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -105,6 +125,11 @@ class SpanReason(Report):
             )
         if len(self.mentions) > MOST_MENTIONS:
             yield Remark(f"{len(self.mentions) - MOST_MENTIONS:,} more places with the same words (--json)", Tone.QUIET)
+        if self.past:
+            yield Table(
+                text_columns("from version", "was", "model"),
+                tuple(row(f"{one.version}", one.sentence, one.model_digest[:12]) for one in self.past),
+            )
 
 
 class WhyReport(Report):

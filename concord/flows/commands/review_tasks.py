@@ -8,7 +8,7 @@ from concord.flows.commands.reviewing import Review, ReviewError
 from concord.flows.inputs.apart import check_file_place
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
-from concord.schemas.review import NO_ENTITY, ReadAnswer, ReadVerdict, ReviewTasks
+from concord.schemas.review import NONE_THERE, ReadAnswer, ReadVerdict, ReviewTasks
 from concord.workers.review.forms import FORMS, AnswerFileError, MarkedSpan, ReviewTask, TaskAnswer, read_task_answers
 from concord.workers.review.things import Context, Thing
 from concord.workers.storage.files import write_whole
@@ -78,7 +78,7 @@ def _answer(review: Review, number: int, reply: TaskAnswer) -> ReadAnswer:
     thing = review.things[number]
     shown = _task(review, number).marked
     verdict, right_type = reply.verdict, reply.right_type
-    no_entity = right_type == NO_ENTITY and NO_ENTITY not in review.types
+    no_entity = right_type == NONE_THERE and NONE_THERE not in review.types
     if reply.spans is not None:
         verdict, right_type = _judged(thing, shown, reply.spans)
         no_entity = verdict is ReadVerdict.WRONG and right_type is None and not _meets(shown, reply.spans)

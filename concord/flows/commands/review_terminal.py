@@ -19,7 +19,7 @@ from concord.flows.screen.terminal import show_blocks
 from concord.schemas.blocks import AnyBlock, Passage, Remark, Tone
 from concord.schemas.columns import MARGIN, PROBABILITY, SENTENCE_STARTS
 from concord.schemas.document import TOKENS
-from concord.schemas.review import NO_ENTITY, ReadAnswer, ReadVerdict
+from concord.schemas.review import NONE_THERE, ReadAnswer, ReadVerdict
 from concord.schemas.shown import marked_tokens
 from concord.workers.review.things import Context, Thing, rivals
 
@@ -125,12 +125,12 @@ def truth_of(ask: Ask, types: Sequence[str]) -> Truth:
     listed = ", ".join(f"{number} {name}" for number, name in enumerate(types, 1))
     while True:
         typed = ask(
-            f"its type ({listed}; {NO_ENTITY}: no entity there; Enter: other bounds, or I do not say): "
+            f"its type ({listed}; {NONE_THERE}: no entity there; Enter: other bounds, or I do not say): "
         ).strip()
         if not typed:
             return UNSAID
         exact = [name for name in types if name == typed]
-        if not exact and typed.lower() == NO_ENTITY:
+        if not exact and typed.lower() == NONE_THERE:
             return Truth(no_entity=True)
         if typed.isdecimal() and 1 <= int(typed) <= len(types):
             return Truth(types[int(typed) - 1])

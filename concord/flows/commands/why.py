@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,17 +11,18 @@ import numpy as np
 from concord.flows.labelling.corrected_documents import correction_file
 from concord.flows.labelling.planning import Listing, plan_corpus, read_here
 from concord.flows.labelling.sources import open_constraints, open_model
+from concord.flows.runfolder.delta_table import has_table, past_answers
 from concord.flows.runfolder.published import Published, published
 from concord.flows.runfolder.runfolder import Sources, read_sources
 from concord.flows.screen.progress import compiling_told
 from concord.schemas.columns import DOC_ID, DOCUMENT_DIGEST, LABELS, PREDICTIONS_LAYOUT
 from concord.schemas.corrections import Correction, CorrectionError
 from concord.schemas.decoded import Decoded, Score, Status
-from concord.schemas.document import Batch
+from concord.schemas.document import TOKENS, Batch
 from concord.schemas.errors import InputError, UnknownDocumentError, UsageError
 from concord.schemas.problem import Problem
 from concord.schemas.run_context import HERE, RunContext
-from concord.schemas.why import WhyReport
+from concord.schemas.why import PastAnswer, SpanReason, WhyReport
 from concord.workers.constraints.correction_mask import check_corrections
 from concord.workers.corpus.shards import read_documents
 from concord.workers.inference.core.prepared import Prepared
@@ -83,18 +84,33 @@ def why(
         problem = Prepared.of(next(scores.problems(batch, opened.model.labels, constraints)))
         answered = AnsweredProblem(problem, _answer(problem, row), batch.document(0).tokens, doc_id, key.settings)
         spans = changed_spans(answered) if span is None else [_checked(span, problem, doc_id)]
-        reasons = tuple(reason_of(answered, start, end) for start, end in spans)
+        past = list(past_answers(run.storage, doc_id)) if has_table(run.storage) else []
+        reasons = [reason_of(answered, *place) for place in spans]
     return WhyReport(
         out=out,
         doc_id=doc_id,
         status=row["status"],
         gap=answered.answer.gap,
-        spans=reasons,
+        spans=tuple(one.model_copy(update={"past": _changes(past, one, row)}) for one in reasons),
         model=sources.model,
         model_digest=key.model,
         constraint_digest=key.constraints,
         corrections=len(batch.corrections.get(doc_id, ())),
     )
+
+
+def _changes(
+    past: Sequence[tuple[int, Mapping[str, Any]]], span: SpanReason, now: Mapping[str, Any]
+) -> tuple[PastAnswer, ...]:
+    """The versions in which the answer at a span became another one."""
+    changes = list[PastAnswer]()
+    for version, row in past:
+        here = (one["type"] for one in row["entities"] if (one["start"], one["end"]) == (span.start, span.end))
+        same_text, kind = row[TOKENS] == now[TOKENS], next(here, None)
+        answer = PastAnswer(version=version, type=kind, model_digest=row["model_digest"], same_text=same_text)
+        if not changes or (changes[-1].type, changes[-1].same_text) != (kind, same_text):
+            changes.append(answer)
+    return tuple(changes)
 
 
 def _row(run: Published, doc_id: str) -> Mapping[str, Any]:

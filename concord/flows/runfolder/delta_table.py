@@ -9,6 +9,8 @@ that is killed before that leaves the last version; the same call again commits 
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +18,7 @@ import pyarrow.parquet as pq
 from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.layout import RunOutput
 from concord.flows.runfolder.published import Published, published
-from concord.schemas.columns import PREDICTIONS_LAYOUT
+from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT
 from concord.schemas.nights import KeptVersions
 from concord.workers.delta.log import (
     CHECKPOINT,
@@ -35,12 +37,16 @@ from concord.workers.delta.log import (
     commit_name,
     data_file,
     last_checkpoint,
+    may_have,
     of_checkpoint,
     versions_of,
 )
 from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.storage.storage import Storage, read_if_there
 from concord.workers.storage.tables import read_unthreaded
+
+LOOKED_AT = 30
+"""Versions in which a document's answers are looked up."""
 
 TABLE_FOLDER = "table"
 """The table's folder in an output."""
@@ -138,6 +144,27 @@ def write_checkpoint(out: Storage, state: TableState) -> None:
     table = out.below(TABLE_FOLDER)
     table.write(checkpoint_name(state.version), sink.getvalue().to_pybytes())
     table.write(LAST_CHECKPOINT, last_checkpoint(state))
+
+
+def past_answers(out: Storage, doc_id: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The rows of a document in the last `LOOKED_AT` versions, oldest first. Raises `RunFolderError`."""
+    table = out.below(TABLE_FOLDER)
+    commits, rows = versions_of(COMMIT, table.names(LOG))[-LOOKED_AT:], dict[str, Mapping[str, Any] | None]()
+    for version in commits:
+        for path, file in table_state(out, version).files.items():
+            if not may_have(file, DOC_ID, doc_id):
+                continue
+            if path not in rows:
+                rows[path] = _row_in(read_unthreaded(_read(table, path)), doc_id)
+            row = rows[path]
+            if row is not None:
+                yield version, row
+                break
+
+
+def _row_in(table: pa.Table, doc_id: str) -> Mapping[str, Any] | None:
+    ids: list[str] = table[DOC_ID].to_pylist()
+    return table.slice(ids.index(doc_id), 1).to_pylist()[0] if doc_id in ids else None
 
 
 def keep_versions(out: Storage, versions: int) -> KeptVersions:

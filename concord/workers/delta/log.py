@@ -116,6 +116,13 @@ def data_file(path: str, metadata: pq.FileMetaData, size: int) -> DataFile:
     return DataFile(path, size, json.dumps(statistics_of(metadata), sort_keys=True, separators=(",", ":")))
 
 
+def may_have(file: DataFile, column: str, value: str) -> bool:
+    """Does what is said of a file allow that a row has the value?"""
+    stats = json.loads(file.stats or "{}")
+    low, high = (stats.get(end, {}).get(column) for end in ("minValues", "maxValues"))
+    return low is None or high is None or low <= value <= high
+
+
 def commit_name(version: int) -> str:
     """Place of a commit in the table's folder."""
     return f"{LOG}/{version:020d}.json"
