@@ -1048,3 +1048,11 @@ def review_whole(results: Results) -> Rows:
 
 def _reviewed(results: Results) -> Iterator[tuple[str, Any]]:
     return ((name, own) for name, own in results["review"].items() if isinstance(own, dict) and "entities" in own)
+
+
+@table
+def corrections(results: Results) -> Rows:
+    """F1 after so many answers are read, by the order in which they are."""
+    own = results["corrections"]["news"]
+    for name, curve in own["f1"].items():
+        yield name, *map(percent, curve)

@@ -159,4 +159,6 @@ class WhyReport(Report):
         beside = f"; it keeps {self.corrections} corrections" if self.corrections else ""
         digests = f"model {self.model} {self.model_digest[:12]}, constraints {self.constraint_digest[:12]}"
         yield Remark(digests + beside, Tone.QUIET)
-        yield Headline(f"{self.doc_id}: {self.status}, gap {self.gap:.2g} nats; {len(self.spans)} spans explained")
+        yield Headline(
+            f"{self.doc_id}: {self.status}, gap {self.gap:.2g} nats; {len(self.spans)} of its spans explained"
+        )
