@@ -154,7 +154,7 @@ def test_another_release_of_the_function_is_refused(
         load_model(tmp_path)
     monkeypatch.delenv(TRUST)
     package = content["features"]["package"]
-    said = call("chains", "--corpus", "c", "--model", str(folder), code=Exit.INPUT).stderr
+    said = call("label", "--model", str(folder), "a text", code=Exit.INPUT).stderr
     assert said == (
         f"concord: {folder}: the model calls {FEATURES} of {package}, code that concord does not know; "
         f"if you trust it, set {TRUST}={FEATURES}\n"

@@ -38,7 +38,7 @@ from concord.schemas.run_report import RunReport
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
 from concord.workers.constraints.templates.presence import StartsWith
 from concord.workers.corpus.ingestion import write_corpus
-from concord.workers.corpus.shards import read_digests
+from concord.workers.corpus.shards import read_answer_digests
 from concord.workers.labelling.output import REJECTS
 from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.storage.storage import FolderStorage
@@ -192,7 +192,7 @@ def test_a_new_document_alone_is_labelled_and_a_dry_run_says_so(
     settings = RunSettings(engine="viterbi")
     request = LabelRequest(corpus=str(corpus), model="made up", out=str(out), settings=settings)
     with monkeypatch.context() as nothing_read:
-        nothing_read.setattr(concord.flows.commands.run_plan, "read_digests", None)
+        nothing_read.setattr(concord.flows.commands.run_plan, "read_answer_digests", None)
         first = plan_run(request)
     assert (first.documents, first.decoded, first.cpu_seconds, first.shards) == (6, 6, None, 1)
     assert not out.exists()
@@ -300,7 +300,7 @@ def test_of_very_many_shards_a_dry_run_reads_some(
     assert every.shards > 10
     assert (every.guessed, every.decoded, every.sampled) == (40, 0, False)
     monkeypatch.setattr(concord.flows.commands.run_plan, "SHARDS_READ", 5)
-    with patch.object(concord.flows.commands.run_plan, "read_digests", wraps=read_digests) as reading:
+    with patch.object(concord.flows.commands.run_plan, "read_answer_digests", wraps=read_answer_digests) as reading:
         some = plan_run(others)
     assert some == every.model_copy(update={"sampled": True})
     assert 3 <= reading.call_count <= 5

@@ -545,7 +545,6 @@ def test_logits_are_taken_for_probabilities_only_where_a_whole_document_has_them
         (b"{", (), Exit.INPUT, "labels.txt: is no JSON"),
         (b"\xff", (), Exit.INPUT, "labels.txt: is no text in UTF-8"),
         (b"O\nI-X", (), Exit.INPUT, "no label opens a span of 'X'"),
-        (b"O\nB-X", ("--temperature", "1000"), Exit.USAGE, "temperature: Input should be less than or equal to 100"),
         (b"O\nB-X", ("--transitions", "labels.txt"), Exit.INPUT, "labels.txt: is no matrix of numbers"),
         (b"O\nB-X", ("--transitions", "nowhere.npy"), Exit.INPUT, "nowhere.npy: No such file"),
         (b"O\nA\nC", ("--transitions", "small.npy"), Exit.INPUT, "small.npy: is (2, 2), want (3, 3)"),
@@ -569,3 +568,10 @@ def test_what_cannot_be_imported_is_one_line(
     assert message in said
     assert said.count("\n") == 1
     assert not (tmp_path / "model").exists()
+
+
+def test_a_temperature_beyond_its_range_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "labels.txt").write_text("O\nB-X")
+    told = call("import", "scores", "labels.txt", "--out", "model", "--temperature", "1000", code=Exit.USAGE).stderr
+    assert "<=100" in told

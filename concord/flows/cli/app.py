@@ -188,10 +188,12 @@ def ingest(
 
 def _is_sampled(given: Mapping[str, Any]) -> bool:
     """Whether a training tries settings on samples, of which those that are done are not tried again."""
+    if not given["tune"]:
+        return False
     from concord.workers.learning.trainers.registry import TRAINERS
 
     trainer = TRAINERS.get(given["trainer"])
-    return bool(given["tune"]) and trainer is not None and trainer.sampling is not None
+    return trainer is not None and trainer.sampling is not None
 
 
 @app.command(
