@@ -176,7 +176,7 @@ def marked_text(text: str, entities: Iterable[Mapping[str, Any]]) -> str:
 
     ``entities`` have ``type``, ``char_start`` and ``char_end``, in the order of the text, none inside of another.
     """
-    return "".join(f"[{part} {kind}]" if kind else part for part, kind in _parts(text, entities))
+    return "".join(f"[{part} {kind}]" if kind else part for part, kind in marked_parts(text, entities))
 
 
 def marked_html(text: str, entities: Sequence[Mapping[str, Any]]) -> str:
@@ -187,12 +187,12 @@ def marked_html(text: str, entities: Sequence[Mapping[str, Any]]) -> str:
         f'<mark style="background:{colour[kind]};color:{INK}">{one} <small>{escape(visible(kind))}</small></mark>'
         if kind
         else one
-        for one, kind in ((escape(visible(part)), kind) for part, kind in _parts(text, entities))
+        for one, kind in ((escape(visible(part)), kind) for part, kind in marked_parts(text, entities))
     )
     return f'<p style="white-space:pre-wrap">{"".join(parts)}</p>'
 
 
-def _parts(text: str, entities: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, str]]:
+def marked_parts(text: str, entities: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, str]]:
     """Parts of a text in order, each with the type of its entity, or an empty string for text outside entities."""
     end = 0
     for entity in entities:

@@ -86,14 +86,6 @@ def share(name: str, typed: str | None) -> float | None:
     return float(number / 100 if "%" in typed else number)
 
 
-def _check_places(run: str, out: Path, chosen: ReviewOptions | None, *files: Path) -> None:
-    """Raises `OutputError` where the review's folder is another kind's, or would destroy what is read."""
-    from concord.flows.inputs.apart import check_apart
-
-    fitted = () if chosen is None else (chosen.fit_run, chosen.fit_corpus)
-    check_apart(out.expanduser(), [run, *fitted, *files], makes=None)
-
-
 @app.command(epilog="Example: concord review read --run out/ --error 5% --certainty 95% --out review/")
 def read(*, run: RunFolder, out: ReviewFolder, chosen: Chosen) -> ReviewPromise:
     """Read what a run says, one by one at a terminal, and be told after each answer what may be promised by now.
@@ -101,9 +93,9 @@ def read(*, run: RunFolder, out: ReviewFolder, chosen: Chosen) -> ReviewPromise:
     Keys: r right, w wrong (then the right type), s skip (counts as wrong), u undo, q quit. The same command goes on.
     """
     from concord.flows.commands.review_terminal import read_on, single_keys
-    from concord.flows.commands.reviewing import open_review
+    from concord.flows.commands.reviewing import check_review_place, open_review
 
-    _check_places(run, out, chosen)
+    check_review_place(out, [run, chosen.fit_run, chosen.fit_corpus])
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("`concord review read` needs a terminal; elsewhere take `concord review tasks` and `answers`")
     with open_review(run, out, chosen.options, labelled=chosen.labelled) as review:
@@ -124,11 +116,12 @@ def tasks(
 ) -> ReviewTasks:
     """Write what is to be read next as tasks for an annotation tool, the least sure first."""
     from concord.flows.commands.review_tasks import check_task_form, write_tasks
-    from concord.flows.commands.reviewing import open_review
+    from concord.flows.commands.reviewing import check_review_place, open_review
     from concord.flows.inputs.apart import check_inputs
 
-    _check_places(run, out, chosen)
-    check_inputs(tasks_file, [run, chosen.fit_run, chosen.fit_corpus])
+    read_places = [run, chosen.fit_run, chosen.fit_corpus]
+    check_review_place(out, read_places)
+    check_inputs(tasks_file, read_places)
     check_task_form(form)
     with open_review(run, out, chosen.options, labelled=chosen.labelled) as review:
         return write_tasks(review, form, tasks_file, count=count)
@@ -144,10 +137,10 @@ def answers(
 ) -> ReviewPromise:
     """Take the answers of an annotation tool, and say what may be promised by now."""
     from concord.flows.commands.review_tasks import check_task_form, take_answers
-    from concord.flows.commands.reviewing import open_review
+    from concord.flows.commands.reviewing import check_review_place, open_review
     from concord.flows.screen.progress import say
 
-    _check_places(run, out, None, file)
+    check_review_place(out, [run, file])
     check_task_form(form)
     with open_review(run, out, {}) as review:
         taken = take_answers(review, form, file)

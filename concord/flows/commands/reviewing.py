@@ -11,20 +11,19 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from concord.flows.commands.review_fit import LabelledRun, fit_to
 from concord.flows.inputs.apart import check_apart
 from concord.flows.nights.record import read_record
-from concord.flows.runfolder.published import Published, published
+from concord.flows.runfolder.published import Published, published, row_of
 from concord.schemas.arrays import Floats
 from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT
 from concord.schemas.errors import InputError, UsageError
@@ -36,6 +35,7 @@ from concord.schemas.review import (
     ReviewRequest,
     things,
 )
+from concord.workers.corpus.parquet import table_bytes
 from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.review.nested import (
     FITTED_SHARE,
@@ -155,8 +155,8 @@ class Review:
         path, digest = self._documents[doc_id]
         if self._table is None or self._table[0] != path:
             self._table = path, self.run.table(path, digest, PREDICTIONS_LAYOUT)
-        table = self._table[1]
-        row: Mapping[str, Any] = table.slice(table.column(DOC_ID).to_pylist().index(doc_id), 1).to_pylist()[0]
+        row = row_of(self._table[1], doc_id)
+        assert row is not None
         return row
 
     @property
@@ -206,10 +206,7 @@ def _promised_table(review: Review, promised: int) -> bytes:
     columns: dict[str, Any] = {name: [getattr(one, name) for one in some] for name in Thing._fields}
     kinds = (pa.string(), pa.int32(), pa.int32(), pa.string())
     schema = pa.schema(list(zip(Thing._fields, kinds, strict=True)))
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns, schema=schema), sink)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    return table_bytes(pa.table(columns, schema=schema))
 
 
 def corrections(promise: ReviewPromise) -> list[dict[str, Any]]:
@@ -248,6 +245,13 @@ def plan_of(method: ReviewMethod, predicted: Floats) -> ReviewPlan:
     return nested_plan(predicted, limits, rng, most=UNFITTED_SHARE if method.fit is None else FITTED_SHARE)
 
 
+def check_review_place(out: Path, inputs: Iterable[str | Path | None]) -> Path:
+    """The folder of a review. Raises `OutputError` where it is another kind's, or would destroy what is read."""
+    folder = out.expanduser()
+    check_apart(folder, inputs, makes=None)
+    return folder
+
+
 @contextmanager
 def open_review(
     run: str, out: Path, options: Mapping[str, Any], *, labelled: LabelledRun | None = None
@@ -259,8 +263,7 @@ def open_review(
 
     Raises `ReviewError`, `NoConfidenceError`, and the errors of reading and writing.
     """
-    folder = out.expanduser()
-    check_apart(folder, [run], makes=None)
+    folder = check_review_place(out, [run, *(labelled or ())])
     done = published(run)
     make_folder(folder)
     with writing(folder / ANSWER_LOG), (folder / ANSWER_LOG).open("ab") as log:

@@ -12,7 +12,7 @@ from concord.flows.labelling.corrected_documents import correction_file
 from concord.flows.labelling.planning import Listing, plan_corpus, read_here
 from concord.flows.labelling.sources import open_constraints, open_model
 from concord.flows.runfolder.delta_table import has_table, past_answers
-from concord.flows.runfolder.published import Published, published
+from concord.flows.runfolder.published import Published, published, row_of
 from concord.flows.runfolder.runfolder import Sources, read_sources
 from concord.flows.screen.progress import compiling_told
 from concord.schemas.columns import DOC_ID, DOCUMENT_DIGEST, LABELS, PREDICTIONS_LAYOUT
@@ -116,9 +116,8 @@ def _changes(
 def _row(run: Published, doc_id: str) -> Mapping[str, Any]:
     """The answer of the run to a document. Raises `UnknownDocumentError`."""
     for table in run.tables(PREDICTIONS, PREDICTIONS_LAYOUT):
-        ids: list[str] = table[DOC_ID].to_pylist()
-        if doc_id in ids:
-            row: Mapping[str, Any] = table.slice(ids.index(doc_id), 1).to_pylist()[0]
+        row = row_of(table, doc_id)
+        if row is not None:
             return row
     raise UnknownDocumentError(f"{run.uri}: the run has no answer to a document {doc_id!r}; look at the id")
 

@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 
 from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.layout import RunOutput
-from concord.flows.runfolder.published import Published, published
+from concord.flows.runfolder.published import Published, published, row_of
 from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT
 from concord.schemas.nights import KeptVersions
+from concord.workers.corpus.parquet import table_bytes
 from concord.workers.delta.log import (
     CHECKPOINT,
     CHECKPOINT_EVERY,
@@ -102,23 +103,32 @@ def _footer(out: Storage, path: str) -> tuple[pq.FileMetaData, int]:
 
 def table_state(out: Storage, version: int | None = None) -> TableState:
     """The table at a version, or the last one. Raises `RunFolderError` for a damaged log, and where it is not there."""
+    wanted = _last_version(out) if version is None else version
+    return TableState() if wanted is None else next(table_states(out, wanted, wanted))
+
+
+def _last_version(out: Storage) -> int | None:
+    """The number of the last commit; None before the first."""
+    return max(versions_of(COMMIT, out.below(TABLE_FOLDER).names(LOG)), default=None)
+
+
+def table_states(out: Storage, first: int, last: int) -> Iterator[TableState]:
+    """The table at each version from ``first`` to ``last``; each commit is read once. Raises as `table_state`."""
     table = out.below(TABLE_FOLDER)
-    names = list(table.names(LOG))
-    versions = versions_of(COMMIT, names)
-    wanted = versions[-1] if version is None and versions else version
-    if wanted is None:
-        return TableState()
-    checkpoints = [own for own in versions_of(CHECKPOINT, names) if own <= wanted]
+    start = max((own for own in versions_of(CHECKPOINT, table.names(LOG)) if own <= first), default=None)
     try:
-        state = _checkpointed(table, checkpoints[-1]) if checkpoints else TableState()
-        for number in range(state.version + 1, wanted + 1):
+        state = TableState() if start is None else _checkpointed(table, start)
+        if state.version == first:
+            yield state
+        for number in range(state.version + 1, last + 1):
             name = commit_name(number)
             state = after(state, _read(table, name), source=name)
+            if number >= first:
+                yield state
     except DeltaLogError as error:
         raise RunFolderError(
             f"{table.uri}: {error}; move that folder away, and the same command begins a new table"
         ) from None
-    return state
 
 
 def _checkpointed(table: Storage, version: int) -> TableState:
@@ -139,32 +149,23 @@ def _read(table: Storage, name: str) -> bytes:
 
 def write_checkpoint(out: Storage, state: TableState) -> None:
     """Writes the state for readers; the log says the same without it, so that a kill here does no harm."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(checkpoint(state), sink)
     table = out.below(TABLE_FOLDER)
-    table.write(checkpoint_name(state.version), sink.getvalue().to_pybytes())
+    table.write(checkpoint_name(state.version), table_bytes(checkpoint(state)))
     table.write(LAST_CHECKPOINT, last_checkpoint(state))
 
 
 def past_answers(out: Storage, doc_id: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The rows of a document in the last `LOOKED_AT` versions, oldest first. Raises `RunFolderError`."""
+    """The rows of a document in the last `LOOKED_AT` versions, oldest first. Raises as `table_state`."""
     table = out.below(TABLE_FOLDER)
-    commits, rows = versions_of(COMMIT, table.names(LOG))[-LOOKED_AT:], dict[str, Mapping[str, Any] | None]()
-    for version in commits:
-        for path, file in table_state(out, version).files.items():
-            if not may_have(file, DOC_ID, doc_id):
-                continue
+    versions, rows = versions_of(COMMIT, table.names(LOG))[-LOOKED_AT:], dict[str, Mapping[str, Any] | None]()
+    for state in table_states(out, versions[0], versions[-1]) if versions else ():
+        for path in (path for path, file in state.files.items() if may_have(file, DOC_ID, doc_id)):
             if path not in rows:
-                rows[path] = _row_in(read_unthreaded(_read(table, path)), doc_id)
+                rows[path] = row_of(read_unthreaded(_read(table, path)), doc_id)
             row = rows[path]
             if row is not None:
-                yield version, row
+                yield state.version, row
                 break
-
-
-def _row_in(table: pa.Table, doc_id: str) -> Mapping[str, Any] | None:
-    ids: list[str] = table[DOC_ID].to_pylist()
-    return table.slice(ids.index(doc_id), 1).to_pylist()[0] if doc_id in ids else None
 
 
 def keep_versions(out: Storage, versions: int) -> KeptVersions:
@@ -173,21 +174,21 @@ def keep_versions(out: Storage, versions: int) -> KeptVersions:
     A checkpoint of the first one that stays takes the place of all commits before it. May be killed at any point.
     Raises `RunFolderError` where there is no table, and as `table_state`.
     """
-    if not has_table(out):
+    last, table = _last_version(out), out.below(TABLE_FOLDER)
+    if last is None:
         raise RunFolderError(f"{out.uri}: there is no table; `concord reprocess --table delta` keeps one")
-    last = table_state(out)
-    first = max(0, last.version - versions + 1)
-    table = out.below(TABLE_FOLDER)
-    names = list(table.names(LOG))
-    old = [own for own in versions_of(COMMIT, names) if own < first]
-    if first and first not in versions_of(CHECKPOINT, names):
-        write_checkpoint(out, table_state(out, first))
-        newest = last.version - last.version % CHECKPOINT_EVERY
-        if newest > first:
-            table.write(LAST_CHECKPOINT, last_checkpoint(table_state(out, newest)))
-    readable = {path for number in range(first, last.version + 1) for path in table_state(out, number).files}
+    first, checkpoints = max(0, last - versions + 1), versions_of(CHECKPOINT, table.names(LOG))
+    newest = max((own for own in checkpoints if own > first), default=first)
+    readable, ends = set[str](), dict[int, TableState]()
+    for state in table_states(out, first, last):
+        readable |= state.files.keys()
+        if state.version in (first, newest):
+            ends[state.version] = state
+    if first and first not in checkpoints:
+        write_checkpoint(out, ends[first])
+        table.write(LAST_CHECKPOINT, last_checkpoint(ends[newest]))
     gone = [name for name in table.names("") if name.endswith(".parquet") and name not in readable]
-    table.remove([commit_name(own) for own in old])
-    table.remove([checkpoint_name(own) for own in versions_of(CHECKPOINT, names) if own < first])
+    table.remove([commit_name(own) for own in versions_of(COMMIT, table.names(LOG)) if own < first])
+    table.remove([checkpoint_name(own) for own in checkpoints if own < first])
     table.remove(gone)
-    return KeptVersions(first=first, last=last.version, removed=len(gone))
+    return KeptVersions(first=first, last=last, removed=len(gone))

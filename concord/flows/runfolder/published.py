@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pydantic import ValidationError
 
 from concord.flows.runfolder.layout import MANIFEST, STORE
 from concord.flows.runfolder.lists import ListedShard, read_list
-from concord.schemas.columns import Layout, check
+from concord.schemas.columns import DOC_ID, Layout, check
 from concord.schemas.errors import InputError
 from concord.schemas.run import RunManifest
 from concord.workers.labelling.output import MARKERS, marker_name
@@ -87,6 +87,12 @@ class Published(NamedTuple):
                 "`concord reprocess` again (if a run has just ended there, only this command again)"
             )
         return data
+
+
+def row_of(table: pa.Table, doc_id: str) -> Mapping[str, Any] | None:
+    """The row of a document in a table of predictions; None where it has none."""
+    ids: list[str] = table[DOC_ID].to_pylist()
+    return table.slice(ids.index(doc_id), 1).to_pylist()[0] if doc_id in ids else None
 
 
 def published(uri: str) -> Published:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from concord.flows.screen.progress import show
 from concord.schemas.blocks import AnyBlock, Headline, Passage, Remark, Table, Tone
-from concord.schemas.shown import Report
+from concord.schemas.shown import Report, marked_parts
 from concord.schemas.visible import visible
 
 STYLES = {Tone.STRONG: "bold", Tone.QUIET: "dim", Tone.NOTICE: "yellow", Tone.WRONG: "red"}
@@ -75,11 +75,11 @@ def _marked(text: str, entities: Sequence[Mapping[str, Any]]) -> Text:
     """The text with each entity in brackets, and its type after it."""
     types = sorted({entity["type"] for entity in entities})
     styles = {name: TYPE_STYLES[i % len(TYPE_STYLES)] for i, name in enumerate(types)}
-    marked, end = Text(), 0
-    for entity in entities:
-        style = styles[entity["type"]]
-        marked.append(text[end : entity["char_start"]])
-        marked.append(f"[{text[entity['char_start'] : entity['char_end']]} ", style=f"bold {style}")
-        marked.append(f"{entity['type']}]", style=style)
-        end = entity["char_end"]
-    return marked.append(text[end:].rstrip())
+    marked = Text()
+    for part, kind in marked_parts(text.rstrip(), entities):
+        if not kind:
+            marked.append(part)
+            continue
+        marked.append(f"[{part} ", style=f"bold {styles[kind]}")
+        marked.append(f"{kind}]", style=styles[kind])
+    return marked

@@ -202,20 +202,7 @@ def checkpoint(state: TableState) -> pa.Table:
         {"txn": {"appId": APPLICATION, "version": state.version}},
         *({"add": _added(file)} for file in state.files.values()),
     ]
-    for row in rows:
-        for entry in row.values():
-            entry |= {
-                name: list(value.items()) for name, value in entry.items() if isinstance(value, dict) and not value
-            }
-    return pa.Table.from_pylist([_with_maps(row) for row in rows], CHECKPOINT_SCHEMA)
-
-
-def _with_maps(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with empty maps as pyarrow takes them: lists of pairs."""
-    if "metaData" in row:
-        form = row["metaData"]["format"] | {"options": []}
-        return {"metaData": row["metaData"] | {"format": form}}
-    return row
+    return pa.Table.from_pylist(rows, CHECKPOINT_SCHEMA)
 
 
 def last_checkpoint(state: TableState) -> bytes:
