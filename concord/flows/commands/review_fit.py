@@ -10,11 +10,11 @@ from concord.flows.runfolder.published import Published, published
 from concord.schemas.arrays import Mask
 from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT
 from concord.schemas.errors import UsageError
-from concord.schemas.labels import LabelSet
 from concord.schemas.review import ReviewRequest
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.labelling.output import PREDICTIONS
+from concord.workers.report.places import TypedPlaces, gold_places
 from concord.workers.review.predicted import LogisticFit
 from concord.workers.review.things import Things, things_of
 
@@ -44,24 +44,18 @@ def fit_to(labelled: LabelledRun, request: ReviewRequest, order: str) -> Logisti
 
 def _wrong(run: Published, listed: Things, corpus: str) -> tuple[Mask, Mask]:
     """Which things of a run gold does not have, and of which gold is in_gold."""
-    gold: dict[str, set[tuple[int, int, str]]] = {}
+    gold: dict[str, TypedPlaces] = {}
     for shard in plan(corpus, text=run.manifest.run.settings.text):
-        for document in read_batch(shard)[0]:
-            if document.labels is not None:
-                labels = document.labels.strings()
-                names = LabelSet.infer(labels)
-                spans = names.spans(names.encode(labels), document.sentence_starts)
-                kinds = [names.types[kind] for kind in spans.type.tolist()]
-                gold[document.doc_id] = set(zip(spans.start.tolist(), spans.end.tolist(), kinds, strict=True))
-    answers: dict[str, set[tuple[int, int, str]]] = {}
+        gold |= gold_places(read_batch(shard)[0])
+    answers: dict[str, TypedPlaces] = {}
     for table in run.tables(PREDICTIONS, PREDICTIONS_LAYOUT):
         for row in table.select([DOC_ID, "entities"]).to_pylist():
-            answers[row[DOC_ID]] = {(one["start"], one["end"], one["type"]) for one in row["entities"]}
+            answers[row[DOC_ID]] = {(one["start"], one["end"]): one["type"] for one in row["entities"]}
     in_gold = np.array([one.doc_id in gold for one in listed.things], np.bool_)
     wrong = [
         (answers[one.doc_id] != gold.get(one.doc_id))
         if one.type is None
-        else (one.start, one.end, one.type) not in gold.get(one.doc_id, set())
+        else gold.get(one.doc_id, {}).get((one.start, one.end)) != one.type
         for one in listed.things
     ]
     return np.array(wrong, np.bool_), in_gold

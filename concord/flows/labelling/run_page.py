@@ -18,7 +18,6 @@ from concord.flows.runfolder.runfolder import read_sources
 from concord.flows.screen.progress import meter
 from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS_LAYOUT, REJECTS_LAYOUT, SENTENCE_STARTS, TIMES_LAYOUT
 from concord.schemas.errors import InputError
-from concord.schemas.labels import LabelSet
 from concord.schemas.requests import LabelRequest
 from concord.schemas.run import ShardReport
 from concord.schemas.run_report import RunReport
@@ -29,7 +28,7 @@ from concord.workers.labelling.output import PREDICTIONS, REJECTS
 from concord.workers.report.answered import ShardTables
 from concord.workers.report.other_labels import OtherLabels
 from concord.workers.report.page import PageTitle, ViewerData, page
-from concord.workers.report.places import TypedPlaces, places_of, split_places
+from concord.workers.report.places import TypedPlaces, gold_places, places_of
 from concord.workers.report.sections import RunFacts, in_words, sections_of
 from concord.workers.report.summary import RunSummary
 from concord.workers.storage.scratch import scratch_folder
@@ -168,10 +167,7 @@ def _gold(corpus: str) -> Iterator[tuple[str, TypedPlaces]]:
             continue
         if batch.labels is None:
             raise InputError(f"{shard.file.path}: no gold labels (column {LABELS!r})")
-        labels = LabelSet.infer(batch.labels.values, plain=batch.labels.plain)
-        ids = labels.encode(batch.labels.values)[batch.labels.codes]
-        places = split_places(labels, ids, batch.sentence_starts, batch.doc_starts)
-        yield from zip(batch.doc_ids, places, strict=True)
+        yield from gold_places(batch)
 
 
 def _is_plain(corpus: str) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from concord.schemas.columns import ListColumn
+from concord.schemas.document import Batch
 from concord.schemas.labels import LabelSet
 
 TypedPlaces = Mapping[tuple[int, int], str]
@@ -98,6 +99,15 @@ def split_places(
         part = slice(first[number], first[number + 1])
         edges = zip((spans.start[part] - start).tolist(), (spans.end[part] - start).tolist(), strict=True)
         yield dict(zip(edges, types[part], strict=True))
+
+
+def gold_places(batch: Batch) -> Iterator[tuple[str, TypedPlaces]]:
+    """The id and the gold places of each document of a batch; none of a batch without gold labels."""
+    if batch.labels is None:
+        return
+    labels = LabelSet.infer(batch.labels.values, plain=batch.labels.plain)
+    ids = labels.encode(batch.labels.values)[batch.labels.codes]
+    yield from zip(batch.doc_ids, split_places(labels, ids, batch.sentence_starts, batch.doc_starts), strict=True)
 
 
 def changes_between(before: TypedPlaces, after: TypedPlaces) -> list[PlaceChange]:
