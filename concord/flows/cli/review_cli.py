@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 app = CommandTree(help="Read a part of a run, and be told what may be promised of the rest.")
 
 ReviewFolder = Annotated[Path, typer.Option("--out", help="Folder of the review; it goes on where it stopped.")]
-TaskForm = Annotated[str, typer.Option("--form", help="Form of the tasks: labelstudio, argilla, prodigy or csv.")]
+TaskForm = Annotated[
+    str, typer.Option("--form", help="Form of the tasks: page (for a browser), labelstudio, argilla, prodigy or csv.")
+]
 
 
 class ReviewOptions(Settings):

@@ -46,12 +46,14 @@ from concord.workers.review.nested import (
     UNFITTED_SHARE,
     PromiseLimits,
     ReviewPlan,
+    ahead,
     nested_plan,
     promised_level,
     standing,
     whole_plan,
 )
 from concord.workers.review.predicted import LogisticFit
+from concord.workers.review.questions import Question
 from concord.workers.review.things import NO_ORDER, Thing, Things, things_of
 from concord.workers.storage.files import make_folder, write_whole, writing
 from concord.workers.storage.storage import file_bytes
@@ -136,14 +138,8 @@ class Review:
         return sorted({one.type for one in self.things if one.type is not None})
 
     def waiting(self, count: int) -> list[int]:
-        """The next things to be read, in that order: as many, of the set in hand and those after it."""
-        waiting = dict.fromkeys(number for number in self.plan.first.tolist() if self.verdicts[number] == NOT_READ)
-        for level in range(self.standing.levels, len(self.plan.sizes)):
-            if len(waiting) >= count:
-                break
-            members = self.plan.members(level)
-            waiting |= dict.fromkeys(members[self.verdicts[members] == NOT_READ].tolist())
-        return list(waiting)[:count]
+        """The next things to be read, in that order, if as many are wrong as is predicted."""
+        return ahead(self.plan, self.verdicts, self.predicted, count)
 
     def row(self, doc_id: str) -> Mapping[str, Any]:
         """The row of predictions of a document. Raises `PublishedError`."""
@@ -158,6 +154,11 @@ class Review:
         row = row_of(self._table[1], doc_id)
         assert row is not None
         return row
+
+    def question(self, number: int) -> Question:
+        """What a reader is shown of a thing. Raises `PublishedError`."""
+        thing = self.things[number]
+        return Question.of(self.row(thing.doc_id), thing, self.method.request.by, float(self.predicted[number]))
 
     @property
     def line(self) -> str:
