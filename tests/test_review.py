@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
+import concord
 from concord.flows.cli.app import app
 from concord.flows.cli.review_cli import share
 from concord.flows.commands.review_promise import check_promise
@@ -34,7 +35,7 @@ from concord.schemas.review import ReadAnswer, ReadVerdict, ReviewMethod, Review
 from concord.schemas.run import RunSettings
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.review.forms import CSV_COLUMNS, FORMS, read_task_answers
-from concord.workers.review.questions import Question
+from concord.workers.review.questions import question_of
 from concord.workers.review.tasks import ReviewTask, TaskList
 from concord.workers.review.things import Context, Thing, rivals, things_of
 from concord.workers.synthesis.made_up import synthesize
@@ -395,6 +396,71 @@ def test_in_a_real_terminal(run: str, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "r" / "promise.json").read_text())["read"] == 1
 
 
+# --- Python
+
+
+def test_a_review_in_python_is_that_of_the_folder(run: str, tmp_path: Path) -> None:
+    with concord.review(run, out=tmp_path / "r", error=0.2, reader="Ann") as review:
+        first = review.question
+        assert first is not None
+        assert first.type in review.types
+        other = next(kind for kind in review.types if kind != first.type)
+        assert repr(review).splitlines()[0] == review.line
+        assert f" {first.type}]" in repr(review)
+        assert "<mark" in review._repr_html_()
+        second = review.answer("wrong", other, reason="seen").question
+        assert second != first
+        assert review.answer("skipped").undo().question == second
+        review.answer("wrong", no_entity=True)
+        while not review.promise().promised:
+            review.answer("right")
+        promise = review.promise()
+    assert [(one.verdict, one.right_type, one.no_entity, one.by) for one in promise.answers[:2]] == [
+        ("wrong", other, False, "Ann"),
+        ("wrong", None, True, "Ann"),
+    ]
+    assert promise.answers[0].reason == "seen"
+    assert check_promise(run, tmp_path / "r" / "promise.json").fault is None
+    with open_review(run, tmp_path / "r", {}) as again:
+        assert again.promised == promise.promised
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ({"verdict": "wrongg"}, "wrongg"),
+        ({"verdict": "right", "right_type": "PER"}, "are for entities that are wrong"),
+        ({"verdict": "wrong", "right_type": "PER", "no_entity": True}, "exclude each other"),
+        ({"verdict": "wrong", "right_type": "PERS"}, "no type is called 'PERS'"),
+    ],
+)
+def test_an_answer_in_python_that_contradicts_itself_is_refused(
+    run: str, tmp_path: Path, said: dict[str, Any], fault: str
+) -> None:
+    with concord.review(run, out=tmp_path / "r") as review:
+        with pytest.raises(ValueError, match=fault):
+            review.answer(**said)
+        assert review.promise().read == 0
+
+
+def test_a_review_in_python_that_is_not_used_any_more_lets_others_answer(run: str, tmp_path: Path) -> None:
+    review = concord.review(run, out=tmp_path / "r")
+    with pytest.raises(InputError, match="somebody else is reading there; wait, or give another out"):
+        concord.review(run, out=tmp_path / "r")
+    del review
+    with pytest.raises(InputError, match="has begun with error 0"):
+        concord.review(run, out=tmp_path / "r", error=0.2)
+
+
+def test_where_nothing_more_can_be_promised_nothing_is_asked(run: str, tmp_path: Path) -> None:
+    with concord.review(run, out=tmp_path / "r", error=0.001) as review:
+        while review.question is not None:
+            review.answer("wrong")
+        assert "too many" in repr(review)
+        with pytest.raises(InputError, match="nothing is asked any more"):
+            review.answer("right")
+
+
 # --- tasks
 
 TASK = ReviewTask("d:3-5", "d", 3, 5, "PER", ["Sir", "Añ", "Lee", "😀", "."], [(1, 3, "PER")], 0.25)
@@ -638,17 +704,18 @@ def test_a_question_says_what_the_model_alone_said_and_what_that_would_cost() ->
         constraints=[{"name": "same", "penalty": 0.0}, {"name": "banned", "penalty": 0.0}],
         viterbi_constraints=[{"name": "same", "penalty": 2.5}, {"name": "banned", "penalty": math.inf}],
     )
-    asked = Question.of(row, Thing("d", 2, 3, "PER"), "entity", 0.125)
-    assert (asked.before, asked.context.tokens, asked.after) == (["a", "b"], ["a", "c"], ["a"])
-    assert asked.facts == [
+    asked = question_of(row, Thing("d", 2, 3, "PER"), "entity", 0.125)
+    assert (asked.before, asked.tokens, asked.after) == (("a", "b"), ("a", "c"), ("a",))
+    assert asked.facts == (
         "d, tokens 2 to 3",
         "predicted error 12.5%",
         "the same words elsewhere: 1 × PER",
         "the model alone: LOC; same would charge the document 2.50 nats, not 0.00; banned forbids that",
-    ]
-    assert not any("alone" in fact for fact in Question.of(row, Thing("d", 0, 1, "PER"), "entity", 0.1).facts)
-    assert Question.of(row, Thing("d", 3, 4, None), "sentence", 0.0).facts[1:] == ["a sentence without an entity"]
-    assert Question.of(row, Thing("d", 0, 5, None), "document", 0.0)[::2] == ([], [])
+    )
+    assert not any("alone" in fact for fact in question_of(row, Thing("d", 0, 1, "PER"), "entity", 0.1).facts)
+    assert question_of(row, Thing("d", 3, 4, None), "sentence", 0.0).facts[1:] == ("a sentence without an entity",)
+    whole = question_of(row, Thing("d", 0, 5, None), "document", 0.0)
+    assert (whole.before, whole.tokens, whole.after) == ((), tuple("abaca"), ())
 
 
 def test_the_context_of_an_entity_is_its_sentence_and_of_a_document_all_of_it() -> None:

@@ -63,11 +63,7 @@ class ReviewOptions(Settings):
         """What predicted errors are fitted to. Raises `UsageError` where half of it is missing."""
         from concord.flows.commands.review_fit import LabelledRun
 
-        if self.fit_run is None and self.fit_corpus is None:
-            return None
-        if self.fit_run is None or self.fit_corpus is None:
-            raise UsageError("--fit-run and --fit-corpus belong together; give both")
-        return LabelledRun(self.fit_run, self.fit_corpus)
+        return LabelledRun.of(self.fit_run, self.fit_corpus)
 
 
 Chosen = Annotated[ReviewOptions, FieldOptions(ReviewOptions)]

@@ -62,8 +62,8 @@ def _task(review: Review, number: int) -> ReviewTask:
     return ReviewTask(
         task_id(thing),
         *thing,
-        tokens=asked.context.tokens,
-        spans=[(one["start"], one["end"], one["type"]) for one in asked.context.entities],
+        tokens=asked.tokens,
+        spans=[(one["start"], one["end"], one["type"]) for one in asked.entities],
         score=1.0 - float(review.predicted[number]),
         before=asked.before,
         after=asked.after,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import re
 import shutil
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from concord.flows.commands.reviewing import Review
+from concord.flows.commands.reviewing import Review, reader_name
 from concord.flows.screen.progress import show
 from concord.flows.screen.terminal import show_blocks
 from concord.schemas.blocks import AnyBlock, Passage, Remark, Tone
@@ -63,7 +62,7 @@ def read_on(review: Review, *, key: Key, ask: Ask) -> None:
 
     Every answer is on the disk before the next thing is shown. Raises `OutputError`.
     """
-    who = _reader()
+    who = reader_name()
     show(review.line, style="bold")
     show(KEYS, style="dim")
     place = review.standing.place
@@ -84,13 +83,6 @@ def read_on(review: Review, *, key: Key, ask: Ask) -> None:
         review.add(ReadAnswer(**thing._asdict(), verdict=verdict, **truth._asdict(), by=who))
         show(review.line, style="bold")
         place = review.standing.place
-
-
-def _reader() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""
 
 
 def _pressed(key: Key, *, undoable: bool) -> str:
@@ -141,7 +133,7 @@ def question(review: Review, place: int) -> Iterator[AnyBlock]:
     asked = review.question(place)
     yield Remark("")
     yield from _quiet(asked.before)
-    text, marked = marked_tokens(asked.context.tokens, asked.context.entities)
+    text, marked = marked_tokens(asked.tokens, asked.entities)
     yield Passage(in_lines(text), tuple(marked))
     yield from _quiet(asked.after)
     yield Remark(" · ".join(asked.facts), Tone.QUIET)

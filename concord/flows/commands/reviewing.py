@@ -8,6 +8,7 @@ thing is shown; the last line about a thing counts), and what follows from these
 from __future__ import annotations
 
 import fcntl
+import getpass
 import hashlib
 import json
 import os
@@ -32,6 +33,7 @@ from concord.schemas.review import (
     ReadVerdict,
     ReviewMethod,
     ReviewPromise,
+    ReviewQuestion,
     ReviewRequest,
     things,
 )
@@ -53,7 +55,7 @@ from concord.workers.review.nested import (
     whole_plan,
 )
 from concord.workers.review.predicted import LogisticFit
-from concord.workers.review.questions import Question
+from concord.workers.review.questions import question_of
 from concord.workers.review.things import NO_ORDER, Thing, Things, things_of
 from concord.workers.storage.files import make_folder, write_whole, writing
 from concord.workers.storage.storage import file_bytes
@@ -155,10 +157,10 @@ class Review:
         assert row is not None
         return row
 
-    def question(self, number: int) -> Question:
+    def question(self, number: int) -> ReviewQuestion:
         """What a reader is shown of a thing. Raises `PublishedError`."""
         thing = self.things[number]
-        return Question.of(self.row(thing.doc_id), thing, self.method.request.by, float(self.predicted[number]))
+        return question_of(self.row(thing.doc_id), thing, self.method.request.by, float(self.predicted[number]))
 
     @property
     def line(self) -> str:
@@ -199,6 +201,14 @@ class Review:
         lines = [json.dumps(one, ensure_ascii=False) + "\n" for one in corrections(promise)]
         write_whole(self.folder / CORRECTIONS, "".join(lines).encode())
         return promise
+
+
+def reader_name() -> str:
+    """Name of the user; an empty text where the machine does not know it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
 
 
 def _promised_table(review: Review, promised: int) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from concord.schemas.columns import (
     VITERBI_LABELS,
 )
 from concord.schemas.document import TOKENS
-from concord.schemas.review import ThingKind
+from concord.schemas.review import ReviewQuestion, ThingKind
 from concord.workers.report.answered import Charge, charges_of
 from concord.workers.review.things import Context, Thing, rivals, said_of
 
@@ -27,31 +27,19 @@ MOST_ALIKE = 3
 """Largest number of types that the same words have elsewhere in the document."""
 
 
-class Question(NamedTuple):
-    """What is shown of a thing.
-
-    - ``before``, ``after``: words of the sentences beside its own
-    - ``context``: its own
-    - ``facts``: how sure the run is, and why it says so
-    """
-
-    before: list[str]
-    context: Context
-    after: list[str]
-    facts: list[str]
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any], thing: Thing, by: ThingKind, predicted: float) -> Question:
-        """The question about a thing of a row of predictions; ``predicted`` is its error."""
-        context, starts, words = Context.of(row, thing), row[SENTENCE_STARTS], row[TOKENS]
-        begin = max((start for start in starts if start < context.first), default=context.first)
-        end = next((start for start in starts if start > context.last), len(words))
-        return cls(
-            words[begin : context.first],
-            context,
-            words[context.last : end],
-            list(_facts(row, thing, by, predicted)),
-        )
+def question_of(row: Mapping[str, Any], thing: Thing, by: ThingKind, predicted: float) -> ReviewQuestion:
+    """The question about a thing of a row of predictions; ``predicted`` is its error."""
+    context, starts, words = Context.of(row, thing), row[SENTENCE_STARTS], row[TOKENS]
+    begin = max((start for start in starts if start < context.first), default=context.first)
+    end = next((start for start in starts if start > context.last), len(words))
+    return ReviewQuestion(
+        **thing._asdict(),
+        before=tuple(words[begin : context.first]),
+        tokens=tuple(context.tokens),
+        after=tuple(words[context.last : end]),
+        entities=tuple(context.entities),
+        facts=tuple(_facts(row, thing, by, predicted)),
+    )
 
 
 def _facts(row: Mapping[str, Any], thing: Thing, by: ThingKind, predicted: float) -> Iterator[str]:
