@@ -24,6 +24,7 @@ from concord.schemas.columns import (
     ListColumn,
 )
 from concord.schemas.document import TOKENS
+from concord.schemas.drift import FigureUnit
 from concord.schemas.labels import LabelSet
 
 UNKNOWN, LENGTH, FIT = "unknown words", "tokens", "score of the model alone"
@@ -35,6 +36,28 @@ OF_LABEL, VIOLATIONS = "label ", "violations "
 """Starts of the names of figures of a label, and of a constraint; where a night has none of it they are 0."""
 PER = 1000.0
 """Violations and nats are those of so many tokens."""
+
+
+UNITS: dict[str, FigureUnit] = {
+    UNKNOWN: "share",
+    LENGTH: "words",
+    FIT: "nats per 1,000 words",
+    "certified": "share",
+    "gap": "nats",
+    "penalty": "nats per 1,000 words",
+    "nats given up": "nats per 1,000 words",
+    "penalty of the model alone": "nats per 1,000 words",
+    "margin of entities": "nats",
+    "probability of entities": "share",
+}
+"""Of the figures that are no label's and no constraint's."""
+
+
+def unit_of(figure: str) -> FigureUnit:
+    """What a figure is counted in, by its name."""
+    if figure.startswith(OF_LABEL):
+        return "share"
+    return "per 1,000 words" if figure.startswith(VIOLATIONS) else UNITS[figure]
 
 
 class DriftWatch(NamedTuple):
@@ -53,6 +76,7 @@ class DocumentFigures:
     """Documents (D) of a night.
 
     - ``ids``: their ids
+    - ``files``: the file of the corpus that each is in, where that is known
     - ``times``: for how many documents each stands, where some were drawn
     - ``texts``, ``answers``: digests of words and sentences, and of labels
     - ``values``: figures (D,) by name; NaN where a document has none
@@ -60,6 +84,7 @@ class DocumentFigures:
     """
 
     ids: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
     times: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     texts: tuple[bytes, ...] = ()
     answers: tuple[bytes, ...] = ()
@@ -71,8 +96,8 @@ class DocumentFigures:
         return len(self.ids)
 
     @classmethod
-    def of(cls, table: pa.Table, watch: DriftWatch, times: int = 1) -> DocumentFigures:
-        """The documents of a table of predictions, each of which stands for so many."""
+    def of(cls, table: pa.Table, watch: DriftWatch, times: int = 1, file: str = "") -> DocumentFigures:
+        """The documents of a table of predictions for a ``file`` of the corpus; each stands for so many."""
         tokens, labels = _ItemColumn.of(table[TOKENS]), _ItemColumn.of(table[LABELS])
         sentences = _ItemColumn.of(table[SENTENCE_STARTS])
         words, labelled = _Coded.of(tokens.values), _Coded.of(labels.values)
@@ -81,6 +106,7 @@ class DocumentFigures:
         spans, types = _spans(table["entities"])
         return cls(
             tuple(table[DOC_ID].to_pylist()),
+            (file,) * len(table),
             np.full(len(table), times),
             tuple(a + b for a, b in texts),
             tuple(labels.digests(labelled.digests)),
@@ -99,6 +125,7 @@ class DocumentFigures:
         firsts = np.cumsum([0, *map(len, every)]).tolist()
         return cls(
             tuple(name for part in every for name in part.ids),
+            tuple(name for part in every for name in part.files),
             np.concatenate([part.times for part in every]),
             tuple(digest for part in every for digest in part.texts),
             tuple(digest for part in every for digest in part.answers),
