@@ -39,7 +39,7 @@ class RunReview:
 
     def __init__(self, review: Review, close: Callable[[], None], reader: str) -> None:
         self._review, self._close, self._reader = review, close, reader
-        self._place = review.standing.place
+        self._place = review.place
 
     @property
     def question(self) -> ReviewQuestion | None:
@@ -87,13 +87,13 @@ class RunReview:
             raise UsageError(unknown("type", right_type, self.types))
         truth = {"right_type": right_type, "no_entity": no_entity, "reason": reason}
         self._review.add(ReadAnswer(**thing._asdict(), verdict=said, **truth, by=self._reader))
-        self._place = self._review.standing.place
+        self._place = self._review.place
         return self
 
     def undo(self) -> Self:
         """Takes the last answer back, and asks once more. Without an answer nothing happens."""
         place = self._review.undo()
-        self._place = self._review.standing.place if place is None else place
+        self._place = self._review.place if place is None else place
         return self
 
     def promise(self) -> ReviewPromise:

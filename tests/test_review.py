@@ -124,6 +124,21 @@ def test_an_answer_that_is_taken_back_leaves_no_trace(run: str, tmp_path: Path) 
         assert review.write().answers == ()
 
 
+def test_what_was_skipped_is_asked_once_more_when_nothing_else_is_left(run: str, tmp_path: Path) -> None:
+    options = {"error": 0.0005}
+    with open_review(run, tmp_path / "r", options) as review:
+        first, *others = review.waiting(4)
+        answer(review, first, ReadVerdict.SKIPPED)
+        assert review.place is None  # one more wrong one than is allowed; asked about on another day
+        assert review.line.endswith("too many of the next set are wrong or skipped")
+        assert review.waiting(4) == [first]
+    with open_review(run, tmp_path / "r", {}) as review:
+        assert review.place == first
+        answer(review, first)
+        assert review.place == others[0]
+        assert review.waiting(4)[:3] == others
+
+
 def test_the_same_seed_gives_the_same_order_and_another_seed_another(run: str, tmp_path: Path) -> None:
     orders = []
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):

@@ -65,7 +65,7 @@ def read_on(review: Review, *, key: Key, ask: Ask) -> None:
     who = reader_name()
     show(review.line, style="bold")
     show(KEYS, style="dim")
-    place = review.standing.place
+    place = review.place
     while place is not None:
         thing = review.things[place]
         show_blocks(question(review, place))
@@ -82,7 +82,7 @@ def read_on(review: Review, *, key: Key, ask: Ask) -> None:
         show(f"  {verdict}{truth.line}", style="dim")
         review.add(ReadAnswer(**thing._asdict(), verdict=verdict, **truth._asdict(), by=who))
         show(review.line, style="bold")
-        place = review.standing.place
+        place = review.place
 
 
 def _pressed(key: Key, *, undoable: bool) -> str:

@@ -90,6 +90,7 @@ class Review:
         self.verdicts = np.full(method.size, NOT_READ, np.int64)
         self.places = {(one.doc_id, one.start, one.end): number for number, one in enumerate(self.things)}
         self._log = log
+        self._put_off = set[int]()
         self._documents: dict[str, tuple[str, str]] | None = None
         self._table: tuple[str, pa.Table] | None = None
         for answer in _logged(folder / ANSWER_LOG):
@@ -113,8 +114,11 @@ class Review:
             self._log.write(answer.model_dump_json().encode() + b"\n")
             self._log.flush()
             os.fsync(self._log.fileno())
-        before = self.verdicts[self.places[answer.place]]
+        number = self.places[answer.place]
+        before = self.verdicts[number]
         self._take(answer)
+        if answer.verdict is ReadVerdict.SKIPPED:
+            self._put_off.add(number)
         levels = self.standing.levels if before == NOT_READ else 0
         self.standing = standing(self.plan, self.verdicts, levels)
 
@@ -139,9 +143,20 @@ class Review:
         """Types of the entities, sorted."""
         return sorted({one.type for one in self.things if one.type is not None})
 
+    @property
+    def place(self) -> int | None:
+        """What is asked next: what the next step needs; where none is possible, what was skipped another day."""
+        if self.standing.place is not None:
+            return self.standing.place
+        return next((number for number in self._skipped if number not in self._put_off), None)
+
+    @property
+    def _skipped(self) -> list[int]:
+        return [number for number, answer in self.answers.items() if answer.verdict is ReadVerdict.SKIPPED]
+
     def waiting(self, count: int) -> list[int]:
-        """The next things to be read, in that order, if as many are wrong as is predicted."""
-        return ahead(self.plan, self.verdicts, self.predicted, count)
+        """The next things to be read, in that order, if as many are wrong as is predicted; skipped ones come last."""
+        return [*ahead(self.plan, self.verdicts, self.predicted, count), *self._skipped][:count]
 
     def row(self, doc_id: str) -> Mapping[str, Any]:
         """The row of predictions of a document. Raises `PublishedError`."""
@@ -174,7 +189,8 @@ class Review:
             return f"{begun}; at least {now.more:,} more for the next step"
         if now.levels == len(self.plan.sizes):
             return f"{begun}; that is everything"
-        return f"{begun}; no more can be promised, too many of the next set are wrong"
+        skipped = " or skipped" if self._skipped else ""
+        return f"{begun}; no more can be promised, too many of the next set are wrong{skipped}"
 
     def promise(self) -> ReviewPromise:
         """What is promised by now."""
