@@ -16,7 +16,7 @@ from concord.schemas.names import unknown
 from concord.schemas.review import ReadAnswer, ReadVerdict, ReviewPromise, ReviewQuestion, ThingKind
 from concord.schemas.shown import blocks_html
 
-ANSWERS = (ReadVerdict.RIGHT, ReadVerdict.WRONG, ReadVerdict.SKIPPED)
+_VERDICTS = (ReadVerdict.RIGHT, ReadVerdict.WRONG, ReadVerdict.SKIPPED)
 
 
 class RunReview:
@@ -76,17 +76,17 @@ class RunReview:
         if self._place is None:
             raise ReviewError(f"{self._review.folder}: nothing is asked any more ({self.line})")
         thing = self._review.things[self._place]
-        if verdict not in ANSWERS:
-            raise UsageError(unknown("verdict", verdict, ANSWERS))
-        said = ReadVerdict(verdict)
-        if (right_type is not None or no_entity) and (said is not ReadVerdict.WRONG or thing.type is None):
+        if verdict not in _VERDICTS:
+            raise UsageError(unknown("verdict", verdict, _VERDICTS))
+        judgement = ReadVerdict(verdict)
+        if (right_type is not None or no_entity) and (judgement is not ReadVerdict.WRONG or thing.type is None):
             raise UsageError("right_type and no_entity are for entities that are wrong; leave them out")
         if right_type is not None and no_entity:
             raise UsageError("right_type and no_entity exclude each other; give one")
         if right_type is not None and right_type not in self.types:
             raise UsageError(unknown("type", right_type, self.types))
         truth = {"right_type": right_type, "no_entity": no_entity, "reason": reason}
-        self._review.add(ReadAnswer(**thing._asdict(), verdict=said, **truth, by=self._reader))
+        self._review.add(ReadAnswer(**thing._asdict(), verdict=judgement, **truth, by=self._reader))
         self._place = self._review.place
         return self
 
@@ -158,8 +158,8 @@ def review(
 
     places = [None if place is None else fspath(place) for place in (fit_run, fit_corpus)]
     labelled = LabelledRun.of(*places)
-    asked = {"error": error, "certainty": certainty, "by": unit, "whole": whole, "seed": seed}
-    options = {name: value for name, value in asked.items() if value is not None}
+    fields = {"error": error, "certainty": certainty, "by": unit, "whole": whole, "seed": seed}
+    options = {name: value for name, value in fields.items() if value is not None}
     with ExitStack() as stack:
         opened = stack.enter_context(open_review(fspath(run), Path(out), options, labelled=labelled))
         return RunReview(opened, stack.pop_all().close, reader_name() if reader is None else reader)

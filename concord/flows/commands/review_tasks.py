@@ -58,16 +58,16 @@ def _answers_command(review: Review, form: str) -> str:
 
 def _task(review: Review, number: int) -> ReviewTask:
     thing = review.things[number]
-    asked = review.question(number)
+    question = review.question(number)
     return ReviewTask(
         task_id(thing),
         *thing,
-        tokens=asked.tokens,
-        spans=[(one["start"], one["end"], one["type"]) for one in asked.entities],
+        tokens=question.tokens,
+        spans=[(one["start"], one["end"], one["type"]) for one in question.entities],
         score=1.0 - float(review.predicted[number]),
-        before=asked.before,
-        after=asked.after,
-        facts=asked.facts,
+        before=question.before,
+        after=question.after,
+        facts=question.facts,
     )
 
 

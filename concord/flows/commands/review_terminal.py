@@ -130,13 +130,13 @@ def truth_of(ask: Ask, types: Sequence[str]) -> Truth:
 
 def question(review: Review, place: int) -> Iterator[AnyBlock]:
     """A thing in its sentence, between the sentences around it, how sure the run is, and why it says so."""
-    asked = review.question(place)
+    item = review.question(place)
     yield Remark("")
-    yield from _quiet(asked.before)
-    text, marked = marked_tokens(asked.tokens, asked.entities)
+    yield from _quiet(item.before)
+    text, marked = marked_tokens(item.tokens, item.entities)
     yield Passage(in_lines(text), tuple(marked))
-    yield from _quiet(asked.after)
-    yield Remark(" · ".join(asked.facts), Tone.QUIET)
+    yield from _quiet(item.after)
+    yield Remark(" · ".join(item.facts), Tone.QUIET)
 
 
 def _quiet(words: Sequence[str]) -> Iterator[Remark]:

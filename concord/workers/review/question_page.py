@@ -75,9 +75,9 @@ def _afterwards(listed: TaskList) -> PageSection:
 
 def read_page_answers(data: str) -> Iterator[TaskAnswer]:
     """The answers in a file that such a page gives back. Raises `KeyError`, `TypeError`, `ValueError` for others."""
-    said = json.loads(data)
-    for one in said["answers"]:
+    file = json.loads(data)
+    for one in file["answers"]:
         verdict = ReadVerdict(one["verdict"])
         yield TaskAnswer(
-            one["task"], None, verdict, one["right_type"], no_entity=one["no_entity"], by=said["by"], run=said["run"]
+            one["task"], None, verdict, one["right_type"], no_entity=one["no_entity"], by=file["by"], run=file["run"]
         )
