@@ -27,13 +27,13 @@ class RunReview:
 
     >>> review = concord.review("proven", out="review", error=0.2)
     >>> review.line
-    '0 read; promised at 20 %: nothing yet; at least 14 more for the next step'
+    '0 read; promised at 20 %: nothing yet; at least 15 more for the next step'
     >>> review.question.type in ("PER", "LOC", "ORG", "MISC")
     True
     >>> while not review.promise().promised:
     ...     _ = review.answer("right")
     >>> review.promise().read
-    14
+    15
     >>> review.close()
     """
 
@@ -152,7 +152,7 @@ def review(
 
     >>> with concord.review("proven", out="review-of-documents", unit="document", error=0.4) as review:
     ...     review.answer("wrong").line
-    '1 read; promised at 40 %: nothing yet; at least 5 more for the next step'
+    '1 read; promised at 40 %: nothing yet; at least 7 more for the next step'
     """
     from concord.flows.commands.review_fit import LabelledRun
 
