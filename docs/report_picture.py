@@ -1,4 +1,4 @@
-"""Takes docs/images/report.png and review.png from the corpus and the model that `make demo` leaves, in a real Chromium.
+"""Takes docs/images/report.png and review.png from what `make demo` leaves, in a real Chromium.
 
 The one is the viewer on the page of its run, the other a question of a review, on a phone.
 
