@@ -186,6 +186,23 @@ def test_what_is_handed_out_ahead_is_what_would_be_asked_one_by_one(rate: float,
     assert number > 10
 
 
+def test_answers_that_come_by_the_hundred_promise_nearly_as_much_as_one_by_one() -> None:
+    rng = np.random.default_rng(4)
+    predicted = rng.beta(0.3, 6.0, 2000)
+    wrong = rng.random(2000) < predicted
+    plan = nested_plan(predicted, LIMITS, rng)
+    promised = []
+    for step in (1, 100):
+        verdicts = np.full(2000, NOT_READ)
+        for _ in range(300 // step):
+            places = ahead(plan, verdicts, predicted, step)
+            verdicts[places] = np.where(wrong[places], READ_WRONG, READ_RIGHT)
+        level = promised_level(plan, verdicts, standing(plan, verdicts).levels)
+        promised.append(int(plan.sizes[level - 1]) if level else 0)
+    one_by_one, by_the_hundred = promised
+    assert one_by_one >= by_the_hundred > 0.8 * one_by_one > 0
+
+
 def test_the_sets_are_nested_and_end_with_everything() -> None:
     rng = np.random.default_rng(0)
     predicted = rng.beta(0.3, 4, 3000)
