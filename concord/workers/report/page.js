@@ -1,10 +1,5 @@
 const at = (id) => document.getElementById(id);
-const make = (tag, text = "", name = "") => {
-  const node = document.createElement(tag);
-  node.textContent = text;
-  node.className = name;
-  return node;
-};
+const make = (tag, textContent = "", className = "") => Object.assign(document.createElement(tag), { textContent, className });
 const bytes = Uint8Array.from(atob(at("data").textContent), (letter) => letter.charCodeAt(0));
 const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
 const content = await new Response(plain).json();

@@ -11,7 +11,7 @@ const draw = () => {
   const asked = questions[answers.length], count = (verdict) => answers.filter((one) => one.verdict === verdict).length;
   const counts = [[count("wrong"), "wrong"], [count("skipped"), "skipped"]].filter(([number]) => number);
   at("tally").textContent = [`${answers.length} of ${questions.length} answered`, ...counts.map((one) => one.join(" "))].join(", ");
-  at("progress").value = answers.length;
+  Object.assign(at("progress"), { max: questions.length, value: answers.length });
   show(at("verdicts"));
   for (const button of verdicts) button.disabled = button.dataset.verdict === "undo" ? !answers.length : !asked;
   copied();
@@ -76,6 +76,5 @@ at("copy").addEventListener("toggle", copied);
 at("by").addEventListener("input", copied);
 text.addEventListener("focus", () => text.select());
 addEventListener("beforeunload", (event) => { if (answers.length > safe) event.preventDefault(); });
-at("progress").max = questions.length;
 at("review").hidden = false;
 draw();
