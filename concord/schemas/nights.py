@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, Tone, figure_columns, row
+from concord.schemas.changes import AddedChanges
 from concord.schemas.run_report import Drift, Movement, RunReport
 from concord.schemas.shown import Report
 
@@ -30,6 +31,7 @@ class NightLine(Report):
     - ``certified``: fraction of the documents
     - ``seconds``: wall-clock time
     - ``steps``: seconds of the workers by step, see `schemas.run.Seconds`; empty where all was done before
+    - ``changes``: what it added to the feed of changes, under its number there
     - ``drift``: with the figures beyond their thresholds alone; MLflow has the others
     - ``chart``: normal score and size of each figure, see `workers.drift.chart`; later nights are judged by them
     """
@@ -52,6 +54,7 @@ class NightLine(Report):
     certified: float
     seconds: float
     steps: dict[str, float] = Field(default_factory=dict)
+    changes: AddedChanges | None = None
     drift: Drift | None = None
     chart: dict[str, tuple[float, float]] = Field(default_factory=dict)
 
@@ -76,6 +79,7 @@ class NightLine(Report):
             certified=report.certified,
             seconds=report.seconds,
             steps=report.steps,
+            changes=report.changes,
             drift=report.drift,
         )
 
@@ -135,6 +139,18 @@ class KeptVersions(Report):
 
     - ``first``, ``last``: the first and the last one that can be read.
     - ``removed``: number of files that only earlier versions had, and that were removed.
+    """
+
+    first: int
+    last: int
+    removed: int
+
+
+class KeptChanges(Report):
+    """Files of an output's feed of changes, by the numbers of their runs.
+
+    - ``first``, ``last``: the first and the last one that is there.
+    - ``removed``: number of earlier ones that were removed.
     """
 
     first: int

@@ -18,6 +18,7 @@ from concord.schemas.blocks import (
     row,
     text_columns,
 )
+from concord.schemas.changes import AddedChanges
 from concord.schemas.run import Reuse
 from concord.schemas.shown import Report
 
@@ -206,6 +207,7 @@ class RunReport(Report):
     - ``mlflow_page``: address of the run's page, if MLflow is a server.
     - ``report_page``: address of the page that ``--report`` makes, if MLflow is a server; null without that.
     - ``drift``: differences to the last night; null if there was none, or if shards failed.
+    - ``changes``: what the run adds to the folder's feed of changes; null where nothing changed or nothing is published
     - ``withheld``: was nothing published because of what `Drift.missing` counts?
     - ``cancelled``: did a signal end the run before its end? Nothing is published then.
     - ``steps``: seconds of the workers by step; not in the JSON.
@@ -238,6 +240,7 @@ class RunReport(Report):
     mlflow_page: str | None = None
     report_page: str | None = None
     drift: Drift | None = None
+    changes: AddedChanges | None = None
     withheld: bool = False
     cancelled: bool = False
     errors: tuple[str, ...] = ()

@@ -35,6 +35,7 @@ from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import MANIFEST, STORE, RunOutput
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.runfolder import (
+    PublishedRun,
     Purpose,
     claim,
     dataset_digest,
@@ -47,7 +48,6 @@ from concord.flows.runfolder.runfolder import (
 from concord.flows.runfolder.tracked import keep_tracked, tracked_run
 from concord.flows.screen.progress import meter, say, tell_left
 from concord.schemas.requests import LabelRequest, TableForm
-from concord.schemas.run import ShardReport
 from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import redact
 from concord.workers.models.model import JudgesFit
@@ -95,9 +95,10 @@ def _tracked_before(job: LabelJob, out: Storage) -> str | None:
 
 def _answer_again(job: LabelJob, out: RunOutput, done: Markers, run_id: str, started: float) -> RunReport:
     """The report of a run of which all is done, and which MLflow has as the run ``run_id``."""
-    report = _published(job, out, done)
+    shown = _published(job, out, done)
     work = LabelWork(skipped=len(job.shards))
-    answer = report_of(job.request, report, work, run_id, seconds=time.monotonic() - started)
+    answer = report_of(job.request, shown.report, work, run_id, seconds=time.monotonic() - started)
+    answer = answer.model_copy(update={"changes": shown.changes})
     keep_night(out.storage, answer, tags=run_tags(job="reprocess"), asked=job.recorded)
     failure = _failure(answer, done)
     if failure is not None:
@@ -134,8 +135,9 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
         beside = None if work.errors else against_last(out.storage, done, job.key, job.opened.model)
         withheld = beside is not None and beside.drift.loses and not request.allow_gone
         unpublished = bool(work.errors) or withheld
-        report = done.report() if unpublished else _published(job, out, done)
+        report, changes = PublishedRun(done.report()) if unpublished else _published(job, out, done)
         answer = report_of(request, report, work, run.id, seconds=time.monotonic() - started)
+        answer = answer.model_copy(update={"changes": changes})
         if beside is not None:
             answer = answer.model_copy(update={"drift": beside.drift, "withheld": withheld})
         failure = _failure(answer, done)
@@ -160,13 +162,13 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
         return answer
 
 
-def _published(job: LabelJob, out: RunOutput, done: Markers) -> ShardReport:
-    """Counts of the run, which readers can see from now on."""
+def _published(job: LabelJob, out: RunOutput, done: Markers) -> PublishedRun:
+    """The run, which readers can see from now on."""
     write_sources(out.storage, job.sources)
-    report = publish(out, done, rules=job.constraints.strengths)
+    shown = publish(out, done, rules=job.constraints.strengths)
     if job.request.table is TableForm.DELTA or has_table(out.storage):
         commit_run(out)
-    return report
+    return shown
 
 
 def _failure(report: RunReport, done: Markers) -> ShardsFailedError | WithheldRunError | NothingLabelledError | None:

@@ -1,0 +1,264 @@
+"""The feed of changes, ``changes/``: a file for each run that changed a text or an answer, by the run's number.
+
+A run is compared with the published one before it takes that one's place, shard by shard: files that both have are not
+read, shards with the same rows are compared with each other, and documents of all others are put aside by id. The file
+is staged in `STAGED` under a name that begins with the digest of the manifest to come. Then the manifest is published:
+in a folder the file is shown by the same step; in an object store it is copied to its place right after it, and if a
+run is killed in between, the next one does so first. So there is never a file of a run that was not published.
+
+Numbers count runs that changed something. They, and all bytes of the feed, follow from what was published in the folder
+one after the other, and from nothing else: neither from the time nor from runs that failed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import compress
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from concord.flows.errors import RunFolderError
+from concord.flows.runfolder.files_apart import FilesApart, places_now, written, written_files
+from concord.flows.runfolder.layout import CHANGES, FILE_NAME, MANIFEST, STAGED, RunOutput, staged_prefix
+from concord.flows.runfolder.markers import Markers
+from concord.flows.runfolder.published import NothingPublishedError, Published, PublishedError, published
+from concord.flows.screen.progress import say
+from concord.schemas.arrays import Mask
+from concord.schemas.changes import AddedChanges, ChangeCounts
+from concord.schemas.columns import PREDICTIONS_LAYOUT, SchemaError, check
+from concord.schemas.feed import CHANGES_LAYOUT, CHANGES_SCHEMA, WHAT
+from concord.schemas.nights import KeptChanges
+from concord.schemas.run import RuleStrengths, ShardMarker
+from concord.workers.corpus.parquet import WRITE_OPTIONS
+from concord.workers.drift.changes import ANSWERS, READ_COLUMNS, TwoRuns, answers, changes
+from concord.workers.drift.parts_by_id import PartsById, part_count
+from concord.workers.labelling.output import PREDICTIONS
+from concord.workers.storage.files import writing
+from concord.workers.storage.scratch import scratch_folder
+from concord.workers.storage.storage import Storage, read_if_there
+from concord.workers.storage.tables import read_unthreaded, unthreaded_file
+
+BYTES_AT_ONCE = 32 << 20
+"""Bytes of rows that are written together."""
+
+
+class FeedFile(NamedTuple):
+    """A file of the feed, by the number of its run."""
+
+    run: int
+    path: str
+
+
+# Writing
+
+
+def stage_changes(out: RunOutput, manifest: bytes, markers: Markers, rules: RuleStrengths) -> AddedChanges | None:
+    """Stages the feed's file of a run whose shards are done, and that is to be published with a manifest.
+
+    None where that one is published, or nothing changed. Raises `OutputError`.
+    """
+    storage = out.storage
+    if read_if_there(storage, MANIFEST) == manifest:
+        return None
+    with scratch_folder() as folder:
+        path = folder / "changes.parquet"
+        runs, counts = _write(path, storage, markers, rules, folder)
+        if not counts.documents:
+            return None
+        data = path.read_bytes()
+    name = f"{runs.run:08d}-{hashlib.sha256(data).hexdigest()[:16]}.parquet"
+    storage.write(f"{STAGED}/{staged_prefix(manifest)}{name}", data)
+    return AddedChanges(run=runs.run, since=runs.since, counts=counts)
+
+
+def finish_changes(out: RunOutput) -> None:
+    """Gives the staged file of the published run its place in the feed, if it has none yet. Raises `OutputError`."""
+    manifest = read_if_there(out.storage, MANIFEST)
+    if manifest is None:
+        return
+    prefix = staged_prefix(manifest)
+    staged = sorted(name for name in out.storage.names(STAGED) if name.startswith(prefix))
+    for name in staged:
+        out.copy(f"{STAGED}/{name}", f"{CHANGES}/{name.removeprefix(prefix)}")
+    out.storage.remove([f"{STAGED}/{name}" for name in staged])
+
+
+def _write(
+    path: Path, storage: Storage, markers: Markers, rules: RuleStrengths, folder: Path
+) -> tuple[TwoRuns, ChangeCounts]:
+    """Writes what a run changes to a file here."""
+    numbers = [file.run for file in feed_files(storage)]
+    now = (markers.key, rules)
+    try:
+        last = published(storage.uri)
+        since = max(numbers, default=1)  # what was published before there was a feed counts as one run
+        runs = TwoRuns.of(since + 1, since, (last.manifest.run, last.manifest.rules), now)
+        return runs, _written(path, _compared(last, markers, runs, folder))
+    except NothingPublishedError:
+        elsewhere = dict[str, str]()
+    except (PublishedError, SchemaError) as error:
+        say(f"the feed of changes begins anew, with all documents: {error}", style="yellow")
+        elsewhere = _published_files(storage)
+    runs = TwoRuns(max(numbers, default=0) + 1, 0, markers.key.model)
+    return runs, _written(path, _all_new(storage, markers, runs, elsewhere))
+
+
+def _written(path: Path, tables: Iterable[pa.Table]) -> ChangeCounts:
+    """Writes rows of the feed to a file; how many there are of each kind."""
+    counts, waiting = Counter[str](), [CHANGES_SCHEMA.empty_table()]
+    with writing(path), pq.ParquetWriter(path, CHANGES_SCHEMA, **WRITE_OPTIONS) as writer:
+        for table in tables:
+            counts.update(table[WHAT].to_pylist())
+            waiting.append(table)
+            if sum(part.nbytes for part in waiting) >= BYTES_AT_ONCE:
+                writer.write_table(pa.concat_tables(waiting).combine_chunks())
+                waiting.clear()
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting).combine_chunks())
+    return ChangeCounts(**counts)
+
+
+def _all_new(storage: Storage, markers: Markers, runs: TwoRuns, elsewhere: Mapping[str, str]) -> Iterator[pa.Table]:
+    """All documents of a run, file by file; ``elsewhere``: paths of files that the store may not have, by SHA-256."""
+    for path, digest in written(markers):
+        data = read_if_there(storage, path) or storage.read(elsewhere.get(digest, path))
+        yield changes(ANSWERS.empty_table(), _answers(data), runs, rejects={}, corrected=frozenset())
+
+
+def _compared(last: Published, markers: Markers, runs: TwoRuns, folder: Path) -> Iterator[pa.Table]:
+    """What differs between the published run and one whose shards are done."""
+    files = FilesApart.of(last, markers)
+    if files.are_the_same:
+        return
+    now = places_now(last, markers, len(files.gone))
+    paired = np.zeros(len(files.come), np.bool_)
+    paired[now[files.gone & (now >= 0)]] = True
+    alone = files.come & ~paired
+    count = _part_count(last, markers, files.gone & (now < 0), alone)
+    before, after = (_parts(folder / name, count) for name in ("before", "after"))
+    for place, file in compress(zip(now.tolist(), last.files_in(PREDICTIONS), strict=True), files.gone):
+        old = answers(last.table(*file, PREDICTIONS_LAYOUT, READ_COLUMNS))
+        if place < 0:
+            before.add(old)
+            continue
+        marker = markers[place]
+        yield changes(
+            old,
+            _answers_of(last.storage, marker),
+            runs,
+            rejects=_reasons(marker),
+            corrected=_corrected(markers, place),
+        )
+    rejects, corrected = dict[str, str](), frozenset[str]()
+    for place in np.flatnonzero(alone).tolist():
+        marker = markers[place]
+        after.add(_answers_of(last.storage, marker))
+        rejects |= _reasons(marker)
+        corrected |= _corrected(markers, place)
+    for old, new in zip(before, after, strict=True):
+        yield changes(old, new, runs, rejects=rejects, corrected=corrected)
+
+
+def _parts(folder: Path, count: int) -> PartsById:
+    folder.mkdir()
+    return PartsById(folder, ANSWERS, count)
+
+
+def _part_count(last: Published, markers: Markers, gone: Mask, come: Mask) -> int:
+    """Parts for the documents of files that are not compared with one file, of either run."""
+    totals = (last.manifest.totals.documents, int(markers.shards.rows.sum()))
+    return max(part_count(int(total * own.mean())) for total, own in zip(totals, (gone, come), strict=True) if len(own))
+
+
+def _answers_of(storage: Storage, marker: ShardMarker) -> pa.Table:
+    """The documents of a shard that has just been done."""
+    paths = (path for path, _ in written_files(marker))
+    return pa.concat_tables([ANSWERS.empty_table(), *(_answers(storage.read(path)) for path in paths)])
+
+
+def _answers(data: bytes | None) -> pa.Table:
+    assert data is not None  # it was looked at before, or has just been written
+    file = unthreaded_file(data)
+    there = [name for name in READ_COLUMNS if name in file.schema_arrow.names]
+    return answers(file.read(columns=there, use_threads=False))
+
+
+def _reasons(marker: ShardMarker) -> dict[str, str]:
+    """Reasons of the rejects of a shard that have an id."""
+    return {reject.doc_id: reject.reason for reject in marker.rejects if reject.doc_id is not None}
+
+
+def _corrected(markers: Markers, place: int) -> frozenset[str]:
+    """Ids of the documents of a shard that have corrections."""
+    return frozenset(doc_id for doc_id, _ in markers.shards.corrections.get(place, ()))
+
+
+def _published_files(storage: Storage) -> dict[str, str]:
+    """Paths of published files of predictions by SHA-256, as far as their lists can be read."""
+    with suppress(PublishedError):
+        run = published(storage.uri)
+        return {digest: path for path, digest in run.files_in(PREDICTIONS)}
+    return {}
+
+
+# Reading
+
+
+def feed_files(storage: Storage) -> list[FeedFile]:
+    """The files of the feed in a run's output, the oldest first."""
+    names = sorted(name for name in storage.names(CHANGES) if FILE_NAME.fullmatch(name))
+    return [FeedFile(int(name[:8]), f"{CHANGES}/{name}") for name in names]
+
+
+def files_since(storage: Storage, since: int | None) -> Sequence[FeedFile]:
+    """The files of the runs after ``since``; None: of the last one.
+
+    Raises `RunFolderError` where there is no feed, or it does not reach back that far.
+    """
+    files = feed_files(storage)
+    if not files:
+        raise RunFolderError(
+            f"{storage.uri}: no feed of changes ({CHANGES}/); the next `concord reprocess` there that changes an "
+            "answer begins one; until then read the predictions in full"
+        )
+    last = files[-1].run
+    if since is None:
+        return files[-1:]
+    if since > last:
+        raise RunFolderError(f"{storage.uri}: no run {since}; the last one that changed something is run {last}")
+    wanted = [file for file in files if file.run > since]
+    if wanted and [file.run for file in wanted] != list(range(since + 1, last + 1)):
+        raise RunFolderError(
+            f"{storage.uri}: changes since run {since} are no longer there, those since run {files[0].run - 1} are; "
+            f"read the predictions in full, which are those of run {last}, and go on from there"
+        )
+    return wanted
+
+
+def read_changes(storage: Storage, file: FeedFile) -> pa.Table:
+    """The rows of a file of the feed. Raises `PublishedError` where it is missing or damaged, and `SchemaError`."""
+    data = read_if_there(storage, file.path)
+    if data is None or hashlib.sha256(data).hexdigest()[:16] != Path(file.path).stem[9:]:
+        raise PublishedError(
+            f"{storage.uri}: {file.path} is {'missing' if data is None else 'damaged'}; read the predictions in full, "
+            "and go on from the last run"
+        )
+    table = read_unthreaded(data)
+    check(table.schema, CHANGES_LAYOUT, source=file.path)
+    return table.select(CHANGES_SCHEMA.names)
+
+
+def keep_changes(storage: Storage, runs: int) -> KeptChanges:
+    """Removes all but the last files of the feed, so many of them. Raises `OutputError`."""
+    files = feed_files(storage)
+    gone = files[:-runs]
+    storage.remove([file.path for file in gone])
+    kept = files[-runs:]
+    return KeptChanges(first=kept[0].run, last=kept[-1].run, removed=len(gone))
