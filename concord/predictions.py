@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from concord.flows.commands.export_predictions import export_predictions
 from concord.flows.inputs.options import OptionError, validated
+from concord.flows.runfolder.feed_reader import changes_of, files_since
 from concord.flows.runfolder.published import Published, published
 from concord.schemas.columns import PREDICTIONS_LAYOUT
 from concord.schemas.errors import UnknownDocumentError
+from concord.schemas.feed import CHANGES_SCHEMA
 from concord.schemas.names import closest, unknown
 from concord.schemas.reports import ExportReport
 from concord.schemas.shown import (
@@ -181,6 +183,23 @@ class Predictions:
             if now.get(span) != former.get(span)
         ]
         return pa.Table.from_pylist(rows, schema=SPAN_CHANGES)
+
+    def changes_since(self, run: int | None = None) -> pa.Table:
+        """A table with one row for each document that is new, gone, or has another text or answer since a run.
+
+        - ``run``: number of a run in the folder, as the column ``run`` has it; the changes of all later ones are
+          summed, and a document that changed and changed back is left out. Default: those of the last run that changed
+          something, alone.
+
+        Columns: run, since, doc_id, what (new, gone, text, answer), labels_before, labels, entities_before, entities,
+        text_digest_before, text_digest, why, model_digest; see ``docs/table.md``. Raises `InputError` where the changes
+        do not reach back that far: then read the predictions in full.
+
+        >>> found.changes_since().column("what").unique().to_pylist()
+        ['new']
+        """
+        storage = self._run.storage
+        return pa.concat_tables([CHANGES_SCHEMA.empty_table(), *changes_of(storage, files_since(storage, run))])
 
     def to_form(
         self,

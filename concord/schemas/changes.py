@@ -88,12 +88,11 @@ class AddedChanges(Report):
 class RunChanges(Report):
     """A run that changed something in its folder.
 
-    - ``run``, ``since``: as in the feed, see `schemas.feed.CHANGES_LAYOUT`
+    - ``run``: its number, as in `schemas.feed.CHANGES_LAYOUT`
     - ``time``: when the run ended, ISO 8601 in UTC; null where the folder's record does not say
     """
 
     run: int
-    since: int
     time: str | None = None
 
 

@@ -163,7 +163,8 @@ class HistoryReport(Report):
 
     - ``kept``: nights in the record
     - ``unread``: its lines that cannot be read
-    - ``table``: versions of the folder's Delta table, where some were removed
+    - ``table``, ``feed``: versions of the folder's Delta table, and files of its feed of changes, where it was said
+      how many stay
     """
 
     out: str
@@ -171,6 +172,7 @@ class HistoryReport(Report):
     unread: int
     nights: tuple[NightReport, ...]
     table: KeptVersions | None = None
+    feed: KeptChanges | None = None
 
     def blocks(self) -> Iterator[AnyBlock]:
         """A table of nights, the newest last, and below it what there is to say about each."""
@@ -185,6 +187,9 @@ class HistoryReport(Report):
         if self.table is not None:
             stays = f"versions {self.table.first} to {self.table.last} of the table stay"
             yield Remark(f"{stays}; {self.table.removed:,} files of earlier ones are removed")
+        if self.feed is not None:
+            stays = f"changes of runs {self.feed.first} to {self.feed.last} stay"
+            yield Remark(f"{stays}; {self.feed.removed:,} files of earlier ones are removed")
 
     def _table(self) -> Table:
         heads = ("night", "ended (UTC)", "who", "documents", "labelled", "new", "gone", "changed", "rejects", "drift")

@@ -14,49 +14,37 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import compress
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from concord.flows.errors import RunFolderError
+from concord.flows.runfolder.feed_reader import feed_files
 from concord.flows.runfolder.files_apart import FilesApart, places_now, written, written_files
-from concord.flows.runfolder.layout import CHANGES, FILE_NAME, MANIFEST, STAGED, RunOutput, staged_prefix
+from concord.flows.runfolder.layout import CHANGES, MANIFEST, STAGED, RunOutput, staged_prefix
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import NothingPublishedError, Published, PublishedError, published
 from concord.flows.screen.progress import say
 from concord.schemas.arrays import Mask
 from concord.schemas.changes import AddedChanges, ChangeCounts
-from concord.schemas.columns import PREDICTIONS_LAYOUT, SchemaError, check
-from concord.schemas.feed import CHANGES_LAYOUT, CHANGES_SCHEMA, WHAT
-from concord.schemas.nights import KeptChanges
+from concord.schemas.columns import PREDICTIONS_LAYOUT, SchemaError
+from concord.schemas.feed import CHANGES_SCHEMA, WHAT
 from concord.schemas.run import RuleStrengths, ShardMarker
 from concord.workers.corpus.parquet import WRITE_OPTIONS
 from concord.workers.drift.changes import ANSWERS, READ_COLUMNS, TwoRuns, answers, changes
 from concord.workers.drift.parts_by_id import PartsById, part_count
 from concord.workers.labelling.output import PREDICTIONS
-from concord.workers.storage.files import writing
+from concord.workers.storage.files import whole_file
 from concord.workers.storage.scratch import scratch_folder
 from concord.workers.storage.storage import Storage, read_if_there
-from concord.workers.storage.tables import read_unthreaded, unthreaded_file
+from concord.workers.storage.tables import unthreaded_file
 
 BYTES_AT_ONCE = 32 << 20
 """Bytes of rows that are written together."""
-
-
-class FeedFile(NamedTuple):
-    """A file of the feed, by the number of its run."""
-
-    run: int
-    path: str
-
-
-# Writing
 
 
 def stage_changes(out: RunOutput, manifest: bytes, markers: Markers, rules: RuleStrengths) -> AddedChanges | None:
@@ -100,20 +88,20 @@ def _write(
         last = published(storage.uri)
         since = max(numbers, default=1)  # what was published before there was a feed counts as one run
         runs = TwoRuns.of(since + 1, since, (last.manifest.run, last.manifest.rules), now)
-        return runs, _written(path, _compared(last, markers, runs, folder))
+        return runs, write_changes(path, _compared(last, markers, runs, folder))
     except NothingPublishedError:
         elsewhere = dict[str, str]()
     except (PublishedError, SchemaError) as error:
         say(f"the feed of changes begins anew, with all documents: {error}", style="yellow")
         elsewhere = _published_files(storage)
     runs = TwoRuns(max(numbers, default=0) + 1, 0, markers.key.model)
-    return runs, _written(path, _all_new(storage, markers, runs, elsewhere))
+    return runs, write_changes(path, _all_new(storage, markers, runs, elsewhere))
 
 
-def _written(path: Path, tables: Iterable[pa.Table]) -> ChangeCounts:
-    """Writes rows of the feed to a file; how many there are of each kind."""
+def write_changes(path: Path, tables: Iterable[pa.Table]) -> ChangeCounts:
+    """Writes rows of the feed to a file here; how many there are of each kind. Raises `OutputError`."""
     counts, waiting = Counter[str](), [CHANGES_SCHEMA.empty_table()]
-    with writing(path), pq.ParquetWriter(path, CHANGES_SCHEMA, **WRITE_OPTIONS) as writer:
+    with whole_file(path) as file, pq.ParquetWriter(file, CHANGES_SCHEMA, **WRITE_OPTIONS) as writer:
         for table in tables:
             counts.update(table[WHAT].to_pylist())
             waiting.append(table)
@@ -206,59 +194,3 @@ def _published_files(storage: Storage) -> dict[str, str]:
         run = published(storage.uri)
         return {digest: path for path, digest in run.files_in(PREDICTIONS)}
     return {}
-
-
-# Reading
-
-
-def feed_files(storage: Storage) -> list[FeedFile]:
-    """The files of the feed in a run's output, the oldest first."""
-    names = sorted(name for name in storage.names(CHANGES) if FILE_NAME.fullmatch(name))
-    return [FeedFile(int(name[:8]), f"{CHANGES}/{name}") for name in names]
-
-
-def files_since(storage: Storage, since: int | None) -> Sequence[FeedFile]:
-    """The files of the runs after ``since``; None: of the last one.
-
-    Raises `RunFolderError` where there is no feed, or it does not reach back that far.
-    """
-    files = feed_files(storage)
-    if not files:
-        raise RunFolderError(
-            f"{storage.uri}: no feed of changes ({CHANGES}/); the next `concord reprocess` there that changes an "
-            "answer begins one; until then read the predictions in full"
-        )
-    last = files[-1].run
-    if since is None:
-        return files[-1:]
-    if since > last:
-        raise RunFolderError(f"{storage.uri}: no run {since}; the last one that changed something is run {last}")
-    wanted = [file for file in files if file.run > since]
-    if wanted and [file.run for file in wanted] != list(range(since + 1, last + 1)):
-        raise RunFolderError(
-            f"{storage.uri}: changes since run {since} are no longer there, those since run {files[0].run - 1} are; "
-            f"read the predictions in full, which are those of run {last}, and go on from there"
-        )
-    return wanted
-
-
-def read_changes(storage: Storage, file: FeedFile) -> pa.Table:
-    """The rows of a file of the feed. Raises `PublishedError` where it is missing or damaged, and `SchemaError`."""
-    data = read_if_there(storage, file.path)
-    if data is None or hashlib.sha256(data).hexdigest()[:16] != Path(file.path).stem[9:]:
-        raise PublishedError(
-            f"{storage.uri}: {file.path} is {'missing' if data is None else 'damaged'}; read the predictions in full, "
-            "and go on from the last run"
-        )
-    table = read_unthreaded(data)
-    check(table.schema, CHANGES_LAYOUT, source=file.path)
-    return table.select(CHANGES_SCHEMA.names)
-
-
-def keep_changes(storage: Storage, runs: int) -> KeptChanges:
-    """Removes all but the last files of the feed, so many of them. Raises `OutputError`."""
-    files = feed_files(storage)
-    gone = files[:-runs]
-    storage.remove([file.path for file in gone])
-    kept = files[-runs:]
-    return KeptChanges(first=kept[0].run, last=kept[-1].run, removed=len(gone))

@@ -128,8 +128,7 @@ def _weights(weights: Sequence[float]) -> str:
 
 def answers(table: pa.Table) -> pa.Table:
     """The documents of a table of predictions, as `ANSWERS` has them."""
-    tokens, labels = ItemColumn.of(table[TOKENS]), ItemColumn.of(table[LABELS])
-    sentences = ItemColumn.of(table[SENTENCE_STARTS])
+    tokens, sentences = ItemColumn.of(table[TOKENS]), ItemColumn.of(table[SENTENCE_STARTS])
     texts = zip(
         tokens.digests(Coded.of(tokens.values).digests),
         sentences.digests(sentences.values.to_numpy(zero_copy_only=False)),
@@ -139,8 +138,8 @@ def answers(table: pa.Table) -> pa.Table:
     columns = {
         DOC_ID: table[DOC_ID],
         TEXT_DIGEST: pa.array([(words + starts).hex() for words, starts in texts], pa.string()),
-        LABELS_DIGEST: pa.array(labels.digests(Coded.of(labels.values).digests), pa.binary()),
-        PLACES_DIGEST: pa.array(_places(table[ENTITIES]), pa.binary()),
+        LABELS_DIGEST: label_digests(table[LABELS]),
+        PLACES_DIGEST: place_digests(table[ENTITIES]),
         DOCUMENT_DIGEST: table[DOCUMENT_DIGEST] if DOCUMENT_DIGEST in there else pa.nulls(len(table), pa.binary()),
         LABELS: table[LABELS],
         ENTITIES: table[ENTITIES],
@@ -151,12 +150,19 @@ def answers(table: pa.Table) -> pa.Table:
     return pa.table(columns).cast(ANSWERS)
 
 
-def _places(column: pa.ChunkedArray) -> list[bytes]:
-    """A digest of each document's entities: types and places."""
+def label_digests(column: pa.ChunkedArray) -> pa.Array:
+    """A digest of each document's labels."""
+    labels = ItemColumn.of(column)
+    return pa.array(labels.digests(Coded.of(labels.values).digests), pa.binary())
+
+
+def place_digests(column: pa.ChunkedArray) -> pa.Array:
+    """A digest of the types and places of each document's entities."""
     entities = ItemColumn.of(column)
     ends = ("start", "end", "char_start", "char_end")
     numbers = [entities.values.field(name).fill_null(-1).to_numpy(zero_copy_only=False) for name in ends]
-    return entities.digests(np.column_stack([Coded.of(entities.values.field("type")).digests, *numbers]))
+    types = Coded.of(entities.values.field("type")).digests
+    return pa.array(entities.digests(np.column_stack([types, *numbers])), pa.binary())
 
 
 def _grounded(column: pa.ChunkedArray) -> pa.Array:
@@ -182,11 +188,11 @@ def changes(
     - ``corrected``: ids of documents that the run has corrections of
     """
     pairs = Pairs.of(before[DOC_ID].to_pylist(), after[DOC_ID].to_pylist())
-    kinds = _kinds(before.take(pairs.rows[:, 0]), after.take(pairs.rows[:, 1]))
-    differ = np.flatnonzero(kinds != "")
+    found = kinds(before.take(pairs.rows[:, 0]), after.take(pairs.rows[:, 1]))
+    differ = np.flatnonzero(found != "")
     old = np.concatenate([pairs.rows[differ, 0], pairs.gone, np.full(len(pairs.new), -1)])
     new = np.concatenate([pairs.rows[differ, 1], np.full(len(pairs.gone), -1), pairs.new])
-    what = [*kinds[differ].tolist(), *[Change.GONE] * len(pairs.gone), *[Change.NEW] * len(pairs.new)]
+    what = [*found[differ].tolist(), *[Change.GONE] * len(pairs.gone), *[Change.NEW] * len(pairs.new)]
     past, now = _taken(before, old), _taken(after, new)
     ids = pc.coalesce(now[DOC_ID], past[DOC_ID])
     causes = _Causes(runs.causes, rejects, corrected)
@@ -213,7 +219,7 @@ def changes(
     return pa.table(columns).cast(CHANGES_SCHEMA).sort_by(DOC_ID)
 
 
-def _kinds(before: pa.Table, after: pa.Table) -> np.ndarray[Any, np.dtype[np.object_]]:
+def kinds(before: pa.Table, after: pa.Table) -> np.ndarray[Any, np.dtype[np.object_]]:
     """What happened to each document of both, "" for nothing."""
     texts, labels, places = (
         pc.not_equal(before[name], after[name]).to_numpy() for name in (TEXT_DIGEST, LABELS_DIGEST, PLACES_DIGEST)
@@ -241,16 +247,16 @@ class _Causes(NamedTuple):
     def of(
         self,
         doc_id: str,
-        what: Change,
+        what: str,
         row_before: bytes | None,
         row: bytes | None,
         grounded_before: list[str] | None,
         grounded: list[str] | None,
     ) -> list[Cause]:
         """What may have changed a document, whose rows and constraints those are before and now."""
-        if what is Change.GONE and doc_id in self.rejects:
+        if what == Change.GONE and doc_id in self.rejects:
             return [Cause(Why.REJECT, self.rejects[doc_id])]
-        if what is not Change.ANSWER:
+        if what != Change.ANSWER:
             return [Cause(Why.ROW)]
         there = None if grounded_before is None or grounded is None else {*grounded_before, *grounded}
         found = [] if row_before == row else [Cause(Why.CORRECTION if doc_id in self.corrected else Why.ROW)]
