@@ -40,7 +40,7 @@ def changes(out: str, *, since: int | None = None, file: Path | None = None) -> 
     storage = published(out).storage
     files = files_since(storage, since)
     sums = _Sums()
-    tables = sums.of(changes_of(storage, files)) if files else iter(())
+    tables = sums.of(changes_of(storage, files))
     if file is not None:
         write_changes(file, tables)
     else:

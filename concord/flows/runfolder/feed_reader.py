@@ -67,8 +67,9 @@ def changes_of(storage: Storage, files: Sequence[FeedFile]) -> Iterator[pa.Table
     where a file is missing or damaged, `SchemaError`, and `RunFolderError` where one of several runs was compared with
     none.
     """
-    if len(files) == 1:
-        yield from read_changes(storage, files[0])
+    if len(files) <= 1:
+        for file in files:
+            yield from read_changes(storage, file)
         return
     with scratch_folder() as folder:
         rows = sum(unthreaded_file(_data(storage, file)).metadata.num_rows for file in files)
