@@ -232,7 +232,8 @@ def test_answers_change_by_what_the_runs_differ_in(tmp_path: Path) -> None:
     out = run_output(str(tmp_path / "out"))
     Night(rows_of(*range(6))).into(out, tmp_path)
     added = Night(rows_of(*range(6)), model=1, seed=2).into(out, tmp_path)
-    assert added is not None and added.counts.answer
+    assert added is not None
+    assert added.counts.answer
     assert set(map(tuple, whys(out).values())) == {(("model", None), ("settings", "seed"))}
 
 
@@ -280,7 +281,8 @@ def test_who_comes_too_late_is_told_to_read_in_full(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="no run 9"):
         read(out, 9)
     added = Night(rows_of(5, 6)).into(out, tmp_path)
-    assert added is not None and added.run == 5, "numbers go on"
+    assert added is not None
+    assert added.run == 5, "numbers go on"
     assert keep_changes(out.storage, 10).removed == 0
 
 
