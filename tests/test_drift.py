@@ -16,10 +16,11 @@ from concord.flows.nights import drift
 from concord.flows.nights.record import read_record
 from concord.flows.runfolder.published import Published
 from concord.flows.screen.pages import page_of
-from concord.flows.tracking.tracking import DESCRIPTION, Outcome
+from concord.flows.tracking.tracking import DESCRIPTION, RUN_NAME, Outcome
 from concord.schemas.columns import PREDICTIONS_LAYOUT, batch_from_table, table_from_documents
 from concord.schemas.document import Batch, Document
-from concord.schemas.run_report import Drift, RunReport
+from concord.schemas.drift import Drift
+from concord.schemas.run_report import RunReport
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.drift.chart import NightScore
 from concord.workers.drift.figures import DocumentFigures, DriftWatch
@@ -145,7 +146,8 @@ def test_documents_are_matched_by_id_and_text_wherever_they_stand() -> None:
         }
     )
     found = compare(Night(before, after, DocumentFigures(), same_run=False), against=7, earlier=[]).drift
-    assert (found.against, found.new, found.gone, found.changed) == (7, 2, 1, 2)
+    assert (found.against, found.new, found.gone, found.texts, found.changed) == (7, 1, 0, 1, 2)
+    assert found.differences == "1 new, 1 with another text, 2 with another answer"
     assert [(document.doc_id, document.spans) for document in found.most_changed] == [("a", 3), ("c", 2)]
 
 
@@ -181,6 +183,10 @@ def test_a_run_is_compared_with_the_last_of_its_folder(
     moved = {move.figure: move for move in odd.movements if move.of == "texts"}["unknown words"]
     assert moved.after == 1.0
     assert moved.before < 0.1
+    assert (moved.unit, moved.file, len(moved.most)) == ("share", "part-00000.parquet", 5)
+    assert all(name.startswith("strange ") for name in moved.most)
+    assert moved.sentence.startswith("unknown words: none before, some now in the new texts (0 % → 100 %)")
+    assert moved.sentence.endswith("most of all in part-00000.parquet (20 documents)")
 
     other = night(tmp_path, monkeypatch, strange, OfNight(1)).drift
     assert other is not None
@@ -204,9 +210,16 @@ def test_drift_is_told_to_mlflow_and_fails_where_that_is_asked_for(
         label(corpus, out, fail_on_drift=True)
     assert "is published, but drifted from night 1: " in str(raised.value)
     assert outcomes[-1].status == "FINISHED"
-    assert set(outcomes[-1].tags) == {"drift", DESCRIPTION}
+    assert set(outcomes[-1].tags) == {"drift", DESCRIPTION, RUN_NAME}
+    assert outcomes[-1].tags[RUN_NAME].endswith(" with another answer")
     assert outcomes[-1].tags["drift"].splitlines()[0] in str(raised.value)
     assert label(corpus, out, fail_on_drift=True).drift is None  # nothing new
+
+
+def night_named(out: Path, number: int) -> str:
+    """A night of an output as sentences name it."""
+    line = read_record(FolderStorage(out)).nights[number - 1]
+    return f"night {number} ({line.time[:16].replace('T', ' ')} UTC)"
 
 
 def tags_of(report: RunReport) -> tuple[str, ...]:
@@ -232,13 +245,16 @@ def test_a_corpus_that_loses_half_of_its_files_is_not_published(
         with pytest.raises(WithheldRunError, match=r"is not published: 20 of the last 40 documents are gone") as raised:
             label(corpus, out)
         report = raised.value.report
-        assert report.headline == "nothing published: 20 of the last 40 documents are gone"
+        assert (
+            report.headline
+            == "nothing published: 20 of the last 40 documents are gone; readers still have " + night_named(out, 1)
+        )
         assert tags_of(report) == ("withheld", "gone")
         assert (outcomes[-1].status, outcomes[-1].tags["gone"]) == ("FAILED", "20 of the last 40 documents are gone")
         assert {path: path.read_bytes() for path in (out / "predictions").iterdir()} == before
     assert [night.withheld for night in read_record(FolderStorage(out)).nights] == [False, True, True]
     report = label(corpus, out, allow_gone=True)
-    assert report.headline == "20 of the last 40 documents are gone; nothing new: 0 of 20 documents"
+    assert report.headline == "nothing new: 0 of 20 documents; 20 of the last 40 documents are gone"
     assert tags_of(report) == ("nothing new", "gone")
     assert outcomes[-1].status == "FINISHED"
     assert len(list((out / "predictions").iterdir())) == len(before) // 2
@@ -254,7 +270,7 @@ def test_a_tenth_of_the_documents_may_be_gone(
             night(tmp_path, monkeypatch, NEWS[lost:40], OfNight())
         return
     report = night(tmp_path, monkeypatch, NEWS[lost:40], OfNight())
-    assert report.headline.startswith("4 of the last 40 documents are gone; ")
+    assert report.headline.endswith("; 4 of the last 40 documents are gone")
     assert "gone" in tags_of(report)
 
 
@@ -274,8 +290,10 @@ def test_documents_with_another_text_or_as_rejects_are_not_gone(
     stay_here(monkeypatch, OfNight())
     report = label(tmp_path / "corpus", tmp_path / "out", shard_bytes=4 << 10)
     assert report.drift is not None
-    assert (report.drift.gone, report.drift.missing, report.rejected) == (20, 0, 10)
-    assert "gone" not in report.headline
+    assert (report.drift.gone, report.drift.missing, report.rejected) == (10, 0, 10)
+    assert (report.drift.new, report.drift.texts) == (0, 10)
+    assert [reject.doc_id for reject in report.rejects] == [f"news-1-{n:09d}" for n in range(10, 15)]
+    assert "gone" not in tags_of(report)
 
 
 def test_nights_are_judged_by_those_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def test_sampled_marginals_match_enumeration(seed: int) -> None:
     config = GibbsSettings(sweeps=4000, cooling="none", start="random")
     runs = [gibbs.sample(problem, config=config, rng=np.random.default_rng([seed, c])) for c in range(4)]
     draws = effective_samples(np.stack([trace.objective for trace, _ in runs]))
-    expected = enumerate_marginals(problem)
+    expected = enumerate_marginals(problem).clip(0.0, 1.0)  # sums may round to a little more than 1
     seen = np.mean([share for _, share in runs], axis=0)
     # Five standard errors of a share seen in so many independent draws.
     assert (np.abs(seen - expected) <= 5.0 * np.sqrt(expected * (1 - expected) / draws) + 5.0 / draws).all()

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
 from concord.flows.nights.record import KEPT_NIGHTS, MOST_NIGHTS, RECORD, keep_night, read_record
+from concord.schemas.drift import Drift, Movement
 from concord.schemas.nights import NightLine
-from concord.schemas.run_report import Drift, Movement
 from concord.workers.drift.chart import NightScore
 from concord.workers.storage.storage import FolderStorage
 from tests.support.made_reports import run_report
@@ -111,9 +111,9 @@ def test_history_says_who_asked_what_came_of_it_and_what_was_asked_for_otherwise
     for part in (
         " ada 100 100 0 ",
         " ada 100 0 0 ",
-        " ada 128 30 30 2 1,234 4 1 ",
+        " ada 128 30 30 2 0 1,234 4 1 ",
         "night 3: asked for: constraints.news.yaml none → 01234567",
-        "night 3: drift: unknown words (texts) 0.02 → 0.31",
+        "night 3: drift: unknown words: 16 times higher in the new texts (0.02 → 0.31)",
         "night 4: asked for: constraints.news.yaml 01234567 → none, model m → n",
         "night 4: failed: 2 shards; nothing was published",
         "4 of 4 nights; MLflow's run of the last: run",

@@ -19,8 +19,8 @@ from concord.flows.monthly import monthly
 from concord.flows.nights.month import last_month
 from concord.flows.nights.record import RECORD, keep_night
 from concord.flows.screen.pages import page_of
+from concord.schemas.drift import ChangedDocument, Drift, Movement
 from concord.schemas.nights import MonthReport
-from concord.schemas.run_report import ChangedDocument, Drift, Movement
 from concord.workers.storage.storage import FolderStorage
 from tests.support.made_reports import run_report
 
@@ -56,24 +56,25 @@ def test_a_month_has_its_nights_their_drift_and_what_was_asked_for(tmp_path: Pat
     nights(tmp_path / "out")
     report: MonthReport = monthly(str(tmp_path / "out"), str(tmp_path / "reports"), month="2026-11")
     assert (report.nights, report.labelled, report.drifted, report.failed) == (3, 30, 1, 1)
+    assert (report.published, report.cancelled) == (2, 0)
     text = (tmp_path / "reports" / "out-2026-11.md").read_text()
     assert text == report.markdown
     for row in (
         "# out, 2026-11",
-        "| 3 | 2026-11-02 03:00 | ada | 100 | 30 | 30 | 2 | 4 | 0 | 0.0% |",
-        "| 4 | 2026-11-30 03:00 | ada | 100 | 1 shards failed |  |  |  | 0 | 0.0% |",
-        "| 3 | unknown \\| words | texts | 0.02 | 0.31 | 1e-09 |",
+        "| 3 | 2026-11-02 03:00 | ada | 100 | 30 | 30 | 2 | 0 | 4 | 0 | 0.0% |",
+        "| 4 | 2026-11-30 03:00 | ada | 100 | 1 shards failed |  |  |  |  | 0 | 0.0% |",
+        "| 3 | unknown \\| words: 16 times higher in the new texts (0.02 → 0.31) | 1e-09 |  |",
         "| 3 | model | v1 | v2 |",
         "| 3 | \\<b\\>a | 7 |",
     ):
         assert row in text.splitlines(), text
     page = (tmp_path / "reports" / "out-2026-11.html").read_text()
-    assert "<td>unknown | words</td>" in page
+    assert "<td>unknown | words: 16 times higher in the new texts (0.02 → 0.31)</td>" in page
     assert "<td>&lt;b&gt;a</td>" in page
     assert "S3CRET" not in text + page
     shown = page_of(report)
     assert shown is not None
-    assert shown.headline == "2026-11: 3 runs, 30 documents labelled, 1 with drift, 1 with failed shards"
+    assert shown.headline == "2026-11: 3 runs (2 published, 1 failed); 1 with drift"
     assert shown.tags == ("drift",)
 
 
@@ -101,7 +102,8 @@ def test_the_command_says_what_the_month_came_to_and_where_its_page_is(tmp_path:
     told = CliRunner().invoke(app, asked)
     page = tmp_path / "reports" / "out-2026-11.md"
     assert told.stdout.splitlines() == [
-        "2026-11: 3 runs, 30 documents labelled, 1 with drift, 1 with failed shards",
+        "2026-11: 3 runs (2 published, 1 failed); 1 with drift",
+        "documents labelled: 30; different from the night before: 30 new, 2 gone, 4 with another answer",
         f"page in {page}, and as HTML beside it",
     ]
     assert json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)["markdown"] == page.read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pyarrow.csv as csv
@@ -12,9 +13,13 @@ from mlflow.utils import validation
 
 from concord.flows.nights.files import write_files
 from concord.flows.tracking import tracking
+from concord.schemas.drift import ChangedDocument, Drift
 from concord.schemas.run import ConstraintFigures, ShardReport
-from concord.schemas.run_report import ChangedDocument, Drift
+from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
+from concord.workers.constraints.templates.presence import StartsWith
+from concord.workers.learning.weights.known_weights import known_weights
 from tests.support.made_reports import run_report
+from tests.support.made_runs import consistency
 
 TOTALS = ShardReport(
     documents=3,
@@ -30,7 +35,14 @@ def test_tables_have_every_constraint_by_its_own_name(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     drift = Drift(against=1, new=0, gone=0, changed=1, most_changed=(ChangedDocument(doc_id="a", spans=2),))
     report = run_report(documents=3, labelled=3, shards_done=1, out=str(tmp_path / "out"), drift=drift)
-    write_files(tmp_path / "files", report, TOTALS, manifest=b"{}")
+    declared = DeclaredConstraints(
+        (StartsWith(name="s", labels=("O",), weight=1.5), StartsWith(name="h", labels=("O",), weight=math.inf))
+    )
+    weights = [*known_weights(JoinedConstraints((consistency(), declared)))]
+    write_files(tmp_path / "files", report, TOTALS, manifest=b"{}", weights=weights)
+    kept = csv.read_csv(tmp_path / "files" / "tables" / "weights.csv").to_pylist()
+    assert [(row["name"], row["weight"], row["low"]) for row in kept] == [(w.name, w.weight, w.low) for w in weights]
+    assert {row["name"]: row["weight"] for row in kept}["s"] == 1.5
     table = csv.read_csv(tmp_path / "files" / "tables" / "constraints.csv").to_pylist()
     assert [(row["constraint"], row["degree_before"], row["penalty"]) for row in table] == [
         ("Wörter, $5 (alle)", 4, 2.5),
@@ -45,7 +57,7 @@ def test_tables_have_every_constraint_by_its_own_name(tmp_path: Path) -> None:
     assert not (tmp_path / "files" / "tables" / "counts against gold.csv").exists()
 
 
-@pytest.mark.parametrize("name", ["violations/Wörter: 漢字/before", "f1/PER", "weight/a-b.c d/low"])
+@pytest.mark.parametrize("name", ["f1/Wörter: 漢字", "f1/PER", "penalty/a-b.c d/low"])
 def test_names_that_mlflow_takes_stay_as_they_are(name: str) -> None:
     assert tracking._names([name]) == {name: name}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -25,25 +24,21 @@ from concord.flows.cluster.pool import Done
 from concord.flows.commands.run_plan import plan_run
 from concord.flows.errors import NothingLabelledError, ShardsFailedError
 from concord.flows.labelling.label_corpus import label_corpus
-from concord.flows.labelling.label_figures import weights_of
 from concord.flows.nights.record import read_record
 from concord.flows.runfolder.published import published
 from concord.flows.screen.pages import page_of
 from concord.flows.screen.progress import followed
-from concord.flows.tracking.tracking import DESCRIPTION, FAILURES, Outcome
+from concord.flows.tracking.tracking import DESCRIPTION, FAILURES, RUN_NAME, Outcome
 from concord.schemas.columns import REJECTS_LAYOUT
 from concord.schemas.requests import LabelRequest
 from concord.schemas.run import Reuse, RunSettings
 from concord.schemas.run_report import RunReport
-from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
-from concord.workers.constraints.templates.presence import StartsWith
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.shards import read_answer_digests
 from concord.workers.labelling.output import REJECTS
-from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
-from tests.support.made_runs import consistency, rejects_in
+from tests.support.made_runs import rejects_in
 from tests.support.runs_here import InWorkersPlace, label, stay_here
 
 
@@ -75,13 +70,17 @@ def test_a_corpus_of_rejects_alone_is_one_line_and_they_are_published(
     corpus: Path, tmp_path: Path, outcomes: list[Outcome], capfd: pytest.CaptureFixture[str]
 ) -> None:
     spoil(corpus, [None] * 6)
-    for done, skipped in ((6, 0), (0, 6)):  # the same command again says the same
+    for done, skipped, night in ((6, 0, "first night"), (0, 6, "nothing new")):  # the same command again says the same
         with pytest.raises(NothingLabelledError) as raised:
             label(corpus, tmp_path / "out")
         report = raised.value.report
         assert (report.documents, report.rejected, report.shards_done, report.shards_skipped) == (0, 6, done, skipped)
         assert outcomes[-1].status == "FAILED"
-        assert outcomes[-1].tags == {FAILURES: str(raised.value), DESCRIPTION: told_of(report)}
+        assert outcomes[-1].tags == {
+            FAILURES: str(raised.value),
+            DESCRIPTION: told_of(report),
+            RUN_NAME: f"corpus · viterbi · made up · {night}",
+        }
     rejects = [r for t in published(str(tmp_path / "out")).tables(REJECTS, REJECTS_LAYOUT) for r in rejects_in(t)]
     assert [reject.row for reject in rejects] == list(range(6))
     capfd.readouterr()
@@ -105,7 +104,10 @@ def test_one_good_document_is_enough_and_the_first_reject_is_told(
         said = " ".join(capfd.readouterr().err.split())
         assert f"5 documents are rejects; the first: {corpus / 'part-00000.parquet'}, row 0: doc_id is null" in said
     assert len(outcomes) == 1, "a run with nothing new is none in MLflow"
-    assert (outcomes[-1].status, outcomes[-1].tags) == ("FINISHED", {DESCRIPTION: told_of(reports[0])})
+    assert (outcomes[-1].status, outcomes[-1].tags) == (
+        "FINISHED",
+        {DESCRIPTION: told_of(reports[0]), RUN_NAME: "corpus · viterbi · made up · first night"},
+    )
 
 
 @pytest.fixture
@@ -169,19 +171,6 @@ def test_a_disk_that_is_full_or_read_only_is_one_line_and_the_same_run_goes_on_w
 def seen(out: Path) -> dict[str, bytes]:
     found = [out / "manifest.json", *(out / "predictions").iterdir()]
     return {path.relative_to(out).as_posix(): path.read_bytes() for path in found}
-
-
-def test_mlflow_is_told_what_each_constraint_costs() -> None:
-    declared = DeclaredConstraints(
-        (StartsWith(name="s", labels=("O",), weight=1.5), StartsWith(name="h", labels=("O",), weight=math.inf))
-    )
-    told = weights_of(JoinedConstraints((consistency(), declared)))
-    known = {w.name: w for w in known_weights(consistency())}
-    assert told["weight/s"] == 1.5
-    assert not any(name.startswith(("weight/h", "weight/s/")) for name in told)
-    for name, weight in known.items():
-        assert (told[f"weight/{name}"], told[f"weight/{name}/low"]) == (weight.weight, weight.low)
-    assert len(told) == 1 + 3 * len(known) > 1
 
 
 def test_a_new_document_alone_is_labelled_and_a_dry_run_says_so(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pydantic import Field
 
 from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, Tone, figure_columns, row
 from concord.schemas.changes import AddedChanges
-from concord.schemas.run_report import Drift, Movement, RunReport
+from concord.schemas.drift import Drift, Movement, Otherwise, listed, otherwise_line
+from concord.schemas.run_report import RunReport
 from concord.schemas.shown import Report
+
+DIFFERENCES = ("new", "gone", "other text", "other answer")
+"""Heads of the columns of `NightReport.counts`."""
 
 RECORD_FORMAT = 1
 """Version of a line of the record; lines of another version are left out."""
@@ -58,6 +61,20 @@ class NightLine(Report):
     drift: Drift | None = None
     chart: dict[str, tuple[float, float]] = Field(default_factory=dict)
 
+    @property
+    def published(self) -> bool:
+        """Do readers see the run, until another one is published?"""
+        return not (self.failed or self.withheld or self.cancelled)
+
+    @property
+    def end(self) -> str:
+        """How the run ended, in a word or two."""
+        if self.cancelled:
+            return "cancelled"
+        if self.failed:
+            return f"{self.failed:,} shards failed"
+        return "withheld" if self.withheld else "published"
+
     @classmethod
     def of(cls, night: int, time: str, report: RunReport, *, tags: dict[str, str], asked: dict[str, str]) -> NightLine:
         """The line of a run that ended as ``report`` says, by the tags of its MLflow run."""
@@ -88,13 +105,13 @@ class NightReport(Report):
     """A night of `concord history`: its line, and what was asked for otherwise than in the night before."""
 
     line: NightLine
-    changed: dict[str, tuple[str | None, str | None]]
+    changed: Otherwise
 
     @property
-    def counts(self) -> tuple[str, str, str]:
-        """Documents that are new, gone and answered otherwise; blank for a first night."""
+    def counts(self) -> tuple[str, ...]:
+        """Documents that are new, gone, with another text and with another answer; blank where nothing is compared."""
         drift = self.line.drift
-        return ("", "", "") if drift is None else (f"{drift.new:,}", f"{drift.gone:,}", f"{drift.changed:,}")
+        return ("",) * 4 if drift is None else tuple(f"{count:,}" for count in drift.counts.values())
 
     @property
     def breaches(self) -> tuple[Movement, ...]:
@@ -116,22 +133,10 @@ class NightReport(Report):
             "cancelled": f"{line.labelled:,} documents were labelled, nothing was published" if line.cancelled else "",
             "failed": f"{line.failed:,} shards; nothing was published" if line.failed else "",
             "gone": missing,
-            "asked for": ", ".join(
-                f"{name} {_short(old)} → {_short(new)}" for name, (old, new) in self.changed.items()
-            ),
-            "drift": ", ".join(movement.line for movement in self.breaches),
+            "asked for": otherwise_line(self.changed),
+            "drift": "; ".join(movement.sentence for movement in self.breaches),
         }
         yield from (Remark(f"night {line.night}: {what}: {text}") for what, text in parts.items() if text)
-
-
-DIGEST = re.compile(r"[0-9a-f]{40,}")
-SHOWN_DIGITS = 8
-"""Hex digits of a digest that are shown."""
-
-
-def _short(value: str | None) -> str:
-    """A value with its digests cut short."""
-    return "none" if value is None else DIGEST.sub(lambda match: match[0][:SHOWN_DIGITS], value)
 
 
 class KeptVersions(Report):
@@ -192,7 +197,7 @@ class HistoryReport(Report):
             yield Remark(f"{stays}; {self.feed.removed:,} files of earlier ones are removed")
 
     def _table(self) -> Table:
-        heads = ("night", "ended (UTC)", "who", "documents", "labelled", "new", "gone", "changed", "rejects", "drift")
+        heads = ("night", "ended (UTC)", "who", "documents", "labelled", *DIFFERENCES, "rejects", "drift")
         rows = []
         for night in self.nights:
             line, breaches = night.line, len(night.breaches)
@@ -213,8 +218,10 @@ class MonthReport(Report):
     """A month of an output folder.
 
     - ``nights``: runs that ended in it
-    - ``failed``, ``drifted``: those with failed shards, and with drift
+    - ``published``, ``cancelled``, ``withheld``, ``failed``: by how they ended, the last one with failed shards
+    - ``drifted``: those with drift
     - ``labelled``: documents that were labelled
+    - ``differences``: documents by what was different from the night before, summed over the published nights
     - ``page``: the file with the page; the same in HTML is beside it
     - ``markdown``: the page
     """
@@ -222,11 +229,15 @@ class MonthReport(Report):
     out: str
     month: str
     nights: int
+    published: int
+    cancelled: int
+    withheld: int
     failed: int
     drifted: int
     labelled: int
+    differences: Mapping[str, int]
     page: str
-    markdown: str
+    markdown: str = ""
 
     @property
     def page_tags(self) -> tuple[str, ...]:
@@ -235,8 +246,24 @@ class MonthReport(Report):
 
     def blocks(self) -> Iterator[AnyBlock]:
         """What the runs of the month came to, and where the page is."""
-        yield Headline(
-            f"{self.month}: {self.nights:,} runs, {self.labelled:,} documents labelled, {self.drifted:,} with drift, "
-            f"{self.failed:,} with failed shards"
-        )
+        yield Headline(self.runs)
+        yield Remark(self.sums)
         yield Remark(f"page in {self.page}, and as HTML beside it")
+
+    @property
+    def runs(self) -> str:
+        """How many runs ended in the month, and how."""
+        ends = {
+            "published": self.published,
+            "failed": self.failed,
+            "cancelled": self.cancelled,
+            "withheld": self.withheld,
+        }
+        by_end = ", ".join(f"{count:,} {end}" for end, count in ends.items() if count)
+        return f"{self.month}: {self.nights:,} runs{f' ({by_end})' if by_end else ''}; {self.drifted:,} with drift"
+
+    @property
+    def sums(self) -> str:
+        """What they did, and what changed for readers."""
+        changed = listed(self.differences) or "none"
+        return f"documents labelled: {self.labelled:,}; different from the night before: {changed}"

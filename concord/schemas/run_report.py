@@ -1,9 +1,8 @@
-"""What a run over a corpus answers: its plan, its report, and how it differs from the last one."""
+"""What a run over a corpus answers: its plan and its report."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 from pydantic import Field
 
@@ -14,19 +13,32 @@ from concord.schemas.blocks import (
     Table,
     TableColumn,
     Tone,
-    figure_columns,
     row,
     text_columns,
 )
 from concord.schemas.changes import AddedChanges
+from concord.schemas.drift import Drift, NightBefore, otherwise_line
 from concord.schemas.run import Reuse
 from concord.schemas.shown import Report
 
 MOST_ERRORS = 20
 """Reasons of failed shards on a page."""
 
-MOST_MOVEMENTS = 20
-"""Figures of the night beside the last one on a page: the least likely ones."""
+MOST_REJECTS = 5
+"""Rejects that a report names: the first ones, in the order of the corpus."""
+
+
+class RejectedRow(Report):
+    """A reject: the place of its row in the corpus, its document id if it has one, and why there is no answer."""
+
+    place: str
+    doc_id: str | None
+    reason: str
+
+    @property
+    def line(self) -> str:
+        """Place and reason, for messages."""
+        return f"{self.place}: {self.reason}"
 
 
 class RunPlan(Report):
@@ -78,113 +90,6 @@ TELLING_SECONDS = 10.0
 """Least total time of workers, in seconds, for which their speed is reported; below it, loading dominates."""
 
 
-class Movement(Report):
-    """A figure of documents tonight against the last night, see `flows.nights.drift`.
-
-    - ``figure``: its name, such as ``unknown words``
-    - ``of``: ``texts`` (new documents against the others) or ``answers`` (other answers to the same documents)
-    - ``before``, ``after``: what it was, and is
-    - ``p_value``: how often chance alone would move some figure of the night as far; adjusted for all figures
-    - ``breach``: is it beyond the threshold?
-    """
-
-    figure: str
-    of: Literal["texts", "answers"]
-    before: float
-    after: float
-    p_value: float
-    breach: bool
-
-    @property
-    def line(self) -> str:
-        """In a few words."""
-        return f"{self.figure} ({self.of}) {self.before:.4g} → {self.after:.4g}"
-
-
-class ChangedDocument(Report):
-    """A document with another answer than last night; ``spans`` that only one of the two answers has."""
-
-    doc_id: str
-    spans: int
-
-
-MOST_MISSING = 0.1
-"""Largest share of the last night's documents that may be missing from the corpus of a run that is published without
-being told that they may."""
-
-
-class Drift(Report):
-    """What is different from the last night of an output folder, in documents.
-
-    - ``against``: number of that night
-    - ``last``: documents of that night
-    - ``new``, ``gone``: documents, by id and text, that only one of the two nights has
-    - ``missing``: the ones among ``gone`` whose ids are not in the corpus any more, under any text
-    - ``changed``: documents that both have, with another answer
-    - ``movements``: the figures that were compared, the least likely one first
-    - ``most_changed``: the ones among these documents with the most changes
-    - ``sampled``: were documents drawn, and the counts estimated from them?
-    """
-
-    against: int
-    last: int = 0
-    new: int
-    gone: int
-    missing: int = 0
-    changed: int
-    sampled: bool = False
-    movements: tuple[Movement, ...] = ()
-    most_changed: tuple[ChangedDocument, ...] = ()
-
-    def blocks(self) -> Iterator[AnyBlock]:
-        """The figures that were compared, and the documents with the most changes."""
-        yield Headline(
-            f"against night {self.against}: {self.new:,} documents new, {self.gone:,} gone, "
-            f"{self.changed:,} with another answer"
-        )
-        yield from self.tables()
-
-    def tables(self) -> Iterator[Table]:
-        """Those of them that there are."""
-        if self.movements:
-            columns = (
-                *text_columns("figure", "of"),
-                *(TableColumn(head, figures=True) for head in ("last", "now", "p")),
-                *text_columns("threshold"),
-            )
-            rows = tuple(
-                row(
-                    m.figure,
-                    m.of,
-                    f"{m.before:.4g}",
-                    f"{m.after:.4g}",
-                    f"{m.p_value:.2g}",
-                    "beyond" if m.breach else "",
-                )
-                for m in self.movements[:MOST_MOVEMENTS]
-            )
-            yield Table(columns, rows, "Against the last night", detail=True)
-        if self.most_changed:
-            changed = tuple(row(document.doc_id, f"{document.spans:,}") for document in self.most_changed)
-            yield Table(figure_columns("document", "spans"), changed, "Answers that changed most", detail=True)
-
-    @property
-    def breaches(self) -> tuple[Movement, ...]:
-        """Movements beyond their threshold."""
-        return tuple(movement for movement in self.movements if movement.breach)
-
-    @property
-    def loses(self) -> bool:
-        """Is more missing than `MOST_MISSING`?"""
-        return self.missing > MOST_MISSING * self.last
-
-    @property
-    def told_missing(self) -> str:
-        """What is missing, in a few words."""
-        about = "about " if self.sampled else ""
-        return f"{about}{self.missing:,} of the last {self.last:,} documents are gone"
-
-
 class RunReport(Report):
     """Report of ``concord reprocess --json``.
 
@@ -206,8 +111,10 @@ class RunReport(Report):
       `workers.evaluation.search_errors`; empty without gold or proofs.
     - ``mlflow_page``: address of the run's page, if MLflow is a server.
     - ``report_page``: address of the page that ``--report`` makes, if MLflow is a server; null without that.
-    - ``drift``: differences to the last night; null if there was none, or if shards failed.
+    - ``before``: the night that readers had before; null for the first one.
+    - ``drift``: differences to that night; null if there was none, if its answers are the same, or if shards failed.
     - ``changes``: what the run adds to the folder's feed of changes; null where nothing changed or nothing is published
+    - ``rejects``: the first `MOST_REJECTS` rejects; for some of them ``rejected`` counts more.
     - ``withheld``: was nothing published because of what `Drift.missing` counts?
     - ``cancelled``: did a signal end the run before its end? Nothing is published then.
     - ``steps``: seconds of the workers by step; not in the JSON.
@@ -239,10 +146,12 @@ class RunReport(Report):
     mlflow_run: str
     mlflow_page: str | None = None
     report_page: str | None = None
+    before: NightBefore | None = None
     drift: Drift | None = None
     changes: AddedChanges | None = None
     withheld: bool = False
     cancelled: bool = False
+    rejects: tuple[RejectedRow, ...] = ()
     errors: tuple[str, ...] = ()
     steps: dict[str, float] = Field(default_factory=dict, exclude=True)
 
@@ -252,37 +161,67 @@ class RunReport(Report):
         return self.documents - self.labelled
 
     @property
+    def published(self) -> bool:
+        """Do readers see this run?"""
+        return not (self.cancelled or self.shards_failed or self.withheld)
+
+    @property
+    def decoded(self) -> int:
+        """Documents among ``labelled`` that took no answer of the last run."""
+        return self.labelled - self.reuse.documents
+
+    @property
     def headline(self) -> str:
         """What the run came to, in a line."""
         if self.cancelled:
-            return f"cancelled: {self.labelled:,} documents labelled, nothing published; the same again does the rest"
+            left = "the same again does the rest"
+            return f"cancelled: {self.labelled:,} documents labelled, nothing published; {left}{self._readers}"
         if self.shards_failed:
             every = self.shards_done + self.shards_skipped + self.shards_failed
             failed = f"{self.shards_failed:,} of {every:,} shards failed"
-            return f"{failed}; {self.labelled:,} documents labelled, nothing published"
-        missing = [self.drift.told_missing] if self.drift is not None and self.drift.missing else []
+            return f"{failed}; {self.labelled:,} documents labelled, nothing published{self._readers}"
+        missing = "" if self.drift is None or not self.drift.missing else self.drift.told_missing
         if self.withheld:
-            return f"nothing published: {missing[0]}"
-        if not self.shards_done:
-            return "; ".join([*missing, f"nothing new: 0 of {self.documents:,} documents"])
-        parts = [*missing, f"labelled {self.labelled:,} of {self.documents:,} documents"]
-        if self.drift is not None:
-            parts.append(f"{self.drift.new:,} new, {self.drift.changed:,} with another answer")
-        parts.append(f"{self.certified:.1%} certified")
-        if self.rejected:
-            parts.append(f"{self.rejected:,} rejected")
+            return f"nothing published: {missing}{self._readers}"
+        parts = [self._what, "" if self.drift is None else self.drift.line]
+        if self.shards_done:
+            parts.append(f"{self.certified:.1%} certified")
+            parts.append(f"{self.rejected:,} rejected" if self.rejected else "")
         if self.drift is not None and self.drift.breaches:
             parts.append(f"DRIFT: {', '.join(movement.line for movement in self.drift.breaches)}")
-        return "; ".join(parts)
+        return "; ".join(filter(None, parts))
+
+    @property
+    def _what(self) -> str:
+        """What the run did that published its answers."""
+        if not self.shards_done:
+            return f"nothing new: 0 of {self.documents:,} documents"
+        reused = f", kept {self.reuse.documents:,} answers" if self.reuse.documents else ""
+        return f"labelled {self.decoded:,} of {self.documents:,} documents{reused}"
+
+    @property
+    def title(self) -> str:
+        """What the run came to, in the few words that tell it from other nights in a list."""
+        if self._end not in ("labelled", "nothing new"):
+            return self._end
+        if self.before is None:
+            return "first night"
+        return "nothing new" if self.drift is None else self.drift.differences
+
+    @property
+    def _readers(self) -> str:
+        """What readers have where this run published nothing."""
+        return "" if self.before is None else f"; readers still have {self.before.name}"
 
     @property
     def counts(self) -> list[tuple[str, str, str]]:
         """Rows of a table: what is counted, its meaning, and the number."""
         change = "by the model alone → now"
         return [
-            *_against(self.drift, self.documents),
-            ("done", "labelled now", f"{self.labelled:,}"),
-            ("taken", "of these, answers of the last run", f"{self.reuse.documents:,}"),
+            ("documents", "in all" if self.before else "in all, in the first night", f"{self.documents:,}"),
+            *self._differences(),
+            ("labelled", "by this run, without an answer to keep", f"{self.decoded:,}"),
+            ("kept", "answers of the last run, which still hold", f"{self.reuse.documents:,}"),
             ("skipped", "labelled before, nothing has changed", f"{self.skipped:,}"),
             ("rejected", "cannot be read or labelled; see _rejects", f"{self.rejected:,}"),
             ("failed", "shards; tried again by the next run", f"{self.shards_failed:,}"),
@@ -291,6 +230,11 @@ class RunReport(Report):
             ("violations", change, f"{self.violations_before:,.0f} → {self.violations:,.0f}"),
             ("penalty in nats", change, f"{self.penalty_before:,.1f} → {self.penalty:,.1f}"),
         ]
+
+    def _differences(self) -> list[tuple[str, str, str]]:
+        if self.drift is None or self.before is None:
+            return []
+        return [(what, f"compared with {self.before.name}", f"{n:,}") for what, n in self.drift.counts.items()]
 
     @property
     def page_tags(self) -> tuple[str, ...]:
@@ -315,6 +259,7 @@ class RunReport(Report):
     def blocks(self) -> Iterator[AnyBlock]:
         """What was labelled, how long it took, what is proven and broken, what is different, and where all of it is."""
         yield Headline(self.headline)
+        yield from self._beside()
         yield Remark(
             f"{self.documents:,} documents, {self.tokens:,} tokens, {self.rejected:,} rejected; shards: "
             f"{self.shards_done} done, {self.shards_skipped} skipped, {self.shards_failed} failed"
@@ -338,13 +283,25 @@ class RunReport(Report):
             detail=True,
         )
         if self.drift is not None:
-            yield from self.drift.tables()
+            yield from self.drift.details()
+        if self.rejects:
+            rejects = (row(reject.place, reject.doc_id or "", reject.reason) for reject in self.rejects)
+            yield Table(text_columns("row", "document", "reason"), tuple(rejects), "First rejects", detail=True)
         if self.errors:
             yield Table(text_columns("reason"), tuple(map(row, self.errors[:MOST_ERRORS])), "Failed", detail=True)
         yield Remark(f"predictions in {self.out}")
         yield Remark(f"MLflow run {self.mlflow_run}", link=self.mlflow_page)
         if self.report_page is not None:
             yield Remark("the page of this run, with its documents", link=self.report_page)
+
+    def _beside(self) -> Iterator[Remark]:
+        """The night that readers had before, and what was asked for otherwise."""
+        if self.before is None:
+            return
+        if self.published and self.drift is None:
+            yield Remark(f"the same documents and answers as {self.before.name}")
+        if self.before.otherwise:
+            yield Remark(f"asked for otherwise than in {self.before.name}: {otherwise_line(self.before.otherwise)}")
 
     @property
     def _search_line(self) -> str:
@@ -362,13 +319,3 @@ class RunReport(Report):
         if self.worker_seconds < TELLING_SECONDS:
             return line
         return f"{line}, {self.worker_speed:,.0f} tokens a second each"
-
-
-def _against(drift: Drift | None, documents: int) -> list[tuple[str, str, str]]:
-    if drift is None:
-        return [("documents", "in all; no other night to compare with", f"{documents:,}")]
-    return [
-        ("new", "in id or text, since the last night", f"{drift.new:,}"),
-        ("gone", "since the last night", f"{drift.gone:,}"),
-        ("changed", "have another answer than the last night", f"{drift.changed:,}"),
-    ]

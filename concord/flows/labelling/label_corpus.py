@@ -23,13 +23,12 @@ from concord.flows.labelling.label_figures import (
     metrics_of,
     report_of,
     speed_of,
-    weights_of,
 )
 from concord.flows.labelling.label_job import LabelJob
 from concord.flows.labelling.planning import read_anywhere
 from concord.flows.labelling.ray_on_demand import RayOnDemand
 from concord.flows.labelling.sources import some_documents
-from concord.flows.nights.record import keep_night
+from concord.flows.nights.record import keep_night, night_before
 from concord.flows.runfolder.delta_table import commit_run, has_table
 from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import MANIFEST, STORE, RunOutput
@@ -40,16 +39,18 @@ from concord.flows.runfolder.runfolder import (
     claim,
     dataset_digest,
     find_done,
-    first_reject,
+    listed_rejects,
     publish,
     run_output,
     write_sources,
 )
 from concord.flows.runfolder.tracked import keep_tracked, tracked_run
 from concord.flows.screen.progress import meter, say, tell_left
+from concord.schemas.drift import NightBefore
 from concord.schemas.requests import LabelRequest, TableForm
 from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import redact
+from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.models.model import JudgesFit
 from concord.workers.storage.storage import Storage
 
@@ -95,12 +96,12 @@ def _tracked_before(job: LabelJob, out: Storage) -> str | None:
 
 def _answer_again(job: LabelJob, out: RunOutput, done: Markers, run_id: str, started: float) -> RunReport:
     """The report of a run of which all is done, and which MLflow has as the run ``run_id``."""
+    before = night_before(out.storage, job.recorded)
     shown = _published(job, out, done)
     work = LabelWork(skipped=len(job.shards))
-    answer = report_of(job.request, shown.report, work, run_id, seconds=time.monotonic() - started)
-    answer = answer.model_copy(update={"changes": shown.changes})
+    answer = _answer(job, done, shown, work, run_id, before, started)
     keep_night(out.storage, answer, tags=run_tags(job="reprocess"), asked=job.recorded)
-    failure = _failure(answer, done)
+    failure = _failure(answer)
     if failure is not None:
         raise failure
     return answer
@@ -110,7 +111,7 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
     """Labels what is not done, compares the run with the last one, publishes it, and tells MLflow."""
     from concord.flows.nights.drift import against_last
     from concord.flows.nights.files import keep_files
-    from concord.flows.tracking.tracking import Outcome, Tracking
+    from concord.flows.tracking.tracking import RUN_NAME, Outcome, Tracking
     from concord.flows.tracking.untracked import catch_up
 
     request = job.request
@@ -121,11 +122,12 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
         run.params(job.params())
         run.dataset(name=request.corpus, digest=dataset_digest(job.shards), source=request.corpus, context="reprocess")
         progress = LabelProgress(LabelWork(skipped=int(done.done.sum())))
+        before = night_before(out.storage, job.recorded)
         try:
             _label(job, out, done, ray, progress)
         except BaseException as error:
             if not isinstance(error, Exception):  # a signal, by whichever name
-                answer = report_of(request, done.report(), progress.work, run.id, seconds=time.monotonic() - started)
+                answer = _answer(job, done, PublishedRun(done.report()), progress.work, run.id, before, started)
                 answer = answer.model_copy(update={"cancelled": True})
                 keep_night(out.storage, answer, tags=tags, asked=job.recorded)
                 tell_left(answer)
@@ -135,24 +137,24 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
         beside = None if work.errors else against_last(out.storage, done, job.key, job.opened.model)
         withheld = beside is not None and beside.drift.loses and not request.allow_gone
         unpublished = bool(work.errors) or withheld
-        report, changes = PublishedRun(done.report()) if unpublished else _published(job, out, done)
-        answer = report_of(request, report, work, run.id, seconds=time.monotonic() - started)
-        answer = answer.model_copy(update={"changes": changes})
+        shown = PublishedRun(done.report()) if unpublished else _published(job, out, done)
+        answer = _answer(job, done, shown, work, run.id, before, started)
         if beside is not None:
             answer = answer.model_copy(update={"drift": beside.drift, "withheld": withheld})
-        failure = _failure(answer, done)
+        failure = _failure(answer)
         manifest = None if unpublished else out.storage.read(MANIFEST)
-        keep_files(run, answer, report, manifest=manifest, last=None if beside is None else beside.last)
+        last, weights = None if beside is None else beside.last, known_weights(job.constraints)
+        keep_files(run, answer, shown.report, manifest=manifest, last=last, weights=weights)
         chart = None if beside is None or withheld else beside.chart
         keep_night(out.storage, answer, tags=tags, asked=job.recorded, chart=chart)
         if request.report and not unpublished:
             from concord.flows.labelling.run_page import keep_page
 
-            answer = keep_page(run, answer, report, request)
+            answer = keep_page(run, answer, shown.report, request)
         outcome = Outcome.now(
-            metrics_of(report) | speed_of(work) | weights_of(job.constraints),
+            metrics_of(shown.report, answer) | speed_of(work),
             failures=work.errors or ((str(failure),) if failure else ()),
-            tags=drift_tags(answer),
+            tags={RUN_NAME: f"{job.run_name} · {answer.title}", **drift_tags(answer)},
             description=redact(f"{answer.headline}; output in {answer.out}"),
         )
         _conclude(answer, out.storage, run, outcome, tracking, failure)
@@ -160,6 +162,22 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
         if request.fail_on_drift and answer.drift is not None and answer.drift.breaches:
             raise DriftedRunError(answer)
         return answer
+
+
+def _answer(
+    job: LabelJob,
+    done: Markers,
+    shown: PublishedRun,
+    work: LabelWork,
+    run_id: str,
+    before: NightBefore | None,
+    started: float,
+) -> RunReport:
+    """What the run says of itself by now; ``started``: monotonic seconds."""
+    rejects = listed_rejects(done) if shown.report.rejected else ()
+    seconds = time.monotonic() - started
+    answer = report_of(job.request, shown.report, work, run_id, before=before, rejects=rejects, seconds=seconds)
+    return answer.model_copy(update={"changes": shown.changes})
 
 
 def _published(job: LabelJob, out: RunOutput, done: Markers) -> PublishedRun:
@@ -171,7 +189,7 @@ def _published(job: LabelJob, out: RunOutput, done: Markers) -> PublishedRun:
     return shown
 
 
-def _failure(report: RunReport, done: Markers) -> ShardsFailedError | WithheldRunError | NothingLabelledError | None:
+def _failure(report: RunReport) -> ShardsFailedError | WithheldRunError | NothingLabelledError | None:
     """Error that the run raises at its end, if any: failed shards, too much that is gone, or a corpus of rejects alone.
 
     Of some rejects among answers the first is shown.
@@ -180,11 +198,12 @@ def _failure(report: RunReport, done: Markers) -> ShardsFailedError | WithheldRu
         return ShardsFailedError(report)
     if report.withheld:
         return WithheldRunError(report)
-    reason = first_reject(done) if report.rejected else None
-    if reason and not report.documents:
+    if not report.rejects:
+        return None
+    reason = report.rejects[0].line
+    if not report.documents:
         return NothingLabelledError(reason, report)
-    if reason:
-        say(f"{report.rejected:,} documents are rejects; the first: {reason}", style="yellow")
+    say(f"{report.rejected:,} documents are rejects; the first: {reason}", style="yellow")
     return None
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from concord.flows.environment import page_of_run, tracking_uri
 from concord.schemas.decoded import Status
+from concord.schemas.drift import NightBefore
 from concord.schemas.requests import LabelRequest
 from concord.schemas.run import CountsByName, Reuse, Seconds, ShardReport, ShardResult
-from concord.schemas.run_report import RunReport
+from concord.schemas.run_report import MOST_REJECTS, RejectedRow, RunReport
 from concord.schemas.secrets import redact
-from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.evaluation.measures import MEASURES
 from concord.workers.evaluation.measures import figures as measure_figures
 from concord.workers.evaluation.named_counts import MatchCounts
-from concord.workers.learning.weights.known_weights import known_weights
+
+if TYPE_CHECKING:
+    from concord.schemas.columns import Reject
 
 
 class LabelWork(NamedTuple):
@@ -66,32 +69,34 @@ class LabelProgress:
         )
 
 
-def metrics_of(report: ShardReport) -> dict[str, float]:
-    """MLflow's figures by name; scores against gold only where there is gold."""
+def metrics_of(report: ShardReport, answer: RunReport) -> dict[str, float]:
+    """MLflow's figures by name: what one compares between runs; scores against gold only where there is gold.
+
+    What a run has of each constraint is in its tables (`flows.nights.files`).
+    """
     figures: dict[str, float] = {
         "documents": report.documents,
         "tokens": report.tokens,
         "rejected": report.rejected,
         "infeasible": report.infeasible,
         "relabelled_tokens": report.relabelled,
-        "certified": _share(report.certified, report.documents),
-        "by_solver": _share(report.statuses.get(Status.BY_SOLVER, 0), report.documents),
+        "certified": answer.certified,
+        "by_solver": answer.by_solver,
         "gap/max": report.gap_max,
         "gap/mean": report.gap_sum / max(report.documents, 1),
+        "violations/before": answer.violations_before,
+        "violations/after": answer.violations,
+        "penalty/before": answer.penalty_before,
+        "penalty/after": answer.penalty,
     }
-    for name, row in report.constraints.items():
-        figures |= {
-            f"violations/{name}/before": row.degree_before,
-            f"violations/{name}/after": row.degree,
-            f"penalty/{name}/before": row.penalty_before,
-            f"penalty/{name}/after": row.penalty,
-        }
+    if answer.drift is not None:
+        figures |= {f"documents/{what}": count for what, count in answer.drift.counts.items()}
     if report.with_gold:
         figures["token_accuracy"] = _share(report.correct_tokens, report.gold_tokens)
         for name, counts in report.measures.items():
             figures |= _scores("", name, counts) | _scores("viterbi/", name, report.measures_before[name])
-    figures |= {f"search_errors/entities/{kind}": n for kind, n in totals(report.search_errors).items()}
-    figures |= {f"search_errors/documents/{kind}": n for kind, n in totals(report.search_documents).items()}
+    figures |= {f"search_errors/entities/{kind}": n for kind, n in answer.search_errors.items()}
+    figures |= {f"search_errors/documents/{kind}": n for kind, n in answer.search_documents.items()}
     return figures
 
 
@@ -123,7 +128,16 @@ def speed_of(work: LabelWork) -> dict[str, float]:
     }
 
 
-def report_of(request: LabelRequest, report: ShardReport, work: LabelWork, run_id: str, *, seconds: float) -> RunReport:
+def report_of(
+    request: LabelRequest,
+    report: ShardReport,
+    work: LabelWork,
+    run_id: str,
+    *,
+    before: NightBefore | None,
+    rejects: Iterable[Reject],
+    seconds: float,
+) -> RunReport:
     """What a run says of itself; ``run_id`` is MLflow's, ``seconds`` are those of the whole call."""
     figures = report.constraints.values()
     return RunReport(
@@ -151,19 +165,17 @@ def report_of(request: LabelRequest, report: ShardReport, work: LabelWork, run_i
         search_documents=totals(report.search_documents),
         out=redact(request.out),
         mlflow_run=run_id,
+        before=before,
+        rejects=tuple(_rejected(reject) for reject in islice(rejects, MOST_REJECTS)),
         mlflow_page=page_of_run(tracking_uri(request.context.tracking), run_id),
         errors=work.errors,
         steps={step: round(value, 3) for step, value in work.seconds._asdict().items()} if work.done else {},
     )
 
 
-def weights_of(constraints: ConstraintSet) -> dict[str, float]:
-    """MLflow's figures of the soft constraints: weights in nats, and their intervals where counts are known."""
-    figures: dict[str, float] = {}
-    for known in known_weights(constraints):
-        ends = {"": known.weight, "/low": known.low, "/high": known.high}
-        figures |= {f"weight/{known.name}{end}": x for end, x in ends.items() if x is not None and math.isfinite(x)}
-    return figures
+def _rejected(reject: Reject) -> RejectedRow:
+    row = "a row" if reject.row is None else f"row {reject.row}"
+    return RejectedRow(place=f"{redact(reject.source)}, {row}", doc_id=reject.doc_id, reason=redact(reject.reason))
 
 
 def drift_tags(report: RunReport) -> dict[str, str]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterable, Iterator
-from itertools import compress
+from itertools import compress, repeat
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 import numpy as np
@@ -17,14 +18,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from concord.flows.nights.record import read_record
-from concord.flows.runfolder.files_apart import FilesApart, places_now, written
+from concord.flows.runfolder.files_apart import FilesApart, places_now, written, written_files
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import NothingPublishedError, Published, PublishedError, published
 from concord.flows.screen.progress import say
 from concord.schemas.arrays import Ints, Mask
 from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT
+from concord.schemas.drift import Drift
 from concord.schemas.run import RunKey, ShardReport
-from concord.schemas.run_report import Drift
 from concord.workers.drift.chart import NightScore
 from concord.workers.drift.figures import DocumentFigures, DriftWatch
 from concord.workers.drift.nights import Night, compare
@@ -86,14 +87,14 @@ def _against(last: Published, markers: Markers, key: RunKey, model: Model) -> Ag
     same = (last.table(*file, PREDICTIONS_LAYOUT) for file in _some(last.files_in(PREDICTIONS), old, ~gone))
     night = Night(
         _figures(before, old_stand, drawn, watch),
-        _figures(after, new_stand, drawn, watch),
+        _figures(after, new_stand, drawn, watch, compress(_corpus_files(markers), new_stand)),
         DocumentFigures.joined(DocumentFigures.of(table, watch) for table in _first(same, REFERENCE_DOCUMENTS)),
         same_run=last.manifest.run == key,
         last=former.documents,
         rejected=_rejected(markers) if now.rejected else frozenset(),
         sampled=drawn > 1 or bool(old_stand.max(initial=0) > 1),
     )
-    compared = compare(night, against=record.last, earlier=record.charts())
+    compared = compare(night, against=record.number_published, earlier=record.charts())
     return AgainstLast(compared.drift, compared.chart, former)
 
 
@@ -117,6 +118,14 @@ def _rejected(markers: Markers) -> frozenset[str]:
     return frozenset(name for name in found if name is not None)
 
 
+def _corpus_files(markers: Markers) -> Iterator[str]:
+    """The file of the corpus that each of the `written` files answers, without its folders."""
+    shards, done = markers.shards, np.flatnonzero(markers.done).tolist()
+    for place, marker in zip(done, markers, strict=True):
+        name = PurePosixPath(shards.files[shards.file[place]].name).name
+        yield from (name for _ in written_files(marker))
+
+
 def _some(files: Iterable[tuple[str, str]], digests: NDArray[np.bytes_], wanted: Mask) -> Iterator[tuple[str, str]]:
     """As many of the wanted files as there may be documents to read, in the order of digests: from anywhere."""
     places = np.flatnonzero(wanted)
@@ -133,12 +142,14 @@ def _table(storage: Storage, path: str) -> pa.Table:
     return read_unthreaded(data)
 
 
-def _figures(tables: Iterable[pa.Table], stand: Ints, drawn: int, watch: DriftWatch) -> DocumentFigures:
-    """Documents of tables that ``stand`` for so many shards: of all documents about one in ``drawn``."""
+def _figures(
+    tables: Iterable[pa.Table], stand: Ints, drawn: int, watch: DriftWatch, files: Iterable[str] = repeat("")
+) -> DocumentFigures:
+    """Documents of tables that ``stand`` for so many shards of ``files``: of all documents about one in ``drawn``."""
     rates = ((int(shards), max(1, drawn // int(shards))) for shards in stand[stand > 0])
     return DocumentFigures.joined(
-        DocumentFigures.of(_drawn(table, documents), watch, times=shards * documents)
-        for table, (shards, documents) in zip(tables, rates, strict=True)
+        DocumentFigures.of(_drawn(table, documents), watch, times=shards * documents, file=file)
+        for table, (shards, documents), file in zip(tables, rates, files, strict=False)
     )
 
 

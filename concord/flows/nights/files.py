@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import pyarrow.csv
 from concord.flows.errors import TrackingError
 from concord.flows.runfolder.layout import MANIFEST
 from concord.flows.screen.pages import page_of
+from concord.schemas.audit import KnownWeight
 from concord.schemas.run import ConstraintFigures, ShardReport
 from concord.schemas.run_report import RunReport
 from concord.workers.storage.files import writing
@@ -32,14 +34,20 @@ MOST_BARS = 30
 
 
 def keep_files(
-    run: Run, report: RunReport, totals: ShardReport, *, manifest: bytes | None, last: ShardReport | None
+    run: Run,
+    report: RunReport,
+    totals: ShardReport,
+    *,
+    manifest: bytes | None,
+    last: ShardReport | None,
+    weights: Iterable[KnownWeight],
 ) -> None:
-    """Uploads the files of a run; ``last`` are the counts of the last night.
+    """Uploads the files of a run; ``last`` are the counts of the last night, ``weights`` those of soft constraints.
 
     MLflow that has gone away is told of at the end of the run, not here.
     """
     with scratch_folder() as folder, suppress(TrackingError):
-        write_files(folder, report, totals, manifest=manifest, last=last)
+        write_files(folder, report, totals, manifest=manifest, last=last, weights=weights)
         run.folder(folder, seconds=FILES_SECONDS)
 
 
@@ -50,6 +58,7 @@ def write_files(
     *,
     manifest: bytes | None = None,
     last: ShardReport | None = None,
+    weights: Iterable[KnownWeight] = (),
 ) -> None:
     """Writes the files of a run into a folder. Raises `OutputError`."""
     page = page_of(report)
@@ -59,7 +68,8 @@ def write_files(
         if manifest is not None and len(manifest) <= MOST_MANIFEST_BYTES:
             (folder / MANIFEST).write_bytes(manifest)
         (folder / "tables").mkdir()
-        for name, table in _tables(report, totals, last).items():
+        tables = _tables(report, totals, last) | {"weights": pa.Table.from_pylist([w.model_dump() for w in weights])}
+        for name, table in tables.items():
             if len(table):
                 pa.csv.write_csv(table, folder / "tables" / f"{name}.csv")
         if totals.constraints:
@@ -74,13 +84,14 @@ def _tables(report: RunReport, totals: ShardReport, last: ShardReport | None) ->
             row |= _of_last(last.constraints.get(row["constraint"]))
     statuses = [{"status": name, "documents": count} for name, count in totals.statuses.items()]
     counts = [
-        {"measure": measure, "name": name, **row}
-        for measure, rows in totals.measures.items()
+        {"measure": measure, "labels of": labels, "name": name, **row}
+        for labels, measures in (("answers", totals.measures), ("model alone", totals.measures_before))
+        for measure, rows in measures.items()
         for name, row in rows.items()
     ]
     tables = {"constraints": constraints, "statuses": statuses, "counts against gold": counts}
     if report.drift is not None:
-        tables["against the last night"] = [row.model_dump() for row in report.drift.movements]
+        tables["against the last night"] = [row.model_dump(exclude={"most"}) for row in report.drift.movements]
         tables["documents changed most"] = [row.model_dump() for row in report.drift.most_changed]
     return {name: pa.Table.from_pylist(rows) for name, rows in tables.items()}
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
 
 from concord.flows.errors import RunFolderError
-from concord.flows.nights.record import RECORD, read_record
+from concord.flows.nights.record import RECORD, asked_otherwise, read_record
 from concord.schemas.nights import HistoryReport, NightLine, NightReport
 from concord.schemas.secrets import redact
 from concord.workers.storage.storage import storage_at
-
-CONTENT = "dataset"
-"""Digest of the corpus, which differs most nights; what it changed is told by new and gone documents."""
 
 
 def history(out: str, *, nights: int | None = None, month: str = "") -> HistoryReport:
@@ -33,10 +29,4 @@ def history(out: str, *, nights: int | None = None, month: str = "") -> HistoryR
 
 
 def _report(line: NightLine, last: NightLine | None) -> NightReport:
-    return NightReport(line=line, changed={} if last is None else _changed(last.asked, line.asked))
-
-
-def _changed(last: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
-    """What was asked for otherwise, before and now; None where it was not given."""
-    names = sorted((last.keys() | now.keys()) - {CONTENT})
-    return {name: (last.get(name), now.get(name)) for name in names if last.get(name) != now.get(name)}
+    return NightReport(line=line, changed={} if last is None else asked_otherwise(last.asked, line.asked))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -10,9 +11,9 @@ from pathlib import Path
 
 from concord.flows.nights.history import history
 from concord.flows.screen.pages import markdown
-from concord.schemas.blocks import Remark, Table, row, text_columns
+from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, row, text_columns
 from concord.schemas.errors import UsageError
-from concord.schemas.nights import HistoryReport, MonthReport, NightReport
+from concord.schemas.nights import DIFFERENCES, HistoryReport, MonthReport, NightLine, NightReport
 from concord.schemas.secrets import redact, short_name
 from concord.schemas.visible import visible
 from concord.workers.report.page import PageTitle
@@ -47,28 +48,40 @@ def report_month(out: str, into: str, month: str | None = None) -> MonthReport:
         out=redact(out),
         month=month,
         nights=len(lines),
-        failed=sum(line.failed > 0 for line in lines),
+        published=sum(line.published for line in lines),
+        cancelled=sum(line.cancelled for line in lines),
+        withheld=sum(line.withheld for line in lines),
+        failed=sum(line.failed > 0 and not line.cancelled for line in lines),
         drifted=sum(line.drift is not None and bool(line.drift.breaches) for line in lines),
         labelled=sum(line.labelled for line in lines),
+        differences=_summed(lines),
         page=f"{page}.md",
-        markdown=markdown(title, tables or [nothing]),
     )
-    sections = [PageSection(table.title, "", (replace(table, title=""),)) for table in tables]
-    sections = sections or [PageSection("Nights", nothing.text, ())]
+    blocks: list[AnyBlock] = [Headline(report.runs), Remark(report.sums), *tables, *([] if tables else [nothing])]
+    report = report.model_copy(update={"markdown": markdown(title, blocks)})
+    first = PageSection("In short", report.sums, ())
+    sections = [first, *(PageSection(table.title, "", (replace(table, title=""),)) for table in tables)]
+    sections += [] if tables else [PageSection("Nights", nothing.text, ())]
     whole = html_page(PageTitle(title, report.headline), sections)
     for suffix, data in ((".md", report.markdown.encode()), (".html", whole)):
         write_whole(page.with_name(f"{page.name}{suffix}"), data)
     return report
 
 
+def _summed(lines: Sequence[NightLine]) -> dict[str, int]:
+    """Documents by what was different, over all nights that were published."""
+    drifts = [line.drift for line in lines if line.drift is not None and line.published]
+    return dict(sum((Counter(drift.counts) for drift in drifts), Counter()))
+
+
 def _tables(found: HistoryReport) -> Iterator[Table]:
-    heads = ("ended (UTC)", "who", "documents", "labelled", "new", "gone", "changed", "rejects", "certified")
+    heads = ("ended (UTC)", "who", "documents", "labelled", *DIFFERENCES, "rejects", "certified")
     yield _table("Nights", ("night", *heads), map(_cells, found.nights))
     yield _table(
         "Drift",
-        ("night", "figure", "of", "before", "after", "p"),
+        ("night", "what moved", "p", "most of all in"),
         (
-            (str(night.line.night), m.figure, m.of, f"{m.before:.4g}", f"{m.after:.4g}", f"{m.p_value:.2g}")
+            (str(night.line.night), m.sentence, f"{m.p_value:.2g}", ", ".join(m.most))
             for night in found.nights
             for m in night.breaches
         ),
@@ -101,10 +114,9 @@ def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> T
 
 def _cells(night: NightReport) -> tuple[str, ...]:
     line = night.line
-    labelled = f"{line.failed:,} shards failed" if line.failed else f"{line.labelled:,}"
     return (
         *(str(line.night), line.time[:16].replace("T", " "), line.user, f"{line.documents:,}"),
-        "not published" if line.withheld or line.cancelled else labelled,
+        f"{line.labelled:,}" if line.published else line.end,
         *night.counts,
         *(f"{line.rejected:,}", f"{line.certified:.1%}"),
     )

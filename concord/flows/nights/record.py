@@ -13,6 +13,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from concord.flows.screen.progress import say
+from concord.schemas.drift import NightBefore
 from concord.schemas.nights import NightLine
 from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import redact
@@ -21,6 +22,9 @@ from concord.workers.storage.files import OutputError
 from concord.workers.storage.storage import Storage
 
 RECORD = ".nights.jsonl"
+CONTENT = "dataset"
+"""Digest of the corpus, which differs most nights; what it changed is told by documents that differ."""
+
 KEPT_NIGHTS = 1_000
 MOST_NIGHTS = 1_200
 
@@ -35,6 +39,16 @@ class Record(NamedTuple):
     def last(self) -> int:
         """Number of the last night; 0 for none."""
         return self.nights[-1].night if self.nights else 0
+
+    @property
+    def published(self) -> NightLine | None:
+        """The night that readers have; None before the first one."""
+        return next((night for night in reversed(self.nights) if night.published), None)
+
+    @property
+    def number_published(self) -> int:
+        """Its number; 0 for none."""
+        return 0 if self.published is None else self.published.night
 
     def charts(self) -> list[dict[str, NightScore]]:
         """The scores of all nights that have some, oldest first."""
@@ -56,6 +70,28 @@ def _night(line: bytes) -> NightLine | None:
         return NightLine.model_validate_json(line)
     except ValidationError:
         return None  # of another version, or edited
+
+
+def night_before(storage: Storage, request: Mapping[str, object]) -> NightBefore | None:
+    """The night that readers have of an output, beside what a run asks for; None where none is recorded."""
+    try:
+        last = read_record(storage).published
+    except (OSError, OutputError):
+        return None  # `keep_night` tells it
+    if last is None:
+        return None
+    return NightBefore(night=last.night, time=last.time, otherwise=asked_otherwise(last.asked, _recorded(request)))
+
+
+def asked_otherwise(last: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
+    """What was asked for otherwise, before and now; None where it was not given."""
+    names = sorted((last.keys() | now.keys()) - {CONTENT})
+    return {name: (last.get(name), now.get(name)) for name in names if last.get(name) != now.get(name)}
+
+
+def _recorded(request: Mapping[str, object]) -> dict[str, str]:
+    """What was asked for, as the record has it."""
+    return {name: redact(str(value)) for name, value in request.items() if value is not None}
 
 
 def keep_night(
@@ -84,9 +120,8 @@ def _add(
     chart: Mapping[str, NightScore],
 ) -> None:
     record = read_record(storage)
-    parameters = {name: redact(str(value)) for name, value in asked.items() if value is not None}
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    line = NightLine.of(record.last + 1, now, report, tags=dict(tags), asked=parameters)
+    line = NightLine.of(record.last + 1, now, report, tags=dict(tags), asked=_recorded(asked))
     scores = {name: (round(score.z, 4), round(score.size, 4)) for name, score in chart.items()}
     # MLflow has the other movements.
     drift = None if line.drift is None else line.drift.model_copy(update={"movements": line.drift.breaches})

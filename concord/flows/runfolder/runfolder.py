@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from concord.flows.runfolder.markers import Markers, keep_markers, kept_markers
 from concord.flows.runfolder.object_output import ObjectOutput
 from concord.flows.runfolder.seen_run import SeenRun
 from concord.schemas.changes import AddedChanges
+from concord.schemas.columns import Reject
 from concord.schemas.run import SHARD_BYTES, RuleStrengths, RunKey, ShardReport
 from concord.schemas.secrets import place_of
 from concord.schemas.settings import Settings
@@ -199,12 +200,10 @@ def publish(out: RunOutput, markers: Markers, *, rules: RuleStrengths = NO_RULES
     return PublishedRun(run.totals, changes)
 
 
-def first_reject(markers: Markers) -> str | None:
-    """Where the first reject of finished shards stands, in the order of the corpus, and why it is one."""
-    for shard, marker in zip(markers.shards, markers, strict=True):
-        for reject in in_place(marker.rejects, shard):
-            return f"{reject.source}, {f'row {reject.row}' if reject.row is not None else 'a row'}: {reject.reason}"
-    return None
+def listed_rejects(markers: Markers) -> Iterator[Reject]:
+    """The rejects of finished shards, in the order of the corpus."""
+    for place, marker in zip(np.flatnonzero(markers.done).tolist(), markers, strict=True):
+        yield from in_place(marker.rejects, markers.shards[place])
 
 
 def dataset_digest(shards: ShardTable) -> str:

@@ -21,6 +21,7 @@ from concord.schemas.columns import (
     VITERBI_PENALTY,
 )
 from concord.schemas.document import TOKENS
+from concord.schemas.drift import FigureUnit
 from concord.schemas.labels import LabelSet
 from concord.workers.drift.items import Coded, ItemColumn
 
@@ -33,6 +34,28 @@ OF_LABEL, VIOLATIONS = "label ", "violations "
 """Starts of the names of figures of a label, and of a constraint; where a night has none of it they are 0."""
 PER = 1000.0
 """Violations and nats are those of so many tokens."""
+
+
+UNITS: dict[str, FigureUnit] = {
+    UNKNOWN: "share",
+    LENGTH: "words",
+    FIT: "nats per 1,000 words",
+    "certified": "share",
+    "gap": "nats",
+    "penalty": "nats per 1,000 words",
+    "nats given up": "nats per 1,000 words",
+    "penalty of the model alone": "nats per 1,000 words",
+    "margin of entities": "nats",
+    "probability of entities": "share",
+}
+"""Of the figures that are no label's and no constraint's."""
+
+
+def unit_of(figure: str) -> FigureUnit:
+    """What a figure is counted in, by its name."""
+    if figure.startswith(OF_LABEL):
+        return "share"
+    return "per 1,000 words" if figure.startswith(VIOLATIONS) else UNITS[figure]
 
 
 class DriftWatch(NamedTuple):
@@ -51,6 +74,7 @@ class DocumentFigures:
     """Documents (D) of a night.
 
     - ``ids``: their ids
+    - ``files``: the file of the corpus that each is in, where that is known
     - ``times``: for how many documents each stands, where some were drawn
     - ``texts``, ``answers``: digests of words and sentences, and of labels
     - ``values``: figures (D,) by name; NaN where a document has none
@@ -58,6 +82,7 @@ class DocumentFigures:
     """
 
     ids: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
     times: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     texts: tuple[bytes, ...] = ()
     answers: tuple[bytes, ...] = ()
@@ -69,8 +94,8 @@ class DocumentFigures:
         return len(self.ids)
 
     @classmethod
-    def of(cls, table: pa.Table, watch: DriftWatch, times: int = 1) -> DocumentFigures:
-        """The documents of a table of predictions, each of which stands for so many."""
+    def of(cls, table: pa.Table, watch: DriftWatch, times: int = 1, file: str = "") -> DocumentFigures:
+        """The documents of a table of predictions for a ``file`` of the corpus; each stands for so many."""
         tokens, labels = ItemColumn.of(table[TOKENS]), ItemColumn.of(table[LABELS])
         sentences = ItemColumn.of(table[SENTENCE_STARTS])
         words, labelled = Coded.of(tokens.values), Coded.of(labels.values)
@@ -79,6 +104,7 @@ class DocumentFigures:
         spans, types = _spans(table["entities"])
         return cls(
             tuple(table[DOC_ID].to_pylist()),
+            (file,) * len(table),
             np.full(len(table), times),
             tuple(a + b for a, b in texts),
             tuple(labels.digests(labelled.digests)),
@@ -97,6 +123,7 @@ class DocumentFigures:
         firsts = np.cumsum([0, *map(len, every)]).tolist()
         return cls(
             tuple(name for part in every for name in part.ids),
+            tuple(name for part in every for name in part.files),
             np.concatenate([part.times for part in every]),
             tuple(digest for part in every for digest in part.texts),
             tuple(digest for part in every for digest in part.answers),

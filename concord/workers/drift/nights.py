@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from concord.schemas.arrays import Floats, Ints
-from concord.schemas.run_report import ChangedDocument, Drift, Movement
+from concord.schemas.drift import MOST_MOVED, ChangedDocument, Drift, Movement
 from concord.workers.drift.chart import (
     BREACH_LEVEL,
     LEAST_EFFECT,
@@ -18,7 +18,7 @@ from concord.workers.drift.chart import (
     paired_rise,
     rise,
 )
-from concord.workers.drift.figures import OF_TEXTS, WITHOUT_ANSWERS, DocumentFigures
+from concord.workers.drift.figures import OF_TEXTS, WITHOUT_ANSWERS, DocumentFigures, unit_of
 from concord.workers.drift.pairs import Pairs
 from concord.workers.evaluation.bootstrap import holm
 
@@ -68,14 +68,13 @@ def compare(night: Night, *, against: int, earlier: Sequence[Chart]) -> NightCom
     moves = [*_of_texts(night, pairs), *_of_answers(night, pairs)]
     chart = {name_of(move.of, move.figure): move.score for move in moves}
     p_values = [p_value(m.score, [c[name] for c in earlier if name in c]) for name, m in zip(chart, moves, strict=True)]
-    movements = [move.movement(float(p)) for move, p in zip(moves, holm(np.array(p_values, np.float64)), strict=True)]
+    adjusted = holm(np.array(p_values, np.float64)).tolist()
+    movements = [move.movement(p, night.after) for move, p in zip(moves, adjusted, strict=True)]
     changed = [i for i, (a, b) in enumerate(pairs.rows.tolist()) if night.before.answers[a] != night.after.answers[b]]
     drift = Drift(
         against=against,
         last=night.last,
-        new=int(night.after.times[pairs.new].sum()),
-        gone=int(night.before.times[pairs.gone].sum()),
-        missing=int(night.before.times[_missing(night, pairs)].sum()),
+        **_counted(night, pairs),
         changed=int(night.after.times[pairs.rows[changed, 1]].sum()),
         sampled=night.sampled,
         movements=tuple(sorted(movements, key=lambda movement: movement.p_value)),
@@ -89,31 +88,62 @@ def _names(documents: DocumentFigures) -> list[tuple[str, bytes]]:
     return list(zip(documents.ids, documents.texts, strict=True))
 
 
-def _missing(night: Night, pairs: Pairs) -> Ints:
-    """Rows of documents that are gone, and not there under another text or as rejects."""
-    there = {*night.after.ids, *night.rejected}
-    return np.array([row for row in pairs.gone.tolist() if night.before.ids[row] not in there], np.int64)
+def _with_ids(documents: DocumentFigures, rows: Ints, ids: Collection[str]) -> Ints:
+    """The rows of documents with one of these ids."""
+    return np.array([row for row in rows.tolist() if documents.ids[row] in ids], np.int64)
+
+
+def _counted(night: Night, pairs: Pairs) -> dict[str, int]:
+    """Fields of `Drift`: documents that are new, gone, with another text, and missing."""
+    before, after = frozenset(night.before.ids), frozenset(night.after.ids)
+    new, gone = night.after.times[pairs.new].sum(), night.before.times[pairs.gone].sum()
+    texts = night.after.times[_with_ids(night.after, pairs.new, before)].sum()
+    there = night.before.times[_with_ids(night.before, pairs.gone, after)].sum()
+    rejected = night.before.times[_with_ids(night.before, pairs.gone, night.rejected - after)].sum()
+    return {"new": new - texts, "gone": gone - there, "texts": texts, "missing": gone - there - rejected}
 
 
 class _Move(NamedTuple):
-    """A figure of some documents before and after, and its score."""
+    """A figure of some documents before and after, and its score.
+
+    - ``rows`` (n,): the documents of this night
+    - ``shift`` (n,): what each of them adds to the difference
+    """
 
     of: Literal["texts", "answers"]
     figure: str
     before: Floats
     after: Floats
     score: NightScore
+    rows: Ints
+    shift: Floats
 
-    def movement(self, p: float) -> Movement:
-        """The movement, whose adjusted p-value that is."""
+    def movement(self, p: float, documents: DocumentFigures) -> Movement:
+        """The movement, whose adjusted p-value that is; of a breach it says in which of the documents."""
+        breach = p <= BREACH_LEVEL and abs(effect(self.before, self.after)) >= LEAST_EFFECT
         return Movement(
             figure=self.figure,
             of=self.of,
             before=float(self.before.mean()),
             after=float(self.after.mean()),
+            unit=unit_of(self.figure),
             p_value=p,
-            breach=p <= BREACH_LEVEL and abs(effect(self.before, self.after)) >= LEAST_EFFECT,
+            breach=breach,
+            **(self._places(documents) if breach else {}),
         )
+
+    def _places(self, documents: DocumentFigures) -> dict[str, Any]:
+        """Fields of `Movement`: the file that adds most to the difference, and the documents that do."""
+        adds = self.shift * (1.0 if self.after.mean() > self.before.mean() else -1.0)
+        most = self.rows[np.argsort(-adds, kind="stable")[:MOST_MOVED]]
+        files = [documents.files[row] for row in self.rows.tolist()]
+        names, numbers = np.unique(files, return_inverse=True)
+        worst = int(np.bincount(numbers, adds).argmax())
+        return {
+            "file": str(names[worst]),
+            "in_file": int((numbers == worst).sum()),
+            "most": tuple(documents.ids[row] for row in most.tolist()),
+        }
 
 
 def _of_texts(night: Night, pairs: Pairs) -> list[_Move]:
@@ -127,9 +157,11 @@ def _of_texts(night: Night, pairs: Pairs) -> list[_Move]:
         others = [night.after.figure(name)[pairs.rows[:, 1]], night.same.figure(name)]
         if night.same_run or name in WITHOUT_ANSWERS:
             others.append(night.before.figure(name)[pairs.gone])
-        before, after = _there(np.concatenate(others)), _there(new)
+        there = np.isfinite(new)
+        before, after = _there(np.concatenate(others)), new[there]
         if len(before) and len(after):
-            found.append(_Move("texts", name, before, after, rise(after, before)))
+            shift = after - before.mean()
+            found.append(_Move("texts", name, before, after, rise(after, before), pairs.new[there], shift))
     return found
 
 
@@ -141,9 +173,10 @@ def _of_answers(night: Night, pairs: Pairs) -> list[_Move]:
             continue
         before, after = night.before.figure(name)[pairs.rows[:, 0]], night.after.figure(name)[pairs.rows[:, 1]]
         there = np.isfinite(before) & np.isfinite(after)
-        before, after = before[there], after[there]
+        before, after, rows = before[there], after[there], pairs.rows[there, 1]
         if (before != after).any():
-            found.append(_Move("answers", name, before, after, paired_rise(before, after)))
+            score = paired_rise(before, after)
+            found.append(_Move("answers", name, before, after, score, rows, after - before))
     return found
 
 

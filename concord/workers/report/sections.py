@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from concord.schemas.blocks import Remark, Table, TableRow, Tone, figure_columns, row, text_columns
 from concord.schemas.decoded import Status
-from concord.schemas.nights import NightLine
+from concord.schemas.nights import DIFFERENCES, NightLine
 from concord.schemas.reports import EvaluationReport, MeasureReport
 from concord.schemas.run import RunManifest
 from concord.workers.report.places import GoldVerdict
@@ -325,22 +325,22 @@ def _drift(facts: RunFacts) -> PageSection | None:
     nights = facts.nights[-MOST_ROWS:]
     blocks: list[Remark | Table | PageChart] = [_nights(nights)]
     rows = tuple(
-        row(str(night.night), move.figure, move.of, f"{move.before:.4g}", f"{move.after:.4g}", f"{move.p_value:.2g}")
+        row(str(night.night), move.sentence, f"{move.p_value:.2g}", ", ".join(move.most))
         for night in nights
         if night.drift is not None
         for move in night.drift.breaches
     )
-    columns = (*text_columns("run", "figure"), *figure_columns("of", "before", "now", "p"))
+    columns = text_columns("run", "what moved", "p", "most of all in")
     blocks.append(Table(columns, rows, "Drift") if rows else Remark("No figure drifted."))
     return PageSection("What is different from the runs before", lead, tuple(blocks))
 
 
 def _nights(nights: Sequence[NightLine]) -> PageChart:
-    heads = ("ended (UTC)", "documents", "new", "gone", "other answers", "rejects", "drifted")
+    heads = ("ended (UTC)", "documents", *DIFFERENCES, "rejects", "drifted")
     rows, bars = [], list[PageBar | None]()
     for night in nights:
         drift = night.drift
-        counts = ("", "", "") if drift is None else (f"{drift.new:,}", f"{drift.gone:,}", f"{drift.changed:,}")
+        counts = ("",) * len(DIFFERENCES) if drift is None else tuple(f"{count:,}" for count in drift.counts.values())
         breaches = "" if drift is None else f"{len(drift.breaches):,}"
         time = night.time[:16].replace("T", " ")
         rows.append(row(str(night.night), time, f"{night.documents:,}", *counts, f"{night.rejected:,}", breaches))
