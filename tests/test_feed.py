@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from concord.flows.errors import RunFolderError
 from concord.flows.runfolder import feed, folder_output
 from concord.flows.runfolder.feed_reader import changes_of, feed_files, files_since, keep_changes
-from concord.flows.runfolder.layout import CHANGES, STAGED, STORE, RunOutput
+from concord.flows.runfolder.layout import FEED_FOLDER, STAGED, STORE, RunOutput
 from concord.flows.runfolder.published import PublishedError, published
 from concord.flows.runfolder.runfolder import find_done, publish, run_output
 from concord.predictions import read_predictions
-from concord.schemas.changes import AddedChanges, Cause, Change, ChangeCounts, Why
+from concord.schemas.changes import AddedChanges, Cause, ChangeCounts, ChangeKind, Why
 from concord.schemas.columns import CORPUS_LAYOUT, PREDICTIONS_LAYOUT
 from concord.schemas.corrections import Correction
 from concord.schemas.document import Batch
@@ -167,7 +167,7 @@ def test_whatever_the_nights_a_consumer_has_the_predictions(
                 states[-1] = now
                 continue
             states.append(now)
-            assert added.counts == ChangeCounts(**{kind: list(wanted.values()).count(kind) for kind in Change})
+            assert added.counts == ChangeCounts(**{kind: list(wanted.values()).count(kind) for kind in ChangeKind})
             assert {row["doc_id"]: row["what"] for row in read(out)} == wanted
             assert answers(now) == merged(out)
     first = feed_files(out.storage)[0].run if feed_files(out.storage) else None
@@ -208,7 +208,7 @@ def test_equal_nights_make_equal_bytes_in_whatever_order_shards_are_done(tmp_pat
             replace(night, backwards=name == "backwards").into(
                 run_output(str(tmp_path / name / "out")), tmp_path / name
             )
-    one, two = (sorted((tmp_path / n / "out" / CHANGES).iterdir()) for n in ("forwards", "backwards"))
+    one, two = (sorted((tmp_path / n / "out" / FEED_FOLDER).iterdir()) for n in ("forwards", "backwards"))
     assert [path.name for path in one] == [path.name for path in two]
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
     assert len(one) == 3
@@ -325,8 +325,8 @@ def merged_from_scratch(out: RunOutput) -> State:
 def test_a_folder_from_before_there_was_a_feed_begins_with_what_changes(tmp_path: Path) -> None:
     out = run_output(str(tmp_path / "out"))
     Night(rows_of(1, 2)).into(out, tmp_path)
-    shutil.rmtree((tmp_path / "out" / CHANGES).resolve())
-    (tmp_path / "out" / CHANGES).unlink()
+    shutil.rmtree((tmp_path / "out" / FEED_FOLDER).resolve())
+    (tmp_path / "out" / FEED_FOLDER).unlink()
     with pytest.raises(RunFolderError, match="no feed of changes"):
         read(out)
     assert Night(rows_of(1, 2)).into(out, tmp_path) is None

@@ -16,7 +16,7 @@ import pytest
 
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.last_run import last_answers
-from concord.flows.runfolder.layout import CHANGES, STORE
+from concord.flows.runfolder.layout import FEED_FOLDER, STORE
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.runfolder import find_done, publish
 from concord.schemas.columns import table_from_documents
@@ -112,7 +112,7 @@ def content(out: Path) -> dict[str, str]:
     return {
         str(path.relative_to((out / ".current").resolve())): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in found
-        if path.parent.name not in ("_times", CHANGES)
+        if path.parent.name not in ("_times", FEED_FOLDER)
     }
 
 

@@ -12,7 +12,7 @@ from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, Tone, row,
 from concord.schemas.shown import Report
 
 
-class Change(StrEnum):
+class ChangeKind(StrEnum):
     """What happened to a document between two runs."""
 
     NEW = "new"
@@ -61,7 +61,7 @@ class Cause(NamedTuple):
 
 
 class ChangeCounts(Report):
-    """Documents that changed, by `Change`."""
+    """Documents that changed, by `ChangeKind`."""
 
     new: int = 0
     gone: int = 0
@@ -101,13 +101,13 @@ class DocumentChange(Report):
 
     doc_id: str
     run: int
-    what: Change
+    what: ChangeKind
     entities_before: tuple[str, ...]
     entities: tuple[str, ...]
     why: tuple[str, ...]
 
 
-MOST_SHOWN = 20
+LISTED_DOCUMENTS = 20
 """Documents that are shown; a file has all of them."""
 
 SHOWN_ENTITIES = 4
@@ -141,8 +141,8 @@ class ChangesReport(Report):
             (counts.gone, "document gone", "documents gone"),
             (counts.answer, "answer changed", "answers changed"),
         )
-        told = ", ".join(f"{count:,} {one if count == 1 else more}" for count, one, more in parts if count)
-        return f"{self._runs}: {told or 'no document changed'}"
+        changed = ", ".join(f"{count:,} {one if count == 1 else more}" for count, one, more in parts if count)
+        return f"{self._runs}: {changed or 'no document changed'}"
 
     @property
     def _runs(self) -> str:

@@ -6,9 +6,9 @@ import pyarrow as pa
 
 from concord.schemas.columns import DOC_ID, ENTITY, LABELS, STRINGS, Layout
 
-RUN, SINCE, WHAT, WHY, MODEL_DIGEST = "run", "since", "what", "why", "model_digest"
-ENTITIES = "entities"
-LABELS_BEFORE, ENTITIES_BEFORE = "labels_before", "entities_before"
+RUN_NUMBER, SINCE, CHANGE_KIND, WHY, MODEL_DIGEST = "run", "since", "what", "why", "model_digest"
+ENTITY_SPANS = "entities"
+LABELS_BEFORE, ENTITY_SPANS_BEFORE = "labels_before", "entities_before"
 TEXT_DIGEST, TEXT_DIGEST_BEFORE = "text_digest", "text_digest_before"
 
 CAUSE = pa.struct([("cause", pa.string()), ("detail", pa.string())])
@@ -19,14 +19,14 @@ CHANGES_LAYOUT = Layout(
     1,
     pa.schema(
         [
-            (RUN, pa.int64()),
+            (RUN_NUMBER, pa.int64()),
             (SINCE, pa.int64()),
             (DOC_ID, pa.string()),
-            (WHAT, pa.string()),
+            (CHANGE_KIND, pa.string()),
             (LABELS_BEFORE, STRINGS),
             (LABELS, STRINGS),
-            (ENTITIES_BEFORE, pa.list_(ENTITY)),
-            (ENTITIES, pa.list_(ENTITY)),
+            (ENTITY_SPANS_BEFORE, pa.list_(ENTITY)),
+            (ENTITY_SPANS, pa.list_(ENTITY)),
             (TEXT_DIGEST_BEFORE, pa.string()),
             (TEXT_DIGEST, pa.string()),
             (WHY, pa.list_(CAUSE)),
@@ -40,7 +40,7 @@ CHANGES_LAYOUT = Layout(
 
 - ``run``: number of the run among those of the folder that changed something; 1 is the first
 - ``since``: number of the run that it is compared with; 0 for none, then the run's documents are all there
-- ``what``: a `schemas.changes.Change`
+- ``what``: a `schemas.changes.ChangeKind`
 - ``labels_before``, ``labels``, ``entities_before``, ``entities``: as in predictions; null where there is no answer
 - ``text_digest_before``, ``text_digest``: hex digests of words and sentences
 - ``why``: the causes, see `schemas.changes.Why`; none where nothing differs that the runs are made of, as

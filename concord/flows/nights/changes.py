@@ -17,17 +17,17 @@ from concord.flows.runfolder.feed import write_changes
 from concord.flows.runfolder.feed_reader import changes_of, files_since
 from concord.flows.runfolder.published import published
 from concord.schemas.changes import (
-    MOST_SHOWN,
+    LISTED_DOCUMENTS,
     Cause,
-    Change,
     ChangeCounts,
+    ChangeKind,
     ChangesReport,
     DocumentChange,
     RunChanges,
     Why,
 )
 from concord.schemas.columns import DOC_ID
-from concord.schemas.feed import ENTITIES, ENTITIES_BEFORE, RUN, WHAT, WHY
+from concord.schemas.feed import CHANGE_KIND, ENTITY_SPANS, ENTITY_SPANS_BEFORE, RUN_NUMBER, WHY
 from concord.workers.storage.storage import Storage
 
 
@@ -39,7 +39,7 @@ def changes(out: str, *, since: int | None = None, file: Path | None = None) -> 
     """
     storage = published(out).storage
     files = files_since(storage, since)
-    sums = _Sums()
+    sums = _FeedSums()
     tables = sums.of(changes_of(storage, files))
     if file is not None:
         write_changes(file, tables)
@@ -63,7 +63,7 @@ def _runs(storage: Storage, numbers: Sequence[int]) -> tuple[RunChanges, ...]:
 
 
 @dataclass
-class _Sums:
+class _FeedSums:
     """What goes by in tables of the feed: documents by kind, causes of answers, and the first documents by id."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -73,11 +73,11 @@ class _Sums:
     def of(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """The tables, which are counted as they go by."""
         for table in tables:
-            self.counts.update(table[WHAT].to_pylist())
-            answers = table.filter(pc.equal(table[WHAT], Change.ANSWER))
+            self.counts.update(table[CHANGE_KIND].to_pylist())
+            answers = table.filter(pc.equal(table[CHANGE_KIND], ChangeKind.ANSWER))
             self.causes.update(line for causes in answers[WHY].to_pylist() for line in _lines(causes))
-            first = table.sort_by(DOC_ID).slice(0, MOST_SHOWN).to_pylist()
-            self.shown = heapq.nsmallest(MOST_SHOWN, [*self.shown, *first], key=lambda row: row[DOC_ID])
+            first = table.sort_by(DOC_ID).slice(0, LISTED_DOCUMENTS).to_pylist()
+            self.shown = heapq.nsmallest(LISTED_DOCUMENTS, [*self.shown, *first], key=lambda row: row[DOC_ID])
             yield table
 
 
@@ -87,11 +87,11 @@ def _lines(causes: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _document(row: Mapping[str, Any]) -> DocumentChange:
-    before, after = _spans(row[ENTITIES_BEFORE]), _spans(row[ENTITIES])
+    before, after = _spans(row[ENTITY_SPANS_BEFORE]), _spans(row[ENTITY_SPANS])
     return DocumentChange(
         doc_id=row[DOC_ID],
-        run=row[RUN],
-        what=Change(row[WHAT]),
+        run=row[RUN_NUMBER],
+        what=ChangeKind(row[CHANGE_KIND]),
         entities_before=tuple(text for place, text in before.items() if place not in after),
         entities=tuple(text for place, text in after.items() if place not in before),
         why=_lines(row[WHY]),
@@ -100,5 +100,5 @@ def _document(row: Mapping[str, Any]) -> DocumentChange:
 
 def _spans(entities: Sequence[Mapping[str, Any]] | None) -> dict[tuple[Any, ...], str]:
     """Type and text of each entity, by that and its place."""
-    found = ((one, f"{one['type']} {one['text']}") for one in entities or ())
-    return {(one["start"], one["end"], text): text for one, text in found}
+    spans = ((one, f"{one['type']} {one['text']}") for one in entities or ())
+    return {(one["start"], one["end"], text): text for one, text in spans}

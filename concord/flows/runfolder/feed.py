@@ -25,17 +25,17 @@ import pyarrow.parquet as pq
 
 from concord.flows.runfolder.feed_reader import feed_files
 from concord.flows.runfolder.files_apart import FilesApart, places_now, written, written_files
-from concord.flows.runfolder.layout import CHANGES, MANIFEST, STAGED, RunOutput, staged_prefix
+from concord.flows.runfolder.layout import FEED_FOLDER, MANIFEST, STAGED, RunOutput, staged_prefix
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import NothingPublishedError, Published, PublishedError, published
 from concord.flows.screen.progress import say
 from concord.schemas.arrays import Mask
 from concord.schemas.changes import AddedChanges, ChangeCounts
 from concord.schemas.columns import PREDICTIONS_LAYOUT, SchemaError
-from concord.schemas.feed import CHANGES_SCHEMA, WHAT
+from concord.schemas.feed import CHANGE_KIND, CHANGES_SCHEMA
 from concord.schemas.run import RuleStrengths, ShardMarker
 from concord.workers.corpus.parquet import WRITE_OPTIONS
-from concord.workers.drift.changes import ANSWERS, READ_COLUMNS, TwoRuns, answers, changes
+from concord.workers.drift.changes import COMPARED_COLUMNS, READ_COLUMNS, TwoRuns, answers, changes
 from concord.workers.drift.parts_by_id import PartsById, part_count
 from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.storage.files import whole_file
@@ -74,7 +74,7 @@ def finish_changes(out: RunOutput) -> None:
     prefix = staged_prefix(manifest)
     staged = sorted(name for name in out.storage.names(STAGED) if name.startswith(prefix))
     for name in staged:
-        out.copy(f"{STAGED}/{name}", f"{CHANGES}/{name.removeprefix(prefix)}")
+        out.copy(f"{STAGED}/{name}", f"{FEED_FOLDER}/{name.removeprefix(prefix)}")
     out.storage.remove([f"{STAGED}/{name}" for name in staged])
 
 
@@ -103,7 +103,7 @@ def write_changes(path: Path, tables: Iterable[pa.Table]) -> ChangeCounts:
     counts, waiting = Counter[str](), [CHANGES_SCHEMA.empty_table()]
     with whole_file(path) as file, pq.ParquetWriter(file, CHANGES_SCHEMA, **WRITE_OPTIONS) as writer:
         for table in tables:
-            counts.update(table[WHAT].to_pylist())
+            counts.update(table[CHANGE_KIND].to_pylist())
             waiting.append(table)
             if sum(part.nbytes for part in waiting) >= BYTES_AT_ONCE:
                 writer.write_table(pa.concat_tables(waiting).combine_chunks())
@@ -117,7 +117,7 @@ def _all_new(storage: Storage, markers: Markers, runs: TwoRuns, elsewhere: Mappi
     """All documents of a run, file by file; ``elsewhere``: paths of files that the store may not have, by SHA-256."""
     for path, digest in written(markers):
         data = read_if_there(storage, path) or storage.read(elsewhere.get(digest, path))
-        yield changes(ANSWERS.empty_table(), _answers(data), runs, rejects={}, corrected=frozenset())
+        yield changes(COMPARED_COLUMNS.empty_table(), _answers(data), runs, rejects={}, corrected=frozenset())
 
 
 def _compared(last: Published, markers: Markers, runs: TwoRuns, folder: Path) -> Iterator[pa.Table]:
@@ -156,7 +156,7 @@ def _compared(last: Published, markers: Markers, runs: TwoRuns, folder: Path) ->
 
 def _parts(folder: Path, count: int) -> PartsById:
     folder.mkdir()
-    return PartsById(folder, ANSWERS, count)
+    return PartsById(folder, COMPARED_COLUMNS, count)
 
 
 def _part_count(last: Published, markers: Markers, gone: Mask, come: Mask) -> int:
@@ -168,7 +168,7 @@ def _part_count(last: Published, markers: Markers, gone: Mask, come: Mask) -> in
 def _answers_of(storage: Storage, marker: ShardMarker) -> pa.Table:
     """The documents of a shard that has just been done."""
     paths = (path for path, _ in written_files(marker))
-    return pa.concat_tables([ANSWERS.empty_table(), *(_answers(storage.read(path)) for path in paths)])
+    return pa.concat_tables([COMPARED_COLUMNS.empty_table(), *(_answers(storage.read(path)) for path in paths)])
 
 
 def _answers(data: bytes | None) -> pa.Table:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from concord.flows.errors import RunFolderError
-from concord.flows.runfolder.layout import CHANGES, FILE_NAME
+from concord.flows.runfolder.layout import FEED_FOLDER, FILE_NAME
 from concord.flows.runfolder.published import PublishedError
 from concord.schemas.columns import check
 from concord.schemas.feed import CHANGES_LAYOUT, CHANGES_SCHEMA, SINCE
@@ -31,8 +31,8 @@ class FeedFile(NamedTuple):
 
 def feed_files(storage: Storage) -> list[FeedFile]:
     """The files of the feed in a run's output, the oldest first."""
-    names = sorted(name for name in storage.names(CHANGES) if FILE_NAME.fullmatch(name))
-    return [FeedFile(int(name[:8]), f"{CHANGES}/{name}") for name in names]
+    names = sorted(name for name in storage.names(FEED_FOLDER) if FILE_NAME.fullmatch(name))
+    return [FeedFile(int(name[:8]), f"{FEED_FOLDER}/{name}") for name in names]
 
 
 def files_since(storage: Storage, since: int | None) -> Sequence[FeedFile]:
@@ -43,7 +43,7 @@ def files_since(storage: Storage, since: int | None) -> Sequence[FeedFile]:
     files = feed_files(storage)
     if not files:
         raise RunFolderError(
-            f"{storage.uri}: no feed of changes ({CHANGES}/); the next `concord reprocess` there that changes an "
+            f"{storage.uri}: no feed of changes ({FEED_FOLDER}/); the next `concord reprocess` there that changes an "
             "answer begins one; until then read the predictions in full"
         )
     last = files[-1].run
@@ -113,5 +113,5 @@ def keep_changes(storage: Storage, runs: int) -> KeptChanges:
     files = feed_files(storage)
     gone = files[:-runs]
     storage.remove([file.path for file in gone])
-    kept = files[-runs:]
-    return KeptChanges(first=kept[0].run, last=kept[-1].run, removed=len(gone))
+    left = files[-runs:]
+    return KeptChanges(first=left[0].run, last=left[-1].run, removed=len(gone))

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.layout import (
-    CHANGES,
+    FEED_FOLDER,
     FILE_NAME,
     FOLDERS,
     MANIFEST,
@@ -145,7 +145,7 @@ def _check_own(out: Path) -> None:
     if (out / PUBLISHED).is_symlink():
         raise RunFolderError(f"{out / PUBLISHED}: a symbolic link, where concord makes a folder; remove it")
     strange = [f"{PUBLISHED}/{path.name}" for path in _shown(out / PUBLISHED) if not _is_published(path)]
-    feed = (f"{CHANGES}/{path.name}" for path in _shown(out / CHANGES))
+    feed = (f"{FEED_FOLDER}/{path.name}" for path in _shown(out / FEED_FOLDER))
     strange += [
         place for place in (*files_seen(FolderStorage(out)), *feed) if not FILE_NAME.fullmatch(Path(place).name)
     ]
@@ -185,7 +185,7 @@ def _is_seen(out: Path, run: ToBeSeen) -> bool:
             return False
     except OSError:
         return False
-    if not all(map(run.shows, files_seen(FolderStorage(out)))) or not (out / CHANGES).is_dir():
+    if not all(map(run.shows, files_seen(FolderStorage(out)))) or not (out / FEED_FOLDER).is_dir():
         return False
     return all(_is_second_name(file, out) or intact(out, file.entry) for file in run.files())
 
@@ -219,10 +219,10 @@ def _fill(folder: Path, out: Path, run: ToBeSeen) -> None:
         times = store / times_of(file.stored)
         if file.stored.startswith(f"{PREDICTIONS}/") and times.is_file():
             second_name(times, folder / times_of(file.entry.path))
-    _fill_feed(folder / CHANGES, out, staged_prefix(run.manifest))
+    _fill_feed(folder / FEED_FOLDER, out, staged_prefix(run.manifest))
     write_whole(folder / MANIFEST, run.manifest)
     with writing(folder):
-        for name in (*FOLDERS, CHANGES):
+        for name in (*FOLDERS, FEED_FOLDER):
             sync(folder / name)
         sync(folder.parent)
 
@@ -231,8 +231,8 @@ def _fill_feed(folder: Path, out: Path, prefix: str) -> None:
     """The feed's files that readers see already, and the one that is staged under the prefix."""
     make_folder(folder)
     storage = FolderStorage(out)
-    for name in storage.names(f"{CURRENT}/{CHANGES}"):
-        second_name(out / CURRENT / CHANGES / name, folder / name)
+    for name in storage.names(f"{CURRENT}/{FEED_FOLDER}"):
+        second_name(out / CURRENT / FEED_FOLDER / name, folder / name)
     for name in storage.names(STAGED):
         if name.startswith(prefix):
             second_name(out / STAGED / name, folder / name.removeprefix(prefix))

@@ -24,9 +24,9 @@ CORPUS, SOURCES, STORE = PURPOSE, ".sources.json", ".shards"
 SHARD_LISTS = "_manifest"
 """The folder of the tables that list shards and their files."""
 FOLDERS = (PREDICTIONS, REJECTS, TIMES, CERTIFICATES, SHARD_LISTS)
-CHANGES, STAGED = "changes", ".changes"
+FEED_FOLDER, STAGED = "changes", ".changes"
 """The folders of the feed of changes, and of its file of a run that is not published yet, see `feed`."""
-SEEN = (*FOLDERS, CHANGES, MANIFEST)
+SEEN = (*FOLDERS, FEED_FOLDER, MANIFEST)
 """What readers see."""
 FILE_NAME = re.compile(r"[0-9]{8}-[0-9a-f]{16}\.parquet")
 """What files that readers see are called: the number of the shard or list, and a key of the content."""

@@ -21,7 +21,7 @@ from itertools import chain, islice
 from pydantic import ValidationError
 
 from concord.flows.runfolder.layout import (
-    CHANGES,
+    FEED_FOLDER,
     FILE_NAME,
     FOLDERS,
     MANIFEST,
@@ -217,7 +217,7 @@ def _check_own(storage: ObjectStorage, manifest: ObjectVersion | None) -> None:
     if there is not None and there is not FolderKind.RUN:
         raise OutputError(f"{storage.named('')} is {there.phrase}; give a place apart from it")
     above, name = storage.above()
-    if name in (*FOLDERS, CHANGES, STORE) and above.read(MANIFEST) is not None:
+    if name in (*FOLDERS, FEED_FOLDER, STORE) and above.read(MANIFEST) is not None:
         raise OutputError(
             f"{storage.named('')} is inside {above.named('')}, where a run is; give a place apart from it"
         )

@@ -11,14 +11,14 @@ from concord.flows.runfolder.runfolder import run_output
 from concord.schemas.nights import KeptChanges, KeptVersions
 
 
-class Kept(TypedDict):
+class Retention(TypedDict):
     """What stays; None for what the output does not have."""
 
     table: KeptVersions | None
     feed: KeptChanges | None
 
 
-def keep_last(out: str, count: int) -> Kept:
+def keep_last(out: str, count: int) -> Retention:
     """Removes all but the last files of the feed of an output, and all but the last versions of its table.
 
     May be killed at any point. Raises `RunFolderError` where there is neither, and as `keep_versions`.
@@ -30,4 +30,4 @@ def keep_last(out: str, count: int) -> Kept:
         table = keep_versions(storage, count) if has_table(storage) else None
     if feed is None and table is None:
         raise RunFolderError(f"{out}: there are neither changes nor a table; `concord reprocess` makes them")
-    return Kept(table=table, feed=feed)
+    return Retention(table=table, feed=feed)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from concord.schemas.arrays import Ints
-from concord.schemas.changes import Cause, Change, Why
+from concord.schemas.changes import Cause, ChangeKind, Why
 from concord.schemas.columns import (
     DOC_ID,
     DOCUMENT_DIGEST,
@@ -26,27 +26,27 @@ from concord.schemas.columns import (
 )
 from concord.schemas.document import TOKENS
 from concord.schemas.feed import (
+    CHANGE_KIND,
     CHANGES_SCHEMA,
-    ENTITIES,
-    ENTITIES_BEFORE,
+    ENTITY_SPANS,
+    ENTITY_SPANS_BEFORE,
     LABELS_BEFORE,
     MODEL_DIGEST,
-    RUN,
+    RUN_NUMBER,
     SINCE,
     TEXT_DIGEST,
     TEXT_DIGEST_BEFORE,
-    WHAT,
     WHY,
 )
 from concord.schemas.run import RuleStrengths, RunKey
 from concord.workers.drift.items import Coded, ItemColumn
 from concord.workers.drift.pairs import Pairs
 
-READ_COLUMNS = (DOC_ID, TOKENS, SENTENCE_STARTS, LABELS, ENTITIES, DOCUMENT_DIGEST, VITERBI_CONSTRAINTS)
+READ_COLUMNS = (DOC_ID, TOKENS, SENTENCE_STARTS, LABELS, ENTITY_SPANS, DOCUMENT_DIGEST, VITERBI_CONSTRAINTS)
 """Columns of predictions that are looked at, those of them that are there."""
 
 LABELS_DIGEST, PLACES_DIGEST, GROUNDED = "labels_digest", "places_digest", "grounded"
-ANSWERS = pa.schema(
+COMPARED_COLUMNS = pa.schema(
     [
         (DOC_ID, pa.string()),
         (TEXT_DIGEST, pa.string()),
@@ -54,7 +54,7 @@ ANSWERS = pa.schema(
         (PLACES_DIGEST, pa.binary()),
         (DOCUMENT_DIGEST, pa.binary()),
         (LABELS, STRINGS),
-        (ENTITIES, pa.list_(ENTITY)),
+        (ENTITY_SPANS, pa.list_(ENTITY)),
         (GROUNDED, STRINGS),
     ]
 )
@@ -127,7 +127,7 @@ def _weights(weights: Sequence[float]) -> str:
 
 
 def answers(table: pa.Table) -> pa.Table:
-    """The documents of a table of predictions, as `ANSWERS` has them."""
+    """The documents of a table of predictions, as `COMPARED_COLUMNS` has them."""
     tokens, sentences = ItemColumn.of(table[TOKENS]), ItemColumn.of(table[SENTENCE_STARTS])
     texts = zip(
         tokens.digests(Coded.of(tokens.values).digests),
@@ -139,15 +139,15 @@ def answers(table: pa.Table) -> pa.Table:
         DOC_ID: table[DOC_ID],
         TEXT_DIGEST: pa.array([(words + starts).hex() for words, starts in texts], pa.string()),
         LABELS_DIGEST: label_digests(table[LABELS]),
-        PLACES_DIGEST: place_digests(table[ENTITIES]),
+        PLACES_DIGEST: place_digests(table[ENTITY_SPANS]),
         DOCUMENT_DIGEST: table[DOCUMENT_DIGEST] if DOCUMENT_DIGEST in there else pa.nulls(len(table), pa.binary()),
         LABELS: table[LABELS],
-        ENTITIES: table[ENTITIES],
+        ENTITY_SPANS: table[ENTITY_SPANS],
         GROUNDED: _grounded(table[VITERBI_CONSTRAINTS])
         if VITERBI_CONSTRAINTS in there
         else pa.nulls(len(table), STRINGS),
     }
-    return pa.table(columns).cast(ANSWERS)
+    return pa.table(columns).cast(COMPARED_COLUMNS)
 
 
 def label_digests(column: pa.ChunkedArray) -> pa.Array:
@@ -188,11 +188,11 @@ def changes(
     - ``corrected``: ids of documents that the run has corrections of
     """
     pairs = Pairs.of(before[DOC_ID].to_pylist(), after[DOC_ID].to_pylist())
-    found = kinds(before.take(pairs.rows[:, 0]), after.take(pairs.rows[:, 1]))
-    differ = np.flatnonzero(found != "")
+    happened = kinds(before.take(pairs.rows[:, 0]), after.take(pairs.rows[:, 1]))
+    differ = np.flatnonzero(happened != "")
     old = np.concatenate([pairs.rows[differ, 0], pairs.gone, np.full(len(pairs.new), -1)])
     new = np.concatenate([pairs.rows[differ, 1], np.full(len(pairs.gone), -1), pairs.new])
-    what = [*found[differ].tolist(), *[Change.GONE] * len(pairs.gone), *[Change.NEW] * len(pairs.new)]
+    what = [*happened[differ].tolist(), *[ChangeKind.GONE] * len(pairs.gone), *[ChangeKind.NEW] * len(pairs.new)]
     past, now = _taken(before, old), _taken(after, new)
     ids = pc.coalesce(now[DOC_ID], past[DOC_ID])
     causes = _Causes(runs.causes, rejects, corrected)
@@ -203,14 +203,14 @@ def changes(
         *(table[name].to_pylist() for name in (DOCUMENT_DIGEST, GROUNDED) for table in (past, now)),
     )
     columns = {
-        RUN: pa.array([runs.run] * len(what), pa.int64()),
+        RUN_NUMBER: pa.array([runs.run] * len(what), pa.int64()),
         SINCE: pa.array([runs.since] * len(what), pa.int64()),
         DOC_ID: ids,
-        WHAT: pa.array(map(str, what), pa.string()),
+        CHANGE_KIND: pa.array(map(str, what), pa.string()),
         LABELS_BEFORE: past[LABELS],
         LABELS: now[LABELS],
-        ENTITIES_BEFORE: past[ENTITIES],
-        ENTITIES: now[ENTITIES],
+        ENTITY_SPANS_BEFORE: past[ENTITY_SPANS],
+        ENTITY_SPANS: now[ENTITY_SPANS],
         TEXT_DIGEST_BEFORE: past[TEXT_DIGEST],
         TEXT_DIGEST: now[TEXT_DIGEST],
         WHY: pa.array(map(_cells, reasons), CHANGES_SCHEMA.field(WHY).type),
@@ -224,8 +224,8 @@ def kinds(before: pa.Table, after: pa.Table) -> np.ndarray[Any, np.dtype[np.obje
     texts, labels, places = (
         pc.not_equal(before[name], after[name]).to_numpy() for name in (TEXT_DIGEST, LABELS_DIGEST, PLACES_DIGEST)
     )
-    moved = np.where(labels, Change.ANSWER, np.where(places, Change.TEXT, "")).astype(object)
-    return np.where(texts, Change.TEXT, moved).astype(object)
+    moved = np.where(labels, ChangeKind.ANSWER, np.where(places, ChangeKind.TEXT, "")).astype(object)
+    return np.where(texts, ChangeKind.TEXT, moved).astype(object)
 
 
 def _taken(table: pa.Table, rows: Ints) -> pa.Table:
@@ -254,10 +254,10 @@ class _Causes(NamedTuple):
         grounded: list[str] | None,
     ) -> list[Cause]:
         """What may have changed a document, whose rows and constraints those are before and now."""
-        if what == Change.GONE and doc_id in self.rejects:
+        if what == ChangeKind.GONE and doc_id in self.rejects:
             return [Cause(Why.REJECT, self.rejects[doc_id])]
-        if what != Change.ANSWER:
+        if what != ChangeKind.ANSWER:
             return [Cause(Why.ROW)]
         there = None if grounded_before is None or grounded is None else {*grounded_before, *grounded}
-        found = [] if row_before == row else [Cause(Why.CORRECTION if doc_id in self.corrected else Why.ROW)]
-        return found + [own.cause for own in self.of_run if own.touches(there)]
+        causes = [] if row_before == row else [Cause(Why.CORRECTION if doc_id in self.corrected else Why.ROW)]
+        return causes + [own.cause for own in self.of_run if own.touches(there)]

@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from concord.schemas.changes import Change
+from concord.schemas.changes import ChangeKind
 from concord.schemas.columns import DOC_ID, LABELS
 from concord.schemas.feed import (
+    CHANGE_KIND,
     CHANGES_SCHEMA,
-    ENTITIES,
-    ENTITIES_BEFORE,
+    ENTITY_SPANS,
+    ENTITY_SPANS_BEFORE,
     LABELS_BEFORE,
     SINCE,
     TEXT_DIGEST,
     TEXT_DIGEST_BEFORE,
-    WHAT,
     WHY,
 )
 from concord.workers.drift.changes import LABELS_DIGEST, PLACES_DIGEST, kinds, label_digests, place_digests
 
-OF_BEFORE = (LABELS_BEFORE, ENTITIES_BEFORE, TEXT_DIGEST_BEFORE)
+OF_BEFORE = (LABELS_BEFORE, ENTITY_SPANS_BEFORE, TEXT_DIGEST_BEFORE)
 """Columns that the first change of a document has the value of."""
 
 
@@ -40,7 +40,7 @@ def net_changes(table: pa.Table, since: int) -> pa.Table:
     columns |= {name: first[name] for name in OF_BEFORE}
     columns |= {
         SINCE: pa.array([since] * len(own), pa.int64()),
-        WHAT: pa.array(what, pa.string()),
+        CHANGE_KIND: pa.array(what, pa.string()),
         WHY: pa.array((_united([reasons[row] for row in of]) for of in own), CHANGES_SCHEMA.field(WHY).type),
     }
     return pa.table(columns).cast(CHANGES_SCHEMA).filter(np.array(what, object) != "")
@@ -48,13 +48,13 @@ def net_changes(table: pa.Table, since: int) -> pa.Table:
 
 def _what(first: pa.Table, last: pa.Table) -> list[str]:
     """What happened to each document from before its first change to after its last one; "" for nothing."""
-    existed = first[WHAT].to_numpy() != Change.NEW
-    exists = last[WHAT].to_numpy() != Change.GONE
+    existed = first[CHANGE_KIND].to_numpy() != ChangeKind.NEW
+    exists = last[CHANGE_KIND].to_numpy() != ChangeKind.GONE
     moved = kinds(
-        _digests(first, TEXT_DIGEST_BEFORE, LABELS_BEFORE, ENTITIES_BEFORE),
-        _digests(last, TEXT_DIGEST, LABELS, ENTITIES),
+        _digests(first, TEXT_DIGEST_BEFORE, LABELS_BEFORE, ENTITY_SPANS_BEFORE),
+        _digests(last, TEXT_DIGEST, LABELS, ENTITY_SPANS),
     )
-    ends = np.where(existed, Change.GONE, np.where(exists, Change.NEW, ""))
+    ends = np.where(existed, ChangeKind.GONE, np.where(exists, ChangeKind.NEW, ""))
     return [str(one) for one in np.where(existed & exists, moved, ends).tolist()]
 
 
@@ -70,5 +70,5 @@ def _digests(table: pa.Table, text: str, labels: str, entities: str) -> pa.Table
 
 def _united(causes: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Causes of all changes of a document, each once."""
-    found = {(one["cause"], one["detail"]): one for own in causes for one in own}
-    return list(found.values())
+    each = {(one["cause"], one["detail"]): one for own in causes for one in own}
+    return list(each.values())

@@ -23,7 +23,7 @@ class Pairs:
     def of(cls, before: Sequence[Hashable], after: Sequence[Hashable]) -> Self:
         """Documents by their names, each of which stands once in a night."""
         place = {name: i for i, name in enumerate(before)}
-        found = np.array([place.get(name, -1) for name in after], np.int64)
-        both = np.flatnonzero(found >= 0)
-        rows = np.column_stack([found[both], both])
-        return cls(rows, np.setdiff1d(np.arange(len(before)), rows[:, 0]), np.flatnonzero(found < 0))
+        old = np.array([place.get(name, -1) for name in after], np.int64)
+        both = np.flatnonzero(old >= 0)
+        rows = np.column_stack([old[both], both])
+        return cls(rows, np.setdiff1d(np.arange(len(before)), rows[:, 0]), np.flatnonzero(old < 0))

@@ -15,7 +15,7 @@ from concord.workers.storage.files import writing
 DOCUMENTS_OF_PART = 50_000
 """Documents of a part, about."""
 
-MOST_PARTS = 200
+MOST_OPEN_FILES = 200
 """Parts, each of which is an open file."""
 
 ROWS_IN_MEMORY = 20_000
@@ -24,7 +24,7 @@ ROWS_IN_MEMORY = 20_000
 
 def part_count(documents: int) -> int:
     """Number of parts for so many documents."""
-    return min(max(1, -(-documents // DOCUMENTS_OF_PART)), MOST_PARTS)
+    return min(max(1, -(-documents // DOCUMENTS_OF_PART)), MOST_OPEN_FILES)
 
 
 class PartsById:
