@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from concord.flows.commands.export_predictions import export_predictions
 from concord.flows.inputs.options import OptionError, validated
-from concord.flows.runfolder.feed_reader import changes_of, files_since
+from concord.flows.runfolder.feed_reader import changes_of, feed_files, files_since, read_changes
 from concord.flows.runfolder.published import Published, published
 from concord.schemas.columns import PREDICTIONS_LAYOUT
 from concord.schemas.errors import UnknownDocumentError
@@ -50,6 +50,8 @@ SPAN_CHANGES = pa.schema(
         *((name, pa.string()) for name in ("text", "before", "after")),
     ]
 )
+
+LAST_CHANGED = pa.schema([("doc_id", pa.string()), ("run", pa.int64()), ("model_digest", pa.string())])
 
 
 class PredictedDocument(NamedTuple):
@@ -200,6 +202,27 @@ class Predictions:
         """
         storage = self._run.storage
         return pa.concat_tables([CHANGES_SCHEMA.empty_table(), *changes_of(storage, files_since(storage, run))])
+
+    def last_changed(self) -> pa.Table:
+        """A table with one row for each document: doc_id, run, model_digest.
+
+        - ``run``: number of the run in which its text or answer last changed, as in `changes_since`; null where that is
+          longer ago than the folder keeps changes
+        - ``model_digest``: the model of that run
+
+        Raises `InputError` as `changes_since`.
+
+        >>> found.last_changed().column("run").unique().to_pylist()
+        [1]
+        """
+        storage, last = self._run.storage, dict[str, tuple[int, str]]()
+        for file in feed_files(storage):
+            for table in read_changes(storage, file):
+                columns = (table[name].to_pylist() for name in LAST_CHANGED.names)
+                last |= {doc_id: (run, model) for doc_id, run, model in zip(*columns, strict=True)}
+        ids = [doc_id for table in self._tables() for doc_id in table["doc_id"].to_pylist()]
+        rows = [(doc_id, *last.get(doc_id, (None, None))) for doc_id in ids]
+        return pa.Table.from_pylist([dict(zip(LAST_CHANGED.names, row, strict=True)) for row in rows], LAST_CHANGED)
 
     def to_form(
         self,

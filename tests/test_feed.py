@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import random
+import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +18,14 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from concord.flows.cli.app import app
+from concord.flows.cli.failures import Exit
 from concord.flows.errors import RunFolderError
+from concord.flows.nights.record import read_record
 from concord.flows.runfolder import feed, folder_output
+from concord.flows.runfolder.delta_table import TABLE_FOLDER, commit_run
 from concord.flows.runfolder.feed_reader import changes_of, feed_files, files_since, keep_changes
 from concord.flows.runfolder.layout import FEED_FOLDER, STAGED, STORE, RunOutput
 from concord.flows.runfolder.published import PublishedError, published
@@ -31,13 +39,16 @@ from concord.schemas.feed import CHANGES_SCHEMA
 from concord.schemas.run import RuleStrengths, Strength
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.corpus.correction_file import NO_FILE, CorrectionFile
+from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.drift.changes import TwoRuns
 from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.labelling.shard import label_shard
 from concord.workers.storage.object_storage import ObjectStorage
 from concord.workers.storage.storage import FolderStorage
+from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import HashModel, consistency, key_of
+from tests.support.runs_here import label, stay_here
 from tests.support.s3 import KEYS, s3_server, uri
 
 CONSTRAINTS = consistency()
@@ -413,3 +424,124 @@ def test_in_an_object_store_a_feed_is_never_there_without_its_run(
     assert killed_at_each_call(
         lambda own: run_output(uri(server, f"feed-{name}/{own}")), tmp_path, owner, name, lag=True
     )
+
+
+# Consumers
+
+
+PAGE = Path(__file__).parents[1] / "docs" / "table.md"
+EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+MERGES = [code for code in EXAMPLES if "def merge" in code]
+
+
+def random_nights(count: int) -> Iterator[Night]:
+    """Nights of a dozen documents that come, go, change and come back, under two models; some are rejects."""
+    chance, texts = random.Random(7), dict.fromkeys(range(12), 0)
+    for _ in range(count):
+        for doc in chance.sample(range(12), 4):
+            texts[doc] = chance.choice((0, 0, 1, 2, -1, -2))
+        rows = [row for doc, words in texts.items() if words >= 0 for row in rows_of(doc, words=words)]
+        yield Night([*rows, *((f"doc-{doc}", []) for doc, words in texts.items() if words == -1)], chance.randrange(2))
+
+
+def plain(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    return {row["doc_id"]: list(row["labels"]) for row in rows}
+
+
+@pytest.mark.parametrize("code", MERGES, ids=lambda code: str(code.split()[1]))
+def test_a_consumer_that_merges_twelve_nights_has_the_table_of_a_full_read(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = pytest.importorskip(code.split()[1])
+    monkeypatch.chdir(tmp_path)
+    out, names, done = run_output("out"), dict[str, Any](), 0
+    for number, night in enumerate(random_nights(12)):
+        added = night.into(out, tmp_path)
+        if number in (5, 6):
+            continue  # the consumer sleeps
+        if not number:
+            exec(code, names)
+        elif package.__name__ == "duckdb":
+            names["merge"](done)
+        else:
+            names["mine"] = names["merge"](names["mine"], done)
+        done = done if added is None else added.run
+        assert table_of(package.__name__, names) == plain(list(predicted(out).values()))
+
+
+def table_of(package: str, names: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The consumer's table."""
+    if package == "polars":
+        return plain(names["mine"].to_dicts())
+    if package == "pandas":
+        return plain(names["mine"].reset_index().to_dict("records"))
+    return plain(names["duckdb"].sql("FROM mine").to_arrow_table().to_pylist())
+
+
+def test_the_last_version_of_the_table_and_the_merged_feed_are_the_same(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed")
+    out = run_output(str(tmp_path / "out"))
+    for night in random_nights(12):
+        night.into(out, tmp_path)
+        version = commit_run(out)
+        table = deltalake.DeltaTable(tmp_path / "out" / TABLE_FOLDER, version=version).to_pyarrow_table()
+        assert plain(table.to_pylist()) == plain(list(predicted(out).values()))
+        assert {doc_id: row["labels"] for doc_id, row in merged(out).items()} == plain(table.to_pylist())
+
+
+def test_each_answer_says_in_which_run_it_last_changed(tmp_path: Path) -> None:
+    out, last, before = run_output(str(tmp_path / "out")), dict[str, tuple[int, str]](), dict[str, Any]()
+    for night in random_nights(6):
+        added = night.into(out, tmp_path)
+        now = predicted(out)
+        for doc_id in expected(before, now):
+            assert added is not None
+            last[doc_id] = (added.run, f"model {night.model}")
+        before = now
+    rows = read_predictions(tmp_path / "out").last_changed().to_pylist()
+    assert [row["doc_id"] for row in rows] == list(before)
+    assert {row["doc_id"]: (row["run"], row["model_digest"]) for row in rows} == {doc: last[doc] for doc in before}
+    keep_changes(out.storage, 1)
+    assert None in read_predictions(tmp_path / "out").last_changed()["run"].to_pylist()
+
+
+# The command
+
+
+def changes(out: Path, *options: str) -> Any:
+    return CliRunner().invoke(app, ["changes", "--run", str(out), *options])
+
+
+def test_the_command_says_what_changed_in_words_as_a_table_and_as_a_file(tmp_path: Path) -> None:
+    out, file = run_output(str(tmp_path / "out")), tmp_path / "all.parquet"
+    Night(rows_of(*range(30))).into(out, tmp_path)
+    Night([*rows_of(*range(1, 30)), *rows_of(31)], model=1).into(out, tmp_path)
+    Night([*rows_of(*range(1, 30)), *rows_of(31, words=1)], model=1).into(out, tmp_path)
+    said = " ".join(changes(tmp_path / "out").stdout.split())
+    assert "run 3: 1 text changed" in said
+    assert "doc-31 text" in said
+    answers = len([row for row in read(out, 1) if row["what"] == "answer"])
+    said = " ".join(changes(tmp_path / "out", "--since", "1", "--out", str(file)).stdout.split())
+    assert f"runs 2 to 3: 1 document new, 1 document gone, {answers} answers changed (model)" in said
+    assert f"all documents that changed are in {file}" in said
+    assert pq.read_table(file).schema == CHANGES_SCHEMA
+    assert pq.read_table(file).to_pylist() == read(out, 1)
+    told = json.loads(changes(tmp_path / "out", "--since", "1", "--json").stdout)
+    assert told["counts"] == {"new": 1, "gone": 1, "text": 0, "answer": answers}
+    assert [one["doc_id"] for one in told["documents"]] == sorted(row["doc_id"] for row in read(out, 1))[:20]
+    assert "nothing changed since run 3" in changes(tmp_path / "out", "--since", "3").stdout
+    late = changes(tmp_path / "out", "--since", "7")
+    assert late.exit_code == Exit.INPUT
+    assert "no run 7" in late.stderr
+
+
+def test_the_record_says_when_a_run_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stay_here(monkeypatch)
+    write_corpus(list(synthesize(3, seed=1, kind="news")), tmp_path / "corpus", source="test")
+    report = label(tmp_path / "corpus", tmp_path / "out")
+    assert report.changes == AddedChanges(run=1, since=0, counts=ChangeCounts(new=3))
+    assert label(tmp_path / "corpus", tmp_path / "out").changes is None
+    time = read_record(FolderStorage(tmp_path / "out")).nights[0].time
+    assert f"run 1 ({time[:16].replace('T', ' ')} UTC): 3 documents new" in changes(tmp_path / "out").stdout
+    told = CliRunner().invoke(app, ["history", "--run", str(tmp_path / "out"), "--keep", "1"])
+    assert "changes of runs 1 to 1 stay; 0 files of earlier ones are removed" in told.stdout

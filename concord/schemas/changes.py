@@ -110,13 +110,14 @@ class DocumentChange(Report):
 LISTED_DOCUMENTS = 20
 """Documents that are shown; a file has all of them."""
 
-SHOWN_ENTITIES = 4
+SHOWN_ENTITIES = 3
 """Entities of a document that are shown on each side."""
 
 
 class ChangesReport(Report):
     """What ``concord changes --json`` prints.
 
+    - ``since``: number of the run that all is compared with; 0 for none
     - ``runs``: the runs whose changes are summed, the newest last
     - ``counts``: documents by what happened to them; one that changed and changed back did not change
     - ``causes``: documents by cause, of those whose answer alone changed
@@ -125,6 +126,7 @@ class ChangesReport(Report):
     """
 
     out: str
+    since: int
     runs: tuple[RunChanges, ...]
     counts: ChangeCounts
     causes: dict[str, int] = Field(default_factory=dict)
@@ -134,6 +136,8 @@ class ChangesReport(Report):
     @property
     def headline(self) -> str:
         """What changed, in words."""
+        if not self.runs:
+            return f"nothing changed since run {self.since}"
         counts = self.counts
         parts = (
             (counts.text, "text changed", "texts changed"),
@@ -142,12 +146,16 @@ class ChangesReport(Report):
             (counts.answer, "answer changed", "answers changed"),
         )
         changed = ", ".join(f"{count:,} {one if count == 1 else more}" for count, one, more in parts if count)
-        return f"{self._runs}: {changed or 'no document changed'}"
+        return f"{self._runs}: {changed or 'no document changed'}{self._only_cause}"
+
+    @property
+    def _only_cause(self) -> str:
+        """The cause of all answers that changed, in brackets; empty where there are others."""
+        causes = list(self.causes)
+        return f" ({causes[0]})" if len(causes) == 1 and self.causes[causes[0]] == self.counts.answer else ""
 
     @property
     def _runs(self) -> str:
-        if not self.runs:
-            return "no run since"
         last = self.runs[-1]
         name = f"run {last.run}" if len(self.runs) == 1 else f"runs {self.runs[0].run} to {last.run}"
         return name if last.time is None else f"{name} ({last.time[:16].replace('T', ' ')} UTC)"
@@ -155,8 +163,9 @@ class ChangesReport(Report):
     def blocks(self) -> Iterator[AnyBlock]:
         """What changed in words, its causes, and a table of documents."""
         yield Headline(self.headline)
-        for cause, count in sorted(self.causes.items(), key=lambda item: (-item[1], item[0])):
-            yield Remark(f"{count:,} answers may have changed by: {cause}")
+        if not self._only_cause:
+            for cause, count in sorted(self.causes.items(), key=lambda item: (-item[1], item[0])):
+                yield Remark(f"{count:,} changed answers, by cause: {cause}")
         if self.documents:
             yield self._table()
         left = self.counts.documents - len(self.documents)

@@ -48,6 +48,7 @@ def changes(out: str, *, since: int | None = None, file: Path | None = None) -> 
             pass
     return ChangesReport(
         out=out,
+        since=files[0].run - 1 if files else since or 0,
         runs=_runs(storage, [own.run for own in files]),
         counts=ChangeCounts(**sums.counts),
         causes=dict(sums.causes),
