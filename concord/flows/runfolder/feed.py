@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from itertools import compress
+from itertools import compress, islice
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +31,7 @@ from concord.flows.runfolder.layout import FEED_FOLDER, MANIFEST, STAGED, RunOut
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import NothingPublishedError, Published, PublishedError, published
 from concord.flows.screen.progress import say
-from concord.schemas.arrays import Mask
+from concord.schemas.arrays import Ints, Mask
 from concord.schemas.changes import AddedChanges, ChangeCounts
 from concord.schemas.columns import PREDICTIONS_LAYOUT, SchemaError
 from concord.schemas.feed import CHANGE_KIND, CHANGES_SCHEMA
@@ -42,6 +44,11 @@ from concord.workers.storage.files import whole_file
 from concord.workers.storage.scratch import scratch_folder
 from concord.workers.storage.storage import Storage, read_if_there
 from concord.workers.storage.tables import unthreaded_file
+
+T = TypeVar("T")
+
+FILES_AT_ONCE = 16
+"""Files that are read at once."""
 
 BYTES_AT_ONCE = 32 << 20
 """Bytes of rows that are written together."""
@@ -115,9 +122,13 @@ def write_changes(path: Path, tables: Iterable[pa.Table]) -> ChangeCounts:
 
 def _all_new(storage: Storage, markers: Markers, runs: TwoRuns, elsewhere: Mapping[str, str]) -> Iterator[pa.Table]:
     """All documents of a run, file by file; ``elsewhere``: paths of files that the store may not have, by SHA-256."""
-    for path, digest in written(markers):
+
+    def new(file: tuple[str, str]) -> pa.Table:
+        path, digest = file
         data = read_if_there(storage, path) or storage.read(elsewhere.get(digest, path))
-        yield changes(COMPARED_COLUMNS.empty_table(), _answers(data), runs, rejects={}, corrected=frozenset())
+        return changes(COMPARED_COLUMNS.empty_table(), _answers(data), runs, rejects={}, corrected=frozenset())
+
+    return _several(new, written(markers))
 
 
 def _compared(last: Published, markers: Markers, runs: TwoRuns, folder: Path) -> Iterator[pa.Table]:
@@ -126,32 +137,63 @@ def _compared(last: Published, markers: Markers, runs: TwoRuns, folder: Path) ->
     if files.are_the_same:
         return
     now = places_now(last, markers, len(files.gone))
-    paired = np.zeros(len(files.come), np.bool_)
-    paired[now[files.gone & (now >= 0)]] = True
-    alone = files.come & ~paired
-    count = _part_count(last, markers, files.gone & (now < 0), alone)
+    paired = files.gone & (now >= 0)
+    old_alone, new_alone = files.gone & ~paired, files.come.copy()
+    new_alone[now[paired]] = False
+    storage = last.storage
+
+    def old(file: tuple[str, str]) -> pa.Table:
+        return answers(last.table(*file, PREDICTIONS_LAYOUT, READ_COLUMNS))
+
+    def pair(both: tuple[tuple[str, str], _NewShard]) -> pa.Table:
+        file, shard = both
+        return changes(old(file), shard.answers(storage), runs, rejects=shard.reasons, corrected=shard.corrected)
+
+    pairs = zip(compress(last.files_in(PREDICTIONS), paired), _new_shards(markers, now[paired]), strict=True)
+    yield from _several(pair, pairs)
+    count = _part_count(last, markers, old_alone, new_alone)
     before, after = (_parts(folder / name, count) for name in ("before", "after"))
-    for place, file in compress(zip(now.tolist(), last.files_in(PREDICTIONS), strict=True), files.gone):
-        old = answers(last.table(*file, PREDICTIONS_LAYOUT, READ_COLUMNS))
-        if place < 0:
-            before.add(old)
-            continue
-        marker = markers[place]
-        yield changes(
-            old,
-            _answers_of(last.storage, marker),
-            runs,
-            rejects=_reasons(marker),
-            corrected=_corrected(markers, place),
-        )
-    rejects, corrected = dict[str, str](), frozenset[str]()
-    for place in np.flatnonzero(alone).tolist():
-        marker = markers[place]
-        after.add(_answers_of(last.storage, marker))
-        rejects |= _reasons(marker)
-        corrected |= _corrected(markers, place)
-    for old, new in zip(before, after, strict=True):
-        yield changes(old, new, runs, rejects=rejects, corrected=corrected)
+    for table in _several(old, compress(last.files_in(PREDICTIONS), old_alone)):
+        before.add(table)
+    for table in _several(lambda shard: shard.answers(storage), _new_shards(markers, np.flatnonzero(new_alone))):
+        after.add(table)
+    rejects, corrected = dict[str, str](), set[str]()
+    for shard in _new_shards(markers, np.flatnonzero(new_alone)):
+        rejects |= shard.reasons
+        corrected |= shard.corrected
+    for one, other in zip(before, after, strict=True):
+        yield changes(one, other, runs, rejects=rejects, corrected=frozenset(corrected))
+
+
+class _NewShard(NamedTuple):
+    """A shard that is done: its marker, and the ids of its documents that have corrections."""
+
+    marker: ShardMarker
+    corrected: frozenset[str]
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Reasons of the rejects that have an id."""
+        return {reject.doc_id: reject.reason for reject in self.marker.rejects if reject.doc_id is not None}
+
+    def answers(self, storage: Storage) -> pa.Table:
+        """Its documents."""
+        tables = (_answers(storage.read(path)) for path, _ in written_files(self.marker))
+        return pa.concat_tables([COMPARED_COLUMNS.empty_table(), *tables])
+
+
+def _new_shards(markers: Markers, places: Ints) -> Iterator[_NewShard]:
+    for place in places.tolist():
+        corrections = markers.shards.corrections.get(place, ())
+        yield _NewShard(markers[place], frozenset(doc_id for doc_id, _ in corrections))
+
+
+def _several(work: Callable[[T], pa.Table], about: Iterable[T]) -> Iterator[pa.Table]:
+    """The tables of each, in their order; several threads read at once, as a store takes a while to answer."""
+    rest = iter(about)
+    with ThreadPoolExecutor(max_workers=FILES_AT_ONCE) as pool:
+        while part := list(islice(rest, FILES_AT_ONCE)):
+            yield from pool.map(work, part)
 
 
 def _parts(folder: Path, count: int) -> PartsById:
@@ -165,27 +207,11 @@ def _part_count(last: Published, markers: Markers, gone: Mask, come: Mask) -> in
     return max(part_count(int(total * own.mean())) for total, own in zip(totals, (gone, come), strict=True) if len(own))
 
 
-def _answers_of(storage: Storage, marker: ShardMarker) -> pa.Table:
-    """The documents of a shard that has just been done."""
-    paths = (path for path, _ in written_files(marker))
-    return pa.concat_tables([COMPARED_COLUMNS.empty_table(), *(_answers(storage.read(path)) for path in paths)])
-
-
 def _answers(data: bytes | None) -> pa.Table:
     assert data is not None  # it was looked at before, or has just been written
     file = unthreaded_file(data)
     there = [name for name in READ_COLUMNS if name in file.schema_arrow.names]
     return answers(file.read(columns=there, use_threads=False))
-
-
-def _reasons(marker: ShardMarker) -> dict[str, str]:
-    """Reasons of the rejects of a shard that have an id."""
-    return {reject.doc_id: reject.reason for reject in marker.rejects if reject.doc_id is not None}
-
-
-def _corrected(markers: Markers, place: int) -> frozenset[str]:
-    """Ids of the documents of a shard that have corrections."""
-    return frozenset(doc_id for doc_id, _ in markers.shards.corrections.get(place, ()))
 
 
 def _published_files(storage: Storage) -> dict[str, str]:
