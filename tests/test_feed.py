@@ -160,7 +160,7 @@ CORPUS = st.lists(st.tuples(st.integers(0, 7).map(lambda n: f"doc-{n}"), WORDED)
 NIGHT = st.tuples(st.one_of(CORPUS, st.just(rows_of(1, 2, 3)), st.just(rows_of(2, 3, 4))), st.integers(0, 1))
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(NIGHT, min_size=2, max_size=6), st.sampled_from([1, 60, 10_000]), st.integers(1, 3))
 def test_whatever_the_nights_a_consumer_has_the_predictions(
     tmp_path: Path, nights: list[tuple[list[Row], int]], shard_bytes: int, parts: int
@@ -363,14 +363,20 @@ def killing(owner: Any, name: str, nth: int) -> Any:
     return patch.object(owner, name, dies)
 
 
-FIRST, SECOND, THIRD = Night(rows_of(1, 2, 3)), Night(rows_of(2, 3, 4), model=1), Night(rows_of(3, 5))
+FIRST, SECOND, THIRD = (
+    Night(rows, model, shard_bytes=10_000)
+    for rows, model in ((rows_of(1, 2, 3), 0), (rows_of(2, 3, 4), 1), (rows_of(3, 5), 0))
+)
 ON_DISK = [
     (FolderStorage, "write"),
     (folder_output, "second_name"),
     (folder_output, "point"),
     (folder_output, "remove"),
 ]
-IN_STORE = [(ObjectStorage, name) for name in ("write", "replace", "copy", "remove")]
+IN_STORE = [
+    *((ObjectStorage, name) for name in ("replace", "copy", "remove")),
+    pytest.param(ObjectStorage, "write", marks=pytest.mark.slow),
+]
 
 
 def killed_at_each_call(out_of: Callable[[str], RunOutput], tmp_path: Path, owner: Any, name: str, lag: bool) -> int:
