@@ -109,6 +109,7 @@ PANELS = {
             "measure",
             "month",
             "nights",
+            "since",
             "keep",
             "method",
             "penalty",
