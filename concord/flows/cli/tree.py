@@ -131,6 +131,7 @@ PANELS = {
             "measure",
             "month",
             "nights",
+            "since",
             "keep",
             "method",
             "penalty",
