@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -11,26 +10,23 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 from scipy.special import log_softmax
-from typer.testing import CliRunner
 
-from concord.flows.cli.app import app
-from concord.flows.cli.failures import Exit
+from concord.flows.cli.trainer_flags import TrainerFlags, trainer_pairs
+from concord.flows.inputs.options import OptionError
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.testing.trainers import check_trainer, made_up
-from concord.workers.corpus.ingestion import write_corpus
-from concord.workers.learning.estimation.softmax import HeadWords, _Objective, fit_head
+from concord.workers.learning.estimation.softmax import HeadWords, _HeadObjective, fit_head
 from concord.workers.learning.trainers import beside_encoder as beside
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.trainers.trainer import Iteration
 from concord.workers.models import crf
 from concord.workers.models.encoded import CRF_FOLDER, FLOOR, EncodedModel, Head
-from concord.workers.models.encoder import PARTS, WordContext, encoder_at
+from concord.workers.models.encoder import CONTEXT_PARTS, WordContext, encoder_at
 from concord.workers.models.folder import ModelError
 from concord.workers.models.loaders import load_model
 from concord.workers.models.score_cache import FOLDER
 from concord.workers.models.settings import LbfgsSettings, SgdSettings
-from concord.workers.synthesis.made_up import synthesize
 from tests.support.networks import CALLS, VOCABULARY, network_folder, use_stubs
 
 WIDTH = 5
@@ -87,7 +83,7 @@ def test_a_head_gives_what_its_formula_says() -> None:
     batch, rng = Batch.of(texts()), np.random.default_rng(1)
     count = len(batch.columns["tokens"].codes)
     states = rng.normal(size=(count, WIDTH)).astype(np.float32)
-    weights = rng.normal(size=(PARTS, WIDTH, 4)).astype(np.float32)
+    weights = rng.normal(size=(CONTEXT_PARTS, WIDTH, 4)).astype(np.float32)
     head = Head(np.full(WIDTH, 0.5, np.float32), np.full(WIDTH, 2.0, np.float32), weights, rng.normal(size=4))
     context = WordContext.of(batch)
     found = head.log_probabilities(head.parts(states), context)
@@ -110,12 +106,12 @@ def head_words(count: int = 30) -> HeadWords:
 
 def test_the_slope_of_the_loss_is_that_of_small_differences(monkeypatch: pytest.MonkeyPatch) -> None:
     words = head_words()
-    objective = _Objective(words, words.states, c2=0.7)
+    objective = _HeadObjective(words, words.states, c2=0.7)
     point = np.random.default_rng(4).normal(size=objective.size)
     slope = objective(point)[1]
     np.testing.assert_allclose(slope, approx_fprime(point, lambda p: objective(p)[0], 1e-3), rtol=0.02, atol=0.3)
     whole = objective(point)
-    monkeypatch.setattr("concord.workers.learning.estimation.softmax.AT_ONCE", 7)
+    monkeypatch.setattr("concord.workers.learning.estimation.softmax.CONTEXTS_AT_ONCE", 7)
     assert objective(point)[0] == pytest.approx(whole[0])
 
 
@@ -210,12 +206,8 @@ def test_a_folder_that_is_no_encoder_is_one_line(change: Any, message: str, enco
     assert "\n" not in str(raised.value)
 
 
-def test_the_command_puts_an_encoder_beside_the_features(encoder: Path, tmp_path: Path) -> None:
-    write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
-    words = ["train", "--corpus", str(tmp_path / "corpus"), "--out", str(tmp_path / "model"), "--features", FEATURES]
-    options = ["--encoder", str(encoder), "--set", "passes=3", "--set", "head_iterations=5", "--no-consistency"]
-    done = CliRunner().invoke(app, [*words, *options, "--tracking", f"sqlite:///{tmp_path}/mlflow.db"])
-    assert done.exit_code == Exit.OK, done.output
-    manifest = json.loads((tmp_path / "model" / "manifest.json").read_text())
-    assert manifest["kind"] == "encoded-crf"
-    assert isinstance(load_model(tmp_path / "model"), EncodedModel)
+def test_the_command_names_an_encoder_by_a_flag_that_trainers_without_one_refuse() -> None:
+    flags = TrainerFlags(encoder=Path("nets/minilm"))
+    assert trainer_pairs("sgd", flags, []) == ['encoder="nets/minilm"']
+    with pytest.raises(OptionError, match=r"--encoder: trainer hmm has no such option; .* lbfgs, sgd$"):
+        trainer_pairs("hmm", flags, [])

@@ -28,7 +28,7 @@ from concord.schemas.settings import Settings, TrainerSettings
 from concord.workers.models import crf
 from concord.workers.models.arrays_file import SCORES, ArrayKind, write_arrays
 from concord.workers.models.crf import CrfModel
-from concord.workers.models.encoder import PARTS, Encoder, States, WordContext, row_at, saved_encoder
+from concord.workers.models.encoder import CONTEXT_PARTS, Encoder, WordContext, WordStates, row_at, saved_encoder
 from concord.workers.models.folder import Manifest, ModelError, manifest_of, read_manifest, write_manifest
 from concord.workers.models.saved_files import (
     FolderModel,
@@ -66,7 +66,7 @@ class Head(NamedTuple):
     """Softmax regression from a word's context to labels.
 
     - ``center``, ``scale`` (D,): a state x is read as (x − center) · scale.
-    - ``weights`` (`PARTS`, D, L): of each part of the context, in the order of `workers.models.encoder`.
+    - ``weights`` (`CONTEXT_PARTS`, D, L): of each part of the context, in the order of `workers.models.encoder`.
     - ``bias`` (L,): nats.
     """
 
@@ -75,18 +75,18 @@ class Head(NamedTuple):
     weights: NDArray[np.float32]
     bias: Floats
 
-    def read(self, states: States) -> States:
+    def read(self, states: WordStates) -> WordStates:
         """(N, D) states as the weights take them."""
-        read: States = (states - self.center) * self.scale
+        read: WordStates = (states - self.center) * self.scale
         return read
 
-    def parts(self, states: States) -> Logits:
-        """(N, `PARTS` · L) what each part gives for each label, if a word with this state stands there."""
+    def parts(self, states: WordStates) -> Logits:
+        """(N, `CONTEXT_PARTS` · L) what each part gives for each label, if a word with this state stands there."""
         return np.concatenate([self.read(states) @ weights for weights in self.weights], axis=1)
 
     def log_probabilities(self, parts: Logits, context: WordContext) -> Floats:
         """(N, L) log-probabilities of the labels, at least `FLOOR`, from the parts of all words."""
-        own, elsewhere, previous, following = np.split(parts.astype(np.float64), PARTS, axis=1)
+        own, elsewhere, previous, following = np.split(parts.astype(np.float64), CONTEXT_PARTS, axis=1)
         total = own + context.elsewhere(elsewhere) + self.bias
         total += row_at(previous, context.previous) + row_at(following, context.next)
         return np.maximum(log_softmax(total).astype(np.float64), FLOOR)
@@ -130,10 +130,10 @@ class EncodedModel(FolderModel):
 
     def potentials(self, batch: Batch) -> Potentials:
         """Local scores of a whole batch: unary (N, L) in nats. Raises as `CrfModel.potentials`, and `ModelError`."""
-        found = self.inner.potentials(batch)
+        local = self.inner.potentials(batch)
         parts = word_table(batch, self._parts_of, self._cache)
-        found.unary[:] += self.share * self.head.log_probabilities(parts, WordContext.of(batch))
-        return found
+        local.unary[:] += self.share * self.head.log_probabilities(parts, WordContext.of(batch))
+        return local
 
     def known(self, words: Sequence[str]) -> NDArray[np.bool_]:
         """(V,) which words the CRF has weights for, see `CrfModel.known`."""
@@ -146,7 +146,7 @@ class EncodedModel(FolderModel):
     def _cache(self) -> ScoreCache:
         """What the head gives for sentences, under the digest of encoder and head."""
         decisive = f"{self.encoder.digest}\0{self.manifest.files[HEAD_FILE]}"
-        return ScoreCache(hashlib.sha256(decisive.encode()).hexdigest(), PARTS * len(self.labels))
+        return ScoreCache(hashlib.sha256(decisive.encode()).hexdigest(), CONTEXT_PARTS * len(self.labels))
 
 
 def save(
@@ -188,7 +188,7 @@ def load(folder: Path | str) -> EncodedModel:
     content = saved_content(folder / READING_FILE, EncodedSettings)
     inner = crf.load(folder / CRF_FOLDER)
     check_labels(folder / CRF_FOLDER, inner.labels, manifest)
-    arrays = saved_arrays(folder / HEAD_FILE, ARRAYS, labels=len(inner.labels), parts=PARTS)
+    arrays = saved_arrays(folder / HEAD_FILE, ARRAYS, labels=len(inner.labels), parts=CONTEXT_PARTS)
     encoder = saved_encoder(folder, content.reading)
     if encoder.width != len(arrays[0]):
         raise ModelError(f"{folder / HEAD_FILE}: reads states of {len(arrays[0])} numbers, not of {encoder.width}")

@@ -36,10 +36,10 @@ from concord.workers.models.subword_network import (
 from concord.workers.models.subwords import Logits
 
 CONFIG_FILE = "config.json"
-PARTS = 4
-"""States in a word's context: its own, elsewhere, previous, next."""
+CONTEXT_PARTS = 4
+"""WordStates in a word's context: its own, elsewhere, previous, next."""
 
-States = NDArray[np.float32]
+WordStates = NDArray[np.float32]
 """(N, D) states of words."""
 
 
@@ -72,7 +72,7 @@ class Encoder:
         """(n, D) states of the words of a sentence."""
         return self._opened.word_rows(sentence, self.reading).astype(np.float32)
 
-    def states(self, batch: Batch) -> States:
+    def states(self, batch: Batch) -> WordStates:
         """(N, D) states of all words of a batch; they are kept on this machine for the next training."""
         return word_table(batch, self.rows_of, ScoreCache(self.digest, self.width))
 

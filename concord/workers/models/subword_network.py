@@ -146,23 +146,23 @@ def word_table(batch: Batch, rows_of: Callable[[TokenizedText], Logits], cache: 
     """(N, W) numbers of all words of a batch: those of sentences that are not in the cache are computed, and kept."""
     sentences = list(sentence_texts(batch))
     keys = [sentence_key(sentence.content, sentence.start.tolist()) for sentence in sentences]
-    found = cache.find(list(dict.fromkeys(keys)))
+    tables = cache.find(list(dict.fromkeys(keys)))
     new: dict[bytes, Logits] = {}
     for key, sentence in zip(keys, sentences, strict=True):
-        if key not in found:
-            found[key] = new[key] = rows_of(sentence)
+        if key not in tables:
+            tables[key] = new[key] = rows_of(sentence)
     cache.keep(new)
-    return np.concatenate([np.zeros((0, cache.width), np.float32), *(found[key] for key in keys)])
+    return np.concatenate([np.zeros((0, cache.width), np.float32), *(tables[key] for key in keys)])
 
 
 def network_file(folder: Path, hint: str = "call one of them model.onnx") -> Path:
     """The network of a folder. Raises `ModelError` where there is none, or several; ``hint``: what to do then."""
-    found = sorted([*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx")])
-    named = [path for path in found if path.name == NETWORK_FILE]
-    if len(named) == 1 or len(found) == 1:
-        return (named or found)[0]
-    if found:
-        names = ", ".join(str(path.relative_to(folder)) for path in found[:4])
+    files = sorted([*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx")])
+    named = [path for path in files if path.name == NETWORK_FILE]
+    if len(named) == 1 or len(files) == 1:
+        return (named or files)[0]
+    if files:
+        names = ", ".join(str(path.relative_to(folder)) for path in files[:4])
         raise ModelError(f"{folder}: has several networks, {names}; {hint}")
     raise ModelError(f"{folder}: has no file .onnx; export the network, as by `optimum-cli export onnx`")
 

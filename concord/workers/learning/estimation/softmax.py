@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats, Ids
 from concord.workers.models.encoded import Head
-from concord.workers.models.encoder import PARTS, States, WordContext, row_at
+from concord.workers.models.encoder import CONTEXT_PARTS, WordContext, WordStates, row_at
 
-AT_ONCE = 1 << 13
+CONTEXTS_AT_ONCE = 1 << 13
 """Words whose contexts are put together at once."""
 
 LEAST_SPREAD = 1e-6
@@ -34,7 +34,7 @@ class HeadWords(NamedTuple):
     - ``gold`` (N,): label of each word, of ``width``.
     """
 
-    states: States
+    states: WordStates
     context: WordContext
     gold: Ids
     width: int
@@ -49,10 +49,10 @@ def fit_head(
     center = words.states.mean(axis=0, dtype=np.float64).astype(np.float32)
     spread = words.states.std(axis=0, dtype=np.float64) + LEAST_SPREAD
     empty = Head(center, (1.0 / spread).astype(np.float32), np.zeros((0, 0, 0), np.float32), np.zeros(0))
-    objective = _Objective(words, empty.read(words.states), c2)
+    objective = _HeadObjective(words, empty.read(words.states), c2)
     number = 0
 
-    def told(_: Floats) -> None:
+    def passed(_: Floats) -> None:
         nonlocal number
         number += 1
         if progress is not None:
@@ -61,24 +61,24 @@ def fit_head(
     start = np.zeros(objective.size)
     # The bias is that of the labels' frequencies: most words are outside of all names.
     start[-words.width :] = np.log(np.bincount(words.gold, minlength=words.width) + 1.0)
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": iterations}, callback=told)
-    weights, bias = objective.split(found.x)
-    shape = (PARTS, words.states.shape[1], words.width)
+    optimum = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": iterations}, callback=passed)
+    weights, bias = objective.split(optimum.x)
+    shape = (CONTEXT_PARTS, words.states.shape[1], words.width)
     return empty._replace(weights=weights.reshape(shape).astype(np.float32), bias=bias)
 
 
-class _Objective:
+class _HeadObjective:
     """The loss and its gradient at a point: the weights, row by row, then the bias."""
 
-    def __init__(self, words: HeadWords, read: States, c2: float) -> None:
+    def __init__(self, words: HeadWords, read: WordStates, c2: float) -> None:
         self._words, self._read, self._c2 = words, read, c2
         self._elsewhere = words.context.elsewhere(read).astype(np.float32)
-        self._rows = PARTS * read.shape[1]
+        self._rows = CONTEXT_PARTS * read.shape[1]
         self.size = (self._rows + 1) * words.width
         self.last = np.inf
 
     def split(self, point: Floats) -> tuple[Floats, Floats]:
-        """Weights (`PARTS` · D, L) and bias (L,) of a point."""
+        """Weights (`CONTEXT_PARTS` · D, L) and bias (L,) of a point."""
         return point[: -self._words.width].reshape(self._rows, -1), point[-self._words.width :]
 
     def __call__(self, point: Floats) -> tuple[float, Floats]:
@@ -99,9 +99,9 @@ class _Objective:
         return self.last, np.concatenate([(slope + 2.0 * self._c2 * weights).ravel(), slope_bias])
 
     def _blocks(self) -> Iterator[tuple[Ids, NDArray[np.float32]]]:
-        """Gold labels and contexts (n, `PARTS` · D) of some words at a time."""
+        """Gold labels and contexts (n, `CONTEXT_PARTS` · D) of some words at a time."""
         context = self._words.context
-        for first in range(0, len(self._read), AT_ONCE):
-            part = slice(first, first + AT_ONCE)
+        for first in range(0, len(self._read), CONTEXTS_AT_ONCE):
+            part = slice(first, first + CONTEXTS_AT_ONCE)
             around = (row_at(self._read, place[part]) for place in (context.previous, context.next))
             yield self._words.gold[part], np.concatenate([self._read[part], self._elsewhere[part], *around], axis=1)

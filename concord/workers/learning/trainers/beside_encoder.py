@@ -29,7 +29,7 @@ from concord.workers.learning.search.trials import Trial
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Train, gold_of, labels_of
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.encoded import CRF_FOLDER, Head, save
-from concord.workers.models.encoder import Encoder, States, WordContext, encoder_at
+from concord.workers.models.encoder import Encoder, WordContext, WordStates, encoder_at
 from concord.workers.models.folder import begin
 from concord.workers.models.model import Model
 from concord.workers.models.settings import EncoderSettings
@@ -38,7 +38,7 @@ from concord.workers.storage.scratch import scratch_folder
 SHARES = (0.0, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
 """Shares that are tried."""
 
-HELD_OUT = 0.2
+JUDGED_SHARE = 0.2
 """Fraction of the documents by which the share is chosen."""
 
 
@@ -47,7 +47,7 @@ class WithStates(NamedTuple):
 
     documents: Sequence[Document]
     batch: Batch
-    states: States
+    states: WordStates
 
     @classmethod
     def of(cls, documents: Sequence[Document], encoder: Encoder) -> WithStates:
@@ -83,7 +83,7 @@ def _train(
     encoder = encoder_at(Path(str(settings.encoder)).expanduser())
     begin(out)
     words = WithStates.of(documents, encoder)
-    stages = iter(_Stages(progress, 2 if settings.share is not None else 4))
+    stages = iter(_EncoderStages(progress, 2 if settings.share is not None else 4))
     trials = () if settings.share is not None else _tried(train, words, plain, settings, stages)
     share = settings.share if settings.share is not None else _best(trials).setting
     inner = _crf(train(documents, settings=plain, out=out / CRF_FOLDER, progress=next(stages)))
@@ -112,23 +112,23 @@ def _tried(
     train: Train, words: WithStates, plain: EncoderSettings, settings: EncoderSettings, stages: Iterator[Progress]
 ) -> list[Trial[float]]:
     """Each share on documents that were held out. Raises `TrainingError` where there are too few documents."""
-    outside = held_out(words.documents, HELD_OUT, Validation.RANDOM)
+    outside = held_out(words.documents, JUDGED_SHARE, Validation.RANDOM)
     inside = [not out for out in outside]
     if not any(outside) or not any(inside):
         raise TrainingError(f"{len(outside)} documents are too few to choose the encoder's share; give --set share=0.4")
-    learned, judged = words.part(inside), words.part(outside)
+    training, judged = words.part(inside), words.part(outside)
     with scratch_folder() as folder:
-        inner = _crf(train(learned.documents, settings=plain, out=folder / CRF_FOLDER, progress=next(stages)))
-        head = _head(learned, inner, settings, next(stages))
+        inner = _crf(train(training.documents, settings=plain, out=folder / CRF_FOLDER, progress=next(stages)))
+        head = _head(training, inner, settings, next(stages))
         batch = Batch.of(judged.documents)
-        found = head.log_probabilities(head.parts(judged.states), WordContext.of(batch))
+        of_head = head.log_probabilities(head.parts(judged.states), WordContext.of(batch))
         local = inner.potentials(batch)
     # The documents that the CRF learned from may lack a label that others have.
     labels = labels_of(words.documents)
     mine, gold = labels.encode(list(inner.labels.names)), labels.encode(_gold(judged.documents))
 
     def counted(share: float) -> Counts:
-        scores = Potentials(local.unary + share * found, local.transition, local.sentence_starts)
+        scores = Potentials(local.unary + share * of_head, local.transition, local.sentence_starts)
         answer = mine[viterbi(scores.legal(inner.labels))]
         counts: Counts = spans(Pair(batch, labels, gold, answer)).by_document().sum(axis=1)
         return counts
@@ -139,12 +139,12 @@ def _tried(
 def _head(words: WithStates, inner: CrfModel, settings: EncoderSettings, progress: Progress) -> Head:
     """A head that learns from gold labels, those of the CRF's label set."""
     gold = inner.labels.encode(_gold(words.documents))
-    learned = HeadWords(words.states, WordContext.of(words.batch), gold, len(inner.labels))
+    context = HeadWords(words.states, WordContext.of(words.batch), gold, len(inner.labels))
 
     def passed(number: int, _: float) -> None:
         progress(Iteration(number, settings.head_iterations))
 
-    return fit_head(learned, c2=settings.head_c2, iterations=settings.head_iterations, progress=passed)
+    return fit_head(context, c2=settings.head_c2, iterations=settings.head_iterations, progress=passed)
 
 
 def _gold(documents: Iterable[Document]) -> list[str]:
@@ -156,11 +156,11 @@ def _words_alone(document: Document) -> Document:
     return replace(document, columns={TOKENS: document.columns[TOKENS]}, labels=None)
 
 
-STAGE = 100
+OF_A_FIT = 100
 """Iterations that each fit of several counts for."""
 
 
-class _Stages:
+class _EncoderStages:
     """Iterations of several fits as those of one training; the loss is that of the last CRF alone."""
 
     def __init__(self, progress: Progress | None, stages: int) -> None:
@@ -168,12 +168,12 @@ class _Stages:
 
     def __iter__(self) -> Iterator[Progress]:
         """What each of the fits reports its iterations to."""
-        return (partial(self._told, stage) for stage in range(self._stages))
+        return (partial(self._report, stage) for stage in range(self._stages))
 
-    def _told(self, stage: int, iteration: Iteration) -> None:
-        number = stage * STAGE + round(STAGE * iteration.number / iteration.total)
+    def _report(self, stage: int, iteration: Iteration) -> None:
+        number = stage * OF_A_FIT + round(OF_A_FIT * iteration.number / iteration.total)
         if self._progress is None or number <= self._last:
             return
         self._last = number
         loss = iteration.loss if stage == self._stages - 2 else None
-        self._progress(Iteration(number, self._stages * STAGE, loss))
+        self._progress(Iteration(number, self._stages * OF_A_FIT, loss))
