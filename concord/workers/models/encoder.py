@@ -37,7 +37,7 @@ from concord.workers.models.subwords import Logits
 
 CONFIG_FILE = "config.json"
 CONTEXT_PARTS = 4
-"""WordStates in a word's context: its own, elsewhere, previous, next."""
+"""States in a word's context: its own, elsewhere, previous, next."""
 
 WordStates = NDArray[np.float32]
 """(N, D) states of words."""
