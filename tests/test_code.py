@@ -59,6 +59,7 @@ OUT = {
     "schemas/challenge.py": "what `concord` answers about a challenger",
     "schemas/review.py": "what `concord review` asks for and answers",
     "schemas/nights.py": "the record of an output folder's runs",
+    "schemas/run_plan.py": "what `concord reprocess --dry-run` answers",
     "schemas/run_changes.py": "how a run was asked for otherwise than the last one",
     "schemas/drift.py": "how a night differs from the last one",
     "schemas/doctor.py": "what `concord doctor` answers",
