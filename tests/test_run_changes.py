@@ -68,11 +68,11 @@ def manifest(key: RunKey, rules: RuleStrengths) -> RunManifest:
     return RunManifest(dataset="", run=key, rules=rules, totals=ShardReport(), shards=0, lists={})
 
 
-KEY = RunKey(settings=RunSettings(options={"sweeps": 3}), model="a" * 64, constraints="c", code="code")
+KEY = RunKey(settings=RunSettings(options={"sampler": {"sweeps": 3}}), model="a" * 64, constraints="c", code="code")
 
 
 def test_all_that_decides_answers_is_told_with_its_values() -> None:
-    settings = RunSettings(seed=2, options={"sweeps": 4}, text=TextSettings(text_column="body"))
+    settings = RunSettings(seed=2, options={"sampler": {"sweeps": 4}}, text=TextSettings(text_column="body"))
     other = RunKey(settings=settings, model="b" * 64, constraints="d", code="other")
     changes = RunChanges.between(manifest(KEY, NO_RULES), other, strengths(starts(3)))
     assert changes.causes == ("model", "constraints", "settings", "code")
@@ -80,7 +80,7 @@ def test_all_that_decides_answers_is_told_with_its_values() -> None:
         "model aaaaaaaa → bbbbbbbb",
         "added: days are in no name (3)",
         "seed 0 → 2",
-        "sweeps 3 → 4",
+        "sampler.sweeps 3 → 4",
         "text_column text → body",
         "concord's code has changed",
     )

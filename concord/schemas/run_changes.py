@@ -135,17 +135,20 @@ class RunChanges(Report):
 
 
 def _other_settings(before: RunSettings, after: RunSettings) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """Settings that differ: those of the engine where both runs have the same one, and those of texts one by one."""
-    old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
-    for name in ("options", "text"):
-        inner_old, inner_new = old.pop(name), new.pop(name)
-        if name == "options" and before.engine != after.engine:
-            continue
-        old |= inner_old
-        new |= inner_new
-    for name in old | new:
-        if name != "engine" and old.get(name) != new.get(name):
-            yield name, (old.get(name), new.get(name))
+    """Settings that differ, each by itself; options of engines are compared where both runs have the same one."""
+    apart = {"engine"} if before.engine == after.engine else {"engine", "options"}
+    old, new = (dict(_flat(one.model_dump(mode="json", exclude=apart))) for one in (before, after))
+    for path in old | new:
+        if old.get(path) != new.get(path):
+            yield ".".join(name for name in path if name not in ("options", "text")), (old.get(path), new.get(path))
+
+
+def _flat(settings: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, (*above, name))
+        else:
+            yield (*above, name), value
 
 
 def _arrow(values: Sequence[Any]) -> str:
