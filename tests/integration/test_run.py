@@ -150,7 +150,7 @@ def test_prefect_shows_what_a_night_came_to(world: World, reference: Any) -> Non
     assert run["state"]["message"].startswith("labelled 48 of 48 documents; ")
     assert run["tags"] == ["concord", "labelled"]
     artifacts = {artifact["key"]: artifact for artifact in asked(world, "artifacts", run["id"]) if artifact["key"]}
-    assert "| done | labelled now | 48 |" in artifacts["reprocess-reference"]["data"]
+    assert "| labelled | by this run, without an answer to keep | 48 |" in artifacts["reprocess-reference"]["data"]
     assert reference["mlflow_run"] in artifacts["reprocess-reference"]["data"]
     assert artifacts["reprocess-labelling"]["data"] == 100
     said = [line["message"] for line in asked(world, "logs", run["id"])]
