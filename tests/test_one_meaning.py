@@ -123,11 +123,11 @@ def test_no_constant_that_modules_share_has_the_name_of_another() -> None:
 
 
 PARTICIPLES = {
-    "found": 436,
+    "found": 435,
     "given": 150,
     "told": 11,
     "kept": 96,
-    "known": 88,
+    "known": 86,
     "learned": 74,
     "seen": 60,
     "said": 32,

@@ -79,8 +79,8 @@ def test_all_that_decides_answers_is_told_with_its_values() -> None:
     assert changes.lines == (
         "model aaaaaaaa → bbbbbbbb",
         "added: days are in no name (3)",
-        "seed 0 → 2",
         "sampler.sweeps 3 → 4",
+        "seed 0 → 2",
         "text_column text → body",
         "concord's code has changed",
     )

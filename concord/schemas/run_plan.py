@@ -13,8 +13,10 @@ from concord.schemas.shown import Report
 FIRST_IDS = 5
 """Documents of a kind that a plan names."""
 
-SECONDS = 60
-"""In a minute."""
+SECONDS_A_MINUTE = 60
+
+LEAST_TIME = 0.1
+"""Seconds that are not told more precisely."""
 
 MINUTES_FROM = 120
 """Seconds from which a time is told in minutes."""
@@ -97,7 +99,7 @@ class RunPlan(Report):
     - ``decoded``: without an answer that can be taken
     - ``refusing``: do some of the last three become rejects where every labelling breaks a hard constraint?
     - ``shards``: shards to do
-    - ``first_run``: have readers no run yet?
+    - ``first_run``: have readers no whole run yet?
     - ``differences``: documents that differ from what readers have; null for a first run, and where too much differs
       to be counted
     - ``changes``: what is asked for otherwise
@@ -134,13 +136,17 @@ class RunPlan(Report):
     @property
     def line(self) -> str:
         """What a run begins with."""
-        if not self.shards:
-            return f"plan: nothing to do, {self.documents:,} answers stand"
         differs = "first run" if self.first_run else "" if self.differences is None else self.differences.line
-        time = "" if self.clock is None else f"about {_time(self.clock)} on {self.workers:,} workers"
         about = "about " if self.sampled else ""
-        parts = [differs, f"{about}{listed(self._answers) or 'no answer to give'}", *self.changes.lines[:FIRST_IDS]]
-        return "plan: " + "; ".join(filter(None, [*parts, time]))
+        answers = f"{about}{listed(self._answers) or 'no answer to give'}"
+        parts = [differs, answers, *self.changes.lines[:FIRST_IDS]]
+        if self.shards and self.clock is not None:
+            parts.append(f"{_time(self.clock)} on {self.workers:,} workers")
+        if self.damages:
+            parts.append(f"{len(self.damages):,} parts of the corpus cannot be read, so nothing will be published")
+        if self.differences is not None and self.differences.withheld:
+            parts.append("too many documents are gone to publish")
+        return "plan: " + "; ".join(filter(None, parts))
 
     @property
     def _answers(self) -> dict[str, int]:
@@ -164,12 +170,12 @@ class RunPlan(Report):
         yield Headline(
             f"{self.rows:,} rows: {about}{self.skipped + self.kept:,} answers stand, "
             f"{self.checked + self.guessed:,} are to be proven again, {self.decoded:,} to be decoded, "
-            f"{self.rejected:,} rejected; {self.shards:,} shards to do, nothing is written"
+            f"{self.rejected:,} rejected; shards to do: {self.shards:,}"
         )
 
     def _differences(self) -> Iterator[Remark]:
         if self.first_run:
-            yield Remark("first run: readers have nothing yet")
+            yield Remark("first run: readers have no whole run yet")
             return
         if self.differences is None:
             yield Remark("too many shards differ from the last run to count its documents one by one")
@@ -183,7 +189,7 @@ class RunPlan(Report):
         yield row("answers stand as they are", f"{about}{self.skipped + self.kept:,}", "")
         for work in self.work:
             if work.documents:
-                yield row(work.kind, f"{about}{work.documents:,}", _told(work.seconds))
+                yield row(work.kind, f"{about}{work.documents:,}", _time_if_known(work.seconds))
         if self.rejected:
             repeated = f", {self.repeated:,} with the id of an earlier row" if self.repeated else ""
             yield row(f"rejected{repeated}", f"{about}{self.rejected:,}", "")
@@ -194,7 +200,9 @@ class RunPlan(Report):
             return "nothing is to be done"
         if self.workers is None:
             return "how long that takes is not known: the workers are those of a cluster"
-        return f"on {self.workers:,} workers: {_told(self.clock)}"
+        if self.clock is None:
+            return "how long that takes is not known: no run with this engine is recorded yet"
+        return f"on {self.workers:,} workers: {_time(self.clock)}"
 
     def _notices(self) -> Iterator[Remark]:
         if self.refusing:
@@ -207,12 +215,14 @@ class RunPlan(Report):
             yield Remark(f"cannot be read, so nothing would be published: {damage}", Tone.WRONG)
 
 
-def _told(seconds: Bounds | None) -> str:
-    return "not known: no run with this engine is recorded" if seconds is None else _time(seconds)
+def _time_if_known(seconds: Bounds | None) -> str:
+    return "not known" if seconds is None else _time(seconds)
 
 
 def _time(seconds: Bounds) -> str:
     """Seconds, or minutes of so many, with the range where there is one."""
-    unit, size = ("min", SECONDS) if seconds.most >= MINUTES_FROM else ("s", 1)
+    if seconds.most < LEAST_TIME:
+        return f"less than {LEAST_TIME} s"
+    unit, size = ("min", SECONDS_A_MINUTE) if seconds.most >= MINUTES_FROM else ("s", 1)
     least, most = (f"{value / size:,.1f}" for value in seconds)
     return f"{most} {unit}" if least == most else f"{least} to {most} {unit}"

@@ -268,7 +268,7 @@ def _faults(plan: RunPlan, report: RunReport) -> Iterator[str]:
     """Where a plan and the run differ, to the document."""
     searched = plan.checked + plan.guessed + plan.decoded
     refused = report.rejected - plan.rejected
-    exact = {
+    exact: dict[str, tuple[Any, Any]] = {
         "documents": (plan.documents - refused, report.documents),
         "rows": (plan.rows, report.documents + report.rejected),
         "shards": (plan.shards, report.shards_done),

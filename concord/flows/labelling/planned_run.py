@@ -58,7 +58,7 @@ LOCAL = "local"
 
 NO_TIME = Bounds(0.0, 0.0)
 
-NEW, CHANGED, CORRECTED, UNCOUNTED = "new", "changed", "corrected", "new, changed, or asked for otherwise"
+NEW, CHANGED, CORRECTED, NOT_COMPARED = "new", "changed", "corrected", "new, changed, or asked for otherwise"
 """Causes beside what was asked for otherwise."""
 
 
@@ -70,16 +70,18 @@ def planned_run(job: LabelJob, storage: Storage, done: Markers, most_shards: int
     extra = [] if last_run is None else np.flatnonzero(~last_run.common & done.done).tolist()
     counted = last_run is not None and max(len(todo) + len(extra), len(last_run.gone)) <= most_shards
     before = {} if last_run is None else _ids_before(last_run) if counted else None
-    seen = _Seen(job, last_answers(storage, done, job.constraints.strengths), _changes(job, last_run), before)
+    planned_counts = _PlanCounts(
+        job, last_answers(storage, done, job.constraints.strengths), _changes(job, last_run), before
+    )
     with meter("reading", int(job.shards.rows[read].sum())) as bar:
         for place in read:
             shard = job.shards[place]
             times = len(done.keys.places(done.keys[place]))
-            seen.add_todo(shard, common=last_run is not None and bool(last_run.common[place]), times=times)
+            planned_counts.add_todo(shard, common=last_run is not None and bool(last_run.common[place]), times=times)
             bar.advance(shard.rows)
     for place in extra if counted else ():
-        seen.add_done(job.shards[place])
-    return _plan(seen, storage, done, last_run, todo=todo, read=read)
+        planned_counts.add_done(job.shards[place])
+    return _plan(planned_counts, storage, done, last_run, todo=todo, read=read)
 
 
 class _LastRun(NamedTuple):
@@ -110,10 +112,10 @@ def _last_run(storage: Storage, done: Markers) -> _LastRun | None:
 def _ids_before(last_run: _LastRun) -> dict[str, bytes]:
     """The digests of the documents of shards that are gone, by id; of a file that is damaged, none."""
     storage = last_run.run.storage
-    found = dict[str, bytes]()
+    rows_before = dict[str, bytes]()
     for _, rows in asked(storage, lambda path: _ids_in(storage, path), last_run.gone):
-        found |= rows
-    return found
+        rows_before |= rows
+    return rows_before
 
 
 def _ids_in(storage: Storage, path: str) -> dict[str, bytes]:
@@ -135,8 +137,8 @@ def _changes(job: LabelJob, last_run: _LastRun | None) -> RunChanges:
 
 
 @dataclass
-class _Seen:
-    """What is seen in the shards that are read, of a run that may take ``last`` answers.
+class _PlanCounts:
+    """What is planned_counts in the shards that are read, of a run that may take ``last`` answers.
 
     - ``before``: digests by id, of the documents of shards that readers have and the run has not; None where these are
       not counted
@@ -194,7 +196,7 @@ class _Seen:
     def _compare(self, shard: Shard, documents: Mapping[str, bytes]) -> dict[str, str]:
         """Notes which documents readers have not, or have otherwise; how each of these differs."""
         if self.before is None:
-            return dict.fromkeys(documents, UNCOUNTED)
+            return dict.fromkeys(documents, NOT_COMPARED)
         corrections, differing = dict(shard.corrections), dict[str, str]()
         for doc_id, digest in documents.items():
             if doc_id not in self.before:
@@ -233,7 +235,7 @@ def _can_count(labels: LabelSet, batch: Batch) -> bool:
 
 
 def _plan(
-    seen: _Seen,
+    planned_counts: _PlanCounts,
     storage: Storage,
     done: Markers,
     last_run: _LastRun | None,
@@ -241,35 +243,32 @@ def _plan(
     todo: Sequence[int],
     read: Sequence[int],
 ) -> RunPlan:
-    """The plan, from what is seen in the shards that were ``read`` of those ``todo``."""
-    job, report, rows = seen.job, done.report(), seen.job.shards.rows
+    """The plan, from what stands in the shards that were ``read`` of those ``todo``."""
+    job, report, rows = planned_counts.job, done.report(), planned_counts.job.shards.rows
     scale = float(rows[todo].sum() / max(1, rows[read].sum())) if len(read) < len(todo) else 1.0
-    work = {what: round(scale * count) for what, count in seen.work.items()}
-    kept, checked, guessed, decoded = (work.get(what, 0) for what in ("kept", "checked", "guessed", "decoded"))
+    work = {what: round(scale * count) for what, count in planned_counts.work.items()}
+    counts = {what: work.get(what, 0) for what in ("kept", "checked", "guessed", "decoded")}
     measured = _measured(storage, job.key.settings.engine)
-    planned = _work(measured, kept + checked + guessed + decoded, checked, guessed, decoded)
+    planned = _work(measured, counts)
     workers = _workers(job.request.context)
     return RunPlan(
         out=redact(job.request.out),
         rows=int(rows.sum()),
-        documents=report.documents + kept + checked + guessed + decoded,
+        documents=report.documents + sum(counts.values()),
         rejected=report.rejected + work.get("rejected", 0),
         repeated=work.get("repeated", 0),
         skipped=report.documents,
-        kept=kept,
-        checked=checked,
-        guessed=guessed,
-        decoded=decoded,
+        **counts,
         refusing=job.key.settings.on_infeasible == "reject" and _has_hard(job) and len(todo) > 0,
         shards=len(todo),
         first_run=last_run is None,
-        differences=_differences(seen, done, last_run),
-        changes=seen.changes,
-        why={cause: round(scale * count) for cause, count in seen.why.most_common()},
+        differences=_differences(planned_counts, done, last_run),
+        changes=planned_counts.changes,
+        why={cause: round(scale * count) for cause, count in planned_counts.why.most_common()},
         work=planned,
         workers=workers,
         clock=_clock(planned, workers, rows[todo]),
-        damages=(*(redact(str(damage)) for damage in job.damages), *seen.faults),
+        damages=(*(redact(str(damage)) for damage in job.damages), *planned_counts.faults),
         sampled=len(read) < len(todo),
     )
 
@@ -278,20 +277,20 @@ def _has_hard(job: LabelJob) -> bool:
     return any(math.isinf(weight) for one in job.constraints.strengths.strengths for weight in one.weights)
 
 
-def _differences(seen: _Seen, done: Markers, last_run: _LastRun | None) -> PlannedDifferences | None:
-    if last_run is None or seen.before is None:
+def _differences(planned_counts: _PlanCounts, done: Markers, last_run: _LastRun | None) -> PlannedDifferences | None:
+    if last_run is None or planned_counts.before is None:
         return None
-    gone = [doc_id for doc_id in seen.before if doc_id not in seen.there]
-    rejects = seen.rejects | (_rejects_of(done) if gone else set())
+    gone = [doc_id for doc_id in planned_counts.before if doc_id not in planned_counts.there]
+    rejects = planned_counts.rejects | (_rejects_of(done) if gone else set())
     missing, last = sum(doc_id not in rejects for doc_id in gone), last_run.run.manifest.totals.documents
     return PlannedDifferences(
         last=last,
-        new=_named(seen.new),
-        changed=_named(seen.changed),
+        new=_named(planned_counts.new),
+        changed=_named(planned_counts.changed),
         gone=_named(gone),
-        corrected=seen.corrected,
+        corrected=planned_counts.corrected,
         missing=missing,
-        withheld=missing > MOST_MISSING * last and not seen.job.request.allow_gone,
+        withheld=missing > MOST_MISSING * last and not planned_counts.job.request.allow_gone,
     )
 
 
@@ -334,10 +333,12 @@ def _rate(seconds: Sequence[float], documents: Sequence[int]) -> float | None:
     return sum(seconds) / sum(documents) if sum(documents) else None
 
 
-def _work(measured: _Measured, every: int, checked: int, guessed: int, decoded: int) -> tuple[PlannedWork, ...]:
+def _work(measured: _Measured, counts: Mapping[str, int]) -> tuple[PlannedWork, ...]:
     """The work by kind; what may turn out not to be needed is not in its least time."""
     moved, scored, searched = measured
     whole = None if scored is None or searched is None else scored + searched
+    checked, guessed, decoded = (counts[what] for what in ("checked", "guessed", "decoded"))
+    every = sum(counts.values())
     return (
         PlannedWork(kind="reading and writing", documents=every, seconds=_seconds(every, moved, moved)),
         PlannedWork(kind="proving again", documents=checked, seconds=_seconds(checked, 0.0, whole)),
