@@ -61,6 +61,8 @@ OUT = {
     "schemas/changes.py": "what `concord changes` answers",
     "schemas/feed.py": "columns of the feed of changes, which is made of answers that are there",
     "schemas/nights.py": "the record of an output folder's runs",
+    "schemas/run_plan.py": "what `concord reprocess --dry-run` answers",
+    "schemas/run_changes.py": "how a run was asked for otherwise than the last one",
     "schemas/drift.py": "how a night differs from the last one",
     "schemas/doctor.py": "what `concord doctor` answers",
     "workers/evaluation/runs.py": "compares results of sweeps",

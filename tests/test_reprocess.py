@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,14 @@ from typer.testing import CliRunner
 
 import concord.flows.commands.run_plan
 import concord.flows.inputs.jobs
+import concord.flows.labelling.planned_run
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit, reported
 from concord.flows.cluster.pool import Done
 from concord.flows.commands.run_plan import plan_run
 from concord.flows.errors import NothingLabelledError, ShardsFailedError
 from concord.flows.labelling.label_corpus import label_corpus
+from concord.flows.labelling.planned_run import planned_run
 from concord.flows.nights.record import read_record
 from concord.flows.runfolder.published import published
 from concord.flows.screen.pages import page_of
@@ -34,7 +37,7 @@ from concord.schemas.requests import LabelRequest
 from concord.schemas.run import Reuse, RunSettings
 from concord.schemas.run_report import RunReport
 from concord.workers.corpus.ingestion import write_corpus
-from concord.workers.corpus.shards import read_answer_digests
+from concord.workers.corpus.shards import read_documents
 from concord.workers.labelling.output import REJECTS
 from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
@@ -180,10 +183,8 @@ def test_a_new_document_alone_is_labelled_and_a_dry_run_says_so(
     out = tmp_path / "out"
     settings = RunSettings(engine="viterbi")
     request = LabelRequest(corpus=str(corpus), model="made up", out=str(out), settings=settings)
-    with monkeypatch.context() as nothing_read:
-        nothing_read.setattr(concord.flows.commands.run_plan, "read_answer_digests", None)
-        first = plan_run(request)
-    assert (first.documents, first.decoded, first.cpu_seconds, first.shards) == (6, 6, None, 1)
+    first = plan_run(request)
+    assert (first.documents, first.decoded, first.clock, first.shards, first.first_run) == (6, 6, None, 1, True)
     assert not out.exists()
     label_corpus(request)
     assert (plan_run(request).skipped, plan_run(request).shards) == (6, 0)
@@ -191,7 +192,7 @@ def test_a_new_document_alone_is_labelled_and_a_dry_run_says_so(
     write_corpus(synthesize(7, seed=1, kind="news"), corpus, source="test")
     planned = plan_run(request)
     assert (planned.documents, planned.skipped, planned.kept, planned.decoded) == (7, 0, 6, 1)
-    assert planned.cpu_seconds is not None
+    assert planned.clock is not None
     report = label_corpus(request)
     assert (report.labelled, report.reuse) == (7, Reuse(kept=6))
     assert len(outcomes) == 2
@@ -263,9 +264,9 @@ def test_a_dry_run_counts_as_the_run_does_where_ids_are_repeated(
         taken = report.reuse.kept + report.reuse.stood
         assert planned.kept + planned.checked == taken
         assert planned.decoded + planned.guessed == report.labelled - taken
-        rejected = report.documents + report.rejected - planned.skipped - report.labelled
-        assert planned.repeated == rejected
-        assert planned.documents == planned.skipped + planned.repeated + report.labelled
+        assert (planned.documents, planned.rejected) == (report.documents, report.rejected)
+        assert planned.rows == planned.documents + planned.rejected
+        assert planned.documents == planned.skipped + report.labelled
 
     settings = RunSettings(engine="viterbi")
     for rows in (repeating, table, repeating):
@@ -288,8 +289,8 @@ def test_of_very_many_shards_a_dry_run_reads_some(
     every = plan_run(others)
     assert every.shards > 10
     assert (every.guessed, every.decoded, every.sampled) == (40, 0, False)
-    monkeypatch.setattr(concord.flows.commands.run_plan, "SHARDS_READ", 5)
-    with patch.object(concord.flows.commands.run_plan, "read_answer_digests", wraps=read_answer_digests) as reading:
+    monkeypatch.setattr(concord.flows.commands.run_plan, "planned_run", partial(planned_run, most_shards=5))
+    with patch.object(concord.flows.labelling.planned_run, "read_documents", wraps=read_documents) as reading:
         some = plan_run(others)
-    assert some == every.model_copy(update={"sampled": True})
+    assert some == every.model_copy(update={"sampled": True, "differences": None})
     assert 3 <= reading.call_count <= 5

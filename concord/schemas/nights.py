@@ -28,6 +28,7 @@ class NightLine(Report):
       from, and Prefect's flow run; null where there is none
     - ``asked``: what was asked for and its digests, as MLflow's parameters have it
     - ``documents``, ``labelled``, ``rejected``: documents with an answer, those labelled by this run, and rejects
+    - ``unscored``: those among ``labelled`` that kept an answer without being scored
     - ``failed``: shards that failed; nothing is published then
     - ``withheld``: was nothing published because too many documents were gone?
     - ``cancelled``: did a signal end the run? Nothing is published then, and documents are those in finished shards
@@ -50,6 +51,7 @@ class NightLine(Report):
     asked: dict[str, str]
     documents: int
     labelled: int
+    unscored: int = 0
     rejected: int
     failed: int
     withheld: bool = False
@@ -89,6 +91,7 @@ class NightLine(Report):
             asked=asked,
             documents=report.documents,
             labelled=report.labelled,
+            unscored=report.reuse.kept + report.reuse.stood,
             rejected=report.rejected,
             failed=report.shards_failed,
             withheld=report.withheld,

@@ -1,4 +1,4 @@
-"""What a run over a corpus answers: its plan and its report."""
+"""What a run over a corpus answers: its report."""
 
 from __future__ import annotations
 
@@ -39,51 +39,6 @@ class RejectedRow(Report):
     def line(self) -> str:
         """Place and reason, for messages."""
         return f"{self.place}: {self.reason}"
-
-
-class RunPlan(Report):
-    """What ``concord reprocess --dry-run`` prints: documents by what a run would do with them.
-
-    - ``documents``: rows of the corpus
-    - ``skipped``: rows of shards that are done
-    - ``repeated``: of the others, rows with the document id of an earlier one, which become rejects
-    - ``kept``: with the answer of the last run, as it was
-    - ``checked``: with a settled answer of the last run, kept if it stands under the new constraints
-    - ``guessed``: scored, with the labels of the last run to start from; most need no search
-    - ``decoded``: new, changed, or without an answer that can be taken; whether they can be read, the run finds out
-    - ``cpu_seconds``: estimate for these, from those that the last run decoded; null without one
-    - ``shards``: shards to do
-    - ``sampled``: were only some of these read, so that ``kept`` to ``cpu_seconds`` are estimates?
-    """
-
-    documents: int
-    skipped: int
-    repeated: int = 0
-    kept: int
-    checked: int
-    guessed: int
-    decoded: int
-    cpu_seconds: float | None
-    shards: int
-    sampled: bool
-
-    def blocks(self) -> Iterator[AnyBlock]:
-        """Documents by what a run would do with them."""
-        yield Headline(
-            f"{self.documents:,} documents; {self.skipped:,} in shards that are done, {self.shards:,} shards to do"
-        )
-        rows = (
-            (self.kept, "keep the answer of the last run"),
-            (self.checked, "keep it if it stands under the new constraints"),
-            (self.guessed, "are scored, and it is where looking for the best one starts"),
-            (self.decoded, "are new, changed or without such an answer, and are decoded"),
-        )
-        about = "about " if self.sampled else ""
-        yield from (Remark(f"{about}{count:,} documents {what}") for count, what in rows if count)
-        if self.repeated:
-            yield Remark(f"{self.repeated:,} rows have the id of an earlier one, and become rejects", Tone.NOTICE)
-        if self.decoded and self.cpu_seconds is not None:
-            yield Remark(f"decoding them takes about {self.cpu_seconds:,.1f} CPU s")
 
 
 TELLING_SECONDS = 10.0

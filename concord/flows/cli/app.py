@@ -56,7 +56,8 @@ from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.errors import InputError
 from concord.schemas.reports import CalibrationReport, EvaluationReport, ExportReport
 from concord.schemas.requests import LabelRequest, TrainRequest
-from concord.schemas.run_report import RunPlan, RunReport
+from concord.schemas.run_plan import RunPlan
+from concord.schemas.run_report import RunReport
 from concord.schemas.settings import TextSettings
 from concord.schemas.train_report import TrainReport
 from concord.workers.corpus.settings import IngestSettings
@@ -319,7 +320,11 @@ def reprocess(
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say how many documents would be decoded, and why; write nothing.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Say what is new, changed and gone, what a run would do and how long it would take; write nothing.",
+        ),
     ] = False,
 ) -> RunReport | RunPlan:
     """Label a corpus on Ray, each document as a whole. The same command again does only the rest."""

@@ -25,6 +25,7 @@ from concord.flows.labelling.label_figures import (
     speed_of,
 )
 from concord.flows.labelling.label_job import LabelJob
+from concord.flows.labelling.planned_run import planned_run
 from concord.flows.labelling.planning import read_anywhere
 from concord.flows.labelling.ray_on_demand import RayOnDemand
 from concord.flows.labelling.sources import some_documents
@@ -57,6 +58,9 @@ from concord.workers.storage.storage import Storage
 if TYPE_CHECKING:
     from concord.flows.tracking.tracking import Outcome, Run, Tracking
 
+
+SHARDS_LOOKED_AT = 16
+"""Shards that are read before a run begins, to say what it will do."""
 
 JUDGED_DOCUMENTS = 50
 """Number of documents of which a model may say that they do not fit it."""
@@ -123,6 +127,7 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
         run.dataset(name=request.corpus, digest=dataset_digest(job.shards), source=request.corpus, context="reprocess")
         progress = LabelProgress(LabelWork(skipped=int(done.done.sum())))
         before = night_before(out.storage, job.recorded)
+        say(planned_run(job, out.storage, done, SHARDS_LOOKED_AT).line)
         try:
             _label(job, out, done, ray, progress)
         except BaseException as error:
