@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from types import UnionType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from pydantic import BaseModel
@@ -99,6 +99,8 @@ def _value(kind: Any, *, full: bool, name: str) -> Any:
         return full
     if isinstance(kind, type) and hasattr(kind, "__members__"):
         return next(iter(kind.__members__.values()))
+    if isinstance(kind, type) and issubclass(kind, tuple):  # a named one
+        return kind(*(_value(part, full=full, name=name) for part in get_type_hints(kind).values()))
     plain: dict[Any, Any] = {int: 1, float: 0.5, str: HOSTILE, Any: HOSTILE, Remark: Remark(HOSTILE)}
     return plain[kind]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, Tone, figure_columns, row, text_columns
@@ -204,11 +204,13 @@ class NightBefore(Report):
     - ``night``: its number
     - ``time``: when it ended, ISO 8601 in UTC
     - ``otherwise``: what this run was asked for otherwise
+    - ``differences``: what of it decides answers, a line each (`schemas.run_changes`)
     """
 
     night: int
     time: str
     otherwise: Otherwise
+    differences: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -216,9 +218,16 @@ class NightBefore(Report):
         return f"night {self.night} ({self.time[:16].replace('T', ' ')} UTC)"
 
 
-def otherwise_line(otherwise: Otherwise) -> str:
-    """What was asked for otherwise, in a line; digests are cut short."""
-    return ", ".join(f"{name} {_short(old)} → {_short(new)}" for name, (old, new) in otherwise.items())
+PLACES = ("corpus", "only", "model", "model_version", "constraints", "corrections")
+"""What is asked for by name; what these come to is in the differences."""
+
+
+def otherwise_line(otherwise: Otherwise, differences: Sequence[str] = ()) -> str:
+    """What was asked for otherwise, in a line; digests are cut short, and left out where differences say what is in
+    them."""
+    shown = [name for name in otherwise if name in PLACES] if differences else list(otherwise)
+    named = [f"{name} {_short(otherwise[name][0])} → {_short(otherwise[name][1])}" for name in shown]
+    return ", ".join([*named, *differences])
 
 
 def _short(value: str | None) -> str:

@@ -36,6 +36,7 @@ class NightLine(Report):
     - ``seconds``: wall-clock time
     - ``steps``: seconds of the workers by step, see `schemas.run.Seconds`; empty where all was done before
     - ``changes``: what it added to the feed of changes, under its number there
+    - ``differences``: what decides answers otherwise than in the night that readers had before
     - ``drift``: with the figures beyond their thresholds alone; MLflow has the others
     - ``chart``: normal score and size of each figure, see `workers.drift.chart`; later nights are judged by them
     """
@@ -60,6 +61,7 @@ class NightLine(Report):
     seconds: float
     steps: dict[str, float] = Field(default_factory=dict)
     changes: AddedChanges | None = None
+    differences: tuple[str, ...] = ()
     drift: Drift | None = None
     chart: dict[str, tuple[float, float]] = Field(default_factory=dict)
 
@@ -100,6 +102,7 @@ class NightLine(Report):
             seconds=report.seconds,
             steps=report.steps,
             changes=report.changes,
+            differences=() if report.before is None else report.before.differences,
             drift=report.drift,
         )
 
@@ -136,7 +139,7 @@ class NightReport(Report):
             "cancelled": f"{line.labelled:,} documents were labelled, nothing was published" if line.cancelled else "",
             "failed": f"{line.failed:,} shards; nothing was published" if line.failed else "",
             "gone": missing,
-            "asked for": otherwise_line(self.changed),
+            "asked for": otherwise_line(self.changed, line.differences),
             "drift": "; ".join(movement.sentence for movement in self.breaches),
         }
         yield from (Remark(f"night {line.night}: {what}: {text}") for what, text in parts.items() if text)

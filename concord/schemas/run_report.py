@@ -255,8 +255,9 @@ class RunReport(Report):
             return
         if self.published and self.drift is None:
             yield Remark(f"the same documents and answers as {self.before.name}")
-        if self.before.otherwise:
-            yield Remark(f"asked for otherwise than in {self.before.name}: {otherwise_line(self.before.otherwise)}")
+        asked = otherwise_line(self.before.otherwise, self.before.differences)
+        if asked:
+            yield Remark(f"asked for otherwise than in {self.before.name}: {asked}")
 
     @property
     def _search_line(self) -> str:

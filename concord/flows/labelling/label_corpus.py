@@ -34,6 +34,7 @@ from concord.flows.runfolder.delta_table import commit_run, has_table
 from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import MANIFEST, STORE, RunOutput
 from concord.flows.runfolder.markers import Markers
+from concord.flows.runfolder.published import PublishedError, published
 from concord.flows.runfolder.runfolder import (
     PublishedRun,
     Purpose,
@@ -49,6 +50,7 @@ from concord.flows.runfolder.tracked import keep_tracked, tracked_run
 from concord.flows.screen.progress import meter, say, tell_left
 from concord.schemas.drift import NightBefore
 from concord.schemas.requests import LabelRequest, TableForm
+from concord.schemas.run_changes import RunChanges
 from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import redact
 from concord.workers.learning.weights.known_weights import known_weights
@@ -100,7 +102,7 @@ def _tracked_before(job: LabelJob, out: Storage) -> str | None:
 
 def _answer_again(job: LabelJob, out: RunOutput, done: Markers, run_id: str, started: float) -> RunReport:
     """The report of a run of which all is done, and which MLflow has as the run ``run_id``."""
-    before = night_before(out.storage, job.recorded)
+    before = _night_before(job, out)
     shown = _published(job, out, done)
     work = LabelWork(skipped=len(job.shards))
     answer = _answer(job, done, shown, work, run_id, before, started)
@@ -126,7 +128,7 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
         run.params(job.params())
         run.dataset(name=request.corpus, digest=dataset_digest(job.shards), source=request.corpus, context="reprocess")
         progress = LabelProgress(LabelWork(skipped=int(done.done.sum())))
-        before = night_before(out.storage, job.recorded)
+        before = _night_before(job, out)
         say(planned_run(job, out.storage, done, SHARDS_LOOKED_AT).line)
         try:
             _label(job, out, done, ray, progress)
@@ -167,6 +169,19 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
         if request.fail_on_drift and answer.drift is not None and answer.drift.breaches:
             raise DriftedRunError(answer)
         return answer
+
+
+def _night_before(job: LabelJob, out: RunOutput) -> NightBefore | None:
+    """The night that readers have, and what this run is asked for otherwise."""
+    before = night_before(out.storage, job.recorded)
+    if before is None:
+        return None
+    try:
+        last = published(out.storage.uri).manifest
+    except PublishedError:
+        return before  # the comparison tells it
+    changes = RunChanges.between(last, job.key, job.constraints.strengths)
+    return before.model_copy(update={"differences": changes.lines})
 
 
 def _answer(
