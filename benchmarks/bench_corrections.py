@@ -1,14 +1,15 @@
 """Which answers to read first where the aim is to mend: F1 after so many are read, by the order in which they are.
 
-    python benchmarks/bench_corrections.py news=MODEL,TESTA
+    python benchmarks/bench_corrections.py news=MODEL,TESTA citations=MODEL,DEV,RULES
 
 A reader looks at entities of the answers and says what gold says: it is right, it has another type or other bounds, or
 there is none. Each truth is a correction, under which its document is answered again, so that agreement and rules carry
-it on. Entities that only gold has are not read. Orders:
+it on. Entities that only gold has are not read. Fields of citations are entities that leave no token out: what touches
+one in gold is its truth. Orders:
 
 - at random
-- least margin: nats by which the best labelling without an entity there is worse
-- most change: probability of an error by that margin, times the entities that would be others without it
+- least margin: nats by which the best labelling without exactly this entity is worse, as `--confidence margin` has it
+- most change: probability of an error by that margin, times the entities that are others in that labelling
 """
 
 from __future__ import annotations
@@ -16,19 +17,22 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import save
+from common import known_figures, save
 
 from concord.flows.labelling.sources import open_constraints, open_model, read_documents
 from concord.schemas.corrections import Correction, sorted_corrections
+from concord.schemas.decoded import Decoded
 from concord.schemas.document import Batch, Document
+from concord.schemas.run import RunSettings
 from concord.schemas.run_context import HERE
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.corpus.plan import plan
+from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.registry import Decoder
+from concord.workers.labelling.confidence import Entity, _Prover, margin_decoder
 from concord.workers.models.model import Model, local_scores
 
 Entities = dict[tuple[int, int], str]
@@ -36,13 +40,15 @@ READ = (0, 50, 100, 200, 400)
 """Numbers of answers that are read."""
 DRAWS = 5
 """Draws of the random order."""
+SETTINGS = RunSettings(engine="certify", confidence="margin")
 
 
 class Answer(NamedTuple):
-    """Entities of a labelling, by their tokens, and its score in nats."""
+    """An answer: its problem, labels and score, and its entities by their tokens."""
 
+    problem: Prepared
+    decoded: Decoded
     entities: Entities
-    objective: float
 
 
 @dataclass
@@ -52,15 +58,31 @@ class Answers:
     documents: Sequence[Document]
     model: Model
     constraints: ConstraintSet
-    decoder: Decoder = field(default_factory=lambda: Decoder.of("certify"))
+    decoder: Decoder = field(default_factory=lambda: margin_decoder(SETTINGS))
 
     def answer(self, number: int, corrections: Sequence[Correction] = ()) -> Answer:
         """The answer to a document that keeps the corrections."""
         document = replace(self.documents[number], corrections=sorted_corrections(corrections))
         batch = Batch.of([document])
         problem = next(local_scores(self.model, batch).problems(batch, self.model.labels, self.constraints))
-        decoded = self.decoder(problem, document.doc_id)
-        return Answer(self.entities(decoded.labels, document), decoded.objective)
+        prepared = Prepared.of(problem)
+        decoded = self.decoder(prepared, document.doc_id)
+        return Answer(prepared, decoded, self.entities(decoded.labels, document))
+
+    def rival(self, number: int, answer: Answer, entity: Entity) -> tuple[float, Entities]:
+        """The best labelling without exactly an entity of an answer: its score in nats, and its entities."""
+        document = self.documents[number]
+        best, entities = -np.inf, Entities()
+        for local, case, labels in _Prover(answer.problem, answer.decoded, document.doc_id, self.decoder)._cases(
+            entity
+        ):
+            if local <= best:
+                break
+            problem = Prepared.of(replace(answer.problem, potentials=case))
+            decoded = self.decoder(problem, document.doc_id, incumbent=labels)
+            if decoded.objective > best:
+                best, entities = decoded.objective, self.entities(decoded.labels, document)
+        return best, entities
 
     def entities(self, labels: Any, document: Document) -> Entities:
         """Entities of labels."""
@@ -86,14 +108,15 @@ class Read(NamedTuple):
 
 def readable(answers: Answers, number: int, answer: Answer) -> Iterator[Read]:
     """The entities of an answer."""
-    for place in answer.entities:
-        without = answers.answer(number, [Correction(*place, None)])
-        differing = set(answer.entities.items()) ^ set(without.entities.items())
-        yield Read(number, place, answer.objective - without.objective, len(differing))
+    for place, kind in answer.entities.items():
+        entity = Entity(*place, answers.model.labels.types.index(kind))
+        score, without = answers.rival(number, answer, entity)
+        differing = set(answer.entities.items()) ^ set(without.items())
+        yield Read(number, place, answer.decoded.objective - score, len(differing))
 
 
 def truth(gold: Entities, place: tuple[int, int]) -> list[Correction]:
-    """What a reader says of a place: the entities that gold has there, or none."""
+    """What a reader says of a place: the entities that gold has there, or that there is none."""
     touching = [(own, kind) for own, kind in gold.items() if own[0] < place[1] and place[0] < own[1]]
     return [Correction(*own, kind) for own, kind in touching] or [Correction(*place, None)]
 
@@ -137,14 +160,15 @@ def measured(answers: Answers) -> dict[str, Any]:
 def main() -> None:
     """Measures each corpus, and keeps the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sets", nargs="+", help="TITLE=MODEL,CORPUS")
-    figures = {}
+    parser.add_argument("sets", nargs="+", help="TITLE=MODEL,CORPUS or TITLE=MODEL,CORPUS,CONSTRAINTS")
+    figures = known_figures("corrections")
+    figures.pop("machine", None)
     for one in parser.parse_args().sets:
         title, _, places = one.partition("=")
-        model, corpus = map(Path, places.split(","))
-        opened = open_model(str(model), HERE)
-        constraints = open_constraints(opened, (), consistency=True)
-        documents, _ = read_documents(plan(str(corpus)), gold=True)
+        model, corpus, *files = places.split(",")
+        opened = open_model(model, HERE)
+        constraints = open_constraints(opened, files, consistency=True)
+        documents, _ = read_documents(plan(corpus), gold=True)
         figures[title] = measured(Answers(documents, opened.model, constraints))
         print(title, figures[title], flush=True)
     save("corrections", figures)

@@ -1053,6 +1053,6 @@ def _reviewed(results: Results) -> Iterator[tuple[str, Any]]:
 @table
 def corrections(results: Results) -> Rows:
     """F1 after so many answers are read, by the order in which they are."""
-    own = results["corrections"]["news"]
-    for name, curve in own["f1"].items():
-        yield name, *map(percent, curve)
+    for corpus, own in (("CoNLL-2003", "news"), ("Cora", "citations")):
+        for name, curve in results["corrections"][own]["f1"].items():
+            yield corpus, name, *map(percent, curve)

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from concord.predictions import Predictions as Predictions
     from concord.predictions import read_predictions as read_predictions
     from concord.problems import solve as solve
+    from concord.reviews import RunReview as RunReview
+    from concord.reviews import review as review
     from concord.rules import Constraints as Constraints
     from concord.runs import evaluate as evaluate
     from concord.runs import explain as explain
@@ -74,6 +76,8 @@ PLACES = {
     "verify": "concord.runs",
     "explain": "concord.runs",
     "why": "concord.runs",
+    "review": "concord.reviews",
+    "RunReview": "concord.reviews",
     "read_predictions": "concord.predictions",
     "Predictions": "concord.predictions",
     "PredictedDocument": "concord.predictions",

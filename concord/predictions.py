@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from concord.flows.commands.export_predictions import export_predictions
 from concord.flows.inputs.options import OptionError, validated
+from concord.flows.runfolder.feed_reader import changes_of, feed_files, files_since, read_changes
 from concord.flows.runfolder.published import Published, published
 from concord.schemas.columns import PREDICTIONS_LAYOUT
 from concord.schemas.errors import UnknownDocumentError
+from concord.schemas.feed import CHANGES_SCHEMA
 from concord.schemas.names import closest, unknown
 from concord.schemas.reports import ExportReport
 from concord.schemas.shown import (
@@ -48,6 +50,8 @@ SPAN_CHANGES = pa.schema(
         *((name, pa.string()) for name in ("text", "before", "after")),
     ]
 )
+
+LAST_CHANGED = pa.schema([("doc_id", pa.string()), ("run", pa.int64()), ("model_digest", pa.string())])
 
 
 class PredictedDocument(NamedTuple):
@@ -181,6 +185,44 @@ class Predictions:
             if now.get(span) != former.get(span)
         ]
         return pa.Table.from_pylist(rows, schema=SPAN_CHANGES)
+
+    def changes_since(self, run: int | None = None) -> pa.Table:
+        """A table with one row for each document that is new, gone, or has another text or answer since a run.
+
+        - ``run``: number of a run in the folder, as the column ``run`` has it; the changes of all later ones are
+          summed, and a document that changed and changed back is left out. Default: those of the last run that changed
+          something, alone.
+
+        Columns: run, since, doc_id, what (new, gone, text, answer), labels_before, labels, entities_before, entities,
+        text_digest_before, text_digest, why, model_digest; see ``docs/table.md``. Raises `InputError` where the changes
+        do not reach back that far: then read the predictions in full.
+
+        >>> found.changes_since().column("what").unique().to_pylist()
+        ['new']
+        """
+        storage = self._run.storage
+        return pa.concat_tables([CHANGES_SCHEMA.empty_table(), *changes_of(storage, files_since(storage, run))])
+
+    def last_changed(self) -> pa.Table:
+        """A table with one row for each document: doc_id, run, model_digest.
+
+        - ``run``: number of the run in which its text or answer last changed, as in `changes_since`; null where that is
+          longer ago than the folder keeps changes
+        - ``model_digest``: the model of that run
+
+        Raises `InputError` as `changes_since`.
+
+        >>> found.last_changed().column("run").unique().to_pylist()
+        [1]
+        """
+        storage, last = self._run.storage, dict[str, tuple[int, str]]()
+        for file in feed_files(storage):
+            for table in read_changes(storage, file):
+                columns = (table[name].to_pylist() for name in LAST_CHANGED.names)
+                last |= {doc_id: (run, model) for doc_id, run, model in zip(*columns, strict=True)}
+        ids = [doc_id for table in self._tables() for doc_id in table["doc_id"].to_pylist()]
+        rows = [(doc_id, *last.get(doc_id, (None, None))) for doc_id in ids]
+        return pa.Table.from_pylist([dict(zip(LAST_CHANGED.names, row, strict=True)) for row in rows], LAST_CHANGED)
 
     def to_form(
         self,

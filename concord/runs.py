@@ -198,8 +198,8 @@ def why(
 
     Raises `InputError`, also where the model, the constraints or the document are no longer those of the run.
 
-    >>> concord.why("proven", concord.read_predictions("proven")[0].doc_id, span=(0, 1)).spans[0].text
-    'Police'
+    >>> concord.why("proven", "news-1-000000000", span=(0, 1)).spans[0].text
+    'WEATHER'
     """
     from concord.flows.commands.why import Moved
     from concord.flows.commands.why import why as explain_span

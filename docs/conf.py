@@ -14,6 +14,7 @@ from reference import write_reference
 
 project = "concord"
 author = "The authors of concord"
+project_copyright = "2026, the authors of concord"
 release = version = metadata.version("concord-nlp")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]

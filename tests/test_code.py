@@ -58,6 +58,8 @@ OUT = {
     "schemas/run_context.py": "the addresses of Ray and MLflow",
     "schemas/challenge.py": "what `concord` answers about a challenger",
     "schemas/review.py": "what `concord review` asks for and answers",
+    "schemas/changes.py": "what `concord changes` answers",
+    "schemas/feed.py": "columns of the feed of changes, which is made of answers that are there",
     "schemas/nights.py": "the record of an output folder's runs",
     "schemas/run_plan.py": "what `concord reprocess --dry-run` answers",
     "schemas/run_changes.py": "how a run was asked for otherwise than the last one",

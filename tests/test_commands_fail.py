@@ -62,6 +62,7 @@ APART = {
     "monthly": "test_month; writes one file after the other, each whole",
     "doctor": "writes nothing that stays",
     "export predictions": "needs a run; test_export_predictions",
+    "changes": "needs a run; one file, written whole; test_feed",
     "report": "needs a run; one file, written whole; test_report",
     "import entities": "needs answers of somebody else's tagger; ends as `ingest` does",
     "import onnx": "needs a network of somebody else's; ends as `import scores` does",

@@ -16,7 +16,7 @@ import pytest
 
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.last_run import last_answers
-from concord.flows.runfolder.layout import STORE
+from concord.flows.runfolder.layout import FEED_FOLDER, STORE
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.runfolder import find_done, publish
 from concord.schemas.columns import table_from_documents
@@ -107,12 +107,12 @@ class Night(NamedTuple):
 
 
 def content(out: Path) -> dict[str, str]:
-    """SHA-256 of all that readers see, but the times."""
+    """SHA-256 of all that readers see, but the times, and the feed, which tells what was there before."""
     found = (path for path in sorted((out / ".current").resolve().rglob("*")) if path.is_file())
     return {
         str(path.relative_to((out / ".current").resolve())): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in found
-        if path.parent.name != "_times"
+        if path.parent.name not in ("_times", FEED_FOLDER)
     }
 
 

@@ -23,9 +23,11 @@ from concord.schemas.columns import table_from_documents
 from concord.schemas.document import Batch, Document, TokenizedText
 from concord.schemas.labels import LabelSet
 from concord.workers.models.loaders import load_model
-from concord.workers.models.onnx import OnnxModel, room_of
+from concord.workers.models.onnx import OnnxModel
 from concord.workers.models.score_cache import FOLDER, ScoreCache, sentence_key
-from concord.workers.models.subwords import windows, word_scores
+from concord.workers.models.subword_network import room_of
+from concord.workers.models.subwords import log_softmax as word_scores_of
+from concord.workers.models.subwords import pooled, windows
 from tests.support import networks
 from tests.support.networks import CALLS, PIECE, VOCABULARY, network_folder, number_of, use_stubs
 from tests.support.scored import written
@@ -83,7 +85,7 @@ def test_words_have_the_scores_of_their_subwords(words: list[str], pooling: Any)
     cut.no_truncation()
     offsets = np.array(cut.encode(sentence.content, add_special_tokens=False).offsets, np.int64)
     logits = np.random.default_rng(1).normal(size=(len(offsets), 4)).astype(np.float32)
-    found = word_scores(logits, offsets[:, 0], offsets[:, 1], sentence, pooling)
+    found = word_scores_of(pooled(logits, offsets[:, 0], offsets[:, 1], sentence, pooling))
     here = 0
     for row, word in zip(found, words, strict=True):
         own = logits[here : here + -(-len(word) // PIECE)].astype(np.float64)
@@ -96,11 +98,15 @@ def test_words_have_the_scores_of_their_subwords(words: list[str], pooling: Any)
 def test_a_word_without_subwords_leaves_the_choice_to_its_neighbours_and_blanks_belong_to_none() -> None:
     sentence = TokenizedText.of_words(["ab", "#", "cd"])
     logits = np.array([[3.0, 0.0], [0.0, 3.0]], np.float32)
-    found = word_scores(logits, np.array([0, 4]), np.array([2, 7]), sentence, "first")  # the second begins with a blank
+    found = word_scores_of(
+        pooled(logits, np.array([0, 4]), np.array([2, 7]), sentence, "first")
+    )  # the second begins with a blank
     np.testing.assert_allclose(np.exp(found).sum(axis=1), 1.0, atol=1e-6)
     assert found[1].tolist() == pytest.approx([np.log(0.5)] * 2)
     assert found[0, 0] == found[2, 1] > found[1, 0]
-    both = word_scores(logits, np.array([0, 0]), np.array([4, 0]), sentence, "first")  # one sub-word of two words
+    both = word_scores_of(
+        pooled(logits, np.array([0, 0]), np.array([4, 0]), sentence, "first")
+    )  # one sub-word of two words
     assert both[0].tolist() == both[1].tolist()
 
 
@@ -255,7 +261,7 @@ def test_a_network_is_calibrated_as_scores_are(tmp_path: Path) -> None:
         (lambda folder: (folder / "config.json").write_text("{}"), "config.json: has no id2label"),
         (lambda folder: (folder / "tokenizer.json").unlink(), "tokenizer.json: No such file"),
         (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer.json: cannot be read by tokenizers"),
-        (lambda folder: (folder / "model.onnx").unlink(), "has no file .onnx; export the model"),
+        (lambda folder: (folder / "model.onnx").unlink(), "has no file .onnx; export the network"),
         (lambda folder: (folder / "model.onnx").write_text("no"), "model.onnx: cannot be read by onnxruntime (INVALID"),
         (lambda folder: (folder / "model.onnx").rename(folder / "a.onnx"), ""),
         (lambda folder: networks_of(folder, "a.onnx", "b.onnx"), "has several networks, a.onnx, b.onnx; name one with"),

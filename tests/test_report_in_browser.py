@@ -5,7 +5,6 @@ Left out where there is no Chromium, or Playwright or axe are not installed.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,30 +17,22 @@ from concord.flows.labelling.run_page import run_page
 from concord.schemas.columns import PREDICTIONS_LAYOUT, VIOLATION
 from concord.schemas.run import RunSettings
 from concord.workers.synthesis.made_up import synthesize
+from tests.support.in_browser import DESK, PHONE, chromium, written
 from tests.support.made_pages import HOSTILE, corpus_with_a_bad_row, hostile_run, viewer_of
 from tests.support.made_predictions import write_run
 from tests.support.runs_here import label, stay_here
 
 pytestmark = [pytest.mark.slow, pytest.mark.about("concord/workers/report", "concord/flows/labelling/run_page.py")]
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
 MOST_BYTES = 2_000_000
 """Largest page, which MLflow still shows."""
 PATIENCE = 5.0
 """Seconds in which a page opens, on a machine that does other things; alone it is a third of a second."""
-DESK, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    program = next(filter(None, map(shutil.which, NAMES)), None)
-    if program is None:
-        pytest.skip("there is no Chromium here")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield started
-        started.close()
+    yield from chromium()
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +46,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         label(folder / "corpus", folder / "alone")
     run, alone, gold = (str(folder / name) for name in ("out", "alone", "corpus"))
     return written(run_page(run, against=alone, gold=gold).data, folder)
-
-
-def written(data: bytes, folder: Path) -> Path:
-    (folder / "page.html").write_bytes(data)
-    return folder / "page.html"
 
 
 class Opened:

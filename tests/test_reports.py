@@ -73,6 +73,7 @@ GIVEN: dict[str, dict[str, Any]] = {
         for name in ("figures", "viterbi")
     }
     | {"intervals": {"macro_f1": (0.25, 0.75)}},
+    "ReviewQuestion": {"entities": ({"type": HOSTILE, "start": 0, "end": 1},)},
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import pty
 import select
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
+import concord
 from concord.flows.cli.app import app
 from concord.flows.cli.review_cli import share
 from concord.flows.commands.review_promise import check_promise
@@ -32,9 +34,12 @@ from concord.schemas.errors import InputError, UsageError
 from concord.schemas.review import ReadAnswer, ReadVerdict, ReviewMethod, ReviewRequest
 from concord.schemas.run import RunSettings
 from concord.workers.corpus.ingestion import write_corpus
-from concord.workers.review.forms import CSV_COLUMNS, FORMS, ReviewTask, read_task_answers
+from concord.workers.review.forms import CSV_COLUMNS, FORMS, read_task_answers
+from concord.workers.review.questions import question_of
+from concord.workers.review.tasks import ReviewTask, TaskList
 from concord.workers.review.things import Context, Thing, rivals, things_of
 from concord.workers.synthesis.made_up import synthesize
+from tests.support.made_pages import viewer_of
 from tests.support.runs_here import label, stay_here
 
 
@@ -117,6 +122,21 @@ def test_an_answer_that_is_taken_back_leaves_no_trace(run: str, tmp_path: Path) 
         assert review.undo() == before.place
         assert review.standing == before
         assert review.write().answers == ()
+
+
+def test_what_was_skipped_is_asked_once_more_when_nothing_else_is_left(run: str, tmp_path: Path) -> None:
+    options = {"error": 0.0005}
+    with open_review(run, tmp_path / "r", options) as review:
+        first, *others = review.waiting(4)
+        answer(review, first, ReadVerdict.SKIPPED)
+        assert review.place is None  # one more wrong one than is allowed; asked about on another day
+        assert review.line.endswith("too many of the next set are wrong or skipped")
+        assert review.waiting(4) == [first]
+    with open_review(run, tmp_path / "r", {}) as review:
+        assert review.place == first
+        answer(review, first)
+        assert review.place == others[0]
+        assert review.waiting(4)[:3] == others
 
 
 def test_the_same_seed_gives_the_same_order_and_another_seed_another(run: str, tmp_path: Path) -> None:
@@ -391,16 +411,86 @@ def test_in_a_real_terminal(run: str, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "r" / "promise.json").read_text())["read"] == 1
 
 
+# --- Python
+
+
+def test_a_review_in_python_is_that_of_the_folder(run: str, tmp_path: Path) -> None:
+    with concord.review(run, out=tmp_path / "r", error=0.2, reader="Ann") as review:
+        first = review.question
+        assert first is not None
+        assert first.type in review.types
+        other = next(kind for kind in review.types if kind != first.type)
+        assert repr(review).splitlines()[0] == review.line
+        assert f" {first.type}]" in repr(review)
+        assert "<mark" in review._repr_html_()
+        second = review.answer("wrong", other, reason="seen").question
+        assert second != first
+        assert review.answer("skipped").undo().question == second
+        review.answer("wrong", no_entity=True)
+        while not review.promise().promised:
+            review.answer("right")
+        promise = review.promise()
+    assert [(one.verdict, one.right_type, one.no_entity, one.by) for one in promise.answers[:2]] == [
+        ("wrong", other, False, "Ann"),
+        ("wrong", None, True, "Ann"),
+    ]
+    assert promise.answers[0].reason == "seen"
+    assert check_promise(run, tmp_path / "r" / "promise.json").fault is None
+    with open_review(run, tmp_path / "r", {}) as again:
+        assert again.promised == promise.promised
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ({"verdict": "wrongg"}, "wrongg"),
+        ({"verdict": "right", "right_type": "PER"}, "are for entities that are wrong"),
+        ({"verdict": "wrong", "right_type": "PER", "no_entity": True}, "exclude each other"),
+        ({"verdict": "wrong", "right_type": "PERS"}, "no type is called 'PERS'"),
+    ],
+)
+def test_an_answer_in_python_that_contradicts_itself_is_refused(
+    run: str, tmp_path: Path, said: dict[str, Any], fault: str
+) -> None:
+    with concord.review(run, out=tmp_path / "r") as review:
+        with pytest.raises(ValueError, match=fault):
+            review.answer(**said)
+        assert review.promise().read == 0
+
+
+def test_a_review_in_python_that_is_not_used_any_more_lets_others_answer(run: str, tmp_path: Path) -> None:
+    review = concord.review(run, out=tmp_path / "r")
+    with pytest.raises(InputError, match="somebody else is reading there; wait, or give another out"):
+        concord.review(run, out=tmp_path / "r")
+    del review
+    with pytest.raises(InputError, match="has begun with error 0"):
+        concord.review(run, out=tmp_path / "r", error=0.2)
+
+
+def test_where_nothing_more_can_be_promised_nothing_is_asked(run: str, tmp_path: Path) -> None:
+    with concord.review(run, out=tmp_path / "r", error=0.001) as review:
+        while review.question is not None:
+            review.answer("wrong")
+        assert "too many" in repr(review)
+        with pytest.raises(InputError, match="nothing is asked any more"):
+            review.answer("right")
+
+
 # --- tasks
 
 TASK = ReviewTask("d:3-5", "d", 3, 5, "PER", ["Sir", "Añ", "Lee", "😀", "."], [(1, 3, "PER")], 0.25)
 EMPTY = ReviewTask("d:5-7", "d", 5, 7, None, ["No", "one"], [], 1.0)
 
 
+def listed(*tasks: ReviewTask) -> TaskList:
+    method = ReviewMethod(request=ReviewRequest(), order="", run="of run", model="", corpus="", things="", size=9)
+    return TaskList(tasks, method, "out", ["PER"], "nothing yet", "concord review answers")
+
+
 def test_label_studio_has_its_shape() -> None:
-    first, second = json.loads(FORMS["labelstudio"].write([TASK, EMPTY]))
+    first, second = json.loads(FORMS["labelstudio"].write(listed(TASK, EMPTY)))
     assert first == {
-        "data": {"text": "Sir Añ Lee 😀 .", "task": "d:3-5", "doc_id": "d"},
+        "data": {"text": "Sir Añ Lee 😀 .", "task": "d:3-5", "doc_id": "d", "run": "of run"},
         "predictions": [
             {
                 "model_version": "concord",
@@ -421,11 +511,11 @@ def test_label_studio_has_its_shape() -> None:
 
 
 def test_argilla_has_its_shape() -> None:
-    first, _ = json.loads(FORMS["argilla"].write([TASK, EMPTY]))
+    first, _ = json.loads(FORMS["argilla"].write(listed(TASK, EMPTY)))
     assert first == {
         "id": "d:3-5",
         "fields": {"text": "Sir Añ Lee 😀 ."},
-        "metadata": {"doc_id": "d"},
+        "metadata": {"doc_id": "d", "run": "of run"},
         "suggestions": {
             "spans": {"value": [{"start": 4, "end": 10, "label": "PER"}], "score": 0.25, "agent": "concord"}
         },
@@ -436,22 +526,34 @@ def test_argilla_has_its_shape() -> None:
 
 
 def test_prodigy_has_its_shape() -> None:
-    first = json.loads(FORMS["prodigy"].write([TASK, EMPTY]).splitlines()[0])
+    first = json.loads(FORMS["prodigy"].write(listed(TASK, EMPTY)).splitlines()[0])
     assert first["spans"] == [{"start": 4, "end": 10, "token_start": 1, "token_end": 2, "label": "PER"}]
     assert first["tokens"][3] == {"text": "😀", "start": 11, "end": 12, "id": 3, "ws": True}
     assert first["tokens"][4]["ws"] is False
-    assert first["meta"] == {"task": "d:3-5", "doc_id": "d", "score": 0.25}
+    assert first["meta"] == {"task": "d:3-5", "doc_id": "d", "score": 0.25, "run": "of run"}
     assert all(first["text"][one["start"] : one["end"]] == one["text"] for one in first["tokens"])
 
 
 def test_csv_has_its_columns() -> None:
-    rows = list(csv.DictReader(io.StringIO(FORMS["csv"].write([TASK]))))
+    rows = list(csv.DictReader(io.StringIO(FORMS["csv"].write(listed(TASK)))))
     assert tuple(rows[0]) == CSV_COLUMNS
     assert (rows[0]["text"], rows[0]["score"], rows[0]["verdict"]) == ("Añ Lee", "0.25", "")
 
 
 def answered(form: str, text: str, said: dict[str, str]) -> str:
     """The tasks as their tool gives them back: each as it was, of another type, emptied, or skipped."""
+    if form == "page":
+        verdicts = {"right": "right", "skipped": "skipped"}
+        answers = [
+            {
+                "task": task,
+                "verdict": verdicts.get(what, "wrong"),
+                "right_type": None if what in (*verdicts, "none") else what,
+                "no_entity": what == "none",
+            }
+            for task, what in said.items()
+        ]
+        return json.dumps({"run": viewer_of(text.encode())["run"], "by": "me", "answers": answers})
     if form == "csv":
         rows = list(csv.DictReader(io.StringIO(text)))
         for row in rows:
@@ -491,6 +593,17 @@ def answered(form: str, text: str, said: dict[str, str]) -> str:
     return json.dumps(tasks)
 
 
+def tasks_in(form: str, text: str) -> list[str]:
+    """Ids of the tasks, in their order."""
+    if form == "csv":
+        return [row["task"] for row in csv.DictReader(io.StringIO(text))]
+    if form == "prodigy":
+        return [json.loads(line)["meta"]["task"] for line in text.splitlines()]
+    if form == "page":
+        return [one["task"] for one in viewer_of(text.encode())["questions"]]
+    return [one["data"]["task"] if form == "labelstudio" else one["id"] for one in json.loads(text)]
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_tasks_go_out_and_answers_come_in(form: str, run: str, tmp_path: Path) -> None:
     out, tasks, done = tmp_path / "r", tmp_path / "tasks", tmp_path / "done"
@@ -502,9 +615,8 @@ def test_tasks_go_out_and_answers_come_in(form: str, run: str, tmp_path: Path) -
         errors = [review.predicted[number] for number in waiting]
         other = next(kind for kind in review.types if kind != review.things[waiting[1]].type)
     text = tasks.read_text()
-    order = [ids[i] for i in sorted(range(5), key=lambda i: -errors[i])]
-    places = [text.index(f'{one}"') if form != "csv" else text.index(f"\n{one},") for one in order]
-    assert places == sorted(places)  # the least sure first
+    least_sure_first = [ids[i] for i in sorted(range(5), key=lambda i: -errors[i])]
+    assert tasks_in(form, text) == (ids if form == "page" else least_sure_first)
     assert len(set(ids)) == 5
     said = dict(zip(ids[:4], ["right", other, "none", "skipped"], strict=True))
     done.write_text(answered(form, text, said))
@@ -533,6 +645,26 @@ def test_a_file_of_another_form_is_refused(form: str, content: str, run: str, tm
     assert (tmp_path / "r" / "answers.jsonl").read_bytes() == b""
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_answers_about_another_run_are_refused_even_if_it_has_the_same_things(
+    form: str, run: str, tmp_path: Path
+) -> None:
+    words = ("--run", run, "--out", tmp_path / "r", "--form", form)
+    call("review", "tasks", *words, "--tasks", tmp_path / "t", "--count", 2)
+    text = (tmp_path / "t").read_text()
+    done = answered(form, text, dict.fromkeys(tasks_in(form, text), "right"))
+    own = json.loads((tmp_path / "r" / "review.json").read_text())["run"]
+    (tmp_path / "a").write_text(done.replace(own, "0" * 64))
+    assert "has answers about another run" in flat(call("review", "answers", tmp_path / "a", *words, code=3))
+    assert (tmp_path / "r" / "answers.jsonl").read_bytes() == b""
+    (tmp_path / "a").write_text(done)
+    assert "2 answers taken" in call("review", "answers", tmp_path / "a", *words).output
+
+
+def flat(result: Result) -> str:
+    return " ".join(result.output.split())
+
+
 def test_answers_about_other_things_and_those_that_disagree_are_refused(run: str, tmp_path: Path) -> None:
     words = ("--run", run, "--out", tmp_path / "r", "--form", "csv")
     call("review", "tasks", *words, "--tasks", tmp_path / "t.csv", "--count", 1)
@@ -544,7 +676,7 @@ def test_answers_about_other_things_and_those_that_disagree_are_refused(run: str
 
 
 def test_an_added_entity_leaves_the_one_that_was_asked_about_right(run: str, tmp_path: Path) -> None:
-    data = json.loads(FORMS["labelstudio"].write([TASK]))
+    data = json.loads(FORMS["labelstudio"].write(listed(TASK)))
     extra = {"type": "labels", "value": {"start": 11, "end": 12, "labels": ["MISC"]}}
     data[0]["annotations"] = [{"result": [*data[0]["predictions"][0]["result"], extra]}]
     (found,) = read_task_answers("labelstudio", json.dumps(data).encode(), source="f")
@@ -576,6 +708,29 @@ def test_rivals_are_what_other_labellings_make_of_the_span() -> None:
     row = made_row(n_best=[{"gap": gap, "labels": labels} for gap, labels in lists])
     assert rivals(row, Thing("d", 0, 1, "PER")) == [("no entity", 0.5), ("LOC", 1.5)]
     assert rivals(row, Thing("d", 2, 4, "LOC")) == [("ORG", 0.5), ("other bounds", 1.5), ("no entity", 2.5)]
+
+
+def test_a_question_says_what_the_model_alone_said_and_what_that_would_cost() -> None:
+    row = made_row(
+        tokens=list("abaca"),
+        labels=["B-PER", "O", "B-PER", "O", "O"],
+        entities=[{"type": "PER", "start": 0, "end": 1}, {"type": "PER", "start": 2, "end": 3}],
+        viterbi_labels=["B-PER", "O", "B-LOC", "O", "O"],
+        constraints=[{"name": "same", "penalty": 0.0}, {"name": "banned", "penalty": 0.0}],
+        viterbi_constraints=[{"name": "same", "penalty": 2.5}, {"name": "banned", "penalty": math.inf}],
+    )
+    asked = question_of(row, Thing("d", 2, 3, "PER"), "entity", 0.125)
+    assert (asked.before, asked.tokens, asked.after) == (("a", "b"), ("a", "c"), ("a",))
+    assert asked.facts == (
+        "d, tokens 2 to 3",
+        "predicted error 12.5%",
+        "the same words elsewhere: 1 × PER",
+        "the model alone: LOC; same would charge the document 2.50 nats, not 0.00; banned forbids that",
+    )
+    assert not any("alone" in fact for fact in question_of(row, Thing("d", 0, 1, "PER"), "entity", 0.1).facts)
+    assert question_of(row, Thing("d", 3, 4, None), "sentence", 0.0).facts[1:] == ("a sentence without an entity",)
+    whole = question_of(row, Thing("d", 0, 5, None), "document", 0.0)
+    assert (whole.before, whole.tokens, whole.after) == ((), tuple("abaca"), ())
 
 
 def test_the_context_of_an_entity_is_its_sentence_and_of_a_document_all_of_it() -> None:

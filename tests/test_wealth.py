@@ -18,6 +18,7 @@ from concord.workers.review.nested import (
     READ_WRONG,
     PromiseLimits,
     ReviewPlan,
+    ahead,
     least_answers,
     nested_plan,
     promised_level,
@@ -158,6 +159,48 @@ def test_trials_come_to_what_a_review_comes_to(seed: int, total: int, rate: floa
         whole_plan(predicted, PromiseLimits(0.1, 0.1), 0.25, rng),
     ):
         assert promised_sizes(plan, wrong, [budget])[0] == step_by_step(plan, wrong, budget)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("rate", [0.0, 0.125, 0.25])
+def test_what_is_handed_out_ahead_is_what_would_be_asked_one_by_one(rate: float, *, whole: bool) -> None:
+    rng = np.random.default_rng(1)
+    predicted = np.full(300, rate)
+    limits = PromiseLimits(0.2, 0.05)
+    plan = whole_plan(predicted, limits, 0.25, rng) if whole else nested_plan(predicted, limits, rng)
+    verdicts = np.full(300, NOT_READ)
+    verdicts[rng.permutation(300)[:20]] = READ_RIGHT
+    unread = np.flatnonzero(verdicts == NOT_READ)
+    places = ahead(plan, verdicts, predicted, 300)
+    assert sorted(places) == unread.tolist()
+    assert places[:40] == ahead(plan, verdicts, predicted, 40)
+    wrong_so_far = 0
+    for number, place in enumerate(places, 1):
+        now = standing(plan, verdicts)
+        if now.place is None:
+            break
+        assert place == now.place
+        wrong = math.floor(0.5 + rate * number) > wrong_so_far
+        wrong_so_far += wrong
+        verdicts[place] = READ_WRONG if wrong else READ_RIGHT
+    assert number > 10
+
+
+def test_answers_that_come_by_the_hundred_promise_nearly_as_much_as_one_by_one() -> None:
+    rng = np.random.default_rng(4)
+    predicted = rng.beta(0.3, 6.0, 2000)
+    wrong = rng.random(2000) < predicted
+    plan = nested_plan(predicted, LIMITS, rng)
+    promised = []
+    for step in (1, 100):
+        verdicts = np.full(2000, NOT_READ)
+        for _ in range(300 // step):
+            places = ahead(plan, verdicts, predicted, step)
+            verdicts[places] = np.where(wrong[places], READ_WRONG, READ_RIGHT)
+        level = promised_level(plan, verdicts, standing(plan, verdicts).levels)
+        promised.append(int(plan.sizes[level - 1]) if level else 0)
+    one_by_one, by_the_hundred = promised
+    assert one_by_one >= by_the_hundred > 0.8 * one_by_one > 0
 
 
 def test_the_sets_are_nested_and_end_with_everything() -> None:

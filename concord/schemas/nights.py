@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pydantic import Field
 
 from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, Tone, figure_columns, row
+from concord.schemas.changes import AddedChanges
 from concord.schemas.drift import Drift, Movement, Otherwise, listed, otherwise_line
 from concord.schemas.run_report import RunReport
 from concord.schemas.shown import Report
@@ -34,6 +35,7 @@ class NightLine(Report):
     - ``certified``: fraction of the documents
     - ``seconds``: wall-clock time
     - ``steps``: seconds of the workers by step, see `schemas.run.Seconds`; empty where all was done before
+    - ``changes``: what it added to the feed of changes, under its number there
     - ``drift``: with the figures beyond their thresholds alone; MLflow has the others
     - ``chart``: normal score and size of each figure, see `workers.drift.chart`; later nights are judged by them
     """
@@ -57,6 +59,7 @@ class NightLine(Report):
     certified: float
     seconds: float
     steps: dict[str, float] = Field(default_factory=dict)
+    changes: AddedChanges | None = None
     drift: Drift | None = None
     chart: dict[str, tuple[float, float]] = Field(default_factory=dict)
 
@@ -96,6 +99,7 @@ class NightLine(Report):
             certified=report.certified,
             seconds=report.seconds,
             steps=report.steps,
+            changes=report.changes,
             drift=report.drift,
         )
 
@@ -150,12 +154,25 @@ class KeptVersions(Report):
     removed: int
 
 
+class KeptChanges(Report):
+    """Files of an output's feed of changes, by the numbers of their runs.
+
+    - ``first``, ``last``: the first and the last one that is there.
+    - ``removed``: number of earlier ones that were removed.
+    """
+
+    first: int
+    last: int
+    removed: int
+
+
 class HistoryReport(Report):
     """What ``concord history --json`` prints: nights of an output folder, the newest last.
 
     - ``kept``: nights in the record
     - ``unread``: its lines that cannot be read
-    - ``table``: versions of the folder's Delta table, where some were removed
+    - ``table``, ``feed``: versions of the folder's Delta table, and files of its feed of changes, where it was said
+      how many stay
     """
 
     out: str
@@ -163,6 +180,7 @@ class HistoryReport(Report):
     unread: int
     nights: tuple[NightReport, ...]
     table: KeptVersions | None = None
+    feed: KeptChanges | None = None
 
     def blocks(self) -> Iterator[AnyBlock]:
         """A table of nights, the newest last, and below it what there is to say about each."""
@@ -177,6 +195,9 @@ class HistoryReport(Report):
         if self.table is not None:
             stays = f"versions {self.table.first} to {self.table.last} of the table stay"
             yield Remark(f"{stays}; {self.table.removed:,} files of earlier ones are removed")
+        if self.feed is not None:
+            stays = f"changes of runs {self.feed.first} to {self.feed.last} stay"
+            yield Remark(f"{stays}; {self.feed.removed:,} files of earlier ones are removed")
 
     def _table(self) -> Table:
         heads = ("night", "ended (UTC)", "who", "documents", "labelled", *DIFFERENCES, "rejects", "drift")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from concord.schemas.blocks import AnyBlock, Headline, Remark, Tone
+from concord.schemas.blocks import AnyBlock, Headline, Passage, Remark, Tone
 from concord.schemas.settings import Settings
-from concord.schemas.shown import Report
+from concord.schemas.shown import Report, marked_text, marked_tokens
 
 ThingKind = Literal["entity", "document", "sentence"]
 """What is read one by one: entities, whole documents, or sentences without an entity."""
@@ -168,6 +168,44 @@ class PromiseCheck(Report):
         else:
             yield Remark(self.sentence, Tone.QUIET)
             yield Headline(f"{self.promise} is void: {self.fault}")
+
+
+class ReviewQuestion(Report):
+    """What a reader is shown of a thing.
+
+    - ``doc_id``, ``start``, ``end``: its place; in tokens, end exclusive
+    - ``type``: type of the entity; null for a document or sentence
+    - ``before``, ``tokens``, ``after``: words of its sentence, and of those beside it
+    - ``entities``: what is asked about, with type, start and end; places are those in ``tokens``
+    - ``facts``: how sure the run is, and why it says so, in words
+    """
+
+    doc_id: str
+    start: int
+    end: int
+    type: str | None
+    before: tuple[str, ...]
+    tokens: tuple[str, ...]
+    after: tuple[str, ...]
+    entities: tuple[Mapping[str, Any], ...]
+    facts: tuple[str, ...]
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """The sentence between those beside it, and the facts."""
+        yield Headline(f"{self.doc_id}, tokens {self.start} to {self.end}")
+        yield from self._beside(self.before)
+        text, marked = marked_tokens(self.tokens, self.entities)
+        yield Passage(text, tuple(marked))
+        yield from self._beside(self.after)
+        yield Remark(" · ".join(self.facts), Tone.QUIET)
+
+    def _beside(self, words: tuple[str, ...]) -> Iterator[AnyBlock]:
+        if words:
+            yield Remark(" ".join(words), Tone.QUIET)
+
+    def __repr__(self) -> str:
+        lines = (" ".join(self.before), marked_text(*marked_tokens(self.tokens, self.entities)), " ".join(self.after))
+        return "\n".join(filter(None, (*lines, " · ".join(self.facts))))
 
 
 class ReviewTasks(Report):

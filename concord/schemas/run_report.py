@@ -16,6 +16,7 @@ from concord.schemas.blocks import (
     row,
     text_columns,
 )
+from concord.schemas.changes import AddedChanges
 from concord.schemas.drift import Drift, NightBefore, otherwise_line
 from concord.schemas.run import Reuse
 from concord.schemas.shown import Report
@@ -67,6 +68,7 @@ class RunReport(Report):
     - ``report_page``: address of the page that ``--report`` makes, if MLflow is a server; null without that.
     - ``before``: the night that readers had before; null for the first one.
     - ``drift``: differences to that night; null if there was none, if its answers are the same, or if shards failed.
+    - ``changes``: what the run adds to the folder's feed of changes; null where nothing changed or nothing is published
     - ``rejects``: the first `MOST_REJECTS` rejects; for some of them ``rejected`` counts more.
     - ``withheld``: was nothing published because of what `Drift.missing` counts?
     - ``cancelled``: did a signal end the run before its end? Nothing is published then.
@@ -101,6 +103,7 @@ class RunReport(Report):
     report_page: str | None = None
     before: NightBefore | None = None
     drift: Drift | None = None
+    changes: AddedChanges | None = None
     withheld: bool = False
     cancelled: bool = False
     rejects: tuple[RejectedRow, ...] = ()

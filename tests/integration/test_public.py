@@ -19,7 +19,8 @@ import concord
 concord.synthesize("corpora/train", documents=60)
 concord.synthesize("corpora/test", documents=20, seed=1)
 concord.train("corpora/train", out="models/news", features="core+mentions+entities")
-concord.reprocess("corpora/test", model="models/news", out="proven", certificates=True, workers=1)
+concord.reprocess("corpora/test", model="models/news", out="proven", confidence="marginal", certificates=True,
+                  workers=1)
 Path("chunks.txt").write_text("Ada NNP B-PER\\nwrote VBD O\\n\\n")
 Path("rules.yaml").write_text('''
 constraints:
@@ -34,7 +35,7 @@ engines: {viterbi: {}, certify: {}}
 known = {"concord": concord, "model": concord.load("models/news")}
 flags = doctest.NORMALIZE_WHITESPACE
 tried = failed = 0
-for name in ("corpora", "rules", "labelling", "problems", "models", "runs", "predictions", "sweeps"):
+for name in ("corpora", "rules", "labelling", "problems", "models", "runs", "reviews", "predictions", "sweeps"):
     if name == "predictions":
         known["found"] = concord.read_predictions("out")
     if name == "sweeps":
@@ -49,7 +50,7 @@ sys.exit(failed)
 
 @pytest.mark.slow
 @pytest.mark.about(
-    *(f"concord/{name}.py" for name in ("__init__", "labelling", "models", "predictions", "runs", "sweeps"))
+    *(f"concord/{name}.py" for name in ("__init__", "labelling", "models", "predictions", "reviews", "runs", "sweeps"))
 )
 def test_every_example_of_the_public_package_gives_what_it_says(world: World) -> None:
     folder = world.folder / "public"

@@ -33,8 +33,9 @@ import pytest
 import concord.flows.nights.record
 import concord.workers.labelling.shard
 from concord.flows.errors import ShardsFailedError
-from concord.flows.runfolder.layout import FOLDERS, MANIFEST, STORE, RunOutput, foreign_files
-from concord.flows.runfolder.published import NothingPublishedError, published
+from concord.flows.runfolder.feed_reader import feed_files, read_changes
+from concord.flows.runfolder.layout import FOLDERS, MANIFEST, STAGED, STORE, RunOutput, foreign_files
+from concord.flows.runfolder.published import NothingPublishedError, Published, published
 from concord.flows.runfolder.runfolder import run_output
 from concord.schemas.columns import PREDICTIONS_LAYOUT, REJECTS_LAYOUT
 from concord.schemas.errors import InputError, ServiceError
@@ -70,6 +71,7 @@ BY_PATH = {
     "/.survey/": "claim",
     "/.nights.jsonl": "record",
     "/.markers/": "record",
+    "/.changes": "feed",
     "/.published": "publish",
     "/.current": "commit",
     "/manifest.json": "commit",
@@ -78,6 +80,7 @@ BY_PATH = {
     f"/{TIMES}": "publish",
     "/_certificates": "publish",
     "/_manifest": "publish",
+    "/changes": "feed",
     "/tracked": "track",
 }
 """Steps of a run by what they touch; the first that fits."""
@@ -362,7 +365,21 @@ def content(out: RunOutput) -> dict[str, str]:
     found["documents"] = f"{rows[PREDICTIONS]} written, {rows[REJECTS]} rejected"
     if (rows[PREDICTIONS], rows[REJECTS]) != (totals.documents, totals.rejected):
         found["broken: counts"] = f"{rows} against {totals.documents}, {totals.rejected}"
+    if not isinstance(storage, ObjectStorage) and not feed_is_whole(run):
+        found["broken: feed"] = "what it comes to is not what the run has"
     return found
+
+
+def feed_is_whole(run: Published) -> bool:
+    """Does the feed of changes, merged from its first file on, come to the answers of the run?"""
+    merged = dict[str, Any]()
+    for file in feed_files(run.storage):
+        for row in (row for table in read_changes(run.storage, file) for row in table.to_pylist()):
+            merged[row["doc_id"]] = row["labels"]
+    there = (row for table in run.tables(PREDICTIONS, PREDICTIONS_LAYOUT) for row in table.to_pylist())
+    return {doc_id: labels for doc_id, labels in merged.items() if labels is not None} == {
+        row["doc_id"]: row["labels"] for row in there
+    }
 
 
 _LAYOUTS = {PREDICTIONS: PREDICTIONS_LAYOUT, REJECTS: REJECTS_LAYOUT}
@@ -371,7 +388,9 @@ _LAYOUTS = {PREDICTIONS: PREDICTIONS_LAYOUT, REJECTS: REJECTS_LAYOUT}
 def leftovers(out: RunOutput) -> list[str]:
     """Files that a finished run has no use for: half written, unnamed by the manifest, or published from the store."""
     storage = out.storage
-    found = foreign_files(storage, published(storage.uri).files())
+    run = published(storage.uri)
+    found = foreign_files(storage, run.files())
+    found += [f"{STAGED}/{name}" for name in storage.names(STAGED)] + ([] if feed_is_whole(run) else ["an old feed"])
     if isinstance(storage, ObjectStorage):
         store = storage.below(STORE)
         return found + [f"{STORE}/{folder}/{name}" for folder in FOLDERS for name in store.names(folder)]

@@ -39,6 +39,7 @@ READ = {
     "only": "ids.txt",
     "source": "source",
     "test_parts": "other",
+    "encoder": "source",
     "start_from": "model",
     "transitions": "matrix.npy",
     "pool": "pool",
@@ -68,6 +69,7 @@ GIVEN: dict[tuple[str, str], list[str]] = {
         for name, given in {
             "start_from": ["--features", "core"],
             "clusters": ["--features", "core+clusters"],
+            "encoder": ["--features", "core"],
             "gazetteer": ["--features", "core+gazetteer"],
             "pool": ["--trainer", "hmm"],
         }.items()

@@ -29,7 +29,14 @@ from concord.flows.cli.constraints_cli import app as constraints_app
 from concord.flows.cli.corpus_cli import app as corpus_app
 from concord.flows.cli.doctor_cli import DOCTOR_EXAMPLE, doctor
 from concord.flows.cli.failures import Exit, exit_codes
-from concord.flows.cli.history_cli import HISTORY_EXAMPLE, MONTHLY_EXAMPLE, history, monthly
+from concord.flows.cli.history_cli import (
+    CHANGES_EXAMPLE,
+    HISTORY_EXAMPLE,
+    MONTHLY_EXAMPLE,
+    changes,
+    history,
+    monthly,
+)
 from concord.flows.cli.import_cli import app as import_app
 from concord.flows.cli.init_cli import INIT_EXAMPLE, init
 from concord.flows.cli.label_cli import label
@@ -66,6 +73,7 @@ app = CommandTree(
     epilog=exit_codes(),
 )
 app.command(epilog=CHALLENGE_EXAMPLE)(challenge)
+app.command(epilog=CHANGES_EXAMPLE)(changes)
 app.add_typer(clusters_app, name="clusters")
 app.command(epilog=CODL_EXAMPLE, resumes=True)(codl)
 app.add_typer(constraints_app, name="constraints")

@@ -1,4 +1,4 @@
-"""`concord history` and `monthly`: the nights of an output folder. Heavy imports stay inside the commands."""
+"""`concord history`, `changes`, `monthly`: the nights of an output folder. Heavy imports stay inside the commands."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import typer
 
 from concord.flows.cli.arguments import RunFolder
 from concord.flows.cli.settings_options import FieldOptions, OptionForm
+from concord.schemas.changes import ChangesReport
 from concord.schemas.nights import HistoryReport, MonthReport
 from concord.schemas.requests import MonthRequest
 
 HISTORY_EXAMPLE = "Example: concord history --run out/"
+CHANGES_EXAMPLE = "Example: concord changes --run out/ --since 3"
 MONTHLY_EXAMPLE = "Example: concord monthly --run out/ --month 2026-10 --out reports/"
 
 
@@ -24,8 +26,8 @@ def history(
         int | None,
         typer.Option(
             min=1,
-            help="Number of versions of the folder's Delta table to keep, the last ones; files that only earlier ones "
-            "have are removed (default: all versions stay).",
+            help="Number of runs whose changes stay in the folder, and of versions of its Delta table where it has "
+            "one: the last ones; files that only earlier ones have are removed (default: all stay).",
         ),
     ] = None,
 ) -> HistoryReport:
@@ -39,12 +41,36 @@ def history(
     if keep is None:
         return report
 
-    from concord.flows.runfolder.delta_table import keep_versions
-    from concord.flows.runfolder.runfolder import run_output
+    from concord.flows.runfolder.retention import keep_last
 
-    out = run_output(run)
-    with out.exclusive():
-        return report.model_copy(update={"table": keep_versions(out.storage, keep)})
+    return report.model_copy(update=keep_last(run, keep))
+
+
+def changes(
+    *,
+    run: RunFolder,
+    since: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Number of a run in the folder; what all runs after it changed is summed, so that a document that "
+            "changed and changed back is left out (default: the last run that changed something, alone).",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Parquet file for all documents that changed, in the columns of changes/.")
+    ] = None,
+) -> ChangesReport:
+    """Show which documents are new, gone, or have another text or answer since an earlier run, and why.
+
+    Each run that changes a text or an answer has a number in its folder, and a file in changes/.
+    """
+    from concord.flows.inputs.apart import check_apart
+    from concord.flows.nights.changes import changes as read_changes
+
+    if out is not None:
+        check_apart(out, [run], makes=None)
+    return read_changes(run, since=since, file=out)
 
 
 MONTH_FORMS = {"out": OptionForm("run"), "into": OptionForm("out", Path, str)}

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 app = CommandTree(help="Read a part of a run, and be told what may be promised of the rest.")
 
 ReviewFolder = Annotated[Path, typer.Option("--out", help="Folder of the review; it goes on where it stopped.")]
-TaskForm = Annotated[str, typer.Option("--form", help="Form of the tasks: labelstudio, argilla, prodigy or csv.")]
+TaskForm = Annotated[
+    str, typer.Option("--form", help="Form of the tasks: page (for a browser), labelstudio, argilla, prodigy or csv.")
+]
 
 
 class ReviewOptions(Settings):
@@ -61,11 +63,7 @@ class ReviewOptions(Settings):
         """What predicted errors are fitted to. Raises `UsageError` where half of it is missing."""
         from concord.flows.commands.review_fit import LabelledRun
 
-        if self.fit_run is None and self.fit_corpus is None:
-            return None
-        if self.fit_run is None or self.fit_corpus is None:
-            raise UsageError("--fit-run and --fit-corpus belong together; give both")
-        return LabelledRun(self.fit_run, self.fit_corpus)
+        return LabelledRun.of(self.fit_run, self.fit_corpus)
 
 
 Chosen = Annotated[ReviewOptions, FieldOptions(ReviewOptions)]

@@ -23,6 +23,11 @@ class TrainerFlags(Settings):
     clusters: Path | None = Field(
         None, description="Cluster file of `concord clusters`, for the feature set clusters. Same as --set clusters=."
     )
+    encoder: Path | None = Field(
+        None,
+        description="Folder of a transformer in ONNX, whose knowledge of words from other texts is put beside the "
+        "features; it is not trained. Same as --set encoder=.",
+    )
     gazetteer: list[str] | None = Field(
         None,
         description="File of phrases and their types (tab-separated or Parquet), for the feature set gazetteer; may "
@@ -49,6 +54,7 @@ def trainer_pairs(trainer: str, flags: TrainerFlags, pairs: Sequence[str]) -> li
     given = {
         "features": Flag("--features", flags.features),
         "clusters": Flag("--clusters", None if flags.clusters is None else str(flags.clusters)),
+        "encoder": Flag("--encoder", None if flags.encoder is None else str(flags.encoder)),
         "start_from": Flag("--start-from", None if flags.start_from is None else str(flags.start_from)),
         "layers": Flag("--layers", None if flags.layers is None else flags.layers.split(",")),
         "pool": Flag("--pool", flags.pool),

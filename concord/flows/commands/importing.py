@@ -29,10 +29,10 @@ from concord.workers.models.attribute_trial import FEW_KNOWN
 from concord.workers.models.crfsuite import trust_of
 from concord.workers.models.crfsuite_import import save as save_crfsuite
 from concord.workers.models.label_files import labels_in
-from concord.workers.models.onnx import TOKENIZER_FILE, OnnxSettings, room_of
 from concord.workers.models.onnx import save as save_onnx
 from concord.workers.models.scores import label_set, names_of, placed, save
 from concord.workers.models.settings import ScoresSettings
+from concord.workers.models.subword_network import TOKENIZER_FILE, OnnxSettings, network_file, room_of
 from concord.workers.storage.files import staged
 
 TRIAL_DOCUMENTS = 200
@@ -172,7 +172,8 @@ def import_onnx(
     else:
         documents = []
     config = _config(folder / "config.json")
-    network, tokenizer = network_file(folder, file).read_bytes(), (folder / TOKENIZER_FILE).read_bytes()
+    place_of_network = file or network_file(folder, "name one with --network")
+    network, tokenizer = place_of_network.read_bytes(), (folder / TOKENIZER_FILE).read_bytes()
     source = _source(folder / "config.json", {"form": "log-probabilities", "scheme": scheme})
     found: dict[str, float] = {}
     ways = ("first", "mean") if documents else ("first" if pooling == "auto" else pooling,)
@@ -207,22 +208,6 @@ def _reading(pooling: str, overlap: int, config: Mapping[str, Any]) -> OnnxSetti
         return OnnxSettings.model_validate({"pooling": pooling, "overlap": overlap, "room": room_of(config)})
     except ValidationError as error:
         raise OptionError(faults(error)) from error
-
-
-def network_file(folder: Path, file: Path | None) -> Path:
-    """The network of a folder, or the given file. Raises `SourceError` where there is none, or several."""
-    if file is not None:
-        return file
-    found = sorted([*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx")])
-    named = [path for path in found if path.name == "model.onnx"]
-    if len(named) == 1 or len(found) == 1:
-        return (named or found)[0]
-    if found:
-        names = ", ".join(str(path.relative_to(folder)) for path in found[:4])
-        raise SourceError(f"{folder}: has several networks, {names}; name one with --network")
-    raise SourceError(
-        f"{folder}: has no file .onnx; export the model, as by `optimum-cli export onnx --task token-classification`"
-    )
 
 
 def _config(path: Path) -> dict[str, Any]:

@@ -25,6 +25,15 @@ class LabelledRun(NamedTuple):
     run: str
     corpus: str
 
+    @classmethod
+    def of(cls, run: str | None, corpus: str | None) -> LabelledRun | None:
+        """The run, if there is one. Raises `UsageError` where half of it is missing."""
+        if run is None and corpus is None:
+            return None
+        if run is None or corpus is None:
+            raise UsageError("--fit-run and --fit-corpus belong together; give both")
+        return cls(run, corpus)
+
 
 def fit_to(labelled: LabelledRun, request: ReviewRequest, order: str) -> LogisticFit:
     """The fit, for what is read and how sure it is said to be. Raises `UsageError`, and the errors of reading."""

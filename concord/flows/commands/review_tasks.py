@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from concord.flows.commands.reviewing import Review, ReviewError
@@ -9,8 +10,11 @@ from concord.flows.inputs.apart import check_file_place
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
 from concord.schemas.review import NONE_THERE, ReadAnswer, ReadVerdict, ReviewTasks
-from concord.workers.review.forms import FORMS, AnswerFileError, MarkedSpan, ReviewTask, TaskAnswer, read_task_answers
-from concord.workers.review.things import Context, Thing
+from concord.schemas.secrets import place_of, short_name
+from concord.workers.review.forms import FORMS, AnswerFileError, read_task_answers
+from concord.workers.review.question_page import ANSWERS_FILE
+from concord.workers.review.tasks import MarkedSpan, ReviewTask, TaskAnswer, TaskList
+from concord.workers.review.things import Thing
 from concord.workers.storage.files import write_whole
 from concord.workers.storage.storage import file_bytes
 
@@ -22,26 +26,49 @@ def check_task_form(form: str) -> None:
 
 
 def write_tasks(review: Review, form: str, file: Path, *, count: int) -> ReviewTasks:
-    """Writes the next things to be read as tasks, those of the lowest score first.
+    """Writes the next things to be read as tasks: those of the lowest score first, or as they are drawn.
+
+    Where half of the tasks are answered those that were drawn first count at once; so a form that shows them one after
+    the other has them in that order.
 
     Raises `ReviewError` where nothing is left to be read, and `OutputError`.
     """
     check_file_place(file, [review.run.uri])
     waiting = review.waiting(count)
     if not waiting:
-        raise ReviewError(f"{review.folder}: there is nothing left to be read")
-    waiting.sort(key=lambda number: -review.predicted[number])
-    tasks = [_task(review, number) for number in waiting]
-    write_whole(file.expanduser(), FORMS[form].write(tasks).encode())
-    return ReviewTasks(form=form, tasks=len(tasks), out=str(file))
+        raise ReviewError(f"{review.folder}: there is nothing left to be read ({review.line})")
+    if not FORMS[form].in_order:
+        waiting.sort(key=lambda number: -review.predicted[number])
+    listed = TaskList(
+        tasks=[_task(review, number) for number in waiting],
+        method=review.method,
+        name=short_name(review.run.uri),
+        types=review.types,
+        line=review.line,
+        next_step=_answers_command(review, form),
+    )
+    write_whole(file.expanduser(), FORMS[form].write(listed).encode())
+    return ReviewTasks(form=form, tasks=len(waiting), out=str(file))
+
+
+def _answers_command(review: Review, form: str) -> str:
+    words = ("--run", place_of(review.run.uri), "--out", str(review.folder), "--form", form)
+    return shlex.join(["concord", "review", "answers", ANSWERS_FILE, *words])
 
 
 def _task(review: Review, number: int) -> ReviewTask:
     thing = review.things[number]
-    context = Context.of(review.row(thing.doc_id), thing)
-    spans = [(one["start"], one["end"], one["type"]) for one in context.entities]
-    score = 1.0 - float(review.predicted[number])
-    return ReviewTask(task_id(thing), *thing, context.tokens, spans, score)
+    question = review.question(number)
+    return ReviewTask(
+        task_id(thing),
+        *thing,
+        tokens=question.tokens,
+        spans=[(one["start"], one["end"], one["type"]) for one in question.entities],
+        score=1.0 - float(review.predicted[number]),
+        before=question.before,
+        after=question.after,
+        facts=question.facts,
+    )
 
 
 def task_id(thing: Thing) -> str:
@@ -59,6 +86,8 @@ def take_answers(review: Review, form: str, file: Path) -> int:
     taken: dict[int, ReadAnswer] = {}
     for reply in read_task_answers(form, file_bytes(file), source=str(file)):
         number = places.get(reply.task)
+        if reply.run not in (None, review.method.run):
+            raise ReviewError(f"{file}: has answers about another run; give them to the review that asked for them")
         if number is None:
             raise ReviewError(f"{file}: task {reply.task!r} is nothing of this run; give the answers to its own tasks")
         answer = _answer(review, number, reply)
@@ -76,10 +105,10 @@ def take_answers(review: Review, form: str, file: Path) -> int:
 
 def _answer(review: Review, number: int, reply: TaskAnswer) -> ReadAnswer:
     thing = review.things[number]
-    shown = _task(review, number).marked
     verdict, right_type = reply.verdict, reply.right_type
-    no_entity = right_type == NONE_THERE and NONE_THERE not in review.types
+    no_entity = reply.no_entity or (right_type == NONE_THERE and NONE_THERE not in review.types)
     if reply.spans is not None:
+        shown = _task(review, number).marked
         verdict, right_type = _judged(thing, shown, reply.spans)
         no_entity = verdict is ReadVerdict.WRONG and right_type is None and not _meets(shown, reply.spans)
     assert verdict is not None  # an answer has spans or a verdict

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import re
 import shutil
@@ -13,15 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from concord.flows.commands.reviewing import Review
+from concord.flows.commands.reviewing import Review, reader_name
 from concord.flows.screen.progress import show
 from concord.flows.screen.terminal import show_blocks
 from concord.schemas.blocks import AnyBlock, Passage, Remark, Tone
-from concord.schemas.columns import MARGIN, PROBABILITY, SENTENCE_STARTS
-from concord.schemas.document import TOKENS
 from concord.schemas.review import NONE_THERE, ReadAnswer, ReadVerdict
 from concord.schemas.shown import marked_tokens
-from concord.workers.review.things import Context, Thing, rivals
 
 Key = Callable[[], str]
 """Waits for a key and returns it."""
@@ -31,7 +27,6 @@ Ask = Callable[[str], str]
 KEYS = "r right · w wrong · s skip · u undo · q quit"
 QUIT = frozenset("q\x04")
 VERDICTS = {"r": ReadVerdict.RIGHT, "w": ReadVerdict.WRONG, "s": ReadVerdict.SKIPPED}
-MOST_RIVALS = 3
 ROOM = 12
 """Columns that are left for the marks of entities."""
 
@@ -67,13 +62,13 @@ def read_on(review: Review, *, key: Key, ask: Ask) -> None:
 
     Every answer is on the disk before the next thing is shown. Raises `OutputError`.
     """
-    who = _reader()
+    who = reader_name()
     show(review.line, style="bold")
     show(KEYS, style="dim")
-    place = review.standing.place
+    place = review.place
     while place is not None:
         thing = review.things[place]
-        show_blocks(question(review, thing, place))
+        show_blocks(question(review, place))
         pressed = _pressed(key, undoable=bool(review.answers))
         if pressed in QUIT:
             return
@@ -87,14 +82,7 @@ def read_on(review: Review, *, key: Key, ask: Ask) -> None:
         show(f"  {verdict}{truth.line}", style="dim")
         review.add(ReadAnswer(**thing._asdict(), verdict=verdict, **truth._asdict(), by=who))
         show(review.line, style="bold")
-        place = review.standing.place
-
-
-def _reader() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""
+        place = review.place
 
 
 def _pressed(key: Key, *, undoable: bool) -> str:
@@ -140,26 +128,15 @@ def truth_of(ask: Ask, types: Sequence[str]) -> Truth:
         show(f"{typed!r}: {'several types begin so' if meant else 'no such type'}", style="yellow")
 
 
-def question(review: Review, thing: Thing, place: int) -> Iterator[AnyBlock]:
-    """A thing in its sentence, between the sentences around it, and how sure the run is."""
-    row = review.row(thing.doc_id)
-    context = Context.of(row, thing)
-    starts = row[SENTENCE_STARTS]
+def question(review: Review, place: int) -> Iterator[AnyBlock]:
+    """A thing in its sentence, between the sentences around it, how sure the run is, and why it says so."""
+    item = review.question(place)
     yield Remark("")
-    if thing.start != 0 or thing.end != len(row[TOKENS]):
-        before = max((start for start in starts if start < context.first), default=context.first)
-        after = next((start for start in starts if start > context.last), len(row[TOKENS]))
-        yield from _quiet(row[TOKENS][before : context.first])
-        yield _passage(context)
-        yield from _quiet(row[TOKENS][context.last : after])
-    else:
-        yield _passage(context)
-    yield Remark(" · ".join(_sureness(review, thing, place)), Tone.QUIET)
-
-
-def _passage(context: Context) -> Passage:
-    text, marked = marked_tokens(context.tokens, context.entities)
-    return Passage(in_lines(text), tuple(marked))
+    yield from _quiet(item.before)
+    text, marked = marked_tokens(item.tokens, item.entities)
+    yield Passage(in_lines(text), tuple(marked))
+    yield from _quiet(item.after)
+    yield Remark(" · ".join(item.facts), Tone.QUIET)
 
 
 def _quiet(words: Sequence[str]) -> Iterator[Remark]:
@@ -171,20 +148,3 @@ def in_lines(text: str) -> str:
     """The text with line breaks in the place of some blanks, so that no word is cut where the terminal ends."""
     width = max(shutil.get_terminal_size().columns - ROOM, 2 * ROOM)
     return re.sub(rf"(.{{1,{width}}})(?: |$)", r"\1\n", text).removesuffix("\n")
-
-
-def _sureness(review: Review, thing: Thing, place: int) -> Iterator[str]:
-    yield f"{thing.doc_id}, tokens {thing.start} to {thing.end}"
-    if thing.type is None:
-        yield "a sentence without an entity" if review.method.request.by == "sentence" else "a whole document"
-        return
-    row = review.row(thing.doc_id)
-    number = next(n for n, one in enumerate(row["entities"]) if one["start"] == thing.start)
-    if row.get(PROBABILITY):
-        yield f"probability {row[PROBABILITY][number]:.3f}"
-    if row.get(MARGIN):
-        yield f"margin {row[MARGIN][number]:.2f} nats"
-    others = rivals(row, thing)[:MOST_RIVALS]
-    if others:
-        yield "else " + ", ".join(f"{name} ({nats:.2f} nats worse)" for name, nats in others)
-    yield f"predicted error {review.predicted[place]:.1%}"

@@ -8,6 +8,7 @@ thing is shown; the last line about a thing counts), and what follows from these
 from __future__ import annotations
 
 import fcntl
+import getpass
 import hashlib
 import json
 import os
@@ -32,6 +33,7 @@ from concord.schemas.review import (
     ReadVerdict,
     ReviewMethod,
     ReviewPromise,
+    ReviewQuestion,
     ReviewRequest,
     things,
 )
@@ -46,12 +48,14 @@ from concord.workers.review.nested import (
     UNFITTED_SHARE,
     PromiseLimits,
     ReviewPlan,
+    ahead,
     nested_plan,
     promised_level,
     standing,
     whole_plan,
 )
 from concord.workers.review.predicted import LogisticFit
+from concord.workers.review.questions import question_of
 from concord.workers.review.things import NO_ORDER, Thing, Things, things_of
 from concord.workers.storage.files import make_folder, write_whole, writing
 from concord.workers.storage.storage import file_bytes
@@ -86,6 +90,7 @@ class Review:
         self.verdicts = np.full(method.size, NOT_READ, np.int64)
         self.places = {(one.doc_id, one.start, one.end): number for number, one in enumerate(self.things)}
         self._log = log
+        self._put_off = set[int]()
         self._documents: dict[str, tuple[str, str]] | None = None
         self._table: tuple[str, pa.Table] | None = None
         for answer in _logged(folder / ANSWER_LOG):
@@ -109,8 +114,11 @@ class Review:
             self._log.write(answer.model_dump_json().encode() + b"\n")
             self._log.flush()
             os.fsync(self._log.fileno())
-        before = self.verdicts[self.places[answer.place]]
+        number = self.places[answer.place]
+        before = self.verdicts[number]
         self._take(answer)
+        if answer.verdict is ReadVerdict.SKIPPED:
+            self._put_off.add(number)
         levels = self.standing.levels if before == NOT_READ else 0
         self.standing = standing(self.plan, self.verdicts, levels)
 
@@ -135,15 +143,20 @@ class Review:
         """Types of the entities, sorted."""
         return sorted({one.type for one in self.things if one.type is not None})
 
+    @property
+    def place(self) -> int | None:
+        """What is asked next: what the next step needs; where none is possible, what was skipped another day."""
+        if self.standing.place is not None:
+            return self.standing.place
+        return next((number for number in self._skipped if number not in self._put_off), None)
+
+    @property
+    def _skipped(self) -> list[int]:
+        return [number for number, answer in self.answers.items() if answer.verdict is ReadVerdict.SKIPPED]
+
     def waiting(self, count: int) -> list[int]:
-        """The next things to be read, in that order: as many, of the set in hand and those after it."""
-        waiting = dict.fromkeys(number for number in self.plan.first.tolist() if self.verdicts[number] == NOT_READ)
-        for level in range(self.standing.levels, len(self.plan.sizes)):
-            if len(waiting) >= count:
-                break
-            members = self.plan.members(level)
-            waiting |= dict.fromkeys(members[self.verdicts[members] == NOT_READ].tolist())
-        return list(waiting)[:count]
+        """The next things to be read, in that order, if as many are wrong as is predicted; skipped ones come last."""
+        return [*ahead(self.plan, self.verdicts, self.predicted, count), *self._skipped][:count]
 
     def row(self, doc_id: str) -> Mapping[str, Any]:
         """The row of predictions of a document. Raises `PublishedError`."""
@@ -159,6 +172,11 @@ class Review:
         assert row is not None
         return row
 
+    def question(self, number: int) -> ReviewQuestion:
+        """What a reader is shown of a thing. Raises `PublishedError`."""
+        thing = self.things[number]
+        return question_of(self.row(thing.doc_id), thing, self.method.request.by, float(self.predicted[number]))
+
     @property
     def line(self) -> str:
         """What can be promised by now, and how many more answers the next step needs."""
@@ -171,7 +189,8 @@ class Review:
             return f"{begun}; at least {now.more:,} more for the next step"
         if now.levels == len(self.plan.sizes):
             return f"{begun}; that is everything"
-        return f"{begun}; no more can be promised, too many of the next set are wrong"
+        skipped = " or skipped" if self._skipped else ""
+        return f"{begun}; no more can be promised, too many of the next set are wrong{skipped}"
 
     def promise(self) -> ReviewPromise:
         """What is promised by now."""
@@ -198,6 +217,14 @@ class Review:
         lines = [json.dumps(one, ensure_ascii=False) + "\n" for one in corrections(promise)]
         write_whole(self.folder / CORRECTIONS, "".join(lines).encode())
         return promise
+
+
+def reader_name() -> str:
+    """Name of the user; an empty text where the machine does not know it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
 
 
 def _promised_table(review: Review, promised: int) -> bytes:

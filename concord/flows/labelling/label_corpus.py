@@ -35,6 +35,7 @@ from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import MANIFEST, STORE, RunOutput
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.runfolder import (
+    PublishedRun,
     Purpose,
     claim,
     dataset_digest,
@@ -48,7 +49,6 @@ from concord.flows.runfolder.tracked import keep_tracked, tracked_run
 from concord.flows.screen.progress import meter, say, tell_left
 from concord.schemas.drift import NightBefore
 from concord.schemas.requests import LabelRequest, TableForm
-from concord.schemas.run import ShardReport
 from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import redact
 from concord.workers.learning.weights.known_weights import known_weights
@@ -101,9 +101,9 @@ def _tracked_before(job: LabelJob, out: Storage) -> str | None:
 def _answer_again(job: LabelJob, out: RunOutput, done: Markers, run_id: str, started: float) -> RunReport:
     """The report of a run of which all is done, and which MLflow has as the run ``run_id``."""
     before = night_before(out.storage, job.recorded)
-    report = _published(job, out, done)
+    shown = _published(job, out, done)
     work = LabelWork(skipped=len(job.shards))
-    answer = _answer(job, done, report, work, run_id, before, started)
+    answer = _answer(job, done, shown, work, run_id, before, started)
     keep_night(out.storage, answer, tags=run_tags(job="reprocess"), asked=job.recorded)
     failure = _failure(answer)
     if failure is not None:
@@ -132,7 +132,7 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
             _label(job, out, done, ray, progress)
         except BaseException as error:
             if not isinstance(error, Exception):  # a signal, by whichever name
-                answer = _answer(job, done, done.report(), progress.work, run.id, before, started)
+                answer = _answer(job, done, PublishedRun(done.report()), progress.work, run.id, before, started)
                 answer = answer.model_copy(update={"cancelled": True})
                 keep_night(out.storage, answer, tags=tags, asked=job.recorded)
                 tell_left(answer)
@@ -142,22 +142,22 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
         beside = None if work.errors else against_last(out.storage, done, job.key, job.opened.model)
         withheld = beside is not None and beside.drift.loses and not request.allow_gone
         unpublished = bool(work.errors) or withheld
-        report = done.report() if unpublished else _published(job, out, done)
-        answer = _answer(job, done, report, work, run.id, before, started)
+        shown = PublishedRun(done.report()) if unpublished else _published(job, out, done)
+        answer = _answer(job, done, shown, work, run.id, before, started)
         if beside is not None:
             answer = answer.model_copy(update={"drift": beside.drift, "withheld": withheld})
         failure = _failure(answer)
         manifest = None if unpublished else out.storage.read(MANIFEST)
         last, weights = None if beside is None else beside.last, known_weights(job.constraints)
-        keep_files(run, answer, report, manifest=manifest, last=last, weights=weights)
+        keep_files(run, answer, shown.report, manifest=manifest, last=last, weights=weights)
         chart = None if beside is None or withheld else beside.chart
         keep_night(out.storage, answer, tags=tags, asked=job.recorded, chart=chart)
         if request.report and not unpublished:
             from concord.flows.labelling.run_page import keep_page
 
-            answer = keep_page(run, answer, report, request)
+            answer = keep_page(run, answer, shown.report, request)
         outcome = Outcome.now(
-            metrics_of(report, answer) | speed_of(work),
+            metrics_of(shown.report, answer) | speed_of(work),
             failures=work.errors or ((str(failure),) if failure else ()),
             tags={RUN_NAME: f"{job.run_name} · {answer.title}", **drift_tags(answer)},
             description=redact(f"{answer.headline}; output in {answer.out}"),
@@ -172,25 +172,26 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
 def _answer(
     job: LabelJob,
     done: Markers,
-    report: ShardReport,
+    shown: PublishedRun,
     work: LabelWork,
     run_id: str,
     before: NightBefore | None,
     started: float,
 ) -> RunReport:
     """What the run says of itself by now; ``started``: monotonic seconds."""
-    rejects = listed_rejects(done) if report.rejected else ()
+    rejects = listed_rejects(done) if shown.report.rejected else ()
     seconds = time.monotonic() - started
-    return report_of(job.request, report, work, run_id, before=before, rejects=rejects, seconds=seconds)
+    answer = report_of(job.request, shown.report, work, run_id, before=before, rejects=rejects, seconds=seconds)
+    return answer.model_copy(update={"changes": shown.changes})
 
 
-def _published(job: LabelJob, out: RunOutput, done: Markers) -> ShardReport:
-    """Counts of the run, which readers can see from now on."""
+def _published(job: LabelJob, out: RunOutput, done: Markers) -> PublishedRun:
+    """The run, which readers can see from now on."""
     write_sources(out.storage, job.sources)
-    report = publish(out, done, rules=job.constraints.strengths)
+    shown = publish(out, done, rules=job.constraints.strengths)
     if job.request.table is TableForm.DELTA or has_table(out.storage):
         commit_run(out)
-    return report
+    return shown
 
 
 def _failure(report: RunReport) -> ShardsFailedError | WithheldRunError | NothingLabelledError | None:

@@ -27,7 +27,7 @@ from concord.workers.corpus.shards import read_batch
 from concord.workers.labelling.output import PREDICTIONS, REJECTS
 from concord.workers.report.answered import ShardTables
 from concord.workers.report.other_labels import OtherLabels
-from concord.workers.report.page import PageTitle, ViewerData, page
+from concord.workers.report.page import PageTitle, page, viewer
 from concord.workers.report.places import TypedPlaces, gold_places, places_of
 from concord.workers.report.sections import RunFacts, in_words, sections_of
 from concord.workers.report.summary import RunSummary
@@ -86,9 +86,12 @@ def run_page(run: str, *, against: str | None = None, gold: str | None = None, p
         promise=promise,
     )
     totals, documents = done.manifest.totals, summary.chosen.documents()
-    viewer = ViewerData(SHOWN_LAYERS, documents, totals.documents)
     head = PageTitle(f"Run {short_name(run)}", in_words(facts, summary))
-    return RunPage(page(head, sections_of(facts, summary), viewer), totals.documents, len(documents))
+    return RunPage(
+        page(head, sections_of(facts, summary), viewer(SHOWN_LAYERS, documents, totals.documents)),
+        totals.documents,
+        len(documents),
+    )
 
 
 def keep_page(run: Run, report: RunReport, totals: ShardReport, request: LabelRequest) -> RunReport:

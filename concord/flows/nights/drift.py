@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from concord.flows.nights.record import read_record
-from concord.flows.runfolder.layout import STORE
+from concord.flows.runfolder.files_apart import FilesApart, places_now, written, written_files
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import NothingPublishedError, Published, PublishedError, published
 from concord.flows.screen.progress import say
@@ -71,19 +71,19 @@ def against_last(storage: Storage, markers: Markers, key: RunKey, model: Model) 
 
 
 def _against(last: Published, markers: Markers, key: RunKey, model: Model) -> AgainstLast | None:
-    old, new = _digests(last.files_in(PREDICTIONS)), _digests(_written(markers))
-    gone, come = ~np.isin(old, new), ~np.isin(new, old)
-    if not gone.any() and not come.any():
+    files = FilesApart.of(last, markers)
+    if files.are_the_same:
         return None
+    old, gone = files.old, files.gone
     former, now, record = last.manifest.totals, markers.report(), read_record(last.storage)
     drawn = math.ceil(max(former.documents, now.documents) / MOST_DOCUMENTS) or 1
-    old_stand, new_stand = _stand_for(last, markers, gone, come)
+    old_stand, new_stand = _stand_for(last, markers, files)
     watch = DriftWatch(
         model.known if isinstance(model, KnownWords) else None,
         _watched(former, now),
     )
     before = (last.table(*file, PREDICTIONS_LAYOUT) for file in compress(last.files_in(PREDICTIONS), old_stand))
-    after = (_table(last.storage, path) for path, _ in compress(_written(markers), new_stand))
+    after = (_table(last.storage, path) for path, _ in compress(written(markers), new_stand))
     same = (last.table(*file, PREDICTIONS_LAYOUT) for file in _some(last.files_in(PREDICTIONS), old, ~gone))
     night = Night(
         _figures(before, old_stand, drawn, watch),
@@ -98,14 +98,13 @@ def _against(last: Published, markers: Markers, key: RunKey, model: Model) -> Ag
     return AgainstLast(compared.drift, compared.chart, former)
 
 
-def _stand_for(last: Published, markers: Markers, gone: Mask, come: Mask) -> tuple[Ints, Ints]:
+def _stand_for(last: Published, markers: Markers, files: FilesApart) -> tuple[Ints, Ints]:
     """(F,) of the files of either night: for how many shards each is read; 0 for those that are not read."""
+    gone, come = files.gone, files.come
     before, after = gone.astype(np.int64), come.astype(np.int64)
     if min(gone.sum(), come.sum()) <= MOST_SHARDS:
         return before, after
-    keys = markers.keys_under(last.manifest.run)
-    places = (keys.first(shard.place.key) for shard in last.shards())
-    now = np.fromiter((-1 if place is None else place for place in places), np.int64, len(gone))
+    now = places_now(last, markers, len(gone))
     both = np.flatnonzero(gone & (now >= 0) & come[now])
     rows = markers.shards.ids[now[both], :8].copy().view(">u8").ravel()
     every = math.ceil(len(both) / MOST_SHARDS) or 1
@@ -119,26 +118,12 @@ def _rejected(markers: Markers) -> frozenset[str]:
     return frozenset(name for name in found if name is not None)
 
 
-def _written(markers: Markers) -> Iterator[tuple[str, str]]:
-    """The files of predictions in the store with their SHA-256, in the order of the corpus."""
-    files = (file for marker in markers for file in marker.files if file.path.startswith(f"{PREDICTIONS}/"))
-    return ((f"{STORE}/{file.path}", file.sha256) for file in files)
-
-
 def _corpus_files(markers: Markers) -> Iterator[str]:
-    """The file of the corpus that each of the `_written` files answers, without its folders."""
+    """The file of the corpus that each of the `written` files answers, without its folders."""
     shards, done = markers.shards, np.flatnonzero(markers.done).tolist()
     for place, marker in zip(done, markers, strict=True):
         name = PurePosixPath(shards.files[shards.file[place]].name).name
-        yield from (name for file in marker.files if file.path.startswith(f"{PREDICTIONS}/"))
-
-
-def _digests(files: Iterable[tuple[str, str]]) -> NDArray[np.bytes_]:
-    """The digests of files: they are millions."""
-    data = bytearray()
-    for _, digest in files:
-        data += bytes.fromhex(digest)
-    return np.frombuffer(data, "S32")
+        yield from (name for _ in written_files(marker))
 
 
 def _some(files: Iterable[tuple[str, str]], digests: NDArray[np.bytes_], wanted: Mask) -> Iterator[tuple[str, str]]:

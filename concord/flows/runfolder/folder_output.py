@@ -19,14 +19,17 @@ from typing import NamedTuple
 
 from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.layout import (
+    FEED_FOLDER,
     FILE_NAME,
     FOLDERS,
     MANIFEST,
     SEEN,
+    STAGED,
     STORE,
     SeenFile,
     ToBeSeen,
     files_seen,
+    staged_prefix,
     times_of,
 )
 from concord.flows.runfolder.locks import LOCK, locked
@@ -122,6 +125,7 @@ class FolderOutput(NamedTuple):
             point(out / CURRENT, f"{PUBLISHED}/{folder.name}")
         _clear_published(out, but=_number(out))
         _clear_store(FolderStorage(out / STORE), run)
+        remove(out / STAGED / name for name in self.storage.names(STAGED))
 
 
 def _check_own(out: Path) -> None:
@@ -141,7 +145,10 @@ def _check_own(out: Path) -> None:
     if (out / PUBLISHED).is_symlink():
         raise RunFolderError(f"{out / PUBLISHED}: a symbolic link, where concord makes a folder; remove it")
     strange = [f"{PUBLISHED}/{path.name}" for path in _shown(out / PUBLISHED) if not _is_published(path)]
-    strange += [place for place in files_seen(FolderStorage(out)) if not FILE_NAME.fullmatch(Path(place).name)]
+    feed = (f"{FEED_FOLDER}/{path.name}" for path in _shown(out / FEED_FOLDER))
+    strange += [
+        place for place in (*files_seen(FolderStorage(out)), *feed) if not FILE_NAME.fullmatch(Path(place).name)
+    ]
     if strange:
         raise RunFolderError(
             f"{out / min(strange)}: not written by concord, which would delete it or have readers take it for a part "
@@ -178,7 +185,7 @@ def _is_seen(out: Path, run: ToBeSeen) -> bool:
             return False
     except OSError:
         return False
-    if not all(map(run.shows, files_seen(FolderStorage(out)))):
+    if not all(map(run.shows, files_seen(FolderStorage(out)))) or not (out / FEED_FOLDER).is_dir():
         return False
     return all(_is_second_name(file, out) or intact(out, file.entry) for file in run.files())
 
@@ -212,11 +219,23 @@ def _fill(folder: Path, out: Path, run: ToBeSeen) -> None:
         times = store / times_of(file.stored)
         if file.stored.startswith(f"{PREDICTIONS}/") and times.is_file():
             second_name(times, folder / times_of(file.entry.path))
+    _fill_feed(folder / FEED_FOLDER, out, staged_prefix(run.manifest))
     write_whole(folder / MANIFEST, run.manifest)
     with writing(folder):
-        for name in FOLDERS:
+        for name in (*FOLDERS, FEED_FOLDER):
             sync(folder / name)
         sync(folder.parent)
+
+
+def _fill_feed(folder: Path, out: Path, prefix: str) -> None:
+    """The feed's files that readers see already, and the one that is staged under the prefix."""
+    make_folder(folder)
+    storage = FolderStorage(out)
+    for name in storage.names(f"{CURRENT}/{FEED_FOLDER}"):
+        second_name(out / CURRENT / FEED_FOLDER / name, folder / name)
+    for name in storage.names(STAGED):
+        if name.startswith(prefix):
+            second_name(out / STAGED / name, folder / name.removeprefix(prefix))
 
 
 def _write(file: SeenFile, place: Path, out: Path) -> None:

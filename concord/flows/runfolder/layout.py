@@ -8,6 +8,7 @@ that listed the last run and opens its files after the next one was published fi
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager
@@ -23,7 +24,9 @@ CORPUS, SOURCES, STORE = PURPOSE, ".sources.json", ".shards"
 SHARD_LISTS = "_manifest"
 """The folder of the tables that list shards and their files."""
 FOLDERS = (PREDICTIONS, REJECTS, TIMES, CERTIFICATES, SHARD_LISTS)
-SEEN = (*FOLDERS, MANIFEST)
+FEED_FOLDER, STAGED = "changes", ".changes"
+"""The folders of the feed of changes, and of its file of a run that is not published yet, see `feed`."""
+SEEN = (*FOLDERS, FEED_FOLDER, MANIFEST)
 """What readers see."""
 FILE_NAME = re.compile(r"[0-9]{8}-[0-9a-f]{16}\.parquet")
 """What files that readers see are called: the number of the shard or list, and a key of the content."""
@@ -96,6 +99,11 @@ class RunOutput(Protocol):
 
         May be killed at any point: the same call again ends in the same state. Raises `OutputError`.
         """
+
+
+def staged_prefix(manifest: bytes) -> str:
+    """What the name of a staged file of the feed begins with, by the manifest of its run."""
+    return f"{hashlib.sha256(manifest).hexdigest()[:16]}-"
 
 
 def foreign_files(storage: Storage, listed: Collection[str]) -> list[str]:

@@ -20,7 +20,18 @@ from itertools import chain, islice
 
 from pydantic import ValidationError
 
-from concord.flows.runfolder.layout import FILE_NAME, FOLDERS, MANIFEST, STORE, SeenFile, ToBeSeen, times_of
+from concord.flows.runfolder.layout import (
+    FEED_FOLDER,
+    FILE_NAME,
+    FOLDERS,
+    MANIFEST,
+    STAGED,
+    STORE,
+    SeenFile,
+    ToBeSeen,
+    staged_prefix,
+    times_of,
+)
 from concord.flows.runfolder.lists import ListedShard, read_list
 from concord.schemas.folders import FolderKind
 from concord.schemas.run import FileDigest, RunManifest
@@ -194,6 +205,9 @@ class ObjectOutput:
             gone = (stem in last and file.modified <= committed) or committed - file.modified > KEPT
             if (kept and folder != MARKERS) or (not kept and gone):
                 old.append(f"{STORE}/{path}")
+        own = staged_prefix(run.manifest)
+        staged = ((name, file) for name, file in self.storage.files(STAGED) if not name.startswith(own))
+        old += [f"{STAGED}/{name}" for name, file in staged if file.modified <= committed]
         self.storage.remove(old)
 
 
@@ -203,7 +217,7 @@ def _check_own(storage: ObjectStorage, manifest: ObjectVersion | None) -> None:
     if there is not None and there is not FolderKind.RUN:
         raise OutputError(f"{storage.named('')} is {there.phrase}; give a place apart from it")
     above, name = storage.above()
-    if name in (*FOLDERS, STORE) and above.read(MANIFEST) is not None:
+    if name in (*FOLDERS, FEED_FOLDER, STORE) and above.read(MANIFEST) is not None:
         raise OutputError(
             f"{storage.named('')} is inside {above.named('')}, where a run is; give a place apart from it"
         )

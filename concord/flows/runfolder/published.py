@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from concord.schemas.run import RunManifest
 from concord.workers.labelling.output import MARKERS, marker_name
 from concord.workers.storage.sealed import unseal
 from concord.workers.storage.storage import Storage, read_if_there, storage_at
-from concord.workers.storage.tables import read_unthreaded
+from concord.workers.storage.tables import unthreaded_file
 
 
 class PublishedError(InputError):
@@ -66,16 +66,18 @@ class Published(NamedTuple):
         """
         return (self.table(path, digest, layout) for path, digest in self.files_in(folder))
 
-    def table(self, path: str, digest: str, layout: Layout) -> pa.Table:
-        """One of the tables, by its path and SHA-256. Raises as `tables`."""
+    def table(self, path: str, digest: str, layout: Layout, columns: Sequence[str] | None = None) -> pa.Table:
+        """One of the tables, by its path and SHA-256, or those of its columns that are there. Raises as `tables`."""
         data = self._read(path, digest)
         try:
-            table = read_unthreaded(data)
+            file = unthreaded_file(data)
+            there = None if columns is None else [name for name in columns if name in file.schema_arrow.names]
+            table = file.read(columns=there, use_threads=False)
             table.validate(full=True)
         except (pa.ArrowException, OSError) as error:
             reason = str(error).partition("\n")[0]
             raise PublishedError(f"{self.uri}: {path} is not a Parquet file, or a damaged one ({reason})") from error
-        check(table.schema, layout, source=path)
+        check(file.schema_arrow, layout, source=path)
         return table
 
     def _read(self, path: str, digest: str) -> bytes:

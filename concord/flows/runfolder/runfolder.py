@@ -13,11 +13,13 @@ from pydantic import ValidationError
 
 from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.asking import asked
+from concord.flows.runfolder.feed import finish_changes, stage_changes
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.layout import CORPUS, SOURCES, STORE, RunOutput
 from concord.flows.runfolder.markers import Markers, keep_markers, kept_markers
 from concord.flows.runfolder.object_output import ObjectOutput
 from concord.flows.runfolder.seen_run import SeenRun
+from concord.schemas.changes import AddedChanges
 from concord.schemas.columns import Reject
 from concord.schemas.run import SHARD_BYTES, RuleStrengths, RunKey, ShardReport
 from concord.schemas.secrets import place_of
@@ -169,19 +171,33 @@ def find_done(out: RunOutput, shards: ShardTable, key: RunKey) -> Markers:
 # Publishing
 
 
-def publish(out: RunOutput, markers: Markers, *, rules: RuleStrengths = NO_RULES) -> ShardReport:
-    """Shows the run to readers: all shards are done. Then removes what it no longer names. Returns its counts.
+class PublishedRun(NamedTuple):
+    """A run that readers can see from now on.
+
+    - ``report``: its counts
+    - ``changes``: what it adds to the feed of changes; None where nothing changed
+    """
+
+    report: ShardReport
+    changes: AddedChanges | None = None
+
+
+def publish(out: RunOutput, markers: Markers, *, rules: RuleStrengths = NO_RULES) -> PublishedRun:
+    """Shows the run to readers, and what it changes: all shards are done. Then removes what it no longer names.
 
     May be killed at any point: the same call again ends in the same state. Raises `OutputError`.
     """
     run = SeenRun(markers, rules, dataset_digest(markers.shards))
+    finish_changes(out)
+    changes = stage_changes(out, run.manifest, markers, rules)
     out.show(run)
+    finish_changes(out)
     # Now no link to their files changes any more.
     keep_markers(out.storage, markers, out)
     names = (name for name in out.storage.names(f"{STORE}/{MARKERS}") if run.keeps(name.removesuffix(".json")))
     while part := [f"{STORE}/{MARKERS}/{name}" for name in islice(names, SHARDS_AT_ONCE)]:
         out.storage.remove(part)
-    return run.totals
+    return PublishedRun(run.totals, changes)
 
 
 def listed_rejects(markers: Markers) -> Iterator[Reject]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +19,11 @@ from concord.schemas.columns import (
     SENTENCE_STARTS,
     VITERBI_LOCAL,
     VITERBI_PENALTY,
-    ListColumn,
 )
 from concord.schemas.document import TOKENS
 from concord.schemas.drift import FigureUnit
 from concord.schemas.labels import LabelSet
+from concord.workers.drift.items import Coded, ItemColumn
 
 UNKNOWN, LENGTH, FIT = "unknown words", "tokens", "score of the model alone"
 OF_TEXTS = (UNKNOWN, LENGTH, FIT)
@@ -98,9 +96,9 @@ class DocumentFigures:
     @classmethod
     def of(cls, table: pa.Table, watch: DriftWatch, times: int = 1, file: str = "") -> DocumentFigures:
         """The documents of a table of predictions for a ``file`` of the corpus; each stands for so many."""
-        tokens, labels = _ItemColumn.of(table[TOKENS]), _ItemColumn.of(table[LABELS])
-        sentences = _ItemColumn.of(table[SENTENCE_STARTS])
-        words, labelled = _Coded.of(tokens.values), _Coded.of(labels.values)
+        tokens, labels = ItemColumn.of(table[TOKENS]), ItemColumn.of(table[LABELS])
+        sentences = ItemColumn.of(table[SENTENCE_STARTS])
+        words, labelled = Coded.of(tokens.values), Coded.of(labels.values)
         starts = sentences.values.to_numpy(zero_copy_only=False)
         texts = zip(tokens.digests(words.digests), sentences.digests(starts), strict=True)
         spans, types = _spans(table["entities"])
@@ -152,54 +150,7 @@ class DocumentFigures:
         return spans[spans[:, 0] >= 0]
 
 
-@dataclass(frozen=True, eq=False)
-class _Coded:
-    """Strings as codes (N,) into distinct ``names``."""
-
-    codes: NDArray[np.int64]
-    names: list[str]
-
-    @classmethod
-    def of(cls, strings: pa.Array) -> _Coded:
-        encoded = strings if pa.types.is_dictionary(strings.type) else strings.dictionary_encode()
-        return cls(encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary.to_pylist())
-
-    @property
-    def digests(self) -> NDArray[np.int64]:
-        """(N,) a digest of each string."""
-        found = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in self.names]
-        return np.frombuffer(b"".join(found), np.int64)[self.codes]
-
-
-class _ItemColumn(ListColumn):
-    """A column of lists, D of them with N items in all."""
-
-    @property
-    def of_row(self) -> NDArray[np.int64]:
-        """(N,) the row of each item."""
-        return np.repeat(np.arange(len(self.lengths)), self.lengths)
-
-    def sums(self, codes: NDArray[np.int64], width: int, weights: NDArray[Any] | None = None) -> Floats:
-        """(D, width) of each row the sum of weights, or the number of items, by code; −1 is left out."""
-        good = codes >= 0
-        places = (self.of_row * width + codes)[good]
-        found = np.bincount(places, None if weights is None else weights[good], minlength=len(self.lengths) * width)
-        return found.reshape(len(self.lengths), width).astype(np.float64)
-
-    def means(self) -> Floats:
-        """(D,) means of finite numbers; NaN for a row without any."""
-        values = self.values.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        codes = np.where(np.isfinite(values), 0, -1)
-        with np.errstate(invalid="ignore"):
-            return (self.sums(codes, 1, values) / self.sums(codes, 1))[:, 0]
-
-    def digests(self, values: NDArray[Any]) -> list[bytes]:
-        """A digest of each row's values (N,), which are whole numbers."""
-        data, ends = values.astype(np.int64).tobytes(), (8 * self.starts).tolist()
-        return [hashlib.blake2b(data[a:b], digest_size=8).digest() for a, b in itertools.pairwise(ends)]
-
-
-def _text_figures(tokens: _ItemColumn, words: _Coded, watch: DriftWatch) -> dict[str, Floats]:
+def _text_figures(tokens: ItemColumn, words: Coded, watch: DriftWatch) -> dict[str, Floats]:
     values = {LENGTH: tokens.lengths.astype(np.float64)}
     if watch.known is not None and words.names:
         known = watch.known(words.names)[words.codes]
@@ -207,7 +158,7 @@ def _text_figures(tokens: _ItemColumn, words: _Coded, watch: DriftWatch) -> dict
     return values
 
 
-def _label_shares(labels: _ItemColumn, labelled: _Coded) -> dict[str, Floats]:
+def _label_shares(labels: ItemColumn, labelled: Coded) -> dict[str, Floats]:
     """Share of the tokens that have each type of label, but for those outside."""
     names = LabelSet.infer(labelled.names)
     types = names.type_of[names.encode(labelled.names)].astype(np.int64)
@@ -215,7 +166,7 @@ def _label_shares(labels: _ItemColumn, labelled: _Coded) -> dict[str, Floats]:
     return {f"{OF_LABEL}{kind}": counts[:, k] for k, kind in enumerate(names.types)}
 
 
-def _scores(table: pa.Table, tokens: _ItemColumn, watch: DriftWatch) -> dict[str, Floats]:
+def _scores(table: pa.Table, tokens: ItemColumn, watch: DriftWatch) -> dict[str, Floats]:
     """What proofs, constraints and, where it was asked for, confidence say of each document."""
     per = PER / np.maximum(tokens.lengths, 1)
     gap, local = _floats(table["gap"]), _floats(table["local"])
@@ -231,9 +182,9 @@ def _scores(table: pa.Table, tokens: _ItemColumn, watch: DriftWatch) -> dict[str
         values["penalty of the model alone"] = _floats(table[VITERBI_PENALTY]) * per
     for column, name in ((MARGIN, "margin of entities"), (PROBABILITY, "probability of entities")):
         if column in table.column_names:
-            values[name] = _ItemColumn.of(table[column]).means()
-    rows = _ItemColumn.of(table["constraints"])
-    charged = _Coded.of(rows.values.field("name"))
+            values[name] = ItemColumn.of(table[column]).means()
+    rows = ItemColumn.of(table["constraints"])
+    charged = Coded.of(rows.values.field("name"))
     places = {name: k for k, name in enumerate(watch.constraints)}
     codes = np.array([places.get(name, -1) for name in charged.names], np.int64)[charged.codes]
     degree = rows.values.field("degree").to_numpy(zero_copy_only=False)
@@ -248,7 +199,7 @@ def _floats(column: pa.ChunkedArray) -> Floats:
 
 def _spans(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """(S, 4) spans, see `DocumentFigures`, and their types."""
-    spans = _ItemColumn.of(column)
-    kinds = _Coded.of(spans.values.field("type"))
+    spans = ItemColumn.of(column)
+    kinds = Coded.of(spans.values.field("type"))
     ends = [spans.values.field(name).to_numpy(zero_copy_only=False) for name in ("start", "end")]
     return np.column_stack([spans.of_row, kinds.codes, *ends]).astype(np.int64), tuple(kinds.names)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats
+from concord.schemas.arrays import Floats, Ints
 from concord.schemas.drift import MOST_MOVED, ChangedDocument, Drift, Movement
 from concord.workers.drift.chart import (
     BREACH_LEVEL,
@@ -21,6 +19,7 @@ from concord.workers.drift.chart import (
     rise,
 )
 from concord.workers.drift.figures import OF_TEXTS, WITHOUT_ANSWERS, DocumentFigures, unit_of
+from concord.workers.drift.pairs import Pairs
 from concord.workers.evaluation.bootstrap import holm
 
 MOST_CHANGED = 10
@@ -65,7 +64,7 @@ def name_of(of: str, figure: str) -> str:
 def compare(night: Night, *, against: int, earlier: Sequence[Chart]) -> NightCompared:
     """The night ``against`` the last one, whose number that is; ``earlier`` are the scores of nights before, oldest
     first."""
-    pairs = _Pairs.of(night.before, night.after)
+    pairs = Pairs.of(_names(night.before), _names(night.after))
     moves = [*_of_texts(night, pairs), *_of_answers(night, pairs)]
     chart = {name_of(move.of, move.figure): move.score for move in moves}
     p_values = [p_value(m.score, [c[name] for c in earlier if name in c]) for name, m in zip(chart, moves, strict=True)]
@@ -84,29 +83,17 @@ def compare(night: Night, *, against: int, earlier: Sequence[Chart]) -> NightCom
     return NightCompared(drift, chart)
 
 
-@dataclass(frozen=True, eq=False)
-class _Pairs:
-    """Documents of two nights by id and text: (P, 2) rows of those that both have, and rows of the others."""
-
-    rows: NDArray[np.int64]
-    gone: NDArray[np.int64]
-    new: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, before: DocumentFigures, after: DocumentFigures) -> _Pairs:
-        place = {name: i for i, name in enumerate(zip(before.ids, before.texts, strict=True))}
-        found = np.array([place.get(name, -1) for name in zip(after.ids, after.texts, strict=True)], np.int64)
-        both = np.flatnonzero(found >= 0)
-        rows = np.column_stack([found[both], both])
-        return cls(rows, np.setdiff1d(np.arange(len(before)), rows[:, 0]), np.flatnonzero(found < 0))
+def _names(documents: DocumentFigures) -> list[tuple[str, bytes]]:
+    """Id and text of each document."""
+    return list(zip(documents.ids, documents.texts, strict=True))
 
 
-def _with_ids(documents: DocumentFigures, rows: NDArray[np.int64], ids: Collection[str]) -> NDArray[np.int64]:
+def _with_ids(documents: DocumentFigures, rows: Ints, ids: Collection[str]) -> Ints:
     """The rows of documents with one of these ids."""
     return np.array([row for row in rows.tolist() if documents.ids[row] in ids], np.int64)
 
 
-def _counted(night: Night, pairs: _Pairs) -> dict[str, int]:
+def _counted(night: Night, pairs: Pairs) -> dict[str, int]:
     """Fields of `Drift`: documents that are new, gone, with another text, and missing."""
     before, after = frozenset(night.before.ids), frozenset(night.after.ids)
     new, gone = night.after.times[pairs.new].sum(), night.before.times[pairs.gone].sum()
@@ -128,7 +115,7 @@ class _Move(NamedTuple):
     before: Floats
     after: Floats
     score: NightScore
-    rows: NDArray[np.int64]
+    rows: Ints
     shift: Floats
 
     def movement(self, p: float, documents: DocumentFigures) -> Movement:
@@ -159,7 +146,7 @@ class _Move(NamedTuple):
         }
 
 
-def _of_texts(night: Night, pairs: _Pairs) -> list[_Move]:
+def _of_texts(night: Night, pairs: Pairs) -> list[_Move]:
     """New documents against the others: those that both nights have, as they are answered now, and those that are gone.
 
     The answers of those that are gone count where they are the answers that this run would give.
@@ -178,7 +165,7 @@ def _of_texts(night: Night, pairs: _Pairs) -> list[_Move]:
     return found
 
 
-def _of_answers(night: Night, pairs: _Pairs) -> list[_Move]:
+def _of_answers(night: Night, pairs: Pairs) -> list[_Move]:
     """The same documents, answered before and now."""
     found = []
     for name in dict.fromkeys([*night.before.values, *night.after.values]):
@@ -197,7 +184,7 @@ def _there(values: Floats) -> Floats:
     return values[np.isfinite(values)]
 
 
-def _most_changed(night: Night, rows: NDArray[np.int64]) -> tuple[ChangedDocument, ...]:
+def _most_changed(night: Night, rows: Ints) -> tuple[ChangedDocument, ...]:
     """Of pairs of rows with other answers, the documents with the most spans that only one of both has."""
     types = tuple(dict.fromkeys((*night.before.types, *night.after.types)))
     sides = ((night.before, rows[:, 0]), (night.after, rows[:, 1]))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from concord.workers.models import crf, crfsuite, hmm, onnx, scores, semicrf, two_stage_crf
+from concord.workers.models import crf, crfsuite, encoded, hmm, onnx, scores, semicrf, two_stage_crf
 from concord.workers.models.folder import ModelError, check_model_folder
 from concord.workers.models.model import Model
 from concord.workers.parts import Group, Registry, a_function
@@ -17,6 +17,7 @@ Loader = Callable[[Path], Model]
 OWN: dict[str, Loader] = {
     crf.KIND: crf.load,
     crfsuite.KIND: crfsuite.load,
+    encoded.KIND: encoded.load,
     hmm.KIND: hmm.load,
     onnx.KIND: onnx.load,
     scores.KIND: scores.load,

@@ -36,7 +36,7 @@ class ScoreCache:
     """
 
     def __init__(self, name: str, width: int) -> None:
-        self._width = width
+        self.width = width
         self._database = _opened(name)
 
     def find(self, keys: Sequence[bytes]) -> dict[bytes, Scores]:
@@ -49,7 +49,7 @@ class ScoreCache:
                 part = keys[first : first + SENTENCES_AT_ONCE]
                 marks = ", ".join("?" * len(part))
                 rows = self._database.execute(f"SELECT key, scores FROM sentences WHERE key IN ({marks})", part)  # noqa: S608
-                found |= {key: np.frombuffer(data, "<f4").reshape(-1, self._width) for key, data in rows}
+                found |= {key: np.frombuffer(data, "<f4").reshape(-1, self.width) for key, data in rows}
         return found
 
     def keep(self, scores: Mapping[bytes, Scores]) -> None:

@@ -130,8 +130,28 @@ class LimitSettings(TrainerSettings):
     )
 
 
-class LbfgsSettings(LimitSettings, GradientSettings):
+class EncoderSettings(TrainerSettings):
+    """Options of a CRF beside a frozen encoder, whose head adds to its scores."""
+
+    encoder: str | None = Field(
+        None,
+        description="Folder of a transformer in ONNX that gives states of words (model.onnx, tokenizer.json): what it "
+        "knows of words from other texts is put beside the features. It is not trained.",
+    )
+    share: float | None = Field(
+        None,
+        ge=0,
+        le=10,
+        description="With an encoder: weight of what it says (default: chosen on held-out documents).",
+    )
+    head_c2: float = Field(30.0, ge=0, description="With an encoder: weight of the quadratic prior of its head.")
+    head_iterations: int = Field(60, ge=1, description="With an encoder: largest number of iterations of its head.")
+
+
+class LbfgsSettings(EncoderSettings, LimitSettings, GradientSettings):
     """Options of training a CRF by L-BFGS."""
+
+    files: ClassVar[tuple[str, ...]] = (*GradientSettings.files, "encoder")
 
 
 class SemiCrfSettings(LimitSettings, PriorSettings):
@@ -150,8 +170,8 @@ class SemiCrfSettings(LimitSettings, PriorSettings):
     )
 
 
-class SgdSettings(GradientSettings):
-    """Options of training a CRF by stochastic gradient descent: one step for each sentence, on one core."""
+class DescentSettings(GradientSettings):
+    """Options shared by trainers by stochastic gradient descent: one step for each sentence, on one core."""
 
     c2: float = Field(
         0.03, ge=0, description="Weight of the quadratic prior: c2 · Σ w². Dropout does most of its work."
@@ -170,6 +190,12 @@ class SgdSettings(GradientSettings):
     )
     dropout: float = Field(0.3, ge=0, lt=1, description="Fraction of each token's features that a step leaves out.")
     seed: int = Field(0, ge=0, description="Seed of the order of sentences and of dropout.")
+
+
+class SgdSettings(EncoderSettings, DescentSettings):
+    """Options of training a CRF by stochastic gradient descent."""
+
+    files: ClassVar[tuple[str, ...]] = (*DescentSettings.files, "encoder")
 
 
 class CountingSettings(TrainerSettings):
@@ -206,7 +232,7 @@ class HmmSettings(CountingSettings):
         return self
 
 
-class StackedSettings(SgdSettings):
+class StackedSettings(DescentSettings):
     """Options of training the two CRFs of a two-stage model, each by stochastic gradient descent."""
 
     folds: int = Field(
@@ -223,7 +249,7 @@ class StackedSettings(SgdSettings):
         return self
 
 
-class TaggersSettings(SgdSettings):
+class TaggersSettings(DescentSettings):
     """Options of learning from layers (taggers' answers) without gold labels."""
 
     features: str = Field("core+mentions", description="Feature sets, joined by +; `concord list features` has them.")

@@ -41,16 +41,16 @@ def windows(count: int, room: int, overlap: int) -> list[SubwordWindow]:
     return [SubwordWindow(first, first + room, begin, end) for first, begin, end in bounds]
 
 
-def word_scores(logits: Logits, start: Ints, end: Ints, sentence: TokenizedText, pooling: Pooling) -> Logits:
-    """(n, W) log-probabilities of the words of a sentence, from the logits (T, W) of its sub-words.
+def pooled(rows: Logits, start: Ints, end: Ints, sentence: TokenizedText, pooling: Pooling) -> Floats:
+    """(n, W) numbers of the words of a sentence, from those (T, W) of its sub-words.
 
     - ``start``, ``end`` (T,): characters of each sub-word in the sentence's text.
-    - ``pooling``: a word takes the scores of its first sub-word, or the mean of the logits of all.
+    - ``pooling``: a word takes the numbers of its first sub-word, or the mean of those of all.
 
-    A sub-word belongs to the words whose characters it has. A word without any, such as a character that the tagger's
-    tokenizer drops, has the same score for every label: its neighbours decide.
+    A sub-word belongs to the words whose characters it has. A word without any, such as a character that the network's
+    tokenizer drops, has zeros: as logits, they give every label the same score, and its neighbours decide.
     """
-    table = np.zeros((len(sentence.start), logits.shape[1]), np.float64)
+    table = np.zeros((len(sentence.start), rows.shape[1]), np.float64)
     left = start + np.array(
         [
             len(sentence.content[a:b]) - len(sentence.content[a:b].lstrip())
@@ -66,11 +66,12 @@ def word_scores(logits: Logits, start: Ints, end: Ints, sentence: TokenizedText,
             owned[word].append(t)
     for word, own in enumerate(owned):
         if own:
-            table[word] = logits[own[0]] if pooling == "first" else logits[own].astype(np.float64).mean(axis=0)
-    return _log_softmax(table)
+            table[word] = rows[own[0]] if pooling == "first" else rows[own].astype(np.float64).mean(axis=0)
+    return table
 
 
-def _log_softmax(table: Floats) -> Logits:
+def log_softmax(table: Floats) -> Logits:
+    """(n, W) log-probabilities of logits."""
     shifted = table - table.max(axis=1, keepdims=True)
     scores: Logits = (shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))).astype(np.float32)
     return scores

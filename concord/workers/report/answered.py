@@ -43,6 +43,20 @@ class Charge(NamedTuple):
     after: float
 
 
+def charges_of(
+    constraints: Sequence[Mapping[str, Any]], under_model: Sequence[Mapping[str, Any]] | None
+) -> list[Charge]:
+    """Constraints that charge a document another price under its answer than under the labels of the model alone.
+
+    Either are objects with name and penalty; None for those of the model where the run did not keep them.
+    """
+    after = {one["name"]: one["penalty"] for one in constraints}
+    both = (
+        Charge(one["name"], one["penalty"], after[one["name"]]) for one in under_model or () if one["name"] in after
+    )
+    return [one for one in both if one.before != one.after and not abs(one.before - one.after) <= LEAST_NATS]
+
+
 class AnsweredDocument:
     """A document of a shard.
 
@@ -101,13 +115,7 @@ class AnsweredDocument:
     @cached_property
     def charges(self) -> list[Charge]:
         """Constraints that charge the answer another price than the labels of the model alone."""
-        after = {one["name"]: one["penalty"] for one in self.value("constraints")}
-        both = (
-            Charge(one["name"], one["penalty"], after[one["name"]])
-            for one in self.value(VITERBI_CONSTRAINTS) or ()
-            if one["name"] in after
-        )
-        return [one for one in both if one.before != one.after and not abs(one.before - one.after) <= LEAST_NATS]
+        return charges_of(self.value("constraints"), self.value(VITERBI_CONSTRAINTS))
 
     @property
     def cheaper(self) -> list[str]:

@@ -17,8 +17,8 @@ from concord.schemas.secrets import redact
 from concord.schemas.visible import visible
 from concord.workers.report.sections import PageChart, PageSection
 
-TEMPLATE, SCRIPT = "page.html", "viewer.js"
-"""Files beside this one; the template includes the script, and the style."""
+TEMPLATE, SCRIPT = "page.html", "page.js"
+"""Files beside this one; the template includes the style, and the script if there is something to draw."""
 
 
 class PageTitle(NamedTuple):
@@ -28,28 +28,41 @@ class PageTitle(NamedTuple):
     headline: str
 
 
-class ViewerData(NamedTuple):
-    """What the viewer shows.
+class LivePart(NamedTuple):
+    """The part of a page that a script draws.
+
+    - ``name``: of its files beside this one: markup (``.html``), style (``.css``) and script (``.js``)
+    - ``content``: what the script is given, as JSON has it
+    - ``words``: what the markup says
+    """
+
+    name: str
+    content: Mapping[str, Any]
+    words: Mapping[str, str]
+
+
+def viewer(layers: Sequence[str], documents: Sequence[Mapping[str, Any]], total: int) -> LivePart | None:
+    """The viewer of documents; None where there are none.
 
     - ``layers``: names of the labellings, in the order in which documents have them
     - ``documents``: see `workers.report.viewed.viewed`
     - ``total``: number of documents of the run
     """
-
-    layers: Sequence[str]
-    documents: Sequence[Mapping[str, Any]]
-    total: int
+    words = {"shown": f"{len(documents):,}", "total": f"{total:,}"}
+    return LivePart("viewer", {"layers": layers, "documents": documents}, words) if documents else None
 
 
-def page(head: PageTitle, sections: Sequence[PageSection], viewer: ViewerData | None = None) -> bytes:
+def page(head: PageTitle, sections: Sequence[PageSection], part: LivePart | None = None) -> bytes:
     """The page; the same content gives the same bytes. Texts in it are no markup and have no secrets."""
     environment = _environment()
-    script = environment.get_template(SCRIPT).render()
+    scripts = () if part is None else (SCRIPT, f"{part.name}.js")
+    script = "".join(environment.get_template(name).render() for name in scripts)
     text = environment.get_template(TEMPLATE).render(
         head=head,
         sections=sections,
-        viewer=viewer,
-        data=None if viewer is None or not viewer.documents else packed(viewer._asdict()),
+        part=part,
+        scripts=scripts,
+        data=None if part is None else packed(part.content),
         script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
     return text.encode()

@@ -1,13 +1,4 @@
-const at = (id) => document.getElementById(id);
-const make = (tag, text = "", name = "") => {
-  const node = document.createElement(tag);
-  node.textContent = text;
-  node.className = name;
-  return node;
-};
-const bytes = Uint8Array.from(atob(at("data").textContent), (letter) => letter.charCodeAt(0));
-const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-const { layers, documents } = await new Response(plain).json();
+const { layers, documents } = content;
 const form = at("filters").elements;
 const spans = (doc) => doc.parts.flatMap(([, , , said]) => said.flatMap((one) => one ?? []));
 for (const doc of documents) {
@@ -21,21 +12,10 @@ fill(form.type, types);
 fill(form.rule, [...new Set(documents.flatMap((doc) => [...doc.rules]))].sort());
 fill(form.kind, [...new Set(documents.flatMap((doc) => doc.kinds))]);
 let fitting = documents, current = 0;
-const line = (words, first, own, shared, doc) => {
-  const text = make("span", "", "words");
-  let place = 0;
-  for (const [start, end, type] of own) {
-    text.append(words.slice(place, start).join(" ") + (start > place ? " " : ""));
-    const alone = !shared.has(`${start} ${end} ${type}`);
-    const mark = make("mark", words.slice(start, end).join(" "), `t${types.indexOf(type) % 8}${alone ? " own" : ""}`);
-    mark.append(make("b", type));
-    Object.assign(mark.dataset, { document: doc.id, start: first + start, end: first + end, type });
-    text.append(mark, " ");
-    place = end;
-  }
-  text.append(words.slice(place).join(" "));
-  return text;
-};
+const line = (words, first, own, shared, doc) => marked(words, own, types, (mark, [start, end, type]) => {
+  if (!shared.has(`${start} ${end} ${type}`)) mark.classList.add("own");
+  Object.assign(mark.dataset, { document: doc.id, start: first + start, end: first + end, type });
+});
 const part = ([left, first, words, said], doc) => {
   const groups = new Map();
   said.forEach((own, number) => own && groups.set(JSON.stringify(own), [...(groups.get(JSON.stringify(own)) ?? []), number]));
@@ -75,7 +55,6 @@ const draw = (number, focus) => {
     ...table(`Changes against the model alone${doc.unlisted ? ` (${doc.unlisted} more)` : ""}`, ["words", "model alone", "now", "by gold", "same words elsewhere", "how sure"], changes),
     ...table("What the document pays, in nats", ["constraint", "model alone", "now"], doc.charges.map(([name, a, b]) => [name, nats(a), nats(b)])));
   if (focus) at("list").children[current].scrollIntoView({ block: "nearest" });
-  document.dispatchEvent(new CustomEvent("concord:document", { detail: doc })); // a review's buttons hang on this and on mark's data-*
 };
 const filter = () => {
   const { type, rule, kind, text } = Object.fromEntries([...form].map((field) => [field.name, field.value]));

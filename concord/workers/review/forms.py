@@ -1,6 +1,7 @@
-"""Tasks for annotation tools and their answers: Label Studio, Argilla 2, Prodigy, and a CSV file.
+"""Tasks for annotation tools and their answers: Label Studio, Argilla 2, Prodigy, a CSV file, and a page of our own.
 
 A task is a text with the entities that it asks about, and a score. An answer is the entities that somebody left there.
+All forms carry the digest of the run, so that answers about another one are known.
 Shapes: Label Studio's JSON of tasks with predictions and its JSON export; Argilla's records as `to_json` writes them,
 with a question ``spans``; Prodigy's JSON lines of ``ner.manual``; and a table with a column ``verdict`` to fill in.
 """
@@ -10,82 +11,28 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from concord.schemas.errors import InputError
 from concord.schemas.review import ReadVerdict
+from concord.workers.review.question_page import question_page, read_page_answers
+from concord.workers.review.tasks import ReviewTask, TaskAnswer, TaskList
 
 AGENT = "concord"
 QUESTION = "spans"
 """Name of the question of Argilla's records."""
-CSV_COLUMNS = ("task", "doc_id", "start", "end", "type", "text", "context", "score", "verdict", "right_type")
-
-MarkedSpan = tuple[int, int, str]
-"""Start and end in characters (end exclusive), and type."""
+CSV_COLUMNS = ("task", "doc_id", "start", "end", "type", "text", "context", "score", "run", "verdict", "right_type")
 
 
 class AnswerFileError(InputError):
     """A file of answers that cannot be read."""
 
 
-class ReviewTask(NamedTuple):
-    """A task.
-
-    - ``task``: its id, unique in the review
-    - ``doc_id``, ``start``, ``end``, ``type``: what it asks about, see `workers.review.things.Thing`
-    - ``tokens``: words of its text, which has blanks between them
-    - ``spans``: entities that it shows, as first and last token (exclusive) of these, and type
-    - ``score``: how likely it is right
-    """
-
-    task: str
-    doc_id: str
-    start: int
-    end: int
-    type: str | None
-    tokens: Sequence[str]
-    spans: Sequence[MarkedSpan]
-    score: float
-
-    @property
-    def text(self) -> str:
-        """The text."""
-        return " ".join(self.tokens)
-
-    @property
-    def offsets(self) -> list[tuple[int, int]]:
-        """Characters of each word, end exclusive."""
-        ends = list(accumulate((len(token) + 1 for token in self.tokens), initial=0))
-        return [(start, start + len(token)) for start, token in zip(ends, self.tokens, strict=False)]
-
-    @property
-    def marked(self) -> list[MarkedSpan]:
-        """The spans in characters."""
-        places = self.offsets
-        return [(places[start][0], places[end - 1][1], kind) for start, end, kind in self.spans]
-
-
-class TaskAnswer(NamedTuple):
-    """An answer to a task.
-
-    - ``spans``: what is in the text in truth, in characters; None where only ``verdict`` is said
-    - ``verdict``: what was said outright; None where the spans say it
-    - ``right_type``: with a verdict "wrong": the type that the entity has in truth
-    """
-
-    task: str
-    spans: frozenset[MarkedSpan] | None
-    verdict: ReadVerdict | None = None
-    right_type: str | None = None
-    by: str = ""
-
-
-def _label_studio_tasks(tasks: Iterable[ReviewTask]) -> str:
+def _label_studio_tasks(listed: TaskList) -> str:
     return _pretty(
         {
-            "data": {"text": task.text, "task": task.task, "doc_id": task.doc_id},
+            "data": {"text": task.text, "task": task.task, "doc_id": task.doc_id, "run": listed.method.run},
             "predictions": [
                 {
                     "model_version": AGENT,
@@ -103,29 +50,30 @@ def _label_studio_tasks(tasks: Iterable[ReviewTask]) -> str:
                 }
             ],
         }
-        for task in tasks
+        for task in listed.tasks
     )
 
 
 def _label_studio_answers(data: str) -> Iterator[TaskAnswer]:
     for task in _objects(json.loads(data)):
+        name, run = task["data"]["task"], task["data"].get("run")
         for one in task.get("annotations") or ():
             by = one.get("completed_by", "")
             who = str(by.get("email", by.get("id", "")) if isinstance(by, Mapping) else by)
             if one.get("was_cancelled"):
-                yield TaskAnswer(task["data"]["task"], None, ReadVerdict.SKIPPED, by=who)
+                yield TaskAnswer(name, None, ReadVerdict.SKIPPED, by=who, run=run)
                 continue
             values = [result["value"] for result in one["result"] if result["type"] == "labels"]
             spans = frozenset((v["start"], v["end"], label) for v in values for label in v["labels"])
-            yield TaskAnswer(task["data"]["task"], spans, by=who)
+            yield TaskAnswer(name, spans, by=who, run=run)
 
 
-def _argilla_tasks(tasks: Iterable[ReviewTask]) -> str:
+def _argilla_tasks(listed: TaskList) -> str:
     return _pretty(
         {
             "id": task.task,
             "fields": {"text": task.text},
-            "metadata": {"doc_id": task.doc_id},
+            "metadata": {"doc_id": task.doc_id, "run": listed.method.run},
             "suggestions": {
                 QUESTION: {
                     "value": [{"start": start, "end": end, "label": kind} for start, end, kind in task.marked],
@@ -137,32 +85,33 @@ def _argilla_tasks(tasks: Iterable[ReviewTask]) -> str:
             "vectors": {},
             "_server_id": None,
         }
-        for task in tasks
+        for task in listed.tasks
     )
 
 
 def _argilla_answers(data: str) -> Iterator[TaskAnswer]:
     for record in _objects(json.loads(data)):
         for one in record.get("responses", {}).get(QUESTION, ()):
-            who = str(one.get("user_id") or "")
-            if one["value"] is None:
-                yield TaskAnswer(record["id"], None, ReadVerdict.SKIPPED, by=who)
+            who, run, value = str(one.get("user_id") or ""), record.get("metadata", {}).get("run"), one["value"]
+            if value is None:
+                yield TaskAnswer(record["id"], None, ReadVerdict.SKIPPED, by=who, run=run)
             else:
-                yield TaskAnswer(
-                    record["id"], frozenset((v["start"], v["end"], v["label"]) for v in one["value"]), by=who
-                )
+                spans = frozenset((v["start"], v["end"], v["label"]) for v in value)
+                yield TaskAnswer(record["id"], spans, by=who, run=run)
 
 
-def _prodigy_tasks(tasks: Iterable[ReviewTask]) -> str:
-    return "".join(json.dumps(_prodigy_task(task), ensure_ascii=False) + "\n" for task in tasks)
+def _prodigy_tasks(listed: TaskList) -> str:
+    return "".join(
+        json.dumps(_prodigy_task(task, listed.method.run), ensure_ascii=False) + "\n" for task in listed.tasks
+    )
 
 
-def _prodigy_task(task: ReviewTask) -> dict[str, Any]:
+def _prodigy_task(task: ReviewTask, run: str) -> dict[str, Any]:
     places = task.offsets
     last = len(places) - 1
     return {
         "text": task.text,
-        "meta": {"task": task.task, "doc_id": task.doc_id, "score": task.score},
+        "meta": {"task": task.task, "doc_id": task.doc_id, "score": task.score, "run": run},
         "tokens": [
             {"text": word, "start": start, "end": end, "id": number, "ws": number < last}
             for number, (word, (start, end)) in enumerate(zip(task.tokens, places, strict=True))
@@ -187,22 +136,22 @@ def _prodigy_answers(data: str) -> Iterator[TaskAnswer]:
     for task in map(json.loads, filter(str.strip, data.splitlines())):
         if "answer" not in task:
             continue
-        who = str(task.get("_annotator_id") or "")
+        who, name, run = str(task.get("_annotator_id") or ""), task["meta"]["task"], task["meta"].get("run")
         if task["answer"] == "accept":
             spans = frozenset((one["start"], one["end"], one["label"]) for one in task.get("spans") or ())
-            yield TaskAnswer(task["meta"]["task"], spans, by=who)
+            yield TaskAnswer(name, spans, by=who, run=run)
         else:
-            yield TaskAnswer(task["meta"]["task"], None, _PRODIGY[task["answer"]], by=who)
+            yield TaskAnswer(name, None, _PRODIGY[task["answer"]], by=who, run=run)
 
 
-def _csv_tasks(tasks: Iterable[ReviewTask]) -> str:
+def _csv_tasks(listed: TaskList) -> str:
     file = io.StringIO()
     table = csv.writer(file)
     table.writerow(CSV_COLUMNS)
-    for one in tasks:
+    for one in listed.tasks:
         shown = " / ".join(one.text[start:end] for start, end, _ in one.marked)
         place = (one.task, one.doc_id, one.start, one.end, one.type or "")
-        table.writerow((*place, shown, one.text, repr(one.score), "", ""))
+        table.writerow((*place, shown, one.text, repr(one.score), listed.method.run, "", ""))
     return file.getvalue()
 
 
@@ -210,7 +159,8 @@ def _csv_answers(data: str) -> Iterator[TaskAnswer]:
     for row in csv.DictReader(io.StringIO(data, newline="")):
         word = row["verdict"].strip().lower()
         if word:
-            yield TaskAnswer(row["task"], None, ReadVerdict(word), row["right_type"].strip() or None)
+            right_type, run = row["right_type"].strip() or None, row.get("run") or None
+            yield TaskAnswer(row["task"], None, ReadVerdict(word), right_type, run=run)
 
 
 def _pretty(objects: Iterable[Any]) -> str:
@@ -224,10 +174,11 @@ def _objects(data: Any) -> list[Mapping[str, Any]]:
 
 
 class ToolForm(NamedTuple):
-    """How tasks are written, and their answers read."""
+    """How tasks are written, and their answers read; ``in_order``: are they shown in the order in which they count?"""
 
-    write: Callable[[Iterable[ReviewTask]], str]
+    write: Callable[[TaskList], str]
     read: Callable[[str], Iterator[TaskAnswer]]
+    in_order: bool = False
 
 
 FORMS = {
@@ -235,6 +186,7 @@ FORMS = {
     "argilla": ToolForm(_argilla_tasks, _argilla_answers),
     "prodigy": ToolForm(_prodigy_tasks, _prodigy_answers),
     "csv": ToolForm(_csv_tasks, _csv_answers),
+    "page": ToolForm(question_page, read_page_answers, in_order=True),
 }
 """By name."""
 

@@ -141,6 +141,29 @@ def standing(plan: ReviewPlan, verdicts: Ints, levels: int = 0) -> ReviewStandin
     return ReviewStanding(levels, None, None)
 
 
+def ahead(plan: ReviewPlan, verdicts: Ints, predicted: Floats, count: int) -> list[int]:
+    """What is read next, in that order and as far as ``count``, if as many answers are wrong as is predicted.
+
+    ``predicted`` (N,) are the errors. Where more turn out to be wrong, the sets in hand ask for more, and no answer was
+    in vain. What is not needed so comes last. None where no further promise is possible.
+    """
+    marks, places, due = verdicts.copy(), list[int](), 0.5
+    now = standing(plan, marks)
+    while len(places) < count and now.place is not None:
+        due += float(predicted[now.place])
+        marks[now.place] = READ_WRONG if due >= 1 else READ_RIGHT
+        due -= due >= 1
+        places.append(now.place)
+        now = standing(plan, marks, now.levels)
+    for level in range(min(now.levels, len(plan.sizes) - 1), len(plan.sizes)):
+        if len(places) >= count or not places:
+            break
+        members = plan.members(level)
+        places += members[marks[members] == NOT_READ].tolist()
+        marks[members] = READ_RIGHT
+    return places[:count]
+
+
 def _best(plan: ReviewPlan, verdicts: Ints, level: int) -> int:
     """Answers that the promise of a set needs at least: if all that is not read is right."""
     marks = verdicts[plan.members(level)]

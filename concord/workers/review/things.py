@@ -140,14 +140,19 @@ def rivals(row: Mapping[str, Any], thing: Thing) -> list[tuple[str, float]]:
     """What the other ones of the best labellings make of an entity, each with the nats by which it is worse."""
     others: dict[str, float] = {}
     for one in row.get(N_BEST) or ():
-        names = LabelSet.infer(one[LABELS])
-        spans = names.spans(names.encode(one[LABELS]), np.array(row[SENTENCE_STARTS], np.int64))
-        held = [
-            names.types[kind] if (start, end) == (thing.start, thing.end) else "other bounds"
-            for start, end, kind in zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True)
-            if start < thing.end and end > thing.start
-        ]
-        name = held[0] if held else "no entity"
+        name = said_of(row, one[LABELS], thing)
         if name != thing.type:
             others.setdefault(name, one["gap"])
     return list(others.items())
+
+
+def said_of(row: Mapping[str, Any], labels: Sequence[str], thing: Thing) -> str:
+    """What a labelling of a row makes of an entity: a type, other bounds, or no entity."""
+    names = LabelSet.infer(labels)
+    spans = names.spans(names.encode(labels), np.array(row[SENTENCE_STARTS], np.int64))
+    held = [
+        names.types[kind] if (start, end) == (thing.start, thing.end) else "other bounds"
+        for start, end, kind in zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True)
+        if start < thing.end and end > thing.start
+    ]
+    return held[0] if held else "no entity"

@@ -29,7 +29,7 @@ from concord.workers.learning.estimation.chains import (
     score_tokens,
 )
 from concord.workers.learning.estimation.objective import ChainRoom, backward_scaled, forward_scaled
-from concord.workers.models.settings import SgdSettings
+from concord.workers.models.settings import DescentSettings
 
 SURE_WITHIN = 1e-4
 """A token whose gold label has a probability of at least 1 − this changes no coordinate of a class.
@@ -60,7 +60,7 @@ class Rates(NamedTuple):
     dropout: float
 
     @classmethod
-    def of(cls, settings: SgdSettings, tokens: int) -> Self:
+    def of(cls, settings: DescentSettings, tokens: int) -> Self:
         """Schedule of the settings, for a corpus of so many tokens.
 
         If ``passes`` is not given, the passes visit `VISITS` tokens in all; if ``decay`` is not given, the rate falls

@@ -8,6 +8,7 @@ from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
 from concord.schemas.settings import TrainerSettings
 from concord.workers.learning.trainers import crfsuite, hmm, lbfgs, perceptron, semicrf, sgd, stacked, taggers
+from concord.workers.learning.trainers.beside_encoder import beside_encoder
 from concord.workers.learning.trainers.trainer import Trainer
 from concord.workers.models.settings import (
     CrfSettings,
@@ -29,8 +30,8 @@ docs/quality.md has the figures on held-out documents.
 
 OWN: dict[str, Trainer] = {
     crfsuite.NAME: Trainer(crfsuite.train, CrfSettings),
-    lbfgs.NAME: Trainer(lbfgs.train, LbfgsSettings),
-    sgd.NAME: Trainer(sgd.train, SgdSettings, remarks=sgd.remarks),
+    lbfgs.NAME: Trainer(beside_encoder(lbfgs.train), LbfgsSettings),
+    sgd.NAME: Trainer(beside_encoder(sgd.train), SgdSettings, remarks=sgd.remarks),
     perceptron.NAME: Trainer(perceptron.train, PerceptronSettings, constraints=perceptron.CONSTRAINTS_FILE),
     hmm.NAME: Trainer(hmm.train, HmmSettings),
     semicrf.NAME: Trainer(semicrf.train, SemiCrfSettings, remarks=semicrf.remarks),

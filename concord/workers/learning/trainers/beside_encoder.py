@@ -1,0 +1,179 @@
+"""A CRF beside a frozen encoder, for trainers whose settings have `EncoderSettings`.
+
+The head learns from the same documents as the CRF, and its share in the scores is chosen by entity F1 on a part of the
+documents that neither has seen, by a CRF and a head of the others. A share of 0 is among those that are tried, so that
+an encoder that does not help is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial, wraps
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from concord.schemas.document import TOKENS, Batch, Document
+from concord.schemas.errors import TrainingError
+from concord.schemas.potentials import Potentials
+from concord.schemas.settings import Validation
+from concord.workers.evaluation.figures import f1_of_counts
+from concord.workers.evaluation.measures import Pair, spans
+from concord.workers.evaluation.named_counts import Counts
+from concord.workers.inference.core.chain import viterbi
+from concord.workers.learning.estimation.softmax import HeadWords, fit_head
+from concord.workers.learning.search.folds import held_out
+from concord.workers.learning.search.trials import Trial
+from concord.workers.learning.trainers.trainer import Iteration, Progress, Train, gold_of, labels_of
+from concord.workers.models.crf import CrfModel
+from concord.workers.models.encoded import CRF_FOLDER, Head, save
+from concord.workers.models.encoder import Encoder, WordContext, WordStates, encoder_at
+from concord.workers.models.folder import begin
+from concord.workers.models.model import Model
+from concord.workers.models.settings import EncoderSettings
+from concord.workers.storage.scratch import scratch_folder
+
+SHARES = (0.0, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
+"""Shares that are tried."""
+
+JUDGED_SHARE = 0.2
+"""Fraction of the documents by which the share is chosen."""
+
+
+class WithStates(NamedTuple):
+    """Documents as a batch, and the states of their words."""
+
+    documents: Sequence[Document]
+    batch: Batch
+    states: WordStates
+
+    @classmethod
+    def of(cls, documents: Sequence[Document], encoder: Encoder) -> WithStates:
+        """The states of documents."""
+        batch = Batch.of([_words_alone(document) for document in documents])
+        return cls(documents, batch, encoder.states(batch))
+
+    def part(self, chosen: Sequence[bool]) -> WithStates:
+        """Some of the documents."""
+        documents = [document for document, own in zip(self.documents, chosen, strict=True) if own]
+        token = np.repeat(np.array(chosen, np.bool_), np.diff(self.batch.doc_starts))
+        return WithStates(documents, Batch.of([_words_alone(document) for document in documents]), self.states[token])
+
+
+def beside_encoder(train: Train) -> Train:
+    """The trainer; where its settings name an encoder, its model is put beside that."""
+
+    @wraps(train)
+    def trained(
+        documents: Iterable[Document], *, settings: EncoderSettings, out: Path, progress: Progress | None = None
+    ) -> Model:
+        if settings.encoder is None:
+            return train(documents, settings=settings, out=out, progress=progress)
+        return _train(train, list(documents), settings, out, progress)
+
+    return trained
+
+
+def _train(
+    train: Train, documents: list[Document], settings: EncoderSettings, out: Path, progress: Progress | None
+) -> Model:
+    plain = settings.model_copy(update={"encoder": None, "share": None})
+    encoder = encoder_at(Path(str(settings.encoder)).expanduser())
+    begin(out)
+    words = WithStates.of(documents, encoder)
+    stages = iter(_EncoderStages(progress, 2 if settings.share is not None else 4))
+    trials = () if settings.share is not None else _tried(train, words, plain, settings, stages)
+    share = settings.share if settings.share is not None else _best(trials).setting
+    inner = _crf(train(documents, settings=plain, out=out / CRF_FOLDER, progress=next(stages)))
+    head = _head(words, inner, settings, next(stages))
+    training = {**inner.manifest.training, "encoder": encoder.digest, "share": share, **_figures(trials)}
+    return save(out, inner, encoder, head, share=share, settings=settings, training=training)
+
+
+def _best(trials: Sequence[Trial[float]]) -> Trial[float]:
+    """The trial of highest F1, of equals the one with the smallest share."""
+    return max(trials, key=lambda trial: (trial.value, -trial.setting))
+
+
+def _figures(trials: Sequence[Trial[float]]) -> dict[str, float]:
+    """F1 on held-out documents with the chosen share, and without the encoder; nothing without trials."""
+    alone = [trial.value for trial in trials if trial.setting == 0.0]
+    return {"held_out_f1": _best(trials).value, "held_out_f1_without_encoder": alone[0]} if trials else {}
+
+
+def _crf(model: Model) -> CrfModel:
+    assert isinstance(model, CrfModel), "trainers with an encoder make CRFs"
+    return model
+
+
+def _tried(
+    train: Train, words: WithStates, plain: EncoderSettings, settings: EncoderSettings, stages: Iterator[Progress]
+) -> list[Trial[float]]:
+    """Each share on documents that were held out. Raises `TrainingError` where there are too few documents."""
+    outside = held_out(words.documents, JUDGED_SHARE, Validation.RANDOM)
+    inside = [not out for out in outside]
+    if not any(outside) or not any(inside):
+        raise TrainingError(f"{len(outside)} documents are too few to choose the encoder's share; give --set share=0.4")
+    training, judged = words.part(inside), words.part(outside)
+    with scratch_folder() as folder:
+        inner = _crf(train(training.documents, settings=plain, out=folder / CRF_FOLDER, progress=next(stages)))
+        head = _head(training, inner, settings, next(stages))
+        batch = Batch.of(judged.documents)
+        of_head = head.log_probabilities(head.parts(judged.states), WordContext.of(batch))
+        local = inner.potentials(batch)
+    # The documents that the CRF learned from may lack a label that others have.
+    labels = labels_of(words.documents)
+    mine, gold = labels.encode(list(inner.labels.names)), labels.encode(_gold(judged.documents))
+
+    def counted(share: float) -> Counts:
+        scores = Potentials(local.unary + share * of_head, local.transition, local.sentence_starts)
+        answer = mine[viterbi(scores.legal(inner.labels))]
+        counts: Counts = spans(Pair(batch, labels, gold, answer)).by_document().sum(axis=1)
+        return counts
+
+    return [Trial(share, counted(share), f1_of_counts) for share in SHARES]
+
+
+def _head(words: WithStates, inner: CrfModel, settings: EncoderSettings, progress: Progress) -> Head:
+    """A head that learns from gold labels, those of the CRF's label set."""
+    gold = inner.labels.encode(_gold(words.documents))
+    context = HeadWords(words.states, WordContext.of(words.batch), gold, len(inner.labels))
+
+    def passed(number: int, _: float) -> None:
+        progress(Iteration(number, settings.head_iterations))
+
+    return fit_head(context, c2=settings.head_c2, iterations=settings.head_iterations, progress=passed)
+
+
+def _gold(documents: Iterable[Document]) -> list[str]:
+    """Gold labels of all words of documents."""
+    return [name for document in documents for name in gold_of(document)]
+
+
+def _words_alone(document: Document) -> Document:
+    return replace(document, columns={TOKENS: document.columns[TOKENS]}, labels=None)
+
+
+OF_A_FIT = 100
+"""Iterations that each fit of several counts for."""
+
+
+class _EncoderStages:
+    """Iterations of several fits as those of one training; the loss is that of the last CRF alone."""
+
+    def __init__(self, progress: Progress | None, stages: int) -> None:
+        self._progress, self._stages, self._last = progress, stages, 0
+
+    def __iter__(self) -> Iterator[Progress]:
+        """What each of the fits reports its iterations to."""
+        return (partial(self._report, stage) for stage in range(self._stages))
+
+    def _report(self, stage: int, iteration: Iteration) -> None:
+        number = stage * OF_A_FIT + round(OF_A_FIT * iteration.number / iteration.total)
+        if self._progress is None or number <= self._last:
+            return
+        self._last = number
+        loss = iteration.loss if stage == self._stages - 2 else None
+        self._progress(Iteration(number, self._stages * OF_A_FIT, loss))

@@ -1,0 +1,553 @@
+"""The feed of changes against plain loops over predictions: random nights, kills at each step, consumers that merge."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from concord.flows.cli.app import app
+from concord.flows.cli.failures import Exit
+from concord.flows.errors import RunFolderError
+from concord.flows.nights.record import read_record
+from concord.flows.runfolder import feed, folder_output
+from concord.flows.runfolder.delta_table import TABLE_FOLDER, commit_run
+from concord.flows.runfolder.feed_reader import changes_of, feed_files, files_since, keep_changes
+from concord.flows.runfolder.layout import FEED_FOLDER, STAGED, STORE, RunOutput
+from concord.flows.runfolder.published import PublishedError, published
+from concord.flows.runfolder.runfolder import find_done, publish, run_output
+from concord.predictions import read_predictions
+from concord.schemas.changes import AddedChanges, Cause, ChangeCounts, ChangeKind, Why
+from concord.schemas.columns import CORPUS_LAYOUT, PREDICTIONS_LAYOUT
+from concord.schemas.corrections import Correction
+from concord.schemas.document import Batch
+from concord.schemas.feed import CHANGES_SCHEMA
+from concord.schemas.run import RuleStrengths, Strength
+from concord.workers.constraints.constraint_set import ConstraintSet
+from concord.workers.corpus.correction_file import NO_FILE, CorrectionFile
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.plan import plan
+from concord.workers.drift.changes import TwoRuns
+from concord.workers.labelling.output import PREDICTIONS
+from concord.workers.labelling.shard import label_shard
+from concord.workers.storage.object_storage import ObjectStorage
+from concord.workers.storage.storage import FolderStorage
+from concord.workers.synthesis.made_up import synthesize
+from tests.support.made_runs import HashModel, consistency, key_of
+from tests.support.runs_here import label, stay_here
+from tests.support.s3 import KEYS, s3_server, uri
+
+CONSTRAINTS = consistency()
+WORDS = ["Ada", "met", "Babbage", "in", "London", "with", "Lovelace", "again"]
+Row = tuple[str, list[str]]
+"""A row of a corpus: id and words; without words it is a reject."""
+
+
+class Killed(BaseException):
+    """In the place of SIGKILL: nothing catches it."""
+
+
+class Biased(HashModel):
+    """A model by its number: the higher, the more entities."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.digest = f"model {number}"
+
+    def potentials(self, batch: Batch) -> Any:
+        found = super().potentials(batch)
+        found.unary[:, 1:] += 1.5 * self.number
+        return found
+
+
+@dataclass(frozen=True)
+class Night:
+    """What a run is made of."""
+
+    rows: Sequence[Row]
+    model: int = 0
+    seed: int = 0
+    constraints: ConstraintSet = CONSTRAINTS
+    rules: RuleStrengths = field(default_factory=RuleStrengths)
+    corrections: CorrectionFile = NO_FILE
+    shard_bytes: int = 60
+    backwards: bool = False
+
+    def into(self, out: RunOutput, folder: Path) -> AddedChanges | None:
+        """Labels what is not done, and publishes."""
+        corpus = folder / "corpus.parquet"
+        starts = [[0] if words else [] for _, words in self.rows]
+        columns = ([doc_id for doc_id, _ in self.rows], [words for _, words in self.rows], starts)
+        pq.write_table(pa.table(columns, schema=CORPUS_LAYOUT.required), corpus)
+        model = Biased(self.model)
+        key = key_of(self.constraints, engine="viterbi", options={}, seed=self.seed)
+        key = key.model_copy(update={"model": model.digest})
+        shards = plan(corpus, shard_bytes=self.shard_bytes, corrections=self.corrections)
+        markers, store = find_done(out, shards, key), out.storage.below(STORE)
+        for shard in list(markers.todo())[:: -1 if self.backwards else 1]:
+            done = label_shard(shard, model=model, constraints=self.constraints, key=key, store=store)
+            markers.add(done.marker)
+        return publish(out, markers, rules=self.rules).changes
+
+
+def rows_of(*numbers: int, words: int = 0) -> list[Row]:
+    """Rows by number; ``words`` cuts other words from the list."""
+    return [(f"doc-{n}", [WORDS[(n + words + i) % len(WORDS)] for i in range(3 + n % 4)]) for n in numbers]
+
+
+State = dict[str, dict[str, Any]]
+
+
+def predicted(out: RunOutput) -> State:
+    """The rows of predictions by id."""
+    tables = published(out.storage.uri).tables(PREDICTIONS, PREDICTIONS_LAYOUT)
+    return {row["doc_id"]: row for table in tables for row in table.to_pylist()}
+
+
+def read(out: RunOutput, since: int | None = None) -> list[dict[str, Any]]:
+    storage = out.storage
+    return [row for table in changes_of(storage, files_since(storage, since)) for row in table.to_pylist()]
+
+
+def merged(out: RunOutput) -> State:
+    """What a consumer has that merges all files, one after the other, as `docs/table.md` says."""
+    state: State = {}
+    for file in feed_files(out.storage):
+        rows = [row for table in changes_of(out.storage, [file]) for row in table.to_pylist()]
+        if rows and rows[0]["since"] == 0:
+            state.clear()
+        for row in rows:
+            assert (row["doc_id"] in state) == (row["labels_before"] is not None)
+            if row["what"] == "gone":
+                del state[row["doc_id"]]
+            else:
+                state[row["doc_id"]] = {"labels": row["labels"], "entities": row["entities"]}
+    return state
+
+
+def answers(state: State) -> State:
+    return {doc_id: {name: row[name] for name in ("labels", "entities")} for doc_id, row in state.items()}
+
+
+def expected(before: State, after: State) -> dict[str, str]:
+    """What happened to each document, by a plain loop."""
+    found = dict.fromkeys(before.keys() - after.keys(), "gone") | dict.fromkeys(after.keys() - before.keys(), "new")
+    for doc_id in before.keys() & after.keys():
+        old, new = before[doc_id], after[doc_id]
+        if (old["tokens"], old["sentence_starts"]) != (new["tokens"], new["sentence_starts"]):
+            found[doc_id] = "text"
+        elif old["labels"] != new["labels"]:
+            found[doc_id] = "answer"
+    return found
+
+
+WORDED = st.lists(st.sampled_from(WORDS), max_size=4)
+CORPUS = st.lists(st.tuples(st.integers(0, 7).map(lambda n: f"doc-{n}"), WORDED), min_size=1, max_size=9)
+NIGHT = st.tuples(st.one_of(CORPUS, st.just(rows_of(1, 2, 3)), st.just(rows_of(2, 3, 4))), st.integers(0, 1))
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(NIGHT, min_size=2, max_size=6), st.sampled_from([1, 60, 10_000]), st.integers(1, 3))
+def test_whatever_the_nights_a_consumer_has_the_predictions(
+    tmp_path: Path, nights: list[tuple[list[Row], int]], shard_bytes: int, parts: int
+) -> None:
+    shutil.rmtree(tmp_path / "out", ignore_errors=True)
+    out, states = run_output(str(tmp_path / "out")), [dict[str, Any]()]
+    with patch.object(feed, "part_count", lambda _: parts):
+        for rows, model in nights:
+            before = states[-1]
+            added = Night(rows, model, shard_bytes=shard_bytes).into(out, tmp_path)
+            now = predicted(out)
+            wanted = expected(before, now)
+            if added is None:
+                assert not wanted
+                states[-1] = now
+                continue
+            states.append(now)
+            assert added.counts == ChangeCounts(**{kind: list(wanted.values()).count(kind) for kind in ChangeKind})
+            assert {row["doc_id"]: row["what"] for row in read(out)} == wanted
+            assert answers(now) == merged(out)
+    first = feed_files(out.storage)[0].run if feed_files(out.storage) else None
+    for since in range(len(states) - 1 if first == 1 else 0):
+        found = {row["doc_id"]: row for row in read(out, since)}
+        assert {doc_id: row["what"] for doc_id, row in found.items()} == expected(states[since], states[-1])
+        for doc_id, row in found.items():
+            assert row["labels"] == states[-1].get(doc_id, {}).get("labels")
+            assert row["labels_before"] == states[since].get(doc_id, {}).get("labels")
+
+
+def test_a_run_that_changes_nothing_adds_nothing(tmp_path: Path) -> None:
+    out = run_output(str(tmp_path / "out"))
+    assert Night(rows_of(1, 2)).into(out, tmp_path) == AddedChanges(run=1, since=0, counts=ChangeCounts(new=2))
+    assert Night(rows_of(1, 2)).into(out, tmp_path) is None
+    assert Night(rows_of(1, 2), seed=1).into(out, tmp_path) is None, "other files of the same answers"
+    assert read_predictions(tmp_path / "out").changes_since(1).schema == CHANGES_SCHEMA
+    assert len(read_predictions(tmp_path / "out").changes_since(1)) == 0
+    assert Night(rows_of(1)).into(out, tmp_path) == AddedChanges(run=2, since=1, counts=ChangeCounts(gone=1))
+    assert not list(out.storage.names(STAGED))
+
+
+def test_a_change_and_its_way_back_are_no_change(tmp_path: Path) -> None:
+    out = run_output(str(tmp_path / "out"))
+    for rows in (rows_of(1, 2, 3), [*rows_of(1), *rows_of(2, words=1)], rows_of(1, 2, 4)):
+        Night(rows).into(out, tmp_path)
+    assert [(row["doc_id"], row["what"], row["run"], row["since"]) for row in read(out, 1)] == [
+        ("doc-3", "gone", 2, 1),
+        ("doc-4", "new", 3, 1),
+    ]
+
+
+def test_equal_nights_make_equal_bytes_in_whatever_order_shards_are_done(tmp_path: Path) -> None:
+    nights = [Night(rows_of(1, 2, 3)), Night(rows_of(2, 3, 4), model=1), Night(rows_of(2, words=3))]
+    for name in ("forwards", "backwards"):
+        (tmp_path / name).mkdir()
+        for night in nights:
+            replace(night, backwards=name == "backwards").into(
+                run_output(str(tmp_path / name / "out")), tmp_path / name
+            )
+    one, two = (sorted((tmp_path / n / "out" / FEED_FOLDER).iterdir()) for n in ("forwards", "backwards"))
+    assert [path.name for path in one] == [path.name for path in two]
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+    assert len(one) == 3
+
+
+# Causes
+
+
+def whys(out: RunOutput) -> dict[str, list[tuple[str, str | None]]]:
+    return {row["doc_id"]: [(one["cause"], one["detail"]) for one in row["why"]] for row in read(out)}
+
+
+def test_a_document_that_becomes_a_reject_is_gone_with_its_reason(tmp_path: Path) -> None:
+    out = run_output(str(tmp_path / "out"))
+    Night(rows_of(1, 2, 3)).into(out, tmp_path)
+    Night([*rows_of(1), ("doc-2", []), *rows_of(1)]).into(out, tmp_path)
+    assert whys(out) == {"doc-2": [("reject", "document has no tokens")], "doc-3": [("row", None)]}
+
+
+def test_answers_change_by_what_the_runs_differ_in(tmp_path: Path) -> None:
+    out = run_output(str(tmp_path / "out"))
+    Night(rows_of(*range(6))).into(out, tmp_path)
+    added = Night(rows_of(*range(6)), model=1, seed=2).into(out, tmp_path)
+    assert added is not None
+    assert added.counts.answer
+    assert set(map(tuple, whys(out).values())) == {(("model", None), ("settings", "seed"))}
+
+
+def test_a_corrected_document_says_so(tmp_path: Path) -> None:
+    out = run_output(str(tmp_path / "out"))
+    Night(rows_of(1, 2)).into(out, tmp_path)
+    row = predicted(out)["doc-1"]
+    kind = "LOC" if row["labels"][0] != "B-LOC" else "PER"
+    corrections = CorrectionFile("made up", {"doc-1": (Correction(0, 1, kind),)})
+    Night(rows_of(1, 2), corrections=corrections).into(out, tmp_path)
+    assert whys(out) == {"doc-1": [("correction", None)]}
+
+
+def strengths(**weights: tuple[str, float]) -> RuleStrengths:
+    return RuleStrengths(strengths=tuple(Strength(name=n, form=f, weights=(w,)) for n, (f, w) in weights.items()))
+
+
+def test_constraints_are_told_by_name_where_they_have_rows_in_the_document() -> None:
+    key = key_of(CONSTRAINTS, engine="viterbi", options={})
+    old = strengths(a=("x", 1.0), b=("x", 1.0), c=("x", 1.0))
+    new = strengths(b=("x", 2.0), c=("y", 1.0), d=("x", 1.0))
+    own = TwoRuns.of(2, 1, (key, old), (key, new)).causes
+    assert [cause.cause for cause in own] == [
+        Cause(Why.ADDED, "d"),
+        Cause(Why.REMOVED, "a"),
+        Cause(Why.REWEIGHED, "b (1 → 2)"),
+        Cause(Why.REWRITTEN, "c"),
+    ]
+    assert [cause.cause.detail for cause in own if cause.touches({"a", "c"})] == ["a", "c"]
+    assert all(cause.touches(None) for cause in own)
+
+
+# What is lost, and damaged
+
+
+def test_who_comes_too_late_is_told_to_read_in_full(tmp_path: Path) -> None:
+    out = run_output(str(tmp_path / "out"))
+    for numbers in ((1, 2), (2, 3), (3, 4), (4, 5)):
+        Night(rows_of(*numbers)).into(out, tmp_path)
+    kept = keep_changes(out.storage, 2)
+    assert (kept.first, kept.last, kept.removed) == (3, 4, 2)
+    assert {row["doc_id"] for row in read(out, 2)} == {"doc-2", "doc-3", "doc-4", "doc-5"}
+    with pytest.raises(RunFolderError, match="since run 1 are no longer there, those since run 2 are; read the pred"):
+        read(out, 1)
+    with pytest.raises(RunFolderError, match="no run 9"):
+        read(out, 9)
+    added = Night(rows_of(5, 6)).into(out, tmp_path)
+    assert added is not None
+    assert added.run == 5, "numbers go on"
+    assert keep_changes(out.storage, 10).removed == 0
+
+
+def test_a_lost_feed_in_between_is_no_silent_gap(tmp_path: Path) -> None:
+    out = run_output(str(tmp_path / "out"))
+    for numbers in ((1, 2), (2, 3), (3, 4)):
+        Night(rows_of(*numbers)).into(out, tmp_path)
+    out.storage.remove([feed_files(out.storage)[1].path])
+    with pytest.raises(RunFolderError, match="read the predictions in full"):
+        read(out, 0)
+    assert [row["run"] for row in read(out, 2)] == [3, 3]
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    out = run_output(str(tmp_path / "out"))
+    Night(rows_of(1, 2)).into(out, tmp_path)
+    path = feed_files(out.storage)[0].path
+    (tmp_path / "out" / path).write_bytes(b"PAR1")
+    with pytest.raises(PublishedError, match=f"{path} is damaged; read the predictions in full"):
+        read(out)
+
+
+def test_where_the_last_run_is_damaged_the_feed_begins_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = run_output(str(tmp_path / "out"))
+    Night(rows_of(1, 2, 3)).into(out, tmp_path)
+    for path in (tmp_path / "out" / PREDICTIONS).iterdir():
+        path.unlink()
+    added = Night(rows_of(2, 3, 4), model=1).into(out, tmp_path)
+    assert added == AddedChanges(run=2, since=0, counts=ChangeCounts(new=3))
+    assert "the feed of changes begins anew" in capsys.readouterr().err
+    assert merged_from_scratch(out) == answers(predicted(out))
+    with pytest.raises(RunFolderError, match="run 2 could not be compared"):
+        read(out, 0)
+
+
+def merged_from_scratch(out: RunOutput) -> State:
+    return {row["doc_id"]: {"labels": row["labels"], "entities": row["entities"]} for row in read(out)}
+
+
+def test_a_folder_from_before_there_was_a_feed_begins_with_what_changes(tmp_path: Path) -> None:
+    out = run_output(str(tmp_path / "out"))
+    Night(rows_of(1, 2)).into(out, tmp_path)
+    shutil.rmtree((tmp_path / "out" / FEED_FOLDER).resolve())
+    (tmp_path / "out" / FEED_FOLDER).unlink()
+    with pytest.raises(RunFolderError, match="no feed of changes"):
+        read(out)
+    assert Night(rows_of(1, 2)).into(out, tmp_path) is None
+    added = Night(rows_of(1, 3)).into(out, tmp_path)
+    assert added == AddedChanges(run=2, since=1, counts=ChangeCounts(new=1, gone=1))
+
+
+# Kills
+
+
+def killing(owner: Any, name: str, nth: int) -> Any:
+    """Patches a function so that its call of that number ends the process, before or after its effect by turns."""
+    real, calls = getattr(owner, name), [0]
+
+    def dies(*given: Any, **named: Any) -> Any:
+        calls[0] += 1
+        if calls[0] != nth:
+            return real(*given, **named)
+        if nth % 2:
+            real(*given, **named)
+        raise Killed
+
+    return patch.object(owner, name, dies)
+
+
+FIRST, SECOND, THIRD = (
+    Night(rows, model, shard_bytes=10_000)
+    for rows, model in ((rows_of(1, 2, 3), 0), (rows_of(2, 3, 4), 1), (rows_of(3, 5), 0))
+)
+ON_DISK = [
+    (FolderStorage, "write"),
+    (folder_output, "second_name"),
+    (folder_output, "point"),
+    (folder_output, "remove"),
+]
+IN_STORE = [
+    *((ObjectStorage, name) for name in ("replace", "copy", "remove")),
+    pytest.param(ObjectStorage, "write", marks=pytest.mark.slow),
+]
+
+
+def killed_at_each_call(out_of: Callable[[str], RunOutput], tmp_path: Path, owner: Any, name: str, lag: bool) -> int:
+    """Kills a run at each call of a function in turn; how often. What is there then is a state with its feed.
+
+    ``lag``: may the feed be one run behind, until the next one?
+    """
+    whole = out_of("whole")
+    for night in (FIRST, SECOND, THIRD):
+        night.into(whole, tmp_path)
+    wanted = [(file, whole.storage.read(file.path)) for file in feed_files(whole.storage)]
+    for nth in range(1, 99):
+        out = out_of(f"{name}-{nth}")
+        FIRST.into(out, tmp_path)
+        before = answers(predicted(out))
+        try:
+            with killing(owner, name, nth):
+                SECOND.into(out, tmp_path)
+        except Killed:
+            pass
+        else:
+            return nth - 1
+        out = run_output(out.storage.uri)
+        seen, now = merged(out), answers(predicted(out))
+        assert seen == now or (lag and seen == before), f"call {nth}"
+        for night in (SECOND, THIRD) if nth % 3 else (THIRD, SECOND, THIRD):
+            night.into(run_output(out.storage.uri), tmp_path)
+        out = run_output(out.storage.uri)
+        assert merged(out) == answers(predicted(out))
+        assert not list(out.storage.names(STAGED))
+        if nth % 3:
+            assert [(file, out.storage.read(file.path)) for file in feed_files(out.storage)] == wanted
+    raise AssertionError("it does not end")
+
+
+@pytest.mark.parametrize(("owner", "name"), ON_DISK, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_kill_leaves_a_run_with_its_feed(tmp_path: Path, owner: Any, name: str) -> None:
+    assert killed_at_each_call(lambda own: run_output(str(tmp_path / own)), tmp_path, owner, name, lag=False)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with patch.dict(os.environ, KEYS), s3_server() as address:
+        yield address
+
+
+@pytest.mark.parametrize(("owner", "name"), IN_STORE, ids=lambda value: value if isinstance(value, str) else "")
+def test_in_an_object_store_a_feed_is_never_there_without_its_run(
+    server: str, tmp_path: Path, owner: Any, name: str
+) -> None:
+    assert killed_at_each_call(
+        lambda own: run_output(uri(server, f"feed-{name}/{own}")), tmp_path, owner, name, lag=True
+    )
+
+
+# Consumers
+
+
+PAGE = Path(__file__).parents[1] / "docs" / "table.md"
+EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+MERGES = [code for code in EXAMPLES if "def merge" in code]
+
+
+def random_nights(count: int) -> Iterator[Night]:
+    """Nights of a dozen documents that come, go, change and come back, under two models; some are rejects."""
+    chance, texts = random.Random(7), dict.fromkeys(range(12), 0)
+    for _ in range(count):
+        for doc in chance.sample(range(12), 4):
+            texts[doc] = chance.choice((0, 0, 1, 2, -1, -2))
+        rows = [row for doc, words in texts.items() if words >= 0 for row in rows_of(doc, words=words)]
+        yield Night([*rows, *((f"doc-{doc}", []) for doc, words in texts.items() if words == -1)], chance.randrange(2))
+
+
+def plain(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    return {row["doc_id"]: list(row["labels"]) for row in rows}
+
+
+@pytest.mark.parametrize("code", MERGES, ids=lambda code: str(code.split()[1]))
+def test_a_consumer_that_merges_twelve_nights_has_the_table_of_a_full_read(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = pytest.importorskip(code.split()[1])
+    monkeypatch.chdir(tmp_path)
+    out, names, done = run_output("out"), dict[str, Any](), 0
+    for number, night in enumerate(random_nights(12)):
+        added = night.into(out, tmp_path)
+        if number in (5, 6):
+            continue  # the consumer sleeps
+        if not number:
+            exec(code, names)
+        elif package.__name__ == "duckdb":
+            names["merge"](done)
+        else:
+            names["mine"] = names["merge"](names["mine"], done)
+        done = done if added is None else added.run
+        assert table_of(package.__name__, names) == plain(list(predicted(out).values()))
+
+
+def table_of(package: str, names: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The consumer's table."""
+    if package == "polars":
+        return plain(names["mine"].to_dicts())
+    if package == "pandas":
+        return plain(names["mine"].reset_index().to_dict("records"))
+    return plain(names["duckdb"].sql("FROM mine").to_arrow_table().to_pylist())
+
+
+def test_the_last_version_of_the_table_and_the_merged_feed_are_the_same(tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed")
+    out = run_output(str(tmp_path / "out"))
+    for night in random_nights(12):
+        night.into(out, tmp_path)
+        version = commit_run(out)
+        table = deltalake.DeltaTable(tmp_path / "out" / TABLE_FOLDER, version=version).to_pyarrow_table()
+        assert plain(table.to_pylist()) == plain(list(predicted(out).values()))
+        assert {doc_id: row["labels"] for doc_id, row in merged(out).items()} == plain(table.to_pylist())
+
+
+def test_each_answer_says_in_which_run_it_last_changed(tmp_path: Path) -> None:
+    out, last, before = run_output(str(tmp_path / "out")), dict[str, tuple[int, str]](), dict[str, Any]()
+    for night in random_nights(6):
+        added = night.into(out, tmp_path)
+        now = predicted(out)
+        for doc_id in expected(before, now):
+            assert added is not None
+            last[doc_id] = (added.run, f"model {night.model}")
+        before = now
+    rows = read_predictions(tmp_path / "out").last_changed().to_pylist()
+    assert [row["doc_id"] for row in rows] == list(before)
+    assert {row["doc_id"]: (row["run"], row["model_digest"]) for row in rows} == {doc: last[doc] for doc in before}
+    keep_changes(out.storage, 1)
+    assert None in read_predictions(tmp_path / "out").last_changed()["run"].to_pylist()
+
+
+# The command
+
+
+def changes(out: Path, *options: str) -> Any:
+    return CliRunner().invoke(app, ["changes", "--run", str(out), *options])
+
+
+def test_the_command_says_what_changed_in_words_as_a_table_and_as_a_file(tmp_path: Path) -> None:
+    out, file = run_output(str(tmp_path / "out")), tmp_path / "all.parquet"
+    Night(rows_of(*range(30))).into(out, tmp_path)
+    Night([*rows_of(*range(1, 30)), *rows_of(31)], model=1).into(out, tmp_path)
+    Night([*rows_of(*range(1, 30)), *rows_of(31, words=1)], model=1).into(out, tmp_path)
+    said = " ".join(changes(tmp_path / "out").stdout.split())
+    assert "run 3: 1 text changed" in said
+    assert "doc-31 text" in said
+    answers = len([row for row in read(out, 1) if row["what"] == "answer"])
+    said = " ".join(changes(tmp_path / "out", "--since", "1", "--out", str(file)).stdout.split())
+    assert f"runs 2 to 3: 1 document new, 1 document gone, {answers} answers changed (model)" in said
+    assert f"all documents that changed are in {file}" in said
+    assert pq.read_table(file).schema == CHANGES_SCHEMA
+    assert pq.read_table(file).to_pylist() == read(out, 1)
+    told = json.loads(changes(tmp_path / "out", "--since", "1", "--json").stdout)
+    assert told["counts"] == {"new": 1, "gone": 1, "text": 0, "answer": answers}
+    assert [one["doc_id"] for one in told["documents"]] == sorted(row["doc_id"] for row in read(out, 1))[:20]
+    assert "nothing changed since run 3" in changes(tmp_path / "out", "--since", "3").stdout
+    late = changes(tmp_path / "out", "--since", "7")
+    assert late.exit_code == Exit.INPUT
+    assert "no run 7" in late.stderr
+
+
+def test_the_record_says_when_a_run_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stay_here(monkeypatch)
+    write_corpus(list(synthesize(3, seed=1, kind="news")), tmp_path / "corpus", source="test")
+    report = label(tmp_path / "corpus", tmp_path / "out")
+    assert report.changes == AddedChanges(run=1, since=0, counts=ChangeCounts(new=3))
+    assert label(tmp_path / "corpus", tmp_path / "out").changes is None
+    time = read_record(FolderStorage(tmp_path / "out")).nights[0].time
+    assert f"run 1 ({time[:16].replace('T', ' ')} UTC): 3 documents new" in changes(tmp_path / "out").stdout
+    told = CliRunner().invoke(app, ["history", "--run", str(tmp_path / "out"), "--keep", "1"])
+    assert "changes of runs 1 to 1 stay; 0 files of earlier ones are removed" in told.stdout
