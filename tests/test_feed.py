@@ -31,7 +31,7 @@ from concord.flows.runfolder.layout import FEED_FOLDER, STAGED, STORE, RunOutput
 from concord.flows.runfolder.published import PublishedError, published
 from concord.flows.runfolder.runfolder import find_done, publish, run_output
 from concord.predictions import read_predictions
-from concord.schemas.changes import AddedChanges, Cause, ChangeCounts, ChangeKind, Why
+from concord.schemas.changes import AddedChanges, ChangeCause, ChangeCounts, ChangeKind, Why
 from concord.schemas.columns import CORPUS_LAYOUT, PREDICTIONS_LAYOUT
 from concord.schemas.corrections import Correction
 from concord.schemas.document import Batch
@@ -268,10 +268,10 @@ def test_constraints_are_told_by_name_where_they_have_rows_in_the_document() -> 
     new = strengths(b=("x", 2.0), c=("y", 1.0), d=("x", 1.0))
     own = TwoRuns.of(2, 1, (key, old), (key, new)).causes
     assert [cause.cause for cause in own] == [
-        Cause(Why.ADDED, "d"),
-        Cause(Why.REMOVED, "a"),
-        Cause(Why.REWEIGHED, "b (1 → 2)"),
-        Cause(Why.REWRITTEN, "c"),
+        ChangeCause(Why.ADDED, "d"),
+        ChangeCause(Why.REMOVED, "a"),
+        ChangeCause(Why.REWEIGHED, "b (1 → 2)"),
+        ChangeCause(Why.REWRITTEN, "c"),
     ]
     assert [cause.cause.detail for cause in own if cause.touches({"a", "c"})] == ["a", "c"]
     assert all(cause.touches(None) for cause in own)

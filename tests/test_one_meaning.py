@@ -123,11 +123,11 @@ def test_no_constant_that_modules_share_has_the_name_of_another() -> None:
 
 
 PARTICIPLES = {
-    "found": 435,
+    "found": 432,
     "given": 150,
     "told": 11,
     "kept": 96,
-    "known": 89,
+    "known": 87,
     "learned": 74,
     "seen": 60,
     "said": 32,

@@ -48,7 +48,7 @@ class Why(StrEnum):
     """Another version of concord, or of a library that decides answers."""
 
 
-class Cause(NamedTuple):
+class ChangeCause(NamedTuple):
     """A reason of a change; ``detail`` as `Why` has it, None where there is none."""
 
     why: Why
@@ -85,7 +85,7 @@ class AddedChanges(Report):
     counts: ChangeCounts
 
 
-class RunChanges(Report):
+class FeedRun(Report):
     """A run that changed something in its folder.
 
     - ``run``: its number, as in `schemas.feed.CHANGES_LAYOUT`
@@ -127,7 +127,7 @@ class ChangesReport(Report):
 
     out: str
     since: int
-    runs: tuple[RunChanges, ...]
+    runs: tuple[FeedRun, ...]
     counts: ChangeCounts
     causes: dict[str, int] = Field(default_factory=dict)
     documents: tuple[DocumentChange, ...]

@@ -18,12 +18,12 @@ from concord.flows.runfolder.feed_reader import changes_of, files_since
 from concord.flows.runfolder.published import published
 from concord.schemas.changes import (
     LISTED_DOCUMENTS,
-    Cause,
+    ChangeCause,
     ChangeCounts,
     ChangeKind,
     ChangesReport,
     DocumentChange,
-    RunChanges,
+    FeedRun,
     Why,
 )
 from concord.schemas.columns import DOC_ID
@@ -57,10 +57,10 @@ def changes(out: str, *, since: int | None = None, file: Path | None = None) -> 
     )
 
 
-def _runs(storage: Storage, numbers: Sequence[int]) -> tuple[RunChanges, ...]:
+def _runs(storage: Storage, numbers: Sequence[int]) -> tuple[FeedRun, ...]:
     """The runs with these numbers, as the folder's record has them."""
     times = {night.changes.run: night.time for night in read_record(storage).nights if night.changes is not None}
-    return tuple(RunChanges(run=number, time=times.get(number)) for number in numbers)
+    return tuple(FeedRun(run=number, time=times.get(number)) for number in numbers)
 
 
 @dataclass
@@ -84,7 +84,7 @@ class _FeedSums:
 
 def _lines(causes: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Causes in words."""
-    return tuple(Cause(Why(one["cause"]), one["detail"]).line for one in causes)
+    return tuple(ChangeCause(Why(one["cause"]), one["detail"]).line for one in causes)
 
 
 def _document(row: Mapping[str, Any]) -> DocumentChange:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from concord.schemas.arrays import Ints
-from concord.schemas.changes import Cause, ChangeKind, Why
+from concord.schemas.changes import ChangeCause, ChangeKind, Why
 from concord.schemas.columns import (
     DOC_ID,
     DOCUMENT_DIGEST,
@@ -39,6 +39,7 @@ from concord.schemas.feed import (
     WHY,
 )
 from concord.schemas.run import RuleStrengths, RunKey
+from concord.schemas.run_changes import RuleChangeKind, rule_changes
 from concord.workers.drift.items import Coded, ItemColumn
 from concord.workers.drift.pairs import Pairs
 
@@ -65,7 +66,7 @@ labels and entities; and the constraints that have rows or pairs in it, null whe
 class RunCause(NamedTuple):
     """A difference of two runs; ``constraint`` is the one that differs, None where it is something else."""
 
-    cause: Cause
+    cause: ChangeCause
     constraint: str | None = None
 
     def touches(self, grounded: set[str] | None) -> bool:
@@ -97,29 +98,33 @@ class TwoRuns(NamedTuple):
 
 def _of_keys(before: RunKey, after: RunKey) -> Iterator[RunCause]:
     if before.model != after.model:
-        yield RunCause(Cause(Why.MODEL))
+        yield RunCause(ChangeCause(Why.MODEL))
     old, new = before.settings.model_dump(mode="json"), after.settings.model_dump(mode="json")
     if old["engine"] != new["engine"]:
-        yield RunCause(Cause(Why.ENGINE, f"{old['engine']} → {new['engine']}"))
+        yield RunCause(ChangeCause(Why.ENGINE, f"{old['engine']} → {new['engine']}"))
     others = sorted(name for name in old if name != "engine" and old[name] != new[name])
     if others:
-        yield RunCause(Cause(Why.SETTINGS, ", ".join(others)))
+        yield RunCause(ChangeCause(Why.SETTINGS, ", ".join(others)))
     if before.code != after.code:
-        yield RunCause(Cause(Why.CODE))
+        yield RunCause(ChangeCause(Why.CODE))
+
+
+KINDS: dict[RuleChangeKind, Why] = {
+    "added": Why.ADDED,
+    "removed": Why.REMOVED,
+    "other weight": Why.REWEIGHED,
+    "other form": Why.REWRITTEN,
+}
+"""Reasons of changes, by what happened to a constraint."""
 
 
 def _of_constraints(before: RuleStrengths, after: RuleStrengths) -> Iterator[RunCause]:
-    old, new = ({one.name: one for one in rules.strengths} for rules in (before, after))
-    yield from (RunCause(Cause(Why.ADDED, name), name) for name in new if name not in old)
-    yield from (RunCause(Cause(Why.REMOVED, name), name) for name in old if name not in new)
-    for name in (name for name in new if name in old):
-        if new[name].form != old[name].form:
-            yield RunCause(Cause(Why.REWRITTEN, name), name)
-        elif new[name].weights != old[name].weights:
-            weights = f"{_weights(old[name].weights)} → {_weights(new[name].weights)}"
-            yield RunCause(Cause(Why.REWEIGHED, f"{name} ({weights})"), name)
-    if before.local != after.local:
-        yield RunCause(Cause(Why.REWRITTEN))
+    for rule in rule_changes(before, after):
+        if rule.kind == "local":
+            yield RunCause(ChangeCause(Why.REWRITTEN))
+            continue
+        weights = f" ({_weights(rule.before)} → {_weights(rule.after)})" if rule.kind == "other weight" else ""
+        yield RunCause(ChangeCause(KINDS[rule.kind], f"{rule.name}{weights}"), rule.name)
 
 
 def _weights(weights: Sequence[float]) -> str:
@@ -233,7 +238,7 @@ def _taken(table: pa.Table, rows: Ints) -> pa.Table:
     return table.take(pa.array(rows, pa.int64(), mask=rows < 0))
 
 
-def _cells(causes: Sequence[Cause]) -> list[dict[str, str | None]]:
+def _cells(causes: Sequence[ChangeCause]) -> list[dict[str, str | None]]:
     return [{"cause": str(cause.why), "detail": cause.detail} for cause in causes]
 
 
@@ -252,12 +257,12 @@ class _Causes(NamedTuple):
         row: bytes | None,
         grounded_before: list[str] | None,
         grounded: list[str] | None,
-    ) -> list[Cause]:
+    ) -> list[ChangeCause]:
         """What may have changed a document, whose rows and constraints those are before and now."""
         if what == ChangeKind.GONE and doc_id in self.rejects:
-            return [Cause(Why.REJECT, self.rejects[doc_id])]
+            return [ChangeCause(Why.REJECT, self.rejects[doc_id])]
         if what != ChangeKind.ANSWER:
-            return [Cause(Why.ROW)]
+            return [ChangeCause(Why.ROW)]
         there = None if grounded_before is None or grounded is None else {*grounded_before, *grounded}
-        causes = [] if row_before == row else [Cause(Why.CORRECTION if doc_id in self.corrected else Why.ROW)]
+        causes = [] if row_before == row else [ChangeCause(Why.CORRECTION if doc_id in self.corrected else Why.ROW)]
         return causes + [own.cause for own in self.of_run if own.touches(there)]
