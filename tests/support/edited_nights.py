@@ -190,7 +190,7 @@ def _shards(night: EditedNight) -> None:
 
 
 def _damage(night: EditedNight) -> None:
-    night.damaged = not night.damaged
+    night.damaged = True
 
 
 def _nothing(night: EditedNight) -> None:
@@ -231,6 +231,7 @@ def edited_nights(folder: Path, edits: int, seed: int) -> Iterator[PlannedNight]
             edit = rng.choice(EDITS)
             if not any(night.files.values()):
                 edit = _insert
+            night.damaged = False
             edit(night)
             yield _ran(night, folder, edit.__name__)
 
@@ -249,6 +250,7 @@ def _ran(night: EditedNight, folder: Path, edit: str) -> PlannedNight:
         out=str(out),
         settings=check_settings(RunSettings.model_validate(night.settings)),
         shard_bytes=night.shard_bytes,
+        allow_gone=night.rng.random() < 0.8,
     )
     before = _files(out)
     plan = plan_run(request)
@@ -279,19 +281,13 @@ def _faults(plan: RunPlan, report: RunReport) -> Iterator[str]:
         "damages": (len(plan.damages), report.shards_failed),
         "withheld": (plan.differences is not None and plan.differences.withheld and not plan.damages, report.withheld),
     }
+    planned, drift = plan.differences, report.drift
+    names = ("new", "gone", "changed")
+    differs = [0, 0, 0] if planned is None else [getattr(planned, name).count for name in names]
+    differed = [0, 0, 0] if drift is None else [drift.new, drift.gone, drift.texts]
     if not plan.damages and not refused:
-        planned, drift = plan.differences, report.drift
-        names = ("new", "gone", "changed")
-        exact["differences"] = (
-            (
-                *(0 if planned is None else getattr(planned, name).count for name in names),
-                0 if planned is None else planned.missing,
-            ),
-            (
-                *((0,) * 3 if drift is None else (drift.new, drift.gone, drift.texts)),
-                0 if drift is None else drift.missing,
-            ),
-        )
+        exact["differences"] = (differs, differed)
+        exact["missing"] = (0 if planned is None else planned.missing, 0 if drift is None else drift.missing)
     yield from (f"{name}: planned {want}, was {got}" for name, (want, got) in exact.items() if want != got)
     ranges = {
         "refused": (0, refused, searched if plan.refusing else 0),

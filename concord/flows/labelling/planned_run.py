@@ -17,6 +17,7 @@ from concord.flows.labelling.label_job import LabelJob
 from concord.flows.nights.record import read_record
 from concord.flows.runfolder.asking import asked
 from concord.flows.runfolder.last_run import last_answers
+from concord.flows.runfolder.lists import ListedShard
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import Published, PublishedError, published
 from concord.flows.screen.progress import meter
@@ -26,6 +27,7 @@ from concord.schemas.document import Batch
 from concord.schemas.drift import MOST_MISSING
 from concord.schemas.errors import CorpusError, DocumentError
 from concord.schemas.labels import LabelSet
+from concord.schemas.run import ShardMarker
 from concord.schemas.run_changes import RunChanges
 from concord.schemas.run_context import RunContext
 from concord.schemas.run_plan import (
@@ -40,7 +42,7 @@ from concord.schemas.secrets import redact
 from concord.workers.corpus.shards import Shard, read_documents
 from concord.workers.labelling.kept import LastAnswer, Reusable
 from concord.workers.labelling.last_answers import LastAnswers
-from concord.workers.labelling.output import PREDICTIONS
+from concord.workers.labelling.output import PREDICTIONS, REJECTS
 from concord.workers.labelling.report import check_gold
 from concord.workers.models.model import text_tokenizer
 from concord.workers.storage.files import OutputError
@@ -80,15 +82,15 @@ def planned_run(job: LabelJob, storage: Storage, done: Markers, most_shards: int
             planned_counts.add_todo(shard, common=last_run is not None and bool(last_run.common[place]), times=times)
             bar.advance(shard.rows)
     for place in extra if counted else ():
-        planned_counts.add_done(job.shards[place])
+        planned_counts.add_done(job.shards[place], done[place])
     return _plan(planned_counts, storage, done, last_run, todo=todo, read=read)
 
 
 class _LastRun(NamedTuple):
     """The run that readers have, beside the shards of the next one.
 
-    - ``common`` (S,): mask of the shards that it has, too
-    - ``gone``: its files of predictions that are of no shard of the next run
+    - ``common`` (S,): mask of the shards that it has, too, and in which it has answers to the same documents
+    - ``gone``: its files of predictions of other shards
     """
 
     run: Published
@@ -101,12 +103,20 @@ def _last_run(storage: Storage, done: Markers) -> _LastRun | None:
     with suppress(PublishedError):
         run = published(storage.uri)
         keys, common, gone = done.keys_under(run.manifest.run), np.zeros(len(done.shards), np.bool_), list[str]()
+        same_key = run.manifest.run == done.key
         for shard in run.shards():
             places = keys.places(shard.place.key)
-            common[places] = True
-            gone += [] if places else [path for path in shard.files if path.startswith(f"{PREDICTIONS}/")]
+            # Under another key other documents may be refused: of a shard with rejects documents are compared.
+            if places and (same_key or not (_has_rejects(shard) or (done.has(places[0]) and done[places[0]].rejects))):
+                common[places] = True
+            else:
+                gone += [path for path in shard.files if path.startswith(f"{PREDICTIONS}/")]
         return _LastRun(run, common, gone)
     return None
+
+
+def _has_rejects(shard: ListedShard) -> bool:
+    return any(path.startswith(f"{REJECTS}/") for path in shard.files)
 
 
 def _ids_before(last_run: _LastRun) -> dict[str, bytes]:
@@ -138,7 +148,7 @@ def _changes(job: LabelJob, last_run: _LastRun | None) -> RunChanges:
 
 @dataclass
 class _PlanCounts:
-    """What is planned_counts in the shards that are read, of a run that may take ``last`` answers.
+    """What stands in the shards that are read, of a run that may take ``last`` answers.
 
     - ``before``: digests by id, of the documents of shards that readers have and the run has not; None where these are
       not counted
@@ -177,9 +187,12 @@ class _PlanCounts:
             if what != "kept":
                 self.why[differing.get(doc_id, asked_otherwise)] += 1
 
-    def add_done(self, shard: Shard) -> None:
-        """A shard that is done and that readers have not yet."""
-        self._compare(shard, self._read(shard))
+    def add_done(self, shard: Shard, marker: ShardMarker) -> None:
+        """A shard that is done and that readers have not yet, or otherwise; an id that is repeated has an answer."""
+        repeats = {row for row, _ in shard.repeats}
+        refused = {reject.doc_id for reject in marker.rejects if reject.row not in repeats}
+        documents = self._read(shard)
+        self._compare(shard, {name: digest for name, digest in documents.items() if name not in refused})
 
     def _read(self, shard: Shard) -> dict[str, bytes]:
         """The digest of the answer of each document that can be labelled, by id; none of a shard that is damaged."""

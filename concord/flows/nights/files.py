@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable
 from contextlib import suppress
@@ -102,10 +103,11 @@ def _of_last(row: ConstraintFigures | None) -> dict[str, float | None]:
 
 
 def _draw_constraints(constraints: dict[str, ConstraintFigures], path: Path) -> None:
-    """Draws the penalty of each constraint under the model alone and under the answers."""
+    """Draws the penalty of each constraint under the model alone and under the answers, where both are finite."""
     from matplotlib.figure import Figure
 
-    worst = sorted(constraints, key=lambda name: constraints[name].penalty_before)[-MOST_BARS:]
+    soft = (name for name, row in constraints.items() if math.isfinite(row.penalty_before + row.penalty))
+    worst = sorted(soft, key=lambda name: constraints[name].penalty_before)[-MOST_BARS:]
     figure = Figure(figsize=(8, 1.2 + 0.35 * len(worst)), layout="constrained")
     axes = figure.add_subplot()
     places = range(len(worst))
