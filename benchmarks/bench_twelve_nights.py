@@ -19,8 +19,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,10 +27,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from common import save
 
+from concord.flows.environment import command
 from concord.flows.nights.record import read_record
 from concord.flows.screen.pages import page_of
 from concord.flows.tracking.tracking import RUN_NAME
-from concord.predictions import Predictions
+from concord.predictions import read_predictions
 from concord.schemas.run_report import RunReport
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.storage.storage import FolderStorage
@@ -123,6 +122,10 @@ def _nights() -> Iterator[Night]:
         kept[1] = team.file(1).read_bytes()
         team.file(1).write_bytes(kept[1][: len(kept[1]) // 2])
 
+    def add_strange(team: Team) -> None:
+        team.write(FILES + 1, synthesize(40, seed=50, kind="news"))
+        team.edit(FILES + 1, strange)
+
     def lose(team: Team) -> None:
         for number in (2, 3):
             team.file(number).rename(team.base / f"lost-{number}")
@@ -141,7 +144,7 @@ def _nights() -> Iterator[Night]:
     yield Night("another model", lambda team: setattr(team, "model", "v2"))
     yield Night("a damaged file", damage)
     yield Night("mended, and cancelled", lambda team: mend(team, kept[1]), "cancelled")
-    yield Night("texts of another kind", lambda team: team.edit(FILES, strange))
+    yield Night("forty texts of another kind", add_strange)
     yield Night("half of the files missing", lose)
     yield Night("all files again", bring_back)
 
@@ -162,9 +165,8 @@ def run(team: Team, night: Night) -> RunReport | None:
         process = subprocess.Popen(team.words(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=team.environment)
         assert process.stderr is not None
         for line in process.stderr:
-            if b"starting workers" in line:
+            if b"reading" in line or b"starting" in line:
                 break
-        time.sleep(1.0)
         process.send_signal(signal.SIGINT)
         process.communicate()
         return None
@@ -175,7 +177,7 @@ def run(team: Team, night: Night) -> RunReport | None:
 
 def merged(consumer: dict[str, list[str]], seen: int, out: Path) -> int:
     """Merges what the feed has after a run into a consumer's answers; the number of the feed's last run."""
-    changes = Predictions(str(out)).changes_since(seen).to_pylist()
+    changes = read_predictions(out).changes_since(seen).to_pylist()
     for row in changes:
         if row["what"] == "gone":
             consumer.pop(row["doc_id"])
@@ -239,9 +241,9 @@ def main() -> None:
     versions = delta_versions(team.out)
     assert not versions or [v for i, v in enumerate(versions) if not i or v != versions[i - 1]] == states
     (base / "pages.md").write_text("\n\n".join(pages))
-    for command in ("history", "changes"):
-        done = subprocess.run([*COMMAND, command, "--run", str(team.out)], capture_output=True, text=True, check=True)
-        (base / f"{command}.txt").write_text(done.stdout)
+    for name in ("history", "changes"):
+        done = subprocess.run([*COMMAND, name, "--run", str(team.out)], capture_output=True, text=True, check=True)
+        (base / f"{name}.txt").write_text(done.stdout)
     print(*names, sep="\n")
     print(f"{len(versions)} versions of the Delta table, {len(states)} states of the consumer, all the same")
     save("twelve_nights", {"nights": rows, "mlflow": names, "versions": len(versions), "states": len(states)})

@@ -218,6 +218,9 @@ class NightBefore(Report):
         return f"night {self.night} ({self.time[:16].replace('T', ' ')} UTC)"
 
 
+MODEL_NAMES = {"model", "model_version"}
+"""Names of what a model is asked for by."""
+
 PLACES = ("corpus", "only", "model", "model_version", "constraints", "corrections")
 """What is asked for by name; what these come to is in the differences."""
 
@@ -226,6 +229,8 @@ def otherwise_line(otherwise: Otherwise, differences: Sequence[str] = ()) -> str
     """What was asked for otherwise, in a line; digests are cut short, and left out where differences say what is in
     them."""
     shown = [name for name in otherwise if name in PLACES] if differences else list(otherwise)
+    if MODEL_NAMES & set(shown):
+        differences = [line for line in differences if not line.startswith("model ")]  # its digest
     named = [f"{name} {_short(otherwise[name][0])} → {_short(otherwise[name][1])}" for name in shown]
     return ", ".join([*named, *differences])
 

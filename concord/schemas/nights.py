@@ -28,6 +28,7 @@ class NightLine(Report):
       from, and Prefect's flow run; null where there is none
     - ``asked``: what was asked for and its digests, as MLflow's parameters have it
     - ``documents``, ``labelled``, ``rejected``: documents with an answer, those labelled by this run, and rejects
+    - ``reused``: those among ``labelled`` that took an answer of the last run
     - ``unscored``: those among ``labelled`` that kept an answer without being scored
     - ``failed``: shards that failed; nothing is published then
     - ``withheld``: was nothing published because too many documents were gone?
@@ -52,6 +53,7 @@ class NightLine(Report):
     asked: dict[str, str]
     documents: int
     labelled: int
+    reused: int = 0
     unscored: int = 0
     rejected: int
     failed: int
@@ -64,6 +66,11 @@ class NightLine(Report):
     differences: tuple[str, ...] = ()
     drift: Drift | None = None
     chart: dict[str, tuple[float, float]] = Field(default_factory=dict)
+
+    @property
+    def decoded(self) -> int:
+        """Documents that this run labelled without an answer to keep."""
+        return self.labelled - self.reused
 
     @property
     def published(self) -> bool:
@@ -93,6 +100,7 @@ class NightLine(Report):
             asked=asked,
             documents=report.documents,
             labelled=report.labelled,
+            reused=report.reuse.documents,
             unscored=report.reuse.kept + report.reuse.stood,
             rejected=report.rejected,
             failed=report.shards_failed,
@@ -211,7 +219,7 @@ class HistoryReport(Report):
             rows.append(
                 row(
                     *(f"{line.night}", line.time[:16].replace("T", " "), line.user),
-                    *(f"{count:,}" for count in (line.documents, line.labelled)),
+                    *(f"{count:,}" for count in (line.documents, line.decoded)),
                     *night.counts,
                     *(f"{line.rejected:,}", f"{breaches}" if breaches else ""),
                     tone=Tone.NOTICE if looked_at else Tone.PLAIN,

@@ -53,7 +53,7 @@ def report_month(out: str, into: str, month: str | None = None) -> MonthReport:
         withheld=sum(line.withheld for line in lines),
         failed=sum(line.failed > 0 and not line.cancelled for line in lines),
         drifted=sum(line.drift is not None and bool(line.drift.breaches) for line in lines),
-        labelled=sum(line.labelled for line in lines),
+        labelled=sum(line.decoded for line in lines),
         differences=_summed(lines),
         page=f"{page}.md",
     )
@@ -116,7 +116,7 @@ def _cells(night: NightReport) -> tuple[str, ...]:
     line = night.line
     return (
         *(str(line.night), line.time[:16].replace("T", " "), line.user, f"{line.documents:,}"),
-        f"{line.labelled:,}" if line.published else line.end,
+        f"{line.decoded:,}" if line.published else line.end,
         *night.counts,
         *(f"{line.rejected:,}", f"{line.certified:.1%}"),
     )

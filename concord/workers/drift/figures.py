@@ -24,6 +24,7 @@ from concord.schemas.document import TOKENS
 from concord.schemas.drift import FigureUnit
 from concord.schemas.labels import LabelSet
 from concord.workers.drift.items import Coded, ItemColumn
+from concord.workers.inference.numerics import TOLERANCE
 
 UNKNOWN, LENGTH, FIT = "unknown words", "tokens", "score of the model alone"
 OF_TEXTS = (UNKNOWN, LENGTH, FIT)
@@ -172,7 +173,7 @@ def _scores(table: pa.Table, tokens: ItemColumn, watch: DriftWatch) -> dict[str,
     gap, local = _floats(table["gap"]), _floats(table["local"])
     values = {
         "certified": table["certified"].cast(pa.int64()).to_numpy().astype(np.float64),
-        "gap": np.where(np.isfinite(gap), gap, np.nan),
+        "gap": np.where(gap <= TOLERANCE, 0.0, np.where(np.isfinite(gap), gap, np.nan)),
         "penalty": _floats(table["penalty"]) * per,
     }
     if VITERBI_LOCAL in table.column_names:
