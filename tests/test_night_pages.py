@@ -50,7 +50,8 @@ def test_a_page_says_what_was_new_rejected_failed_and_changed() -> None:
     page = page_of(run_report(**given, before=BEFORE, mlflow_page="http://host:5000/#/runs/run"))
     assert page is not None
     assert page.headline == (
-        "labelled 34 of 100 documents; 30 new, 2 gone, 4 with another answer; 50.0% certified; 2 rejected; "
+        "labelled 34 of 100 documents, kept 66 answers; 30 new, 2 gone, 4 with another answer; 50.0% certified; "
+        "2 rejected; "
         "DRIFT: unknown words (texts) 2 % → 31 %"
     )
     assert page.tags == ("labelled", "rejects", "drift")

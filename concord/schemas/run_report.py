@@ -151,8 +151,8 @@ class RunReport(Report):
         """What the run did that published its answers."""
         if not self.shards_done:
             return f"nothing new: 0 of {self.documents:,} documents"
-        reused = f", kept {self.reuse.documents:,} answers" if self.reuse.documents else ""
-        return f"labelled {self.decoded:,} of {self.documents:,} documents{reused}"
+        left = 0 if self.before is None else self.documents - self.decoded
+        return f"labelled {self.decoded:,} of {self.documents:,} documents{f', kept {left:,} answers' if left else ''}"
 
     @property
     def title(self) -> str:
