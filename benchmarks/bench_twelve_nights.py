@@ -165,7 +165,7 @@ def run(team: Team, night: Night) -> RunReport | None:
         process = subprocess.Popen(team.words(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=team.environment)
         assert process.stderr is not None
         for line in process.stderr:
-            if b"reading" in line or b"starting" in line:
+            if b"starting workers" in line:
                 break
         process.send_signal(signal.SIGINT)
         process.communicate()

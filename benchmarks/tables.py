@@ -1056,3 +1056,11 @@ def corrections(results: Results) -> Rows:
     for corpus, own in (("CoNLL-2003", "news"), ("Cora", "citations")):
         for name, curve in results["corrections"][own]["f1"].items():
             yield corpus, name, *map(percent, curve)
+
+
+@table
+def twelve_nights(given: Results) -> Rows:
+    """What each of a dozen nights says."""
+    for night in given["twelve_nights"]["nights"]:
+        said = night["what is said"].replace("|", "\\|")
+        yield [str(night["night"]), night["what happened"], said, night["tags"]]

@@ -22,6 +22,9 @@ FigureUnit = Literal["share", "words", "nats", "nats per 1,000 words", "per 1,00
 RATES: tuple[FigureUnit, ...] = ("share", "per 1,000 words")
 """Units of figures that say how often something is there."""
 
+THOUSAND = 1_000.0
+"""From here on numbers are whole."""
+
 LEAST_FACTOR = 2.0
 """Smaller changes are told per cent."""
 
@@ -66,7 +69,7 @@ class Movement(Report):
         if self.unit == "share":
             return f"{100 * self.before:.3g} % → {100 * self.after:.3g} %"
         unit = "" if self.unit is None else f" {self.unit}"
-        return f"{self.before:.4g} → {self.after:.4g}{unit}"
+        return f"{_number(self.before)} → {_number(self.after)}{unit}"
 
     @property
     def sentence(self) -> str:
@@ -92,6 +95,10 @@ class Movement(Report):
         if factor < LEAST_FACTOR:
             return f"{abs(self.after / self.before - 1.0):.0%} {word}"
         return f"{factor:,.0f} times {word}" if factor >= 10.0 else f"{factor:.2g} times {word}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= THOUSAND else f"{value:.4g}"
 
 
 class ChangedDocument(Report):

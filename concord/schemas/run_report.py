@@ -24,6 +24,9 @@ from concord.schemas.shown import Report
 MOST_ERRORS = 20
 """Reasons of failed shards on a page."""
 
+MOST_BREACHES = 2
+"""Figures beyond their thresholds in the line of a run; its page has all of them."""
+
 MOST_REJECTS = 5
 """Rejects that a report names: the first ones, in the order of the corpus."""
 
@@ -143,7 +146,9 @@ class RunReport(Report):
             parts.append(f"{self.certified:.1%} certified")
             parts.append(f"{self.rejected:,} rejected" if self.rejected else "")
         if self.drift is not None and self.drift.breaches:
-            parts.append(f"DRIFT: {', '.join(movement.line for movement in self.drift.breaches)}")
+            lines = [movement.line for movement in self.drift.breaches]
+            more = f" and {len(lines) - MOST_BREACHES} more" if len(lines) > MOST_BREACHES else ""
+            parts.append(f"DRIFT: {', '.join(lines[:MOST_BREACHES])}{more}")
         return "; ".join(filter(None, parts))
 
     @property
