@@ -211,7 +211,7 @@ def test_drift_is_told_to_mlflow_and_fails_where_that_is_asked_for(
     assert "is published, but drifted from night 1: " in str(raised.value)
     assert outcomes[-1].status == "FINISHED"
     assert set(outcomes[-1].tags) == {"drift", DESCRIPTION, RUN_NAME}
-    assert outcomes[-1].tags[RUN_NAME].endswith(" with another answer")
+    assert " with another answer · " in outcomes[-1].tags[RUN_NAME]
     assert outcomes[-1].tags["drift"].splitlines()[0] in str(raised.value)
     assert label(corpus, out, fail_on_drift=True).drift is None  # nothing new
 

@@ -82,7 +82,7 @@ def test_a_corpus_of_rejects_alone_is_one_line_and_they_are_published(
         assert outcomes[-1].tags == {
             FAILURES: str(raised.value),
             DESCRIPTION: told_of(report),
-            RUN_NAME: f"corpus · viterbi · made up · {night}",
+            RUN_NAME: f"corpus · {night} · viterbi · made up",
         }
     rejects = [r for t in published(str(tmp_path / "out")).tables(REJECTS, REJECTS_LAYOUT) for r in rejects_in(t)]
     assert [reject.row for reject in rejects] == list(range(6))
@@ -109,7 +109,7 @@ def test_one_good_document_is_enough_and_the_first_reject_is_told(
     assert len(outcomes) == 1, "a run with nothing new is none in MLflow"
     assert (outcomes[-1].status, outcomes[-1].tags) == (
         "FINISHED",
-        {DESCRIPTION: told_of(reports[0]), RUN_NAME: "corpus · viterbi · made up · first night"},
+        {DESCRIPTION: told_of(reports[0]), RUN_NAME: "corpus · first night · viterbi · made up"},
     )
 
 

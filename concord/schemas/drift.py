@@ -159,12 +159,15 @@ class Drift(Report):
     def blocks(self) -> Iterator[AnyBlock]:
         """The documents that differ, and the figures that moved."""
         yield Headline(f"against night {self.against}: {self.differences}")
+        yield from self.sentences()
         yield from self.details()
 
+    def sentences(self) -> Iterator[Remark]:
+        """A sentence for each figure beyond its threshold."""
+        yield from (Remark(movement.sentence, Tone.NOTICE) for movement in self.breaches)
+
     def details(self) -> Iterator[Remark | Table]:
-        """A sentence for each figure beyond its threshold, these in a table, and documents with other answers."""
-        for movement in self.breaches:
-            yield Remark(movement.sentence, Tone.NOTICE)
+        """The figures beyond their thresholds in a table, and documents with other answers."""
         if self.breaches:
             columns = text_columns("figure", "of", "last → now", "p", "most of all in")
             rows = (row(m.figure, m.of, m.values, f"{m.p_value:.1g}", ", ".join(m.most)) for m in self.breaches)

@@ -220,6 +220,8 @@ class RunReport(Report):
         """What was labelled, how long it took, what is proven and broken, what is different, and where all of it is."""
         yield Headline(self.headline)
         yield from self._beside()
+        if self.drift is not None:
+            yield from self.drift.sentences()
         yield Remark(
             f"{self.documents:,} documents, {self.tokens:,} tokens, {self.rejected:,} rejected; shards: "
             f"{self.shards_done} done, {self.shards_skipped} skipped, {self.shards_failed} failed"
@@ -260,9 +262,9 @@ class RunReport(Report):
             return
         if self.published and self.drift is None:
             yield Remark(f"the same documents and answers as {self.before.name}")
-        asked = otherwise_line(self.before.otherwise, self.before.differences)
-        if asked:
-            yield Remark(f"asked for otherwise than in {self.before.name}: {asked}")
+        line = otherwise_line(self.before.otherwise, self.before.differences)
+        if line:
+            yield Remark(f"asked for otherwise than in {self.before.name}: {line}")
 
     @property
     def _search_line(self) -> str:

@@ -125,7 +125,7 @@ def runs_into(world: World, out: str) -> list[Any]:
 def test_prefect_has_the_flow_run(world: World, reference: Any) -> None:
     assert reference["documents"] == 48
     names = {run["name"] for run in flow_runs(world) if run["state_type"] == "COMPLETED"}
-    assert "test with model" in names
+    assert "test with model · first night" in names
 
 
 def test_prefect_tries_again_what_failed(world: World, trained: Any) -> None:

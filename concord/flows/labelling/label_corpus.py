@@ -124,7 +124,7 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
     tracking = Tracking(request.context.tracking)
     catch_up(tracking, out.storage)
     tags = run_tags(job="reprocess", predictions=redact(request.out))
-    with tracking.run(job.run_name, tags=tags) as run:
+    with tracking.run(job.run_name(), tags=tags) as run:
         run.params(job.params())
         run.dataset(name=request.corpus, digest=dataset_digest(job.shards), source=request.corpus, context="reprocess")
         progress = LabelProgress(LabelWork(skipped=int(done.done.sum())))
@@ -161,7 +161,7 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
         outcome = Outcome.now(
             metrics_of(shown.report, answer) | speed_of(work),
             failures=work.errors or ((str(failure),) if failure else ()),
-            tags={RUN_NAME: f"{job.run_name} · {answer.title}", **drift_tags(answer)},
+            tags={RUN_NAME: job.run_name(answer.title), **drift_tags(answer)},
             description=redact(f"{answer.headline}; output in {answer.out}"),
         )
         _conclude(answer, out.storage, run, outcome, tracking, failure)

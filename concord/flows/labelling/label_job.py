@@ -109,11 +109,13 @@ class LabelJob(NamedTuple):
         """What the record of nights keeps of the request."""
         return self.params() | {"dataset": dataset_digest(self.shards)}
 
-    @property
-    def run_name(self) -> str:
-        """Corpus, engine, model with its version, and files of constraints with a digest: what tells runs apart."""
+    def run_name(self, title: str = "") -> str:
+        """What tells runs apart: corpus, what the run came to (``title``) as soon as that is known, engine, model with
+        its version, and files of constraints with a digest."""
         request = self.request
         parts = [short_name(request.corpus), request.settings.engine, self.opened.version or short_name(request.model)]
+        if title:
+            parts.insert(1, title)
         if request.only is not None:
             parts.insert(1, _number_of(request.only))
         if request.constraints:

@@ -156,6 +156,8 @@ class _Pages:
         key = f"{self._key}-{_slug(page.name)}"
         self._ask(partial(create_markdown_artifact, page.markdown, key, page.headline))
         self._tag(*tags, *page.tags)
+        if page.title:
+            self._ask(partial(rename, self._run, f"{self._run.name} · {page.title}"))
 
     def _tag(self, *tags: str) -> None:
         self._ask(partial(tag, self._run, *tags))
@@ -174,6 +176,11 @@ class _Pages:
 def tag(run: FlowRun, *tags: str) -> None:
     """Gives a run of ours more tags. Raises what Prefect's client raises."""
     get_client(sync_client=True).update_flow_run(run.id, tags=sorted({*run.tags, TAG, *tags}))
+
+
+def rename(run: FlowRun, name: str) -> None:
+    """Gives a run of ours another name. Raises what Prefect's client raises."""
+    get_client(sync_client=True).update_flow_run(run.id, name=name)
 
 
 def _unforeseen(record: logging.LogRecord) -> bool:

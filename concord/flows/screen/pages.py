@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from concord.schemas.blocks import AnyBlock, Headline, Passage, Remark, Table, Tone
 from concord.schemas.nights import MonthReport
+from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import redact
 from concord.schemas.shown import Report, headline_first, marked_text
 from concord.schemas.visible import visible
@@ -27,12 +28,14 @@ class Page(NamedTuple):
     - ``headline``: one line
     - ``markdown``: the page
     - ``tags``: what runs are looked for by
+    - ``title``: what the run came to, in the few words that tell it from others in a list; empty for most
     """
 
     name: str
     headline: str
     markdown: str
     tags: tuple[str, ...] = ()
+    title: str = ""
 
 
 def page_of(report: object) -> Page | None:
@@ -40,7 +43,8 @@ def page_of(report: object) -> Page | None:
     if not isinstance(report, Report):
         return None
     text = report.markdown if isinstance(report, MonthReport) else markdown(report.subject, report.blocks())
-    return Page(redact(report.subject), line_of(report.headline), text, report.page_tags)
+    title = report.title if isinstance(report, RunReport) else ""
+    return Page(redact(report.subject), line_of(report.headline), text, report.page_tags, title)
 
 
 def cancelled_page(name: str) -> Page:
