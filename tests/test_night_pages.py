@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concord.flows.environment import page_of_run
 from concord.flows.screen.pages import cell, page_of
+from concord.schemas.blocks import per_cent
 from concord.schemas.drift import ChangedDocument, Drift, FigureUnit, Movement, NightBefore
 from concord.schemas.run import Reuse
 from concord.schemas.run_report import RejectedRow
@@ -91,6 +92,12 @@ def test_a_changed_text_is_one_change_and_kept_answers_are_not_labelled_anew() -
         "labelled 3 of 43 documents, kept 40 answers; 3 with another text, 1 with another answer; 0.0% certified"
     )
     assert report.title == "3 with another text, 1 with another answer"
+
+
+def test_all_are_certified_only_where_none_is_missing() -> None:
+    shares = (1.0, 3266 / 3267, 0.9985, 0.5, 0.0)
+    assert [per_cent(share) for share in shares] == ["100.0%", "99.9%", "99.9%", "50.0%", "0.0%"]
+    assert per_cent(0.99999, 2) == "99.99%"
 
 
 def test_rejects_are_named_with_their_rows() -> None:

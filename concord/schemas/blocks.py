@@ -104,6 +104,12 @@ def text_columns(*heads: str) -> tuple[TableColumn, ...]:
     return tuple(map(TableColumn, heads))
 
 
+def per_cent(share: float, digits: int = 1) -> str:
+    """A share in per cent, rounded; 100 only where nothing is missing."""
+    least = 10.0 ** -(digits + 2)
+    return f"{min(share, 1.0 - least) if share < 1.0 else share:.{digits}%}"
+
+
 def row(*cells: str, tone: Tone = Tone.PLAIN) -> TableRow:
     """A row of these cells."""
     return TableRow(cells, tone)

@@ -15,6 +15,7 @@ from concord.schemas.blocks import (
     TableRow,
     Tone,
     figure_columns,
+    per_cent,
     row,
     text_columns,
 )
@@ -191,7 +192,7 @@ class EvaluationReport(Report):
         bound = "none" if self.max_gap is None else f"{self.max_gap:.6g} nats"
         yield Headline(
             f"{self.documents:,} documents, {self.tokens:,} tokens; token accuracy {self.token_accuracy:.2%}; "
-            f"certified {self.certified:.1%} ({self.by_solver:.1%} on a solver's word), largest gap {bound}"
+            f"certified {per_cent(self.certified)} ({self.by_solver:.1%} on a solver's word), largest gap {bound}"
         )
         if self.entity_changes:
             yield Remark(self._changes)

@@ -13,6 +13,7 @@ from concord.schemas.blocks import (
     Table,
     TableColumn,
     Tone,
+    per_cent,
     row,
     text_columns,
 )
@@ -143,7 +144,7 @@ class RunReport(Report):
             return f"nothing published: {missing}{self._readers}"
         parts = [self._what, "" if self.drift is None else self.drift.line]
         if self.shards_done:
-            parts.append(f"{self.certified:.1%} certified")
+            parts.append(f"{per_cent(self.certified)} certified")
             parts.append(f"{self.rejected:,} rejected" if self.rejected else "")
         if self.drift is not None and self.drift.breaches:
             lines = [movement.line for movement in self.drift.breaches]
@@ -185,7 +186,7 @@ class RunReport(Report):
             ("skipped", "labelled before, nothing has changed", f"{self.skipped:,}"),
             ("rejected", "cannot be read or labelled; see _rejects", f"{self.rejected:,}"),
             ("failed", "shards; tried again by the next run", f"{self.shards_failed:,}"),
-            ("certified", "nothing scores higher, by proof", f"{self.certified:.2%}"),
+            ("certified", "nothing scores higher, by proof", per_cent(self.certified, 2)),
             ("infeasible", "no answer keeps the hard constraints", f"{self.infeasible:,}"),
             ("violations", change, f"{self.violations_before:,.0f} → {self.violations:,.0f}"),
             ("penalty in nats", change, f"{self.penalty_before:,.1f} → {self.penalty:,.1f}"),
@@ -229,7 +230,7 @@ class RunReport(Report):
         if self.reuse.documents:
             yield Remark(self.reuse.line)
         yield Remark(f"{self.seconds:.1f} s in all; {self.pace}")
-        yield Remark(f"{self.certified:.1%} of documents certified, {self.by_solver:.1%} on a solver's word")
+        yield Remark(f"{per_cent(self.certified)} of documents certified, {self.by_solver:.1%} on a solver's word")
         yield Remark(
             f"violations {self.violations_before:,.0f} → {self.violations:,.0f}, "
             f"penalty {self.penalty_before:,.1f} → {self.penalty:,.1f} nats"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from concord.flows.nights.history import history
 from concord.flows.screen.pages import markdown
-from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, row, text_columns
+from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, per_cent, row, text_columns
 from concord.schemas.errors import UsageError
 from concord.schemas.nights import DIFFERENCES, HistoryReport, MonthReport, NightLine, NightReport
 from concord.schemas.secrets import redact, short_name
@@ -118,5 +118,5 @@ def _cells(night: NightReport) -> tuple[str, ...]:
         *(str(line.night), line.time[:16].replace("T", " "), line.user, f"{line.documents:,}"),
         f"{line.decoded:,}" if line.published else line.end,
         *night.counts,
-        *(f"{line.rejected:,}", f"{line.certified:.1%}"),
+        *(f"{line.rejected:,}", per_cent(line.certified)),
     )
