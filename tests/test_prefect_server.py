@@ -8,6 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from types import FrameType
 
 import httpx
@@ -146,6 +147,6 @@ def test_an_api_that_answers_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
         def api_healthcheck(self) -> None:
             return None
 
-    monkeypatch.setattr(api, "get_client", lambda **_: Client())
+    monkeypatch.setattr(api, "get_client", lambda **_: nullcontext(Client()))
     with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
         check_api()

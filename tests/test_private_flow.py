@@ -83,16 +83,18 @@ def test_a_deployed_run_that_a_signal_ends_has_a_page_a_line_and_a_tag(
     """Prefect runs the function of a deployed flow itself; `PrivateFlow.__call__` is not on its way."""
     run = SimpleNamespace(id=uuid4(), name="calm-lynx", tags=["nightly"])
     context = SimpleNamespace(flow_run=run, flow=SimpleNamespace(name="stop"))
-    pages, tags = list[tuple[str, str, str]](), list[str]()
+    pages, tags, names = list[tuple[str, str, str]](), list[str](), list[tuple[object, str]]()
     monkeypatch.setattr(FlowRunContext, "get", staticmethod(lambda: context))
     monkeypatch.setattr(shown, "get_run_logger", lambda: logging.getLogger("tested"))
     monkeypatch.setattr(shown, "create_markdown_artifact", lambda *given: pages.append(given))
     monkeypatch.setattr(shown, "tag", lambda _run, *given: tags.extend(given))
+    monkeypatch.setattr(shown, "rename", lambda *given: names.append(given))
     with caplog.at_level(logging.INFO, "tested"), pytest.raises(TerminationSignal):
         flow_of(stop).fn(told=told)
     line = "cancelled: 7 documents labelled, nothing published; the same again does the rest" if told else INTERRUPTED
     ((markdown, key, headline),) = pages
     assert (key, headline, tags) == ("stop-news" if told else "stop-calm-lynx", line, ["cancelled"])
+    assert names == ([(run, "calm-lynx · cancelled")] if told else [])
     assert line in markdown
     assert line in caplog.messages
 

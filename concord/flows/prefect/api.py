@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from contextlib import AbstractContextManager
+from functools import partial
 
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_API_URL
 
@@ -38,13 +40,17 @@ def check_api() -> None:
     """Raises `PrefectError` where the API that is configured does not answer."""
     if api_url() is None:
         return  # a flow calls this one, with a server of its own
-    client = get_client(sync_client=True)
     try:
-        error = within(REACH_SECONDS, client.api_healthcheck)
+        error = within(REACH_SECONDS, partial(_unhealthy, get_client(sync_client=True)))
     except TimeoutError:
         raise PrefectError(f"{_place()} did not answer within {REACH_SECONDS:g} s; {_HINT}") from None
     if error is not None:
         raise PrefectError(f"{of_api(error)}; {_HINT}")
+
+
+def _unhealthy(client: AbstractContextManager[SyncPrefectClient]) -> Exception | None:
+    with client as started:
+        return started.api_healthcheck()
 
 
 def of_api(error: Exception) -> str:

@@ -127,7 +127,8 @@ def _say_cancelled(ending: _Ending) -> None:
 
 def _cancel(run: UUID) -> None:
     state: State[Any] = Cancelled(message=INTERRUPTED)
-    get_client(sync_client=True).set_flow_run_state(run, state, force=True)
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(run, state, force=True)
 
 
 def private_flow(name: str, run_name: str, run: Callable[P, R], request: type[FlowRequest]) -> PrivateFlow[P, R]:

@@ -129,7 +129,7 @@ class _Pages:
 
     def is_last_try(self) -> bool:
         """Whether Prefect will not run this again after an error. Not known where it does not answer."""
-        run = self._ask(partial(get_client(sync_client=True).read_flow_run, self._run.id))
+        run = self._ask(partial(_read, self._run.id))
         return run is not None and run.run_count > (run.empirical_policy.retries or 0)
 
     def failed(self, error: Exception, *tags: str) -> str:
@@ -175,12 +175,19 @@ class _Pages:
 
 def tag(run: FlowRun, *tags: str) -> None:
     """Gives a run of ours more tags. Raises what Prefect's client raises."""
-    get_client(sync_client=True).update_flow_run(run.id, tags=sorted({*run.tags, TAG, *tags}))
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(run.id, tags=sorted({*run.tags, TAG, *tags}))
 
 
 def rename(run: FlowRun, name: str) -> None:
     """Gives a run of ours another name. Raises what Prefect's client raises."""
-    get_client(sync_client=True).update_flow_run(run.id, name=name)
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(run.id, name=name)
+
+
+def _read(run: UUID) -> FlowRun:
+    with get_client(sync_client=True) as client:
+        return client.read_flow_run(run)
 
 
 def _unforeseen(record: logging.LogRecord) -> bool:
