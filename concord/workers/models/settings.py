@@ -148,7 +148,21 @@ class EncoderSettings(TrainerSettings):
     head_iterations: int = Field(60, ge=1, description="With an encoder: largest number of iterations of its head.")
 
 
-class LbfgsSettings(EncoderSettings, LimitSettings, GradientSettings):
+class PoolSettings(FeatureSettings):
+    """Options of learning from unlabelled documents beside labelled ones."""
+
+    corpora: ClassVar[tuple[str, ...]] = ("pool",)
+
+    pool: str | None = Field(None, description="Second corpus to learn from; its labels, if it has any, are not read.")
+    pool_margin: float | None = Field(
+        None,
+        ge=0,
+        description="With a pool: nats by which the answer of a sentence has to beat every other one for the sentence "
+        "to be learned from (default: chosen on the last fifth of the labelled documents).",
+    )
+
+
+class LbfgsSettings(PoolSettings, EncoderSettings, LimitSettings, GradientSettings):
     """Options of training a CRF by L-BFGS."""
 
     files: ClassVar[tuple[str, ...]] = (*GradientSettings.files, "encoder")
@@ -192,7 +206,7 @@ class DescentSettings(GradientSettings):
     seed: int = Field(0, ge=0, description="Seed of the order of sentences and of dropout.")
 
 
-class SgdSettings(EncoderSettings, DescentSettings):
+class SgdSettings(PoolSettings, EncoderSettings, DescentSettings):
     """Options of training a CRF by stochastic gradient descent."""
 
     files: ClassVar[tuple[str, ...]] = (*DescentSettings.files, "encoder")

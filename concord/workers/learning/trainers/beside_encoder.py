@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.estimation.softmax import HeadWords, fit_head
 from concord.workers.learning.search.folds import held_out
 from concord.workers.learning.search.trials import Trial
+from concord.workers.learning.trainers.fit_stages import fit_stages
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Train, gold_of, labels_of
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.encoded import CRF_FOLDER, Head, save
@@ -83,7 +84,8 @@ def _train(
     encoder = encoder_at(Path(str(settings.encoder)).expanduser())
     begin(out)
     words = WithStates.of(documents, encoder)
-    stages = iter(_EncoderStages(progress, 2 if settings.share is not None else 4))
+    count = 2 if settings.share is not None else 4
+    stages = fit_stages(progress, count, loss_of=count - 2)
     trials = () if settings.share is not None else _tried(train, words, plain, settings, stages)
     share = settings.share if settings.share is not None else _best(trials).setting
     inner = _crf(train(documents, settings=plain, out=out / CRF_FOLDER, progress=next(stages)))
@@ -154,26 +156,3 @@ def _gold(documents: Iterable[Document]) -> list[str]:
 
 def _words_alone(document: Document) -> Document:
     return replace(document, columns={TOKENS: document.columns[TOKENS]}, labels=None)
-
-
-OF_A_FIT = 100
-"""Iterations that each fit of several counts for."""
-
-
-class _EncoderStages:
-    """Iterations of several fits as those of one training; the loss is that of the last CRF alone."""
-
-    def __init__(self, progress: Progress | None, stages: int) -> None:
-        self._progress, self._stages, self._last = progress, stages, 0
-
-    def __iter__(self) -> Iterator[Progress]:
-        """What each of the fits reports its iterations to."""
-        return (partial(self._report, stage) for stage in range(self._stages))
-
-    def _report(self, stage: int, iteration: Iteration) -> None:
-        number = stage * OF_A_FIT + round(OF_A_FIT * iteration.number / iteration.total)
-        if self._progress is None or number <= self._last:
-            return
-        self._last = number
-        loss = iteration.loss if stage == self._stages - 2 else None
-        self._progress(Iteration(number, self._stages * OF_A_FIT, loss))

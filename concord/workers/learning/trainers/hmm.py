@@ -14,14 +14,12 @@ import numpy as np
 
 from concord.schemas.arrays import Ints
 from concord.schemas.document import TOKENS, Batch, Document
-from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet
-from concord.workers.corpus.plan import plan
-from concord.workers.corpus.shards import read_batch
 from concord.workers.features.extractors import shape
 from concord.workers.learning.estimation.chains import GoldChains
 from concord.workers.learning.estimation.expectation import ExpectedWords, improved
 from concord.workers.learning.estimation.hmm_counts import HmmCounts, counted, estimated
+from concord.workers.learning.trainers.pool import unlabelled
 from concord.workers.learning.trainers.trainer import Iteration, Progress, TrainingCounts
 from concord.workers.models.folder import begin
 from concord.workers.models.hmm import HmmModel, Tables, save
@@ -72,21 +70,6 @@ def train(
         tables, figures = _maximised(counts, read, labels, settings, progress)
         training |= figures | {"unlabelled_rejected": rejected}
     return save(out, labels, read.words, read.shapes, tables, settings=settings, training=training)
-
-
-def unlabelled(corpus: str) -> tuple[list[Document], int]:
-    """The documents of a corpus that can be read, and the number of those that cannot.
-
-    Raises `CorpusError`, and `TrainingError` where there is no token.
-    """
-    documents, rejected = list[Document](), 0
-    for shard in plan(corpus):
-        batch, rejects = read_batch(shard)
-        documents += batch
-        rejected += len(rejects)
-    if not any(map(len, documents)):
-        raise TrainingError(f"{corpus}: there is no token in the unlabelled corpus")
-    return documents, rejected
 
 
 def read_words(labelled: list[Document], others: list[Document], labels: LabelSet) -> Read:
