@@ -59,8 +59,23 @@ SOURCES = {
 }
 """By the names of their folders."""
 
-CLUSTERS = {"words.parquet": None, "words-before.parquet": 378}
-"""Files of clusters of words, and how many documents of the news they know: all, or the first two fifths."""
+
+class MadeClusters(NamedTuple):
+    """A file of clusters of words: the command, how many documents of the news it knows (None: all), and options."""
+
+    command: str
+    documents: int | None
+    options: tuple[str, ...] = ()
+
+
+TWO_FIFTHS, FREQUENT = 378, ("--set", "words=30000")
+CLUSTERS = {
+    "words.parquet": MadeClusters("learn", None),
+    "words-before.parquet": MadeClusters("learn", TWO_FIFTHS),
+    "tree-before.parquet": MadeClusters("brown", TWO_FIFTHS, FREQUENT),
+    "classes-before.parquet": MadeClusters("clark", TWO_FIFTHS, FREQUENT),
+}
+"""By their names; those that know the first two fifths of the news are judged by the others."""
 NOVELS = REAL / "eltec"
 
 TRAINING, TEST, STAND_IN = 300, 150, 1000
@@ -113,14 +128,14 @@ def tokenised_novels() -> Path:
 
 def clusters(name: str) -> Path:
     """A file of `CLUSTERS`: clusters of the words of all novels and of news, made if it is not there."""
-    out = MADE / name
+    out, made = MADE / name, CLUSTERS[name]
     if not out.is_file():
         news = corpus("news")
-        if CLUSTERS[name] is not None:
-            news = MADE / "corpora" / f"news-{CLUSTERS[name]}"
+        if made.documents is not None:
+            news = MADE / "corpora" / f"news-{made.documents}"
             if not news.is_dir():
-                write_corpus(documents_of("news")[: CLUSTERS[name]], news, source=SOURCES["news"].path)
-        concord("clusters", "learn", "--corpus", NOVELS, "--corpus", news, "--out", out)
+                write_corpus(documents_of("news")[: made.documents], news, source=SOURCES["news"].path)
+        concord("clusters", made.command, "--corpus", NOVELS, "--corpus", news, "--out", out, *made.options)
     return out
 
 

@@ -52,6 +52,7 @@ SWEEPS = {
     "models-public": Shown("model", ("ten passes",)),
     "offsets": Shown("corpus", ("whole",), ("spans.f1", "offsets.f1")),
     "penalties": Shown("penalty", ("nothing",), ("labels.accuracy",)),
+    "several-clusters": Shown("model", ("default",)),
     "substrings": Shown("model", ("finkel", "finkel-tf")),
     "training": Shown("model", ("before", "before, no tags", "before, fields")),
 }

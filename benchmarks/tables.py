@@ -941,6 +941,21 @@ def own_clusters(results: Results) -> Rows:
 
 
 @table
+def several_clusters(results: Results) -> Rows:
+    """Clusters of several algorithms."""
+    titles = {
+        "default": "none, the default",
+        "learn": "`learn`",
+        "brown": "`brown`",
+        "clark": "`clark`",
+        "all three": "all three",
+    }
+    for name, title in titles.items():
+        own = row(results["several_clusters"]["rows"], model=name)
+        yield title, percent(own["spans.f1"]["value"]), _over(own["spans.f1"]), count(own["training_cpu_seconds"])
+
+
+@table
 def dropout(results: Results) -> Rows:
     """More passes, and dropout."""
     titles = {

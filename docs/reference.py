@@ -18,9 +18,9 @@ from concord.flows.cli.catalogue import LISTS
 from concord.flows.cli.option_lists import plain_value, told_meaning
 
 IN_USE = (
-    *("init", "doctor", "label", "synthesize", "ingest", "corpus", "train", "import", "calibrate", "clusters", "codl"),
-    *("constraints", "reprocess", "verify", "evaluate", "why", "review", "history", "monthly", "export"),
-    *("challenge", "sweep", "papers", "list"),
+    *("init", "doctor", "label", "synthesize", "ingest", "corpus", "train", "import", "calibrate", "clusters"),
+    *("gazetteer", "codl", "constraints", "reprocess", "verify", "evaluate", "why", "review", "history", "monthly"),
+    *("export", "challenge", "sweep", "papers", "list"),
 )
 """Commands in the order of use: a look at what is there, a text, then corpora, models, runs, comparisons."""
 

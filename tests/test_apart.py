@@ -54,7 +54,10 @@ SAID = {
         "set_",
     ),
     *(
+        "package",
         "paper",
+        "phrase_column",
+        "frequencies",
         "ray",
         "reader",
         "register",

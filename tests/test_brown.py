@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from concord.schemas.document import Batch, Document
-from concord.workers.features.clustering.brown import bigrams, bigrams_of, brown_clusters, merged
+from concord.workers.features.clustering.brown import brown_clusters, merged
+from concord.workers.features.clustering.word_pairs import bigrams, bigrams_of
 from concord.workers.features.settings import BrownSettings
 from tests.support.seeds import over_seeds
 

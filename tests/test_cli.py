@@ -38,7 +38,7 @@ from concord.workers.corpus.settings import ColumnsSettings
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.corpus.writers.registry import WRITERS
 from concord.workers.evaluation.measures import MEASURES, check_measures
-from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
+from concord.workers.features.settings import BrownSettings, ClarkSettings, ClusterSettings, CoOccurrenceSettings
 from concord.workers.features.templates import FEATURE_SETS, SUMMARIES, feature_set
 from concord.workers.inference.registry import SOLVERS, solver_named
 from concord.workers.inference.settings import CertifySettings, DiscrepancySettings, GibbsSettings
@@ -100,7 +100,12 @@ LISTED: dict[str, dict[str, type[Settings]]] = {
     "measures": dict.fromkeys(MEASURES, Settings),
     "penalties": {name: entry.settings for name, entry in PENALTIES.items()},
     "methods": {name: entry.settings for name, entry in MINERS.items()},
-    "clusters": {"learn": CoOccurrenceSettings, "brown": BrownSettings, "import": ClusterSettings},
+    "clusters": {
+        "learn": CoOccurrenceSettings,
+        "brown": BrownSettings,
+        "clark": ClarkSettings,
+        "import": ClusterSettings,
+    },
 }
 
 

@@ -95,7 +95,7 @@ def test_a_word_is_looked_up_as_it_is_then_folded(word: str, value: str) -> None
 
 def test_scorer_and_attributes_agree_on_clusters(tmp_path: Path) -> None:
     write_clusters(tmp_path / "c.parquet", TABLE)
-    features = feature_set("core+clusters", tmp_path / "c.parquet")
+    features = feature_set("core+clusters", [tmp_path / "c.parquet"])
     document = Document.build("d", [["Paris", "said", "1996"], ["rome", "Unknown"]])
     rows = AttributeMaker(features)(document)
     assert {"tokens.cluster-3[-1]=2", "tokens.cluster-2[0]=1", "tokens.cluster-2[1]=1"} <= set(rows[1])
@@ -113,14 +113,16 @@ def test_scorer_and_attributes_agree_on_clusters(tmp_path: Path) -> None:
 
 def test_clusters_and_the_feature_set_go_together(tmp_path: Path) -> None:
     write_clusters(tmp_path / "c.parquet", TABLE)
-    for name, file in (("core", tmp_path / "c.parquet"), ("core+clusters", None)):
+    for name, files in (("core", [tmp_path / "c.parquet"]), ("core+clusters", [])):
         with pytest.raises(FeatureSetError, match="go together"):
-            feature_set(name, file)
+            feature_set(name, files)
+    with pytest.raises(FeatureSetError, match=r"c\.parquet is given twice"):
+        feature_set("core+clusters", [tmp_path / "c.parquet"] * 2)
 
 
 def test_a_model_keeps_its_clusters_and_notices_when_they_change(tmp_path: Path) -> None:
     write_clusters(tmp_path / "c.parquet", TABLE)
-    chosen = CrfSettings(features="core+clusters", clusters=str(tmp_path / "c.parquet"), max_iterations=3)
+    chosen = CrfSettings(features="core+clusters", clusters=(str(tmp_path / "c.parquet"),), max_iterations=3)
     corpus = [Document.build("d", [["Paris", "said"]], labels=[["B-LOC", "O"]])]
     trained = crfsuite.train(corpus, settings=chosen, out=tmp_path / "model")
     (tmp_path / "c.parquet").unlink()
@@ -132,6 +134,39 @@ def test_a_model_keeps_its_clusters_and_notices_when_they_change(tmp_path: Path)
     write_clusters(tmp_path / "model" / "clusters.parquet", Clusters(TABLE.words, TABLE.names, codes))
     with pytest.raises(ModelError, match=r"clusters\.parquet: SHA-256 differs"):
         load_model(tmp_path / "model")
+
+
+def test_clusterings_of_one_name_are_told_apart_by_their_files(tmp_path: Path) -> None:
+    write_clusters(tmp_path / "c.parquet", TABLE)
+    write_clusters(tmp_path / "d.parquet", Clusters(pa.array(["Paris"]), ("2",), np.array([[7]], np.int32)))
+    files = tuple(str(tmp_path / name) for name in ("c.parquet", "d.parquet"))
+    alone, both = (feature_set("core+clusters", part) for part in (files[:1], files))
+    document = Document.build("d", [["Paris", "said"]])
+    more = set(AttributeMaker(both)(document)[0]) - set(AttributeMaker(alone)(document)[0])
+    assert more == {
+        *("tokens.cluster2-2[-2]=<s>", "tokens.cluster2-2[-1]=<s>", "tokens.cluster2-2[0]=7"),
+        *("tokens.cluster2-2[1]=?", "tokens.cluster2-2[2]=</s>"),
+    }
+    assert [t.name for t in both.templates][: len(alone.templates)] == [t.name for t in alone.templates]
+    chosen = CrfSettings(features="core+clusters", clusters=files, max_iterations=3)
+    corpus = [Document.build("d", [["Paris", "said"]], labels=[["B-LOC", "O"]])]
+    trained = crfsuite.train(corpus, settings=chosen, out=tmp_path / "model")
+    for file in files:
+        Path(file).unlink()
+    loaded = load_model(tmp_path / "model")
+    batch = Batch.of([Document.build("e", [["Paris", "rome"]])])
+    np.testing.assert_array_equal(loaded.potentials(batch).unary, trained.potentials(batch).unary)
+    write_clusters(tmp_path / "model" / "clusters-2.parquet", TABLE)
+    with pytest.raises(ModelError, match=r"clusters-2\.parquet: SHA-256 differs"):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("value", "files"),
+    [(None, None), ("a.parquet", ("a.parquet",)), (["a.parquet", "b.parquet"], ("a.parquet", "b.parquet")), ([], None)],
+)
+def test_one_cluster_file_is_a_list_of_one(value: Any, files: tuple[str, ...] | None) -> None:
+    assert CrfSettings(clusters=value).clusters == files
 
 
 def test_equal_tables_give_equal_bytes(tmp_path: Path) -> None:

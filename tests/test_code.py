@@ -47,6 +47,8 @@ OUT = {
     "workers/papers/canisius/trigram_trainer.py": "trains: what it learns is in the model's digest",
     "workers/papers/canisius/trigram_trials.py": "trains: what it learns is in the model's digest",
     "workers/papers/stokman/hmm2_trainer.py": "trains: what it learns is in the model's digest",
+    "workers/features/phrase_choice.py": "makes a file of phrases: those that a model reads are in its digest",
+    "workers/features/phrase_sources.py": "makes a file of phrases: those that a model reads are in its digest",
     "workers/constraints/beside_model.py": "puts constraints together, which are in the key",
     "workers/constraints/declared_weights.py": "weighs constraints, which are in the key",
     "schemas/audit.py": "reports of `concord constraints check`",

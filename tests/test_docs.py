@@ -21,7 +21,13 @@ from concord.schemas.settings import Settings
 from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.writers.registry import WRITERS
-from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
+from concord.workers.features.settings import (
+    BrownSettings,
+    ClarkSettings,
+    ClusterSettings,
+    CoOccurrenceSettings,
+    PhraseSettings,
+)
 from concord.workers.features.templates import PAPER_SETS, SUMMARIES
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.learning.mining.registry import MINERS
@@ -210,6 +216,8 @@ def test_every_option_of_a_command_line_can_be_given_as_it_is_written() -> None:
     kinds: list[type[Settings]] = [
         AgreementSettings,
         BrownSettings,
+        ClarkSettings,
+        PhraseSettings,
         ClusterSettings,
         CodlSettings,
         CoOccurrenceSettings,

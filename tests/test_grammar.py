@@ -29,6 +29,7 @@ POSITIONAL = {
     "label": ["text"],
     "ingest": ["reader", "source"],
     "clusters import": ["vectors"],
+    "gazetteer build": ["lists"],
     "constraints check": ["file"],
     "constraints weigh": ["file"],
     "constraints explain": ["file"],
@@ -58,6 +59,8 @@ OTHERWISE = {
     ("export crfsuite", "model"): Path,
     ("clusters learn", "corpus"): list[str],
     ("clusters brown", "corpus"): list[str],
+    ("clusters clark", "corpus"): list[str],
+    ("gazetteer build", "corpus"): list[str],
     ("reprocess", "out"): str,
     ("codl", "constraints"): str,
     ("doctor", "out"): str,
@@ -348,6 +351,7 @@ def test_results_are_on_standard_output_and_nothing_else_is(line: str, made: Pat
 
 PROPOSED = {
     "after_clusters": [next_steps.after_clusters("a b/words.parquet")],
+    "after_gazetteer": [next_steps.after_gazetteer("a b/phrases.tsv")],
     "after_agreement": [next_steps.after_agreement("corpora/all docs/", "models/news/", "a b/agreement.parquet")],
     "after_demo": next_steps.after_demo(),
     "after_sweep": [next_steps.after_sweep("sweeps/all of them/")],

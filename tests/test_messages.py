@@ -19,7 +19,7 @@ from concord.flows.commands.calibrating import calibrate_model
 from concord.schemas.settings import Settings
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.settings import IngestSettings
-from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
+from concord.workers.features.settings import BrownSettings, ClarkSettings, ClusterSettings, CoOccurrenceSettings
 from concord.workers.learning.trainers import crfsuite
 from concord.workers.models.settings import CalibrationSettings, CrfSettings
 from concord.workers.synthesis.made_up import synthesize
@@ -181,6 +181,7 @@ def test_the_help_of_clusters_lists_what_option_takes() -> None:
     kinds: dict[str, type[Settings]] = {
         "learn": CoOccurrenceSettings,
         "brown": BrownSettings,
+        "clark": ClarkSettings,
         "import": ClusterSettings,
     }
     for name, kind in kinds.items():

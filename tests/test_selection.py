@@ -236,8 +236,8 @@ def test_clusters_are_a_family_where_there_is_a_table(documents: list[Document],
     table = tmp_path / "words.parquet"
     write_clusters(table, Clusters(pa.array(["a"]), ("2",), np.zeros((1, 1), np.int32)))
     school = School(documents, best_at("core+clusters", 0.1, 0.0))
-    trials = select(documents, school.train, CrfSettings(clusters=str(table)), folds=2)
-    assert best_of(trials).setting.model_dump()["clusters"] == str(table)
+    trials = select(documents, school.train, CrfSettings(clusters=(str(table),)), folds=2)
+    assert best_of(trials).setting.model_dump()["clusters"] == (str(table),)
     assert chosen_of(best_of(trials).setting)["features"] == "core+clusters"
     with_table = [trial for trial in trials if trial.setting.model_dump()["clusters"] is not None]
     assert all("clusters" in str(chosen_of(trial.setting)["features"]).split("+") for trial in with_table)

@@ -231,6 +231,35 @@ class ClusterReport(Report):
         yield Remark(f"clusters in {self.out}")
 
 
+class GazetteerReport(Report):
+    """Report of ``concord gazetteer build``.
+
+    - ``read``: number of phrases that the sources have.
+    - ``phrases``: number of distinct phrases in the file, by type in ``types``.
+    - ``common``: number of phrases read that are one common word.
+    - ``too_long``: number of phrases read that are left out, since they have too many words.
+    - ``origins``: where the data of each package come from, and their licence.
+    """
+
+    read: int
+    phrases: int
+    types: dict[str, int]
+    common: int
+    too_long: int
+    origins: dict[str, str]
+    out: str
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """The phrases by type, what was left out, and whose data they are."""
+        yield Headline(f"{self.phrases:,} phrases of {self.read:,} read, {self.common:,} of them one common word")
+        if self.too_long:
+            yield Remark(f"  {self.too_long:,} left out: too many words to be looked up")
+        yield Table(figure_columns("type", "phrases"), tuple(row(kind, f"{n:,}") for kind, n in self.types.items()))
+        for name, origin in self.origins.items():
+            yield Remark(f"data of {name}: {origin}")
+        yield Remark(f"phrases in {self.out}")
+
+
 class AgreementReport(Report):
     """Report of ``concord corpus agreement``.
 

@@ -25,7 +25,7 @@ def check_features(templates: Sequence[AttributeTemplate], *, lists: Mapping[str
 
     Raises `AssertionError` at a broken promise.
     """
-    features = FeatureSet("tried", tuple(templates), None, lists)
+    features = FeatureSet("tried", tuple(templates), (), lists)
     for check in FEATURE_CHECKS:
         check(features)
 

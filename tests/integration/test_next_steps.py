@@ -68,6 +68,7 @@ VECTORS = "\n".join(f"{word} {i % 3} {i % 5} {i % 7}" for i, word in enumerate((
 CLUSTERS: dict[str, Sequence[str]] = {
     "learn": ["--corpus", "train", "--set", "clusters=8"],
     "brown": ["--corpus", "train", "--set", "clusters=8"],
+    "clark": ["--corpus", "train", "--set", "clusters=8"],
     "import": ["vectors.txt", "--set", "clusters=2"],
 }
 

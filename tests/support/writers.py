@@ -33,6 +33,7 @@ READ = {
     "folder": "source",
     "network": "rules.yaml",
     "gazetteer": "list.tsv",
+    "lists": "list.tsv",
     "held_out": "other",
     "labels": "labels.txt",
     "model": "model",

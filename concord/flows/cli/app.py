@@ -29,6 +29,7 @@ from concord.flows.cli.constraints_cli import app as constraints_app
 from concord.flows.cli.corpus_cli import app as corpus_app
 from concord.flows.cli.doctor_cli import DOCTOR_EXAMPLE, doctor
 from concord.flows.cli.failures import Exit, exit_codes
+from concord.flows.cli.gazetteer_cli import app as gazetteer_app
 from concord.flows.cli.history_cli import (
     CHANGES_EXAMPLE,
     HISTORY_EXAMPLE,
@@ -83,6 +84,7 @@ export = CommandTree(help="Write models and predictions for other programs.")
 app.add_typer(export, name="export")
 app.add_typer(corpus_app, name="corpus")
 app.command(epilog=DOCTOR_EXAMPLE)(doctor)
+app.add_typer(gazetteer_app, name="gazetteer")
 app.command(epilog=HISTORY_EXAMPLE)(history)
 app.command(epilog='Example: concord label --model models/news/ "Ada Lovelace wrote to Charles Babbage."')(label)
 app.add_typer(import_app, name="import")

@@ -13,7 +13,7 @@ from concord.flows.cli.next_steps import after_clusters
 from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.tree import CommandTree
 from concord.schemas.reports import ClusterReport
-from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
+from concord.workers.features.settings import BrownSettings, ClarkSettings, ClusterSettings, CoOccurrenceSettings
 
 app = CommandTree(help="Group words into clusters, for the feature set clusters.")
 
@@ -28,7 +28,7 @@ def _next(report: ClusterReport) -> list[str]:
 class Way(NamedTuple):
     """A way to cluster the words of corpora: its options, its help and an example of its command."""
 
-    settings: type[CoOccurrenceSettings | BrownSettings]
+    settings: type[CoOccurrenceSettings | BrownSettings | ClarkSettings]
     help: str
     example: str
 
@@ -44,6 +44,12 @@ WAYS = {
         "Learn Brown clusters from text: a tree of words, whose first bits give clusters of several sizes. Counts"
         " on Ray.",
         "Example: concord clusters brown --corpus novels/ --corpus corpora/train/ --out words.parquet",
+    ),
+    "clark": Way(
+        ClarkSettings,
+        "Learn Clark clusters from text: words of one cluster have similar neighbours and similar letters. Counts on"
+        " Ray.",
+        "Example: concord clusters clark --corpus novels/ --corpus corpora/train/ --out words.parquet",
     ),
 }
 """Ways to cluster words, by the name of the command."""

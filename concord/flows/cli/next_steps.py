@@ -32,6 +32,12 @@ def after_clusters(clusters: str) -> list[str]:
     return ["train", "--corpus", "CORPUS", "--features", features, "--clusters", clusters, "--out", "MODEL"]
 
 
+def after_gazetteer(phrases: str) -> list[str]:
+    """Training a model with the phrases; corpus and model are names in capitals, to be replaced."""
+    features = "core+mentions+entities+gazetteer"
+    return ["train", "--corpus", "CORPUS", "--features", features, "--gazetteer", phrases, "--out", "MODEL"]
+
+
 def after_demo() -> list[list[str]]:
     """The steps of the demonstration on the user's own corpus; its files are names in capitals, to be replaced."""
     return [

@@ -20,8 +20,9 @@ class TrainerFlags(Settings):
     features: str | None = Field(
         None, description="Feature sets, joined by +; `concord list features` has them. Same as --set features=."
     )
-    clusters: Path | None = Field(
-        None, description="Cluster file of `concord clusters`, for the feature set clusters. Same as --set clusters=."
+    clusters: list[str] | None = Field(
+        None,
+        description="Cluster file of `concord clusters`, for the feature set clusters; may be given many times.",
     )
     encoder: Path | None = Field(
         None,
@@ -53,7 +54,7 @@ def trainer_pairs(trainer: str, flags: TrainerFlags, pairs: Sequence[str]) -> li
     """Settings of a trainer as ``NAME=VALUE``, those of flags among them. Raises `TrainerError` and `UsageError`."""
     given = {
         "features": Flag("--features", flags.features),
-        "clusters": Flag("--clusters", None if flags.clusters is None else str(flags.clusters)),
+        "clusters": Flag("--clusters", flags.clusters),
         "encoder": Flag("--encoder", None if flags.encoder is None else str(flags.encoder)),
         "start_from": Flag("--start-from", None if flags.start_from is None else str(flags.start_from)),
         "layers": Flag("--layers", None if flags.layers is None else flags.layers.split(",")),

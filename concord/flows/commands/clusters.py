@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from concord.flows.cluster.cluster import Cluster, cluster
 from concord.flows.cluster.counting import count_all
@@ -16,19 +17,58 @@ from concord.schemas.run_context import HERE, RunContext
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import DEFAULT_TEXT
-from concord.workers.features.clustering.brown import bigrams_of, brown_clusters
+from concord.workers.features.clustering.brown import brown_clusters
+from concord.workers.features.clustering.clark import clark_clusters
 from concord.workers.features.clustering.vectors import read_vectors
 from concord.workers.features.clustering.word_clusters import clustered, frequent_words, vectors
 from concord.workers.features.clustering.word_counts import ContextCounts, Contexts, WordCounts, contexts_of
+from concord.workers.features.clustering.word_pairs import bigrams_of
 from concord.workers.features.clusters import Clusters, write_clusters
-from concord.workers.features.settings import BrownSettings, ClusterSettings, CoOccurrenceSettings
+from concord.workers.features.settings import BrownSettings, ClarkSettings, ClusterSettings, CoOccurrenceSettings
 from concord.workers.remote.words import CONTEXTS, WORDS, ContextsParts, WordsParts
+
+LearningSettings = CoOccurrenceSettings | BrownSettings | ClarkSettings
+
+
+class _WordLearner(NamedTuple):
+    """A way to learn clusters from counts.
+
+    - ``contexts``: what is counted for the words of a corpus, most frequent first.
+    - ``steps``: how much work there is, by the number of words; None where it cannot be known.
+    - ``clusters``: the clusters of the words, by the counts; the last argument is told of work done.
+    """
+
+    contexts: Callable[[Sequence[str], Any], Contexts]
+    steps: Callable[[int, Any], int | None]
+    clusters: Callable[[ContextCounts, Contexts, Any, Callable[[int], object]], Clusters]
+
+
+def _by_directions(
+    pairs: ContextCounts, contexts: Contexts, settings: CoOccurrenceSettings, _advanced: Callable[[int], object]
+) -> Clusters:
+    return clustered(contexts.words, vectors(pairs, contexts, settings), settings)
+
+
+LEARNERS: Mapping[type[LearningSettings], _WordLearner] = MappingProxyType(
+    {
+        CoOccurrenceSettings: _WordLearner(contexts_of, lambda _words, _settings: None, _by_directions),
+        BrownSettings: _WordLearner(
+            lambda words, _settings: bigrams_of(words), lambda words, _settings: words, brown_clusters
+        ),
+        ClarkSettings: _WordLearner(
+            lambda words, _settings: bigrams_of(words),
+            lambda _words, settings: settings.iterations * len(settings.clusters),
+            clark_clusters,
+        ),
+    }
+)
+"""By the class of their settings."""
 
 
 def learn(
     corpora: Sequence[str],
     out: Path,
-    settings: CoOccurrenceSettings | BrownSettings,
+    settings: LearningSettings,
     *,
     text: TextSettings = DEFAULT_TEXT,
     context: RunContext = HERE,
@@ -43,13 +83,9 @@ def learn(
     check_file_place(out, corpora)
     with cluster(context.ray, workers=context.workers) as running:
         counted = _counted(corpora, running, text, settings)
-    words = counted.contexts.words
-    if isinstance(settings, BrownSettings):
-        with meter("clustering words", len(words)) as bar:
-            found = brown_clusters(counted.pairs, counted.contexts, settings, bar.advance)
-    else:
-        with meter("clustering", None):
-            found = clustered(words, vectors(counted.pairs, counted.contexts, settings), settings)
+    learner = LEARNERS[type(settings)]
+    with meter("clustering words", learner.steps(len(counted.contexts.words), settings)) as bar:
+        found = learner.clusters(counted.pairs, counted.contexts, settings, bar.advance)
     return _written(found, out, tokens=counted.tokens)
 
 
@@ -67,13 +103,14 @@ class _ClusterCounts(NamedTuple):
 
 
 def _counted(
-    corpora: Sequence[str], running: Cluster, text: TextSettings, settings: CoOccurrenceSettings | BrownSettings
+    corpora: Sequence[str], running: Cluster, text: TextSettings, settings: LearningSettings
 ) -> _ClusterCounts:
     shards = [shard for corpus in corpora for shard in plan(source_place(corpus), text=text)]
     counts = WordCounts.merge(count_all(running, WORDS, shards, WordsParts(text), title="counting words"))
-    clusters = settings.clusters if isinstance(settings, BrownSettings) else max(settings.clusters)
-    words = frequent_words(counts.words, least_count=settings.least_count, most=settings.words, clusters=clusters)
-    contexts = bigrams_of(words) if isinstance(settings, BrownSettings) else contexts_of(words, settings)
+    words = frequent_words(
+        counts.words, least_count=settings.least_count, most=settings.words, clusters=settings.most_clusters
+    )
+    contexts = LEARNERS[type(settings)].contexts(words, settings)
     parts = ContextsParts(contexts, text)
     pairs = count_all(running, CONTEXTS, shards, parts, title="counting contexts")
     return _ClusterCounts(counts.tokens, contexts, ContextCounts.merge(pairs))

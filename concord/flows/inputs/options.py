@@ -93,11 +93,13 @@ def _listed(kind: type[Settings]) -> str:
 def _value(text: str, annotation: Any, pair: str) -> str | tuple[str, ...] | None:
     """Value for pydantic, of a field with this annotation. Raises `OptionError` for a list in a wrong form."""
     node = _node(text)
-    if typing.get_origin(annotation) is tuple:
+    if text.strip() in NULLS and type(None) in typing.get_args(annotation):
+        return None
+    if any(typing.get_origin(kind) is tuple for kind in (annotation, *typing.get_args(annotation))):
         return _list(text, node, pair)
     if isinstance(node, yaml.ScalarNode) and node.style is not None:
         return str(node.value)  # as it stands between its quotes
-    return None if text.strip() in NULLS and type(None) in typing.get_args(annotation) else text
+    return text
 
 
 NULLS = ("null", "~")

@@ -2,7 +2,8 @@
 
 The idea is of Miller, Guinness & Zamanian (2004) and Ratinov & Roth (2009) §6.1. The cluster of a word is a function of
 that one word, so with the scorer's word tables it costs nothing per token. The table is data: one Parquet file with the
-column ``word`` and a column of cluster numbers for each clustering. A model's folder keeps a copy.
+column ``word`` and a column of cluster numbers for each clustering. A model may read several such files, whose
+clusterings may have the same names. Its folder keeps copies.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ WORD_FIELD = "word"
 UNKNOWN = "?"
 """The value of a word that is in no cluster; numbers are the values of the others."""
 MOST_CLUSTERINGS = 32
-PREFIX = "cluster-"
 _DIGIT = re.compile(r"\d")
 
 
@@ -42,7 +42,7 @@ class Clusters:
     - ``words`` (V,): the words.
     - ``names`` (G,): names of the clusterings.
     - ``codes`` (V, G): cluster of each word in each clustering.
-
+    - ``file``: which of the files that features read it is from, counted from 1.
 
     A word that is not among them is looked up with digits as 0, in lower case, and both, in this order.
     """
@@ -50,11 +50,13 @@ class Clusters:
     words: pa.StringArray
     names: tuple[str, ...]
     codes: NDArray[np.int32]
+    file: int = 1
 
     @cached_property
     def extractors(self) -> dict[str, Extractor]:
-        """Extractors of a word's cluster, by `PREFIX` + the clustering's name; each process makes its own."""
-        return {PREFIX + name: Extractor(partial(self._value, g)) for g, name in enumerate(self.names)}
+        """Extractors of a word's cluster, each process's own: ``cluster-NAME`` of the first file, ``cluster2-NAME``."""
+        prefix = "cluster-" if self.file == 1 else f"cluster{self.file}-"
+        return {prefix + name: Extractor(partial(self._value, g)) for g, name in enumerate(self.names)}
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -70,7 +72,7 @@ class Clusters:
         return UNKNOWN
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("words", "names", "codes")}
+        return {name: self.__dict__[name] for name in ("words", "names", "codes", "file")}
 
 
 def zeros(word: str) -> str:
@@ -91,8 +93,11 @@ def write_clusters(path: Path, clusters: Clusters) -> None:
     write_whole(path, sink.getvalue().to_pybytes())
 
 
-def read_clusters(path: Path) -> Clusters:
-    """Table of a cluster file. Raises `ClusterFileError` where it is not a valid one, and `OSError`."""
+def read_clusters(path: Path, *, file: int = 1) -> Clusters:
+    """Table of a cluster file, the ``file``-th of those that features read.
+
+    Raises `ClusterFileError` where it is not a valid one, and `OSError`.
+    """
     if not path.is_file():
         raise ClusterFileError(f"{path}: there is no such cluster file; make one with `concord clusters`")
     try:
@@ -111,4 +116,4 @@ def read_clusters(path: Path) -> Clusters:
     words = table[WORD_FIELD].combine_chunks()
     if len(words.unique()) != len(words):
         raise ClusterFileError(f"{path}: a word is there twice")
-    return Clusters(words, tuple(names), np.stack([table[name].to_numpy() for name in names], axis=1))
+    return Clusters(words, tuple(names), np.stack([table[name].to_numpy() for name in names], axis=1), file)

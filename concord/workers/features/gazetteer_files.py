@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,14 @@ def _is_words(kind: pa.DataType | None) -> bool:
     return (
         kind is not None and bool(pa.types.is_list(kind) or pa.types.is_large_list(kind)) and _is_text(kind.value_type)
     )
+
+
+def write_phrases(path: Path, entries: Sequence[PhraseEntry]) -> None:
+    """Writes a file that `read_entries` reads: Parquet by its ending, otherwise text. Raises `OutputError`."""
+    if path.suffix == ".parquet":
+        write_gazetteer(path, Gazetteer.of((entry, None) for entry in entries))
+        return
+    write_whole(path, "".join(f"{' '.join(words)}\t{kind}\n" for words, kind in entries).encode())
 
 
 def read_gazetteer(path: Path) -> Gazetteer:

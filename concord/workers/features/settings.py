@@ -1,8 +1,8 @@
-"""Options of features: word clusters."""
+"""Options of features: word clusters, and lists of phrases."""
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -28,18 +28,28 @@ class ClusterSettings(Settings):
             raise ValueError("clusters: give different sizes of at least 2")
         return self
 
+    @property
+    def most_clusters(self) -> int:
+        """Number of clusters of the finest clustering."""
+        return max(self.clusters)
 
-class CoOccurrenceSettings(ClusterSettings):
-    """Clustering of words by the words around them."""
+
+class CountSettings(Settings):
+    """Option of every clustering that is learned from text."""
 
     least_count: int = Field(5, ge=1, description="Least count of a word; rarer ones have no cluster.")
+
+
+class CoOccurrenceSettings(CountSettings, ClusterSettings):
+    """Clustering of words by the words around them."""
+
     contexts: int = Field(
         4_000, ge=1, description="Number of most frequent words that count as contexts of the others."
     )
     dimensions: int = Field(100, ge=1, description="Number of dimensions of the vector of a word's contexts.")
 
 
-class BrownSettings(Settings):
+class BrownSettings(CountSettings):
     """Tree of words by the words before and after them (Brown clusters)."""
 
     clusters: int = Field(
@@ -51,10 +61,57 @@ class BrownSettings(Settings):
     words: int = Field(
         60_000, ge=1, description="Largest number of words, the most frequent ones; others have no cluster."
     )
-    least_count: int = Field(5, ge=1, description="Least count of a word; rarer ones have no cluster.")
 
     @model_validator(mode="after")
     def _lengths_differ(self) -> Self:
         if len(set(self.prefixes)) != len(self.prefixes) or not 1 <= min(self.prefixes) <= max(self.prefixes) <= 30:
             raise ValueError("prefixes: give different lengths of 1 to 30")
         return self
+
+    @property
+    def most_clusters(self) -> int:
+        """Number of clusters of the finest clustering."""
+        return self.clusters
+
+
+class ClarkSettings(CountSettings, ClusterSettings):
+    """Classes of words by the words before and after them and by their letters (Clark clusters)."""
+
+    clusters: tuple[int, ...] = Field(
+        (100, 400), min_length=1, description="Numbers of clusters; each gives one clustering."
+    )
+    iterations: int = Field(10, ge=1, description="Largest number of times that all words change their cluster.")
+    states: int = Field(5, ge=1, le=32, description="Number of states of each cluster's model of letters.")
+    seed: int = Field(0, ge=0, description="Seed of the models of letters.")
+
+
+class PhraseSettings(Settings):
+    """Choice of the phrases of a gazetteer."""
+
+    most: int = Field(
+        100_000, ge=1, description="Largest number of phrases of a type from a package, the most important first."
+    )
+    countries: tuple[str, ...] = Field(
+        (), description="Countries of cities and of people's names, as two letters such as US; none: all countries."
+    )
+    population: int = Field(15_000, ge=500, description="Least number of people of a city.")
+    common: Literal["apart", "drop"] = Field(
+        "apart",
+        description="What becomes of a phrase that is one common word: apart gives it a type of its own, TYPE-common; "
+        "drop leaves it out.",
+    )
+    lower_case: float = Field(
+        0.5,
+        gt=0,
+        le=1,
+        description="With a corpus: share of a word's uses that are in lower case from which it is common.",
+    )
+    uses: int = Field(
+        5, ge=1, description="With a corpus: least number of a word's uses; rarer ones are judged by --frequencies."
+    )
+    zipf: float = Field(
+        4.5,
+        ge=0,
+        le=9,
+        description="With --frequencies: frequency from which a word is common, as log10 of its uses in 10⁹ words.",
+    )

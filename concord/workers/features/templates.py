@@ -7,7 +7,7 @@ tables. Every feature has the value 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -126,8 +126,8 @@ class FeatureSet:
 
     name: str
     templates: tuple[AttributeTemplate, ...]
-    clusters: Clusters | None = None
-    """The table that templates of words' clusters read."""
+    clusters: tuple[Clusters, ...] = ()
+    """The tables that templates of words' clusters read."""
     lists: Mapping[str, Gazetteer] = field(default_factory=dict)
     """Phrase lists that the templates read, by their names in `PHRASE_SETS`."""
 
@@ -342,9 +342,9 @@ class FeatureSetError(UsageError):
     """A feature set does not exist, or lacks a file or list that it needs."""
 
 
-def cluster_templates(clusters: Clusters) -> tuple[AttributeTemplate, ...]:
-    """Every clustering of the words around the token."""
-    sources = [Source(TOKENS, extractor, clusters) for extractor in clusters.extractors]
+def cluster_templates(clusters: Sequence[Clusters]) -> tuple[AttributeTemplate, ...]:
+    """Every clustering of every table, of the words around the token."""
+    sources = [Source(TOKENS, extractor, table) for table in clusters for extractor in table.extractors]
     return tuple(Single(source, offset) for source in sources for offset in CLUSTER_OFFSETS)
 
 
@@ -388,32 +388,33 @@ def lists_of(name: str) -> set[str]:
 
 
 def feature_set(
-    name: str, clusters: Path | str | None = None, lists: Mapping[str, Gazetteer] | None = None
+    name: str, clusters: Iterable[Path | str] = (), lists: Mapping[str, Gazetteer] | None = None
 ) -> FeatureSet:
     """Templates of all parts of a name such as ``core+pos+mentions``, in order.
 
-    - ``clusters``: cluster file of the part ``clusters``.
+    - ``clusters``: cluster files of the part ``clusters``.
     - ``lists``: phrase lists, by the names of their parts in `PHRASE_SETS`.
 
     Raises `FeatureSetError`, and `ClusterFileError`.
     """
-    parts, table = name.split("+"), None
-    if (CLUSTERS in parts) != (clusters is not None):
+    parts, files = name.split("+"), list(clusters)
+    if (CLUSTERS in parts) != bool(files):
         raise FeatureSetError(
             f"the feature set {CLUSTERS!r} and a cluster file go together: give --features …+{CLUSTERS} and --clusters "
             "FILE, or none of both"
         )
-    if clusters is not None:
-        table = read_clusters(Path(clusters))
+    if twice := [file for place, file in enumerate(files) if file in files[:place]]:
+        raise FeatureSetError(f"cluster file {twice[0]} is given twice; give it once")
+    tables = tuple(read_clusters(Path(file), file=number) for number, file in enumerate(files, 1))
     given = lists or {}
     if odd := lists_of(name) ^ given.keys():
         raise FeatureSetError(f"the feature set {min(odd)!r} and its list of phrases go together: give both or none")
-    templates = dict.fromkeys(template for part in parts for template in _part(part, table))
-    return FeatureSet(name, tuple(templates), table, given)
+    templates = dict.fromkeys(template for part in parts for template in _part(part, tables))
+    return FeatureSet(name, tuple(templates), tables, given)
 
 
-def _part(name: str, clusters: Clusters | None) -> tuple[AttributeTemplate, ...]:
-    if name == CLUSTERS and clusters is not None:
+def _part(name: str, clusters: Sequence[Clusters]) -> tuple[AttributeTemplate, ...]:
+    if name == CLUSTERS and clusters:
         return cluster_templates(clusters)
     if name not in FEATURE_SETS and name in READINGS:
         return list_templates(name)

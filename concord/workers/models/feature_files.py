@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count, takewhile
 from pathlib import Path
 
 from concord.workers.features.clusters import ClusterFileError, write_clusters
@@ -11,10 +12,13 @@ from concord.workers.features.gazetteers import PHRASE_SETS
 from concord.workers.features.templates import FeatureSet, FeatureSetError, feature_set
 from concord.workers.models.folder import MANIFEST, Manifest, ModelError
 
-CLUSTERS_FILE = "clusters.parquet"
-"""File of word clusters, if the feature set reads one."""
 LIST_FILES = {name: f"{name}.parquet" for name in PHRASE_SETS}
 """Files of the phrase lists (gazetteers) that a feature set reads, by name of the list."""
+
+
+def clusters_file(number: int) -> str:
+    """Name of a file of word clusters; ``number`` counts those that the feature set reads, from 1."""
+    return "clusters.parquet" if number == 1 else f"clusters-{number}.parquet"
 
 
 def write_features(out: Path, features: FeatureSet) -> tuple[FeatureSet, tuple[str, ...]]:
@@ -24,19 +28,19 @@ def write_features(out: Path, features: FeatureSet) -> tuple[FeatureSet, tuple[s
     `OSError`.
     """
     lists = {name: gazetteer.for_all for name, gazetteer in features.lists.items()}
-    if features.clusters is not None:
-        write_clusters(out / CLUSTERS_FILE, features.clusters)
+    tables = {clusters_file(table.file): table for table in features.clusters}
+    for name, table in tables.items():
+        write_clusters(out / name, table)
     for name, gazetteer in lists.items():
         write_gazetteer(out / LIST_FILES[name], gazetteer)
-    clusters = () if features.clusters is None else (CLUSTERS_FILE,)
-    return replace(features, lists=lists), (*clusters, *(LIST_FILES[name] for name in lists))
+    return replace(features, lists=lists), (*tables, *(LIST_FILES[name] for name in lists))
 
 
 def read_features(folder: Path, manifest: Manifest) -> FeatureSet:
     """Feature set that a manifest names, with its files in the folder. Raises `ModelError`, also where the templates
     of this feature set are no longer those of the training."""
     try:
-        clusters = folder / CLUSTERS_FILE if CLUSTERS_FILE in manifest.files else None
+        clusters = (folder / file for file in takewhile(manifest.files.__contains__, map(clusters_file, count(1))))
         lists = {name: read_gazetteer(folder / file) for name, file in LIST_FILES.items() if file in manifest.files}
         features = feature_set(manifest.features, clusters, lists)
     except (FeatureSetError, ClusterFileError, GazetteerFileError) as error:

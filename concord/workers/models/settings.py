@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from concord.schemas.settings import (
     Settings,
@@ -22,13 +23,20 @@ class FeatureSettings(TrainerSettings):
         "core+pos+mentions+entities",
         description="Feature sets, joined by +; `concord list features` has them.",
     )
-    clusters: str | None = Field(None, description="Cluster file for the feature set clusters.")
+    clusters: tuple[str, ...] | None = Field(
+        None, description="Cluster files for the feature set clusters, told apart by their order."
+    )
     gazetteers: tuple[str, ...] = Field((), description="Files of phrases and types for the feature set gazetteer.")
     layers: tuple[str, ...] = Field(
         (),
         description="Layers of the corpus, see `concord import entities`, whose labels the model learns to read; alone "
         "or beside the features, whichever is better on held-out documents.",
     )
+
+    @field_validator("clusters", mode="before")
+    @classmethod
+    def _one_is_a_list(cls, files: Any) -> Any:
+        return (str(files),) if isinstance(files, str | Path) else files or None
 
 
 class CrfSettings(FeatureSettings):

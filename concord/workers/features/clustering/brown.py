@@ -17,22 +17,18 @@ this cost for all pairs; a new or merged class d changes it only at pairs of d's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from scipy import sparse
 
 from concord.schemas.arrays import Floats, Ints, Mask
 from concord.workers.compiling.kernel import kernel, kernel_in_place
 from concord.workers.features.clustering.word_counts import ContextCounts, Contexts
+from concord.workers.features.clustering.word_pairs import Bigrams, bigram_tables
 from concord.workers.features.clusters import Clusters
 from concord.workers.features.settings import BrownSettings
-
-NEXT_WORD = (1,)
-"""Offset of the context words that are counted: the next word."""
-
 
 WORDS_A_TELLING = 200
 """Number of words between two reports of progress."""
@@ -40,18 +36,6 @@ WORDS_A_TELLING = 200
 
 def ignored(_words: int) -> None:
     """Progress callback that does nothing."""
-
-
-class Bigrams(NamedTuple):
-    """Sparse bigram counts of V words.
-
-    - ``start`` (V + 1,): the entries of word w are k in start[w]:start[w + 1].
-    - ``word``, ``times``: word w stands times[k] times beside word[k].
-    """
-
-    start: Ints
-    word: Ints
-    times: Ints
 
 
 class Classes(NamedTuple):
@@ -70,11 +54,6 @@ class Classes(NamedTuple):
     used: Mask
 
 
-def bigrams_of(words: Sequence[str]) -> Contexts:
-    """Contexts to count for Brown clusters: for each of these words, most frequent first, which of them comes next."""
-    return Contexts(words, len(words), NEXT_WORD)
-
-
 def brown_clusters(
     counts: ContextCounts,
     contexts: Contexts,
@@ -88,22 +67,12 @@ def brown_clusters(
     ``advanced`` is told, now and then, how many words came to classes since it was told last.
     """
     words = contexts.words
-    first, second = counts.pair // contexts.shape[1], counts.pair % contexts.shape[1]
-    inside = second < len(words)
-    table = sparse.csr_array(
-        (counts.times[inside], (first[inside], second[inside])), shape=(len(words), len(words)), dtype=np.int64
-    )
-    member, merges = merged(bigrams(table), bigrams(table.T.tocsr()), settings.clusters, advanced)
+    after, before = bigram_tables(counts, contexts)
+    member, merges = merged(after, before, settings.clusters, advanced)
     bits = _bits(merges, settings.clusters)
     codes = [[_prefix(bits[slot], length) for slot in member.tolist()] for length in settings.prefixes]
     names = tuple(f"brown-{length}" for length in settings.prefixes)
     return Clusters(pa.array(words, pa.string()), names, np.array(codes, np.int32).T)
-
-
-def bigrams(table: sparse.csr_array) -> Bigrams:
-    """Sparse bigram counts of a table (V, V)."""
-    table.sort_indices()
-    return Bigrams(table.indptr.astype(np.int64), table.indices.astype(np.int64), table.data)
 
 
 def _bits(merges: Ints, clusters: int) -> list[str]:

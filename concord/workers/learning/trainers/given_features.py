@@ -32,7 +32,7 @@ def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> Fea
         lists[ENTITIES] = Gazetteer.of(entities_of(documents))
     if SEEN_WORDS in read:
         lists[SEEN_WORDS] = Gazetteer.of(_seen(documents))
-    return feature_set(name, settings.clusters, lists)
+    return feature_set(name, settings.clusters or (), lists)
 
 
 def _phrases(path: Path) -> list[PhraseEntry]:
