@@ -31,7 +31,17 @@ class FeatureSettings(TrainerSettings):
     )
 
 
-class CrfSettings(FeatureSettings):
+class ChainLabelSettings(FeatureSettings):
+    """Option of trainers of linear chains: the labels inside the model."""
+
+    scheme: Literal["corpus", "bilou"] = Field(
+        "corpus",
+        description="Labels inside the model: the corpus's, or BILOU, which also tell where an entity ends; answers "
+        "are BIO either way.",
+    )
+
+
+class CrfSettings(ChainLabelSettings):
     """Options of training a CRF by python-crfsuite: features, and options of CRFsuite's L-BFGS."""
 
     c1: float = Field(0.0, ge=0, description="Weight of the L1 prior; above 0 it drops features.")
@@ -46,7 +56,7 @@ class CrfSettings(FeatureSettings):
     )
 
 
-class FittingSettings(FeatureSettings):
+class FittingSettings(ChainLabelSettings):
     """Options shared by concord's own trainers of chains: features that have a weight, and weights to start from."""
 
     files: ClassVar[tuple[str, ...]] = (*FeatureSettings.files, "start_from")
@@ -92,6 +102,12 @@ class PerceptronSettings(FittingSettings):
         gt=0,
         description="With constraints: price of hard ones in a document that cannot keep them all, in nats a unit.",
     )
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if self.constraints is not None and self.scheme != "corpus":
+            raise ValueError("scheme: under constraints a perceptron learns the corpus's labels; leave out one of both")
+        return self
 
     @property
     def learning(self) -> str:
@@ -280,6 +296,8 @@ class TaggersSettings(DescentSettings):
 
     @model_validator(mode="after")
     def _begins_with_the_taggers(self) -> Self:
+        if self.scheme != "corpus":
+            raise ValueError("scheme: this trainer learns the labels that the taggers give; leave it out")
         if self.start_from is not None:
             raise ValueError("start_from: this trainer begins with what the taggers say; leave it out")
         if self.passes is None:
