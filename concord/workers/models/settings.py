@@ -217,7 +217,7 @@ class SgdSettings(EncoderSettings, DescentSettings):
 class EnsembleSettings(SgdSettings):
     """Options of training several CRFs by stochastic gradient descent, whose weights are averaged."""
 
-    members: int = Field(8, ge=2, description="Number of models that are averaged.")
+    members: int = Field(6, ge=2, description="Number of models that are averaged.")
     dropout: float = Field(0.5, ge=0, lt=1, description="Fraction of each token's features that a step leaves out.")
     seed: int = Field(0, ge=0, description="Seed of the first model; the others have the numbers after it.")
 
