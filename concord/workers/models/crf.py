@@ -25,12 +25,13 @@ from concord.workers.features.derived import needed_columns
 from concord.workers.features.scorer import FeatureWeights, Scorer, known_words
 from concord.workers.features.templates import FeatureSet
 from concord.workers.models.arrays_file import SCORES, TRUTHS, ArrayKind, write_arrays
+from concord.workers.models.end_marks import ChainSettings, EndMarks
 from concord.workers.models.feature_files import read_features, write_features
 from concord.workers.models.folder import Manifest, manifest_of, read_manifest, write_manifest
-from concord.workers.models.saved_files import FolderModel, parsing, saved_arrays
+from concord.workers.models.saved_files import FolderModel, parsing, saved_arrays, saved_content, write_content
 
 KIND = "crf"
-WEIGHTS_FILE = "weights.bin"
+WEIGHTS_FILE, CHAIN_FILE = "weights.bin", "chain.json"
 
 
 def weight_arrays(part: str = "") -> tuple[ArrayKind, ...]:
@@ -56,18 +57,22 @@ class LearnedCrf(NamedTuple):
     weights: FeatureWeights
     transition: Floats
     missing: NDArray[np.bool_]
+    marks: EndMarks | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class CrfModel(FolderModel):
     """A trained CRF: flat read-only arrays that processes can share, and a small manifest.
 
+    The chain has L labels, or W BILOU labels that stand for them; see `workers.models.end_marks`.
+
     - ``labels``: the L labels.
     - ``features``: the feature templates that the weights belong to.
     - ``weights``: weights of features, in nats.
-    - ``transition`` (L, L): scores of label pairs in nats; row: the previous label.
-    - ``missing`` (L,): labels that complete the label set but never occurred in training, such as the ``I-T`` of a type
+    - ``transition`` (W, W): scores of pairs of the chain's labels in nats; row: the previous label.
+    - ``missing`` (W,): labels that complete the label set but never occurred in training, such as the ``I-T`` of a type
       that has only one-word spans. Their unary score is −inf, because training has no evidence of them.
+    - ``marks``: the chain's BILOU labels; None where they are the model's own.
     """
 
     labels: LabelSet
@@ -75,7 +80,13 @@ class CrfModel(FolderModel):
     weights: FeatureWeights
     transition: Floats
     missing: NDArray[np.bool_]
+    marks: EndMarks | None
     manifest: Manifest
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the chain's labels (W)."""
+        return self.labels.names if self.marks is None else self.marks.names
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -87,9 +98,14 @@ class CrfModel(FolderModel):
 
         Raises `ColumnError` where the batch lacks one of ``columns``, `ScoreError` where a sum of weights is no number.
         """
-        unary = self.scorer.unary(batch)
+        return self.of_chain(self.scorer.unary(batch), batch)
+
+    def of_chain(self, unary: Floats, batch: Batch) -> Potentials:
+        """Potentials of a batch, given the chain's ``unary`` (N, W) of seen labels, in nats; it may be overwritten."""
         if self.missing.any():
             unary[:, self.missing] = -np.inf
+        if self.marks is not None:
+            return self.marks.potentials(unary, self.transition, batch.sentence_starts)
         return Potentials(unary, self.transition.copy(), batch.sentence_starts)
 
     def known(self, words: Sequence[str]) -> NDArray[np.bool_]:
@@ -103,7 +119,7 @@ class CrfModel(FolderModel):
     @cached_property
     def scorer(self) -> Scorer:
         """Scorer of batches. Its word tables belong to this process and are not pickled."""
-        return Scorer(self.features, self.weights, len(self.labels))
+        return Scorer(self.features, self.weights, len(self.names))
 
 
 def save(
@@ -123,9 +139,13 @@ def save(
 
     Raises `OSError`, and `OutputError` where the manifest cannot be written.
     """
-    weights, labels = learned.weights, learned.labels
+    weights, labels, marks = learned.weights, learned.labels, learned.marks
     features, lists = write_features(out, learned.features)
-    write_arrays(out / WEIGHTS_FILE, (*vars(weights).values(), learned.transition, learned.missing))
+    transition = learned.transition if marks is None else marks.tied(learned.transition, learned.missing)
+    if marks is not None:
+        write_content(out / CHAIN_FILE, ChainSettings(scheme="bilou"))
+        beside = (*beside, CHAIN_FILE)
+    write_arrays(out / WEIGHTS_FILE, (*vars(weights).values(), transition, learned.missing))
     manifest = manifest_of(
         out,
         KIND,
@@ -138,7 +158,7 @@ def save(
         templates=[t.name for t in features.templates],
     )
     write_manifest(out, manifest)
-    return CrfModel(*learned._replace(features=features), manifest)
+    return CrfModel(*learned._replace(features=features, transition=transition), manifest)
 
 
 def load(folder: Path | str) -> CrfModel:
@@ -150,8 +170,16 @@ def load(folder: Path | str) -> CrfModel:
     manifest = read_manifest(folder, kind=KIND, files=(WEIGHTS_FILE,))
     features = read_features(folder, manifest)
     labels = manifest.label_set
-    *arrays, transition, missing = saved_arrays(folder / WEIGHTS_FILE, ARRAYS, labels=len(labels))
+    marks = _saved_marks(folder, manifest) if CHAIN_FILE in manifest.files else None
+    width = len(labels) if marks is None else len(marks.names)
+    *arrays, transition, missing = saved_arrays(folder / WEIGHTS_FILE, ARRAYS, labels=width)
     weights = FeatureWeights(*arrays)
     with parsing(folder / WEIGHTS_FILE):
-        weights.check(len(labels))
-    return CrfModel(labels, features, weights, transition, missing, manifest)
+        weights.check(width)
+    return CrfModel(labels, features, weights, transition, missing, marks, manifest)
+
+
+def _saved_marks(folder: Path, manifest: Manifest) -> EndMarks:
+    saved_content(folder / CHAIN_FILE, ChainSettings)
+    with parsing(folder / CHAIN_FILE):
+        return EndMarks(manifest.label_set)

@@ -39,7 +39,17 @@ class FeatureSettings(TrainerSettings):
         return (str(files),) if isinstance(files, str | Path) else files or None
 
 
-class CrfSettings(FeatureSettings):
+class ChainLabelSettings(FeatureSettings):
+    """Option of trainers of linear chains: the labels inside the model."""
+
+    scheme: Literal["corpus", "bilou"] = Field(
+        "corpus",
+        description="Labels inside the model: the corpus's, or BILOU, which also tell where an entity ends; answers "
+        "are BIO either way.",
+    )
+
+
+class CrfSettings(ChainLabelSettings):
     """Options of training a CRF by python-crfsuite: features, and options of CRFsuite's L-BFGS."""
 
     c1: float = Field(0.0, ge=0, description="Weight of the L1 prior; above 0 it drops features.")
@@ -54,7 +64,7 @@ class CrfSettings(FeatureSettings):
     )
 
 
-class FittingSettings(FeatureSettings):
+class FittingSettings(ChainLabelSettings):
     """Options shared by concord's own trainers of chains: features that have a weight, and weights to start from."""
 
     files: ClassVar[tuple[str, ...]] = (*FeatureSettings.files, "start_from")
@@ -100,6 +110,12 @@ class PerceptronSettings(FittingSettings):
         gt=0,
         description="With constraints: price of hard ones in a document that cannot keep them all, in nats a unit.",
     )
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if self.constraints is not None and self.scheme != "corpus":
+            raise ValueError("scheme: under constraints a perceptron learns the corpus's labels; leave out one of both")
+        return self
 
     @property
     def learning(self) -> str:
@@ -220,6 +236,14 @@ class SgdSettings(PoolSettings, EncoderSettings, DescentSettings):
     files: ClassVar[tuple[str, ...]] = (*DescentSettings.files, "encoder")
 
 
+class EnsembleSettings(SgdSettings):
+    """Options of training several CRFs by stochastic gradient descent, whose weights are averaged."""
+
+    members: int = Field(6, ge=2, description="Number of models that are averaged.")
+    dropout: float = Field(0.5, ge=0, lt=1, description="Fraction of each token's features that a step leaves out.")
+    seed: int = Field(0, ge=0, description="Seed of the first model; the others have the numbers after it.")
+
+
 class CountingSettings(TrainerSettings):
     """Options shared by the trainers that count instead of optimising."""
 
@@ -302,6 +326,8 @@ class TaggersSettings(DescentSettings):
 
     @model_validator(mode="after")
     def _begins_with_the_taggers(self) -> Self:
+        if self.scheme != "corpus":
+            raise ValueError("scheme: this trainer learns the labels that the taggers give; leave it out")
         if self.start_from is not None:
             raise ValueError("start_from: this trainer begins with what the taggers say; leave it out")
         if self.passes is None:

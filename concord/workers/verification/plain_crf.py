@@ -30,12 +30,10 @@ MOST_KNOWN = 2_000_000
 
 def plain_potentials(model: CrfModel) -> Callable[[Batch], Potentials]:
     """A function with the same results as `CrfModel.potentials`."""
-    scorer = PlainScorer(model.features, model.weights, len(model.labels))
+    scorer = PlainScorer(model.features, model.weights, len(model.names))
 
     def potentials(batch: Batch) -> Potentials:
-        unary = scorer.unary(batch)
-        unary[:, model.missing] = -np.inf
-        return Potentials(unary, model.transition.copy(), batch.sentence_starts)
+        return model.of_chain(scorer.unary(batch), batch)
 
     return potentials
 

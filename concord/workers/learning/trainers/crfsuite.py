@@ -16,10 +16,12 @@ from concord.workers.features.attributes import AttributeMaker
 from concord.workers.features.derived import needed_columns
 from concord.workers.features.scorer import compile_weights
 from concord.workers.features.templates import FeatureSet
+from concord.workers.learning.trainers.fit import marks_of
 from concord.workers.learning.trainers.given_features import features_of
-from concord.workers.learning.trainers.trainer import Iteration, Progress, TrainingCounts
+from concord.workers.learning.trainers.trainer import Iteration, Progress, TrainingCounts, labels_of
 from concord.workers.models.crf import CrfModel, LearnedCrf, save
 from concord.workers.models.crfsuite_file import ModelFileError, read_crfsuite
+from concord.workers.models.end_marks import EndMarks
 from concord.workers.models.folder import ModelError, begin
 from concord.workers.models.settings import CrfSettings
 
@@ -35,14 +37,15 @@ def train(
     given = list(documents)
     features = features_of(settings, given)
     optimiser, counts = _Optimiser(settings.max_iterations, progress), TrainingCounts(needed_columns(features))
-    _append(optimiser, given, features, counts)
+    marks = marks_of(settings, labels_of(given))
+    _append(optimiser, given, features, counts, marks)
     training = counts.training(NAME, settings)
     labels = counts.label_set()
     begin(out)
     _run(optimiser, settings, out / CRFSUITE_FILE)
     training |= {"iterations": optimiser.iterations, "loss": optimiser.loss}
     try:
-        learned = _learned(out / CRFSUITE_FILE, features, labels)
+        learned = _learned(out / CRFSUITE_FILE, features, labels, marks)
     except ModelFileError as error:  # CRFsuite does not check whether its file could be written
         raise ModelError(f"{out}: the model could not be written whole, is the disk full? ({error})") from error
     return save(
@@ -72,11 +75,20 @@ class _Optimiser(pycrfsuite.Trainer):  # type: ignore[misc]
             self._progress(Iteration(self.iterations, self._total, self.loss))
 
 
-def _append(optimiser: _Optimiser, documents: Iterable[Document], features: FeatureSet, counts: TrainingCounts) -> None:
+def _append(
+    optimiser: _Optimiser,
+    documents: Iterable[Document],
+    features: FeatureSet,
+    counts: TrainingCounts,
+    marks: EndMarks | None,
+) -> None:
     """Feeds all sentences to the optimiser."""
     attributes = AttributeMaker(features)
     for document in documents:
         gold = counts.gold(document)
+        if marks is not None:
+            inner = marks.marked(marks.labels.encode(gold), document.sentence_starts)
+            gold = [marks.names[i] for i in inner.tolist()]
         rows = attributes(document)
         for start, end in pairwise([*document.sentence_starts.tolist(), len(document)]):
             optimiser.append(pycrfsuite.ItemSequence(rows[start:end]), gold[start:end])
@@ -96,13 +108,14 @@ def _run(optimiser: _Optimiser, settings: CrfSettings, path: Path) -> None:
     optimiser.train(str(path))
 
 
-def _learned(path: Path, features: FeatureSet, labels: LabelSet) -> LearnedCrf:
-    """CRFsuite's weights, with labels in the order of the label set."""
+def _learned(path: Path, features: FeatureSet, labels: LabelSet, marks: EndMarks | None) -> LearnedCrf:
+    """CRFsuite's weights, with labels in the order of the chain's."""
     raw = read_crfsuite(path)
-    order = labels.encode(raw.labels)
-    transition = np.zeros((len(labels), len(labels)))
+    names = labels.names if marks is None else marks.names
+    order = np.array([names.index(name) for name in raw.labels], np.int32)
+    transition = np.zeros((len(names), len(names)))
     transition[np.ix_(order, order)] = raw.transition
-    missing = np.ones(len(labels), np.bool_)
+    missing = np.ones(len(names), np.bool_)
     missing[order] = False
     weights = compile_weights(features, raw.attributes, raw.source, order[raw.target], raw.weight)
-    return LearnedCrf(labels, features, weights, transition, missing)
+    return LearnedCrf(labels, features, weights, transition, missing, marks)

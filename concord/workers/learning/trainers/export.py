@@ -17,7 +17,8 @@ from concord.workers.storage.files import write_whole
 def export_crfsuite(folder: Path, out: Path) -> CrfModel:
     """Writes the CRF of a folder as a CRFsuite file: a copy of CRFsuite's own file if CRFsuite trained the model.
 
-    Its attributes are the strings of `workers.features.attributes`. Raises `ModelError` where the folder is not a
+    Its attributes are the strings of `workers.features.attributes`; its labels are those of the chain, BILOU if it was
+    trained so. Raises `ModelError` where the folder is not a
     complete CRF or does not keep the names of its attributes, and `OutputError`.
     """
     model = load(folder)
@@ -26,10 +27,10 @@ def export_crfsuite(folder: Path, out: Path) -> CrfModel:
         return model
     start, label, weight = model.weights.sparse
     known = np.flatnonzero(~model.missing)
-    number = np.zeros(len(model.labels), np.int32)
+    number = np.zeros(len(model.names), np.int32)
     number[known] = np.arange(len(known))
     weights = CrfsuiteWeights(
-        tuple(model.labels.names[i] for i in known.tolist()),
+        tuple(model.names[i] for i in known.tolist()),
         tuple(read_names(folder, model.manifest, len(start) - 1).to_pylist()),
         np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start)),
         number[label],

@@ -26,8 +26,9 @@ from concord.workers.learning.trainers.given_features import features_of
 from concord.workers.learning.trainers.trainer import TrainingCounts
 from concord.workers.models.attribute_names import ATTRIBUTES_FILE, read_names, write_names
 from concord.workers.models.crf import CrfModel, LearnedCrf, load, save
+from concord.workers.models.end_marks import EndMarks
 from concord.workers.models.folder import begin
-from concord.workers.models.settings import FeatureSettings, FittingSettings
+from concord.workers.models.settings import ChainLabelSettings, FeatureSettings, FittingSettings
 
 
 class TrainingBatch(NamedTuple):
@@ -70,7 +71,8 @@ class Fitting:
     - ``attributes``: the attributes by number.
     - ``chains``: features and gold labels of all tokens.
     - ``labels``: the label set.
-    - ``order`` (L,): id in ``labels`` of each label of the chains.
+    - ``order`` (L,): id in ``names`` of each label of the chains.
+    - ``marks``: BILOU labels that stand for those of the label set; None where these are the chains' own.
     """
 
     features: FeatureSet
@@ -80,15 +82,18 @@ class Fitting:
     chains: TrainingChains
     labels: LabelSet
     order: Ids
+    marks: EndMarks | None = None
 
     @classmethod
     def of(cls, documents: Iterable[Document], *, settings: FittingSettings, trainer: str) -> Fitting:
         """Reads all documents. Raises `TrainingError`, and `FeatureSetError` for features that are not there."""
         features, training, batch, labels, order = TrainingBatch.of(documents, settings=settings, trainer=trainer)
+        marks = marks_of(settings, labels)
         found = incidence(batch, features)
         rules = FeatureRules(settings.min_freq, settings.all_possible_states, settings.all_possible_transitions)
-        chains = TrainingChains.of(found, _gold(batch, labels, order), rules)
-        return cls(features, settings, training, found.attributes, chains, labels, order)
+        inner = order if marks is None else marks.possible(order)
+        chains = TrainingChains.of(found, _gold(batch, labels, inner, marks), rules)
+        return cls(features, settings, training, found.attributes, chains, labels, inner, marks)
 
     def start(self, out: Path) -> Floats:
         """Starting point (size,): zeros, or the weights of an earlier model. Makes the folder of the new model.
@@ -107,8 +112,8 @@ class Fitting:
         row = pc.index_in(
             self.attributes.names(), value_set=read_names(folder, model.manifest, len(model.weights.start) - 1)
         )
-        column = [model.labels.names.index(name) if name in model.labels.names else -1 for name in self._names]
-        earlier = np.zeros((len(model.weights.start), len(model.labels) + 1))
+        column = [model.names.index(name) if name in model.names else -1 for name in self._names]
+        earlier = np.zeros((len(model.weights.start), len(model.names) + 1))
         start, label, weight = model.weights.sparse
         earlier[np.repeat(np.arange(len(start) - 1), np.diff(start)), label] = weight
         transition = np.pad(model.transition, (0, 1))
@@ -117,7 +122,8 @@ class Fitting:
 
     @property
     def _names(self) -> list[str]:
-        return [self.labels.names[i] for i in self.order.tolist()]
+        names = self.labels.names if self.marks is None else self.marks.names
+        return [names[i] for i in self.order.tolist()]
 
     def save(self, out: Path, point: Floats, *, beside: Sequence[str] = (), **figures: float) -> CrfModel:
         """The model of a point (size,), saved as a folder.
@@ -129,7 +135,9 @@ class Fitting:
         weights, transitions = self.chains.weights(point)
         if not all(map(math.isfinite, figures.values())):
             raise TrainingError(GREW)
-        learned = LearnedChain(self.features, self.labels, self.order, self.attributes, weights, transitions)
+        learned = LearnedChain(
+            self.features, self.labels, self.order, self.attributes, weights, transitions, self.marks
+        )
         states = self.chains.states[self.chains.class_of]
         return save_learned(
             out, learned, settings=self.settings, training=self.training | figures, states=states, beside=beside
@@ -140,9 +148,10 @@ class LearnedChain(NamedTuple):
     """Weights of a CRF, in nats, with the names behind their numbers.
 
     - ``features``, ``labels``: feature templates, and the label set.
-    - ``order`` (L,): id in ``labels`` of each label of the weights.
+    - ``order`` (L,): id in ``labels``, or in the names of ``marks``, of each label of the weights.
     - ``attributes``: the A attributes.
     - ``weights`` (A, L), ``transitions`` (L, L): weights of attributes, and of pairs of labels.
+    - ``marks``: see `Fitting`.
     """
 
     features: FeatureSet
@@ -151,6 +160,7 @@ class LearnedChain(NamedTuple):
     attributes: Attributes
     weights: Floats
     transitions: Floats
+    marks: EndMarks | None = None
 
 
 GREW = "the weights grew beyond all numbers; give a lower rate or a higher c2"
@@ -179,13 +189,14 @@ def save_learned(
     occurring = np.asarray(there.any(axis=1))
     start = np.concatenate([[0], np.cumsum(there[occurring].sum(axis=1))]).astype(np.int64)
     label = np.tile(learned.order.astype(np.int32), (len(there), 1))[there]
-    attributes = learned.attributes.only(occurring)
+    attributes, marks = learned.attributes.only(occurring), learned.marks
     write_names(out / ATTRIBUTES_FILE, attributes.names())
     model = LearnedCrf(
         learned.labels,
         learned.features,
         attributes.weights(learned.features, start, label, learned.weights[there]),
-        *_placed(learned.transitions, learned.order, len(learned.labels)),
+        *_placed(learned.transitions, learned.order, len(learned.labels if marks is None else marks.names)),
+        marks,
     )
     return save(
         out,
@@ -197,12 +208,18 @@ def save_learned(
     )
 
 
-def _gold(batch: Batch, labels: LabelSet, order: Ids) -> GoldChains:
+def marks_of(settings: ChainLabelSettings, labels: LabelSet) -> EndMarks | None:
+    """BILOU labels that the settings ask for; None if they do not. Raises `LabelError` for plain labels."""
+    return EndMarks(labels) if settings.scheme == "bilou" else None
+
+
+def _gold(batch: Batch, labels: LabelSet, order: Ids, marks: EndMarks | None) -> GoldChains:
     assert batch.labels is not None
-    place = np.zeros(len(labels), np.int32)
+    place = np.zeros(int(order[-1]) + 1, np.int32)
     place[order] = np.arange(len(order))
-    codes, values = batch.labels.codes, labels.encode(list(batch.labels.values))
-    return GoldChains(batch.sentence_bounds, place[values][codes], len(order))
+    own = labels.encode(list(batch.labels.values))[batch.labels.codes]
+    inner = own if marks is None else marks.marked(own, batch.sentence_starts)
+    return GoldChains(batch.sentence_bounds, place[inner], len(order))
 
 
 def _placed(transitions: Floats, order: Ids, size: int) -> tuple[Floats, NDArray[np.bool_]]:

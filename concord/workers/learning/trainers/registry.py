@@ -7,13 +7,14 @@ from typing import Any
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
 from concord.schemas.settings import TrainerSettings
-from concord.workers.learning.trainers import crfsuite, hmm, lbfgs, perceptron, semicrf, sgd, stacked, taggers
+from concord.workers.learning.trainers import crfsuite, ensemble, hmm, lbfgs, perceptron, semicrf, sgd, stacked, taggers
 from concord.workers.learning.trainers.beside_encoder import beside_encoder
 from concord.workers.learning.trainers.beside_pool import beside_pool
 from concord.workers.learning.trainers.beside_pool import remarks as of_pool
 from concord.workers.learning.trainers.trainer import Trainer
 from concord.workers.models.settings import (
     CrfSettings,
+    EnsembleSettings,
     HmmSettings,
     LbfgsSettings,
     PerceptronSettings,
@@ -35,6 +36,7 @@ OWN: dict[str, Trainer] = {
     lbfgs.NAME: Trainer(beside_encoder(beside_pool(lbfgs.train)), LbfgsSettings, remarks=of_pool),
     sgd.NAME: Trainer(beside_encoder(beside_pool(sgd.train)), SgdSettings, remarks=sgd.remarks),
     perceptron.NAME: Trainer(perceptron.train, PerceptronSettings, constraints=perceptron.CONSTRAINTS_FILE),
+    ensemble.NAME: Trainer(beside_encoder(beside_pool(ensemble.train)), EnsembleSettings, remarks=ensemble.remarks),
     hmm.NAME: Trainer(hmm.train, HmmSettings),
     semicrf.NAME: Trainer(semicrf.train, SemiCrfSettings, remarks=semicrf.remarks),
     stacked.NAME: Trainer(stacked.train, StackedSettings),
