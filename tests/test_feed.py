@@ -8,12 +8,11 @@ import random
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -26,121 +25,39 @@ from concord.flows.errors import RunFolderError
 from concord.flows.nights.record import read_record
 from concord.flows.runfolder import feed, folder_output
 from concord.flows.runfolder.delta_table import TABLE_FOLDER, commit_run
-from concord.flows.runfolder.feed_reader import changes_of, feed_files, files_since, keep_changes
-from concord.flows.runfolder.layout import FEED_FOLDER, STAGED, STORE, RunOutput
-from concord.flows.runfolder.published import PublishedError, published
-from concord.flows.runfolder.runfolder import find_done, publish, run_output
+from concord.flows.runfolder.feed_reader import feed_files, keep_changes
+from concord.flows.runfolder.layout import FEED_FOLDER, STAGED, RunOutput
+from concord.flows.runfolder.published import PublishedError
+from concord.flows.runfolder.runfolder import run_output
 from concord.predictions import read_predictions
 from concord.schemas.changes import AddedChanges, ChangeCause, ChangeCounts, ChangeKind, Why
-from concord.schemas.columns import CORPUS_LAYOUT, PREDICTIONS_LAYOUT
 from concord.schemas.corrections import Correction
-from concord.schemas.document import Batch
 from concord.schemas.feed import CHANGES_SCHEMA
 from concord.schemas.run import RuleStrengths, Strength
-from concord.workers.constraints.constraint_set import ConstraintSet
-from concord.workers.corpus.correction_file import NO_FILE, CorrectionFile
+from concord.workers.corpus.correction_file import CorrectionFile
 from concord.workers.corpus.ingestion import write_corpus
-from concord.workers.corpus.plan import plan
 from concord.workers.drift.changes import TwoRuns
 from concord.workers.labelling.output import PREDICTIONS
-from concord.workers.labelling.shard import label_shard
 from concord.workers.storage.object_storage import ObjectStorage
 from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
-from tests.support.made_runs import HashModel, consistency, key_of
+from tests.support.made_runs import key_of
 from tests.support.runs_here import label, stay_here
 from tests.support.s3 import KEYS, s3_server, uri
-
-CONSTRAINTS = consistency()
-WORDS = ["Ada", "met", "Babbage", "in", "London", "with", "Lovelace", "again"]
-Row = tuple[str, list[str]]
-"""A row of a corpus: id and words; without words it is a reject."""
-
-
-class Killed(BaseException):
-    """In the place of SIGKILL: nothing catches it."""
-
-
-class Biased(HashModel):
-    """A model by its number: the higher, the more entities."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.digest = f"model {number}"
-
-    def potentials(self, batch: Batch) -> Any:
-        found = super().potentials(batch)
-        found.unary[:, 1:] += 1.5 * self.number
-        return found
-
-
-@dataclass(frozen=True)
-class Night:
-    """What a run is made of."""
-
-    rows: Sequence[Row]
-    model: int = 0
-    seed: int = 0
-    constraints: ConstraintSet = CONSTRAINTS
-    rules: RuleStrengths = field(default_factory=RuleStrengths)
-    corrections: CorrectionFile = NO_FILE
-    shard_bytes: int = 60
-    backwards: bool = False
-
-    def into(self, out: RunOutput, folder: Path) -> AddedChanges | None:
-        """Labels what is not done, and publishes."""
-        corpus = folder / "corpus.parquet"
-        starts = [[0] if words else [] for _, words in self.rows]
-        columns = ([doc_id for doc_id, _ in self.rows], [words for _, words in self.rows], starts)
-        pq.write_table(pa.table(columns, schema=CORPUS_LAYOUT.required), corpus)
-        model = Biased(self.model)
-        key = key_of(self.constraints, engine="viterbi", options={}, seed=self.seed)
-        key = key.model_copy(update={"model": model.digest})
-        shards = plan(corpus, shard_bytes=self.shard_bytes, corrections=self.corrections)
-        markers, store = find_done(out, shards, key), out.storage.below(STORE)
-        for shard in list(markers.todo())[:: -1 if self.backwards else 1]:
-            done = label_shard(shard, model=model, constraints=self.constraints, key=key, store=store)
-            markers.add(done.marker)
-        return publish(out, markers, rules=self.rules).changes
-
-
-def rows_of(*numbers: int, words: int = 0) -> list[Row]:
-    """Rows by number; ``words`` cuts other words from the list."""
-    return [(f"doc-{n}", [WORDS[(n + words + i) % len(WORDS)] for i in range(3 + n % 4)]) for n in numbers]
-
-
-State = dict[str, dict[str, Any]]
-
-
-def predicted(out: RunOutput) -> State:
-    """The rows of predictions by id."""
-    tables = published(out.storage.uri).tables(PREDICTIONS, PREDICTIONS_LAYOUT)
-    return {row["doc_id"]: row for table in tables for row in table.to_pylist()}
-
-
-def read(out: RunOutput, since: int | None = None) -> list[dict[str, Any]]:
-    storage = out.storage
-    return [row for table in changes_of(storage, files_since(storage, since)) for row in table.to_pylist()]
-
-
-def merged(out: RunOutput) -> State:
-    """What a consumer has that merges all files, one after the other, as `docs/table.md` says."""
-    state: State = {}
-    for file in feed_files(out.storage):
-        rows = [row for table in changes_of(out.storage, [file]) for row in table.to_pylist()]
-        if rows and rows[0]["since"] == 0:
-            state.clear()
-        for row in rows:
-            assert (row["doc_id"] in state) == (row["labels_before"] is not None)
-            if row["what"] == "gone":
-                del state[row["doc_id"]]
-            else:
-                state[row["doc_id"]] = {"labels": row["labels"], "entities": row["entities"]}
-    return state
-
-
-def answers(state: State) -> State:
-    return {doc_id: {name: row[name] for name in ("labels", "entities")} for doc_id, row in state.items()}
+from tests.support.small_nights import (
+    CONSTRAINTS,
+    WORDS,
+    Killed,
+    Night,
+    Row,
+    State,
+    answers,
+    killing,
+    merged,
+    predicted,
+    read,
+    rows_of,
+)
 
 
 def expected(before: State, after: State) -> dict[str, str]:
@@ -346,21 +263,6 @@ def test_a_folder_from_before_there_was_a_feed_begins_with_what_changes(tmp_path
 
 
 # Kills
-
-
-def killing(owner: Any, name: str, nth: int) -> Any:
-    """Patches a function so that its call of that number ends the process, before or after its effect by turns."""
-    real, calls = getattr(owner, name), [0]
-
-    def dies(*given: Any, **named: Any) -> Any:
-        calls[0] += 1
-        if calls[0] != nth:
-            return real(*given, **named)
-        if nth % 2:
-            real(*given, **named)
-        raise Killed
-
-    return patch.object(owner, name, dies)
 
 
 FIRST, SECOND, THIRD = (

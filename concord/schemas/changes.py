@@ -73,6 +73,18 @@ class ChangeCounts(Report):
         """All of them."""
         return self.new + self.gone + self.text + self.answer
 
+    @property
+    def line(self) -> str:
+        """What changed, in words."""
+        parts = (
+            (self.text, "text changed", "texts changed"),
+            (self.new, "document new", "documents new"),
+            (self.gone, "document gone", "documents gone"),
+            (self.answer, "answer changed", "answers changed"),
+        )
+        changed = ", ".join(f"{count:,} {one if count == 1 else more}" for count, one, more in parts if count)
+        return changed or "no document changed"
+
     def __add__(self, other: ChangeCounts) -> ChangeCounts:
         return ChangeCounts(**{name: getattr(self, name) + getattr(other, name) for name in ChangeCounts.model_fields})
 
@@ -138,15 +150,7 @@ class ChangesReport(Report):
         """What changed, in words."""
         if not self.runs:
             return f"nothing changed since run {self.since}"
-        counts = self.counts
-        parts = (
-            (counts.text, "text changed", "texts changed"),
-            (counts.new, "document new", "documents new"),
-            (counts.gone, "document gone", "documents gone"),
-            (counts.answer, "answer changed", "answers changed"),
-        )
-        changed = ", ".join(f"{count:,} {one if count == 1 else more}" for count, one, more in parts if count)
-        return f"{self._runs}: {changed or 'no document changed'}{self._only_cause}"
+        return f"{self._runs}: {self.counts.line}{self._only_cause}"
 
     @property
     def _only_cause(self) -> str:

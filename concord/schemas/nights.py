@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from pydantic import Field
 
 from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, Tone, figure_columns, row
-from concord.schemas.changes import AddedChanges
+from concord.schemas.changes import AddedChanges, ChangeCounts
 from concord.schemas.drift import Drift, Movement, Otherwise, listed, otherwise_line
+from concord.schemas.run import ShardReport
 from concord.schemas.run_report import RunReport
 from concord.schemas.shown import Report
 
@@ -40,6 +41,9 @@ class NightLine(Report):
     - ``differences``: what decides answers otherwise than in the night that readers had before
     - ``drift``: with the figures beyond their thresholds alone; MLflow has the others
     - ``chart``: normal score and size of each figure, see `workers.drift.chart`; later nights are judged by them
+    - ``manifest``: key of the manifest that readers had then; empty where nothing was published
+    - ``rolled_back_to``: of a rollback, which labels nothing, the night that readers have again; 0 where that one is
+      not known; null of a run
     """
 
     format: int = RECORD_FORMAT
@@ -66,6 +70,8 @@ class NightLine(Report):
     differences: tuple[str, ...] = ()
     drift: Drift | None = None
     chart: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    manifest: str = ""
+    rolled_back_to: int | None = None
 
     @property
     def decoded(self) -> int:
@@ -80,6 +86,8 @@ class NightLine(Report):
     @property
     def end(self) -> str:
         """How the run ended, in a word or two."""
+        if self.rolled_back_to is not None:
+            return "rolled back"
         if self.cancelled:
             return "cancelled"
         if self.failed:
@@ -114,6 +122,36 @@ class NightLine(Report):
             drift=report.drift,
         )
 
+    @classmethod
+    def of_rollback(
+        cls,
+        night: int,
+        time: str,
+        run: NightLine | None,
+        totals: ShardReport,
+        *,
+        tags: dict[str, str],
+        seconds: float,
+    ) -> NightLine:
+        """The line of a rollback, by its tags, and by the line and the counts of the run that readers have again."""
+        return cls(
+            night=night,
+            time=time,
+            user=tags["mlflow.user"],
+            host=tags["host"],
+            commit=tags.get("mlflow.source.git.commit"),
+            flow_run=tags.get("prefect.flow_run"),
+            mlflow_run="" if run is None else run.mlflow_run,
+            asked={} if run is None else run.asked,
+            documents=totals.documents,
+            labelled=0,
+            rejected=totals.rejected,
+            failed=0,
+            certified=totals.certified / max(totals.documents, 1),
+            seconds=seconds,
+            rolled_back_to=0 if run is None else run.night,
+        )
+
 
 class NightReport(Report):
     """A night of `concord history`: its line, and what was asked for otherwise than in the night before."""
@@ -143,7 +181,9 @@ class NightReport(Report):
         missing = "" if drift is None or not drift.missing else drift.told_missing
         if line.withheld:
             missing += "; nothing was published"
+        back = "" if line.rolled_back_to is None else f"readers have {night_name(line.rolled_back_to)} again"
         parts = {
+            "rolled back": back,
             "cancelled": f"{line.labelled:,} documents were labelled, nothing was published" if line.cancelled else "",
             "failed": f"{line.failed:,} shards; nothing was published" if line.failed else "",
             "gone": missing,
@@ -151,6 +191,53 @@ class NightReport(Report):
             "drift": "; ".join(movement.sentence for movement in self.breaches),
         }
         yield from (Remark(f"night {line.night}: {what}: {text}") for what, text in parts.items() if text)
+
+
+def night_name(night: int) -> str:
+    """A night by its number; 0 for one whose number is not known."""
+    return f"night {night}" if night else "the run before"
+
+
+class RollbackReport(Report):
+    """What ``concord rollback --json`` prints.
+
+    - ``night``, ``time``: the night that readers have again, and when it ended, ISO 8601 in UTC; 0 and null where the
+      folder's record does not say
+    - ``instead_of``: the night that they had before; 0 where the record does not say
+    - ``documents``: documents with an answer
+    - ``changes``: what this adds to the feed of changes; null where nothing changed, or all was done before
+    - ``version``: version of the Delta table; null where there is none
+    - ``again``: was this done before by the same command?
+    """
+
+    out: str
+    night: int
+    time: str | None = None
+    instead_of: int
+    documents: int
+    changes: AddedChanges | None = None
+    version: int | None = None
+    again: bool = False
+
+    @property
+    def headline(self) -> str:
+        """Which night readers have."""
+        when = "" if self.time is None else f" ({self.time[:16].replace('T', ' ')} UTC)"
+        have = f"readers have {night_name(self.night)}{when}"
+        if self.again:
+            return f"{have} since a rollback; no run before it is kept"
+        instead = f", in place of night {self.instead_of}" if self.instead_of else ""
+        counts = ChangeCounts() if self.changes is None else self.changes.counts
+        return f"{have} again{instead}: {counts.line}"
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """Which night readers have, and what comes next."""
+        yield Headline(self.headline)
+        if self.changes is not None:
+            yield Remark(f"run {self.changes.run} of the feed of changes")
+        if self.version is not None:
+            yield Remark(f"version {self.version} of the table")
+        yield Remark("the next `concord reprocess` labels what differs from that night in corpus, model or constraints")
 
 
 class KeptVersions(Report):
@@ -233,6 +320,7 @@ class MonthReport(Report):
 
     - ``nights``: runs that ended in it
     - ``published``, ``cancelled``, ``withheld``, ``failed``: by how they ended, the last one with failed shards
+    - ``rolled_back``: rollbacks, which are no runs
     - ``drifted``: those with drift
     - ``labelled``: documents that were labelled
     - ``differences``: documents by what was different from the night before, summed over the published nights
@@ -247,6 +335,7 @@ class MonthReport(Report):
     cancelled: int
     withheld: int
     failed: int
+    rolled_back: int
     drifted: int
     labelled: int
     differences: Mapping[str, int]
@@ -274,7 +363,9 @@ class MonthReport(Report):
             "withheld": self.withheld,
         }
         by_end = ", ".join(f"{count:,} {end}" for end, count in ends.items() if count)
-        return f"{self.month}: {self.nights:,} runs{f' ({by_end})' if by_end else ''}; {self.drifted:,} with drift"
+        back = f"; {self.rolled_back:,} rolled back" if self.rolled_back else ""
+        ends_of_runs = f" ({by_end})" if by_end else ""
+        return f"{self.month}: {self.nights:,} runs{ends_of_runs}; {self.drifted:,} with drift{back}"
 
     @property
     def sums(self) -> str:

@@ -33,9 +33,11 @@ from concord.flows.cli.history_cli import (
     CHANGES_EXAMPLE,
     HISTORY_EXAMPLE,
     MONTHLY_EXAMPLE,
+    ROLLBACK_EXAMPLE,
     changes,
     history,
     monthly,
+    rollback,
 )
 from concord.flows.cli.import_cli import app as import_app
 from concord.flows.cli.init_cli import INIT_EXAMPLE, init
@@ -90,6 +92,7 @@ app.command(epilog=MONTHLY_EXAMPLE)(monthly)
 app.command(epilog=PAPERS_EXAMPLE, resumes=True)(papers)
 app.command(epilog=REPORT_EXAMPLE)(report)
 app.add_typer(review_app, name="review")
+app.command(epilog=ROLLBACK_EXAMPLE)(rollback)
 app.add_typer(sweep_app, name="sweep")
 app.command(epilog=WHY_EXAMPLE)(why)
 

@@ -1,4 +1,4 @@
-"""`concord history`, `changes`, `monthly`: the nights of an output folder. Heavy imports stay inside the commands."""
+"""`concord history`, `changes`, `rollback`, `monthly`: nights of a run. Heavy imports stay inside the commands."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import typer
 from concord.flows.cli.arguments import RunFolder
 from concord.flows.cli.settings_options import FieldOptions, OptionForm
 from concord.schemas.changes import ChangesReport
-from concord.schemas.nights import HistoryReport, MonthReport
+from concord.schemas.nights import HistoryReport, MonthReport, RollbackReport
 from concord.schemas.requests import MonthRequest
 
 HISTORY_EXAMPLE = "Example: concord history --run out/"
 CHANGES_EXAMPLE = "Example: concord changes --run out/ --since 3"
+ROLLBACK_EXAMPLE = "Example: concord rollback --run out/"
 MONTHLY_EXAMPLE = "Example: concord monthly --run out/ --month 2026-10 --out reports/"
 
 
@@ -71,6 +72,17 @@ def changes(
     if out is not None:
         check_apart(out, [run], makes=None)
     return read_changes(run, since=since, file=out)
+
+
+def rollback(*, run: RunFolder) -> RollbackReport:
+    """Give readers the run before the last one again, at once and without labelling.
+
+    The folder keeps one run for that. Its feed of changes and its Delta table go on with what changes; of the run whose
+    place it takes nothing is kept.
+    """
+    from concord.flows.nights.rollback import rollback as roll_back
+
+    return roll_back(run)
 
 
 MONTH_FORMS = {"out": OptionForm("run"), "into": OptionForm("out", Path, str)}

@@ -38,7 +38,8 @@ def report_month(out: str, into: str, month: str | None = None) -> MonthReport:
     if not MONTH.fullmatch(month):
         raise UsageError(f"month {visible(month)}: want YYYY-MM, such as {last_month(datetime.now(UTC))}")
     found = history(out, month=month)
-    lines = [night.line for night in found.nights]
+    ended = [night.line for night in found.nights]
+    lines = [line for line in ended if line.rolled_back_to is None]
     name = short_name(out)
     title = f"{name}, {month}"
     tables = [table for table in _tables(found) if table.rows]
@@ -52,6 +53,7 @@ def report_month(out: str, into: str, month: str | None = None) -> MonthReport:
         cancelled=sum(line.cancelled for line in lines),
         withheld=sum(line.withheld for line in lines),
         failed=sum(line.failed > 0 and not line.cancelled for line in lines),
+        rolled_back=len(ended) - len(lines),
         drifted=sum(line.drift is not None and bool(line.drift.breaches) for line in lines),
         labelled=sum(line.decoded for line in lines),
         differences=_summed(lines),
@@ -116,7 +118,7 @@ def _cells(night: NightReport) -> tuple[str, ...]:
     line = night.line
     return (
         *(str(line.night), line.time[:16].replace("T", " "), line.user, f"{line.documents:,}"),
-        f"{line.decoded:,}" if line.published else line.end,
+        f"{line.decoded:,}" if line.end == "published" else line.end,
         *night.counts,
         *(f"{line.rejected:,}", per_cent(line.certified)),
     )

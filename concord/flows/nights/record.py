@@ -12,9 +12,12 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from concord.flows.inputs.jobs import run_tags
+from concord.flows.runfolder.layout import MANIFEST, staged_prefix
 from concord.flows.screen.progress import say
 from concord.schemas.drift import NightBefore
 from concord.schemas.nights import NightLine
+from concord.schemas.run import ShardReport
 from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import redact
 from concord.workers.drift.chart import NightScore
@@ -51,8 +54,16 @@ class Record(NamedTuple):
         return 0 if self.published is None else self.published.night
 
     def charts(self) -> list[dict[str, NightScore]]:
-        """The scores of all nights that have some, oldest first."""
-        return [{name: NightScore(*score) for name, score in n.chart.items()} for n in self.nights if n.chart]
+        """The scores of all nights that have some, oldest first; none of a night that a rollback took back."""
+        back = [(line.rolled_back_to, line.night) for line in self.nights if line.rolled_back_to]
+        nights = (n for n in self.nights if n.chart and not any(first < n.night < last for first, last in back))
+        return [{name: NightScore(*score) for name, score in night.chart.items()} for night in nights]
+
+    def with_manifest(self, manifest: bytes) -> NightLine | None:
+        """The last run that published a manifest; None where no line has it."""
+        key = staged_prefix(manifest)
+        runs = (night for night in reversed(self.nights) if night.rolled_back_to is None)
+        return next((night for night in runs if night.manifest == key), None)
 
 
 def read_record(storage: Storage) -> Record:
@@ -120,12 +131,35 @@ def _add(
     chart: Mapping[str, NightScore],
 ) -> None:
     record = read_record(storage)
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    line = NightLine.of(record.last + 1, now, report, tags=dict(tags), asked=_recorded(asked))
+    line = NightLine.of(record.last + 1, _now(), report, tags=dict(tags), asked=_recorded(asked))
     scores = {name: (round(score.z, 4), round(score.size, 4)) for name, score in chart.items()}
     # MLflow has the other movements.
     drift = None if line.drift is None else line.drift.model_copy(update={"movements": line.drift.breaches})
-    data = _line(line.model_copy(update={"chart": scores, "drift": drift}))
+    _append(storage, record, line.model_copy(update={"chart": scores, "drift": drift}))
+
+
+def keep_rollback(storage: Storage, again: NightLine | None, totals: ShardReport, *, seconds: float) -> None:
+    """Adds a rollback to the record: to the run with these counts, and with that line, if it has one.
+
+    A record that cannot be read or written is told, and ends nothing.
+    """
+    try:
+        record = read_record(storage)
+        tags = run_tags(job="rollback")
+        line = NightLine.of_rollback(record.last + 1, _now(), again, totals, tags=tags, seconds=seconds)
+        _append(storage, record, line)
+    except (OSError, OutputError) as error:
+        say(f"this rollback is missing in the folder's record: {error}", style="yellow")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _append(storage: Storage, record: Record, line: NightLine) -> None:
+    """Adds a line, with the key of the manifest that readers have now."""
+    manifest = storage.read(MANIFEST) if line.published else None
+    data = _line(line.model_copy(update={"manifest": "" if manifest is None else staged_prefix(manifest)}))
     if len(record.nights) + record.unread + 1 >= MOST_NIGHTS:
         earlier = b"".join(map(_line, record.nights[1 - KEPT_NIGHTS :]))
     else:

@@ -180,5 +180,11 @@ def kept_markers(storage: Storage) -> Iterator[list[KeptMarker]]:
 @cache
 def _schema() -> pa.Schema:
     """That of the tables, with the digest of the fields of a marker."""
+    return SCHEMA.with_metadata(marker_fields())
+
+
+@cache
+def marker_fields() -> dict[bytes, str]:
+    """Metadata of tables of markers: a digest of the fields of a marker."""
     schema = json.dumps(ShardMarker.model_json_schema(), sort_keys=True)
-    return SCHEMA.with_metadata({FIELDS: hashlib.sha256(schema.encode()).hexdigest()})
+    return {FIELDS: hashlib.sha256(schema.encode()).hexdigest()}

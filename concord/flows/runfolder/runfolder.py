@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.asking import asked
 from concord.flows.runfolder.feed import finish_changes, stage_changes
 from concord.flows.runfolder.folder_output import FolderOutput
+from concord.flows.runfolder.former_run import FormerRun, bring_back, clear_former, stage_former, stage_rollback
 from concord.flows.runfolder.layout import CORPUS, SOURCES, STORE, RunOutput
 from concord.flows.runfolder.markers import Markers, keep_markers, kept_markers
 from concord.flows.runfolder.object_output import ObjectOutput
@@ -187,11 +188,32 @@ def publish(out: RunOutput, markers: Markers, *, rules: RuleStrengths = NO_RULES
 
     May be killed at any point: the same call again ends in the same state. Raises `OutputError`.
     """
+    return _publish(out, markers, rules, stage_former)
+
+
+def republish(out: RunOutput, former: FormerRun) -> PublishedRun:
+    """Shows the run before the published one to readers again, in that one's place, which is not kept.
+
+    May be killed at any point: the same call again ends in the same state, or the run is the published one. Raises
+    `RunFolderError` where a file of it is missing or damaged, and `OutputError`.
+    """
+    markers, rules = former.markers, former.manifest.rules
+    bring_back(out, SeenRun(markers, rules, former.manifest.dataset))
+    if former.sources is not None:
+        out.storage.write(SOURCES, former.sources)
+    return _publish(out, markers, rules, stage_rollback)
+
+
+def _publish(
+    out: RunOutput, markers: Markers, rules: RuleStrengths, stage: Callable[[RunOutput, SeenRun, Markers], None]
+) -> PublishedRun:
     run = SeenRun(markers, rules, dataset_digest(markers.shards))
     finish_changes(out)
     changes = stage_changes(out, run.manifest, markers, rules)
+    stage(out, run, markers)
     out.show(run)
     finish_changes(out)
+    clear_former(out)
     # Now no link to their files changes any more.
     keep_markers(out.storage, markers, out)
     names = (name for name in out.storage.names(f"{STORE}/{MARKERS}") if run.keeps(name.removesuffix(".json")))

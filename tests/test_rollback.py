@@ -1,0 +1,360 @@
+"""Back to the run before: its bytes, whatever the nights; kills at each step; what is told, and what is refused."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from concord.flows.cli.app import app
+from concord.flows.cli.failures import Exit
+from concord.flows.errors import RunFolderError
+from concord.flows.nights.month import report_month
+from concord.flows.nights.record import RECORD, Record, read_record
+from concord.flows.nights.rollback import rollback
+from concord.flows.runfolder import folder_output
+from concord.flows.runfolder.delta_table import commit_run, table_state
+from concord.flows.runfolder.former_run import FORMER, former_run
+from concord.flows.runfolder.layout import MANIFEST, SOURCES, RunOutput, files_seen, staged_prefix
+from concord.flows.runfolder.locks import LOCK, locked
+from concord.flows.runfolder.marked_shards import marked_shards, read_markers
+from concord.flows.runfolder.published import NothingPublishedError, published
+from concord.flows.runfolder.runfolder import republish, run_output
+from concord.schemas.blocks import Remark
+from concord.schemas.corrections import Correction
+from concord.schemas.nights import NightLine, NightReport, RollbackReport
+from concord.workers.corpus.correction_file import CorrectionFile
+from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.labelling.output import PREDICTIONS, TIMES
+from concord.workers.storage.object_storage import ObjectStorage
+from concord.workers.storage.storage import FolderStorage
+from concord.workers.storage.tables import read_unthreaded
+from concord.workers.synthesis.made_up import synthesize
+from tests.support.runs_here import label, stay_here
+from tests.support.s3 import KEYS, s3_server, uri
+from tests.support.small_nights import WORDS, Biased, Killed, Night, answers, killing, merged, predicted, rows_of
+
+Files = dict[str, bytes | None]
+
+
+def seen(out: RunOutput) -> Files:
+    """All that readers of a run see, times and the feed apart; in a folder there is nothing else."""
+    paths = published(out.storage.uri).files()
+    if not isinstance(out.storage, ObjectStorage):
+        assert {path for path in files_seen(out.storage) if not path.startswith(f"{TIMES}/")} == set(paths)
+    return {path: out.storage.read(path) for path in sorted({*paths, MANIFEST})}
+
+
+NIGHT_LINE = NightLine(
+    night=1, time="", user="", host="", mlflow_run="", asked={}, documents=1, labelled=1, rejected=0, failed=0,
+    certified=1.0, seconds=1.0,
+)  # fmt: skip
+
+
+def back(out: RunOutput) -> RunOutput:
+    """Rolls back; the output as another command finds it."""
+    republish(out, former_run(out))
+    return run_output(out.storage.uri)
+
+
+CORPUS = st.lists(
+    st.tuples(st.integers(0, 5).map(lambda n: f"doc-{n}"), st.lists(st.sampled_from(WORDS), max_size=3)),
+    min_size=1,
+    max_size=7,
+)
+CORRECTED = CorrectionFile("made up", {"doc-1": (Correction(0, 1, "LOC"),)})
+LIKE: dict[str, Any] = {
+    "model": st.integers(0, 1),
+    "seed": st.integers(0, 1),
+    "shard_bytes": st.sampled_from([1, 60, 10_000]),
+}
+NIGHT = st.one_of(
+    st.builds(Night, st.one_of(CORPUS, st.just(rows_of(1, 2, 3)), st.just(rows_of(2, 3, 4))), **LIKE),
+    st.builds(Night, st.just(rows_of(1, 2, 3)), corrections=st.just(CORRECTED), **LIKE),
+)
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(NIGHT, min_size=2, max_size=5), NIGHT)
+def test_whatever_the_nights_readers_have_the_bytes_of_the_run_before(
+    tmp_path: Path, nights: list[Night], later: Night
+) -> None:
+    shutil.rmtree(tmp_path / "out", ignore_errors=True)
+    out, runs = run_output(str(tmp_path / "out")), list[tuple[Night, Files]]()
+    for night in nights:
+        night.into(out, tmp_path)
+        commit_run(out)
+        if not runs or seen(out) != runs[-1][1]:
+            runs.append((night, seen(out)))
+    if len(runs) == 1:
+        with pytest.raises(RunFolderError, match="no run before the published one is kept"):
+            former_run(out)
+        return
+    before, files = runs[-2]
+    out = back(out)
+    assert seen(out) == files
+    commit_run(out)
+    assert set(table_state(out.storage).files) == {f"{digest}.parquet" for digest in predictions_of(out)}
+    assert merged(out) == answers(predicted(out))
+    assert seen(back(out)) == files, "the same again"
+    assert before.found_in(out, tmp_path).done.all(), "its work is there"
+    later.into(out, tmp_path)
+    assert merged(out) == answers(predicted(out))
+    if seen(out) != files:
+        assert seen(back(out)) == files
+
+
+def predictions_of(out: RunOutput) -> Iterator[str]:
+    return (digest for _, digest in published(out.storage.uri).files_in(PREDICTIONS))
+
+
+def test_times_and_what_the_run_was_made_from_come_back(tmp_path: Path) -> None:
+    out = run_output(str(tmp_path / "out"))
+    out.storage.write(SOURCES, b"first")
+    Night(rows_of(1, 2, 3)).into(out, tmp_path)
+    times = {name: out.storage.read(f"{TIMES}/{name}") for name in out.storage.names(TIMES)}
+    out.storage.write(SOURCES, b"second")
+    Night(rows_of(1, 2, 3), model=1).into(out, tmp_path)
+    out = back(out)
+    assert out.storage.read(SOURCES) == b"first"
+    assert {name: out.storage.read(f"{TIMES}/{name}") for name in out.storage.names(TIMES)} == times != {}
+
+
+def test_what_is_kept_of_a_run_is_all_that_it_is_published_by(tmp_path: Path) -> None:
+    out = run_output(str(tmp_path / "out"))
+    night = Night([*rows_of(1, 2, 3, 1), ("doc-9", [])], corrections=CORRECTED)
+    night.into(out, tmp_path)
+    markers = night.found_in(out, tmp_path)
+    again = read_markers(lambda: [read_unthreaded(data) for data in marked_shards(markers)], markers.key)
+    assert again.shards == markers.shards
+    assert again.shards.repeats
+    assert again.shards.corrections
+    assert again.shards.scores is None
+    assert list(again) == list(markers)
+    assert [again.shards[place] for place in range(len(again.shards))] == list(markers.shards)
+
+
+def test_a_run_costs_the_bytes_of_what_it_changes(tmp_path: Path) -> None:
+    out = run_output(str(tmp_path / "out"))
+    Night(rows_of(*range(30))).into(out, tmp_path)
+    Night([*rows_of(*range(29)), *rows_of(29, words=1)]).into(out, tmp_path)
+    assert len(list(out.storage.names(f"{FORMER}/{PREDICTIONS}"))) == 1
+    assert len(list(out.storage.names(PREDICTIONS))) > 3
+
+
+# Refused
+
+
+def test_what_cannot_be_gone_back_to_is_refused_in_a_line_and_readers_have_what_they_had(tmp_path: Path) -> None:
+    out = run_output(str(tmp_path / "out"))
+    with pytest.raises(NothingPublishedError):
+        former_run(out)
+    Night(rows_of(1, 2)).into(out, tmp_path)
+    with pytest.raises(RunFolderError, match="no run before the published one is kept there"):
+        former_run(out)
+    Night(rows_of(1, 2), model=1).into(out, tmp_path)
+    whole = tmp_path / "whole"
+    shutil.copytree(tmp_path / "out", whole, symlinks=True)
+    kept = [path.relative_to(whole) for path in sorted((whole / FORMER).rglob("*")) if path.is_file()]
+    needed_key = staged_prefix(former_run(out).data)
+    needed = [path for path in kept if "sources" not in path.name and path.parent.name != TIMES]
+    assert len(needed) > 3
+    for path in needed:
+        for damage in (None, b"", b"PAR1"):
+            shutil.rmtree(tmp_path / "out")
+            shutil.copytree(whole, tmp_path / "out", symlinks=True)
+            (tmp_path / "out" / path).unlink()
+            if damage is not None:
+                (tmp_path / "out" / path).write_bytes(damage)
+            files = seen(out)
+            if path.name.startswith(needed_key) or path.parent.name != "runs":
+                with pytest.raises(RunFolderError, match=r"kept whole|no run before"):
+                    republish(out, former_run(out))
+                assert seen(out) == files, path
+
+
+def test_without_its_folder_the_next_nights_are_as_ever(tmp_path: Path) -> None:
+    out = run_output(str(tmp_path / "out"))
+    for model in (0, 1):
+        Night(rows_of(1, 2), model=model).into(out, tmp_path)
+    shutil.rmtree(tmp_path / "out" / FORMER)
+    with pytest.raises(RunFolderError, match="no run before"):
+        former_run(out)
+    Night(rows_of(1, 2), model=1).into(out, tmp_path)
+    files = seen(out)
+    Night(rows_of(1, 3), model=1).into(out, tmp_path)
+    assert seen(back(out)) == files
+
+
+def test_a_run_at_work_is_not_disturbed(tmp_path: Path) -> None:
+    out = run_output(str(tmp_path / "out"))
+    for model in (0, 1):
+        Night(rows_of(1, 2), model=model).into(out, tmp_path)
+    files = seen(out)
+    with locked(tmp_path / "out" / LOCK, tmp_path / "out"):
+        ended = CliRunner().invoke(app, ["rollback", "--run", str(tmp_path / "out")])
+    assert ended.exit_code == Exit.INPUT
+    assert len(ended.stderr.strip().splitlines()) == 1
+    assert seen(out) == files
+
+
+# Kills
+
+
+FIRST, SECOND = (Night(rows_of(*numbers), model, shard_bytes=60) for numbers, model in (((1, 2, 3), 0), ((2, 3, 4), 1)))
+ON_DISK = [(FolderStorage, "write"), *((folder_output, name) for name in ("second_name", "point", "remove"))]
+IN_STORE = [
+    (ObjectStorage, "replace"),
+    *(pytest.param(ObjectStorage, name, marks=pytest.mark.slow) for name in ("copy", "write", "remove")),
+]
+
+
+def killed_at_each_call(out_of: Callable[[str], RunOutput], tmp_path: Path, owner: Any, name: str) -> int:
+    """Kills a rollback at each call of a function in turn; how often. Readers have one run or the other, whole."""
+    for nth in range(1, 99):
+        out = out_of(f"{name}-{nth}")
+        FIRST.into(out, tmp_path)
+        first = seen(out)
+        SECOND.into(run_output(out.storage.uri), tmp_path)
+        out = run_output(out.storage.uri)
+        second = seen(out)
+        try:
+            with killing(owner, name, nth):
+                republish(out, former_run(out))
+        except Killed:
+            pass
+        else:
+            return nth - 1
+        out = run_output(out.storage.uri)
+        assert out.storage.read(MANIFEST) in (first[MANIFEST], second[MANIFEST])
+        assert predicted(out)
+        if nth % 3 == 0:  # another night comes in between
+            SECOND.into(out, tmp_path)
+            assert seen(out) == second
+            continue
+        for _ in range(2):
+            out = back(out)
+            assert seen(out) == first
+        assert merged(out) == answers(predicted(out))
+        assert FIRST.found_in(out, tmp_path).done.all()
+    raise AssertionError("it does not end")
+
+
+@pytest.mark.parametrize(("owner", "name"), ON_DISK, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_kill_leaves_one_run_or_the_other(tmp_path: Path, owner: Any, name: str) -> None:
+    assert killed_at_each_call(lambda own: run_output(str(tmp_path / own)), tmp_path, owner, name)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patched, s3_server() as address:
+        for name, value in KEYS.items():
+            patched.setenv(name, value)
+        yield address
+
+
+@pytest.mark.parametrize(("owner", "name"), IN_STORE, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_kill_leaves_one_run_or_the_other_in_an_object_store(
+    server: str, tmp_path: Path, owner: Any, name: str
+) -> None:
+    assert killed_at_each_call(lambda own: run_output(uri(server, own)), tmp_path, owner, name)
+
+
+@pytest.mark.parametrize(("owner", "name"), ON_DISK, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_run_killed_while_it_keeps_the_one_before_leaves_a_way_back(tmp_path: Path, owner: Any, name: str) -> None:
+    for nth in range(1, 99):
+        out = run_output(str(tmp_path / f"{name}-{nth}"))
+        FIRST.into(out, tmp_path)
+        first = seen(out)
+        try:
+            with killing(owner, name, nth):
+                SECOND.into(out, tmp_path)
+        except Killed:
+            pass
+        else:
+            assert nth > 1
+            return
+        if seen(out) == first:
+            with pytest.raises(RunFolderError, match="no run before"):
+                former_run(out)
+            SECOND.into(out, tmp_path)
+        assert seen(back(out)) == first
+    raise AssertionError("it does not end")
+
+
+# The record, and what is told
+
+
+@pytest.fixture
+def three_nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The output of two models' runs over a corpus, the second one's twice."""
+    write_corpus(list(synthesize(8, seed=1, kind="news")), tmp_path / "corpus", source="test")
+    for model in (0, 1, 1):
+        stay_here(monkeypatch, Biased(model))
+        label(tmp_path / "corpus", tmp_path / "out")
+    return tmp_path / "out"
+
+
+def test_the_command_says_which_night_readers_have_and_the_record_keeps_it(
+    three_nights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, storage = str(three_nights), FolderStorage(three_nights)
+    first = read_record(storage).nights[0]
+    said = CliRunner().invoke(app, ["rollback", "--run", out]).stdout
+    assert f"readers have night 1 ({first.time[:16].replace('T', ' ')} UTC) again, in place of night 3:" in said
+    assert "answers changed" in said
+    report = RollbackReport.model_validate_json(CliRunner().invoke(app, ["rollback", "--run", out, "--json"]).stdout)
+    assert (report.night, report.again, report.changes, report.documents) == (1, True, None, 8)
+    assert "since a rollback; no run before it is kept" in report.headline
+    record = read_record(storage)
+    line = record.nights[-1]
+    assert (len(record.nights), line.night, line.rolled_back_to, line.labelled) == (4, 4, 1, 0)
+    assert (line.documents, line.asked, line.mlflow_run) == (8, first.asked, first.mlflow_run)
+    assert (
+        "night 4: rolled back: readers have night 1 again" in CliRunner().invoke(app, ["history", "--run", out]).stdout
+    )
+    month = report_month(out, str(tmp_path / "pages"), line.time[:7])
+    assert (month.nights, month.published, month.rolled_back) == (3, 3, 1)
+    assert month.runs.endswith("; 1 rolled back")
+    stay_here(monkeypatch, Biased(1))
+    night = label(tmp_path / "corpus", three_nights)
+    assert night.before is not None
+    assert (night.before.night, night.drift and night.drift.against) == (4, 4)
+    assert night.changes is not None
+
+
+def test_scores_of_a_night_that_was_taken_back_judge_no_other() -> None:
+    nights = [NIGHT_LINE.model_copy(update={"night": n, "chart": {"words": (float(n), 1.0)}}) for n in (1, 2, 3, 5)]
+    back = NIGHT_LINE.model_copy(update={"night": 4, "rolled_back_to": 1})
+    record = Record((*nights[:3], back, nights[3]))
+    assert [chart["words"].z for chart in record.charts()] == [1.0, 5.0]
+    unknown = back.model_copy(update={"rolled_back_to": 0})
+    assert len(Record((*nights[:3], unknown, nights[3])).charts()) == 4
+
+
+def test_without_a_record_the_run_before_is_back_all_the_same(three_nights: Path) -> None:
+    (three_nights / RECORD).unlink()
+    report = rollback(str(three_nights))
+    assert (report.night, report.time, report.instead_of) == (0, None, 0)
+    assert "readers have the run before again:" in report.headline
+    (line,) = read_record(FolderStorage(three_nights)).nights
+    assert (line.rolled_back_to, line.asked) == (0, {})
+    assert [one.text for one in NightReport(line=line, changed={}).lines()] == [
+        "night 1: rolled back: readers have the run before again"
+    ]
+
+
+def test_a_table_goes_on_with_the_run_before(three_nights: Path) -> None:
+    out = run_output(str(three_nights))
+    commit_run(out)
+    report = rollback(str(three_nights))
+    assert report.version == 1
+    assert "version 1 of the table" in [block.text for block in report.blocks() if isinstance(block, Remark)]
+    assert set(table_state(out.storage).files) == {f"{digest}.parquet" for digest in predictions_of(out)}
+    assert rollback(str(three_nights)).version == 1
