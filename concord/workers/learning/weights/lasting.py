@@ -49,7 +49,7 @@ class LastingAnswers:
 
     def under(self, weights: Floats) -> Answer | None:
         """An answer that is the best under ``weights`` (K,) for certain; None if none is known to be."""
-        for known, answer in reversed(self._answers):
-            if np.where(answer.degrees > 0, weights == known, weights >= known).all():
+        for floor, answer in reversed(self._answers):
+            if np.where(answer.degrees > 0, weights == floor, weights >= floor).all():
                 return answer
         return None

@@ -125,7 +125,7 @@ class _Looked(NamedTuple):
     gold_degrees: Floats
 
 
-class _Held(NamedTuple):
+class _NeededRows(NamedTuple):
     """A document's rows that searches needed.
 
     - ``problem``: the document with these rows alone.
@@ -243,16 +243,16 @@ class UnseenAnswers:
         return [LastingAnswers() for _ in range(len(self))]
 
     @cached_property
-    def _held(self) -> dict[int, _Held]:
+    def _held(self) -> dict[int, _NeededRows]:
         return {}
 
-    def _hold(self, i: int, problem: Problem, kinds: Mask) -> _Held:
+    def _hold(self, i: int, problem: Problem, kinds: Mask) -> _NeededRows:
         """Keeps document i's rows of the constraints ``kinds`` (K,) and of those held before, if there is room."""
         before = self._held.get(i)
         kinds = (kinds if before is None else kinds | before.kinds) & self.weighed
         rows = problem.rows
         own = Prepared.of(problem).with_rows(selected(rows, (~self.weighed | kinds)[rows.constraint]))
-        held = _Held(own, kinds)
+        held = _NeededRows(own, kinds)
         room = HELD_ENTRIES - sum(len(other.problem.rows.position) for j, other in self._held.items() if j != i)
         if len(own.rows.position) <= room:
             self._held[i] = held
