@@ -6,12 +6,14 @@ import itertools
 import json
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import concord.flows.commands.mining
+import concord.workers.learning.weights.unseen as unseen_module
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
 from concord.schemas.audit import MineReport
@@ -28,10 +30,11 @@ from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.evaluation.randomization import chances_of_best
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.estimation.constrained import degrees
+from concord.workers.learning.estimation.constrained import answer, degrees
 from concord.workers.learning.mining.judgement import JudgedSettings, Judgement, WeightSource, judged
 from concord.workers.learning.mining.pools import Pools
 from concord.workers.learning.trainers import sgd
+from concord.workers.learning.weights.lasting import Answer, LastingAnswers
 from concord.workers.learning.weights.unseen import Unseen, UnseenAnswers
 from concord.workers.models.settings import SgdSettings
 from concord.workers.synthesis.made_up import synthesize
@@ -72,6 +75,54 @@ def test_answers_are_those_of_enumeration_and_idle_rules_change_none() -> None:
         active, idle = active + int(found.active.sum()), idle + int(((weights > 0) & ~found.active).sum())
     assert active > 10
     assert idle > 10
+
+
+@pytest.mark.parametrize("room", [10**9, 0])
+def test_answers_that_last_are_those_of_enumeration_and_save_searches(
+    room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights that rise and fall a little, as learning moves them; with and without room for the rows of searches."""
+    monkeypatch.setattr(unseen_module, "HELD_ENTRIES", room)
+    rng, searches, asked = np.random.default_rng(2), 0, 0
+
+    def counted(*given: Any, **more: Any) -> Any:
+        nonlocal searches
+        searches += 1
+        return answer(*given, **more)
+
+    monkeypatch.setattr(unseen_module, "answer", counted)
+    unseen = random_unseen(rng, 20)
+    answers = answers_of(unseen, RULES.bind(LABELS))
+    assert all(answers.alone(i).labels.size for i in range(20))
+    searches = 0
+    for i, document in enumerate(unseen.documents):
+        nothing = Potentials(np.zeros((len(document), 2)), np.zeros((2, 2)), np.zeros(1, np.int64))
+        (problem,) = build_problems(Batch.of([document]), nothing, LABELS, RULES)
+        every = all_labellings(len(document), 2)
+        broken = np.array([degrees(problem, labels) for labels in every])
+        local = local_scores(unseen.potentials[i], every)
+        weights = np.full(len(RULES.names), 0.2)
+        for _ in range(30):
+            weights = np.maximum(
+                0.0, weights + 0.1 * rng.integers(-1, 3, size=len(weights)) * rng.integers(0, 2, size=len(weights))
+            )
+            found = answers.under(i, weights)
+            scores = local - broken @ weights
+            own = int(np.flatnonzero((every == found.labels).all(axis=1))[0])
+            assert scores[own] == pytest.approx(scores.max(), abs=1e-9)
+            np.testing.assert_array_equal(found.degrees, broken[own])
+            asked += bool((answers.alone(i).degrees > 0).any())
+    assert asked > 200
+    assert 0 < searches < 0.7 * asked
+
+
+def test_an_answer_does_not_last_where_what_it_breaks_has_another_weight() -> None:
+    lasting = LastingAnswers()
+    kept = lasting.add(np.array([1.0, 2.0]), Answer(np.zeros(1, np.int32), np.array([0.0, 3.0]), np.ones(2, np.bool_)))
+    assert lasting.under(np.array([1.5, 2.0])) is kept
+    assert lasting.under(np.array([0.9, 2.0])) is None
+    assert lasting.under(np.array([1.0, 2.1])) is None
+    assert lasting.under(np.array([1.0, 1.9])) is None
 
 
 def test_pools_answer_exactly_under_weights_that_they_were_grown_by() -> None:

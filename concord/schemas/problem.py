@@ -157,8 +157,13 @@ class LinearRows:
         fits = (self.previous == ANY) | (self.previous == before[self.position])
         held = fits & (labels[self.position] == self.label)
         activity = np.bincount(self.row_of_entry, self.coefficient * held, len(self))
-        excess = activity - self.bound
-        return np.where(excess > self.slack, excess, 0.0)
+        excess = np.maximum(activity - self.bound, 0.0)
+        # Few rows are broken, and only for these is it worth to compute the slack.
+        broken = np.flatnonzero(excess > SLACK_TOLERANCE)
+        excess[excess <= SLACK_TOLERANCE] = 0.0
+        if len(broken):
+            excess[broken[excess[broken] <= self.part(broken).slack]] = 0.0
+        return excess
 
 
 class Relation(StrEnum):

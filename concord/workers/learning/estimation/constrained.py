@@ -163,11 +163,11 @@ def answer(
     return decoder(Prepared.of(problem.relaxed(relaxed_weight)), doc_id).labels, True
 
 
-def under(problem: Problem, learned: Mask, penalty: Floats) -> Problem:
+def under(problem: Problem, learned: Mask, penalty: Floats) -> Prepared:
     """The problem with ``penalty`` (K,) as weight of the ``learned`` (K,) constraints; rows of weight 0 are dropped."""
     constraint = problem.rows.constraint
     weight = np.where(learned[constraint], penalty[constraint], problem.rows.weight)
-    return replace(problem, rows=selected(replace(problem.rows, weight=weight), weight > 0))
+    return Prepared.of(problem).with_rows(selected(replace(problem.rows, weight=weight), weight > 0))
 
 
 def stepped(penalty: Floats, learned: Mask, step: Floats) -> None:

@@ -5,6 +5,10 @@ under all rules: more penalties cannot raise the score of another labelling. The
 that the model's own answer breaks, and adds the rules that each new answer breaks, until there are no further ones
 (cutting plane inference, Riedel 2008). Documents in which the model breaks no rule are never decoded. Taking away a
 rule that was not part of the search changes nothing.
+
+Grounding all rules of a document takes far longer than a search under the few that matter. So a document keeps the rows
+of those alone, the degrees of the few labellings that were ever its answer, and the answers that other weights may have
+again (`workers.learning.weights.lasting`).
 """
 
 from __future__ import annotations
@@ -25,12 +29,15 @@ from concord.schemas.problem import Problem
 from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.rows import selected
 from concord.workers.evaluation.measures import MEASURES, Pair
 from concord.workers.evaluation.named_counts import Counts
+from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.registry import Decoder
 from concord.workers.learning.estimation.constrained import answer, degrees, under
 from concord.workers.learning.search.folds import first_answered, parts_of, round_of
 from concord.workers.learning.trainers.trainer import Train, gold_of, labels_of
+from concord.workers.learning.weights.lasting import Answer, LastingAnswers
 from concord.workers.models.model import BringsRows
 from concord.workers.storage.scratch import scratch_folder
 
@@ -41,7 +48,7 @@ RELAXED = 50.0
 """Nats per unit of degree of hard constraints, in documents where no answer keeps them all."""
 
 HELD_ENTRIES = 40_000_000
-"""Row entries that are kept in memory (28 bytes each); further documents are grounded again at each use."""
+"""Row entries that are kept in memory (28 bytes each); further documents are grounded again at each search."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,19 +112,6 @@ def _among(potentials: Potentials, own: LabelSet, labels: LabelSet) -> Potential
     return Potentials(unary, transition, potentials.sentence_starts).legal(labels)
 
 
-class Answer(NamedTuple):
-    """Answer to one document.
-
-    - ``labels`` (n,): the labels.
-    - ``degrees`` (K,): degree of each constraint under them.
-    - ``active`` (K,): marks the weighed constraints that were part of the search.
-    """
-
-    labels: Labels
-    degrees: Floats
-    active: Mask
-
-
 class _Looked(NamedTuple):
     """Facts about a document that are computed once.
 
@@ -129,6 +123,18 @@ class _Looked(NamedTuple):
     alone: Answer
     gold: Labels
     gold_degrees: Floats
+
+
+class _NeededRows(NamedTuple):
+    """A document's rows that searches needed.
+
+    - ``problem``: the document with these rows alone.
+    - ``kinds`` (K,): marks the weighed constraints whose rows they are; those of constraints that are not weighed are
+      always there.
+    """
+
+    problem: Prepared
+    kinds: Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,13 +167,17 @@ class UnseenAnswers:
         active = given & (alone.degrees > 0)
         if not active.any():
             return alone
-        problem = self._problem(i)
+        lasting = self._lasting[i]
+        again = lasting.under(np.where(given, weights, 0.0))
+        if again is not None:
+            return again
         while True:
-            found = self._answer(i, under(problem, self.weighed, np.where(active, weights, 0.0)), start)
-            broken = degrees(problem, found)
+            charged = np.where(active, weights, 0.0)
+            found = self._answer(i, under(self._problem(i, active), self.weighed, charged), start)
+            broken = self._degrees(i, found, active)
             missed = given & (broken > 0) & ~active
             if not missed.any():
-                return Answer(found, broken, active)
+                return lasting.add(charged, Answer(found, broken, active))
             active |= missed
 
     def gold_degrees(self, i: int) -> Floats:
@@ -196,30 +206,64 @@ class UnseenAnswers:
 
     def local(self, i: int, labels: Labels) -> float:
         """Score of a labelling (n,) of document i without the weighed constraints, in nats."""
-        return under(self._problem(i), self.weighed, np.zeros(len(self.weighed))).score(labels).objective
+        nothing = np.zeros(len(self.weighed))
+        return under(self._problem(i, nothing > 0), self.weighed, nothing).score(labels).objective
 
     def _answer(self, i: int, problem: Problem, start: Labels | None) -> Labels:
         return answer(problem, self.unseen.documents[i].doc_id, self.decoder, RELAXED, incumbent=start)[0]
 
     @cached_property
     def _looked(self) -> list[_Looked]:
-        nothing, found, entries = np.zeros(len(self.weighed)), list[_Looked](), 0
+        nothing, found = np.zeros(len(self.weighed)), list[_Looked]()
         for i, problem in enumerate(self._grounded(range(len(self)))):
             gold = self.unseen.gold(i)
             labels = self._answer(i, under(problem, self.weighed, nothing), None)
             alone = Answer(labels, degrees(problem, labels), np.zeros(len(self.weighed), np.bool_))
             found.append(_Looked(alone, gold, degrees(problem, gold)))
-            if (alone.degrees[self.weighed] > 0).any() and entries < HELD_ENTRIES:
-                self._held[i] = problem
-                entries += len(problem.rows.position)
+            broken = self.weighed & (alone.degrees > 0)
+            if broken.any():
+                self._hold(i, problem, broken)
         return found
 
+    def _degrees(self, i: int, labels: Labels, active: Mask) -> Floats:
+        """(K,) degrees of document i's ``labels`` (n,), remembered; the rows of what they break are held with others.
+
+        - ``active`` (K,): marks the weighed constraints of the search so far.
+        """
+        remembered = self._lasting[i].degrees
+        name = labels.tobytes()
+        if name not in remembered:
+            problem = next(self._grounded([i]))
+            remembered[name] = degrees(problem, labels)
+            self._hold(i, problem, active | (remembered[name] > 0))
+        return remembered[name]
+
     @cached_property
-    def _held(self) -> dict[int, Problem]:
+    def _lasting(self) -> list[LastingAnswers]:
+        return [LastingAnswers() for _ in range(len(self))]
+
+    @cached_property
+    def _held(self) -> dict[int, _NeededRows]:
         return {}
 
-    def _problem(self, i: int) -> Problem:
-        return self._held[i] if i in self._held else next(self._grounded([i]))
+    def _hold(self, i: int, problem: Problem, kinds: Mask) -> _NeededRows:
+        """Keeps document i's rows of the constraints ``kinds`` (K,) and of those held before, if there is room."""
+        before = self._held.get(i)
+        kinds = (kinds if before is None else kinds | before.kinds) & self.weighed
+        rows = problem.rows
+        own = Prepared.of(problem).with_rows(selected(rows, (~self.weighed | kinds)[rows.constraint]))
+        held = _NeededRows(own, kinds)
+        room = HELD_ENTRIES - sum(len(other.problem.rows.position) for j, other in self._held.items() if j != i)
+        if len(own.rows.position) <= room:
+            self._held[i] = held
+        return held
+
+    def _problem(self, i: int, active: Mask) -> Prepared:
+        """Document i with the rows of at least the ``active`` (K,) constraints, and of all that are not weighed."""
+        held = self._held.get(i)
+        if held is None or (active & ~held.kinds).any():
+            held = self._hold(i, next(self._grounded([i])), active)
+        return held.problem
 
     def _grounded(self, order: Sequence[int]) -> Iterator[Problem]:
         """The problem of each document, with its scores."""
