@@ -45,7 +45,7 @@ NOTHING = np.inf
 MARGINS = (NOTHING, 4.0, 2.0, 1.0)
 """Margins in nats that are tried; of equal ones the first."""
 
-JUDGED_SHARE = 0.2
+LATER_SHARE = 0.2
 """Fraction of the labelled documents, the last ones, by which the margin is chosen."""
 
 DOCUMENTS_AT_ONCE = 256
@@ -74,7 +74,7 @@ def _train(
     _check_columns(documents, pool, plain)
     begin(out)
     count = 2 + len(MARGINS) * (settings.pool_margin is None)
-    fits = _Fits(train, plain, fit_stages(progress, count, loss_of=count - 1))
+    fits = _PoolFits(train, plain, fit_stages(progress, count, loss_of=count - 1))
     trials = () if settings.pool_margin is not None else _tried(fits, documents, pool)
     margin = settings.pool_margin if settings.pool_margin is not None else best_of(trials).setting
     sure = fits.sure_of(documents, pool, margin)
@@ -105,7 +105,7 @@ def _figures(trials: Sequence[Trial[float]]) -> dict[str, float]:
     return {"pool_f1": best_of(trials).value, "pool_f1_without": alone[0]} if trials else {}
 
 
-class _Fits:
+class _PoolFits:
     """Trainings of several models with the same settings."""
 
     def __init__(self, train: Train, settings: PoolSettings, stages: Iterator[Progress]) -> None:
@@ -132,9 +132,9 @@ def counted(documents: Sequence[Document]) -> dict[str, int]:
     return {"documents": len(documents), "sentences": sentences, "tokens": tokens}
 
 
-def _tried(fits: _Fits, documents: Sequence[Document], pool: Sequence[Document]) -> list[Trial[float]]:
+def _tried(fits: _PoolFits, documents: Sequence[Document], pool: Sequence[Document]) -> list[Trial[float]]:
     """Each margin on the last documents. Raises `TrainingError` where there are too few documents."""
-    outside = held_out(documents, JUDGED_SHARE, Validation.LATER)
+    outside = held_out(documents, LATER_SHARE, Validation.LATER)
     inside = [document for document, out in zip(documents, outside, strict=True) if not out]
     judged = [document for document, out in zip(documents, outside, strict=True) if out]
     if not inside or not judged:
@@ -210,11 +210,11 @@ def remarks(figures: Mapping[str, float]) -> Iterator[Remark]:
     """What was learned from a pool; nothing without one."""
     if "pool_sentences" not in figures:
         return
-    learned = f"pool: learned {figures['learned_sentences']:,.0f} of {figures['pool_sentences']:,.0f} sentences"
+    sentences = f"pool: learned {figures['learned_sentences']:,.0f} of {figures['pool_sentences']:,.0f} sentences"
     margin = f", whose answers are proven by {figures['pool_margin']:g} nats" if "pool_margin" in figures else ""
     f1 = (
         f"; F1 on the last fifth of the documents {figures['pool_f1_without']:.2%} → {figures['pool_f1']:.2%}"
         if "pool_f1" in figures
         else ""
     )
-    yield Remark(f"{learned}{margin}{f1}")
+    yield Remark(f"{sentences}{margin}{f1}")
