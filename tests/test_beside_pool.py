@@ -18,13 +18,15 @@ from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.potentials import Potentials
 from concord.testing.trainers import check_trainer, made_up
 from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.evaluation.figures import f1_of_counts
+from concord.workers.learning.search.trials import Trial
 from concord.workers.learning.trainers import beside_pool as beside
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.trainers.trainer import Iteration
 from concord.workers.models import crf
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import viterbi_labels
-from concord.workers.models.settings import LbfgsSettings, SgdSettings
+from concord.workers.models.settings import EnsembleSettings, LbfgsSettings, SgdSettings
 
 FEATURES = "core+entities"
 NATS = st.one_of(st.floats(-4, 4), st.just(-np.inf))
@@ -109,9 +111,15 @@ def trained(folder: Path) -> Path:
     return folder / "first"
 
 
-@pytest.mark.parametrize(("name", "base"), [("sgd", SgdSettings), ("lbfgs", LbfgsSettings)])
+@pytest.mark.parametrize(
+    ("name", "base"), [("sgd", SgdSettings), ("lbfgs", LbfgsSettings), ("ensemble", EnsembleSettings)]
+)
 def test_a_trainer_with_a_pool_keeps_every_promise(name: str, base: Any, pool: Path) -> None:
-    few = {"passes": 3} if base is SgdSettings else {"max_iterations": 4}
+    few = {
+        SgdSettings: {"passes": 3},
+        LbfgsSettings: {"max_iterations": 4},
+        EnsembleSettings: {"passes": 2, "members": 2},
+    }[base]
     by_default = {"features": FEATURES, "pool": str(pool), "pool_margin": 0.1, **few}
 
     class WithPool(base):  # type: ignore[misc]
@@ -139,6 +147,21 @@ def test_a_margin_is_chosen_on_later_documents_and_nothing_is_a_candidate(
     alone = TRAINERS["sgd"].train(documents, settings=settings(pool), out=tmp_path / "alone")
     plain = TRAINERS["sgd"].train(documents, settings=SgdSettings(features=FEATURES, passes=3), out=tmp_path / "plain")
     assert alone.digest == plain.digest, "a pool of which nothing is learned changes no score"
+
+
+def test_a_gain_within_its_error_is_none() -> None:
+    def trial(margin: float, *right: int) -> Trial[float]:
+        return Trial(margin, np.array([[10, 10, count] for count in right]), f1_of_counts)
+
+    alone = trial(beside.NOTHING, *[5] * 20)
+    for others, wanted in (
+        ([trial(4.0, *[6] * 20), trial(1.0, *[7] * 20)], 1.0),
+        ([trial(4.0, *[4] * 20)], beside.NOTHING),
+        ([trial(4.0, 6, *[5] * 19)], beside.NOTHING),
+        ([trial(4.0, *[9, 2] * 10)], beside.NOTHING),
+        ([], beside.NOTHING),
+    ):
+        assert beside.best_margin([alone, *others]).setting == wanted
 
 
 def test_a_pool_that_cannot_be_learned_from_is_one_line(pool: Path, tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 A model of the labelled documents answers the pool. A sentence is learned from, with that answer for its labels, where
 every other labelling of it is proven to score less by a margin, in nats. The margin is chosen by entity F1 on the last
-fifth of the labelled documents, by models of those before and of the pool. To learn nothing is tried, too: a
-pool that does not help is left out.
+fifth of the labelled documents, by models of those before and of the pool. A pool whose gain there is no larger than
+its standard error is left out: nothing is learned from it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from itertools import pairwise
 from pathlib import Path
@@ -43,7 +44,10 @@ NOTHING = np.inf
 """The margin of which no sentence is sure enough."""
 
 MARGINS = (NOTHING, 4.0, 2.0, 1.0)
-"""Margins in nats that are tried; of equal ones the first."""
+"""Margins in nats that are tried."""
+
+ONE_ERROR = 0.32
+"""Two-sided p-value of a gain as large as its standard error."""
 
 LATER_SHARE = 0.2
 """Fraction of the labelled documents, the last ones, by which the margin is chosen."""
@@ -71,12 +75,12 @@ def _train(
 ) -> Model:
     pool, rejected = unlabelled(str(settings.pool))
     plain = settings.model_copy(update={"pool": None, "pool_margin": None})
-    _check_columns(documents, pool, plain)
+    pool = _read_by(needed_columns(features_of(plain, documents)), pool)
     begin(out)
     count = 2 + len(MARGINS) * (settings.pool_margin is None)
     fits = _PoolFits(train, plain, fit_stages(progress, count, loss_of=count - 1))
     trials = () if settings.pool_margin is not None else _tried(fits, documents, pool)
-    margin = settings.pool_margin if settings.pool_margin is not None else best_of(trials).setting
+    margin = settings.pool_margin if settings.pool_margin is not None else best_margin(trials).setting
     sure = fits.sure_of(documents, pool, margin)
     model = fits.fit([*documents, *sure], out)
     figures = {
@@ -92,17 +96,28 @@ def _train(
     return load(out)
 
 
-def _check_columns(documents: Sequence[Document], pool: Sequence[Document], settings: PoolSettings) -> None:
-    """Raises `TrainingError` where a document of the pool lacks a column that the features read."""
-    counts = TrainingCounts(needed_columns(features_of(settings, documents)))
-    for document in pool:
+def _read_by(columns: tuple[str, ...], documents: Sequence[Document]) -> list[Document]:
+    """Documents without labels, with the columns that the features read. Raises `TrainingError` for a missing one."""
+    counts = TrainingCounts(columns)
+    for document in documents:
         counts.unlabelled(document)
+    return [
+        replace(document, columns={name: document.columns[name] for name in columns}, labels=None)
+        for document in documents
+    ]
 
 
 def _figures(trials: Sequence[Trial[float]]) -> dict[str, float]:
     """F1 on the last labelled documents with the chosen margin, and without the pool; nothing without trials."""
     alone = [trial.value for trial in trials if trial.setting == NOTHING]
-    return {"pool_f1": best_of(trials).value, "pool_f1_without": alone[0]} if trials else {}
+    return {"pool_f1": best_margin(trials).value, "pool_f1_without": alone[0]} if trials else {}
+
+
+def best_margin(trials: Sequence[Trial[float]]) -> Trial[float]:
+    """The trial of highest F1 whose gain over learning nothing is beyond its standard error; else that of nothing."""
+    alone = next(trial for trial in trials if trial.setting == NOTHING)
+    better = (trial for trial in trials if trial.value > alone.value)
+    return best_of([alone, *(trial for trial in better if trial.gain(alone).p_value < ONE_ERROR)])
 
 
 class _PoolFits:
