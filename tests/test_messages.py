@@ -95,7 +95,11 @@ CASES = [
     Case("label --model models:/news a", 3, ("is no model of a registry; write models:/NAME", "none yet")),
     Case("label --model models:/news/7 a", 3, ("models:/news/7 is not in the registry",)),
     Case("label --model {0}/model --file /dev/zero", 3, ("/dev/zero: more than 256 MiB",)),
-    Case("train --corpus {0}/good --out {0}/o --pool {0}/good", 2, ("--pool: trainer", "have it: hmm")),
+    Case(
+        "train --corpus {0}/good --out {0}/o --trainer crfsuite --pool {0}/good",
+        2,
+        ("--pool: trainer", "have it: lbfgs, sgd, ensemble, hmm"),
+    ),
     Case("evaluate --run {0}/o --corpus {0}/good --measure span", 2, ("did you mean 'spans'?",)),
     Case("constraints mine --corpus {0}/good --out {0}", 3, ("is",)),
     Case("clusters import {0}/labels.txt --out {0}/o --set cluster=3", 2, ("did you mean 'clusters'?",)),
