@@ -21,24 +21,39 @@ from concord.flows.nights.rollback import rollback
 from concord.flows.runfolder import folder_output
 from concord.flows.runfolder.delta_table import commit_run, table_state
 from concord.flows.runfolder.former_run import FORMER, former_run
-from concord.flows.runfolder.layout import MANIFEST, SOURCES, RunOutput, files_seen, staged_prefix
+from concord.flows.runfolder.layout import MANIFEST, SOURCES, STORE, RunOutput, files_seen, staged_prefix
 from concord.flows.runfolder.locks import LOCK, locked
 from concord.flows.runfolder.marked_shards import marked_shards, read_markers
+from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import NothingPublishedError, published
-from concord.flows.runfolder.runfolder import republish, run_output
+from concord.flows.runfolder.runfolder import find_done, republish, run_output
 from concord.schemas.blocks import Remark
 from concord.schemas.corrections import Correction
 from concord.schemas.nights import NightLine, NightReport, RollbackReport
 from concord.workers.corpus.correction_file import CorrectionFile
 from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.corpus.plan import plan
 from concord.workers.labelling.output import PREDICTIONS, TIMES
+from concord.workers.labelling.shard import label_shard
 from concord.workers.storage.object_storage import ObjectStorage
 from concord.workers.storage.storage import FolderStorage
 from concord.workers.storage.tables import read_unthreaded
 from concord.workers.synthesis.made_up import synthesize
+from tests.support.made_runs import key_of
 from tests.support.runs_here import label, stay_here
 from tests.support.s3 import KEYS, s3_server, uri
-from tests.support.small_nights import WORDS, Biased, Killed, Night, answers, killing, merged, predicted, rows_of
+from tests.support.small_nights import (
+    CONSTRAINTS,
+    WORDS,
+    Biased,
+    Killed,
+    Night,
+    answers,
+    killing,
+    merged,
+    predicted,
+    rows_of,
+)
 
 Files = dict[str, bytes | None]
 
@@ -138,6 +153,18 @@ def test_what_is_kept_of_a_run_is_all_that_it_is_published_by(tmp_path: Path) ->
     assert again.shards.scores is None
     assert list(again) == list(markers)
     assert [again.shards[place] for place in range(len(again.shards))] == list(markers.shards)
+
+
+def test_what_is_kept_has_the_same_bytes_for_markers_of_workers_and_of_files(tmp_path: Path) -> None:
+    write_corpus(list(synthesize(6, seed=1, kind="news")), tmp_path / "corpus", source="test")  # with gold labels
+    out, key = run_output(str(tmp_path / "out")), key_of(CONSTRAINTS, engine="viterbi", options={})
+    shards = plan(tmp_path / "corpus", shard_bytes=600)
+    made, store = Markers(shards, key), out.storage.below(STORE)
+    for shard in shards:
+        made.add(label_shard(shard, model=Biased(1), constraints=CONSTRAINTS, key=key, store=store).marker)
+    found = find_done(out, shards, key)
+    assert found.packed(0) != made.packed(0), "names are in another order"
+    assert list(marked_shards(found)) == list(marked_shards(made))
 
 
 def test_a_run_costs_the_bytes_of_what_it_changes(tmp_path: Path) -> None:

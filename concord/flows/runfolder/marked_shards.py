@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -70,7 +71,7 @@ def _row(shard: Shard, marker: bytes) -> dict[str, Any]:
         "corrections": [
             {"doc_id": doc_id, "spans": [span._asdict() for span in spans]} for doc_id, spans in shard.corrections
         ],
-        "marker": marker,
+        "marker": json.dumps(json.loads(marker), sort_keys=True).encode(),  # one read from a file has its keys in order
     }
 
 
