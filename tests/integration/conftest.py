@@ -121,7 +121,7 @@ class World:
         # What a run was made from is named there as its user named it: a folder, or a model of the registry. The record
         # of nights says who ran it, and when, the survey when files of the corpus were written, the markers when
         # those of the output were, and digests are kept by a second run.
-        own = ("_times/", ".sources.json", ".nights.jsonl", ".survey/", ".markers/")
+        own = ("_times/", "sources.json", ".nights.jsonl", ".survey/", ".markers/")
         return {name: data for name, data in found.items() if not any(part in name for part in own)}
 
 
