@@ -189,7 +189,7 @@ def test_what_cannot_be_gone_back_to_is_refused_in_a_line_and_readers_have_what_
     whole = tmp_path / "whole"
     shutil.copytree(tmp_path / "out", whole, symlinks=True)
     kept = [path.relative_to(whole) for path in sorted((whole / FORMER).rglob("*")) if path.is_file()]
-    needed_key = staged_prefix(former_run(out).data)
+    needed_key = staged_prefix(former_run(out).run.manifest)
     needed = [path for path in kept if "sources" not in path.name and path.parent.name != TIMES]
     assert len(needed) > 3
     for path in needed:

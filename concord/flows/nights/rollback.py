@@ -26,9 +26,9 @@ def rollback(out: str) -> RollbackReport:
     with output.exclusive():
         storage = output.storage
         former, record = former_run(output), _record(storage)
-        again, instead = record.with_manifest(former.data), record.published
-        done_before = storage.read(MANIFEST) == former.data
-        recorded = instead is not None and instead.manifest == staged_prefix(former.data)
+        again, instead = record.with_manifest(former.run.manifest), record.published
+        done_before = storage.read(MANIFEST) == former.run.manifest
+        recorded = instead is not None and instead.manifest == staged_prefix(former.run.manifest)
         shown = republish(output, former)
         version = commit_run(output) if has_table(storage) else None
         if not recorded:

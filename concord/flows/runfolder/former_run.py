@@ -32,7 +32,7 @@ from concord.flows.runfolder.marked_shards import marked_shards, read_markers, s
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import PublishedError, published
 from concord.flows.runfolder.seen_run import SeenRun
-from concord.schemas.run import FileDigest, RunManifest
+from concord.schemas.run import FileDigest, RuleStrengths, RunManifest
 from concord.workers.labelling.output import NAME_LENGTH, PREDICTIONS, REJECTS, TIMES
 from concord.workers.storage.sealed import unseal
 from concord.workers.storage.storage import Storage, read_if_there
@@ -45,14 +45,14 @@ RUNS, RUN_BEFORE, INSTEAD = "runs", "before", "instead"
 class FormerRun(NamedTuple):
     """The run before the published one.
 
-    - ``manifest``: its manifest, and that as bytes
-    - ``markers``: those of all its shards
+    - ``run``, ``markers``: what readers see of it, and the markers of all its shards
+    - ``rules``: its constraints
     - ``sources``: what it was made from, as `runfolder.write_sources` keeps it; None where that is not known
     """
 
-    manifest: RunManifest
-    data: bytes
+    run: SeenRun
     markers: Markers
+    rules: RuleStrengths
     sources: bytes | None
 
 
@@ -145,9 +145,10 @@ def former_run(out: RunOutput) -> FormerRun:
     except ValidationError:
         raise _damaged(storage, _path(RUN_BEFORE, manifest, MANIFEST)) from None
     markers = read_markers(partial(_tables, storage, data), former.run)
-    if SeenRun(markers, former.rules, former.dataset).manifest != data:
+    run = SeenRun(markers, former.rules, former.dataset)
+    if run.manifest != data:
         raise _damaged(storage, f"{FORMER}/{RUNS}")
-    return FormerRun(former, data, markers, read_if_there(storage, _path(RUNS, data, SOURCES)))
+    return FormerRun(run, markers, former.rules, read_if_there(storage, _path(RUNS, data, SOURCES)))
 
 
 def _tables(storage: Storage, manifest: bytes) -> Iterator[pa.Table]:

@@ -188,7 +188,7 @@ def publish(out: RunOutput, markers: Markers, *, rules: RuleStrengths = NO_RULES
 
     May be killed at any point: the same call again ends in the same state. Raises `OutputError`.
     """
-    return _publish(out, markers, rules, stage_former)
+    return _publish(out, SeenRun(markers, rules, dataset_digest(markers.shards)), markers, rules, stage_former)
 
 
 def republish(out: RunOutput, former: FormerRun) -> PublishedRun:
@@ -197,17 +197,19 @@ def republish(out: RunOutput, former: FormerRun) -> PublishedRun:
     May be killed at any point: the same call again ends in the same state, or the run is the published one. Raises
     `RunFolderError` where a file of it is missing or damaged, and `OutputError`.
     """
-    markers, rules = former.markers, former.manifest.rules
-    bring_back(out, SeenRun(markers, rules, former.manifest.dataset))
+    bring_back(out, former.run)
     if former.sources is not None:
         out.storage.write(SOURCES, former.sources)
-    return _publish(out, markers, rules, stage_rollback)
+    return _publish(out, former.run, former.markers, former.rules, stage_rollback)
 
 
 def _publish(
-    out: RunOutput, markers: Markers, rules: RuleStrengths, stage: Callable[[RunOutput, SeenRun, Markers], None]
+    out: RunOutput,
+    run: SeenRun,
+    markers: Markers,
+    rules: RuleStrengths,
+    stage: Callable[[RunOutput, SeenRun, Markers], None],
 ) -> PublishedRun:
-    run = SeenRun(markers, rules, dataset_digest(markers.shards))
     finish_changes(out)
     changes = stage_changes(out, run.manifest, markers, rules)
     stage(out, run, markers)
