@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from pydantic import Field
 
@@ -100,10 +101,7 @@ class NightLine(Report):
         return cls(
             night=night,
             time=time,
-            user=tags["mlflow.user"],
-            host=tags["host"],
-            commit=tags.get("mlflow.source.git.commit"),
-            flow_run=tags.get("prefect.flow_run"),
+            **_who_asked(tags),
             mlflow_run=report.mlflow_run,
             asked=asked,
             documents=report.documents,
@@ -137,10 +135,7 @@ class NightLine(Report):
         return cls(
             night=night,
             time=time,
-            user=tags["mlflow.user"],
-            host=tags["host"],
-            commit=tags.get("mlflow.source.git.commit"),
-            flow_run=tags.get("prefect.flow_run"),
+            **_who_asked(tags),
             mlflow_run="" if run is None else run.mlflow_run,
             asked={} if run is None else run.asked,
             documents=totals.documents,
@@ -151,6 +146,16 @@ class NightLine(Report):
             seconds=seconds,
             rolled_back_to=0 if run is None else run.night,
         )
+
+
+def _who_asked(tags: Mapping[str, str]) -> dict[str, Any]:
+    """User, machine, commit and flow run of a line, by the tags of a run."""
+    return {
+        "user": tags["mlflow.user"],
+        "host": tags["host"],
+        "commit": tags.get("mlflow.source.git.commit"),
+        "flow_run": tags.get("prefect.flow_run"),
+    }
 
 
 class NightReport(Report):
