@@ -79,8 +79,10 @@ def _train(
     begin(out)
     count = 2 + len(MARGINS) * (settings.pool_margin is None)
     fits = _PoolFits(train, plain, fit_stages(progress, count, loss_of=count - 1))
-    trials = () if settings.pool_margin is not None else _tried(fits, documents, pool)
-    margin = settings.pool_margin if settings.pool_margin is not None else best_margin(trials).setting
+    trials = [] if settings.pool_margin is not None else _tried(fits, documents, pool)
+    best = best_margin(trials) if trials else None
+    margin = settings.pool_margin if best is None else best.setting
+    assert margin is not None  # it is given, or margins were tried
     sure = fits.sure_of(documents, pool, margin)
     model = fits.fit([*documents, *sure], out)
     figures = {
@@ -88,7 +90,7 @@ def _train(
         "pool_rejected": rejected,
         "pool_margin": None if margin == NOTHING else margin,
         **{f"learned_{name}": number for name, number in counted(sure).items()},
-        **_figures(trials),
+        **({} if best is None else {"pool_f1": best.value, "pool_f1_without": trials[0].value}),
     }
     training = model.manifest.training | counted(documents) | figures
     update = {"training": training, "settings": settings.model_dump(mode="json")}
@@ -107,15 +109,9 @@ def _read_by(columns: tuple[str, ...], documents: Sequence[Document]) -> list[Do
     ]
 
 
-def _figures(trials: Sequence[Trial[float]]) -> dict[str, float]:
-    """F1 on the last labelled documents with the chosen margin, and without the pool; nothing without trials."""
-    alone = [trial.value for trial in trials if trial.setting == NOTHING]
-    return {"pool_f1": best_margin(trials).value, "pool_f1_without": alone[0]} if trials else {}
-
-
 def best_margin(trials: Sequence[Trial[float]]) -> Trial[float]:
-    """The trial of highest F1 whose gain over learning nothing is beyond its standard error; else that of nothing."""
-    alone = next(trial for trial in trials if trial.setting == NOTHING)
+    """The trial of highest F1 whose gain over the first, of nothing, is beyond its standard error; else the first."""
+    alone = trials[0]
     better = (trial for trial in trials if trial.value > alone.value)
     return best_of([alone, *(trial for trial in better if trial.gain(alone).p_value < ONE_ERROR)])
 
@@ -148,7 +144,7 @@ def counted(documents: Sequence[Document]) -> dict[str, int]:
 
 
 def _tried(fits: _PoolFits, documents: Sequence[Document], pool: Sequence[Document]) -> list[Trial[float]]:
-    """Each margin on the last documents. Raises `TrainingError` where there are too few documents."""
+    """Each margin on the last documents, nothing first. Raises `TrainingError` where there are too few documents."""
     outside = held_out(documents, LATER_SHARE, Validation.LATER)
     inside = [document for document, out in zip(documents, outside, strict=True) if not out]
     judged = [document for document, out in zip(documents, outside, strict=True) if out]
