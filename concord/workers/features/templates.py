@@ -2,7 +2,8 @@
 
 A template is pure data, read by two paths that must agree: `workers.features.attributes` spells
 its attributes out in Python for training, `workers.features.scorer` sums their weights from
-tables. Every feature has the value 1.
+tables. Every feature has the value 1. Most features look at one label; those of the parts ``pairs:…`` look at a token's
+label and the one before it.
 """
 
 from __future__ import annotations
@@ -130,6 +131,20 @@ class FeatureSet:
     """The tables that templates of words' clusters read."""
     lists: Mapping[str, Gazetteer] = field(default_factory=dict)
     """Phrase lists that the templates read, by their names in `PHRASE_SETS`."""
+    pair_templates: tuple[AttributeTemplate, ...] = ()
+    """Templates of attributes that are learned for pairs of neighbouring labels, not for single ones."""
+
+    @cached_property
+    def pairs(self) -> FeatureSet | None:
+        """The feature set of pairs of neighbouring labels; None if there is none."""
+        if not self.pair_templates:
+            return None
+        return FeatureSet(self.name, self.pair_templates, self.clusters, self.lists)
+
+    @cached_property
+    def template_names(self) -> tuple[str, ...]:
+        """Names of all templates, in order; those of pairs begin with `PAIRS`."""
+        return (*(t.name for t in self.templates), *(PAIRS + t.name for t in self.pair_templates))
 
     @cached_property
     def singles(self) -> tuple[Single, ...]:
@@ -153,7 +168,7 @@ class FeatureSet:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns the set reads, derived ones included, sorted."""
+        """The columns the set reads for single labels, derived ones included, sorted."""
         sources = [*(t.source for t in self.singles), *(t.source for t in self.windows), *self.conjoined]
         return tuple(sorted({s.column for s in sources}))
 
@@ -354,6 +369,8 @@ def list_templates(reading: str) -> tuple[AttributeTemplate, ...]:
     return (*_singles(whole, -1, 0, 1), *map(Single, parts))
 
 
+PAIRS = "pairs:"
+"""Beginning of a part whose attributes, those of the part named behind it, are learned for pairs of labels."""
 LAYER, LAYERS = "layer:", "layers:"
 """Beginnings of parts that read layers of the corpus: the labels of one alone, or what labels of several may mean."""
 COPIED = "copied:"
@@ -381,7 +398,7 @@ def layer_templates(names: Sequence[str]) -> tuple[AttributeTemplate, ...]:
 
 def lists_of(name: str) -> set[str]:
     """Names in `PHRASE_SETS` that the parts of a name read."""
-    parts = name.split("+")
+    parts = [part.removeprefix(PAIRS) for part in name.split("+")]
     columns = {c for part in parts for c in FeatureSet(part, FEATURE_SETS.get(part, ())).columns}
     readings = {GAZETTEER_COLUMNS[c] for c in columns if c in GAZETTEER_COLUMNS} | (READINGS.keys() & set(parts))
     return {READINGS[reading][0] for reading in readings}
@@ -398,7 +415,11 @@ def feature_set(
     Raises `FeatureSetError`, and `ClusterFileError`.
     """
     parts, files = name.split("+"), list(clusters)
-    if (CLUSTERS in parts) != bool(files):
+    own = [part for part in parts if not part.startswith(PAIRS)]
+    of_pairs = [part.removeprefix(PAIRS) for part in parts if part.startswith(PAIRS)]
+    if not own:
+        raise FeatureSetError(f"the feature set {name!r} is learned beside others; give --features core+{name}")
+    if (CLUSTERS in (*own, *of_pairs)) != bool(files):
         raise FeatureSetError(
             f"the feature set {CLUSTERS!r} and a cluster file go together: give --features …+{CLUSTERS} and --clusters "
             "FILE, or none of both"
@@ -409,8 +430,11 @@ def feature_set(
     given = lists or {}
     if odd := lists_of(name) ^ given.keys():
         raise FeatureSetError(f"the feature set {min(odd)!r} and its list of phrases go together: give both or none")
-    templates = dict.fromkeys(template for part in parts for template in _part(part, tables))
-    return FeatureSet(name, tuple(templates), tables, given)
+    return FeatureSet(name, _templates(own, tables), tables, given, _templates(of_pairs, tables))
+
+
+def _templates(parts: Iterable[str], tables: Sequence[Clusters]) -> tuple[AttributeTemplate, ...]:
+    return tuple(dict.fromkeys(template for part in parts for template in _part(part, tables)))
 
 
 def _part(name: str, clusters: Sequence[Clusters]) -> tuple[AttributeTemplate, ...]:

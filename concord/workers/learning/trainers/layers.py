@@ -185,8 +185,6 @@ def answering(answers: str) -> Train:
         weights = np.where(wanted[:, None] == np.arange(len(order)), CERTAIN, 0.0)
         if progress is not None:
             progress(Iteration(1, 1))
-        return fitting.save(
-            out, start + fitting.chains.point(weights, np.zeros((len(order), len(order)))), iterations=1
-        )
+        return fitting.save(out, start + fitting.chains.point(fitting.chains.of_states(weights)), iterations=1)
 
     return train
