@@ -43,8 +43,10 @@ from concord.workers.models.settings import (
     LbfgsSettings,
     PerceptronSettings,
     SgdSettings,
+    StackedSettings,
     TaggersSettings,
 )
+from concord.workers.models.two_stage_crf import TwoStageModel
 from concord.workers.verification.plain_crf import plain_potentials
 from tests.support.made_chains import EVERYTHING, chains_of
 from tests.support.made_corpora import corpus
@@ -417,6 +419,15 @@ def test_trainers_without_features_of_pairs_say_so(name: str, tmp_path: Path) ->
     documents = corpus(0, 4)
     with pytest.raises(FeatureSetError, match=r"'pairs:pos': this trainer learns no features of pairs"):
         TRAINERS[name].train(documents, settings=settings, out=tmp_path / "model")
+
+
+def test_both_stages_of_two_have_them(tmp_path: Path) -> None:
+    settings = StackedSettings(features="core+pairs:core", folds=2, passes=2)
+    model = TRAINERS["stacked"].train(corpus(0, 8), settings=settings, out=tmp_path / "model")
+    assert isinstance(model, TwoStageModel)
+    assert model.first.pairs is not None
+    assert model.second.pairs is not None
+    assert model.potentials(Batch.of(corpus(1, 2))).transition.ndim == 3
 
 
 def test_what_is_learned_of_taggers_has_none() -> None:

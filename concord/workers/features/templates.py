@@ -143,8 +143,8 @@ class FeatureSet:
 
     @cached_property
     def template_names(self) -> tuple[str, ...]:
-        """Names of all templates, in order; those of pairs begin with `PAIRS`."""
-        return (*(t.name for t in self.templates), *(PAIRS + t.name for t in self.pair_templates))
+        """Names of all templates, in order; those of pairs begin with `OF_PAIRS`."""
+        return (*(t.name for t in self.templates), *(OF_PAIRS + t.name for t in self.pair_templates))
 
     @cached_property
     def singles(self) -> tuple[Single, ...]:
@@ -285,6 +285,9 @@ FIELDS: tuple[AttributeTemplate, ...] = (
 )
 """Templates for citations and addresses: short documents of ordered fields, where marks and numbers are informative."""
 
+KINDS: tuple[AttributeTemplate, ...] = (*_singles(KIND, -1, 0, 1), *_sequences(KIND, _NEIGHBOURS))
+"""Classes of words at and beside the token. There are few, so that they tell well where one label follows another."""
+
 FERSINI: tuple[AttributeTemplate, ...] = (*map(Single, (WORD, KIND, Source(EDGE), Source(f"{SEEN_WORDS}-only"))),)
 """Templates of Fersini et al. (2014) §4: word, class of the word, start and end of the text, and the word's counts by
 label in the training documents (none: an unknown word). The paper's counts are values of features; here features are 0
@@ -303,6 +306,7 @@ OWN: dict[str, tuple[AttributeTemplate, ...]] = {
     "fields": FIELDS,
     "core": CORE,
     "pos": RICH_TAGS,
+    "kinds": KINDS,
     "sentence": SENTENCE,
     "mentions": MENTIONS,
     "answers": ANSWER_FEATURES,
@@ -321,6 +325,8 @@ FEATURE_SETS: Registry[tuple[AttributeTemplate, ...]] = Registry(Group.FEATURES,
 """Feature sets by name; ``--features`` takes names joined by ``+``. A template of several sets is used once."""
 
 
+OF_PAIRS = "pairs:"
+"""Beginning of a part whose attributes, those of the part named behind it, are learned for pairs of labels."""
 CLUSTERS = "clusters"
 """The part of a name that stands for `cluster_templates`."""
 CLUSTER_OFFSETS = (-2, -1, 0, 1, 2)
@@ -347,6 +353,8 @@ SUMMARIES = {
     "fersini": "the features of Fersini et al. (2014): the word, its class, its counts by label, the ends of sentences",
     SEEN_WORDS: "with which labels, and how often, the training documents have the word",
     "fields": "for citations and addresses: short documents of ordered fields",
+    "kinds": "whether the word and its neighbours are capitalised, numbers or marks; for pairs:kinds",
+    f"{OF_PAIRS}NAME": "the features of a set for pairs of labels: pairs:pos for chunks, pairs:kinds for citations",
 }
 """Summaries of the feature sets, in the order in which users might try them."""
 PAPER_SETS = frozenset({"finkel", "finkel-nopos", "finkel-all", "finkel-tf", "finkel-tf-all", "fersini"})
@@ -369,8 +377,6 @@ def list_templates(reading: str) -> tuple[AttributeTemplate, ...]:
     return (*_singles(whole, -1, 0, 1), *map(Single, parts))
 
 
-PAIRS = "pairs:"
-"""Beginning of a part whose attributes, those of the part named behind it, are learned for pairs of labels."""
 LAYER, LAYERS = "layer:", "layers:"
 """Beginnings of parts that read layers of the corpus: the labels of one alone, or what labels of several may mean."""
 COPIED = "copied:"
@@ -398,7 +404,7 @@ def layer_templates(names: Sequence[str]) -> tuple[AttributeTemplate, ...]:
 
 def lists_of(name: str) -> set[str]:
     """Names in `PHRASE_SETS` that the parts of a name read."""
-    parts = [part.removeprefix(PAIRS) for part in name.split("+")]
+    parts = [part.removeprefix(OF_PAIRS) for part in name.split("+")]
     columns = {c for part in parts for c in FeatureSet(part, FEATURE_SETS.get(part, ())).columns}
     readings = {GAZETTEER_COLUMNS[c] for c in columns if c in GAZETTEER_COLUMNS} | (READINGS.keys() & set(parts))
     return {READINGS[reading][0] for reading in readings}
@@ -415,8 +421,8 @@ def feature_set(
     Raises `FeatureSetError`, and `ClusterFileError`.
     """
     parts, files = name.split("+"), list(clusters)
-    own = [part for part in parts if not part.startswith(PAIRS)]
-    of_pairs = [part.removeprefix(PAIRS) for part in parts if part.startswith(PAIRS)]
+    own = [part for part in parts if not part.startswith(OF_PAIRS)]
+    of_pairs = [part.removeprefix(OF_PAIRS) for part in parts if part.startswith(OF_PAIRS)]
     if not own:
         raise FeatureSetError(f"the feature set {name!r} is learned beside others; give --features core+{name}")
     if (CLUSTERS in (*own, *of_pairs)) != bool(files):

@@ -90,8 +90,8 @@ class EndMarks:
         for label, (going, ending) in enumerate(zip(self.going, self.ending, strict=True)):
             before = self._before(label)
             if missing[going] or missing[ending]:
-                seen = near[..., before, ending if missing[going] else going]
-                near[..., before, going] = near[..., before, ending] = seen
+                other = ending if missing[going] else going
+                near[..., before, going] = near[..., before, ending] = near[..., before, other]
                 continue
             there = before[~missing[before]]
             half = (near[..., there, ending] - near[..., there, going]).sum(axis=-1, keepdims=True)

@@ -137,17 +137,17 @@ class FeatureClasses:
     states: Mask
 
     @classmethod
-    def of_classes(cls, found: Incidence, gold: GoldChains, least: float, *, everything: bool) -> FeatureClasses:
+    def of_classes(cls, tokens: Incidence, gold: GoldChains, least: float, *, everything: bool) -> FeatureClasses:
         """Classes of an incidence of tokens and attributes.
 
         A feature may have a weight if gold has it ``least`` times; ``everything``: even if gold does not have it.
         """
-        class_of, first = _classes(found)
-        alone = np.zeros(len(found.attributes), np.bool_)
+        class_of, first = _classes(tokens)
+        alone = np.zeros(len(tokens.attributes), np.bool_)
         alone[first] = True
-        members = found.members.only(alone)
+        members = tokens.members.only(alone)
         filled = members.lengths > 0
-        groups, order = _by_first_token(found.groups.only(filled), int(filled.sum()))
+        groups, order = _by_first_token(tokens.groups.only(filled), int(filled.sum()))
         members = members.at(np.flatnonzero(filled).astype(np.int32)[order])
         return FeatureClasses(
             groups,

@@ -143,15 +143,15 @@ def correct(
 
 @inner_in_place
 def _correct_classes(
-    features: TokenFeatures, t: int, right: int, found: int, allowed: Mask, states: Floats, late: Floats, seen: int
+    features: TokenFeatures, t: int, right: int, wrong: int, allowed: Mask, states: Floats, late: Floats, seen: int
 ) -> None:
-    """Moves the coordinates (C, L) of token t's classes from label ``found`` towards ``right``; these may be pairs."""
+    """Moves the coordinates (C, L) of token t's classes from label ``wrong`` towards ``right``; these may be pairs."""
     start, ids, value = features
     for k in range(start[t], start[t + 1]):
         c = ids[k]
         if allowed[c, right]:
             states[c, right] += value[c]
             late[c, right] += seen * value[c]
-        if allowed[c, found]:
-            states[c, found] -= value[c]
-            late[c, found] -= seen * value[c]
+        if allowed[c, wrong]:
+            states[c, wrong] -= value[c]
+            late[c, wrong] -= seen * value[c]

@@ -185,7 +185,13 @@ def _pass(
 
 @inner_in_place
 def _move_classes(
-    features: TokenFeatures, states: Floats, allowed: Mask, everything: bool, t: int, rate: float, row: Floats  # noqa: FBT001 — a kernel takes no keywords
+    features: TokenFeatures,
+    states: Floats,
+    allowed: Mask,
+    everything: bool,  # noqa: FBT001 — a kernel takes no keywords
+    t: int,
+    rate: float,
+    row: Floats,
 ) -> None:
     """Moves the coordinates (C, L) of token t's classes by its expected minus gold counts ``row`` (L,)."""
     start, ids, value = features

@@ -165,12 +165,12 @@ def _dense(
     ``names`` is the file of its attributes' names. Raises `ModelError`.
     """
     start, label, weight = weights.sparse
-    known = read_names(folder, manifest, len(start) - 1, names)
-    row = np.asarray(pc.fill_null(pc.index_in(attributes.names(), value_set=known), -1)).astype(np.int64)
+    earlier = read_names(folder, manifest, len(start) - 1, names)
+    row = np.asarray(pc.fill_null(pc.index_in(attributes.names(), value_set=earlier), -1)).astype(np.int64)
     dense = np.zeros((len(start), width + 1))
     dense[np.repeat(np.arange(len(start) - 1), np.diff(start)), label] = weight
-    found: Floats = dense[row]
-    return found
+    by_name: Floats = dense[row]
+    return by_name
 
 
 MOST_PAIR_WEIGHTS = 200_000_000

@@ -12,7 +12,7 @@ from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SE
 from concord.workers.features.templates import (
     LAYER,
     LAYERS,
-    PAIRS,
+    OF_PAIRS,
     FeatureSet,
     FeatureSetError,
     feature_set,
@@ -43,7 +43,7 @@ def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> Fea
         lists[SEEN_WORDS] = Gazetteer.of(_seen(documents))
     features = feature_set(name, settings.clusters or (), lists)
     if features.pairs is not None and not settings.learns_pairs:
-        part = next(part for part in name.split("+") if part.startswith(PAIRS))
+        part = next(part for part in name.split("+") if part.startswith(OF_PAIRS))
         raise FeatureSetError(
             f"the feature set {part!r}: this trainer learns no features of pairs of labels; give --trainer sgd, lbfgs, "
             "ensemble, perceptron or stacked, or leave it out"
