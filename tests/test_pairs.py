@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from concord.schemas.arrays import Floats
+from concord.schemas.arrays import Floats, Mask
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet
@@ -128,7 +128,7 @@ def test_the_objective_is_the_enumerated_one(seed: int) -> None:
     np.testing.assert_allclose(chains.point(weights), point, atol=1e-12)
 
 
-def free_of(chains: TrainingChains) -> Floats:
+def free_of(chains: TrainingChains) -> Mask:
     """(size,) the coordinates that may differ from 0."""
     return np.concatenate([mask.ravel() for mask in chains.allowed])
 
