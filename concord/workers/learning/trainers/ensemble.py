@@ -33,14 +33,25 @@ def train(
     start = fitting.start(out)
     rates = Rates.of(settings, len(fitting.chains.gold.labels))
     total, mean = rates.passes * settings.members, np.zeros_like(start)
+    mean_vectors = fitting.vectors.with_no_weight()
     for member in range(settings.members):
         point, rng = start.copy(), np.random.default_rng(settings.seed + member)
-        for number, loss in enumerate(run_passes(fitting.chains, settings.c2, point, rates, rng), 1):
+        vectors = fitting.vectors.with_no_weight()
+        for number, loss in enumerate(run_passes(fitting.chains, settings.c2, point, rates, rng, vectors), 1):
             if progress is not None:
                 progress(Iteration(member * rates.passes + number, total, loss))
         mean += point / settings.members
-    loss = Objective(fitting.chains, settings.c2)(mean)[0]
-    return fitting.save(out, mean, iterations=total, loss=loss, members=settings.members, dropout=rates.dropout)
+        mean_vectors.weights[:] += vectors.weights / settings.members
+    loss = Objective(fitting.chains, settings.c2, beside=mean_vectors)(mean)[0]
+    return fitting.save(
+        out,
+        mean,
+        vectors=mean_vectors,
+        iterations=total,
+        loss=loss,
+        members=settings.members,
+        dropout=rates.dropout,
+    )
 
 
 def remarks(figures: Mapping[str, float]) -> Iterator[Remark]:
