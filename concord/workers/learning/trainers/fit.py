@@ -73,7 +73,7 @@ class Fitting:
     - ``chains``: features and gold labels of all tokens.
     - ``labels``: the label set.
     - ``order`` (L,): id in ``names`` of each label of the chains.
-    - ``vectors``: word vectors of the tokens, with weights of 0.
+    - ``vectors``: word vectors of the tokens; a trainer moves their weights, which are 0 before, in place.
     - ``marks``: BILOU labels that stand for those of the label set; None where these are the chains' own.
     """
 
@@ -129,16 +129,8 @@ class Fitting:
         names = self.labels.names if self.marks is None else self.marks.names
         return [names[i] for i in self.order.tolist()]
 
-    def save(
-        self,
-        out: Path,
-        point: Floats,
-        *,
-        beside: Sequence[str] = (),
-        vectors: TokenVectors | None = None,
-        **figures: float,
-    ) -> CrfModel:
-        """The model of a point (size,), and of ``vectors`` where the features have any, saved as a folder.
+    def save(self, out: Path, point: Floats, *, beside: Sequence[str] = (), **figures: float) -> CrfModel:
+        """The model of a point (size,), and of the weights of the vectors, saved as a folder.
 
         ``beside`` are further files of the folder, ``figures`` of its training go into the manifest. Raises
         `TrainingError` where a weight is too large, or a weight or figure is not finite, and the errors of
@@ -149,8 +141,8 @@ class Fitting:
             raise TrainingError(GREW)
         chain = LearnedChain(self.features, self.labels, self.order, self.attributes, weights, transitions, self.marks)
         states = self.chains.states[self.chains.class_of]
-        if vectors is not None and self.features.vectors is not None:
-            by_word = word_scores(self.features.vectors.points, vectors.weights)
+        if self.features.vectors is not None:
+            by_word = word_scores(self.features.vectors.points, self.vectors.weights)
             chain, states = _with_vectors(chain, states, by_word)
         return save_learned(
             out, chain, settings=self.settings, training=self.training | figures, states=states, beside=beside
