@@ -33,7 +33,6 @@ def train(
     start = fitting.start(out)
     rates = Rates.of(settings, len(fitting.chains.gold.labels))
     total, mean = rates.passes * settings.members, np.zeros_like(start)
-    mean_vectors = fitting.vectors.with_no_weight()
     for member in range(settings.members):
         point, rng = start.copy(), np.random.default_rng(settings.seed + member)
         vectors = fitting.vectors.with_no_weight()
@@ -41,17 +40,9 @@ def train(
             if progress is not None:
                 progress(Iteration(member * rates.passes + number, total, loss))
         mean += point / settings.members
-        mean_vectors.weights[:] += vectors.weights / settings.members
-    loss = Objective(fitting.chains, settings.c2, beside=mean_vectors)(mean)[0]
-    return fitting.save(
-        out,
-        mean,
-        vectors=mean_vectors,
-        iterations=total,
-        loss=loss,
-        members=settings.members,
-        dropout=rates.dropout,
-    )
+        fitting.vectors.weights[:] += vectors.weights / settings.members
+    loss = Objective(fitting.chains, settings.c2, beside=fitting.vectors)(mean)[0]
+    return fitting.save(out, mean, iterations=total, loss=loss, members=settings.members, dropout=rates.dropout)
 
 
 def remarks(figures: Mapping[str, float]) -> Iterator[Remark]:

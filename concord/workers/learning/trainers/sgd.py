@@ -33,7 +33,7 @@ def train(
         if progress is not None:
             progress(Iteration(number, rates.passes, loss))
     loss = Objective(fitting.chains, settings.c2, beside=fitting.vectors)(point)[0]
-    return fitting.save(out, point, vectors=fitting.vectors, iterations=rates.passes, loss=loss, dropout=rates.dropout)
+    return fitting.save(out, point, iterations=rates.passes, loss=loss, dropout=rates.dropout)
 
 
 def remarks(figures: Mapping[str, float]) -> Iterator[Remark]:
