@@ -56,6 +56,7 @@ PANELS = {
         *(
             "start_from",
             "clusters",
+            "vectors",
             "encoder",
             "gazetteer",
             "phrase_column",

@@ -31,6 +31,7 @@ from concord.workers.learning.estimation.chains import (
     longest_of,
     score_edges,
 )
+from concord.workers.learning.estimation.token_vectors import TokenVectors
 
 SENTENCE_BLOCKS = 64
 
@@ -82,11 +83,21 @@ class Objective:
     """Function of a point (size,) of `TrainingChains` that returns the objective there and its gradient (size,).
 
     Beside the chains and their transposed lists it holds L numbers for each token and for each group; where transitions
-    depend on the text, four times as many.
+    depend on the text, four times as many. What the vectors ``beside`` the chains give with their weights is added to
+    the scores, and these weights' prior to the objective.
     """
 
-    def __init__(self, chains: TrainingChains, c2: float, *, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        chains: TrainingChains,
+        c2: float,
+        *,
+        threads: int | None = None,
+        beside: TokenVectors | None = None,
+    ) -> None:
         self._chains = chains
+        self._beside = np.zeros((0, chains.gold.width)) if beside is None else beside.scores()
+        self._prior = 0.0 if beside is None else c2 * squared(beside.weights.ravel())
         self._c2 = c2
         self._threads = threads or len(os.sched_getaffinity(0))
         shape = len(chains.gold.labels), chains.gold.width
@@ -103,7 +114,7 @@ class Objective:
             self._sums.score_groups(pool, self._chains.parts(point).states)
             loss, pairs = self._sentences(pool, point)
             gradient = self._gradient(pool, point, pairs)
-        return loss + self._c2 * squared(point), gradient
+        return loss + self._c2 * squared(point) + self._prior, gradient
 
     def _sentences(self, pool: Executor, point: Floats) -> tuple[float, Floats]:
         """Loss −log p(gold) in nats, and expected minus gold counts of pairs of labels (L, L).
@@ -121,7 +132,8 @@ class Objective:
             edges = Edges.room(chains.pairs.features, weights, bounds) if by_token else shared
             block_gold, room = gold._replace(bounds=bounds), ChainRoom.of(bounds, gold.width, by_token=by_token)
             out = self._tokens, pairs[b], self._messages
-            losses[b] = add_sentences(chains.groups, self._sums.rows, edges, block_gold, *out, room)
+            scores = chains.groups, self._sums.rows, self._beside, edges
+            losses[b] = add_sentences(*scores, block_gold, *out, room)
 
         list(pool.map(block, range(SENTENCE_BLOCKS)))
         return float(np.cumsum(losses)[-1]), np.cumsum(pairs, axis=0)[-1]
@@ -286,6 +298,7 @@ def _count_edges(
 def add_sentences(
     lists: Lists,
     rows: Floats,
+    beside: Floats,
     edges: Edges,
     chains: GoldChains,
     tokens: Floats,
@@ -295,8 +308,9 @@ def add_sentences(
 ) -> float:
     """Loss −log p(gold) of some sentences, in nats; infinite where an exponential overflows.
 
-    - ``lists``: rows of each token; a token's scores are their sum.
+    - ``lists``: rows of each token; a token's scores are their sum, and what stands ``beside`` them.
     - ``rows`` (·, L): scores in nats.
+    - ``beside`` (N, L): scores in nats; (0, L): there are none.
     - ``edges``: transitions, scored already where all tokens share them.
     - ``tokens`` (N, L): expected minus gold counts of labels are written here.
     - ``pairs`` (L, L): expected minus gold counts of pairs of labels are added here.
@@ -313,6 +327,9 @@ def add_sentences(
             raise_edges(edges, 1.0, last - first)
         for t in range(first, last):
             _sum_rows(rows, ids, start[t], start[t + 1], tokens[t])
+            if len(beside):
+                for y in range(width):
+                    tokens[t, y] += beside[t, y]
             loss -= tokens[t, gold[t]]
             if t > first:
                 loss -= edges.scores[(t - first) * step, gold[t - 1] * width + gold[t]]

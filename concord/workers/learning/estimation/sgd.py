@@ -30,6 +30,7 @@ from concord.workers.learning.estimation.chains import (
     score_tokens,
 )
 from concord.workers.learning.estimation.objective import ChainRoom, backward_scaled, forward_scaled, raise_edges
+from concord.workers.learning.estimation.token_vectors import TokenVectors, add_vectors, move_vectors
 from concord.workers.models.settings import DescentSettings
 
 SURE_WITHIN = 1e-4
@@ -105,13 +106,21 @@ def passes_over(tokens: int) -> int:
 
 
 def run_passes(
-    chains: TrainingChains, c2: float, start: Floats, rates: Rates, rng: np.random.Generator
+    chains: TrainingChains,
+    c2: float,
+    start: Floats,
+    rates: Rates,
+    rng: np.random.Generator,
+    vectors: TokenVectors | None = None,
 ) -> Iterator[float]:
-    """Loss −log p(gold) of each pass, in nats, summed while the weights change; moves ``start`` (size,) in place.
+    """Loss −log p(gold) of each pass, in nats, summed while the weights change.
 
-    ``rng`` decides the order of the sentences in each pass, and which features it leaves out.
+    Moves ``start`` (size,), and the weights of the tokens' ``vectors`` if they have any, in place. ``rng`` decides the
+    order of the sentences in each pass, and which features and vectors it leaves out.
     """
     gold, weights = chains.gold, chains.parts(start)
+    if vectors is None:
+        vectors = TokenVectors.none(len(gold.labels), gold.width)
     count = len(gold.bounds) - 1
     chain = ChainRoom.of(gold.bounds, gold.width, by_token=len(weights.pairs) > 0)
     room, noise = SgdRoom(np.zeros((len(chain.forward), gold.width)), chain), rng.spawn(1)[0]
@@ -122,8 +131,10 @@ def run_passes(
         step = SgdStep(rates.first * rates.decay**number, 2.0 * c2 / count, *every)
         features, of_pairs = (_thinned(one.features, rates.dropout, noise) for one in (chains, chains.pairs))
         edges = edges._replace(features=of_pairs)
-        loss, factor = _pass(features, edges, gold, order, step, chains.allowed, weights, room)
+        dense = vectors.thinned(rates.dropout, noise)
+        loss, factor = _pass(features, dense, edges, gold, order, step, chains.allowed, weights, room)
         start *= factor
+        vectors.weights[:] *= factor
         yield loss
 
 
@@ -139,6 +150,7 @@ def _thinned(features: TokenFeatures, dropout: float, noise: np.random.Generator
 @kernel_in_place
 def _pass(
     features: TokenFeatures,
+    vectors: TokenVectors,
     edges: Edges,
     chains: GoldChains,
     order: Ints,
@@ -160,6 +172,7 @@ def _pass(
         score_tokens(features, weights.states, first, last, scores)
         for t in range(first, last):
             row = scores[t - first]
+            add_vectors(vectors, t, row)
             for y in range(width):
                 row[y] *= factor
             loss -= row[gold[t]]
@@ -176,6 +189,7 @@ def _pass(
             row[gold[t]] -= 1.0
             if row[gold[t]] <= -SURE_WITHIN:
                 _move_classes(features, weights.states, allowed.states, step.every_state, t, rate, row)
+                move_vectors(vectors, t, rate, row)
         if by_token:
             _move_edges(edges, chains, allowed, step.every_pair, first, last, rate, weights, room.joint)
         else:

@@ -19,10 +19,11 @@ from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT
 from concord.schemas.settings import TrainerSettings
 from concord.workers.features.derived import needed_columns
-from concord.workers.features.incidence import Attributes, Incidence, incidence, pair_incidence
+from concord.workers.features.incidence import Attributes, Family, Incidence, incidence, pair_incidence
 from concord.workers.features.scorer import FeatureWeights
-from concord.workers.features.templates import FeatureSet
+from concord.workers.features.templates import FeatureSet, vector_templates
 from concord.workers.learning.estimation.chains import FeatureRules, GoldChains, TrainingChains
+from concord.workers.learning.estimation.token_vectors import TokenVectors, word_scores
 from concord.workers.learning.trainers.given_features import features_of
 from concord.workers.learning.trainers.trainer import TrainingCounts
 from concord.workers.models.attribute_names import ATTRIBUTES_FILE, PAIR_ATTRIBUTES_FILE, read_names, write_names
@@ -73,6 +74,7 @@ class Fitting:
     - ``chains``: features and gold labels of all tokens.
     - ``labels``: the label set.
     - ``order`` (L,): id in ``names`` of each label of the chains.
+    - ``vectors``: word vectors of the tokens; a trainer moves their weights, which are 0 before, in place.
     - ``pair_attributes``: the attributes of pairs of labels by number.
     - ``marks``: BILOU labels that stand for those of the label set; None where these are the chains' own.
     """
@@ -84,6 +86,7 @@ class Fitting:
     chains: TrainingChains
     labels: LabelSet
     order: Ids
+    vectors: TokenVectors
     pair_attributes: Attributes
     marks: EndMarks | None = None
 
@@ -92,12 +95,14 @@ class Fitting:
         """Reads all documents. Raises `TrainingError`, and `FeatureSetError` for features that are not there."""
         features, training, batch, labels, order = TrainingBatch.of(documents, settings=settings, trainer=trainer)
         marks = marks_of(settings, labels)
-        found, pairs = incidence(batch, features), pair_incidence(batch, features)
+        found, pairs = incidence(batch, features.without_vectors), pair_incidence(batch, features)
         rules = FeatureRules(settings.min_freq, settings.all_possible_states, settings.all_possible_transitions)
         inner = order if marks is None else marks.possible(order)
         check_size(pairs, len(inner))
         chains = TrainingChains.of(found, _gold(batch, labels, inner, marks), rules, pairs)
-        return cls(features, settings, training, found.attributes, chains, labels, inner, pairs.attributes, marks)
+        vectors = _token_vectors(features, batch, len(inner))
+        attributes = found.attributes, pairs.attributes
+        return cls(features, settings, training, attributes[0], chains, labels, inner, vectors, attributes[1], marks)
 
     def start(self, out: Path) -> Floats:
         """Starting point (size,): zeros, or the weights of an earlier model. Makes the folder of the new model.
@@ -131,7 +136,7 @@ class Fitting:
         return [names[i] for i in self.order.tolist()]
 
     def save(self, out: Path, point: Floats, *, beside: Sequence[str] = (), **figures: float) -> CrfModel:
-        """The model of a point (size,), saved as a folder.
+        """The model of a point (size,), and of the weights of the vectors, saved as a folder.
 
         ``beside`` are further files of the folder, ``figures`` of its training go into the manifest. Raises
         `TrainingError` where a weight is too large, or a weight or figure is not finite, and the errors of
@@ -141,7 +146,7 @@ class Fitting:
         if not all(map(math.isfinite, figures.values())):
             raise TrainingError(GREW)
         of_pairs = self.chains.pairs
-        learned = LearnedChain(
+        chain = LearnedChain(
             self.features,
             self.labels,
             self.order,
@@ -152,8 +157,11 @@ class Fitting:
             PairWeights(self.pair_attributes, weights.pairs, of_pairs.states[of_pairs.class_of]),
         )
         states = self.chains.states[self.chains.class_of]
+        if self.features.vectors is not None:
+            by_word = word_scores(self.features.vectors.points, self.vectors.weights)
+            chain, states = _with_vectors(chain, states, by_word)
         return save_learned(
-            out, learned, settings=self.settings, training=self.training | figures, states=states, beside=beside
+            out, chain, settings=self.settings, training=self.training | figures, states=states, beside=beside
         )
 
 
@@ -235,6 +243,28 @@ class LearnedChain(NamedTuple):
     transitions: Floats
     marks: EndMarks | None = None
     pairs: PairWeights | None = None
+
+
+def _token_vectors(features: FeatureSet, batch: Batch, width: int) -> TokenVectors:
+    """Vectors of a batch's tokens, with weights of 0; tokens have none where the features have none."""
+    if features.vectors is None:
+        return TokenVectors.none(batch.token_count, width)
+    return TokenVectors.of(features.vectors.rows(batch), features.vectors.points, width)
+
+
+def _with_vectors(chain: LearnedChain, states: Mask, by_word: Floats) -> tuple[LearnedChain, Mask]:
+    """The chain and its mask, where what vectors give (K, V, L) is the weight of an attribute for each word's row."""
+    assert chain.features.vectors is not None
+    offsets, words, width = by_word.shape
+    templates = vector_templates(chain.features.vectors)
+    rows = np.arange(words, dtype=np.int32)
+    families = tuple(Family(template, (rows,)) for template in templates)
+    values = chain.attributes.values | {templates[0].source: [str(row) for row in rows.tolist()]}
+    whole = chain._replace(
+        attributes=Attributes((*chain.attributes.families, *families), values),
+        weights=np.concatenate([chain.weights, by_word.reshape(offsets * words, width)]),
+    )
+    return whole, np.concatenate([states, np.ones((offsets * words, width), np.bool_)])
 
 
 GREW = "the weights grew beyond all numbers; give a lower rate or a higher c2"
