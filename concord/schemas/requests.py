@@ -107,6 +107,12 @@ class LabelRequest(FlowRequest):
         description="File of corrections, JSON lines or Parquet, a path or URI: spans that are certainly an entity of "
         "a type, or certainly none. The answers keep them, and all else is made consistent with them.",
     )
+    adapt: tuple[str, ...] = Field(
+        (),
+        description="Labelled corpus that the model was learned from: learn the model's word clusters anew, from the "
+        "corpus to be labelled, too, and the model with these clusters. If they were learned from more corpora, give "
+        "these after it.",
+    )
     shard_bytes: int | None = Field(None, ge=1, description=SHARD_HELP)
     table: TableForm | None = Field(
         None,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -83,6 +85,37 @@ class ClarkSettings(CountSettings, ClusterSettings):
     iterations: int = Field(10, ge=1, description="Largest number of times that all words change their cluster.")
     states: int = Field(5, ge=1, le=32, description="Number of states of each cluster's model of letters.")
     seed: int = Field(0, ge=0, description="Seed of the models of letters.")
+
+
+ClusterLearning = CoOccurrenceSettings | BrownSettings | ClarkSettings
+
+CLUSTER_WAYS: Mapping[str, type[ClusterLearning]] = MappingProxyType(
+    {"learn": CoOccurrenceSettings, "brown": BrownSettings, "clark": ClarkSettings}
+)
+"""Ways to learn clusters from text, by the name of the command."""
+
+
+class ClusterRecipe(Settings):
+    """How clusters were learned from text, so that they can be learned from other text in the same way.
+
+    - ``way``: a name of `CLUSTER_WAYS`.
+    - ``options``: of that way.
+    - ``corpora``: digest of the texts of each corpus that they were learned from.
+    """
+
+    way: Literal["learn", "brown", "clark"]
+    options: dict[str, Any]
+    corpora: tuple[str, ...]
+
+    @model_validator(mode="after")
+    def _options_fit(self) -> Self:
+        _ = self.settings
+        return self
+
+    @property
+    def settings(self) -> ClusterLearning:
+        """The options as settings of the way."""
+        return CLUSTER_WAYS[self.way].model_validate(self.options)
 
 
 class PhraseSettings(Settings):

@@ -1,0 +1,250 @@
+"""A model adapted to the corpus that it is to label: its word clusters are learned anew, from that corpus, too.
+
+The model learns again what it has learned, from the same documents by the same settings, but with clusters of its
+recipes over these documents and the texts to be labelled (Miller, Guinness & Zamanian 2004): a word that no labelled
+document has then has the clusters of words that are used like it. Label consistency stays the model's own. What was
+learned is kept in `home` under a digest of all contents, so that equal contents are learned from once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from pydantic import ValidationError
+
+from concord.flows.cluster.cluster import Cluster
+from concord.flows.inputs.model_copies import copy_place, kept_copy
+from concord.flows.labelling.label_job import LabelJob
+from concord.flows.labelling.learned_clusters import cluster_counts, learned_clusters, texts_digest
+from concord.flows.labelling.ray_on_demand import RayOnDemand
+from concord.flows.labelling.sources import OpenModel, read_documents
+from concord.flows.screen.progress import meter, say
+from concord.schemas.document import Document
+from concord.schemas.errors import CorpusError, UsageError
+from concord.schemas.secrets import place_of, short_name
+from concord.schemas.settings import Settings
+from concord.workers.compiling.code import digest_of_libraries
+from concord.workers.compiling.kept_digests import kept_digest
+from concord.workers.corpus.plan import plan
+from concord.workers.corpus.shard_table import ShardTable
+from concord.workers.features.clusters import Clusters, read_clusters, write_clusters
+from concord.workers.features.gazetteers import GAZETTEER
+from concord.workers.features.settings import ClusterRecipe
+from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.learning.trainers.trainer import Iteration, Trainer, TrainingCounts
+from concord.workers.models.feature_files import LIST_FILES, clusters_file
+from concord.workers.models.folder import MANIFEST, Manifest, ModelError, parse_manifest, write_manifest
+from concord.workers.models.loaders import load_model
+from concord.workers.models.settings import FeatureSettings
+from concord.workers.storage.scratch import scratch_folder
+
+LEARNING_CODE = ("concord.workers.learning.trainers.registry", "concord.workers.features.clustering.learners")
+LEARNING_LIBRARIES = ("scikit-learn", "scipy")
+"""What a model is learned by; its own libraries are among the labelling ones."""
+
+UNLEARNED = "new"
+"""In the place of a model's digest: it is not learned yet."""
+
+
+class _Learned(NamedTuple):
+    """How a model was learned.
+
+    - ``trainer``, ``settings``: by which it was learned; files of clusters and phrases are those of its folder.
+    - ``recipes``: of its clusters.
+    """
+
+    trainer: Trainer
+    settings: FeatureSettings
+    recipes: tuple[ClusterRecipe, ...]
+
+    @classmethod
+    def of(cls, folder: Path, manifest: Manifest) -> Self:
+        """Raises `ModelError` where the model cannot be learned again with other clusters."""
+        name = str(manifest.training.get("trainer"))
+        if name not in TRAINERS or not issubclass(TRAINERS[name].settings, FeatureSettings):
+            raise ModelError(f"{folder}: --adapt needs a model that `concord train` has learned with --clusters")
+        try:
+            settings = TRAINERS[name].settings.model_validate(manifest.settings)
+        except ValidationError as error:
+            fault = error.errors()[0]["msg"]
+            raise ModelError(f"{folder / MANIFEST}: settings of another version ({fault}); train again") from error
+        assert isinstance(settings, FeatureSettings)
+        if not settings.clusters:
+            raise ModelError(f"{folder}: --adapt needs a model that `concord train` has learned with --clusters")
+        _check_alone(folder, settings)
+        files = [folder / clusters_file(number) for number in range(1, len(settings.clusters) + 1)]
+        phrases = (str(folder / LIST_FILES[GAZETTEER]),) if settings.gazetteers else ()
+        if any(file.name not in manifest.files for file in (*files, *map(Path, phrases))):
+            raise ModelError(f"{folder}: --adapt cannot learn trainer {name} again; use a model of one chain")
+        recipes = tuple(_recipe(file, of) for file, of in zip(files, settings.clusters, strict=True))
+        return cls(TRAINERS[name], settings.model_copy(update={"gazetteers": phrases}), recipes)
+
+
+def _check_alone(folder: Path, settings: FeatureSettings) -> None:
+    """Raises `ModelError` if something else was learned from than documents, clusters and phrases."""
+    own = ("clusters", "gazetteers")
+    others = settings.places([name for name in (*settings.corpora, *settings.files) if name not in own])
+    if others or settings.layers:
+        also = ", ".join(others or settings.layers)
+        raise ModelError(
+            f"{folder}: it was learned from {also}, too, and --adapt learns from documents, clusters and phrases "
+            "alone; leave it out"
+        )
+
+
+def _recipe(file: Path, source: str) -> ClusterRecipe:
+    recipe = read_clusters(file).recipe
+    if recipe is None:
+        raise ModelError(
+            f"{file}: does not say how the clusters of {source} were learned; make them again by `concord clusters` "
+            "learn, brown or clark, and train with these"
+        )
+    return recipe
+
+
+class Adaptation(NamedTuple):
+    """What an adapted model is learned from.
+
+    - ``job``: of the corpus, by the model as it is.
+    - ``manifest``: of that model.
+    - ``learned``: how that model was learned.
+    - ``texts``: shards of the documents that it was learned from, and of further texts.
+    """
+
+    job: LabelJob
+    manifest: Manifest
+    learned: _Learned
+    texts: Sequence[ShardTable]
+
+    @classmethod
+    def of(cls, job: LabelJob) -> Self:
+        """The adaptation that the job's request asks for.
+
+        Raises `UsageError` where only some documents are to be labelled, `ModelError` where the model cannot be learned
+        again, and `CorpusError` where a corpus cannot be read, or clusters were learned from one that is not given.
+        """
+        request, folder = job.request, job.opened.folder
+        if request.only is not None:
+            raise UsageError("--adapt learns from all documents of the corpus; leave --only and --doc out")
+        if job.damages:
+            raise job.damages[0]
+        manifest = parse_manifest(folder / MANIFEST)
+        learned = _Learned.of(folder, manifest)
+        texts = [plan(place, text=request.settings.text) for place in request.adapt]
+        missing = {digest for recipe in learned.recipes for digest in recipe.corpora} - set(map(texts_digest, texts))
+        if missing:
+            named = ", ".join(map(place_of, request.adapt))
+            raise CorpusError(
+                f"--adapt {named}: {len(missing)} of the corpora that clusters of {folder} were learned from are not "
+                "among these, or have other rows; give all of them, the labelled one first"
+            )
+        return cls(job, manifest, learned, texts)
+
+    @property
+    def _key(self) -> str:
+        """Digest of all contents that decide the model."""
+        parts = [
+            self.manifest.model_dump_json(),
+            self.job.request.settings.text.model_dump_json(),
+            *map(texts_digest, (*self.texts, self.job.shards)),
+            kept_digest(LEARNING_CODE, ()),
+            digest_of_libraries(LEARNING_LIBRARIES),
+        ]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+    @property
+    def _copy(self) -> tuple[str, str, str]:
+        """What names the kept model, for `kept_copy`: as many are kept of each model and corpus."""
+        request = self.job.request
+        return f"{self.manifest.digest} {place_of(request.corpus)}", f"{short_name(request.model)}-adapted", self._key
+
+    @property
+    def line(self) -> str:
+        """What is learned, in a line."""
+        ways = ", ".join(dict.fromkeys(recipe.way for recipe in self.learned.recipes))
+        labelled, *texts = map(short_name, self.job.request.adapt)
+        every = ", ".join((labelled, *texts, short_name(self.job.request.corpus)))
+        return f"clusters ({ways}) from the texts of {every}, and the model from {labelled} with these clusters"
+
+    @property
+    def is_kept(self) -> bool:
+        """Is there a model that was learned from equal contents?"""
+        return copy_place(*self._copy).exists()
+
+    def planned(self) -> LabelJob:
+        """The job by the adapted model if that is kept, otherwise by one that is not known yet. Learns nothing."""
+        if self.is_kept:
+            return self._by(copy_place(*self._copy))
+        return self.job._replace(adapted_from=self.job.opened, key=self.job.key.model_copy(update={"model": UNLEARNED}))
+
+    def adapted(self, ray: RayOnDemand) -> LabelJob:
+        """The job by the adapted model, which is learned where it is not kept.
+
+        Raises `CorpusError` where the documents are not those that the model was learned from, and the errors of
+        reading, of workers, of training, and of writing.
+        """
+        return self._by(kept_copy(*self._copy, partial(self._learn, ray)))
+
+    def _by(self, folder: Path) -> LabelJob:
+        base = self.job.opened
+        model = load_model(folder)
+        key = self.job.key.model_copy(update={"model": model.digest})
+        return self.job._replace(opened=OpenModel(model, folder, base.version), adapted_from=base, key=key)
+
+    def _learn(self, ray: RayOnDemand, folder: Path) -> Path:
+        """Learns the model into an empty folder."""
+        say(f"learning anew, since it is not kept for these contents: {self.line}")
+        documents, _ = read_documents(self.texts[0], gold=True)
+        self._check_learned_from(documents)
+        running = ray.started()
+        with scratch_folder() as scratch:
+            files = [str(scratch / clusters_file(number)) for number in range(1, len(self.learned.recipes) + 1)]
+            for file, recipe in zip(files, self.learned.recipes, strict=True):
+                write_clusters(Path(file), self._clusters(running, recipe))
+            self._train(documents, files, folder)
+        return folder
+
+    def _check_learned_from(self, documents: Sequence[Document]) -> None:
+        """Raises `CorpusError` unless the model was learned from these documents."""
+        counts, settings = TrainingCounts(self.job.opened.model.columns), self.manifest.settings
+        for document in documents:
+            counts.gold(document)
+        as_they_were: Settings = type(self.learned.settings).model_validate(settings)
+        now = counts.training(str(self.manifest.training["trainer"]), as_they_were)
+        if now["digest"] != self.manifest.training.get("digest"):
+            raise CorpusError(
+                f"{self.job.request.adapt[0]}: not the documents that {self.job.opened.folder} was learned from "
+                f"({self.manifest.figures['documents']:,.0f} documents, {self.manifest.figures['tokens']:,.0f} tokens; "
+                f"these are {counts.documents:,} and {counts.tokens:,}), or by another version: train on them again"
+            )
+
+    def _clusters(self, running: Cluster, recipe: ClusterRecipe) -> Clusters:
+        corpora = (*self.texts, self.job.shards)
+        counts = cluster_counts(corpora, recipe.settings, running, self.job.request.settings.text)
+        return learned_clusters(counts, corpora, recipe.settings)
+
+    def _train(self, documents: Sequence[Document], clusters: Sequence[str], folder: Path) -> None:
+        """Trains with these clusters. The manifest has the settings of the model that is adapted, and its extras."""
+        settings = self.learned.settings.model_copy(update={"clusters": tuple(clusters)})
+        with meter("training the adapted model", None) as bar:
+            done = 0
+
+            def show(iteration: Iteration) -> None:
+                nonlocal done
+                bar.expect(iteration.total)
+                bar.advance(iteration.number - done, note="iterations")
+                done = iteration.number
+
+            self.learned.trainer.train(documents, settings=settings, out=folder, progress=show)
+        manifest, base = parse_manifest(folder / MANIFEST), self.manifest
+        changes = {
+            "settings": base.settings,
+            "training": manifest.training | {"digest": self._key, "adapted_from": base.digest},
+            "tokenizer": base.tokenizer,
+            "extras": base.extras,
+        }
+        write_manifest(folder, manifest.model_copy(update=changes))

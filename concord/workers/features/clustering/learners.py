@@ -1,0 +1,50 @@
+"""Ways to learn clusters from counts of words, by the class of their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from concord.workers.features.clustering.brown import brown_clusters
+from concord.workers.features.clustering.clark import clark_clusters
+from concord.workers.features.clustering.word_clusters import clustered, vectors
+from concord.workers.features.clustering.word_counts import ContextCounts, Contexts, contexts_of
+from concord.workers.features.clustering.word_pairs import bigrams_of
+from concord.workers.features.clusters import Clusters
+from concord.workers.features.settings import BrownSettings, ClarkSettings, ClusterLearning, CoOccurrenceSettings
+
+
+class WordLearner(NamedTuple):
+    """A way to learn clusters from counts.
+
+    - ``contexts``: what is counted for the words of a corpus, most frequent first.
+    - ``steps``: how much work there is, by the number of words; None where it cannot be known.
+    - ``clusters``: the clusters of the words, by the counts; the last argument is told of work done.
+    """
+
+    contexts: Callable[[Sequence[str], Any], Contexts]
+    steps: Callable[[int, Any], int | None]
+    clusters: Callable[[ContextCounts, Contexts, Any, Callable[[int], object]], Clusters]
+
+
+def _by_directions(
+    pairs: ContextCounts, contexts: Contexts, settings: CoOccurrenceSettings, _advanced: Callable[[int], object]
+) -> Clusters:
+    return clustered(contexts.words, vectors(pairs, contexts, settings), settings)
+
+
+LEARNERS: Mapping[type[ClusterLearning], WordLearner] = MappingProxyType(
+    {
+        CoOccurrenceSettings: WordLearner(contexts_of, lambda _words, _settings: None, _by_directions),
+        BrownSettings: WordLearner(
+            lambda words, _settings: bigrams_of(words), lambda words, _settings: words, brown_clusters
+        ),
+        ClarkSettings: WordLearner(
+            lambda words, _settings: bigrams_of(words),
+            lambda _words, settings: settings.iterations * len(settings.clusters),
+            clark_clusters,
+        ),
+    }
+)
+"""By the class of their settings."""
