@@ -32,9 +32,11 @@ from concord.schemas.requests import LabelRequest
 from concord.schemas.run import RunSettings
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
+from concord.workers.features.clustering.learners import settings_of
 from concord.workers.features.clusters import (
     RECIPE_KEY,
     ClusterFileError,
+    ClusterRecipe,
     Clusters,
     read_clusters,
     write_clusters,
@@ -88,7 +90,7 @@ def write(place: Path, documents: Sequence[Document]) -> None:
     write_corpus(documents, place, source="made up")
 
 
-def settings_of(way: str) -> ClusterLearning:
+def options_of(way: str) -> ClusterLearning:
     return CLUSTER_WAYS[way].model_validate(OPTIONS[way])
 
 
@@ -103,7 +105,7 @@ def made(
     """A model of the corpus ``train`` with clusters of the ``texts``, learned by the commands' own functions."""
     files = [world / f"{out}-{way}.parquet" for way in ways]
     for file, way in zip(files, ways, strict=True):
-        learn([str(world / text) for text in texts], file, settings_of(way))
+        learn([str(world / text) for text in texts], file, options_of(way))
     documents, _ = read_documents(plan(world / "train"), gold=True)
     options = {"features": FEATURES, "clusters": tuple(map(str, files)), "passes": PASSES, **more}
     TRAINERS[trainer].train(documents, settings=TRAINERS[trainer].settings(**options), out=world / out)
@@ -291,10 +293,11 @@ def test_clusters_of_vectors_are_refused(world: Path) -> None:
 
 @pytest.mark.parametrize("way", CLUSTER_WAYS)
 def test_a_file_says_how_its_clusters_were_learned(world: Path, way: str) -> None:
-    learn([str(world / "train")], world / "c.parquet", settings_of(way))
+    learn([str(world / "train")], world / "c.parquet", options_of(way))
     read = read_clusters(world / "c.parquet")
     assert read.recipe is not None
-    assert (read.recipe.way, read.recipe.settings, len(read.recipe.corpora)) == (way, settings_of(way), 1)
+    assert (read.recipe.way, len(read.recipe.corpora)) == (way, 1)
+    assert settings_of(read.recipe, world / "c.parquet") == options_of(way)
     write_clusters(world / "d.parquet", read)
     assert (world / "c.parquet").read_bytes() == (world / "d.parquet").read_bytes()
     assert load_model(made(world, (way,))) is not None
@@ -307,3 +310,8 @@ def test_a_damaged_recipe_is_one_message(world: Path) -> None:
     pq.write_table(table.replace_schema_metadata({RECIPE_KEY: b'{"way": "guess"}'}), file)
     with pytest.raises(ClusterFileError, match="its recipe cannot be read"):
         read_clusters(file)
+    recipe = ClusterRecipe(way="guess", options={}, corpora=())
+    with pytest.raises(ClusterFileError, match="unknown way 'guess'; make them again"):
+        settings_of(recipe, file)
+    with pytest.raises(ClusterFileError, match="another version's options"):
+        settings_of(recipe.model_copy(update={"way": "clark", "options": {"of old": 1}}), file)

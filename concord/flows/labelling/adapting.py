@@ -26,14 +26,14 @@ from concord.flows.screen.progress import meter, say
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.secrets import place_of, short_name
-from concord.schemas.settings import Settings
 from concord.workers.compiling.code import digest_of_libraries
 from concord.workers.compiling.kept_digests import kept_digest
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shard_table import ShardTable
-from concord.workers.features.clusters import Clusters, read_clusters, write_clusters
+from concord.workers.features.clustering.learners import settings_of
+from concord.workers.features.clusters import ClusterRecipe, Clusters, read_clusters, write_clusters
 from concord.workers.features.gazetteers import GAZETTEER
-from concord.workers.features.settings import ClusterRecipe
+from concord.workers.features.settings import ClusterLearning
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.trainers.trainer import Iteration, Trainer, TrainingCounts
 from concord.workers.models.feature_files import LIST_FILES, clusters_file
@@ -42,24 +42,25 @@ from concord.workers.models.loaders import load_model
 from concord.workers.models.settings import FeatureSettings
 from concord.workers.storage.scratch import scratch_folder
 
-LEARNING_CODE = ("concord.workers.learning.trainers.registry", "concord.workers.features.clustering.learners")
-LEARNING_LIBRARIES = ("scikit-learn", "scipy")
+TRAINING_CODE = ("concord.workers.learning.trainers.registry", "concord.workers.features.clustering.learners")
+TRAINING_LIBRARIES = ("scikit-learn", "scipy")
 """What a model is learned by; its own libraries are among the labelling ones."""
 
 UNLEARNED = "new"
 """In the place of a model's digest: it is not learned yet."""
 
 
-class _Learned(NamedTuple):
+class _ModelTraining(NamedTuple):
     """How a model was learned.
 
     - ``trainer``, ``settings``: by which it was learned; files of clusters and phrases are those of its folder.
-    - ``recipes``: of its clusters.
+    - ``recipes``: of its clusters, and ``ways`` the settings that they are.
     """
 
     trainer: Trainer
     settings: FeatureSettings
     recipes: tuple[ClusterRecipe, ...]
+    ways: tuple[ClusterLearning, ...]
 
     @classmethod
     def of(cls, folder: Path, manifest: Manifest) -> Self:
@@ -81,7 +82,8 @@ class _Learned(NamedTuple):
         if any(file.name not in manifest.files for file in (*files, *map(Path, phrases))):
             raise ModelError(f"{folder}: --adapt cannot learn trainer {name} again; use a model of one chain")
         recipes = tuple(_recipe(file, of) for file, of in zip(files, settings.clusters, strict=True))
-        return cls(TRAINERS[name], settings.model_copy(update={"gazetteers": phrases}), recipes)
+        ways = tuple(map(settings_of, recipes, files))
+        return cls(TRAINERS[name], settings.model_copy(update={"gazetteers": phrases}), recipes, ways)
 
 
 def _check_alone(folder: Path, settings: FeatureSettings) -> None:
@@ -111,13 +113,13 @@ class Adaptation(NamedTuple):
 
     - ``job``: of the corpus, by the model as it is.
     - ``manifest``: of that model.
-    - ``learned``: how that model was learned.
+    - ``training``: how that model was learned.
     - ``texts``: shards of the documents that it was learned from, and of further texts.
     """
 
     job: LabelJob
     manifest: Manifest
-    learned: _Learned
+    training: _ModelTraining
     texts: Sequence[ShardTable]
 
     @classmethod
@@ -133,16 +135,16 @@ class Adaptation(NamedTuple):
         if job.damages:
             raise job.damages[0]
         manifest = parse_manifest(folder / MANIFEST)
-        learned = _Learned.of(folder, manifest)
+        training = _ModelTraining.of(folder, manifest)
         texts = [plan(place, text=request.settings.text) for place in request.adapt]
-        missing = {digest for recipe in learned.recipes for digest in recipe.corpora} - set(map(texts_digest, texts))
+        missing = {digest for recipe in training.recipes for digest in recipe.corpora} - set(map(texts_digest, texts))
         if missing:
             named = ", ".join(map(place_of, request.adapt))
             raise CorpusError(
                 f"--adapt {named}: {len(missing)} of the corpora that clusters of {folder} were learned from are not "
                 "among these, or have other rows; give all of them, the labelled one first"
             )
-        return cls(job, manifest, learned, texts)
+        return cls(job, manifest, training, texts)
 
     @property
     def _key(self) -> str:
@@ -151,8 +153,8 @@ class Adaptation(NamedTuple):
             self.manifest.model_dump_json(),
             self.job.request.settings.text.model_dump_json(),
             *map(texts_digest, (*self.texts, self.job.shards)),
-            kept_digest(LEARNING_CODE, ()),
-            digest_of_libraries(LEARNING_LIBRARIES),
+            kept_digest(TRAINING_CODE, ()),
+            digest_of_libraries(TRAINING_LIBRARIES),
         ]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
@@ -165,7 +167,7 @@ class Adaptation(NamedTuple):
     @property
     def line(self) -> str:
         """What is learned, in a line."""
-        ways = ", ".join(dict.fromkeys(recipe.way for recipe in self.learned.recipes))
+        ways = ", ".join(dict.fromkeys(recipe.way for recipe in self.training.recipes))
         labelled, *texts = map(short_name, self.job.request.adapt)
         every = ", ".join((labelled, *texts, short_name(self.job.request.corpus)))
         return f"clusters ({ways}) from the texts of {every}, and the model from {labelled} with these clusters"
@@ -202,19 +204,19 @@ class Adaptation(NamedTuple):
         self._check_learned_from(documents)
         running = ray.started()
         with scratch_folder() as scratch:
-            files = [str(scratch / clusters_file(number)) for number in range(1, len(self.learned.recipes) + 1)]
-            for file, recipe in zip(files, self.learned.recipes, strict=True):
-                write_clusters(Path(file), self._clusters(running, recipe))
+            files = [str(scratch / clusters_file(number)) for number in range(1, len(self.training.ways) + 1)]
+            for file, way in zip(files, self.training.ways, strict=True):
+                write_clusters(Path(file), self._clusters(running, way))
             self._train(documents, files, folder)
         return folder
 
     def _check_learned_from(self, documents: Sequence[Document]) -> None:
         """Raises `CorpusError` unless the model was learned from these documents."""
-        counts, settings = TrainingCounts(self.job.opened.model.columns), self.manifest.settings
+        counts = TrainingCounts(self.job.opened.model.columns)
         for document in documents:
             counts.gold(document)
-        as_they_were: Settings = type(self.learned.settings).model_validate(settings)
-        now = counts.training(str(self.manifest.training["trainer"]), as_they_were)
+        settings = type(self.training.settings).model_validate(self.manifest.settings)
+        now = counts.training(str(self.manifest.training["trainer"]), settings)
         if now["digest"] != self.manifest.training.get("digest"):
             raise CorpusError(
                 f"{self.job.request.adapt[0]}: not the documents that {self.job.opened.folder} was learned from "
@@ -222,14 +224,14 @@ class Adaptation(NamedTuple):
                 f"these are {counts.documents:,} and {counts.tokens:,}), or by another version: train on them again"
             )
 
-    def _clusters(self, running: Cluster, recipe: ClusterRecipe) -> Clusters:
+    def _clusters(self, running: Cluster, way: ClusterLearning) -> Clusters:
         corpora = (*self.texts, self.job.shards)
-        counts = cluster_counts(corpora, recipe.settings, running, self.job.request.settings.text)
-        return learned_clusters(counts, corpora, recipe.settings)
+        counts = cluster_counts(corpora, way, running, self.job.request.settings.text)
+        return learned_clusters(counts, corpora, way)
 
     def _train(self, documents: Sequence[Document], clusters: Sequence[str], folder: Path) -> None:
         """Trains with these clusters. The manifest has the settings of the model that is adapted, and its extras."""
-        settings = self.learned.settings.model_copy(update={"clusters": tuple(clusters)})
+        settings = self.training.settings.model_copy(update={"clusters": tuple(clusters)})
         with meter("training the adapted model", None) as bar:
             done = 0
 
@@ -239,7 +241,7 @@ class Adaptation(NamedTuple):
                 bar.advance(iteration.number - done, note="iterations")
                 done = iteration.number
 
-            self.learned.trainer.train(documents, settings=settings, out=folder, progress=show)
+            self.training.trainer.train(documents, settings=settings, out=folder, progress=show)
         manifest, base = parse_manifest(folder / MANIFEST), self.manifest
         changes = {
             "settings": base.settings,

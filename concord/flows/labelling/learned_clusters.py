@@ -14,11 +14,11 @@ from concord.flows.cluster.counting import count_all
 from concord.flows.screen.progress import meter
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.shard_table import ShardTable
-from concord.workers.features.clustering.learners import LEARNERS
+from concord.workers.features.clustering.learners import WORD_LEARNERS, recipe_of
 from concord.workers.features.clustering.word_clusters import frequent_words
 from concord.workers.features.clustering.word_counts import ContextCounts, Contexts, WordCounts
 from concord.workers.features.clusters import Clusters
-from concord.workers.features.settings import CLUSTER_WAYS, ClusterLearning, ClusterRecipe
+from concord.workers.features.settings import ClusterLearning
 from concord.workers.remote.words import CONTEXTS, WORDS, ContextsParts, WordsParts
 
 
@@ -47,23 +47,17 @@ def cluster_counts(
     words = frequent_words(
         counts.words, least_count=settings.least_count, most=settings.words, clusters=settings.most_clusters
     )
-    contexts = LEARNERS[type(settings)].contexts(words, settings)
+    contexts = WORD_LEARNERS[type(settings)].contexts(words, settings)
     pairs = count_all(running, CONTEXTS, shards, ContextsParts(contexts, text), title="counting contexts")
     return ClusterCounts(counts.tokens, contexts, ContextCounts.merge(pairs))
 
 
 def learned_clusters(counts: ClusterCounts, corpora: Sequence[ShardTable], settings: ClusterLearning) -> Clusters:
     """Clusters by counts of these corpora, with the recipe by which they were learned."""
-    learner, words = LEARNERS[type(settings)], len(counts.contexts.words)
+    learner, words = WORD_LEARNERS[type(settings)], len(counts.contexts.words)
     with meter("clustering words", learner.steps(words, settings)) as bar:
         found = learner.clusters(counts.pairs, counts.contexts, settings, bar.advance)
-    return replace(found, recipe=_recipe(corpora, settings))
-
-
-def _recipe(corpora: Sequence[ShardTable], settings: ClusterLearning) -> ClusterRecipe:
-    (way,) = (name for name, kind in CLUSTER_WAYS.items() if kind is type(settings))
-    options = settings.model_dump(mode="json")
-    return ClusterRecipe(way=way, options=options, corpora=tuple(map(texts_digest, corpora)))
+    return replace(found, recipe=recipe_of(settings, list(map(texts_digest, corpora))))
 
 
 def texts_digest(shards: ShardTable) -> str:

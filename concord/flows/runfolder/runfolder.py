@@ -96,7 +96,7 @@ def _held_purpose(storage: Storage) -> Purpose | None:
     return None if content is None else Purpose(str(content.get("corpus")), content.get("only"))
 
 
-OPTIONAL = ("corrections", "adapted_from")
+OPTIONAL_SOURCES = ("corrections", "adapted_from")
 
 
 class Sources(Settings):
@@ -122,10 +122,10 @@ class Sources(Settings):
 def write_sources(storage: Storage, sources: Sources) -> None:
     """Keeps what a run was made from, for `concord verify`, without secrets. Raises `OutputError`."""
     places = {"corpus": place_of(sources.corpus), "model": place_of(sources.model)}
-    places |= {name: place_of(place) for name in OPTIONAL if (place := getattr(sources, name)) is not None}
+    places |= {name: place_of(place) for name in OPTIONAL_SOURCES if (place := getattr(sources, name)) is not None}
     lists = {name: tuple(map(place_of, getattr(sources, name))) for name in ("constraints", "adapted_with")}
     named = sources.model_copy(update=places | lists)
-    unsaid = {name for name in (*OPTIONAL, "adapted_with") if not getattr(named, name)}
+    unsaid = {name for name in (*OPTIONAL_SOURCES, "adapted_with") if not getattr(named, name)}
     storage.write(SOURCES, seal(named.model_dump(mode="json", exclude=unsaid)))
 
 

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from concord.schemas.errors import InputError
+from concord.schemas.settings import Settings
 from concord.workers.features.extractors import Extractor, same
-from concord.workers.features.settings import ClusterRecipe
 from concord.workers.storage.files import write_whole
 from concord.workers.storage.tables import TableFileError, read_table
 
@@ -38,6 +38,19 @@ _DIGIT = re.compile(r"\d")
 
 class ClusterFileError(InputError):
     """A cluster file that is missing or damaged; the message names the file and the fault."""
+
+
+class ClusterRecipe(Settings):
+    """How clusters were learned from text, so that they can be learned from other text in the same way.
+
+    - ``way``: command of `concord clusters`.
+    - ``options``: of that command.
+    - ``corpora``: digest of the texts of each corpus that they were learned from.
+    """
+
+    way: str
+    options: dict[str, Any]
+    corpora: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)

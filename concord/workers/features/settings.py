@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -93,29 +93,6 @@ CLUSTER_WAYS: Mapping[str, type[ClusterLearning]] = MappingProxyType(
     {"learn": CoOccurrenceSettings, "brown": BrownSettings, "clark": ClarkSettings}
 )
 """Ways to learn clusters from text, by the name of the command."""
-
-
-class ClusterRecipe(Settings):
-    """How clusters were learned from text, so that they can be learned from other text in the same way.
-
-    - ``way``: a name of `CLUSTER_WAYS`.
-    - ``options``: of that way.
-    - ``corpora``: digest of the texts of each corpus that they were learned from.
-    """
-
-    way: Literal["learn", "brown", "clark"]
-    options: dict[str, Any]
-    corpora: tuple[str, ...]
-
-    @model_validator(mode="after")
-    def _options_fit(self) -> Self:
-        _ = self.settings
-        return self
-
-    @property
-    def settings(self) -> ClusterLearning:
-        """The options as settings of the way."""
-        return CLUSTER_WAYS[self.way].model_validate(self.options)
 
 
 class PhraseSettings(Settings):

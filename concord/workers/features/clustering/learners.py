@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from pydantic import ValidationError
 
 from concord.workers.features.clustering.brown import brown_clusters
 from concord.workers.features.clustering.clark import clark_clusters
 from concord.workers.features.clustering.word_clusters import clustered, vectors
 from concord.workers.features.clustering.word_counts import ContextCounts, Contexts, contexts_of
 from concord.workers.features.clustering.word_pairs import bigrams_of
-from concord.workers.features.clusters import Clusters
-from concord.workers.features.settings import BrownSettings, ClarkSettings, ClusterLearning, CoOccurrenceSettings
+from concord.workers.features.clusters import ClusterFileError, ClusterRecipe, Clusters
+from concord.workers.features.settings import (
+    CLUSTER_WAYS,
+    BrownSettings,
+    ClarkSettings,
+    ClusterLearning,
+    CoOccurrenceSettings,
+)
 
 
 class WordLearner(NamedTuple):
@@ -34,7 +43,7 @@ def _by_directions(
     return clustered(contexts.words, vectors(pairs, contexts, settings), settings)
 
 
-LEARNERS: Mapping[type[ClusterLearning], WordLearner] = MappingProxyType(
+WORD_LEARNERS: Mapping[type[ClusterLearning], WordLearner] = MappingProxyType(
     {
         CoOccurrenceSettings: WordLearner(contexts_of, lambda _words, _settings: None, _by_directions),
         BrownSettings: WordLearner(
@@ -48,3 +57,20 @@ LEARNERS: Mapping[type[ClusterLearning], WordLearner] = MappingProxyType(
     }
 )
 """By the class of their settings."""
+
+
+def recipe_of(settings: ClusterLearning, corpora: Sequence[str]) -> ClusterRecipe:
+    """The recipe of clusters that are learned by these settings from corpora with these digests."""
+    (way,) = (name for name, kind in CLUSTER_WAYS.items() if kind is type(settings))
+    return ClusterRecipe(way=way, options=settings.model_dump(mode="json"), corpora=tuple(corpora))
+
+
+def settings_of(recipe: ClusterRecipe, file: Path) -> ClusterLearning:
+    """The settings of the recipe of a file. Raises `ClusterFileError` where this version has no such way or option."""
+    if recipe.way not in CLUSTER_WAYS:
+        raise ClusterFileError(f"{file}: clusters of the unknown way {recipe.way!r}; make them again")
+    try:
+        return CLUSTER_WAYS[recipe.way].model_validate(recipe.options)
+    except ValidationError as error:
+        fault = error.errors()[0]["msg"]
+        raise ClusterFileError(f"{file}: clusters of another version's options ({fault}); make them again") from error
