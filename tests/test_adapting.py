@@ -19,7 +19,7 @@ import concord.flows.cluster.cluster
 import concord.flows.commands.clusters
 import concord.flows.labelling.adapting
 import concord.flows.tracking.tracking
-from concord.flows.commands.clusters import learn
+from concord.flows.commands.clusters import learn, learn_from_states
 from concord.flows.commands.run_plan import plan_run
 from concord.flows.inputs.model_copies import KEPT_COPIES
 from concord.flows.labelling.label_corpus import label_corpus
@@ -40,8 +40,9 @@ from concord.workers.features.clusters import (
     Clusters,
     read_clusters,
     write_clusters,
+    zeros,
 )
-from concord.workers.features.settings import CLUSTER_WAYS, ClusterLearning
+from concord.workers.features.settings import COUNTED_WAYS, CountedClustering, StateSettings
 from concord.workers.learning.trainers import sgd
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.models.folder import MANIFEST, ModelError, parse_manifest, update_manifest
@@ -49,6 +50,7 @@ from concord.workers.models.loaders import load_model
 from concord.workers.storage.storage import storage_at
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_tracking import untracked
+from tests.support.networks import VOCABULARY, network_folder, use_stubs
 from tests.support.runs_here import InWorkersPlace
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -90,8 +92,8 @@ def write(place: Path, documents: Sequence[Document]) -> None:
     write_corpus(documents, place, source="made up")
 
 
-def options_of(way: str) -> ClusterLearning:
-    return CLUSTER_WAYS[way].model_validate(OPTIONS[way])
+def options_of(way: str) -> CountedClustering:
+    return COUNTED_WAYS[way].model_validate(OPTIONS[way])
 
 
 def made(
@@ -191,7 +193,7 @@ def test_another_text_is_adapted_to_anew_a_correction_is_not(world: Path) -> Non
     file.write_text(json.dumps({"doc_id": document.doc_id, "start": 0, "end": 1, "type": None}))
     label_corpus(request(world, corrections=str(file)))
     assert len(adapted_folders(world)) == 1
-    for seed in range(5, 6 + KEPT_COPIES):
+    for seed in range(5, 5 + KEPT_COPIES):
         (world / "feed" / "more.parquet").unlink(missing_ok=True)
         write(world / "more", [replace(d, doc_id=f"more {d.doc_id}") for d in synthesize(1, seed=seed, kind="news")])
         next((world / "more").glob("part*")).rename(world / "feed" / "more.parquet")
@@ -243,6 +245,28 @@ def test_all_texts_of_the_clusters_are_asked_for_and_learned_from_again(world: P
     assert len(recipe.corpora) == 3
 
 
+def test_clusters_of_states_are_learned_by_the_same_encoder(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_stubs(monkeypatch)
+    monkeypatch.setenv("CONCORD_SCORES", "off")
+    table = np.random.default_rng(4).normal(size=(VOCABULARY, 4))
+    mine, other = (network_folder(world / name, [name], table + i) for i, name in enumerate(("mine", "other")))
+    file, settings = world / "states.parquet", StateSettings(clusters=(5,))
+    learn_from_states([str(world / "train")], file, mine, settings)
+    made(world, (), clusters=(str(file),))
+    for wrong in (("train",), ("mine",), ("train", "other")):
+        with pytest.raises(ModelError, match="the encoder's folder as it was"):
+            plan_run(request(world, adapt=tuple(str(world / name) for name in wrong)))
+    label_corpus(request(world, adapt=(str(world / "train"), str(mine))))
+    (folder,) = adapted_folders(world)
+    by_hand = world / "both.parquet"
+    learn_from_states([str(world / "train"), str(world / "feed")], by_hand, mine, settings)
+    assert (folder / "clusters.parquet").read_bytes() == by_hand.read_bytes()
+    documents, _ = read_documents(plan(world / "feed"))
+    known = set(read_clusters(folder / "clusters.parquet").words.to_pylist())
+    assert {zeros(word) for document in documents for word in document.tokens} <= known
+    assert other.is_dir()
+
+
 def test_only_some_documents_are_nothing_to_adapt_to(world: Path) -> None:
     document = next(iter(read_documents(plan(world / "feed"))[0]))
     with pytest.raises(UsageError, match="leave --only and --doc out"):
@@ -291,7 +315,7 @@ def test_clusters_of_vectors_are_refused(world: Path) -> None:
         plan_run(request(world))
 
 
-@pytest.mark.parametrize("way", CLUSTER_WAYS)
+@pytest.mark.parametrize("way", COUNTED_WAYS)
 def test_a_file_says_how_its_clusters_were_learned(world: Path, way: str) -> None:
     learn([str(world / "train")], world / "c.parquet", options_of(way))
     read = read_clusters(world / "c.parquet")

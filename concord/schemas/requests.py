@@ -24,6 +24,10 @@ RUN_HELP = "Folder or URI of a finished run of `concord reprocess`."
 TRAINER_HELP = "Trainer that learns the model; `concord list trainers` has them."
 TRAINER_OPTIONS_HELP = "Options of the trainer, by name; `concord list trainers` has them."
 POOL_HELP = "Second corpus to learn from; its labels, if it has any, are not read."
+ENCODER_HELP = (
+    "Folder of a transformer in ONNX (model.onnx, tokenizer.json), for what it knows of words from other texts; it is "
+    "not trained."
+)
 REGISTER_HELP = "Name under which MLflow's registry keeps the model."
 ALIAS_HELP = "Alias of the model in use, in MLflow's registry, which moves to the new version."
 ENGINE_HELP, N_BEST_HELP = (str(RunSettings.model_fields[name].description) for name in ("engine", "n_best"))
@@ -110,8 +114,8 @@ class LabelRequest(FlowRequest):
     adapt: tuple[str, ...] = Field(
         (),
         description="Labelled corpus that the model was learned from: learn the model's word clusters anew, from the "
-        "corpus to be labelled, too, and the model with these clusters. If they were learned from more corpora, give "
-        "these after it.",
+        "corpus to be labelled, too, and the model with these clusters. Give after it all else that the clusters were "
+        "learned from: other corpora, the folder of an encoder.",
     )
     shard_bytes: int | None = Field(None, ge=1, description=SHARD_HELP)
     table: TableForm | None = Field(

@@ -13,7 +13,8 @@ from concord.flows.cli.next_steps import after_clusters
 from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.tree import CommandTree
 from concord.schemas.reports import ClusterReport
-from concord.workers.features.settings import CLUSTER_WAYS, ClusterSettings
+from concord.schemas.requests import ENCODER_HELP
+from concord.workers.features.settings import COUNTED_WAYS, ClusterSettings, StateSettings
 
 app = CommandTree(help="Group words into clusters, for the feature set clusters.")
 
@@ -58,16 +59,41 @@ def _learner(name: str) -> Callable[..., ClusterReport]:
         from concord.flows.commands.clusters import learn
         from concord.flows.inputs.options import parse_options
 
-        settings = parse_options(set_ or [], CLUSTER_WAYS[name], owner=f"clusters {name}")
+        settings = parse_options(set_ or [], COUNTED_WAYS[name], owner=f"clusters {name}")
         return learn(corpus, out, settings, text=text, context=context)
 
     return command
 
 
 for name, way in WAYS.items():
-    app.command(name, help=way.help, epilog=with_options(way.example, CLUSTER_WAYS[name]), proposes=_next)(
+    app.command(name, help=way.help, epilog=with_options(way.example, COUNTED_WAYS[name]), proposes=_next)(
         _learner(name)
     )
+
+
+@app.command(
+    "states",
+    epilog=with_options(
+        "Example: concord clusters states --encoder downloads/minilm/ --corpus corpora/train/ --out words.parquet",
+        StateSettings,
+    ),
+    proposes=_next,
+)
+def learn_states(
+    *,
+    corpus: Corpora,
+    encoder: Annotated[Path, typer.Option(help=ENCODER_HELP)],
+    out: ClustersOut,
+    set_: Set = None,
+    context: RayOptions,
+    text: TextOptions,
+) -> ClusterReport:
+    """Cluster the words of a text by what an encoder says of them: the mean of their states. Runs it on Ray."""
+    from concord.flows.commands.clusters import learn_from_states
+    from concord.flows.inputs.options import parse_options
+
+    settings = parse_options(set_ or [], StateSettings, owner="clusters states")
+    return learn_from_states(corpus, out, encoder, settings, text=text, context=context)
 
 
 @app.command(

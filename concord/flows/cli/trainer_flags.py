@@ -10,7 +10,7 @@ from pydantic import Field
 
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.inputs.given import Flag, beside_flags
-from concord.schemas.requests import POOL_HELP
+from concord.schemas.requests import ENCODER_HELP, POOL_HELP
 from concord.schemas.settings import Settings
 
 
@@ -24,11 +24,7 @@ class TrainerFlags(Settings):
         None,
         description="Cluster file of `concord clusters`, for the feature set clusters; may be given many times.",
     )
-    encoder: Path | None = Field(
-        None,
-        description="Folder of a transformer in ONNX, whose knowledge of words from other texts is put beside the "
-        "features; it is not trained. Same as --set encoder=.",
-    )
+    encoder: Path | None = Field(None, description=ENCODER_HELP)
     gazetteer: list[str] | None = Field(
         None,
         description="File of phrases and their types (tab-separated or Parquet), for the feature set gazetteer; may "

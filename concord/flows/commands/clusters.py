@@ -8,7 +8,7 @@ from pathlib import Path
 from concord.flows.cluster.cluster import cluster
 from concord.flows.inputs.apart import check_file_place
 from concord.flows.inputs.jobs import folder_place, source_place
-from concord.flows.labelling.learned_clusters import cluster_counts, learned_clusters
+from concord.flows.labelling.learned_clusters import cluster_counts, learned_clusters, state_clusters
 from concord.flows.screen.progress import meter
 from concord.schemas.reports import ClusterReport
 from concord.schemas.run_context import HERE, RunContext
@@ -18,13 +18,14 @@ from concord.workers.corpus.shards import DEFAULT_TEXT
 from concord.workers.features.clustering.vectors import read_vectors
 from concord.workers.features.clustering.word_clusters import clustered
 from concord.workers.features.clusters import Clusters, write_clusters
-from concord.workers.features.settings import ClusterLearning, ClusterSettings
+from concord.workers.features.settings import ClusterSettings, CountedClustering, StateSettings
+from concord.workers.models.encoder import encoder_at
 
 
 def learn(
     corpora: Sequence[str],
     out: Path,
-    settings: ClusterLearning,
+    settings: CountedClustering,
     *,
     text: TextSettings = DEFAULT_TEXT,
     context: RunContext = HERE,
@@ -41,6 +42,29 @@ def learn(
     with cluster(context.ray, workers=context.workers) as running:
         counts = cluster_counts(planned, settings, running, text)
     return _written(learned_clusters(counts, planned, settings), out, tokens=counts.tokens)
+
+
+def learn_from_states(
+    corpora: Sequence[str],
+    out: Path,
+    encoder: Path,
+    settings: StateSettings,
+    *,
+    text: TextSettings = DEFAULT_TEXT,
+    context: RunContext = HERE,
+) -> ClusterReport:
+    """Clusters of the words of corpora by the states that the encoder of a folder gives them, written to ``out``.
+
+    They do not depend on the number of workers. Raises `ModelError` where there is no encoder, and as `learn`.
+    """
+    folder_place(str(out))
+    check_file_place(out, [*corpora, encoder])
+    reader = encoder_at(encoder.expanduser())
+    _ = reader.width  # an encoder that cannot be used is told before anything is read
+    planned = [plan(source_place(corpus), text=text) for corpus in corpora]
+    with cluster(context.ray, workers=context.workers) as running:
+        found, tokens = state_clusters(planned, settings, reader, running, text)
+    return _written(found, out, tokens=tokens)
 
 
 def imported(source: Path, out: Path, settings: ClusterSettings, *, words: Path | None = None) -> ClusterReport:

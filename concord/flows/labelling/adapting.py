@@ -9,8 +9,9 @@ learned is kept in `home` under a digest of all contents, so that equal contents
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import filterfalse
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -19,7 +20,7 @@ from pydantic import ValidationError
 from concord.flows.cluster.cluster import Cluster
 from concord.flows.inputs.model_copies import copy_place, kept_copy
 from concord.flows.labelling.label_job import LabelJob
-from concord.flows.labelling.learned_clusters import cluster_counts, learned_clusters, texts_digest
+from concord.flows.labelling.learned_clusters import cluster_counts, learned_clusters, state_clusters, texts_digest
 from concord.flows.labelling.ray_on_demand import RayOnDemand
 from concord.flows.labelling.sources import OpenModel, read_documents
 from concord.flows.screen.progress import meter, say
@@ -33,9 +34,10 @@ from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.features.clustering.learners import settings_of
 from concord.workers.features.clusters import ClusterRecipe, Clusters, read_clusters, write_clusters
 from concord.workers.features.gazetteers import GAZETTEER
-from concord.workers.features.settings import ClusterLearning
+from concord.workers.features.settings import ClusterLearning, StateSettings
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.trainers.trainer import Iteration, Trainer, TrainingCounts
+from concord.workers.models.encoder import Encoder, encoder_at, is_encoder
 from concord.workers.models.feature_files import LIST_FILES, clusters_file
 from concord.workers.models.folder import MANIFEST, Manifest, ModelError, parse_manifest, write_manifest
 from concord.workers.models.loaders import load_model
@@ -103,7 +105,7 @@ def _recipe(file: Path, source: str) -> ClusterRecipe:
     if recipe is None:
         raise ModelError(
             f"{file}: does not say how the clusters of {source} were learned; make them again by `concord clusters` "
-            "learn, brown or clark, and train with these"
+            "learn, brown, clark or states, and train with these"
         )
     return recipe
 
@@ -114,13 +116,16 @@ class Adaptation(NamedTuple):
     - ``job``: of the corpus, by the model as it is.
     - ``manifest``: of that model.
     - ``training``: how that model was learned.
-    - ``texts``: shards of the documents that it was learned from, and of further texts.
+    - ``places``, ``texts``: places and shards of the documents that it was learned from, and of further texts.
+    - ``encoders``: those of its clusters, by the digests of their files.
     """
 
     job: LabelJob
     manifest: Manifest
     training: _ModelTraining
+    places: Sequence[str]
     texts: Sequence[ShardTable]
+    encoders: Mapping[str, Encoder]
 
     @classmethod
     def of(cls, job: LabelJob) -> Self:
@@ -136,15 +141,22 @@ class Adaptation(NamedTuple):
             raise job.damages[0]
         manifest = parse_manifest(folder / MANIFEST)
         training = _ModelTraining.of(folder, manifest)
-        texts = [plan(place, text=request.settings.text) for place in request.adapt]
+        encoders = {one.files_digest: one for one in map(encoder_at, map(Path, filter(is_encoder, request.adapt)))}
+        places = tuple(filterfalse(is_encoder, request.adapt))
+        if not places or not {recipe.encoder for recipe in training.recipes if recipe.encoder} <= encoders.keys():
+            raise ModelError(
+                f"{folder}: --adapt wants the labelled corpus that it was learned from, and then all else that its "
+                "clusters were learned from: corpora, and for those of states the encoder's folder as it was"
+            )
+        texts = [plan(place, text=request.settings.text) for place in places]
         missing = {digest for recipe in training.recipes for digest in recipe.corpora} - set(map(texts_digest, texts))
         if missing:
-            named = ", ".join(map(place_of, request.adapt))
+            named = ", ".join(map(place_of, places))
             raise CorpusError(
                 f"--adapt {named}: {len(missing)} of the corpora that clusters of {folder} were learned from are not "
                 "among these, or have other rows; give all of them, the labelled one first"
             )
-        return cls(job, manifest, training, texts)
+        return cls(job, manifest, training, places, texts, encoders)
 
     @property
     def _key(self) -> str:
@@ -153,6 +165,7 @@ class Adaptation(NamedTuple):
             self.manifest.model_dump_json(),
             self.job.request.settings.text.model_dump_json(),
             *map(texts_digest, (*self.texts, self.job.shards)),
+            *(self.encoders[recipe.encoder].digest for recipe in self.training.recipes if recipe.encoder),
             kept_digest(TRAINING_CODE, ()),
             digest_of_libraries(TRAINING_LIBRARIES),
         ]
@@ -168,7 +181,7 @@ class Adaptation(NamedTuple):
     def line(self) -> str:
         """What is learned, in a line."""
         ways = ", ".join(dict.fromkeys(recipe.way for recipe in self.training.recipes))
-        labelled, *texts = map(short_name, self.job.request.adapt)
+        labelled, *texts = map(short_name, self.places)
         every = ", ".join((labelled, *texts, short_name(self.job.request.corpus)))
         return f"clusters ({ways}) from the texts of {every}, and the model from {labelled} with these clusters"
 
@@ -205,8 +218,8 @@ class Adaptation(NamedTuple):
         running = ray.started()
         with scratch_folder() as scratch:
             files = [str(scratch / clusters_file(number)) for number in range(1, len(self.training.ways) + 1)]
-            for file, way in zip(files, self.training.ways, strict=True):
-                write_clusters(Path(file), self._clusters(running, way))
+            for file, recipe, way in zip(files, self.training.recipes, self.training.ways, strict=True):
+                write_clusters(Path(file), self._clusters(running, recipe, way))
             self._train(documents, files, folder)
         return folder
 
@@ -219,15 +232,16 @@ class Adaptation(NamedTuple):
         now = counts.training(str(self.manifest.training["trainer"]), settings)
         if now["digest"] != self.manifest.training.get("digest"):
             raise CorpusError(
-                f"{self.job.request.adapt[0]}: not the documents that {self.job.opened.folder} was learned from "
+                f"{self.places[0]}: not the documents that {self.job.opened.folder} was learned from "
                 f"({self.manifest.figures['documents']:,.0f} documents, {self.manifest.figures['tokens']:,.0f} tokens; "
                 f"these are {counts.documents:,} and {counts.tokens:,}), or by another version: train on them again"
             )
 
-    def _clusters(self, running: Cluster, way: ClusterLearning) -> Clusters:
-        corpora = (*self.texts, self.job.shards)
-        counts = cluster_counts(corpora, way, running, self.job.request.settings.text)
-        return learned_clusters(counts, corpora, way)
+    def _clusters(self, running: Cluster, recipe: ClusterRecipe, way: ClusterLearning) -> Clusters:
+        corpora, text = (*self.texts, self.job.shards), self.job.request.settings.text
+        if isinstance(way, StateSettings):
+            return state_clusters(corpora, way, self.encoders[str(recipe.encoder)], running, text).clusters
+        return learned_clusters(cluster_counts(corpora, way, running, text), corpora, way)
 
     def _train(self, documents: Sequence[Document], clusters: Sequence[str], folder: Path) -> None:
         """Trains with these clusters. The manifest has the settings of the model that is adapted, and its extras."""

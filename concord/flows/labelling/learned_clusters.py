@@ -1,8 +1,9 @@
-"""Word clusters learned from the texts of corpora, whose words Ray's workers count."""
+"""Word clusters learned from the texts of corpora, which Ray's workers read."""
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -11,15 +12,36 @@ import numpy as np
 
 from concord.flows.cluster.cluster import Cluster
 from concord.flows.cluster.counting import count_all
+from concord.flows.errors import failed_message
 from concord.flows.screen.progress import meter
+from concord.schemas.errors import ShardsError
 from concord.schemas.settings import TextSettings
+from concord.workers.corpus.plan import distinct
 from concord.workers.corpus.shard_table import ShardTable
+from concord.workers.corpus.shards import Shard
 from concord.workers.features.clustering.learners import WORD_LEARNERS, recipe_of
-from concord.workers.features.clustering.word_clusters import frequent_words
+from concord.workers.features.clustering.word_clusters import clustered, frequent_words
 from concord.workers.features.clustering.word_counts import ContextCounts, Contexts, WordCounts
+from concord.workers.features.clustering.word_states import StateSums
 from concord.workers.features.clusters import Clusters
-from concord.workers.features.settings import ClusterLearning
+from concord.workers.features.settings import ClusterLearning, CountedClustering, StateSettings
+from concord.workers.models.encoder import Encoder
+from concord.workers.remote.states import STATES, StatesParts
 from concord.workers.remote.words import CONTEXTS, WORDS, ContextsParts, WordsParts
+
+
+class FrequentWords(NamedTuple):
+    """The words of corpora that get clusters, the most frequent first, and the number of tokens read."""
+
+    tokens: int
+    words: list[str]
+
+
+class ClustersOfTokens(NamedTuple):
+    """Clusters, and the number of tokens that were read for them."""
+
+    clusters: Clusters
+    tokens: int
 
 
 class ClusterCounts(NamedTuple):
@@ -35,10 +57,10 @@ class ClusterCounts(NamedTuple):
     pairs: ContextCounts
 
 
-def cluster_counts(
+def most_frequent(
     corpora: Sequence[ShardTable], settings: ClusterLearning, running: Cluster, text: TextSettings
-) -> ClusterCounts:
-    """Counts that clusters of these settings are learned from; every shard is read twice.
+) -> FrequentWords:
+    """The words of corpora that get clusters by these settings.
 
     Raises `ShardsError` if a shard failed, `FewWordsError` if there are too few words, and `ClusterError`.
     """
@@ -47,17 +69,61 @@ def cluster_counts(
     words = frequent_words(
         counts.words, least_count=settings.least_count, most=settings.words, clusters=settings.most_clusters
     )
+    return FrequentWords(counts.tokens, words)
+
+
+def cluster_counts(
+    corpora: Sequence[ShardTable], settings: CountedClustering, running: Cluster, text: TextSettings
+) -> ClusterCounts:
+    """Counts that clusters of these settings are learned from; every shard is read twice.
+
+    Raises `ShardsError` if a shard failed, `FewWordsError` if there are too few words, and `ClusterError`.
+    """
+    shards = [shard for corpus in corpora for shard in corpus]
+    tokens, words = most_frequent(corpora, settings, running, text)
     contexts = WORD_LEARNERS[type(settings)].contexts(words, settings)
     pairs = count_all(running, CONTEXTS, shards, ContextsParts(contexts, text), title="counting contexts")
-    return ClusterCounts(counts.tokens, contexts, ContextCounts.merge(pairs))
+    return ClusterCounts(tokens, contexts, ContextCounts.merge(pairs))
 
 
-def learned_clusters(counts: ClusterCounts, corpora: Sequence[ShardTable], settings: ClusterLearning) -> Clusters:
+def learned_clusters(counts: ClusterCounts, corpora: Sequence[ShardTable], settings: CountedClustering) -> Clusters:
     """Clusters by counts of these corpora, with the recipe by which they were learned."""
     learner, words = WORD_LEARNERS[type(settings)], len(counts.contexts.words)
     with meter("clustering words", learner.steps(words, settings)) as bar:
         found = learner.clusters(counts.pairs, counts.contexts, settings, bar.advance)
     return replace(found, recipe=recipe_of(settings, list(map(texts_digest, corpora))))
+
+
+def state_clusters(
+    corpora: Sequence[ShardTable], settings: StateSettings, encoder: Encoder, running: Cluster, text: TextSettings
+) -> ClustersOfTokens:
+    """Clusters of words by the mean of their states over all their occurrences in corpora, with their recipe.
+
+    Raises as `cluster_counts` does.
+    """
+    tokens, words = most_frequent(corpora, settings, running, text)
+    parts = StatesParts({word: number for number, word in enumerate(words)}, encoder, text)
+    sums = _summed_states([shard for corpus in corpora for shard in corpus], parts, running)
+    with meter("clustering words", None):
+        found = clustered([words[number] for number in sums.word.tolist()], sums.means, settings)
+    recipe = recipe_of(settings, list(map(texts_digest, corpora)), encoder.files_digest)
+    return ClustersOfTokens(replace(found, recipe=recipe), tokens)
+
+
+def _summed_states(shards: Sequence[Shard], parts: StatesParts, running: Cluster) -> StateSums:
+    """The sums of all shards, added up as they come: together they would take more memory than there is."""
+    times, todo = Counter(shard.id for shard in shards), distinct(shards)
+    total, errors = StateSums.merge(()), list[str]()
+    with meter("reading by the encoder", sum(shard.rows for shard in todo)) as bar:
+        for answer in running.run(STATES, todo, parts):
+            if answer.result is None:
+                errors.append(answer.failure)
+                continue
+            total = StateSums.merge((total, answer.result.repeated(times[answer.shard.id])))
+            bar.advance(answer.shard.rows, note="documents")
+    if errors:
+        raise ShardsError(failed_message(sorted(errors), len(shards)))
+    return total
 
 
 def texts_digest(shards: ShardTable) -> str:

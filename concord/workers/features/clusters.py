@@ -46,11 +46,13 @@ class ClusterRecipe(Settings):
     - ``way``: command of `concord clusters`.
     - ``options``: of that command.
     - ``corpora``: digest of the texts of each corpus that they were learned from.
+    - ``encoder``: digest of the files of the encoder that read them; None for none.
     """
 
     way: str
     options: dict[str, Any]
     corpora: tuple[str, ...]
+    encoder: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

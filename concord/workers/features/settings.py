@@ -51,6 +51,12 @@ class CoOccurrenceSettings(CountSettings, ClusterSettings):
     dimensions: int = Field(100, ge=1, description="Number of dimensions of the vector of a word's contexts.")
 
 
+class StateSettings(CountSettings, ClusterSettings):
+    """Clustering of words by the mean of the states that an encoder gives them."""
+
+    least_count: int = Field(1, ge=1, description="Least count of a word; rarer ones have no cluster.")
+
+
 class BrownSettings(CountSettings):
     """Tree of words by the words before and after them (Brown clusters)."""
 
@@ -87,11 +93,15 @@ class ClarkSettings(CountSettings, ClusterSettings):
     seed: int = Field(0, ge=0, description="Seed of the models of letters.")
 
 
-ClusterLearning = CoOccurrenceSettings | BrownSettings | ClarkSettings
+CountedClustering = CoOccurrenceSettings | BrownSettings | ClarkSettings
+ClusterLearning = CountedClustering | StateSettings
 
-CLUSTER_WAYS: Mapping[str, type[ClusterLearning]] = MappingProxyType(
+COUNTED_WAYS: Mapping[str, type[CountedClustering]] = MappingProxyType(
     {"learn": CoOccurrenceSettings, "brown": BrownSettings, "clark": ClarkSettings}
 )
+"""Ways to learn clusters from counts of words, by the name of the command."""
+
+CLUSTER_WAYS: Mapping[str, type[ClusterLearning]] = MappingProxyType({**COUNTED_WAYS, "states": StateSettings})
 """Ways to learn clusters from text, by the name of the command."""
 
 

@@ -21,6 +21,7 @@ from concord.workers.features.settings import (
     ClarkSettings,
     ClusterLearning,
     CoOccurrenceSettings,
+    CountedClustering,
 )
 
 
@@ -43,7 +44,7 @@ def _by_directions(
     return clustered(contexts.words, vectors(pairs, contexts, settings), settings)
 
 
-WORD_LEARNERS: Mapping[type[ClusterLearning], WordLearner] = MappingProxyType(
+WORD_LEARNERS: Mapping[type[CountedClustering], WordLearner] = MappingProxyType(
     {
         CoOccurrenceSettings: WordLearner(contexts_of, lambda _words, _settings: None, _by_directions),
         BrownSettings: WordLearner(
@@ -59,10 +60,11 @@ WORD_LEARNERS: Mapping[type[ClusterLearning], WordLearner] = MappingProxyType(
 """By the class of their settings."""
 
 
-def recipe_of(settings: ClusterLearning, corpora: Sequence[str]) -> ClusterRecipe:
-    """The recipe of clusters that are learned by these settings from corpora with these digests."""
+def recipe_of(settings: ClusterLearning, corpora: Sequence[str], encoder: str | None = None) -> ClusterRecipe:
+    """The recipe of clusters that are learned by these settings from corpora, and by an encoder, with these digests."""
     (way,) = (name for name, kind in CLUSTER_WAYS.items() if kind is type(settings))
-    return ClusterRecipe(way=way, options=settings.model_dump(mode="json"), corpora=tuple(corpora))
+    options = settings.model_dump(mode="json")
+    return ClusterRecipe(way=way, options=options, corpora=tuple(corpora), encoder=encoder)
 
 
 def settings_of(recipe: ClusterRecipe, file: Path) -> ClusterLearning:
