@@ -26,7 +26,7 @@ from concord.workers.features.clusters import read_clusters, zeros
 from concord.workers.features.settings import StateSettings
 from concord.workers.models.encoder import encoder_at
 from concord.workers.models.folder import ModelError
-from concord.workers.remote.states import STATES
+from concord.workers.remote.states import STATE_SUMS
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.networks import VOCABULARY, network_folder, use_stubs
 from tests.support.runs_here import InWorkersPlace
@@ -123,7 +123,7 @@ def test_a_shard_that_fails_fails_the_command(
     class Failing(InWorkersPlace):
         def run(self, task, shards, parts):  # type: ignore[no-untyped-def]
             for answer in super().run(task, shards, parts):
-                yield Done(answer.shard, None, "no memory") if task is STATES else answer
+                yield Done(answer.shard, None, "no memory") if task is STATE_SUMS else answer
 
     monkeypatch.setattr(concord.flows.commands.clusters, "cluster", lambda *_, **__: nullcontext(Failing()))
     with pytest.raises(ShardsError, match="no memory"):

@@ -63,8 +63,8 @@ def learn_from_states(
     _ = reader.width  # an encoder that cannot be used is told before anything is read
     planned = [plan(source_place(corpus), text=text) for corpus in corpora]
     with cluster(context.ray, workers=context.workers) as running:
-        found, tokens = state_clusters(planned, settings, reader, running, text)
-    return _written(found, out, tokens=tokens)
+        table, tokens = state_clusters(planned, settings, reader, running, text)
+    return _written(table, out, tokens=tokens)
 
 
 def imported(source: Path, out: Path, settings: ClusterSettings, *, words: Path | None = None) -> ClusterReport:
@@ -77,24 +77,24 @@ def imported(source: Path, out: Path, settings: ClusterSettings, *, words: Path 
     with meter("reading vectors", None):
         read = read_vectors(source, settings.words, words=words)
     with meter("clustering", None):
-        found = clustered(read.words, read.points, settings)
-    return _written(found, out, tokens=0)
+        table = clustered(read.words, read.points, settings)
+    return _written(table, out, tokens=0)
 
 
-def _written(found: Clusters, out: Path, *, tokens: int) -> ClusterReport:
+def _written(table: Clusters, out: Path, *, tokens: int) -> ClusterReport:
     out.parent.mkdir(parents=True, exist_ok=True)
-    write_clusters(out, found)
-    examples = [_together(found, clustering) for clustering in range(len(found.names))]
+    write_clusters(out, table)
+    examples = [_together(table, clustering) for clustering in range(len(table.names))]
     return ClusterReport(
-        tokens=tokens, words=len(found.words), clusterings=found.names, examples=examples, out=str(out)
+        tokens=tokens, words=len(table.words), clusterings=table.names, examples=examples, out=str(out)
     )
 
 
-def _together(found: Clusters, clustering: int) -> list[str]:
+def _together(table: Clusters, clustering: int) -> list[str]:
     """Most frequent words of an example cluster: the one whose tenth word is the most frequent."""
-    codes = found.codes[:, clustering].tolist()
+    codes = table.codes[:, clustering].tolist()
     seen: dict[int, list[str]] = {}
-    for code, word in zip(codes, found.words.to_pylist(), strict=True):
+    for code, word in zip(codes, table.words.to_pylist(), strict=True):
         mine = seen.setdefault(code, [])
         mine.append(word)
         if len(mine) == 10 and all(w[:1].isalpha() for w in mine):

@@ -26,7 +26,7 @@ from concord.workers.features.clustering.word_states import StateSums
 from concord.workers.features.clusters import Clusters
 from concord.workers.features.settings import ClusterLearning, CountedClustering, StateSettings
 from concord.workers.models.encoder import Encoder
-from concord.workers.remote.states import STATES, StatesParts
+from concord.workers.remote.states import STATE_SUMS, StatesParts
 from concord.workers.remote.words import CONTEXTS, WORDS, ContextsParts, WordsParts
 
 
@@ -90,8 +90,8 @@ def learned_clusters(counts: ClusterCounts, corpora: Sequence[ShardTable], setti
     """Clusters by counts of these corpora, with the recipe by which they were learned."""
     learner, words = WORD_LEARNERS[type(settings)], len(counts.contexts.words)
     with meter("clustering words", learner.steps(words, settings)) as bar:
-        found = learner.clusters(counts.pairs, counts.contexts, settings, bar.advance)
-    return replace(found, recipe=recipe_of(settings, list(map(texts_digest, corpora))))
+        table = learner.clusters(counts.pairs, counts.contexts, settings, bar.advance)
+    return replace(table, recipe=recipe_of(settings, list(map(texts_digest, corpora))))
 
 
 def state_clusters(
@@ -105,9 +105,9 @@ def state_clusters(
     parts = StatesParts({word: number for number, word in enumerate(words)}, encoder, text)
     sums = _summed_states([shard for corpus in corpora for shard in corpus], parts, running)
     with meter("clustering words", None):
-        found = clustered([words[number] for number in sums.word.tolist()], sums.means, settings)
+        table = clustered([words[number] for number in sums.word.tolist()], sums.means, settings)
     recipe = recipe_of(settings, list(map(texts_digest, corpora)), encoder.files_digest)
-    return ClustersOfTokens(replace(found, recipe=recipe), tokens)
+    return ClustersOfTokens(replace(table, recipe=recipe), tokens)
 
 
 def _summed_states(shards: Sequence[Shard], parts: StatesParts, running: Cluster) -> StateSums:
@@ -115,7 +115,7 @@ def _summed_states(shards: Sequence[Shard], parts: StatesParts, running: Cluster
     times, todo = Counter(shard.id for shard in shards), distinct(shards)
     total, errors = StateSums.merge(()), list[str]()
     with meter("reading by the encoder", sum(shard.rows for shard in todo)) as bar:
-        for answer in running.run(STATES, todo, parts):
+        for answer in running.run(STATE_SUMS, todo, parts):
             if answer.result is None:
                 errors.append(answer.failure)
                 continue

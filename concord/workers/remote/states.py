@@ -25,5 +25,5 @@ def _add_states(shard: Shard, parts: StatesParts) -> StateSums:
     return StateSums.of(batch, parts.encoder.states(batch), parts.numbers, rejected=len(rejects))
 
 
-STATES = Task("states", StatesParts, run=_add_states, counts=itself, rehearse=_add_states, warm=nothing)
+STATE_SUMS = Task("states", StatesParts, run=_add_states, counts=itself, rehearse=_add_states, warm=nothing)
 """The sums of the states of all shards."""

@@ -48,9 +48,9 @@ class StateSums:
     @classmethod
     def merge(cls, parts: Iterable[StateSums]) -> StateSums:
         """The sums of all parts together."""
-        given = list(parts)
-        documents, rejected = sum(part.documents for part in given), sum(part.rejected for part in given)
-        some = [part for part in given if len(part.word)]
+        every = list(parts)
+        documents, rejected = sum(part.documents for part in every), sum(part.rejected for part in every)
+        some = [part for part in every if len(part.word)]
         if not some:
             return cls(documents, rejected, np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 0), np.int64))
         word, times, total = (
@@ -67,8 +67,8 @@ class StateSums:
     @property
     def means(self) -> Floats:
         """(n, D) mean state of each word."""
-        found: Floats = self.total / (self.times[:, None] * UNITS)
-        return found
+        mean: Floats = self.total / (self.times[:, None] * UNITS)
+        return mean
 
 
 def _summed(word: Ints, times: Ints, total: NDArray[np.int64]) -> tuple[Ints, Ints, NDArray[np.int64]]:
