@@ -24,7 +24,20 @@ class TrainerFlags(Settings):
         None,
         description="Cluster file of `concord clusters`, for the feature set clusters; may be given many times.",
     )
+<<<<<<< HEAD
     encoder: Path | None = Field(None, description=ENCODER_HELP)
+=======
+    vectors: Path | None = Field(
+        None,
+        description="File of word vectors, such as GloVe's or word2vec's, that are put beside the features. Same as "
+        "--set vectors=.",
+    )
+    encoder: Path | None = Field(
+        None,
+        description="Folder of a transformer in ONNX, whose knowledge of words from other texts is put beside the "
+        "features; it is not trained. Same as --set encoder=.",
+    )
+>>>>>>> main
     gazetteer: list[str] | None = Field(
         None,
         description="File of phrases and their types (tab-separated or Parquet), for the feature set gazetteer; may "
@@ -51,6 +64,7 @@ def trainer_pairs(trainer: str, flags: TrainerFlags, pairs: Sequence[str]) -> li
     given = {
         "features": Flag("--features", flags.features),
         "clusters": Flag("--clusters", flags.clusters),
+        "vectors": Flag("--vectors", None if flags.vectors is None else str(flags.vectors)),
         "encoder": Flag("--encoder", None if flags.encoder is None else str(flags.encoder)),
         "start_from": Flag("--start-from", None if flags.start_from is None else str(flags.start_from)),
         "layers": Flag("--layers", None if flags.layers is None else flags.layers.split(",")),

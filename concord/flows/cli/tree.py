@@ -57,6 +57,7 @@ PANELS = {
         *(
             "start_from",
             "clusters",
+            "vectors",
             "encoder",
             "gazetteer",
             "phrase_column",

@@ -30,6 +30,8 @@ from concord.workers.storage.tables import TableFileError, read_table
 WORD_FIELD = "word"
 RECIPE_KEY = b"concord.recipe"
 """Key of the recipe, as JSON, in the metadata of a file."""
+VECTOR = "vector"
+"""Name of the only clustering of a table of word vectors, in which each word is a cluster of its own: its row."""
 UNKNOWN = "?"
 """The value of a word that is in no cluster; numbers are the values of the others."""
 MOST_CLUSTERINGS = 32
@@ -62,7 +64,7 @@ class Clusters:
     - ``words`` (V,): the words.
     - ``names`` (G,): names of the clusterings.
     - ``codes`` (V, G): cluster of each word in each clustering.
-    - ``file``: which of the files that features read it is from, counted from 1.
+    - ``file``: which of the files that features read it is from, counted from 1; 0 for the words of vectors.
     - ``recipe``: how they were learned from text; None for those of vectors, and of files that do not say.
 
     A word that is not among them is looked up with digits as 0, in lower case, and both, in this order.
@@ -76,8 +78,11 @@ class Clusters:
 
     @cached_property
     def extractors(self) -> dict[str, Extractor]:
-        """Extractors of a word's cluster, each process's own: ``cluster-NAME`` of the first file, ``cluster2-NAME``."""
-        prefix = "cluster-" if self.file == 1 else f"cluster{self.file}-"
+        """Extractors of a word's cluster, each process's own: ``cluster-NAME`` of the first file, ``cluster2-NAME``.
+
+        Of vectors' words it is ``vector``.
+        """
+        prefix = {0: "", 1: "cluster-"}.get(self.file, f"cluster{self.file}-")
         return {prefix + name: Extractor(partial(self._value, g)) for g, name in enumerate(self.names)}
 
     @cached_property
@@ -85,13 +90,18 @@ class Clusters:
         words: list[str] = self.words.to_pylist()
         return dict(zip(words, range(len(words)), strict=True))
 
-    def _value(self, clustering: int, word: str) -> str:
+    def place(self, word: str) -> int:
+        """Row of a word in the table; −1 where it is not there."""
         places = self._places
         for form in (same, zeros, str.lower, lower_zeros):
             place = places.get(form(word))
             if place is not None:
-                return str(self.codes[place, clustering])
-        return UNKNOWN
+                return place
+        return -1
+
+    def _value(self, clustering: int, word: str) -> str:
+        place = self.place(word)
+        return UNKNOWN if place < 0 else str(self.codes[place, clustering])
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in ("words", "names", "codes", "file", "recipe")}

@@ -8,7 +8,7 @@ tables. Every feature has the value 1.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -29,6 +29,7 @@ from concord.workers.features.gazetteers import (
     column_names,
 )
 from concord.workers.features.mentions import MENTION_COLUMNS
+from concord.workers.features.word_vectors import VECTOR_OFFSETS, WordVectors
 from concord.workers.parts import Group, Registry
 
 BEFORE, AFTER = "<s>", "</s>"
@@ -130,6 +131,16 @@ class FeatureSet:
     """The tables that templates of words' clusters read."""
     lists: Mapping[str, Gazetteer] = field(default_factory=dict)
     """Phrase lists that the templates read, by their names in `PHRASE_SETS`."""
+    vectors: WordVectors | None = None
+    """Word vectors that templates read."""
+
+    @cached_property
+    def without_vectors(self) -> FeatureSet:
+        """The set without templates of word vectors: those of features that have the value 1."""
+        if self.vectors is None:
+            return self
+        table = self.vectors.table
+        return replace(self, templates=tuple(t for t in self.templates if not _reads(t, table)), vectors=None)
 
     @cached_property
     def singles(self) -> tuple[Single, ...]:
@@ -156,6 +167,10 @@ class FeatureSet:
         """The columns the set reads, derived ones included, sorted."""
         sources = [*(t.source for t in self.singles), *(t.source for t in self.windows), *self.conjoined]
         return tuple(sorted({s.column for s in sources}))
+
+
+def _reads(template: AttributeTemplate, table: Clusters) -> bool:
+    return isinstance(template, Single) and template.source.clusters is table
 
 
 WORD, LOWER = Source(TOKENS), Source(TOKENS, "lower")
@@ -309,6 +324,8 @@ FEATURE_SETS: Registry[tuple[AttributeTemplate, ...]] = Registry(Group.FEATURES,
 CLUSTERS = "clusters"
 """The part of a name that stands for `cluster_templates`."""
 CLUSTER_OFFSETS = (-2, -1, 0, 1, 2)
+VECTORS = "vectors"
+"""The part of a name that stands for `vector_templates`."""
 
 
 SUMMARIES = {
@@ -317,6 +334,7 @@ SUMMARIES = {
     "sentence": "how the sentence is capitalised, its length and first word, the document's first word; for newswire",
     "mentions": "what the document says of the word elsewhere; for names",
     CLUSTERS: "groups of words that are used alike; needs --clusters FILE, see `concord clusters`",
+    VECTORS: "vectors of words, which others have learned from other texts; needs --vectors FILE",
     GAZETTEER: "phrases of lists that you have; needs --gazetteer FILE",
     f"{GAZETTEER}-cased": "the same where letters have the same case; needs --gazetteer FILE",
     ENTITIES: "names that are labelled in the training documents; for names",
@@ -346,6 +364,12 @@ def cluster_templates(clusters: Sequence[Clusters]) -> tuple[AttributeTemplate, 
     """Every clustering of every table, of the words around the token."""
     sources = [Source(TOKENS, extractor, table) for table in clusters for extractor in table.extractors]
     return tuple(Single(source, offset) for source in sources for offset in CLUSTER_OFFSETS)
+
+
+def vector_templates(vectors: WordVectors) -> tuple[Single, ...]:
+    """A feature of the row of each word at and beside the token, in the order of `VECTOR_OFFSETS`."""
+    (extractor,) = vectors.table.extractors
+    return tuple(Single(Source(TOKENS, extractor, vectors.table), offset) for offset in VECTOR_OFFSETS)
 
 
 def list_templates(reading: str) -> tuple[AttributeTemplate, ...]:
@@ -388,12 +412,16 @@ def lists_of(name: str) -> set[str]:
 
 
 def feature_set(
-    name: str, clusters: Iterable[Path | str] = (), lists: Mapping[str, Gazetteer] | None = None
+    name: str,
+    clusters: Iterable[Path | str] = (),
+    lists: Mapping[str, Gazetteer] | None = None,
+    vectors: WordVectors | None = None,
 ) -> FeatureSet:
     """Templates of all parts of a name such as ``core+pos+mentions``, in order.
 
     - ``clusters``: cluster files of the part ``clusters``.
     - ``lists``: phrase lists, by the names of their parts in `PHRASE_SETS`.
+    - ``vectors``: word vectors of the part ``vectors``.
 
     Raises `FeatureSetError`, and `ClusterFileError`.
     """
@@ -403,25 +431,29 @@ def feature_set(
             f"the feature set {CLUSTERS!r} and a cluster file go together: give --features …+{CLUSTERS} and --clusters "
             "FILE, or none of both"
         )
+    if (VECTORS in parts) != (vectors is not None):
+        raise FeatureSetError(f"the feature set {VECTORS!r} and word vectors go together: give --vectors FILE")
     if twice := [file for place, file in enumerate(files) if file in files[:place]]:
         raise FeatureSetError(f"cluster file {twice[0]} is given twice; give it once")
     tables = tuple(read_clusters(Path(file), file=number) for number, file in enumerate(files, 1))
     given = lists or {}
     if odd := lists_of(name) ^ given.keys():
         raise FeatureSetError(f"the feature set {min(odd)!r} and its list of phrases go together: give both or none")
-    templates = dict.fromkeys(template for part in parts for template in _part(part, tables))
-    return FeatureSet(name, tuple(templates), tables, given)
+    templates = dict.fromkeys(template for part in parts for template in _part(part, tables, vectors))
+    return FeatureSet(name, tuple(templates), tables, given, vectors)
 
 
-def _part(name: str, clusters: Sequence[Clusters]) -> tuple[AttributeTemplate, ...]:
+def _part(name: str, clusters: Sequence[Clusters], vectors: WordVectors | None) -> tuple[AttributeTemplate, ...]:
     if name == CLUSTERS and clusters:
         return cluster_templates(clusters)
+    if name == VECTORS and vectors is not None:
+        return vector_templates(vectors)
     if name not in FEATURE_SETS and name in READINGS:
         return list_templates(name)
     if name.startswith((LAYER, LAYERS, COPIED)):
         return _layers(name)
     if name not in FEATURE_SETS:
-        known = sorted({*FEATURE_SETS, CLUSTERS, *READINGS})
+        known = sorted({*FEATURE_SETS, CLUSTERS, VECTORS, *READINGS})
         raise FeatureSetError(f"{unknown('feature set', name, known)}; join several by +")
     return FEATURE_SETS[name]
 

@@ -172,6 +172,27 @@ class EncoderSettings(TrainerSettings):
     head_iterations: int = Field(60, ge=1, description="With an encoder: largest number of iterations of its head.")
 
 
+class VectorSettings(FeatureSettings):
+    """Options of word vectors beside the features."""
+
+    files: ClassVar[tuple[str, ...]] = ("vectors", "vector_index")
+
+    vectors: str | None = Field(
+        None,
+        description="File of word vectors, such as GloVe's or word2vec's, that are put beside the features.",
+    )
+    vector_index: str | None = Field(
+        None,
+        description="With vectors of NumPy (.npy): file of their words, where it has not the same name as they have.",
+    )
+    vector_words: int = Field(
+        100_000, ge=1, description="With vectors: largest number of words, the first ones of the file."
+    )
+    vector_scale: float = Field(
+        0.2, gt=0, le=100, description="With vectors: standard deviation of their numbers beside features, which are 1."
+    )
+
+
 class PoolSettings(FeatureSettings):
     """Options of learning from unlabelled documents beside labelled ones."""
 
@@ -230,10 +251,16 @@ class DescentSettings(GradientSettings):
     seed: int = Field(0, ge=0, description="Seed of the order of sentences and of dropout.")
 
 
-class SgdSettings(PoolSettings, EncoderSettings, DescentSettings):
+class SgdSettings(PoolSettings, EncoderSettings, VectorSettings, DescentSettings):
     """Options of training a CRF by stochastic gradient descent."""
 
-    files: ClassVar[tuple[str, ...]] = (*DescentSettings.files, "encoder")
+    files: ClassVar[tuple[str, ...]] = (*DescentSettings.files, "encoder", *VectorSettings.files)
+
+    @model_validator(mode="after")
+    def _vectors_begin_anew(self) -> Self:
+        if self.start_from is not None and self.vectors is not None:
+            raise ValueError("start_from: a model's weights do not say those of vectors; leave out one of both")
+        return self
 
 
 class EnsembleSettings(SgdSettings):

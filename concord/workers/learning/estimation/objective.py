@@ -23,6 +23,7 @@ from concord.schemas.arrays import Floats, Ids, Ints, Mask
 from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
 from concord.workers.features.incidence import Lists
 from concord.workers.learning.estimation.chains import GoldChains, TrainingChains
+from concord.workers.learning.estimation.token_vectors import TokenVectors
 
 SENTENCE_BLOCKS = 64
 
@@ -53,11 +54,21 @@ class ChainRoom(NamedTuple):
 class Objective:
     """Function of a point (size,) of `TrainingChains` that returns the objective there and its gradient (size,).
 
-    Beside the chains and their transposed lists it holds L numbers for each token and for each group.
+    Beside the chains and their transposed lists it holds L numbers for each token and for each group. What the vectors
+    ``beside`` the chains give with their weights is added to the scores, and these weights' prior to the objective.
     """
 
-    def __init__(self, chains: TrainingChains, c2: float, *, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        chains: TrainingChains,
+        c2: float,
+        *,
+        threads: int | None = None,
+        beside: TokenVectors | None = None,
+    ) -> None:
         self._chains = chains
+        self._beside = np.zeros((0, chains.gold.width)) if beside is None else beside.scores()
+        self._prior = 0.0 if beside is None else c2 * squared(beside.weights.ravel())
         self._c2 = c2
         self._threads = threads or len(os.sched_getaffinity(0))
         self._sums = TokenSums(chains)
@@ -70,7 +81,7 @@ class Objective:
             self._sums.score_groups(pool, self._chains.parts(point)[0])
             loss, pairs = self._sentences(pool, point)
             gradient = self._gradient(pool, point, pairs)
-        return loss + self._c2 * squared(point), gradient
+        return loss + self._c2 * squared(point) + self._prior, gradient
 
     def _sentences(self, pool: Executor, point: Floats) -> tuple[float, Floats]:
         """Loss −log p(gold) in nats, and expected minus gold counts of pairs of labels (L, L).
@@ -85,7 +96,7 @@ class Objective:
         def block(b: int) -> None:
             bounds = gold.bounds[self._cuts[b] : self._cuts[b + 1] + 1]
             block_gold, room = gold._replace(bounds=bounds), ChainRoom.of(bounds, gold.width)
-            scores = chains.groups, self._sums.rows, transitions, factors
+            scores = chains.groups, self._sums.rows, self._beside, transitions, factors
             losses[b] = add_sentences(*scores, block_gold, self._tokens, pairs[b], room)
 
         list(pool.map(block, range(SENTENCE_BLOCKS)))
@@ -212,6 +223,7 @@ def _sum_groups(lists: Lists, rows: Floats, classes: ClassGradient, gradient: Fl
 def add_sentences(
     lists: Lists,
     rows: Floats,
+    beside: Floats,
     transitions: Floats,
     factors: Floats,
     chains: GoldChains,
@@ -221,8 +233,9 @@ def add_sentences(
 ) -> float:
     """Loss −log p(gold) of some sentences, in nats; infinite where an exponential overflows.
 
-    - ``lists``: rows of each token; a token's scores are their sum.
+    - ``lists``: rows of each token; a token's scores are their sum, and what stands ``beside`` them.
     - ``rows`` (·, L): scores in nats.
+    - ``beside`` (N, L): scores in nats; (0, L): there are none.
     - ``transitions`` (L, L): scores of pairs of labels, in nats.
     - ``factors`` (L, L): e^transition.
     - ``tokens`` (N, L): expected minus gold counts of labels are written here.
@@ -235,6 +248,9 @@ def add_sentences(
         first, last = bounds[s], bounds[s + 1]
         for t in range(first, last):
             _sum_rows(rows, ids, start[t], start[t + 1], tokens[t])
+            if len(beside):
+                for y in range(width):
+                    tokens[t, y] += beside[t, y]
             loss -= tokens[t, gold[t]]
             if t > first:
                 loss -= transitions[gold[t - 1], gold[t]]

@@ -29,6 +29,7 @@ from concord.workers.learning.estimation.chains import (
     score_tokens,
 )
 from concord.workers.learning.estimation.objective import ChainRoom, backward_scaled, forward_scaled
+from concord.workers.learning.estimation.token_vectors import TokenVectors, add_vectors, move_vectors
 from concord.workers.models.settings import DescentSettings
 
 SURE_WITHIN = 1e-4
@@ -103,13 +104,21 @@ def passes_over(tokens: int) -> int:
 
 
 def run_passes(
-    chains: TrainingChains, c2: float, start: Floats, rates: Rates, rng: np.random.Generator
+    chains: TrainingChains,
+    c2: float,
+    start: Floats,
+    rates: Rates,
+    rng: np.random.Generator,
+    vectors: TokenVectors | None = None,
 ) -> Iterator[float]:
-    """Loss −log p(gold) of each pass, in nats, summed while the weights change; moves ``start`` (size,) in place.
+    """Loss −log p(gold) of each pass, in nats, summed while the weights change.
 
-    ``rng`` decides the order of the sentences in each pass, and which features it leaves out.
+    Moves ``start`` (size,), and the weights of the tokens' ``vectors`` if they have any, in place. ``rng`` decides the
+    order of the sentences in each pass, and which features and vectors it leaves out.
     """
     gold = chains.gold
+    if vectors is None:
+        vectors = TokenVectors.none(len(gold.labels), gold.width)
     count = len(gold.bounds) - 1
     chain = ChainRoom.of(gold.bounds, gold.width)
     room = SgdRoom(np.zeros((len(chain.forward), gold.width)), np.zeros((gold.width, gold.width)), chain)
@@ -120,8 +129,11 @@ def run_passes(
         shrink = 2.0 * c2 / count
         seen = _thinned(chains.flat, rates.dropout, noise) if rates.dropout else chains.flat
         step = SgdStep(rate, shrink, bool(chains.states.all()))
-        loss, factor = _pass(TokenFeatures(*seen, value), gold, order, step, chains.allowed, chains.parts(start), room)
+        features = TokenFeatures(*seen, value)
+        dense = vectors.thinned(rates.dropout, noise)
+        loss, factor = _pass(features, dense, gold, order, step, chains.allowed, chains.parts(start), room)
         start *= factor
+        vectors.weights[:] *= factor
         yield loss
 
 
@@ -134,6 +146,7 @@ def _thinned(lists: Lists, dropout: float, noise: np.random.Generator) -> Lists:
 @kernel_in_place
 def _pass(
     features: TokenFeatures,
+    vectors: TokenVectors,
     chains: GoldChains,
     order: Ints,
     step: SgdStep,
@@ -156,6 +169,7 @@ def _pass(
         score_tokens(features, states, first, last, scores)
         for t in range(first, last):
             row = scores[t - first]
+            add_vectors(vectors, t, row)
             for y in range(width):
                 row[y] *= factor
             loss -= row[gold[t]]
@@ -183,6 +197,7 @@ def _pass(
                 else:
                     for y in range(width):
                         states[c, y] -= move * row[y] if has_state[c, y] else 0.0
+            move_vectors(vectors, t, rate, row)
         for x in range(width):
             for y in range(width):
                 if has_transition[x, y]:

@@ -24,6 +24,7 @@ from concord.workers.features.incidence import incidence
 from concord.workers.learning.estimation.chains import FeatureRules, GoldChains, TrainingChains
 from concord.workers.learning.estimation.hmm_counts import HmmCounts, counted, estimated, mixed
 from concord.workers.learning.estimation.perceptron import run_passes
+from concord.workers.learning.estimation.token_vectors import TokenVectors
 from concord.workers.learning.trainers.fit import Fitting
 from concord.workers.learning.trainers.given_features import features_of
 from concord.workers.learning.trainers.hmm import Read, read_words
@@ -136,7 +137,8 @@ class PerceptronLearner:
         found = incidence(batch, features)
         rules = FeatureRules(chosen.min_freq, chosen.all_possible_states, chosen.all_possible_transitions)
         chains = TrainingChains.of(found, GoldChains(batch.sentence_bounds, gold, len(order)), rules)
-        fitting = Fitting(features, chosen, {}, found.attributes, chains, labels, order)
+        vectors = TokenVectors.none(batch.token_count, len(order))
+        fitting = Fitting(features, chosen, {}, found.attributes, chains, labels, order, vectors)
         sentences = sum(len(document.sentence_starts) for document in documents)
         first = _weights(fitting, batch.sentence_bounds[: sentences + 1], gold)
         return cls(labels, fitting, len(own), sentences, (first,), seen, settings)

@@ -160,7 +160,7 @@ class _GoldSentences:
         potentials = Potentials(table, point[1:].reshape(size, size), self.bounds[:-1]).legal(self.labels)
         rows, expected, pairs = potentials.unary, np.zeros_like(table), np.zeros((size, size))
         alone = np.arange(len(rows) + 1), np.arange(len(rows), dtype=np.int32)
-        scores = Lists(*alone), rows, potentials.transition, np.exp(potentials.transition)
+        scores = Lists(*alone), rows, np.zeros((0, size)), potentials.transition, np.exp(potentials.transition)
         room = ChainRoom.of(self.bounds, size)
         loss = float(add_sentences(*scores, GoldChains(self.bounds, self.gold, size), expected, pairs, room))
         return loss, np.append(np.sum(expected * self._slope(scaled, table)), pairs.ravel())

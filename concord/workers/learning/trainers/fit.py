@@ -19,9 +19,10 @@ from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT
 from concord.schemas.settings import TrainerSettings
 from concord.workers.features.derived import needed_columns
-from concord.workers.features.incidence import Attributes, incidence
-from concord.workers.features.templates import FeatureSet
+from concord.workers.features.incidence import Attributes, Family, incidence
+from concord.workers.features.templates import FeatureSet, vector_templates
 from concord.workers.learning.estimation.chains import FeatureRules, GoldChains, TrainingChains
+from concord.workers.learning.estimation.token_vectors import TokenVectors, word_scores
 from concord.workers.learning.trainers.given_features import features_of
 from concord.workers.learning.trainers.trainer import TrainingCounts
 from concord.workers.models.attribute_names import ATTRIBUTES_FILE, read_names, write_names
@@ -72,6 +73,7 @@ class Fitting:
     - ``chains``: features and gold labels of all tokens.
     - ``labels``: the label set.
     - ``order`` (L,): id in ``names`` of each label of the chains.
+    - ``vectors``: word vectors of the tokens; a trainer moves their weights, which are 0 before, in place.
     - ``marks``: BILOU labels that stand for those of the label set; None where these are the chains' own.
     """
 
@@ -82,6 +84,7 @@ class Fitting:
     chains: TrainingChains
     labels: LabelSet
     order: Ids
+    vectors: TokenVectors
     marks: EndMarks | None = None
 
     @classmethod
@@ -89,11 +92,12 @@ class Fitting:
         """Reads all documents. Raises `TrainingError`, and `FeatureSetError` for features that are not there."""
         features, training, batch, labels, order = TrainingBatch.of(documents, settings=settings, trainer=trainer)
         marks = marks_of(settings, labels)
-        found = incidence(batch, features)
+        found = incidence(batch, features.without_vectors)
         rules = FeatureRules(settings.min_freq, settings.all_possible_states, settings.all_possible_transitions)
         inner = order if marks is None else marks.possible(order)
         chains = TrainingChains.of(found, _gold(batch, labels, inner, marks), rules)
-        return cls(features, settings, training, found.attributes, chains, labels, inner, marks)
+        vectors = _token_vectors(features, batch, len(inner))
+        return cls(features, settings, training, found.attributes, chains, labels, inner, vectors, marks)
 
     def start(self, out: Path) -> Floats:
         """Starting point (size,): zeros, or the weights of an earlier model. Makes the folder of the new model.
@@ -126,7 +130,7 @@ class Fitting:
         return [names[i] for i in self.order.tolist()]
 
     def save(self, out: Path, point: Floats, *, beside: Sequence[str] = (), **figures: float) -> CrfModel:
-        """The model of a point (size,), saved as a folder.
+        """The model of a point (size,), and of the weights of the vectors, saved as a folder.
 
         ``beside`` are further files of the folder, ``figures`` of its training go into the manifest. Raises
         `TrainingError` where a weight is too large, or a weight or figure is not finite, and the errors of
@@ -135,12 +139,13 @@ class Fitting:
         weights, transitions = self.chains.weights(point)
         if not all(map(math.isfinite, figures.values())):
             raise TrainingError(GREW)
-        learned = LearnedChain(
-            self.features, self.labels, self.order, self.attributes, weights, transitions, self.marks
-        )
+        chain = LearnedChain(self.features, self.labels, self.order, self.attributes, weights, transitions, self.marks)
         states = self.chains.states[self.chains.class_of]
+        if self.features.vectors is not None:
+            by_word = word_scores(self.features.vectors.points, self.vectors.weights)
+            chain, states = _with_vectors(chain, states, by_word)
         return save_learned(
-            out, learned, settings=self.settings, training=self.training | figures, states=states, beside=beside
+            out, chain, settings=self.settings, training=self.training | figures, states=states, beside=beside
         )
 
 
@@ -161,6 +166,28 @@ class LearnedChain(NamedTuple):
     weights: Floats
     transitions: Floats
     marks: EndMarks | None = None
+
+
+def _token_vectors(features: FeatureSet, batch: Batch, width: int) -> TokenVectors:
+    """Vectors of a batch's tokens, with weights of 0; tokens have none where the features have none."""
+    if features.vectors is None:
+        return TokenVectors.none(batch.token_count, width)
+    return TokenVectors.of(features.vectors.rows(batch), features.vectors.points, width)
+
+
+def _with_vectors(chain: LearnedChain, states: Mask, by_word: Floats) -> tuple[LearnedChain, Mask]:
+    """The chain and its mask, where what vectors give (K, V, L) is the weight of an attribute for each word's row."""
+    assert chain.features.vectors is not None
+    offsets, words, width = by_word.shape
+    templates = vector_templates(chain.features.vectors)
+    rows = np.arange(words, dtype=np.int32)
+    families = tuple(Family(template, (rows,)) for template in templates)
+    values = chain.attributes.values | {templates[0].source: [str(row) for row in rows.tolist()]}
+    whole = chain._replace(
+        attributes=Attributes((*chain.attributes.families, *families), values),
+        weights=np.concatenate([chain.weights, by_word.reshape(offsets * words, width)]),
+    )
+    return whole, np.concatenate([states, np.ones((offsets * words, width), np.bool_)])
 
 
 GREW = "the weights grew beyond all numbers; give a lower rate or a higher c2"
