@@ -24,9 +24,7 @@ class TrainerFlags(Settings):
         None,
         description="Cluster file of `concord clusters`, for the feature set clusters; may be given many times.",
     )
-<<<<<<< HEAD
     encoder: Path | None = Field(None, description=ENCODER_HELP)
-=======
     vectors: Path | None = Field(
         None,
         description="File of word vectors, such as GloVe's or word2vec's, that are put beside the features. Same as "
@@ -37,7 +35,6 @@ class TrainerFlags(Settings):
         description="Folder of a transformer in ONNX, whose knowledge of words from other texts is put beside the "
         "features; it is not trained. Same as --set encoder=.",
     )
->>>>>>> main
     gazetteer: list[str] | None = Field(
         None,
         description="File of phrases and their types (tab-separated or Parquet), for the feature set gazetteer; may "
