@@ -30,11 +30,6 @@ class TrainerFlags(Settings):
         description="File of word vectors, such as GloVe's or word2vec's, that are put beside the features. Same as "
         "--set vectors=.",
     )
-    encoder: Path | None = Field(
-        None,
-        description="Folder of a transformer in ONNX, whose knowledge of words from other texts is put beside the "
-        "features; it is not trained. Same as --set encoder=.",
-    )
     gazetteer: list[str] | None = Field(
         None,
         description="File of phrases and their types (tab-separated or Parquet), for the feature set gazetteer; may "
