@@ -20,7 +20,7 @@ from concord.workers.corpus.plan import distinct
 from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import Shard
 from concord.workers.features.clustering.learners import WORD_LEARNERS, recipe_of
-from concord.workers.features.clustering.word_clusters import clustered, frequent_words
+from concord.workers.features.clustering.word_clusters import clustered, frequent_words, with_more_words
 from concord.workers.features.clustering.word_counts import ContextCounts, Contexts, WordCounts
 from concord.workers.features.clustering.word_states import StateSums
 from concord.workers.features.clusters import Clusters
@@ -108,6 +108,35 @@ def state_clusters(
         table = clustered([words[number] for number in sums.word.tolist()], sums.means, settings)
     recipe = recipe_of(settings, list(map(texts_digest, corpora)), encoder.files_digest)
     return ClustersOfTokens(replace(table, recipe=recipe), tokens)
+
+
+def with_words_of(
+    corpus: ShardTable,
+    clusters: Clusters,
+    texts: Sequence[ShardTable],
+    settings: StateSettings,
+    encoder: Encoder,
+    running: Cluster,
+    text: TextSettings,
+) -> Clusters:
+    """Clusters of states of the words of ``texts``, with the other words of a corpus in the clusters nearest to them.
+
+    As many words are added at most as the settings say of a whole table. Raises as `cluster_counts` does.
+    """
+    known = {word: number for number, word in enumerate(clusters.words.to_pylist())}
+    counts = WordCounts.merge(count_all(running, WORDS, list(corpus), WordsParts(text), title="counting words"))
+    others = {word: count for word, count in counts.words.items() if word not in known}
+    words = frequent_words(others, least_count=settings.least_count, most=settings.words, clusters=0)
+    recipe = clusters.recipe
+    assert recipe is not None, "clusters of states say how they were learned"
+    own = _summed_states([shard for one in texts for shard in one], StatesParts(known, encoder, text), running)
+    numbers = {word: number for number, word in enumerate(words)}
+    more = _summed_states(list(corpus), StatesParts(numbers, encoder, text), running)
+    table = clusters
+    if words:
+        table = with_more_words(clusters, own.word, own.means, [words[i] for i in more.word.tolist()], more.means)
+    corpora = (*recipe.corpora, texts_digest(corpus))
+    return replace(table, recipe=recipe.model_copy(update={"corpora": corpora}))
 
 
 def _summed_states(shards: Sequence[Shard], parts: StatesParts, running: Cluster) -> StateSums:
