@@ -113,9 +113,9 @@ class LabelRequest(FlowRequest):
     )
     adapt: tuple[str, ...] = Field(
         (),
-        description="Labelled corpus that the model was learned from: learn the model's word clusters anew, from the "
-        "corpus to be labelled, too, and the model with these clusters. Give after it all else that the clusters were "
-        "learned from: other corpora, the folder of an encoder.",
+        description="Labelled corpus that the model was learned from, and after it all else that its word clusters "
+        "were learned from: other corpora, the folder of an encoder. The words of the corpus to be labelled get "
+        "clusters, too, by the same options (default: the model as it is).",
     )
     shard_bytes: int | None = Field(None, ge=1, description=SHARD_HELP)
     table: TableForm | None = Field(
