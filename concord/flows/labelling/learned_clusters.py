@@ -18,7 +18,6 @@ from concord.schemas.errors import ShardsError
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.plan import distinct
 from concord.workers.corpus.shard_table import ShardTable
-from concord.workers.corpus.shards import Shard
 from concord.workers.features.clustering.learners import WORD_LEARNERS, recipe_of
 from concord.workers.features.clustering.word_clusters import clustered, frequent_words, with_more_words
 from concord.workers.features.clustering.word_counts import ContextCounts, Contexts, WordCounts
@@ -102,8 +101,7 @@ def state_clusters(
     Raises as `cluster_counts` does.
     """
     tokens, words = most_frequent(corpora, settings, running, text)
-    parts = StatesParts({word: number for number, word in enumerate(words)}, encoder, text)
-    sums = _summed_states([shard for corpus in corpora for shard in corpus], parts, running)
+    sums = _summed_states(words, corpora, encoder, running, text)
     with meter("clustering words", None):
         table = clustered([words[number] for number in sums.word.tolist()], sums.means, settings)
     recipe = recipe_of(settings, list(map(texts_digest, corpora)), encoder.files_digest)
@@ -123,24 +121,28 @@ def with_words_of(
 
     As many words are added at most as the settings say of a whole table. Raises as `cluster_counts` does.
     """
-    known = {word: number for number, word in enumerate(clusters.words.to_pylist())}
-    counts = WordCounts.merge(count_all(running, WORDS, list(corpus), WordsParts(text), title="counting words"))
-    others = {word: count for word, count in counts.words.items() if word not in known}
-    words = frequent_words(others, least_count=settings.least_count, most=settings.words, clusters=0)
-    recipe = clusters.recipe
+    own_words, recipe = clusters.words.to_pylist(), clusters.recipe
     assert recipe is not None, "clusters of states say how they were learned"
-    own = _summed_states([shard for one in texts for shard in one], StatesParts(known, encoder, text), running)
-    numbers = {word: number for number, word in enumerate(words)}
-    more = _summed_states(list(corpus), StatesParts(numbers, encoder, text), running)
-    table = clusters
-    if words:
-        table = with_more_words(clusters, own.word, own.means, [words[i] for i in more.word.tolist()], more.means)
-    corpora = (*recipe.corpora, texts_digest(corpus))
-    return replace(table, recipe=recipe.model_copy(update={"corpora": corpora}))
+    counts = WordCounts.merge(count_all(running, WORDS, list(corpus), WordsParts(text), title="counting words"))
+    others = {word: counts.words[word] for word in counts.words.keys() - set(own_words)}
+    words = frequent_words(others, least_count=settings.least_count, most=settings.words, clusters=0)
+    extended = replace(clusters, recipe=recipe.model_copy(update={"corpora": (*recipe.corpora, texts_digest(corpus))}))
+    if not words:
+        return extended
+    own = _summed_states(own_words, texts, encoder, running, text)
+    more = _summed_states(words, [corpus], encoder, running, text)
+    return with_more_words(extended, own.word, own.means, [words[i] for i in more.word.tolist()], more.means)
 
 
-def _summed_states(shards: Sequence[Shard], parts: StatesParts, running: Cluster) -> StateSums:
-    """The sums of all shards, added up as they come: together they would take more memory than there is."""
+def _summed_states(
+    words: Sequence[str], corpora: Sequence[ShardTable], encoder: Encoder, running: Cluster, text: TextSettings
+) -> StateSums:
+    """The sums of the states of words, by their places among these.
+
+    Sums of shards are added up as they come, since together they would take more memory than there is.
+    """
+    parts = StatesParts({word: number for number, word in enumerate(words)}, encoder, text)
+    shards = [shard for corpus in corpora for shard in corpus]
     times, todo = Counter(shard.id for shard in shards), distinct(shards)
     total, errors = StateSums.merge(()), list[str]()
     with meter("reading by the encoder", sum(shard.rows for shard in todo)) as bar:
