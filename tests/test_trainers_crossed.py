@@ -68,7 +68,9 @@ def test_two_options_go_together(name: str, one: str, other: str, beside: dict[s
     assert np.isfinite(potentials.score(answer))
     for alone, without in ((one, other), (other, one)):
         less = trainer.train(
-            documents, settings=trainer.settings.model_validate(base | {alone: beside[alone]}), out=tmp_path / f"{alone} alone"
+            documents,
+            settings=trainer.settings.model_validate(base | {alone: beside[alone]}),
+            out=tmp_path / f"{alone} alone",
         )
         assert less.digest != model.digest
         scores = less.potentials(batch).legal(less.labels)
