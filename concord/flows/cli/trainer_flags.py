@@ -10,7 +10,7 @@ from pydantic import Field
 
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.inputs.given import Flag, beside_flags
-from concord.schemas.requests import POOL_HELP
+from concord.schemas.requests import ENCODER_HELP, POOL_HELP
 from concord.schemas.settings import Settings
 
 
@@ -24,15 +24,11 @@ class TrainerFlags(Settings):
         None,
         description="Cluster file of `concord clusters`, for the feature set clusters; may be given many times.",
     )
+    encoder: Path | None = Field(None, description=ENCODER_HELP)
     vectors: Path | None = Field(
         None,
         description="File of word vectors, such as GloVe's or word2vec's, that are put beside the features. Same as "
         "--set vectors=.",
-    )
-    encoder: Path | None = Field(
-        None,
-        description="Folder of a transformer in ONNX, whose knowledge of words from other texts is put beside the "
-        "features; it is not trained. Same as --set encoder=.",
     )
     gazetteer: list[str] | None = Field(
         None,

@@ -51,6 +51,7 @@ PANELS = {
             "documents",
             "only",
             "corrections",
+            "adapt",
             "against",
         ),
         *(
