@@ -421,6 +421,16 @@ def test_trainers_without_features_of_pairs_say_so(name: str, tmp_path: Path) ->
         TRAINERS[name].train(documents, settings=settings, out=tmp_path / "model")
 
 
+@pytest.mark.parametrize("name", LEARNERS)
+def test_sentences_of_one_token_have_no_pairs(name: str, tmp_path: Path) -> None:
+    documents = [Document.build(str(i), [["Ada"], ["won"]], labels=[["B-PER"], ["O"]]) for i in range(3)]
+    TRAINERS[name].train(documents, settings=LEARNERS[name], out=tmp_path / "model")
+    model = load(tmp_path / "model")
+    assert not saved_pairs(tmp_path / "model", model)
+    longer = Batch.of([Document.build("e", [["Ada", "won"]])])
+    np.testing.assert_array_equal(model.potentials(longer).transition[1], model.transition)
+
+
 def test_both_stages_of_two_have_them(tmp_path: Path) -> None:
     settings = StackedSettings(features="core+pairs:core", folds=2, passes=2)
     model = TRAINERS["stacked"].train(corpus(0, 8), settings=settings, out=tmp_path / "model")
@@ -443,6 +453,8 @@ def test_pairs_that_cannot_be_learned_are_named() -> None:
         feature_set("core+pairs:pss")
     with pytest.raises(FeatureSetError, match="cluster file go together"):
         feature_set("core+pairs:clusters")
+    with pytest.raises(FeatureSetError, match="vectors are for single labels"):
+        feature_set("core+pairs:vectors")
 
 
 def test_too_many_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,7 +182,7 @@ def _dense(
 
 
 MOST_PAIR_WEIGHTS = 200_000_000
-"""Largest number of weights of pairs: 1.6 GB while a model is trained, and a sixth more for each copy."""
+"""Largest number of weights of features of pairs: 1.6 GB."""
 
 
 def check_size(pairs: Incidence, width: int) -> None:
@@ -191,7 +191,7 @@ def check_size(pairs: Incidence, width: int) -> None:
     if count > MOST_PAIR_WEIGHTS:
         raise TrainingError(
             f"features of pairs of labels: {len(pairs.attributes):,} attributes with {width}² pairs are {count:,} "
-            f"weights, and {MOST_PAIR_WEIGHTS:,} is the most; name a part with fewer values, such as pairs:shape"
+            f"weights, and {MOST_PAIR_WEIGHTS:,} is the most; name a set with fewer values, such as pairs:kinds"
         )
 
 
