@@ -2,7 +2,8 @@
 
 A template is pure data, read by two paths that must agree: `workers.features.attributes` spells
 its attributes out in Python for training, `workers.features.scorer` sums their weights from
-tables. Every feature has the value 1.
+tables. Every feature has the value 1. Most features look at one label; those of the parts ``pairs:…`` look at a token's
+label and the one before it.
 """
 
 from __future__ import annotations
@@ -133,6 +134,20 @@ class FeatureSet:
     """Phrase lists that the templates read, by their names in `PHRASE_SETS`."""
     vectors: WordVectors | None = None
     """Word vectors that templates read."""
+    pair_templates: tuple[AttributeTemplate, ...] = ()
+    """Templates of attributes that are learned for pairs of neighbouring labels, not for single ones."""
+
+    @cached_property
+    def pairs(self) -> FeatureSet | None:
+        """The feature set of pairs of neighbouring labels; None if there is none."""
+        if not self.pair_templates:
+            return None
+        return FeatureSet(self.name, self.pair_templates, self.clusters, self.lists)
+
+    @cached_property
+    def template_names(self) -> tuple[str, ...]:
+        """Names of all templates, in order; those of pairs begin with `OF_PAIRS`."""
+        return (*(t.name for t in self.templates), *(OF_PAIRS + t.name for t in self.pair_templates))
 
     @cached_property
     def without_vectors(self) -> FeatureSet:
@@ -164,7 +179,7 @@ class FeatureSet:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns the set reads, derived ones included, sorted."""
+        """The columns the set reads for single labels, derived ones included, sorted."""
         sources = [*(t.source for t in self.singles), *(t.source for t in self.windows), *self.conjoined]
         return tuple(sorted({s.column for s in sources}))
 
@@ -285,6 +300,9 @@ FIELDS: tuple[AttributeTemplate, ...] = (
 )
 """Templates for citations and addresses: short documents of ordered fields, where marks and numbers are informative."""
 
+KINDS: tuple[AttributeTemplate, ...] = (*_singles(KIND, -1, 0, 1), *_sequences(KIND, _NEIGHBOURS))
+"""Classes of words at and beside the token. There are few, so that they tell well where one label follows another."""
+
 FERSINI: tuple[AttributeTemplate, ...] = (*map(Single, (WORD, KIND, Source(EDGE), Source(f"{SEEN_WORDS}-only"))),)
 """Templates of Fersini et al. (2014) §4: word, class of the word, start and end of the text, and the word's counts by
 label in the training documents (none: an unknown word). The paper's counts are values of features; here features are 0
@@ -303,6 +321,7 @@ OWN: dict[str, tuple[AttributeTemplate, ...]] = {
     "fields": FIELDS,
     "core": CORE,
     "pos": RICH_TAGS,
+    "kinds": KINDS,
     "sentence": SENTENCE,
     "mentions": MENTIONS,
     "answers": ANSWER_FEATURES,
@@ -321,6 +340,8 @@ FEATURE_SETS: Registry[tuple[AttributeTemplate, ...]] = Registry(Group.FEATURES,
 """Feature sets by name; ``--features`` takes names joined by ``+``. A template of several sets is used once."""
 
 
+OF_PAIRS = "pairs:"
+"""Beginning of a part whose attributes, those of the part named behind it, are learned for pairs of labels."""
 CLUSTERS = "clusters"
 """The part of a name that stands for `cluster_templates`."""
 CLUSTER_OFFSETS = (-2, -1, 0, 1, 2)
@@ -350,6 +371,8 @@ SUMMARIES = {
     "fersini": "the features of Fersini et al. (2014): the word, its class, its counts by label, the ends of sentences",
     SEEN_WORDS: "with which labels, and how often, the training documents have the word",
     "fields": "for citations and addresses: short documents of ordered fields",
+    "kinds": "whether the word and its neighbours are capitalised, numbers or marks; for pairs:kinds",
+    f"{OF_PAIRS}NAME": "the features of a set for pairs of labels: pairs:pos for chunks, pairs:kinds for citations",
 }
 """Summaries of the feature sets, in the order in which users might try them."""
 PAPER_SETS = frozenset({"finkel", "finkel-nopos", "finkel-all", "finkel-tf", "finkel-tf-all", "fersini"})
@@ -405,7 +428,7 @@ def layer_templates(names: Sequence[str]) -> tuple[AttributeTemplate, ...]:
 
 def lists_of(name: str) -> set[str]:
     """Names in `PHRASE_SETS` that the parts of a name read."""
-    parts = name.split("+")
+    parts = [part.removeprefix(OF_PAIRS) for part in name.split("+")]
     columns = {c for part in parts for c in FeatureSet(part, FEATURE_SETS.get(part, ())).columns}
     readings = {GAZETTEER_COLUMNS[c] for c in columns if c in GAZETTEER_COLUMNS} | (READINGS.keys() & set(parts))
     return {READINGS[reading][0] for reading in readings}
@@ -426,11 +449,17 @@ def feature_set(
     Raises `FeatureSetError`, and `ClusterFileError`.
     """
     parts, files = name.split("+"), list(clusters)
-    if (CLUSTERS in parts) != bool(files):
+    own = [part for part in parts if not part.startswith(OF_PAIRS)]
+    of_pairs = [part.removeprefix(OF_PAIRS) for part in parts if part.startswith(OF_PAIRS)]
+    if not own:
+        raise FeatureSetError(f"the feature set {name!r} is learned beside others; give --features core+{name}")
+    if (CLUSTERS in (*own, *of_pairs)) != bool(files):
         raise FeatureSetError(
             f"the feature set {CLUSTERS!r} and a cluster file go together: give --features …+{CLUSTERS} and --clusters "
             "FILE, or none of both"
         )
+    if VECTORS in of_pairs:
+        raise FeatureSetError(f"the feature set {OF_PAIRS + VECTORS!r}: vectors are for single labels; leave it out")
     if (VECTORS in parts) != (vectors is not None):
         raise FeatureSetError(f"the feature set {VECTORS!r} and word vectors go together: give --vectors FILE")
     if twice := [file for place, file in enumerate(files) if file in files[:place]]:
@@ -439,8 +468,14 @@ def feature_set(
     given = lists or {}
     if odd := lists_of(name) ^ given.keys():
         raise FeatureSetError(f"the feature set {min(odd)!r} and its list of phrases go together: give both or none")
-    templates = dict.fromkeys(template for part in parts for template in _part(part, tables, vectors))
-    return FeatureSet(name, tuple(templates), tables, given, vectors)
+    own_templates, pair_templates = (_templates(some, tables, vectors) for some in (own, of_pairs))
+    return FeatureSet(name, own_templates, tables, given, vectors, pair_templates)
+
+
+def _templates(
+    parts: Iterable[str], tables: Sequence[Clusters], vectors: WordVectors | None
+) -> tuple[AttributeTemplate, ...]:
+    return tuple(dict.fromkeys(template for part in parts for template in _part(part, tables, vectors)))
 
 
 def _part(name: str, clusters: Sequence[Clusters], vectors: WordVectors | None) -> tuple[AttributeTemplate, ...]:

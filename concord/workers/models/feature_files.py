@@ -52,7 +52,7 @@ def read_features(folder: Path, manifest: Manifest) -> FeatureSet:
         features = feature_set(manifest.features, clusters, lists, _vectors(folder, manifest))
     except (FeatureSetError, ClusterFileError, GazetteerFileError) as error:
         raise ModelError(f"{folder / MANIFEST}: {error}; train again") from error
-    if tuple(t.name for t in features.templates) != manifest.templates:
+    if features.template_names != manifest.templates:
         raise ModelError(
             f"{folder / MANIFEST}: trained with another definition of feature set {manifest.features!r}; train again"
         )

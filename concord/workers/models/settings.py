@@ -18,6 +18,8 @@ class FeatureSettings(TrainerSettings):
     """Options of every CRF trainer: the feature sets and the files that they read."""
 
     files: ClassVar[tuple[str, ...]] = ("clusters", "gazetteers")
+    learns_pairs: ClassVar[bool] = False
+    """Can features be learned for pairs of labels?"""
 
     features: str = Field(
         "core+pos+mentions+entities",
@@ -68,6 +70,7 @@ class FittingSettings(ChainLabelSettings):
     """Options shared by concord's own trainers of chains: features that have a weight, and weights to start from."""
 
     files: ClassVar[tuple[str, ...]] = (*FeatureSettings.files, "start_from")
+    learns_pairs: ClassVar[bool] = True
 
     min_freq: float = Field(0.0, ge=0, description="Least count of a feature; rarer ones are dropped.")
     all_possible_transitions: bool = Field(
@@ -324,6 +327,8 @@ class StackedSettings(DescentSettings):
 
 class TaggersSettings(DescentSettings):
     """Options of learning from layers (taggers' answers) without gold labels."""
+
+    learns_pairs: ClassVar[bool] = False
 
     features: str = Field("core+mentions", description="Feature sets, joined by +; `concord list features` has them.")
     layers: tuple[str, ...] = Field(

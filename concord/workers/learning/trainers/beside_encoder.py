@@ -20,12 +20,12 @@ from concord.schemas.errors import TrainingError
 from concord.schemas.potentials import Potentials
 from concord.schemas.settings import Validation
 from concord.workers.evaluation.figures import f1_of_counts
-from concord.workers.evaluation.measures import Pair, spans
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.estimation.softmax import HeadWords, fit_head
 from concord.workers.learning.search.folds import held_out
 from concord.workers.learning.search.trials import Trial
+from concord.workers.learning.trainers.entity_counts import entity_counts
 from concord.workers.learning.trainers.fit_stages import fit_stages
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Train, gold_of, labels_of
 from concord.workers.models.crf import CrfModel
@@ -127,13 +127,10 @@ def _tried(
         local = inner.potentials(batch)
     # The documents that the CRF learned from may lack a label that others have.
     labels = labels_of(words.documents)
-    mine, gold = labels.encode(list(inner.labels.names)), labels.encode(_gold(judged.documents))
 
     def counted(share: float) -> Counts:
         scores = Potentials(local.unary + share * of_head, local.transition, local.sentence_starts)
-        answer = mine[viterbi(scores.legal(inner.labels))]
-        counts: Counts = spans(Pair(batch, labels, gold, answer)).by_document().sum(axis=1)
-        return counts
+        return entity_counts(judged.documents, labels, inner.labels.names, viterbi(scores.legal(inner.labels)))
 
     return [Trial(share, counted(share), f1_of_counts) for share in SHARES]
 

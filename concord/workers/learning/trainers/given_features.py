@@ -10,7 +10,17 @@ from concord.schemas.document import Document
 from concord.workers.features.clustering.vectors import read_vectors
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries
 from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SEEN_WORDS, Gazetteer, PhraseEntry
-from concord.workers.features.templates import LAYER, LAYERS, VECTORS, FeatureSet, feature_set, layers_part, lists_of
+from concord.workers.features.templates import (
+    LAYER,
+    LAYERS,
+    OF_PAIRS,
+    VECTORS,
+    FeatureSet,
+    FeatureSetError,
+    feature_set,
+    layers_part,
+    lists_of,
+)
 from concord.workers.features.word_vectors import WordVectors
 from concord.workers.learning.trainers.trainer import gold_of, labels_of
 from concord.workers.models.settings import FeatureSettings, VectorSettings
@@ -37,7 +47,14 @@ def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> Fea
         lists[ENTITIES] = Gazetteer.of(entities_of(documents))
     if SEEN_WORDS in read:
         lists[SEEN_WORDS] = Gazetteer.of(_seen(documents))
-    return feature_set(name, settings.clusters or (), lists, vectors)
+    features = feature_set(name, settings.clusters or (), lists, vectors)
+    if features.pairs is not None and not settings.learns_pairs:
+        part = next(part for part in name.split("+") if part.startswith(OF_PAIRS))
+        raise FeatureSetError(
+            f"the feature set {part!r}: this trainer learns no features of pairs of labels; give --trainer sgd, lbfgs, "
+            "ensemble, perceptron or stacked, or leave it out"
+        )
+    return features
 
 
 def _vectors(settings: FeatureSettings) -> WordVectors | None:
