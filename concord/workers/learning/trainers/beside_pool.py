@@ -26,7 +26,7 @@ from concord.schemas.settings import Validation
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.features.derived import needed_columns
 from concord.workers.inference.core.chain import max_marginals, viterbi
-from concord.workers.learning.search.folds import held_out
+from concord.workers.learning.search.folds import LATER_SHARE, held_out
 from concord.workers.learning.search.trials import Trial, best_of
 from concord.workers.learning.trainers.entity_counts import viterbi_counts
 from concord.workers.learning.trainers.fit_stages import fit_stages
@@ -47,9 +47,6 @@ MARGINS = (NOTHING, 4.0, 2.0, 1.0)
 
 ONE_ERROR = 0.32
 """Two-sided p-value of a gain as large as its standard error."""
-
-LATER_SHARE = 0.2
-"""Fraction of the labelled documents, the last ones, by which the margin is chosen."""
 
 DOCUMENTS_AT_ONCE = 256
 """Documents of the pool that are answered together."""
