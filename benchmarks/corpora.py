@@ -60,6 +60,10 @@ SOURCES = {
 """By the names of their folders."""
 
 
+PARTS = {"-before": slice(None, 4), "-after": slice(4, 5)}
+"""Ends of names of a part of a corpus: its first four fifths, and its last one."""
+
+
 class MadeClusters(NamedTuple):
     """A file of clusters of words: the command, how many documents of the news it knows (None: all), and options."""
 
@@ -91,13 +95,27 @@ class Corpora(NamedTuple):
 
 
 def corpus(name: str) -> Path:
-    """The corpus of that name, made if it is not there. Ends the program where its source is not there."""
-    out, source = MADE / "corpora" / name, SOURCES[name]
+    """The corpus of that name, or part of one, made if it is not there.
+
+    Ends the program where its source is not there.
+    """
+    out = MADE / "corpora" / name
+    for end, fifths in PARTS.items():
+        if name.endswith(end):
+            return out if out.is_dir() else _part(name.removesuffix(end), fifths, out)
+    source = SOURCES[name]
     if not out.is_dir():
         if not (REAL / source.path).exists():
             raise SystemExit(f"{REAL / source.path}: not there; this benchmark needs the real corpus")
         settings = READERS[source.reader].settings.model_validate(source.options)
         ingest(source.reader, REAL / source.path, out, settings=settings)
+    return out
+
+
+def _part(name: str, fifths: slice, out: Path) -> Path:
+    documents = documents_of(name)
+    first, last = (len(documents) * fifth // 5 for fifth in (fifths.start or 0, fifths.stop))
+    write_corpus(documents[first:last], out, source=SOURCES[name].path)
     return out
 
 

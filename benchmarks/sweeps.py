@@ -53,6 +53,7 @@ SWEEPS = {
     "offsets": Shown("corpus", ("whole",), ("spans.f1", "offsets.f1")),
     "penalties": Shown("penalty", ("nothing",), ("labels.accuracy",)),
     "several-clusters": Shown("model", ("default",)),
+    "steps": Shown("model", ("default", "posts, default", "chunks, default", "fields, default")),
     "substrings": Shown("model", ("finkel", "finkel-tf")),
     "training": Shown("model", ("before", "before, no tags", "before, fields")),
 }

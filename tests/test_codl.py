@@ -190,10 +190,14 @@ def perceptron(**options: object) -> PerceptronLearner:
     return PerceptronLearner.of(GOLD, POOLED, CodlSettings.model_validate({"trainer": "perceptron"} | options))
 
 
-def test_the_first_perceptron_is_the_trainer_s_whatever_the_pool_has(tmp_path: Path) -> None:
+FEATURES = pytest.mark.parametrize("features", ["fields", "fields+pairs:core"])
+
+
+@FEATURES
+def test_the_first_perceptron_is_the_trainer_s_whatever_the_pool_has(features: str, tmp_path: Path) -> None:
     """In a feature space of both, and under other numbers of features."""
-    one = perceptron(passes=3)
-    settings = PerceptronSettings(features="fields", passes=3)
+    one = perceptron(features=features, passes=3)
+    settings = PerceptronSettings(features=features, passes=3)
     trained = trainer_named("perceptron").train(GOLD, settings=settings, out=tmp_path / "trained")
     found = one.save(one.first, tmp_path / "found")
     batch = Batch.of(list(synthesize(5, seed=4, kind="citations")))
@@ -203,14 +207,15 @@ def test_the_first_perceptron_is_the_trainer_s_whatever_the_pool_has(tmp_path: P
     np.testing.assert_allclose(mine.transition, other.transition, rtol=1e-9, atol=1e-9)
 
 
-def test_perceptrons_are_mixed_by_weights_in_one_space(tmp_path: Path) -> None:
+@FEATURES
+def test_perceptrons_are_mixed_by_weights_in_one_space(features: str, tmp_path: Path) -> None:
     """Against the trainer's model of the pool as it is labelled."""
-    one = perceptron(gamma=0.25, passes=3)
+    one = perceptron(features=features, gamma=0.25, passes=3)
     ids = np.random.default_rng(0).integers(len(one.labels), size=sum(map(len, POOLED)), dtype=np.int32)
     starts = np.cumsum([len(d) for d in POOLED])[:-1]
     columns = [Column(part, one.labels.names) for part in np.split(ids, starts)]
     labelled = [replace(d, labels=own) for d, own in zip(POOLED, columns, strict=True)]
-    settings = PerceptronSettings(features="fields", passes=3)
+    settings = PerceptronSettings(features=features, passes=3)
     pool = trainer_named("perceptron").train(labelled, settings=settings, out=tmp_path / "pool")
     first, mixed_ = one.save(one.first, tmp_path / "first"), one.save(one.learned([way(ids)]), tmp_path / "mixed")
     batch = Batch.of(list(synthesize(5, seed=4, kind="citations")))

@@ -18,7 +18,7 @@ from concord.workers.constraints.declared_weights import row_weights, with_weigh
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.constraints.templates.template import Template
 from concord.workers.inference.registry import Decoder, EngineError
-from concord.workers.learning.estimation.chains import TrainingChains
+from concord.workers.learning.estimation.chains import FeatureClasses, TrainingChains
 from concord.workers.learning.estimation.constrained import ConstrainedPerceptron, Point, grounded
 from concord.workers.learning.estimation.perceptron import run_passes
 from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
@@ -30,6 +30,7 @@ from tests.support.made_chains import EVERYTHING, chains_of
 
 NAMES = ["L", "O", "P"]
 LABELS = LabelSet.infer(NAMES)
+FEATURES = ["finkel-nopos", "finkel-nopos+pairs:fields"]
 FILE = """constraints:
   - {template: adjacency, name: after P no P, first: P, second: [O, L], weight: 1.5}
   - {template: starts_with, name: P first, labels: P, weight: 2}
@@ -79,10 +80,7 @@ class Plain:
     """The same by trying all labellings of a document; scores from dense arrays of features."""
 
     def __init__(self, chains: TrainingChains, documents: list[Document], constraints: DeclaredConstraints) -> None:
-        start, ids = chains.flat
-        self.features = np.zeros((len(start) - 1, len(chains.value)))
-        for t, (a, b) in enumerate(pairwise(start.tolist())):
-            self.features[t, ids[a:b]] = chains.value[ids[a:b]]
+        self.features, self.of_pairs = _dense(chains), _dense(chains.pairs)
         self.batch, self.gold = Batch.of(documents), chains.gold.labels
         self.rows = [ground.rows for ground in constraints.ground(self.batch, LABELS)]
         self.names = len(constraints.names)
@@ -91,16 +89,17 @@ class Plain:
         found: Floats = np.bincount(self.rows[d].constraint, self.rows[d].degree(labels), self.names).astype(np.float64)
         return found
 
-    def pairs(self, d: int, labels: Labels) -> list[tuple[int, int]]:
-        document = self.batch.document(d)
-        bounds = [*document.sentence_starts.tolist(), len(document)]
-        return [pair for a, b in pairwise(bounds) for pair in pairwise(labels[a:b].tolist())]
+    def pairs(self, d: int, labels: Labels) -> list[tuple[int, int, int]]:
+        """Token of the batch, label before and label of each pair."""
+        document, first = self.batch.document(d), int(self.batch.doc_starts[d])
+        starts = set(document.sentence_starts.tolist())
+        return [(first + t, *labels[t - 1 : t + 1].tolist()) for t in range(len(labels)) if t not in starts]
 
     def score(self, d: int, labels: Labels, point: Point) -> float:
         own = self.features[self.batch.doc_starts[d] : self.batch.doc_starts[d + 1]] @ point.states
-        local = own[np.arange(len(labels)), labels].sum() + sum(
-            point.transitions[pair] for pair in self.pairs(d, labels)
-        )
+        local = own[np.arange(len(labels)), labels].sum()
+        for t, x, y in self.pairs(d, labels):
+            local += point.transitions[x, y] + self.of_pairs[t] @ point.pairs[:, 3 * x + y]
         return float(local - (point.penalty * self.degrees(d, labels)).sum())
 
     def step(self, d: int, point: Point, learned: Mask) -> None:
@@ -111,16 +110,29 @@ class Plain:
         for sign, labels in ((1.0, gold), (-1.0, found)):
             for t, y in enumerate(labels.tolist()):
                 point.states[:, y] += sign * self.features[a + t]
-            for pair in self.pairs(d, labels):
-                point.transitions[pair] += sign
+            for t, x, y in self.pairs(d, labels):
+                point.transitions[x, y] += sign
+                point.pairs[:, 3 * x + y] += sign * self.of_pairs[t]
         point.penalty[learned] = moved[learned]
 
 
+def _dense(classes: FeatureClasses) -> Floats:
+    """(N, C) feature values of each token."""
+    start, ids = classes.flat
+    dense = np.zeros((len(start) - 1, len(classes.value)))
+    for t, (a, b) in enumerate(pairwise(start.tolist())):
+        dense[t, ids[a:b]] = classes.value[ids[a:b]]
+    return dense
+
+
+@pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize(("engine", "learned"), [("certify", [True, True, False]), ("astar", [False, False, False])])
-def test_every_step_is_that_of_enumeration(constraints: DeclaredConstraints, engine: str, learned: list[bool]) -> None:
+def test_every_step_is_that_of_enumeration(
+    constraints: DeclaredConstraints, engine: str, learned: list[bool], features: str
+) -> None:
     """From random weights, so that no two labellings score the same."""
     documents, passes = _documents(), 4
-    chains = chains_of(documents, EVERYTHING)
+    chains = chains_of(documents, EVERYTHING, features)
     weights = np.random.default_rng(1).normal(size=chains.size)
     point = Point(*chains.parts(weights), np.where(learned, 0.0, [1.5, 2.0, HARD]))
     plain = Point(*(part.copy() for part in point))
@@ -138,13 +150,17 @@ def test_every_step_is_that_of_enumeration(constraints: DeclaredConstraints, eng
         np.testing.assert_allclose(found, total / (passes * len(documents)), atol=1e-9)
 
 
-def test_constraints_that_cost_nothing_leave_the_plain_perceptron(constraints: DeclaredConstraints) -> None:
+@pytest.mark.parametrize("features", FEATURES)
+def test_constraints_that_cost_nothing_leave_the_plain_perceptron(
+    constraints: DeclaredConstraints, features: str
+) -> None:
     documents = [
         Document.build(f"{i}-{s}", [words], labels=[gold])
         for i, rows in enumerate(SENTENCES)
         for s, (words, gold) in enumerate(rows)
     ]
-    chains, free = chains_of(documents, EVERYTHING), with_weights(constraints.without("of"), dict.fromkeys(FREE, 0.0))
+    chains = chains_of(documents, EVERYTHING, features)
+    free = with_weights(constraints.without("of"), dict.fromkeys(FREE, 0.0))
     weights, plain = (np.random.default_rng(2).normal(size=chains.size) for _ in range(2))
     learner = _learner(chains, documents, free, [False, False], "viterbi")
     met = list(learner.run(Point(*chains.parts(weights), np.zeros(2)), 3, np.random.default_rng(5)))

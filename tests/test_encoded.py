@@ -17,6 +17,7 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.testing.trainers import check_trainer, made_up
 from concord.workers.learning.estimation.softmax import HeadWords, _HeadObjective, fit_head
+from concord.workers.learning.search.folds import is_held_out
 from concord.workers.learning.trainers import beside_encoder as beside
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.trainers.trainer import Iteration
@@ -172,6 +173,11 @@ def test_the_share_is_chosen_on_documents_that_were_held_out_and_may_be_none(
     numbers = [iteration.number for iteration in seen]
     assert numbers == sorted(set(numbers))
     assert all(iteration.number <= iteration.total for iteration in seen)
+    inside = [document for document in documents if not is_held_out(document.doc_id, 0.2)]
+    assert len(inside) < len(documents)
+    tuned = TRAINERS["sgd"].train(inside, settings=settings(encoder), out=tmp_path / "inside")
+    assert isinstance(tuned, EncodedModel)
+    assert tuned.manifest.training["held_out_f1"] > 0, "where others hold documents out by hashes, the last are judged"
     monkeypatch.setattr(beside, "SHARES", (0.0, 9.0))
     none = TRAINERS["sgd"].train(documents, settings=settings(encoder), out=tmp_path / "none")
     assert isinstance(none, EncodedModel)

@@ -60,6 +60,7 @@ OTHERWISE = {
     ("clusters learn", "corpus"): list[str],
     ("clusters brown", "corpus"): list[str],
     ("clusters clark", "corpus"): list[str],
+    ("clusters states", "corpus"): list[str],
     ("gazetteer build", "corpus"): list[str],
     ("reprocess", "out"): str,
     ("codl", "constraints"): str,

@@ -34,6 +34,7 @@ LEARNED: dict[str, Callable[[str], TrainerSettings]] = {
     "trigram": lambda _: TrigramSettings(k=2),
     "perceptron": lambda _: PerceptronSettings(features="core", passes=3),
     "perceptron-bilou": lambda _: PerceptronSettings(features="core", passes=3, scheme="bilou"),
+    "perceptron-pairs": lambda _: PerceptronSettings(features="core+pairs:core", passes=3),
     "semicrf": lambda _: SemiCrfSettings(features="core", max_iterations=10),
     "semicrf-marginals": lambda _: SemiCrfSettings(features="core", max_iterations=10, scores="marginals"),
 }

@@ -123,12 +123,12 @@ def test_no_constant_that_modules_share_has_the_name_of_another() -> None:
 
 
 PARTICIPLES = {
-    "found": 431,
+    "found": 427,
     "given": 150,
     "told": 11,
     "kept": 96,
     "known": 87,
-    "learned": 74,
+    "learned": 73,
     "seen": 60,
     "said": 32,
     "asked": 33,

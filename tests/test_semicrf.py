@@ -288,7 +288,7 @@ def test_with_segments_of_one_token_it_is_the_linear_chain_of_its_features(seed:
     loss, gradient = Objective(linear, 0.0)(there)
     mine, slope = SegmentObjective(chains, 0.0)(point)
     assert mine == pytest.approx(loss, abs=1e-6)
-    by_name, transitions = linear.parts(gradient)
+    by_name, transitions, _ = linear.parts(gradient)
     by_name = (by_name / linear.value[:, None])[linear.class_of]
     found_slopes = chains.views(slope)
     for k, one in enumerate(chains.parts):

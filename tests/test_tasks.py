@@ -28,16 +28,19 @@ from concord.workers.corpus.shards import Shard, split
 from concord.workers.features.clustering.word_counts import Contexts
 from concord.workers.learning.mining.logic.clauses import OpeningCounts
 from concord.workers.learning.mining.miner import Counting
+from concord.workers.models.encoder import Encoder, encoder_at
 from concord.workers.remote.answers import AnswersParts
 from concord.workers.remote.count import CountParts
 from concord.workers.remote.label import LabelParts
 from concord.workers.remote.mining import HeldOut, MinedParts, RowsParts
 from concord.workers.remote.registry import TASKS
+from concord.workers.remote.states import StatesParts
 from concord.workers.remote.task import AnyTask
 from concord.workers.remote.words import ContextsParts, WordsParts
 from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import HashModel, consistency, key_of
+from tests.support.networks import VOCABULARY, network_folder, use_stubs
 
 NEWS = LabelSet.bio(["LOC", "MISC", "ORG", "PER"])
 
@@ -65,6 +68,12 @@ def label_parts(folder: Path) -> LabelParts:
     return LabelParts(HashModel(), constraints, key, FolderStorage(folder / "store"))
 
 
+def encoder(folder: Path) -> Encoder:
+    """One whose states are rows of a table, in a folder beside that one."""
+    table, place = np.random.default_rng(5).normal(size=(VOCABULARY, 4)), folder.with_name(f"{folder.name}-encoder")
+    return encoder_at(place if place.exists() else network_folder(place, ["a"], table, around=True))
+
+
 SAMPLING = Counting("counting runs", partial(OpeningCounts.of, labels=NEWS, held_out=0.5), OpeningCounts.merge, 0.5)
 PARTS: dict[str, Callable[[Path], Any]] = {
     "label": label_parts,
@@ -72,10 +81,18 @@ PARTS: dict[str, Callable[[Path], Any]] = {
     "answers": lambda _: AnswersParts(HashModel(), sample=Document.build("s", [["a", "word"]])),
     "words": lambda _: WordsParts(),
     "contexts": lambda _: ContextsParts(Contexts(["the", "of", "said", "in", "."], 3)),
+    "states": lambda folder: StatesParts({"the": 0, "of": 1, "said": 2}, encoder(folder)),
     "mined": lambda _: MinedParts(SAMPLING, HeldOut(0.5)),
     "rows": lambda _: RowsParts(NEWS, DeclaredConstraints((AppearsOnce(labels=("PER", "LOC"), weight=1.0),))),
 }
 """Parts to try each task on; whoever adds a task adds them here."""
+
+
+@pytest.fixture(autouse=True)
+def _stubs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encoders are stand-ins, and what they say is not kept."""
+    use_stubs(monkeypatch)
+    monkeypatch.setenv("CONCORD_SCORES", "off")
 
 
 @pytest.fixture(scope="module")

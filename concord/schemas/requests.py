@@ -24,6 +24,10 @@ RUN_HELP = "Folder or URI of a finished run of `concord reprocess`."
 TRAINER_HELP = "Trainer that learns the model; `concord list trainers` has them."
 TRAINER_OPTIONS_HELP = "Options of the trainer, by name; `concord list trainers` has them."
 POOL_HELP = "Second corpus to learn from; its labels, if it has any, are not read."
+ENCODER_HELP = (
+    "Folder of a transformer in ONNX (model.onnx, tokenizer.json), for what it knows of words from other texts; it is "
+    "not trained."
+)
 REGISTER_HELP = "Name under which MLflow's registry keeps the model."
 ALIAS_HELP = "Alias of the model in use, in MLflow's registry, which moves to the new version."
 ENGINE_HELP, N_BEST_HELP = (str(RunSettings.model_fields[name].description) for name in ("engine", "n_best"))
@@ -106,6 +110,12 @@ class LabelRequest(FlowRequest):
         None,
         description="File of corrections, JSON lines or Parquet, a path or URI: spans that are certainly an entity of "
         "a type, or certainly none. The answers keep them, and all else is made consistent with them.",
+    )
+    adapt: tuple[str, ...] = Field(
+        (),
+        description="Labelled corpus that the model was learned from, and after it all else that its word clusters "
+        "were learned from: other corpora, the folder of an encoder. The words of the corpus to be labelled get "
+        "clusters, too, by the same options (default: the model as it is).",
     )
     shard_bytes: int | None = Field(None, ge=1, description=SHARD_HELP)
     table: TableForm | None = Field(

@@ -13,7 +13,8 @@ from concord.flows.cli.next_steps import after_clusters
 from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.tree import CommandTree
 from concord.schemas.reports import ClusterReport
-from concord.workers.features.settings import BrownSettings, ClarkSettings, ClusterSettings, CoOccurrenceSettings
+from concord.schemas.requests import ENCODER_HELP
+from concord.workers.features.settings import COUNTED_WAYS, ClusterSettings, StateSettings
 
 app = CommandTree(help="Group words into clusters, for the feature set clusters.")
 
@@ -26,27 +27,23 @@ def _next(report: ClusterReport) -> list[str]:
 
 
 class Way(NamedTuple):
-    """A way to cluster the words of corpora: its options, its help and an example of its command."""
+    """A way to cluster the words of corpora: help and an example of its command."""
 
-    settings: type[CoOccurrenceSettings | BrownSettings | ClarkSettings]
     help: str
     example: str
 
 
 WAYS = {
     "learn": Way(
-        CoOccurrenceSettings,
         "Learn word clusters from text: words of one cluster occur in similar contexts. Counts on Ray.",
         "Example: concord clusters learn --corpus novels/ --corpus corpora/train/ --out words.parquet",
     ),
     "brown": Way(
-        BrownSettings,
         "Learn Brown clusters from text: a tree of words, whose first bits give clusters of several sizes. Counts"
         " on Ray.",
         "Example: concord clusters brown --corpus novels/ --corpus corpora/train/ --out words.parquet",
     ),
     "clark": Way(
-        ClarkSettings,
         "Learn Clark clusters from text: words of one cluster have similar neighbours and similar letters. Counts on"
         " Ray.",
         "Example: concord clusters clark --corpus novels/ --corpus corpora/train/ --out words.parquet",
@@ -55,23 +52,48 @@ WAYS = {
 """Ways to cluster words, by the name of the command."""
 
 
-def _learner(name: str, way: Way) -> Callable[..., ClusterReport]:
+def _learner(name: str) -> Callable[..., ClusterReport]:
     def command(
         *, corpus: Corpora, out: ClustersOut, set_: Set = None, context: RayOptions, text: TextOptions
     ) -> ClusterReport:
         from concord.flows.commands.clusters import learn
         from concord.flows.inputs.options import parse_options
 
-        settings = parse_options(set_ or [], way.settings, owner=f"clusters {name}")
+        settings = parse_options(set_ or [], COUNTED_WAYS[name], owner=f"clusters {name}")
         return learn(corpus, out, settings, text=text, context=context)
 
     return command
 
 
 for name, way in WAYS.items():
-    app.command(name, help=way.help, epilog=with_options(way.example, way.settings), proposes=_next)(
-        _learner(name, way)
+    app.command(name, help=way.help, epilog=with_options(way.example, COUNTED_WAYS[name]), proposes=_next)(
+        _learner(name)
     )
+
+
+@app.command(
+    "states",
+    epilog=with_options(
+        "Example: concord clusters states --encoder downloads/minilm/ --corpus corpora/train/ --out words.parquet",
+        StateSettings,
+    ),
+    proposes=_next,
+)
+def learn_states(
+    *,
+    corpus: Corpora,
+    encoder: Annotated[Path, typer.Option(help=ENCODER_HELP)],
+    out: ClustersOut,
+    set_: Set = None,
+    context: RayOptions,
+    text: TextOptions,
+) -> ClusterReport:
+    """Cluster the words of a text by what an encoder says of them: the mean of their states. Runs it on Ray."""
+    from concord.flows.commands.clusters import learn_from_states
+    from concord.flows.inputs.options import parse_options
+
+    settings = parse_options(set_ or [], StateSettings, owner="clusters states")
+    return learn_from_states(corpus, out, encoder, settings, text=text, context=context)
 
 
 @app.command(

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.inputs.given import Flag, beside_flags
-from concord.schemas.requests import POOL_HELP
+from concord.schemas.requests import ENCODER_HELP, POOL_HELP
 from concord.schemas.settings import Settings
 
 
@@ -24,10 +24,11 @@ class TrainerFlags(Settings):
         None,
         description="Cluster file of `concord clusters`, for the feature set clusters; may be given many times.",
     )
-    encoder: Path | None = Field(
+    encoder: Path | None = Field(None, description=ENCODER_HELP)
+    vectors: Path | None = Field(
         None,
-        description="Folder of a transformer in ONNX, whose knowledge of words from other texts is put beside the "
-        "features; it is not trained. Same as --set encoder=.",
+        description="File of word vectors, such as GloVe's or word2vec's, that are put beside the features. Same as "
+        "--set vectors=.",
     )
     gazetteer: list[str] | None = Field(
         None,
@@ -55,6 +56,7 @@ def trainer_pairs(trainer: str, flags: TrainerFlags, pairs: Sequence[str]) -> li
     given = {
         "features": Flag("--features", flags.features),
         "clusters": Flag("--clusters", flags.clusters),
+        "vectors": Flag("--vectors", None if flags.vectors is None else str(flags.vectors)),
         "encoder": Flag("--encoder", None if flags.encoder is None else str(flags.encoder)),
         "start_from": Flag("--start-from", None if flags.start_from is None else str(flags.start_from)),
         "layers": Flag("--layers", None if flags.layers is None else flags.layers.split(",")),

@@ -51,11 +51,13 @@ PANELS = {
             "documents",
             "only",
             "corrections",
+            "adapt",
             "against",
         ),
         *(
             "start_from",
             "clusters",
+            "vectors",
             "encoder",
             "gazetteer",
             "phrase_column",

@@ -1,4 +1,4 @@
-"""Copies of models that are kept elsewhere, in MLflow's registry or in an object store: each version is copied once."""
+"""Models that are kept on this machine: copies of those in MLflow's registry or an object store, and adapted ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from concord.workers.models.folder import MANIFEST, ModelError, manifest_in
 from concord.workers.storage.object_storage import ObjectStorage
 
 KEPT_COPIES = 3
-"""Versions of a model of which there are copies on this machine."""
+"""Versions of a model that are kept on this machine."""
 
 
 def kept_copy(source: str, name: str, version: str, fetch: Callable[[Path], Path]) -> Path:
@@ -25,7 +25,7 @@ def kept_copy(source: str, name: str, version: str, fetch: Callable[[Path], Path
 
     Raises what ``fetch`` raises, and then keeps nothing.
     """
-    folder = home() / "models" / hashlib.sha256(place_of(source).encode()).hexdigest()[:8] / name / version
+    folder = copy_place(source, name, version)
     if folder.exists():
         return folder
     partial = folder.with_name(f".{version}.{os.getpid()}")
@@ -38,6 +38,11 @@ def kept_copy(source: str, name: str, version: str, fetch: Callable[[Path], Path
     for path in sorted(copies, key=lambda path: path.stat().st_mtime)[:-KEPT_COPIES]:
         shutil.rmtree(path, ignore_errors=True)
     return folder
+
+
+def copy_place(source: str, name: str, version: str) -> Path:
+    """Folder of the copy of a version of a model, see `kept_copy`; it may not be there."""
+    return home() / "models" / hashlib.sha256(place_of(source).encode()).hexdigest()[:8] / name / version
 
 
 def _put(copied: Path, folder: Path) -> None:

@@ -115,7 +115,8 @@ def _sources(storage: Storage) -> dict[str, str]:
     except RunFolderError:
         return {}
     rules = ", ".join(sources.constraints) or "those trained with the model"
-    return {"corpus": sources.corpus, "model": sources.model, "constraints": rules}
+    model = sources.model if sources.adapted_from is None else f"{sources.adapted_from}, adapted to the corpus"
+    return {"corpus": sources.corpus, "model": model, "constraints": rules}
 
 
 def _shards(run: Published) -> Iterator[ShardTables]:

@@ -2,13 +2,14 @@
 
 The idea is of Miller, Guinness & Zamanian (2004) and Ratinov & Roth (2009) §6.1. The cluster of a word is a function of
 that one word, so with the scorer's word tables it costs nothing per token. The table is data: one Parquet file with the
-column ``word`` and a column of cluster numbers for each clustering. A model may read several such files, whose
-clusterings may have the same names. Its folder keeps copies.
+column ``word`` and a column of cluster numbers for each clustering, and in its metadata, if the clusters were learned
+from text, how. A model may read several such files, whose clusterings may have the same names. Its folder keeps copies.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,13 +19,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from concord.schemas.errors import InputError
+from concord.schemas.settings import Settings
 from concord.workers.features.extractors import Extractor, same
 from concord.workers.storage.files import write_whole
 from concord.workers.storage.tables import TableFileError, read_table
 
 WORD_FIELD = "word"
+RECIPE_KEY = b"concord.recipe"
+"""Key of the recipe, as JSON, in the metadata of a file."""
+VECTOR = "vector"
+"""Name of the only clustering of a table of word vectors, in which each word is a cluster of its own: its row."""
 UNKNOWN = "?"
 """The value of a word that is in no cluster; numbers are the values of the others."""
 MOST_CLUSTERINGS = 32
@@ -35,6 +42,21 @@ class ClusterFileError(InputError):
     """A cluster file that is missing or damaged; the message names the file and the fault."""
 
 
+class ClusterRecipe(Settings):
+    """How clusters were learned from text, so that they can be learned from other text in the same way.
+
+    - ``way``: command of `concord clusters`.
+    - ``options``: of that command.
+    - ``corpora``: digest of the texts of each corpus that they were learned from.
+    - ``encoder``: digest of the files of the encoder that read them; None for none.
+    """
+
+    way: str
+    options: dict[str, Any]
+    corpora: tuple[str, ...]
+    encoder: str | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Clusters:
     """Table of word clusters: V words in G clusterings.
@@ -42,7 +64,8 @@ class Clusters:
     - ``words`` (V,): the words.
     - ``names`` (G,): names of the clusterings.
     - ``codes`` (V, G): cluster of each word in each clustering.
-    - ``file``: which of the files that features read it is from, counted from 1.
+    - ``file``: which of the files that features read it is from, counted from 1; 0 for the words of vectors.
+    - ``recipe``: how they were learned from text; None for those of vectors, and of files that do not say.
 
     A word that is not among them is looked up with digits as 0, in lower case, and both, in this order.
     """
@@ -51,11 +74,15 @@ class Clusters:
     names: tuple[str, ...]
     codes: NDArray[np.int32]
     file: int = 1
+    recipe: ClusterRecipe | None = None
 
     @cached_property
     def extractors(self) -> dict[str, Extractor]:
-        """Extractors of a word's cluster, each process's own: ``cluster-NAME`` of the first file, ``cluster2-NAME``."""
-        prefix = "cluster-" if self.file == 1 else f"cluster{self.file}-"
+        """Extractors of a word's cluster, each process's own: ``cluster-NAME`` of the first file, ``cluster2-NAME``.
+
+        Of vectors' words it is ``vector``.
+        """
+        prefix = {0: "", 1: "cluster-"}.get(self.file, f"cluster{self.file}-")
         return {prefix + name: Extractor(partial(self._value, g)) for g, name in enumerate(self.names)}
 
     @cached_property
@@ -63,16 +90,21 @@ class Clusters:
         words: list[str] = self.words.to_pylist()
         return dict(zip(words, range(len(words)), strict=True))
 
-    def _value(self, clustering: int, word: str) -> str:
+    def place(self, word: str) -> int:
+        """Row of a word in the table; −1 where it is not there."""
         places = self._places
         for form in (same, zeros, str.lower, lower_zeros):
             place = places.get(form(word))
             if place is not None:
-                return str(self.codes[place, clustering])
-        return UNKNOWN
+                return place
+        return -1
+
+    def _value(self, clustering: int, word: str) -> str:
+        place = self.place(word)
+        return UNKNOWN if place < 0 else str(self.codes[place, clustering])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("words", "names", "codes", "file")}
+        return {name: self.__dict__[name] for name in ("words", "names", "codes", "file", "recipe")}
 
 
 def zeros(word: str) -> str:
@@ -88,8 +120,10 @@ def lower_zeros(word: str) -> str:
 def write_clusters(path: Path, clusters: Clusters) -> None:
     """Writes the table in one step; equal tables give equal bytes. Raises `OutputError`."""
     columns = {WORD_FIELD: clusters.words} | {name: clusters.codes[:, g] for g, name in enumerate(clusters.names)}
+    recipe = clusters.recipe
+    metadata = None if recipe is None else {RECIPE_KEY: recipe.model_dump_json().encode()}
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), sink, compression="zstd")
+    pq.write_table(pa.table(columns).replace_schema_metadata(metadata), sink, compression="zstd")
     write_whole(path, sink.getvalue().to_pybytes())
 
 
@@ -116,4 +150,15 @@ def read_clusters(path: Path, *, file: int = 1) -> Clusters:
     words = table[WORD_FIELD].combine_chunks()
     if len(words.unique()) != len(words):
         raise ClusterFileError(f"{path}: a word is there twice")
-    return Clusters(words, tuple(names), np.stack([table[name].to_numpy() for name in names], axis=1), file)
+    codes = np.stack([table[name].to_numpy() for name in names], axis=1)
+    return Clusters(words, tuple(names), codes, file, _recipe(path, table.schema.metadata or {}))
+
+
+def _recipe(path: Path, metadata: Mapping[bytes, bytes]) -> ClusterRecipe | None:
+    if RECIPE_KEY not in metadata:
+        return None
+    try:
+        return ClusterRecipe.model_validate_json(metadata[RECIPE_KEY])
+    except ValidationError as error:
+        fault = error.errors()[0]["msg"]
+        raise ClusterFileError(f"{path}: its recipe cannot be read ({fault}); make it again") from error

@@ -103,12 +103,13 @@ class ColumnError(InputError):
 
 def needed_columns(features: FeatureSet) -> tuple[str, ...]:
     """Columns that a corpus must have for these features, sorted; derived columns are computed and not among them."""
-    read = {name.removeprefix(COPIED) for name in features.columns}
+    columns = (*features.columns, *(features.pairs.columns if features.pairs else ()))
+    read = {name.removeprefix(COPIED) for name in columns}
     return tuple(sorted({TOKENS, *read} - MADE_COLUMNS))
 
 
 def feature_columns(batch: Batch, features: FeatureSet) -> dict[str, Column]:
-    """All columns that the features read, in order of their names; derived ones are computed here.
+    """All columns that the features of single labels read, in order of their names; derived ones are computed here.
 
     Raises `ColumnError` naming the columns there are.
     """

@@ -215,6 +215,27 @@ class Incidence:
     members: Lists
     attributes: Attributes
 
+    @classmethod
+    def none(cls, tokens: int) -> Incidence:
+        """The incidence of so many tokens without attributes."""
+        groups, members = (Lists.of_lengths(np.zeros(count, np.int64)) for count in (tokens, 0))
+        return cls(groups, members, Attributes((), {}))
+
+    def after_first(self, bounds: Ints) -> Incidence:
+        """The incidence without the first token of each sentence, and without attributes that no other token has.
+
+        ``bounds`` (S + 1,): first token of each sentence, and N.
+        """
+        lengths = self.groups.lengths.copy()
+        lengths[bounds[:-1]] = 0
+        later = np.ones(len(lengths), np.bool_)
+        later[bounds[:-1]] = False
+        groups = Lists(Lists.of_lengths(lengths).start, self.groups.ids[np.repeat(later, self.groups.lengths)])
+        filled = _occurring(groups, len(self.members))
+        members = self.members.at(np.flatnonzero(filled).astype(np.int32))
+        used = _occurring(members, len(self.attributes))
+        return Incidence(groups.only(filled), members.only(used), self.attributes.only(used))
+
 
 def incidence(batch: Batch, features: FeatureSet) -> Incidence:
     """The attributes of all tokens of a batch. Raises `ColumnError` where it lacks a column the features read."""
@@ -225,6 +246,16 @@ def incidence(batch: Batch, features: FeatureSet) -> Incidence:
         end_to_end([part.members for part in parts], [sum(f.size for f in part.families) for part in parts]),
         Attributes(tuple(family for part in parts for family in part.families), maker.values()),
     )
+
+
+def pair_incidence(batch: Batch, features: FeatureSet) -> Incidence:
+    """The attributes that are learned for pairs of labels, of all tokens but the first of each sentence.
+
+    There are none where the feature set has no such templates. Raises `ColumnError` as `incidence`.
+    """
+    if features.pairs is None:
+        return Incidence.none(batch.token_count)
+    return incidence(batch, features.pairs).after_first(batch.sentence_bounds)
 
 
 class _GroupPart(NamedTuple):
@@ -332,6 +363,12 @@ class _SourceValues(NamedTuple):
         lengths = np.fromiter(map(len, said), np.int64, len(said))
         ids = np.fromiter((i for row in said for i in row), np.int32, int(lengths.sum()))
         return cls(list(known), Lists(Lists.of_lengths(lengths).start, ids))
+
+
+def _occurring(lists: Lists, count: int) -> NDArray[np.bool_]:
+    """(count,) mask of the ids that some list has."""
+    mask: NDArray[np.bool_] = np.bincount(lists.ids, minlength=count) > 0
+    return mask
 
 
 def _used(ids: Ids) -> tuple[Ids, Ids]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -49,6 +51,12 @@ class CoOccurrenceSettings(CountSettings, ClusterSettings):
     dimensions: int = Field(100, ge=1, description="Number of dimensions of the vector of a word's contexts.")
 
 
+class StateSettings(CountSettings, ClusterSettings):
+    """Clustering of words by the mean of the states that an encoder gives them."""
+
+    least_count: int = Field(1, ge=1, description="Least count of a word; rarer ones have no cluster.")
+
+
 class BrownSettings(CountSettings):
     """Tree of words by the words before and after them (Brown clusters)."""
 
@@ -83,6 +91,18 @@ class ClarkSettings(CountSettings, ClusterSettings):
     iterations: int = Field(10, ge=1, description="Largest number of times that all words change their cluster.")
     states: int = Field(5, ge=1, le=32, description="Number of states of each cluster's model of letters.")
     seed: int = Field(0, ge=0, description="Seed of the models of letters.")
+
+
+CountedClustering = CoOccurrenceSettings | BrownSettings | ClarkSettings
+ClusterLearning = CountedClustering | StateSettings
+
+COUNTED_WAYS: Mapping[str, type[CountedClustering]] = MappingProxyType(
+    {"learn": CoOccurrenceSettings, "brown": BrownSettings, "clark": ClarkSettings}
+)
+"""Ways to learn clusters from counts of words, by the name of the command."""
+
+CLUSTER_WAYS: Mapping[str, type[ClusterLearning]] = MappingProxyType({**COUNTED_WAYS, "states": StateSettings})
+"""Ways to learn clusters from text, by the name of the command."""
 
 
 class PhraseSettings(Settings):

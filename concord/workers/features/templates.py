@@ -2,13 +2,14 @@
 
 A template is pure data, read by two paths that must agree: `workers.features.attributes` spells
 its attributes out in Python for training, `workers.features.scorer` sums their weights from
-tables. Every feature has the value 1.
+tables. Every feature has the value 1. Most features look at one label; those of the parts ``pairs:…`` look at a token's
+label and the one before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -29,6 +30,7 @@ from concord.workers.features.gazetteers import (
     column_names,
 )
 from concord.workers.features.mentions import MENTION_COLUMNS
+from concord.workers.features.word_vectors import VECTOR_OFFSETS, WordVectors
 from concord.workers.parts import Group, Registry
 
 BEFORE, AFTER = "<s>", "</s>"
@@ -130,6 +132,30 @@ class FeatureSet:
     """The tables that templates of words' clusters read."""
     lists: Mapping[str, Gazetteer] = field(default_factory=dict)
     """Phrase lists that the templates read, by their names in `PHRASE_SETS`."""
+    vectors: WordVectors | None = None
+    """Word vectors that templates read."""
+    pair_templates: tuple[AttributeTemplate, ...] = ()
+    """Templates of attributes that are learned for pairs of neighbouring labels, not for single ones."""
+
+    @cached_property
+    def pairs(self) -> FeatureSet | None:
+        """The feature set of pairs of neighbouring labels; None if there is none."""
+        if not self.pair_templates:
+            return None
+        return FeatureSet(self.name, self.pair_templates, self.clusters, self.lists)
+
+    @cached_property
+    def template_names(self) -> tuple[str, ...]:
+        """Names of all templates, in order; those of pairs begin with `OF_PAIRS`."""
+        return (*(t.name for t in self.templates), *(OF_PAIRS + t.name for t in self.pair_templates))
+
+    @cached_property
+    def without_vectors(self) -> FeatureSet:
+        """The set without templates of word vectors: those of features that have the value 1."""
+        if self.vectors is None:
+            return self
+        table = self.vectors.table
+        return replace(self, templates=tuple(t for t in self.templates if not _reads(t, table)), vectors=None)
 
     @cached_property
     def singles(self) -> tuple[Single, ...]:
@@ -153,9 +179,13 @@ class FeatureSet:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns the set reads, derived ones included, sorted."""
+        """The columns the set reads for single labels, derived ones included, sorted."""
         sources = [*(t.source for t in self.singles), *(t.source for t in self.windows), *self.conjoined]
         return tuple(sorted({s.column for s in sources}))
+
+
+def _reads(template: AttributeTemplate, table: Clusters) -> bool:
+    return isinstance(template, Single) and template.source.clusters is table
 
 
 WORD, LOWER = Source(TOKENS), Source(TOKENS, "lower")
@@ -270,6 +300,9 @@ FIELDS: tuple[AttributeTemplate, ...] = (
 )
 """Templates for citations and addresses: short documents of ordered fields, where marks and numbers are informative."""
 
+KINDS: tuple[AttributeTemplate, ...] = (*_singles(KIND, -1, 0, 1), *_sequences(KIND, _NEIGHBOURS))
+"""Classes of words at and beside the token. There are few, so that they tell well where one label follows another."""
+
 FERSINI: tuple[AttributeTemplate, ...] = (*map(Single, (WORD, KIND, Source(EDGE), Source(f"{SEEN_WORDS}-only"))),)
 """Templates of Fersini et al. (2014) §4: word, class of the word, start and end of the text, and the word's counts by
 label in the training documents (none: an unknown word). The paper's counts are values of features; here features are 0
@@ -288,6 +321,7 @@ OWN: dict[str, tuple[AttributeTemplate, ...]] = {
     "fields": FIELDS,
     "core": CORE,
     "pos": RICH_TAGS,
+    "kinds": KINDS,
     "sentence": SENTENCE,
     "mentions": MENTIONS,
     "answers": ANSWER_FEATURES,
@@ -306,9 +340,13 @@ FEATURE_SETS: Registry[tuple[AttributeTemplate, ...]] = Registry(Group.FEATURES,
 """Feature sets by name; ``--features`` takes names joined by ``+``. A template of several sets is used once."""
 
 
+OF_PAIRS = "pairs:"
+"""Beginning of a part whose attributes, those of the part named behind it, are learned for pairs of labels."""
 CLUSTERS = "clusters"
 """The part of a name that stands for `cluster_templates`."""
 CLUSTER_OFFSETS = (-2, -1, 0, 1, 2)
+VECTORS = "vectors"
+"""The part of a name that stands for `vector_templates`."""
 
 
 SUMMARIES = {
@@ -317,6 +355,7 @@ SUMMARIES = {
     "sentence": "how the sentence is capitalised, its length and first word, the document's first word; for newswire",
     "mentions": "what the document says of the word elsewhere; for names",
     CLUSTERS: "groups of words that are used alike; needs --clusters FILE, see `concord clusters`",
+    VECTORS: "vectors of words, which others have learned from other texts; needs --vectors FILE",
     GAZETTEER: "phrases of lists that you have; needs --gazetteer FILE",
     f"{GAZETTEER}-cased": "the same where letters have the same case; needs --gazetteer FILE",
     ENTITIES: "names that are labelled in the training documents; for names",
@@ -332,6 +371,8 @@ SUMMARIES = {
     "fersini": "the features of Fersini et al. (2014): the word, its class, its counts by label, the ends of sentences",
     SEEN_WORDS: "with which labels, and how often, the training documents have the word",
     "fields": "for citations and addresses: short documents of ordered fields",
+    "kinds": "whether the word and its neighbours are capitalised, numbers or marks; for pairs:kinds",
+    f"{OF_PAIRS}NAME": "the features of a set for pairs of labels: pairs:pos for chunks, pairs:kinds for citations",
 }
 """Summaries of the feature sets, in the order in which users might try them."""
 PAPER_SETS = frozenset({"finkel", "finkel-nopos", "finkel-all", "finkel-tf", "finkel-tf-all", "fersini"})
@@ -346,6 +387,12 @@ def cluster_templates(clusters: Sequence[Clusters]) -> tuple[AttributeTemplate, 
     """Every clustering of every table, of the words around the token."""
     sources = [Source(TOKENS, extractor, table) for table in clusters for extractor in table.extractors]
     return tuple(Single(source, offset) for source in sources for offset in CLUSTER_OFFSETS)
+
+
+def vector_templates(vectors: WordVectors) -> tuple[Single, ...]:
+    """A feature of the row of each word at and beside the token, in the order of `VECTOR_OFFSETS`."""
+    (extractor,) = vectors.table.extractors
+    return tuple(Single(Source(TOKENS, extractor, vectors.table), offset) for offset in VECTOR_OFFSETS)
 
 
 def list_templates(reading: str) -> tuple[AttributeTemplate, ...]:
@@ -381,47 +428,67 @@ def layer_templates(names: Sequence[str]) -> tuple[AttributeTemplate, ...]:
 
 def lists_of(name: str) -> set[str]:
     """Names in `PHRASE_SETS` that the parts of a name read."""
-    parts = name.split("+")
+    parts = [part.removeprefix(OF_PAIRS) for part in name.split("+")]
     columns = {c for part in parts for c in FeatureSet(part, FEATURE_SETS.get(part, ())).columns}
     readings = {GAZETTEER_COLUMNS[c] for c in columns if c in GAZETTEER_COLUMNS} | (READINGS.keys() & set(parts))
     return {READINGS[reading][0] for reading in readings}
 
 
 def feature_set(
-    name: str, clusters: Iterable[Path | str] = (), lists: Mapping[str, Gazetteer] | None = None
+    name: str,
+    clusters: Iterable[Path | str] = (),
+    lists: Mapping[str, Gazetteer] | None = None,
+    vectors: WordVectors | None = None,
 ) -> FeatureSet:
     """Templates of all parts of a name such as ``core+pos+mentions``, in order.
 
     - ``clusters``: cluster files of the part ``clusters``.
     - ``lists``: phrase lists, by the names of their parts in `PHRASE_SETS`.
+    - ``vectors``: word vectors of the part ``vectors``.
 
     Raises `FeatureSetError`, and `ClusterFileError`.
     """
     parts, files = name.split("+"), list(clusters)
-    if (CLUSTERS in parts) != bool(files):
+    own = [part for part in parts if not part.startswith(OF_PAIRS)]
+    of_pairs = [part.removeprefix(OF_PAIRS) for part in parts if part.startswith(OF_PAIRS)]
+    if not own:
+        raise FeatureSetError(f"the feature set {name!r} is learned beside others; give --features core+{name}")
+    if (CLUSTERS in (*own, *of_pairs)) != bool(files):
         raise FeatureSetError(
             f"the feature set {CLUSTERS!r} and a cluster file go together: give --features …+{CLUSTERS} and --clusters "
             "FILE, or none of both"
         )
+    if VECTORS in of_pairs:
+        raise FeatureSetError(f"the feature set {OF_PAIRS + VECTORS!r}: vectors are for single labels; leave it out")
+    if (VECTORS in parts) != (vectors is not None):
+        raise FeatureSetError(f"the feature set {VECTORS!r} and word vectors go together: give --vectors FILE")
     if twice := [file for place, file in enumerate(files) if file in files[:place]]:
         raise FeatureSetError(f"cluster file {twice[0]} is given twice; give it once")
     tables = tuple(read_clusters(Path(file), file=number) for number, file in enumerate(files, 1))
     given = lists or {}
     if odd := lists_of(name) ^ given.keys():
         raise FeatureSetError(f"the feature set {min(odd)!r} and its list of phrases go together: give both or none")
-    templates = dict.fromkeys(template for part in parts for template in _part(part, tables))
-    return FeatureSet(name, tuple(templates), tables, given)
+    own_templates, pair_templates = (_templates(some, tables, vectors) for some in (own, of_pairs))
+    return FeatureSet(name, own_templates, tables, given, vectors, pair_templates)
 
 
-def _part(name: str, clusters: Sequence[Clusters]) -> tuple[AttributeTemplate, ...]:
+def _templates(
+    parts: Iterable[str], tables: Sequence[Clusters], vectors: WordVectors | None
+) -> tuple[AttributeTemplate, ...]:
+    return tuple(dict.fromkeys(template for part in parts for template in _part(part, tables, vectors)))
+
+
+def _part(name: str, clusters: Sequence[Clusters], vectors: WordVectors | None) -> tuple[AttributeTemplate, ...]:
     if name == CLUSTERS and clusters:
         return cluster_templates(clusters)
+    if name == VECTORS and vectors is not None:
+        return vector_templates(vectors)
     if name not in FEATURE_SETS and name in READINGS:
         return list_templates(name)
     if name.startswith((LAYER, LAYERS, COPIED)):
         return _layers(name)
     if name not in FEATURE_SETS:
-        known = sorted({*FEATURE_SETS, CLUSTERS, *READINGS})
+        known = sorted({*FEATURE_SETS, CLUSTERS, VECTORS, *READINGS})
         raise FeatureSetError(f"{unknown('feature set', name, known)}; join several by +")
     return FEATURE_SETS[name]
 

@@ -1,4 +1,4 @@
-"""File of a CRF's attribute names, one per row of its weights; read by warm starts of training and by export."""
+"""Files of a CRF's attribute names, one per row of its weights; read by warm starts of training and by export."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from concord.workers.models.folder import Manifest, ModelError
 from concord.workers.storage.tables import TableFileError, read_table
 
 ATTRIBUTES_FILE = "attributes.parquet"
+PAIR_ATTRIBUTES_FILE = "pair-attributes.parquet"
+"""Attributes of pairs of labels."""
 COLUMN = "attribute"
 STRING_TYPES = (pa.string(), pa.large_string())
 
@@ -21,15 +23,15 @@ def write_names(path: Path, names: pa.ChunkedArray) -> None:
     pq.write_table(table, path, compression="zstd", use_dictionary=False, write_statistics=False)
 
 
-def read_names(folder: Path, manifest: Manifest, count: int) -> pa.ChunkedArray:
+def read_names(folder: Path, manifest: Manifest, count: int, file: str = ATTRIBUTES_FILE) -> pa.ChunkedArray:
     """Attribute names (A,) of a model folder whose file hashes were checked; A must be ``count``.
 
     Raises `ModelError` where the folder has no such file, or where the names are not ``count`` different strings (a
     matching hash does not prove them: it can be mended).
     """
-    if ATTRIBUTES_FILE not in manifest.files:
+    if file not in manifest.files:
         raise ModelError(f"{folder}: the model does not keep the names of its attributes; train it with lbfgs or sgd")
-    path = folder / ATTRIBUTES_FILE
+    path = folder / file
     try:
         table = read_table(path)
     except TableFileError as error:

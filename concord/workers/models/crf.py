@@ -27,11 +27,13 @@ from concord.workers.features.templates import FeatureSet
 from concord.workers.models.arrays_file import SCORES, TRUTHS, ArrayKind, write_arrays
 from concord.workers.models.end_marks import ChainSettings, EndMarks
 from concord.workers.models.feature_files import read_features, write_features
-from concord.workers.models.folder import Manifest, manifest_of, read_manifest, write_manifest
+from concord.workers.models.folder import MANIFEST, Manifest, ModelError, manifest_of, read_manifest, write_manifest
 from concord.workers.models.saved_files import FolderModel, parsing, saved_arrays, saved_content, write_content
 
 KIND = "crf"
 WEIGHTS_FILE, CHAIN_FILE = "weights.bin", "chain.json"
+PAIRS_FILE = "pairs.bin"
+"""Weights of attributes of pairs of labels: arrays of a `FeatureWeights`."""
 
 
 def weight_arrays(part: str = "") -> tuple[ArrayKind, ...]:
@@ -58,6 +60,7 @@ class LearnedCrf(NamedTuple):
     transition: Floats
     missing: NDArray[np.bool_]
     marks: EndMarks | None = None
+    pairs: FeatureWeights | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +76,8 @@ class CrfModel(FolderModel):
     - ``missing`` (W,): labels that complete the label set but never occurred in training, such as the ``I-T`` of a type
       that has only one-word spans. Their unary score is −inf, because training has no evidence of them.
     - ``marks``: the chain's BILOU labels; None where they are the model's own.
+    - ``pairs``: weights of features of pairs of the chain's labels, in nats, which are added to ``transition``; label
+      x · W + y of these is the pair of x and, after it, y. None where the features have none.
     """
 
     labels: LabelSet
@@ -81,6 +86,7 @@ class CrfModel(FolderModel):
     transition: Floats
     missing: NDArray[np.bool_]
     marks: EndMarks | None
+    pairs: FeatureWeights | None
     manifest: Manifest
 
     @property
@@ -98,15 +104,24 @@ class CrfModel(FolderModel):
 
         Raises `ColumnError` where the batch lacks one of ``columns``, `ScoreError` where a sum of weights is no number.
         """
-        return self.of_chain(self.scorer.unary(batch), batch)
+        pairs = None if self.pair_scorer is None else self.pair_scorer.unary(batch)
+        return self.of_chain(self.scorer.unary(batch), pairs, batch)
 
-    def of_chain(self, unary: Floats, batch: Batch) -> Potentials:
-        """Potentials of a batch, given the chain's ``unary`` (N, W) of seen labels, in nats; it may be overwritten."""
+    def of_chain(self, unary: Floats, pairs: Floats | None, batch: Batch) -> Potentials:
+        """Potentials of a batch, given scores of the chain's labels in nats; they may be overwritten.
+
+        - ``unary`` (N, W): of each label.
+        - ``pairs`` (N, W · W): of each pair of labels, without ``transition``; None if the model has no such features.
+        """
         if self.missing.any():
             unary[:, self.missing] = -np.inf
+        transition = self.transition.copy()
+        if pairs is not None:
+            transition = pairs.reshape(len(pairs), *transition.shape)
+            transition += self.transition
         if self.marks is not None:
-            return self.marks.potentials(unary, self.transition, batch.sentence_starts)
-        return Potentials(unary, self.transition.copy(), batch.sentence_starts)
+            return self.marks.potentials(unary, transition, batch.sentence_starts)
+        return Potentials(unary, transition, batch.sentence_starts)
 
     def known(self, words: Sequence[str]) -> NDArray[np.bool_]:
         """(V,) mask of the words that the model has weights for.
@@ -120,6 +135,13 @@ class CrfModel(FolderModel):
     def scorer(self) -> Scorer:
         """Scorer of batches. Its word tables belong to this process and are not pickled."""
         return Scorer(self.features, self.weights, len(self.names))
+
+    @cached_property
+    def pair_scorer(self) -> Scorer | None:
+        """Scorer of pairs of labels, of W · W each token; None if the model has no features of them."""
+        if self.features.pairs is None or self.pairs is None:
+            return None
+        return Scorer(self.features.pairs, self.pairs, len(self.names) ** 2)
 
 
 def save(
@@ -145,6 +167,9 @@ def save(
     if marks is not None:
         write_content(out / CHAIN_FILE, ChainSettings(scheme="bilou"))
         beside = (*beside, CHAIN_FILE)
+    if learned.pairs is not None:
+        write_arrays(out / PAIRS_FILE, vars(learned.pairs).values())
+        beside = (*beside, PAIRS_FILE)
     write_arrays(out / WEIGHTS_FILE, (*vars(weights).values(), transition, learned.missing))
     manifest = manifest_of(
         out,
@@ -155,7 +180,7 @@ def save(
         training=training,
         libraries=("numpy", *libraries),
         features=features.name,
-        templates=[t.name for t in features.templates],
+        templates=features.template_names,
     )
     write_manifest(out, manifest)
     return CrfModel(*learned._replace(features=features, transition=transition), manifest)
@@ -176,7 +201,20 @@ def load(folder: Path | str) -> CrfModel:
     weights = FeatureWeights(*arrays)
     with parsing(folder / WEIGHTS_FILE):
         weights.check(width)
-    return CrfModel(labels, features, weights, transition, missing, marks, manifest)
+    pairs = _saved_pairs(folder, manifest, features, width)
+    return CrfModel(labels, features, weights, transition, missing, marks, pairs, manifest)
+
+
+def _saved_pairs(folder: Path, manifest: Manifest, features: FeatureSet, width: int) -> FeatureWeights | None:
+    """Weights of the features of pairs, of a chain of ``width`` labels; None if there are none. Raises `ModelError`."""
+    if (features.pairs is None) != (PAIRS_FILE not in manifest.files):
+        raise ModelError(f"{folder / MANIFEST}: {PAIRS_FILE} and features of pairs go together; make the model again")
+    if features.pairs is None:
+        return None
+    weights = FeatureWeights(*saved_arrays(folder / PAIRS_FILE, weight_arrays()))
+    with parsing(folder / PAIRS_FILE):
+        weights.check(width * width)
+    return weights
 
 
 def _saved_marks(folder: Path, manifest: Manifest) -> EndMarks:

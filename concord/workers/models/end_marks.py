@@ -79,8 +79,9 @@ class EndMarks:
         return np.where(goes_on, self.going[labels], self.ending[labels]).astype(np.int32)
 
     def tied(self, transition: Floats, missing: Mask) -> Floats:
-        """The transitions (W, W) nearest to these, by squares, that meet the module's condition; nats.
+        """The transitions (…, W, W) nearest to these, by squares, that meet the module's condition; nats.
 
+        - ``transition`` (…, W, W): of one chain, or of each attribute of pairs.
         - ``missing`` (W,): labels that have no transitions; they take those of the other label of their pair.
 
         Only transitions between labels that can be neighbours count, and are changed.
@@ -89,12 +90,14 @@ class EndMarks:
         for label, (going, ending) in enumerate(zip(self.going, self.ending, strict=True)):
             before = self._before(label)
             if missing[going] or missing[ending]:
-                near[np.ix_(before, (going, ending))] = near[before, ending if missing[going] else going][:, None]
+                other = ending if missing[going] else going
+                near[..., before, going] = near[..., before, ending] = near[..., before, other]
                 continue
             there = before[~missing[before]]
-            half = (near[there, ending] - near[there, going]).sum() / max(1, len(there)) / 2.0
-            mean = (near[before, ending] + near[before, going]) / 2.0
-            near[before, going], near[before, ending] = mean - half, mean + half
+            half = (near[..., there, ending] - near[..., there, going]).sum(axis=-1, keepdims=True)
+            half /= 2.0 * max(1, len(there))
+            mean = (near[..., before, ending] + near[..., before, going]) / 2.0
+            near[..., before, going], near[..., before, ending] = mean - half, mean + half
         return near
 
     def _before(self, label: int) -> Ids:
@@ -106,7 +109,8 @@ class EndMarks:
     def potentials(self, unary: Floats, transition: Floats, sentence_starts: Ints) -> Potentials:
         """Potentials of BIO labels: unary (N, L) and transitions (N, L, L), without the label set's legality.
 
-        - ``unary`` (N, W), ``transition`` (W, W): scores of the chain's labels in nats, the transitions `tied`.
+        - ``unary`` (N, W), ``transition`` (W, W) or (N, W, W): scores of the chain's labels in nats, the transitions
+          `tied`.
 
         A token's unary score is that of the better of the two labels; the next token's transitions take back what the
         other one is worse by.
@@ -119,14 +123,16 @@ class EndMarks:
         # A label that is forbidden has no worse one: −inf − −inf would be no number.
         base = np.where(best == -np.inf, 0.0, best)
         joined = self.labels.continues
-        step = np.where(joined, transition[np.ix_(self.going, self.going)], transition[np.ix_(self.ending, self.going)])
-        edges = np.zeros((len(unary), *step.shape))
-        edges[1:] = np.where(joined, (goes_on - base)[:-1, :, None], (ends - base)[:-1, :, None]) + step
+        onward, ended = (transition[..., place[:, None], self.going] for place in (self.going, self.ending))
+        step = np.where(joined, onward, ended)
+        edges = np.zeros((len(unary), *joined.shape))
+        edges[1:] = np.where(joined, (goes_on - base)[:-1, :, None], (ends - base)[:-1, :, None])
+        edges += step
         edges[sentence_starts] = 0.0
         return Potentials(best, edges, sentence_starts)
 
     def _extra(self, transition: Floats) -> Floats:
-        """(L,) δ of each BIO label, in nats; 0 for ``O``."""
+        """(L,), or (N, L) where tokens differ: δ of each BIO label, in nats; 0 for ``O``."""
         place = [int(self._before(label)[0]) for label in range(len(self.labels))]
-        extra: Floats = transition[place, self.ending] - transition[place, self.going]
+        extra: Floats = transition[..., place, self.ending] - transition[..., place, self.going]
         return extra

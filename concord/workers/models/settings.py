@@ -18,6 +18,8 @@ class FeatureSettings(TrainerSettings):
     """Options of every CRF trainer: the feature sets and the files that they read."""
 
     files: ClassVar[tuple[str, ...]] = ("clusters", "gazetteers")
+    learns_pairs: ClassVar[bool] = False
+    """Can features be learned for pairs of labels?"""
 
     features: str = Field(
         "core+pos+mentions+entities",
@@ -68,6 +70,7 @@ class FittingSettings(ChainLabelSettings):
     """Options shared by concord's own trainers of chains: features that have a weight, and weights to start from."""
 
     files: ClassVar[tuple[str, ...]] = (*FeatureSettings.files, "start_from")
+    learns_pairs: ClassVar[bool] = True
 
     min_freq: float = Field(0.0, ge=0, description="Least count of a feature; rarer ones are dropped.")
     all_possible_transitions: bool = Field(
@@ -172,6 +175,27 @@ class EncoderSettings(TrainerSettings):
     head_iterations: int = Field(60, ge=1, description="With an encoder: largest number of iterations of its head.")
 
 
+class VectorSettings(FeatureSettings):
+    """Options of word vectors beside the features."""
+
+    files: ClassVar[tuple[str, ...]] = ("vectors", "vector_index")
+
+    vectors: str | None = Field(
+        None,
+        description="File of word vectors, such as GloVe's or word2vec's, that are put beside the features.",
+    )
+    vector_index: str | None = Field(
+        None,
+        description="With vectors of NumPy (.npy): file of their words, where it has not the same name as they have.",
+    )
+    vector_words: int = Field(
+        100_000, ge=1, description="With vectors: largest number of words, the first ones of the file."
+    )
+    vector_scale: float = Field(
+        0.2, gt=0, le=100, description="With vectors: standard deviation of their numbers beside features, which are 1."
+    )
+
+
 class PoolSettings(FeatureSettings):
     """Options of learning from unlabelled documents beside labelled ones."""
 
@@ -230,10 +254,16 @@ class DescentSettings(GradientSettings):
     seed: int = Field(0, ge=0, description="Seed of the order of sentences and of dropout.")
 
 
-class SgdSettings(PoolSettings, EncoderSettings, DescentSettings):
+class SgdSettings(PoolSettings, EncoderSettings, VectorSettings, DescentSettings):
     """Options of training a CRF by stochastic gradient descent."""
 
-    files: ClassVar[tuple[str, ...]] = (*DescentSettings.files, "encoder")
+    files: ClassVar[tuple[str, ...]] = (*DescentSettings.files, "encoder", *VectorSettings.files)
+
+    @model_validator(mode="after")
+    def _vectors_begin_anew(self) -> Self:
+        if self.start_from is not None and self.vectors is not None:
+            raise ValueError("start_from: a model's weights do not say those of vectors; leave out one of both")
+        return self
 
 
 class EnsembleSettings(SgdSettings):
@@ -297,6 +327,8 @@ class StackedSettings(DescentSettings):
 
 class TaggersSettings(DescentSettings):
     """Options of learning from layers (taggers' answers) without gold labels."""
+
+    learns_pairs: ClassVar[bool] = False
 
     features: str = Field("core+mentions", description="Feature sets, joined by +; `concord list features` has them.")
     layers: tuple[str, ...] = Field(

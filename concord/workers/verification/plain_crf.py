@@ -30,10 +30,12 @@ MOST_KNOWN = 2_000_000
 
 def plain_potentials(model: CrfModel) -> Callable[[Batch], Potentials]:
     """A function with the same results as `CrfModel.potentials`."""
-    scorer = PlainScorer(model.features, model.weights, len(model.names))
+    width, of_pairs = len(model.names), model.features.pairs
+    scorer = PlainScorer(model.features, model.weights, width)
+    pairs = None if of_pairs is None or model.pairs is None else PlainScorer(of_pairs, model.pairs, width * width)
 
     def potentials(batch: Batch) -> Potentials:
-        return model.of_chain(scorer.unary(batch), batch)
+        return model.of_chain(scorer.unary(batch), None if pairs is None else pairs.unary(batch), batch)
 
     return potentials
 

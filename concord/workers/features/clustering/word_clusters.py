@@ -11,6 +11,7 @@ and a word's vector is its row of U · √S at length 1.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -79,8 +80,7 @@ def clustered(words: Sequence[str], points: Floats, settings: ClusterSettings) -
     Raises `FewWordsError` if there are fewer words than clusters.
     """
     _enough(list(words), max(settings.clusters))
-    length = np.linalg.norm(points, axis=1, keepdims=True)
-    unit = np.divide(points, length, out=np.zeros_like(points), where=length > 0)
+    unit = _directions(points)
     codes = [_k_means(unit, size, settings.seed) for size in settings.clusters]
     return Clusters(pa.array(words, pa.string()), tuple(map(str, settings.clusters)), np.stack(codes, axis=1))
 
@@ -89,3 +89,36 @@ def _k_means(points: Floats, size: int, seed: int) -> NDArray[np.int32]:
     learner = MiniBatchKMeans(size, random_state=seed, n_init=1, batch_size=SAMPLE, max_iter=ROUNDS)
     codes: NDArray[np.int32] = learner.fit(points).labels_.astype(np.int32)
     return codes
+
+
+def _directions(points: Floats) -> Floats:
+    length = np.linalg.norm(points, axis=1, keepdims=True)
+    unit: Floats = np.divide(points, length, out=np.zeros_like(points), where=length > 0)
+    return unit
+
+
+def with_more_words(
+    clusters: Clusters, places: Ints, points: Floats, words: Sequence[str], more_points: Floats
+) -> Clusters:
+    """The clusters with further words, each in the cluster whose mean direction is nearest to its own.
+
+    - ``points`` (n, D): vectors of the words at these ``places`` of the table.
+    - ``more_points`` (m, D): vectors of the further ``words``.
+    """
+    unit, more = _directions(points), _directions(more_points)
+    codes = [_nearest(unit, clusters.codes[places, g], more) for g in range(len(clusters.names))]
+    return replace(
+        clusters,
+        words=pa.array([*clusters.words.to_pylist(), *words], pa.string()),
+        codes=np.concatenate([clusters.codes, np.stack(codes, axis=1)]),
+    )
+
+
+def _nearest(unit: Floats, codes: NDArray[np.int32], more: Floats) -> NDArray[np.int32]:
+    """The nearest cluster (m,) of each of ``more`` (m, D); a cluster is the mean of its own ``unit`` (n, D)."""
+    numbers, member = np.unique(codes, return_inverse=True)
+    members = sparse.csr_array((np.ones(len(codes)), (member, np.arange(len(codes)))), shape=(len(numbers), len(codes)))
+    centre = (members @ unit) / np.bincount(member)[:, None]
+    distance = (centre**2).sum(axis=1) - 2 * (more @ centre.T)
+    nearest: NDArray[np.int32] = numbers[distance.argmin(axis=1)].astype(np.int32)
+    return nearest

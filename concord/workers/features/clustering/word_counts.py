@@ -34,7 +34,7 @@ class WordCounts:
     @classmethod
     def of(cls, batch: Batch, *, rejected: int = 0) -> WordCounts:
         """Counts over all documents of a batch."""
-        words, codes = _words(batch)
+        words, codes = numbered_words(batch)
         times = np.bincount(codes, minlength=len(words)).tolist()
         return cls(len(batch), rejected, dict(sorted(zip(words, times, strict=True))))
 
@@ -53,7 +53,7 @@ class WordCounts:
         return sum(self.words.values())
 
 
-def _words(batch: Batch) -> tuple[list[str], NDArray[np.int64]]:
+def numbered_words(batch: Batch) -> tuple[list[str], NDArray[np.int64]]:
     """The distinct words of a batch with digits as 0, and which of them each token is (N,)."""
     column = batch.columns[TOKENS]
     used, place = np.unique(column.codes, return_inverse=True)
@@ -105,7 +105,7 @@ class Contexts:
 
     def count(self, batch: Batch, *, rejected: int = 0) -> ContextCounts:
         """Counts of each word and context in the documents of a batch; a pair's number is w · P · (C + 1) + context."""
-        words, codes = _words(batch)
+        words, codes = numbered_words(batch)
         number = np.array([self._number.get(word, -1) for word in words], np.int64)
         pair, times = self._pairs(number[codes], batch.sentence_starts)
         return ContextCounts(len(batch), rejected, pair, times)

@@ -1,5 +1,10 @@
 """Training data of a linear chain: the features and the gold label of each token.
 
+A feature may also look at a pair of neighbouring labels: the transition into a token then depends on the attributes
+that the token has for pairs, and each token has a matrix of its own,
+
+    transition into t [x, y] = transition[x, y] + Σ_a weight[a, x, y]   over the attributes a of t.
+
 Attributes that occur on the same tokens cannot be told apart. Under a quadratic prior their weights are equal at the
 optimum and, from equal starts, after every step of a gradient method. So m such attributes become one *class*. Its
 coordinate u = √m · w, with the feature value √m, has the same objective, prior, gradients and steps as the m single
@@ -59,69 +64,98 @@ class TokenFeatures(NamedTuple):
     value: Floats
 
 
-class ChainWeights(NamedTuple):
-    """Coordinates of a point, in nats.
+class Edges(NamedTuple):
+    """Transitions of one sentence of at most n tokens, and what they are made of; E is n, or 1 where P is 0.
 
-    - ``states`` (C, L): of each class with each label.
+    - ``features``: classes of pairs of each token.
+    - ``pairs`` (P, L · L): coordinates of classes of pairs.
+    - ``transitions`` (L, L): coordinates of pairs of labels, which all tokens share.
+    - ``scores`` (E, L · L): scores of the transitions into each token, in nats.
+    - ``factors`` (E, L, L): e^score.
+    """
+
+    features: TokenFeatures
+    pairs: Floats
+    transitions: Floats
+    scores: Floats
+    factors: Floats
+
+    @classmethod
+    def shared(cls, transitions: Floats) -> Edges:
+        """Transitions (L, L) that all tokens share, in nats; their scores and factors stand already."""
+        width = len(transitions)
+        nothing = TokenFeatures(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0))
+        scores = transitions.reshape(1, width * width)
+        return cls(nothing, np.zeros((0, width * width)), transitions, scores, np.exp(transitions)[None])
+
+    @classmethod
+    def room(cls, features: TokenFeatures, weights: ChainWeights, bounds: Ints) -> Edges:
+        """Transitions of the longest of some sentences, to be scored by `score_edges`."""
+        width = len(weights.transitions)
+        count = longest_of(bounds) if len(weights.pairs) else 1
+        scores, factors = np.zeros((count, width * width)), np.zeros((count, width, width))
+        return cls(features, weights.pairs, weights.transitions, scores, factors)
+
+
+class ChainWeights(NamedTuple):
+    """Coordinates of a point, or weights, in nats.
+
+    - ``states`` (C, L): of each class (or attribute) with each label.
     - ``transitions`` (L, L): of each pair of neighbouring labels, the earlier one first.
+    - ``pairs`` (P, L · L): of each class (or attribute) of pairs with each pair of labels, in the order of
+      ``transitions``; P is 0 where transitions do not depend on the text.
     """
 
     states: Floats
     transitions: Floats
+    pairs: Floats
 
 
 class ChainMasks(NamedTuple):
-    """Masks of the coordinates that may differ from 0: states (C, L) and transitions (L, L), as in `ChainWeights`."""
+    """Masks of the coordinates that may differ from 0, of the shapes of `ChainWeights`."""
 
     states: Mask
     transitions: Mask
+    pairs: Mask
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingChains:
-    """Labelled tokens with their features, and masks of the features that may have a weight; all other weights stay 0.
+class FeatureClasses:
+    """Classes of attributes at tokens, and masks of the features that may have a weight.
 
     - ``groups``: groups of each token, see `Incidence`.
     - ``members``: classes of each group.
     - ``class_of`` (A,): class of each attribute.
     - ``value`` (C,): feature value of each class.
-    - ``gold``: gold labels.
-    - ``states`` (C, L): may the class have a weight for the label?
-    - ``transitions`` (L, L): may the pair of neighbouring labels have a weight?
+    - ``states`` (C, L): may the class have a weight for the label (or pair of labels)?
     """
 
     groups: Lists
     members: Lists
     class_of: Ids
     value: Floats
-    gold: GoldChains
     states: Mask
-    transitions: Mask
 
     @classmethod
-    def of(cls, found: Incidence, gold: GoldChains, rules: FeatureRules) -> TrainingChains:
-        """Training data of an incidence of tokens and attributes, with the features that the rules allow."""
-        class_of, first = _classes(found)
-        alone = np.zeros(len(found.attributes), np.bool_)
+    def of_classes(cls, tokens: Incidence, gold: GoldChains, least: float, *, everything: bool) -> FeatureClasses:
+        """Classes of an incidence of tokens and attributes.
+
+        A feature may have a weight if gold has it ``least`` times; ``everything``: even if gold does not have it.
+        """
+        class_of, first = _classes(tokens)
+        alone = np.zeros(len(tokens.attributes), np.bool_)
         alone[first] = True
-        members = found.members.only(alone)
+        members = tokens.members.only(alone)
         filled = members.lengths > 0
-        groups, order = _by_first_token(found.groups.only(filled), int(filled.sum()))
+        groups, order = _by_first_token(tokens.groups.only(filled), int(filled.sum()))
         members = members.at(np.flatnonzero(filled).astype(np.int32)[order])
-        return cls(
+        return FeatureClasses(
             groups,
             members,
             class_of,
             np.sqrt(np.bincount(class_of, minlength=len(first)).astype(np.float64)),
-            gold,
-            _allowed(_state_counts(groups, members, len(first), gold), rules.min_freq, rules.possible_states),
-            _allowed(transition_counts(gold), rules.min_freq, rules.possible_transitions),
+            _allowed(_state_counts(groups, members, len(first), gold), least, everything),
         )
-
-    @property
-    def size(self) -> int:
-        """The number of coordinates of a point: C · L of classes, then L · L of transitions."""
-        return self.states.size + self.transitions.size
 
     @cached_property
     def flat(self) -> Lists:
@@ -133,11 +167,6 @@ class TrainingChains:
         """The classes of each token, with their values."""
         return TokenFeatures(*self.flat, self.value)
 
-    @property
-    def allowed(self) -> ChainMasks:
-        """Masks of the coordinates that may have a weight."""
-        return ChainMasks(self.states, self.transitions)
-
     @cached_property
     def tokens_of(self) -> Lists:
         """The tokens of each group."""
@@ -148,25 +177,87 @@ class TrainingChains:
         """The groups of each class."""
         return self.members.turned(len(self.value))
 
-    def parts(self, point: Floats) -> ChainWeights:
-        """The two parts of a point (size,), as views."""
-        cut = self.states.size
-        return ChainWeights(point[:cut].reshape(self.states.shape), point[cut:].reshape(self.transitions.shape))
+    def weights_of(self, states: Floats) -> Floats:
+        """Weights (A, L) of the attributes, in nats, from coordinates (C, L) of the classes."""
+        weights: Floats = (states / self.value[:, None])[self.class_of]
+        return weights
 
-    def weights(self, point: Floats) -> tuple[Floats, Floats]:
-        """Weights of a point, in nats: of each attribute (A, L), and of the transitions (L, L)."""
-        states, transitions = self.parts(point)
-        return (states / self.value[:, None])[self.class_of], transitions.copy()
-
-    def point(self, weights: Floats, transitions: Floats) -> Floats:
-        """The point (size,) nearest to weights of attributes (A, L) and transitions (L, L).
+    def states_of(self, weights: Floats) -> Floats:
+        """Coordinates (C, L) nearest to weights of attributes (A, L).
 
         Each class gets the mean weight of its attributes; weights that are not allowed become 0.
         """
         states = np.zeros(self.states.shape)
         np.add.at(states, self.class_of, weights)
         states *= self.states / self.value[:, None]
-        return np.concatenate([states.ravel(), (transitions * self.transitions).ravel()])
+        return states
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingChains(FeatureClasses):
+    """Labelled tokens with their features, and masks of the features that may have a weight; all other weights stay 0.
+
+    - ``gold``: gold labels.
+    - ``transitions`` (L, L): may the pair of neighbouring labels have a weight?
+    - ``pairs``: classes of attributes of pairs of labels (its "label" is a pair, of L · L); a sentence's first token
+      has none, since no pair ends there. No classes where transitions do not depend on the text.
+    """
+
+    gold: GoldChains
+    transitions: Mask
+    pairs: FeatureClasses
+
+    @classmethod
+    def of(
+        cls, found: Incidence, gold: GoldChains, rules: FeatureRules, pairs: Incidence | None = None
+    ) -> TrainingChains:
+        """Training data of an incidence of tokens and attributes, with the features that the rules allow.
+
+        ``pairs`` are attributes whose features look at pairs of labels, see `pair_incidence`; None: there are none.
+        """
+        own = cls.of_classes(found, gold, rules.min_freq, everything=rules.possible_states)
+        edges = Incidence.none(len(gold.labels)) if pairs is None else pairs
+        return cls(
+            **vars(own),
+            gold=gold,
+            transitions=_allowed(transition_counts(gold), rules.min_freq, rules.possible_transitions),
+            pairs=cls.of_classes(edges, _pairs_of(gold), rules.min_freq, everything=rules.possible_transitions),
+        )
+
+    @property
+    def size(self) -> int:
+        """The number of coordinates of a point: C · L of classes, L · L of transitions, P · L · L of pairs."""
+        return self.states.size + self.transitions.size + self.pairs.states.size
+
+    @property
+    def allowed(self) -> ChainMasks:
+        """Masks of the coordinates that may have a weight."""
+        return ChainMasks(self.states, self.transitions, self.pairs.states)
+
+    def parts(self, point: Floats) -> ChainWeights:
+        """The parts of a point (size,), as views."""
+        cut = self.states.size
+        end = cut + self.transitions.size
+        return ChainWeights(
+            point[:cut].reshape(self.states.shape),
+            point[cut:end].reshape(self.transitions.shape),
+            point[end:].reshape(self.pairs.states.shape),
+        )
+
+    def of_states(self, states: Floats) -> ChainWeights:
+        """Weights (A, L) of attributes, in nats, and none of pairs of labels."""
+        classes, width = len(self.pairs.class_of), self.gold.width
+        return ChainWeights(states, np.zeros((width, width)), np.zeros((classes, width * width)))
+
+    def weights(self, point: Floats) -> ChainWeights:
+        """Weights of a point, in nats: of attributes (A, L), of transitions (L, L) and of attributes of pairs."""
+        states, transitions, pairs = self.parts(point)
+        return ChainWeights(self.weights_of(states), transitions.copy(), self.pairs.weights_of(pairs))
+
+    def point(self, weights: ChainWeights) -> Floats:
+        """The point (size,) nearest to weights of attributes, see `FeatureClasses.states_of`."""
+        states, pairs = self.states_of(weights.states), self.pairs.states_of(weights.pairs)
+        return np.concatenate([states.ravel(), (weights.transitions * self.transitions).ravel(), pairs.ravel()])
 
 
 def _classes(found: Incidence) -> tuple[Ids, Ids]:
@@ -218,6 +309,17 @@ def _state_counts(groups: Lists, members: Lists, classes: int, gold: GoldChains)
     return by_class
 
 
+def _pairs_of(gold: GoldChains) -> GoldChains:
+    """Gold pairs of labels: of each token, that of the token before it and its own; a first token's has no meaning."""
+    before = np.concatenate([gold.labels[:1], gold.labels[:-1]])
+    return GoldChains(gold.bounds, (before * gold.width + gold.labels).astype(np.int32), gold.width * gold.width)
+
+
+def longest_of(bounds: Ints) -> int:
+    """Number of tokens of the longest sentence; 0 where there is none."""
+    return int(np.diff(bounds).max(initial=0))
+
+
 def transition_counts(gold: GoldChains, share: Floats | None = None) -> Floats:
     """(L, L) counts of neighbouring gold labels; each pair counts as the ``share`` (N,) of its second token, or 1."""
     inside = np.ones(len(gold.labels), np.bool_)
@@ -230,7 +332,10 @@ def transition_counts(gold: GoldChains, share: Floats | None = None) -> Floats:
 
 @kernel_in_place
 def score_tokens(features: TokenFeatures, states: Floats, first: int, last: int, scores: Floats) -> None:
-    """Writes the scores of the tokens from ``first`` to ``last`` (exclusive) to ``scores`` (n, L), in nats."""
+    """Writes the scores of the tokens from ``first`` to ``last`` (exclusive) to ``scores`` (n, L), in nats.
+
+    With features of pairs, L is the number of pairs of labels.
+    """
     width = states.shape[1]
     start, ids, value = features
     for t in range(first, last):
@@ -240,6 +345,21 @@ def score_tokens(features: TokenFeatures, states: Floats, first: int, last: int,
             c = ids[k]
             for y in range(width):
                 row[y] += value[c] * states[c, y]
+
+
+@kernel_in_place
+def score_edges(edges: Edges, first: int, last: int) -> None:
+    """Writes the scores of the transitions into the tokens from ``first`` to ``last`` (exclusive), in nats."""
+    features, pairs, transitions, scores, _ = edges
+    width = len(transitions)
+    if len(pairs):
+        score_tokens(features, pairs, first, last, scores)
+    else:
+        scores[:] = 0.0
+    for t in range(min(last - first, len(scores))):
+        for x in range(width):
+            for y in range(width):
+                scores[t, x * width + y] += transitions[x, y]
 
 
 @kernel_in_place

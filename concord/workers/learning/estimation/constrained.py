@@ -29,7 +29,7 @@ from concord.workers.constraints.constraint_set import ConstraintSet, build_prob
 from concord.workers.constraints.rows import selected
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.registry import Decoder
-from concord.workers.learning.estimation.chains import ChainWeights, TrainingChains, score_tokens
+from concord.workers.learning.estimation.chains import ChainWeights, Edges, TrainingChains, score_edges, score_tokens
 from concord.workers.learning.estimation.perceptron import AveragedWeights, correct
 
 
@@ -38,12 +38,19 @@ class Point(NamedTuple):
 
     - ``states`` (C, W): coordinates of the classes by label.
     - ``transitions`` (W, W): coordinates of pairs of neighbouring labels.
+    - ``pairs`` (P, W · W): coordinates of the classes of pairs.
     - ``penalty`` (K,): weight of each constraint.
     """
 
     states: Floats
     transitions: Floats
+    pairs: Floats
     penalty: Floats
+
+    @property
+    def weights(self) -> ChainWeights:
+        """The coordinates of the model."""
+        return ChainWeights(self.states, self.transitions, self.pairs)
 
 
 class Pass(NamedTuple):
@@ -100,7 +107,7 @@ class ConstrainedPerceptron:
 
         ``rng`` decides the order of the documents.
         """
-        late = np.zeros_like(point.states), np.zeros_like(point.transitions)
+        late = ChainWeights(*map(np.zeros_like, point.weights))
         penalties, count = np.zeros_like(point.penalty), len(self.documents)
         for number in range(passes):
             wrong = relaxed = 0
@@ -109,22 +116,23 @@ class ConstrainedPerceptron:
                 wrong, relaxed = wrong + step.wrong, relaxed + step.relaxed
                 penalties += point.penalty
             if number == passes - 1:
-                for part, delayed in zip(point[:2], late, strict=True):
+                for part, delayed in zip(point.weights, late, strict=True):
                     part -= delayed / max(1, passes * count)
                 point.penalty[self.learned] = penalties[self.learned] / max(1, passes * count)
             yield Pass(wrong, relaxed)
 
-    def _step(self, document: Grounded, point: Point, late: tuple[Floats, Floats], seen: int) -> Pass:
+    def _step(self, document: Grounded, point: Point, late: ChainWeights, seen: int) -> Pass:
         """Answers one document and moves the point towards gold; ``seen`` documents came before."""
         found, broken = answer(self._scored(document, point), document.doc_id, self.decoder, self.relaxed_weight)
         chains, bounds = self.chains, self.chains.gold.bounds
         answers, begin = self._place[found], bounds[document.first]
-        weights = AveragedWeights(ChainWeights(*point[:2]), ChainWeights(*late))
+        weights = AveragedWeights(point.weights, late)
         wrong = 0
         for s in range(document.first, document.last):
             first, last = bounds[s], bounds[s + 1]
             own = answers[first - begin : last - begin]
-            wrong += correct(chains.features, chains.gold.labels, own, first, last, chains.allowed, weights, seen)
+            features = chains.features, chains.pairs.features
+            wrong += correct(*features, chains.gold.labels, own, first, last, chains.allowed, weights, seen)
         stepped(point.penalty, self.learned, degrees(document.problem, found) - document.gold)
         return Pass(wrong, int(broken))
 
@@ -144,9 +152,13 @@ class ConstrainedPerceptron:
         score_tokens(chains.features, point.states, first, last, scores)
         unary = np.full(empty.unary.shape, -np.inf)
         unary[:, self.order] = scores
-        transition = np.zeros(empty.transition.shape)
-        transition[np.ix_(self.order, self.order)] = point.transitions
-        potentials = Potentials(unary, transition, empty.sentence_starts).legal(self.labels)
+        edges = Edges.room(chains.pairs.features, point.weights, np.array([first, last]))
+        score_edges(edges, first, last)
+        transition = np.zeros((len(edges.scores), *empty.transition.shape))
+        transition[:, self.order[:, None], self.order] = edges.scores.reshape(edges.factors.shape)
+        potentials = Potentials(unary, transition if len(point.pairs) else transition[0], empty.sentence_starts).legal(
+            self.labels
+        )
         return replace(under(document.problem, self.learned, point.penalty), potentials=potentials)
 
 

@@ -83,12 +83,12 @@ def expected_by_all(tables: Tables, words: ExpectedWords, labels: LabelSet) -> E
     """Soft counts: each legal labelling counts as its probability. Raises `ValueError` if a sentence has none."""
     p = _potentials(tables, words, labels)
     scores, factors, room = p.unary.copy(), np.exp(p.transition), ChainRoom.of(words.bounds, len(labels))
-    total = add_expected(scores, factors, words.bounds, room)
+    total = add_expected(scores, factors[None], words.bounds, room)
     if total == np.inf:
         raise ValueError("a sentence has no possible labelling")
     opening = scores[words.bounds[:-1]].sum(axis=0)
     together = np.stack([np.bincount(words.word, share, len(tables.word)) for share in scores.T]).astype(np.float64)
-    return Expected(HmmCounts(opening, room.joint * factors, together), total)
+    return Expected(HmmCounts(opening, room.joint[0] * factors, together), total)
 
 
 def expected_by_best(tables: Tables, words: ExpectedWords, labels: LabelSet) -> Expected:
@@ -180,7 +180,8 @@ def _potentials(tables: Tables, words: ExpectedWords, labels: LabelSet) -> Poten
 def add_expected(scores: Floats, factors: Floats, bounds: Ints, room: ChainRoom) -> float:
     """Log partition function, summed over some sentences, in nats; infinite if a sentence has no possible labelling.
 
-    Turns ``scores`` (N, L) into marginals p(y_t), and adds p(y_t−1, y_t) / factor to the room's joint.
+    Turns ``scores`` (N, L) into marginals p(y_t), and adds p(y_t−1, y_t) / factor to the room's joint; all tokens share
+    one matrix of ``factors`` (1, L, L).
     """
     total = 0.0
     for s in range(len(bounds) - 1):

@@ -14,15 +14,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from concord.schemas.arrays import Floats, Ids, Ints
-from concord.workers.compiling.kernel import kernel_in_place
+from concord.schemas.arrays import Floats, Ids, Ints, Mask
+from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
 from concord.workers.inference.core.recursion import BEST, pass_sentence, trace_sentence
 from concord.workers.learning.estimation.chains import (
     ChainMasks,
     ChainWeights,
+    Edges,
     GoldChains,
     TokenFeatures,
     TrainingChains,
+    score_edges,
     score_tokens,
 )
 
@@ -38,9 +40,10 @@ def run_passes(chains: TrainingChains, start: Floats, passes: int, rng: np.rando
     shape = longest, gold.width
     room = AnswerRoom(np.zeros(shape), np.zeros(shape), np.zeros(gold.width), np.zeros(longest, np.int32))
     weights = AveragedWeights(chains.parts(start), chains.parts(late))
+    edges = Edges.room(chains.pairs.features, weights.now, gold.bounds)
     for number in range(passes):
         order = rng.permutation(count)
-        wrong = _pass(chains.features, gold, order, number * count, chains.allowed, weights, room)
+        wrong = _pass(chains.features, edges, gold, order, number * count, chains.allowed, weights, room)
         if number == passes - 1:
             start -= late / max(1, passes * count)
         yield wrong
@@ -71,6 +74,7 @@ class AnswerRoom(NamedTuple):
 @kernel_in_place
 def _pass(
     features: TokenFeatures,
+    edges: Edges,
     gold: GoldChains,
     order: Ints,
     seen: int,
@@ -80,14 +84,14 @@ def _pass(
 ) -> int:
     """Number of wrong labels in one pass, which moves the weights; ``seen`` sentences came before it."""
     wrong, width = 0, gold.width
-    # A view: it follows the weights.
-    edge = weights.now.transitions.reshape((1, width, width))
+    edge = edges.scores.reshape((len(edges.scores), width, width))
     for s in order:
         first, last = gold.bounds[s], gold.bounds[s + 1]
         score_tokens(features, weights.now.states, first, last, room.scores)
+        score_edges(edges, first, last)
         pass_sentence(room.scores, edge, 0, last - first - 1, BEST, room.before, room.own)
         trace_sentence(room.scores, edge, 0, last - first - 1, room.before, room.own, room.answer)
-        wrong += correct(features, gold.labels, room.answer, first, last, allowed, weights, seen)
+        wrong += correct(features, edges.features, gold.labels, room.answer, first, last, allowed, weights, seen)
         seen += 1
     return wrong
 
@@ -95,6 +99,7 @@ def _pass(
 @kernel_in_place
 def correct(
     features: TokenFeatures,
+    of_pairs: TokenFeatures,
     gold: Ids,
     answer: Ids,
     first: int,
@@ -105,15 +110,16 @@ def correct(
 ) -> int:
     """Number of wrong labels in the answer to one sentence; moves the weights from the answer towards gold.
 
+    - ``features``, ``of_pairs``: classes of each token, and its classes of pairs.
     - ``gold`` (N,): gold labels of all tokens.
     - ``answer`` (n,): answered labels of the sentence.
     - ``first``, ``last``: tokens of the sentence, ``last`` exclusive.
     - ``seen``: number of sentences, or documents, before this one.
     """
-    start, ids, value = features
-    has_state, has_transition = allowed
-    states, transitions = weights.now
-    late_states, late_transitions = weights.late
+    has_state, has_transition, has_pair = allowed
+    states, transitions, pairs = weights.now
+    late_states, late_transitions, late_pairs = weights.late
+    width = len(transitions)
     wrong = 0
     for t in range(first, last):
         right, found = gold[t], answer[t - first]
@@ -126,15 +132,26 @@ def correct(
                 if has_transition[found_before, found]:
                     transitions[found_before, found] -= 1.0
                     late_transitions[found_before, found] -= seen
+                own, other = before * width + right, found_before * width + found
+                _correct_classes(of_pairs, t, own, other, has_pair, pairs, late_pairs, seen)
         if right == found:
             continue
         wrong += 1
-        for k in range(start[t], start[t + 1]):
-            c = ids[k]
-            if has_state[c, right]:
-                states[c, right] += value[c]
-                late_states[c, right] += seen * value[c]
-            if has_state[c, found]:
-                states[c, found] -= value[c]
-                late_states[c, found] -= seen * value[c]
+        _correct_classes(features, t, right, found, has_state, states, late_states, seen)
     return wrong
+
+
+@inner_in_place
+def _correct_classes(
+    features: TokenFeatures, t: int, right: int, wrong: int, allowed: Mask, states: Floats, late: Floats, seen: int
+) -> None:
+    """Moves the coordinates (C, L) of token t's classes from label ``wrong`` towards ``right``; these may be pairs."""
+    start, ids, value = features
+    for k in range(start[t], start[t + 1]):
+        c = ids[k]
+        if allowed[c, right]:
+            states[c, right] += value[c]
+            late[c, right] += seen * value[c]
+        if allowed[c, wrong]:
+            states[c, wrong] -= value[c]
+            late[c, wrong] -= seen * value[c]

@@ -18,7 +18,7 @@ import numpy as np
 from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels, LabelSet
 from concord.workers.learning.estimation.chains import TrainingChains
-from concord.workers.learning.estimation.objective import TokenSums, balanced, squared
+from concord.workers.learning.estimation.objective import ClassGradient, TokenSums, balanced, squared
 from concord.workers.models.segments import SegmentCounts, Segments, SegmentScores, Whole, add_segments
 
 SEGMENT_BLOCKS = 16
@@ -117,7 +117,7 @@ class SegmentObjective:
         self._chains = chains
         self._c2 = c2
         self._threads = threads or len(os.sched_getaffinity(0))
-        self._sums = [TokenSums(part) for part in chains.parts]
+        self._sums = [TokenSums(part, chains.gold.width) for part in chains.parts]
         shape = (int(chains.bounds[-1]), chains.gold.width)
         self._scores, self._counts = ([np.zeros(shape) for _ in chains.parts] for _ in range(2))
         self._cuts = balanced(chains.bounds, SEGMENT_BLOCKS)
@@ -162,7 +162,9 @@ class SegmentObjective:
         inside, first, last = self._counts
         inside += first
         for k, tokens in enumerate((inside, first, last)):
-            self._sums[k].gradient(pool, tokens, views[k], decay, parts[k])
+            classes = self._chains.parts[k]
+            of_states = ClassGradient(classes.value, decay, views[k], classes.states)
+            self._sums[k].gradient(pool, tokens, of_states, parts[k])
         for share, weights, count in zip(parts[3:], views[3:], counts, strict=True):
             share[:] = count + decay * weights
         return gradient

@@ -233,13 +233,13 @@ class WitnessLearner:
         posterior, bounds = self.scores(model), answers.bounds
         posterior[np.ix_(bounds[:-1], ~answers.labels.legal_start)] = -np.inf
         factors, room = np.exp(model.transition), ChainRoom.of(bounds, len(answers.labels))
-        score = add_expected(posterior, factors, bounds, room)
+        score = add_expected(posterior, factors[None], bounds, room)
         together = []
         for witness, codes in zip(answers.witnesses, answers.codes, strict=True):
             asked = codes != NO_SYMBOL
             rows = [np.bincount(codes[asked], share, len(witness.symbols)) for share in posterior[asked].T]
             together.append(np.stack(rows).astype(np.float64))
-        return ExpectedAnswers(room.joint * factors, tuple(together), score), posterior
+        return ExpectedAnswers(room.joint[0] * factors, tuple(together), score), posterior
 
     def likeliest(self, expected: ExpectedAnswers) -> WitnessModel:
         """The model of the highest aim, given expected counts."""

@@ -20,10 +20,11 @@ from concord.schemas.codl import CycleSettings
 from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.labels import Labels, LabelSet
 from concord.workers.features.derived import needed_columns
-from concord.workers.features.incidence import incidence
+from concord.workers.features.incidence import incidence, pair_incidence
 from concord.workers.learning.estimation.chains import FeatureRules, GoldChains, TrainingChains
 from concord.workers.learning.estimation.hmm_counts import HmmCounts, counted, estimated, mixed
 from concord.workers.learning.estimation.perceptron import run_passes
+from concord.workers.learning.estimation.token_vectors import TokenVectors
 from concord.workers.learning.trainers.fit import Fitting
 from concord.workers.learning.trainers.given_features import features_of
 from concord.workers.learning.trainers.hmm import Read, read_words
@@ -133,10 +134,11 @@ class PerceptronLearner:
         own = labels.encode([label for d in documents if d.labels is not None for label in d.labels.strings()])
         gold = np.zeros(batch.token_count, np.int32)
         gold[: len(own)] = np.searchsorted(order, own)
-        found = incidence(batch, features)
+        found, pairs = incidence(batch, features), pair_incidence(batch, features)
         rules = FeatureRules(chosen.min_freq, chosen.all_possible_states, chosen.all_possible_transitions)
-        chains = TrainingChains.of(found, GoldChains(batch.sentence_bounds, gold, len(order)), rules)
-        fitting = Fitting(features, chosen, {}, found.attributes, chains, labels, order)
+        chains = TrainingChains.of(found, GoldChains(batch.sentence_bounds, gold, len(order)), rules, pairs)
+        vectors = TokenVectors.none(batch.token_count, len(order))
+        fitting = Fitting(features, chosen, {}, found.attributes, chains, labels, order, vectors, pairs.attributes)
         sentences = sum(len(document.sentence_starts) for document in documents)
         first = _weights(fitting, batch.sentence_bounds[: sentences + 1], gold)
         return cls(labels, fitting, len(own), sentences, (first,), seen, settings)

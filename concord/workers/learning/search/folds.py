@@ -10,6 +10,12 @@ from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.settings import Validation
 
+LATER_SHARE = 0.2
+"""Fraction of the documents, the last ones, by which a trainer chooses something while it trains.
+
+Not by hashes: who trains a model to tune something by may have left out the documents of the lowest ones.
+"""
+
 
 def place_of(doc_id: str) -> int:
     """Hash of a document's id, below 2⁶⁴: whether a document is held out does not depend on the rest of the corpus."""

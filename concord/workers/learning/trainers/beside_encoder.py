@@ -1,8 +1,8 @@
 """A CRF beside a frozen encoder, for trainers whose settings have `EncoderSettings`.
 
-The head learns from the same documents as the CRF, and its share in the scores is chosen by entity F1 on a part of the
-documents that neither has seen, by a CRF and a head of the others. A share of 0 is among those that are tried, so that
-an encoder that does not help is left out.
+The head learns from the same documents as the CRF, and its share in the scores is chosen by entity F1 on the last
+documents, which neither has seen, by a CRF and a head of the others. A share of 0 is among those that are tried, so
+that an encoder that does not help is left out.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from concord.schemas.errors import TrainingError
 from concord.schemas.potentials import Potentials
 from concord.schemas.settings import Validation
 from concord.workers.evaluation.figures import f1_of_counts
-from concord.workers.evaluation.measures import Pair, spans
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.estimation.softmax import HeadWords, fit_head
-from concord.workers.learning.search.folds import held_out
+from concord.workers.learning.search.folds import LATER_SHARE, held_out
 from concord.workers.learning.search.trials import Trial
+from concord.workers.learning.trainers.entity_counts import entity_counts
 from concord.workers.learning.trainers.fit_stages import fit_stages
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Train, gold_of, labels_of
 from concord.workers.models.crf import CrfModel
@@ -38,9 +38,6 @@ from concord.workers.storage.scratch import scratch_folder
 
 SHARES = (0.0, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
 """Shares that are tried."""
-
-JUDGED_SHARE = 0.2
-"""Fraction of the documents by which the share is chosen."""
 
 
 class WithStates(NamedTuple):
@@ -114,7 +111,7 @@ def _tried(
     train: Train, words: WithStates, plain: EncoderSettings, settings: EncoderSettings, stages: Iterator[Progress]
 ) -> list[Trial[float]]:
     """Each share on documents that were held out. Raises `TrainingError` where there are too few documents."""
-    outside = held_out(words.documents, JUDGED_SHARE, Validation.RANDOM)
+    outside = held_out(words.documents, LATER_SHARE, Validation.LATER)
     inside = [not out for out in outside]
     if not any(outside) or not any(inside):
         raise TrainingError(f"{len(outside)} documents are too few to choose the encoder's share; give --set share=0.4")
@@ -127,13 +124,10 @@ def _tried(
         local = inner.potentials(batch)
     # The documents that the CRF learned from may lack a label that others have.
     labels = labels_of(words.documents)
-    mine, gold = labels.encode(list(inner.labels.names)), labels.encode(_gold(judged.documents))
 
     def counted(share: float) -> Counts:
         scores = Potentials(local.unary + share * of_head, local.transition, local.sentence_starts)
-        answer = mine[viterbi(scores.legal(inner.labels))]
-        counts: Counts = spans(Pair(batch, labels, gold, answer)).by_document().sum(axis=1)
-        return counts
+        return entity_counts(judged.documents, labels, inner.labels.names, viterbi(scores.legal(inner.labels)))
 
     return [Trial(share, counted(share), f1_of_counts) for share in SHARES]
 

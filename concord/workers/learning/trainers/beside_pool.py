@@ -20,23 +20,22 @@ from concord.schemas.arrays import Floats, Mask
 from concord.schemas.blocks import Remark
 from concord.schemas.document import Batch, Column, Document
 from concord.schemas.errors import TrainingError
-from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.labels import Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.settings import Validation
 from concord.workers.evaluation.figures import f1_of_counts
-from concord.workers.evaluation.measures import Pair, spans
-from concord.workers.evaluation.named_counts import Counts
 from concord.workers.features.derived import needed_columns
 from concord.workers.inference.core.chain import max_marginals, viterbi
-from concord.workers.learning.search.folds import held_out
+from concord.workers.learning.search.folds import LATER_SHARE, held_out
 from concord.workers.learning.search.trials import Trial, best_of
+from concord.workers.learning.trainers.entity_counts import viterbi_counts
 from concord.workers.learning.trainers.fit_stages import fit_stages
 from concord.workers.learning.trainers.given_features import features_of
 from concord.workers.learning.trainers.pool import unlabelled
 from concord.workers.learning.trainers.trainer import Progress, Train, TrainingCounts, labels_of
 from concord.workers.models.crf import CrfModel, load
 from concord.workers.models.folder import begin, write_manifest
-from concord.workers.models.model import Model, viterbi_labels
+from concord.workers.models.model import Model
 from concord.workers.models.settings import PoolSettings
 from concord.workers.storage.scratch import scratch_folder
 
@@ -48,9 +47,6 @@ MARGINS = (NOTHING, 4.0, 2.0, 1.0)
 
 ONE_ERROR = 0.32
 """Two-sided p-value of a gain as large as its standard error."""
-
-LATER_SHARE = 0.2
-"""Fraction of the labelled documents, the last ones, by which the margin is chosen."""
 
 DOCUMENTS_AT_ONCE = 256
 """Documents of the pool that are answered together."""
@@ -153,21 +149,12 @@ def _tried(fits: _PoolFits, documents: Sequence[Document], pool: Sequence[Docume
     labels, trials = labels_of(documents), list[Trial[float]]()
     with scratch_folder() as folder:
         first = fits.fit(inside, folder / "first")
-        trials.append(Trial(NOTHING, _judged(first, judged, labels), f1_of_counts))
+        trials.append(Trial(NOTHING, viterbi_counts(first, judged, labels), f1_of_counts))
         for margin in MARGINS[1:]:
             sure = sure_sentences(first, pool, margin)
             model = fits.fit([*inside, *sure], folder / f"{margin:g}")
-            trials.append(Trial(margin, _judged(model, judged, labels), f1_of_counts))
+            trials.append(Trial(margin, viterbi_counts(model, judged, labels), f1_of_counts))
     return trials
-
-
-def _judged(model: CrfModel, documents: Sequence[Document], labels: LabelSet) -> Counts:
-    """Entity counts of the model's Viterbi labels by document; it may lack a label that other documents have."""
-    batch = Batch.of(documents)
-    assert batch.labels is not None
-    mine, gold = labels.encode(list(model.labels.names)), labels.encode(batch.labels.strings())
-    counts: Counts = spans(Pair(batch, labels, gold, mine[viterbi_labels(model, batch)])).by_document().sum(axis=1)
-    return counts
 
 
 def sure_sentences(model: CrfModel, pool: Sequence[Document], margin: float) -> list[Document]:

@@ -26,9 +26,9 @@ from concord.schemas.errors import TrainingError
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.workers.features.incidence import Lists
-from concord.workers.learning.estimation.chains import GoldChains
+from concord.workers.learning.estimation.chains import Edges, GoldChains
 from concord.workers.learning.estimation.lbfgs import Limits, minimise
-from concord.workers.learning.estimation.objective import ChainRoom, add_sentences
+from concord.workers.learning.estimation.objective import ChainRoom, Messages, add_sentences
 from concord.workers.models.scores import MissingScoresError, ScoresModel, columns_of, joined, label_ids
 from concord.workers.models.settings import CalibrationSettings, ScoresSettings
 
@@ -160,9 +160,9 @@ class _GoldSentences:
         potentials = Potentials(table, point[1:].reshape(size, size), self.bounds[:-1]).legal(self.labels)
         rows, expected, pairs = potentials.unary, np.zeros_like(table), np.zeros((size, size))
         alone = np.arange(len(rows) + 1), np.arange(len(rows), dtype=np.int32)
-        scores = Lists(*alone), rows, potentials.transition, np.exp(potentials.transition)
-        room = ChainRoom.of(self.bounds, size)
-        loss = float(add_sentences(*scores, GoldChains(self.bounds, self.gold, size), expected, pairs, room))
+        scores = Lists(*alone), rows, np.zeros((0, size)), Edges.shared(potentials.transition)
+        counts, room = (expected, pairs, Messages.none(size)), ChainRoom.of(self.bounds, size)
+        loss = float(add_sentences(*scores, GoldChains(self.bounds, self.gold, size), *counts, room))
         return loss, np.append(np.sum(expected * self._slope(scaled, table)), pairs.ravel())
 
     def _slope(self, scaled: Floats, table: Floats) -> Floats:

@@ -35,11 +35,13 @@ def train(
     total, mean = rates.passes * settings.members, np.zeros_like(start)
     for member in range(settings.members):
         point, rng = start.copy(), np.random.default_rng(settings.seed + member)
-        for number, loss in enumerate(run_passes(fitting.chains, settings.c2, point, rates, rng), 1):
+        vectors = fitting.vectors.with_no_weight()
+        for number, loss in enumerate(run_passes(fitting.chains, settings.c2, point, rates, rng, vectors), 1):
             if progress is not None:
                 progress(Iteration(member * rates.passes + number, total, loss))
         mean += point / settings.members
-    loss = Objective(fitting.chains, settings.c2)(mean)[0]
+        fitting.vectors.weights[:] += vectors.weights / settings.members
+    loss = Objective(fitting.chains, settings.c2, beside=fitting.vectors)(mean)[0]
     return fitting.save(out, mean, iterations=total, loss=loss, members=settings.members, dropout=rates.dropout)
 
 

@@ -11,6 +11,7 @@ from concord.workers.learning.trainers.crfsuite_writer import write_crfsuite
 from concord.workers.models.attribute_names import read_names
 from concord.workers.models.crf import CrfModel, load
 from concord.workers.models.crfsuite_file import CrfsuiteWeights
+from concord.workers.models.folder import ModelError
 from concord.workers.storage.files import write_whole
 
 
@@ -22,6 +23,10 @@ def export_crfsuite(folder: Path, out: Path) -> CrfModel:
     complete CRF or does not keep the names of its attributes, and `OutputError`.
     """
     model = load(folder)
+    if model.pairs is not None:
+        raise ModelError(
+            f"{folder}: the model has features of pairs of labels, which CRFsuite has not; leave out the part pairs:"
+        )
     if CRFSUITE_FILE in model.manifest.files:
         write_whole(out, (folder / CRFSUITE_FILE).read_bytes())
         return model

@@ -7,11 +7,23 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from concord.schemas.document import Document
+from concord.workers.features.clustering.vectors import read_vectors
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries
 from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SEEN_WORDS, Gazetteer, PhraseEntry
-from concord.workers.features.templates import LAYER, LAYERS, FeatureSet, feature_set, layers_part, lists_of
+from concord.workers.features.templates import (
+    LAYER,
+    LAYERS,
+    OF_PAIRS,
+    VECTORS,
+    FeatureSet,
+    FeatureSetError,
+    feature_set,
+    layers_part,
+    lists_of,
+)
+from concord.workers.features.word_vectors import WordVectors
 from concord.workers.learning.trainers.trainer import gold_of, labels_of
-from concord.workers.models.settings import FeatureSettings
+from concord.workers.models.settings import FeatureSettings, VectorSettings
 
 
 def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> FeatureSet:
@@ -27,12 +39,31 @@ def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> Fea
     name = settings.features
     if settings.layers and LAYER not in name and LAYERS not in name:
         name = f"{name}+{layers_part(settings.layers)}"
+    vectors = _vectors(settings)
+    if vectors is not None and VECTORS not in name.split("+"):
+        name = f"{name}+{VECTORS}"
     read = lists_of(name)
     if ENTITIES in read:
         lists[ENTITIES] = Gazetteer.of(entities_of(documents))
     if SEEN_WORDS in read:
         lists[SEEN_WORDS] = Gazetteer.of(_seen(documents))
-    return feature_set(name, settings.clusters or (), lists)
+    features = feature_set(name, settings.clusters or (), lists, vectors)
+    if features.pairs is not None and not settings.learns_pairs:
+        part = next(part for part in name.split("+") if part.startswith(OF_PAIRS))
+        raise FeatureSetError(
+            f"the feature set {part!r}: this trainer learns no features of pairs of labels; give --trainer sgd, lbfgs, "
+            "ensemble, perceptron or stacked, or leave it out"
+        )
+    return features
+
+
+def _vectors(settings: FeatureSettings) -> WordVectors | None:
+    """Word vectors of the settings. Raises `VectorError`, and `OSError`."""
+    if not isinstance(settings, VectorSettings) or settings.vectors is None:
+        return None
+    words = None if settings.vector_index is None else Path(settings.vector_index).expanduser()
+    vectors = read_vectors(Path(settings.vectors).expanduser(), settings.vector_words, words=words)
+    return WordVectors.scaled(*vectors, settings.vector_scale)
 
 
 def _phrases(path: Path) -> list[PhraseEntry]:

@@ -20,11 +20,11 @@ from concord.schemas.layers import NO_ANSWER, layer_columns, types_under
 from concord.schemas.settings import Validation
 from concord.workers.evaluation.bootstrap import Comparison
 from concord.workers.evaluation.figures import f1_of_counts
-from concord.workers.evaluation.measures import Pair, spans
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.features.derived import feature_columns
 from concord.workers.features.templates import COPIED, LAYER, feature_set, layers_part
 from concord.workers.learning.search.trials import Trial, best_of
+from concord.workers.learning.trainers.entity_counts import entity_counts
 from concord.workers.learning.trainers.fit import Fitting
 from concord.workers.learning.trainers.selection import cross_validated
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Train, labels_of
@@ -158,11 +158,8 @@ def _counts(documents: Sequence[Document], labels: LabelSet, answers: str) -> Co
     - ``answers``: a feature set of one column.
     """
     batch, features = Batch.of(documents), feature_set(answers)
-    assert batch.labels is not None
     (column,) = (feature_columns(batch, features)[name] for name in features.columns)
-    gold, mine = labels.encode(batch.labels.strings()), labels.encode(own_labels(labels, column.values))
-    counts: Counts = spans(Pair(batch, labels, gold, mine[column.codes])).by_document().sum(axis=1)
-    return counts
+    return entity_counts(documents, labels, own_labels(labels, column.values), column.codes)
 
 
 def answering(answers: str) -> Train:
@@ -185,8 +182,6 @@ def answering(answers: str) -> Train:
         weights = np.where(wanted[:, None] == np.arange(len(order)), CERTAIN, 0.0)
         if progress is not None:
             progress(Iteration(1, 1))
-        return fitting.save(
-            out, start + fitting.chains.point(weights, np.zeros((len(order), len(order)))), iterations=1
-        )
+        return fitting.save(out, start + fitting.chains.point(fitting.chains.of_states(weights)), iterations=1)
 
     return train

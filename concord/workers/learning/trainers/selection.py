@@ -21,20 +21,18 @@ from typing import Any
 
 import numpy as np
 
-from concord.schemas.document import Batch, Document
+from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
-from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.evaluation.figures import f1_of_counts
-from concord.workers.evaluation.measures import Pair, spans
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.features.derived import needed_columns
 from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, PHRASE_SETS
 from concord.workers.features.templates import CLUSTERS, feature_set
 from concord.workers.learning.search.folds import rounds
 from concord.workers.learning.search.trials import SettingsSearch, Trial
+from concord.workers.learning.trainers.entity_counts import viterbi_counts
 from concord.workers.learning.trainers.trainer import Train, labels_of
-from concord.workers.models.model import Model, viterbi_labels
 from concord.workers.storage.scratch import scratch_folder
 
 FOLDS = 5
@@ -176,16 +174,5 @@ def cross_validated(
     for learned, judged in rounds(documents, folds, validation):
         with scratch_folder() as folder:
             model = train([documents[i] for i in learned], settings=settings, out=folder / "model")
-            counts |= zip(judged, _counts(model, [documents[i] for i in judged], labels), strict=True)
+            counts |= zip(judged, viterbi_counts(model, [documents[i] for i in judged], labels), strict=True)
     return np.stack([counts[i] for i in sorted(counts)])
-
-
-def _counts(model: Model, documents: Sequence[Document], labels: LabelSet) -> Counts:
-    batch = Batch.of(documents)
-    assert batch.labels is not None
-    found = viterbi_labels(model, batch)
-    # The documents that the model learned from may lack a label that others have.
-    mine: Labels = labels.encode(list(model.labels.names))[found]
-    gold = labels.encode(batch.labels.strings())
-    counts: Counts = spans(Pair(batch, labels, gold, mine)).by_document().sum(axis=1)
-    return counts

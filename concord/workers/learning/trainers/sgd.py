@@ -28,10 +28,11 @@ def train(
     point = fitting.start(out)
     rates = Rates.of(settings, len(fitting.chains.gold.labels))
     rng = np.random.default_rng(settings.seed)
-    for number, loss in enumerate(run_passes(fitting.chains, settings.c2, point, rates, rng), 1):
+    passes = run_passes(fitting.chains, settings.c2, point, rates, rng, fitting.vectors)
+    for number, loss in enumerate(passes, 1):
         if progress is not None:
             progress(Iteration(number, rates.passes, loss))
-    loss = Objective(fitting.chains, settings.c2)(point)[0]
+    loss = Objective(fitting.chains, settings.c2, beside=fitting.vectors)(point)[0]
     return fitting.save(out, point, iterations=rates.passes, loss=loss, dropout=rates.dropout)
 
 

@@ -275,5 +275,5 @@ def _from_words(
     point, rates = np.zeros(chains.size), Rates.of(settings, len(gold))
     for number, _ in enumerate(run_passes(chains, settings.c2, point, rates, np.random.default_rng(settings.seed)), 1):
         step_progress.passed(number)
-    weights, transitions = chains.weights(point)
-    return PartWeights(found.attributes, weights), transitions
+    weights = chains.weights(point)
+    return PartWeights(found.attributes, weights.states), weights.transitions

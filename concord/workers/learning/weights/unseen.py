@@ -107,8 +107,8 @@ def _among(potentials: Potentials, own: LabelSet, labels: LabelSet) -> Potential
     place = labels.encode(own.names)
     unary = np.full((len(potentials.unary), len(labels)), -np.inf)
     unary[:, place] = potentials.unary
-    transition = np.zeros((len(labels), len(labels)))
-    transition[np.ix_(place, place)] = potentials.transition
+    transition = np.zeros((*potentials.transition.shape[:-2], len(labels), len(labels)))
+    transition[..., place[:, None], place] = potentials.transition
     return Potentials(unary, transition, potentials.sentence_starts).legal(labels)
 
 
