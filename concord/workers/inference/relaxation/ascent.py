@@ -128,16 +128,16 @@ def reach_of_spans(state: AgreementState, start: Ints, end: Ints) -> Ints:
 
     It is the ``reach`` of a state in which no other spans are counted: what is left outside costs nothing with others.
     """
-    asked, reach = np.zeros(state.counts.shape[:2], np.bool_), np.zeros_like(state.reach)
+    matters, reach = np.zeros(state.counts.shape[:2], np.bool_), np.zeros_like(state.reach)
     for g in state.watched:
         for i in range(len(start)):
             width = end[i] - start[i]
             if width <= state.width[g] and state.keys[g, start[i], width - 1] != NO_KEY:
-                asked[g, state.keys[g, start[i], width - 1]] = True
+                matters[g, state.keys[g, start[i], width - 1]] = True
         for t in range(reach.shape[1]):
             for width in range(1, state.reach[g, t] + 1):
                 key = state.keys[g, t, width - 1]
-                if key != NO_KEY and asked[g, key]:
+                if key != NO_KEY and matters[g, key]:
                     reach[g, t] = width
     return reach
 

@@ -223,15 +223,15 @@ def group_cost(groups: PricedGroups, q: int, prices: Floats, workspace: Workspac
         copy_to(workspace.low[: sizes.roles], low)
         copy_to(workspace.state[: sizes.roles], state)
         _box_cost(workspace, sizes, pair)
-        _mark_known(groups, q, prices, workspace, sizes, known)
+        _mark_taken(groups, q, prices, workspace, sizes, known)
     return best
 
 
 @inner_in_place
-def _mark_known(
-    groups: PricedGroups, q: int, prices: Floats, workspace: Workspace, sizes: Sizes, known: NDArray[np.bool_]
+def _mark_taken(
+    groups: PricedGroups, q: int, prices: Floats, workspace: Workspace, sizes: Sizes, mask: NDArray[np.bool_]
 ) -> None:
-    """Marks in ``known`` (K,) the memberships of group q that the slots take in the present box, one a slot at most."""
+    """Marks in ``mask`` (K,) the memberships of group q that the slots take in the present box, one a slot at most."""
     first, choice, state = groups.groups[q], workspace.choice, workspace.state
     choice[: sizes.slots] = -1
     for i in range(workspace.counts[0]):
@@ -249,7 +249,7 @@ def _mark_known(
                 if free and prices[m] - workspace.charge[r] == base:
                     taken = m
         if taken >= 0:
-            known[taken] = True
+            mask[taken] = True
 
 
 @kernel_in_place
