@@ -30,6 +30,7 @@ PARTIAL = "concord/workers/inference/search/partial.py"
 PROBLEM = "concord/schemas/problem.py"
 RANKED = "concord/workers/inference/nbest/engine.py"
 RELAXATION = "concord/workers/inference/relaxation/relaxation.py"
+SENTENCES = "concord/workers/inference/relaxation/sentences.py"
 REACH = "concord/workers/inference/core/row_reach.py"
 ROW_BOUND = "concord/workers/inference/core/row_bound.py"
 ROW_STATES = "concord/workers/inference/chains/row_states.py"
@@ -112,11 +113,16 @@ RELAXED = [
     (STEPS, "- scores.sum() + costs.sum()", "- scores.sum() - costs.sum()"),
 ]
 
+RESUMED = [
+    (SENTENCES, "if covered <= t:", "if covered <= t + 1:"),
+    (SENTENCES, "ends[chains.end[i] - 1, chains.last[i]] = True", "ends[chains.end[i] - 1, 0] = True"),
+]
+
 GROUPED = [
-    (GROUPS, "cost += pair[r, other] * workspace.low[r]", "cost += 2.0 * pair[r, other] * workspace.low[r]"),
+    (GROUPS, "cost += pair[r, other] * low[r]", "cost += 2.0 * pair[r, other] * low[r]"),
     (GROUPS, "cost -= least * workspace.low[r]", "cost += least * workspace.low[r]"),
     (GROUPS, "least = min(least, pair[r, other])", "least = pair[r, other]"),
-    (GROUPS, "workspace.low[r] < workspace.holders[r]", "workspace.low[r] + 1 < workspace.holders[r]"),
+    (GROUPS, "low[r] < workspace.holders[sizes.group, r]", "low[r] + 1 < workspace.holders[sizes.group, r]"),
     (GROUPS, "workspace.low[r] += 1", "workspace.low[r] += 2"),
     (GROUPS, "elif spent or workspace.low[r] > MOST_EXACT_COUNT", "elif workspace.low[r] > MOST_EXACT_COUNT"),
     (GROUPS, "elif spent or workspace.low[r] > MOST_EXACT_COUNT", "elif spent"),
@@ -323,6 +329,7 @@ GROUPS_OF_CHANGES = (
     (SOLVED, BY_CPSAT),
     (CHARGED, BY_TWO_STAGE),
     (GROUPED, BY_GROUPS),
+    (RESUMED, ("tests/test_relaxation.py",)),
     (COMPONENT, BY_COMPONENTS),
     (ROWS, BY_ROWS),
     (SEARCHED, BY_SEARCH),

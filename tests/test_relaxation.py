@@ -30,6 +30,7 @@ from concord.workers.inference.relaxation.groups import (
     workspace_for,
 )
 from concord.workers.inference.relaxation.relaxation import UNLIMITED_WORK, chains_of, relax
+from concord.workers.inference.relaxation.sentences import lattice_for, solve_rest, solve_sentence
 from concord.workers.inference.settings import CpSatSettings
 from tests.support.made_problems import names_in_sentences
 from tests.support.seeds import over_seeds
@@ -195,6 +196,28 @@ def test_sentences_solved_one_by_one_never_lose(seed: int) -> None:
     settled = labels.copy()
     descend(start_at(chains_of(Prepared.of(problem), spans), state, settled), UNLIMITED_WORK)
     assert settled.tolist() == labels.tolist()
+
+
+@over_seeds()
+def test_a_sentence_solved_again_from_a_cut_on_scores_what_it_scores_from_its_start(seed: int) -> None:
+    problem, rng = Prepared.of(names_in_sentences(seed, 8)), np.random.default_rng(seed)
+    chains = chains_of(problem, candidate_spans(problem, 20.0))
+    resumed = lattice_for(chains)
+    token = np.append(chains.start, np.arange(len(problem)))
+    charge = np.zeros(len(token))
+    for s in range(len(chains.bounds) - 1):
+        solve_sentence(chains, s, charge, resumed)
+    for _ in range(20):
+        changed = rng.random(len(token)) < 0.02
+        charge[changed] += rng.exponential(size=changed.sum())
+        for s in range(len(chains.bounds) - 1):
+            inside = changed & (token >= chains.bounds[s]) & (token < chains.bounds[s + 1])
+            first = int(token[inside].min(initial=chains.bounds[s + 1] - 1))
+            whole = solve_sentence(chains, s, charge, lattice_for(chains))
+            assert solve_rest(chains, s, resumed.cut[first], charge, resumed) == whole
+    crossed = {t for start, end in zip(chains.start, chains.end, strict=True) for t in range(start + 1, end)}
+    assert crossed
+    assert np.flatnonzero(resumed.cut == np.arange(len(problem))).tolist() == sorted(set(range(len(problem))) - crossed)
 
 
 def test_thirty_mentions_change_their_type_together() -> None:

@@ -9,9 +9,9 @@ is concave, and x(θ) − u(θ) is one of its subgradients. A step is θ ← max
 step before (deflection, Camerini, Fratta & Maffioli 1975), μ = `MOMENTUM`, and Polyak's length α = λ · (D − L) / ‖d‖²,
 where D is the incumbent's loss; λ is halved after `ASCENT_PATIENCE` steps without a better bound.
 
-Invariant: ``scores`` and ``costs`` hold the terms of both sums for the present prices, except those of sentences and
-groups that are marked as moved. The bound is valid for any θ ≥ 0, so neither the steps nor their number can make it
-wrong.
+Invariant: ``scores`` and ``costs`` hold the terms of both sums for the present prices, except those of sentences that
+are stale from some token on, and of groups that are marked as moved. The bound is valid for any θ ≥ 0, so neither the
+steps nor their number can make it wrong.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from concord.workers.compiling.kernel import copy_to, inner, inner_in_place, ker
 from concord.workers.inference.core.agreement import CONTAINED, AgreementState
 from concord.workers.inference.numerics import TOLERANCE
 from concord.workers.inference.relaxation.groups import PricedGroups, Workspace, group_cost, workspace_for
-from concord.workers.inference.relaxation.sentences import Chains, Lattice, lattice_for, solve_sentence, trace_sentence
+from concord.workers.inference.relaxation.sentences import Chains, Lattice, lattice_for, solve_rest, trace_sentence
 
 MOMENTUM = 0.9
 """Fraction of the last direction that is added to a subgradient."""
@@ -123,6 +123,26 @@ def outside_memberships(state: AgreementState, members: Ints, undecided: NDArray
 
 
 @kernel
+def reach_of_spans(state: AgreementState, start: Ints, end: Ints) -> Ints:
+    """(G, N) the width of the widest key at each token that one of the spans (M,) has, too; 0 if none does.
+
+    It is the ``reach`` of a state in which no other spans are counted: what is left outside costs nothing with others.
+    """
+    matters, reach = np.zeros(state.counts.shape[:2], np.bool_), np.zeros_like(state.reach)
+    for g in state.watched:
+        for i in range(len(start)):
+            width = end[i] - start[i]
+            if width <= state.width[g] and state.keys[g, start[i], width - 1] != NO_KEY:
+                matters[g, state.keys[g, start[i], width - 1]] = True
+        for t in range(reach.shape[1]):
+            for width in range(1, state.reach[g, t] + 1):
+                key = state.keys[g, t, width - 1]
+                if key != NO_KEY and matters[g, key]:
+                    reach[g, t] = width
+    return reach
+
+
+@kernel
 def left_out_costs(state: AgreementState, left_out: NDArray[np.bool_], start: Ints, end: Ints, kind: Ints) -> Floats:
     """(M,) nats that each span costs with the occurrences of its words at tokens marked in ``left_out`` (N,).
 
@@ -149,6 +169,7 @@ class Ascent(NamedTuple):
 
     - ``chains``, ``groups``: the sentences and the groups.
     - ``lattice``, ``workspace``: scratch of their kernels.
+    - ``token`` (K,): the first token of each membership's span, or that of its outside label.
     - ``sentence`` (K,): the sentence of each membership.
     - ``prices`` (K,): the prices θ, in nats.
     - ``direction`` (K,): d.
@@ -158,7 +179,7 @@ class Ascent(NamedTuple):
     - ``labels`` (N,): the labels that the sentences choose.
     - ``scores`` (S,): best charged score of each sentence, in nats.
     - ``costs`` (Q,): least cost of each group, in nats.
-    - ``moved`` (S,): mask of the sentences whose prices changed since they were solved.
+    - ``stale`` (S,): the first token of each sentence whose charges changed since it was solved; its end if none did.
     - ``moved_groups`` (Q,): mask of the groups whose prices changed since they were solved.
     - ``best_prices`` (K,): prices of the best bound, in nats.
     - ``best_labels`` (N,): the labels that the sentences chose under these.
@@ -170,6 +191,7 @@ class Ascent(NamedTuple):
     groups: PricedGroups
     lattice: Lattice
     workspace: Workspace
+    token: Ints
     sentence: Ints
     prices: Floats
     direction: Floats
@@ -179,7 +201,7 @@ class Ascent(NamedTuple):
     labels: Labels
     scores: Floats
     costs: Floats
-    moved: NDArray[np.bool_]
+    stale: Ints
     moved_groups: NDArray[np.bool_]
     best_prices: Floats
     best_labels: Labels
@@ -192,12 +214,14 @@ def ascent_from(chains: Chains, groups: PricedGroups, prices: Floats) -> Ascent:
     count, sentences, members = len(chains.unary), len(chains.bounds) - 1, len(prices)
     items = len(chains.start) + count
     labels, scores = np.zeros(count, np.int32), np.zeros(sentences)
+    token, sentence = _places(chains, groups)
     ascent = Ascent(
         chains,
         groups,
         lattice_for(chains),
         workspace_for(groups),
-        _sentences(chains, groups),
+        token,
+        sentence,
         prices.copy(),
         np.zeros(members),
         np.zeros(items),
@@ -206,7 +230,7 @@ def ascent_from(chains: Chains, groups: PricedGroups, prices: Floats) -> Ascent:
         labels,
         scores,
         np.zeros(len(groups.roles)),
-        np.ones(sentences, np.bool_),
+        chains.bounds[:-1].copy(),
         np.ones(len(groups.roles), np.bool_),
         prices.copy(),
         labels.copy(),
@@ -214,10 +238,9 @@ def ascent_from(chains: Chains, groups: PricedGroups, prices: Floats) -> Ascent:
     )
     ascent.now[0].best_value, ascent.now[0].length = -np.inf, 1.0
     # Sentences without memberships are solved once; the others are solved again when a price moved.
-    ascent.moved[ascent.sentence] = False
+    ascent.stale[sentence] = chains.bounds[1:][sentence]
     _solve_sentences(ascent)
-    ascent.moved[:] = False
-    ascent.moved[ascent.sentence] = True
+    ascent.stale[sentence] = chains.bounds[sentence]
     return ascent
 
 
@@ -278,38 +301,41 @@ def _ascent_step(ascent: Ascent, optimum: float, upper: float) -> bool:
 
 @inner_in_place
 def _step(ascent: Ascent, size: float) -> None:
-    """Moves prices, none below 0, and marks the sentences and groups with a price that moved."""
-    groups, prices = ascent.groups, ascent.prices
-    ascent.moved[:], ascent.moved_groups[:] = False, False
+    """Moves prices, none below 0, and marks where sentences and which groups have a price that moved."""
+    groups, prices, stale = ascent.groups, ascent.prices, ascent.stale
     for q in range(len(groups.roles)):
+        moved = False
         for m in range(groups.slots[groups.groups[q]], groups.slots[groups.groups[q + 1]]):
             change = size * ascent.direction[m]
             if change != 0.0:
                 prices[m] = max(0.0, prices[m] + change)
-                ascent.moved[ascent.sentence[m]], ascent.moved_groups[q] = True, True
+                stale[ascent.sentence[m]] = min(stale[ascent.sentence[m]], ascent.token[m])
+                moved = True
+        ascent.moved_groups[q] = moved
 
 
 @inner_in_place
 def _solve_sentences(ascent: Ascent) -> None:
-    """Solves the sentences that ``moved`` marks; the score of one that no spans can make is −inf."""
-    chains, taken = ascent.chains, ascent.taken
-    for s in range(len(ascent.moved)):
-        if ascent.moved[s]:
-            first, last = chains.bounds[s], chains.bounds[s + 1]
+    """Solves the sentences that are stale; the score of one that no spans can make is −inf."""
+    chains, taken, stale = ascent.chains, ascent.taken, ascent.stale
+    for s in range(len(stale)):
+        first, last = chains.bounds[s], chains.bounds[s + 1]
+        if stale[s] < last:
             taken[chains.first[first] : chains.first[last]] = False
             taken[len(chains.start) + first : len(chains.start) + last] = False
-            ascent.scores[s] = solve_sentence(chains, s, ascent.charge, ascent.lattice)
+            ascent.scores[s] = solve_rest(chains, s, ascent.lattice.cut[stale[s]], ascent.charge, ascent.lattice)
             ascent.now[0].visited += last - first + chains.first[last] - chains.first[first]
             if ascent.scores[s] > -np.inf:
                 trace_sentence(chains, s, ascent.lattice, taken, ascent.labels)
+            stale[s] = last
 
 
 @inner
-def _sentences(chains: Chains, groups: PricedGroups) -> Ints:
-    """(K,) the sentence of each membership's span or outside label."""
-    sentence = np.empty(len(groups.span), np.int64)
+def _places(chains: Chains, groups: PricedGroups) -> tuple[Ints, Ints]:
+    """(K,) the first token of each membership's span, or its outside label's, and (K,) the sentence of that."""
+    token, sentence = np.empty(len(groups.span), np.int64), np.empty(len(groups.span), np.int64)
     for m in range(len(groups.span)):
         item = groups.span[m]
-        t = chains.start[item] if item < len(chains.start) else item - len(chains.start)
-        sentence[m] = np.searchsorted(chains.bounds, t, side="right") - 1
-    return sentence
+        token[m] = chains.start[item] if item < len(chains.start) else item - len(chains.start)
+        sentence[m] = np.searchsorted(chains.bounds, token[m], side="right") - 1
+    return token, sentence

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats, Ints
-from concord.workers.compiling.kernel import copy_to, inner_in_place, kernel, kernel_in_place
+from concord.workers.compiling.kernel import copy_to, inlined, inner_in_place, kernel, kernel_in_place
 
 MOST_EXACT_COUNT = 64
 """The largest count with a box of its own; all greater ones share a box."""
@@ -83,34 +83,48 @@ class PricedGroups(NamedTuple):
 class Workspace(NamedTuple):
     """Arrays for the branch and bound of one group with P slots and R roles, used again for the next group.
 
-    The group:
+    What does not depend on prices, for all Q groups and K memberships:
 
-    - ``gain`` (P, R): best price of a slot's memberships of each role, in nats; −inf if it has none.
-    - ``holders`` (R,): number of slots that have a membership of each role.
-    - ``order`` (R,): the roles with a price above 0; first those to branch on, one for each depth of the tree.
+    - ``place`` (K,): the slot of each membership in its group.
+    - ``holders`` (Q, R): number of slots that have a membership of each role.
+
+    The group. Slots are the last axis, so that loops over them run in vector instructions:
+
+    - ``gain`` (R, P): best price of a slot's memberships of each role, in nats; −inf if it has none.
+    - ``gains`` (R,): mask of the roles with a price above 0.
+    - ``order`` (R,): these roles; first those to branch on, one for each depth of the tree.
+    - ``active`` (R,): the same roles, and one that is forced, rising; ``actives`` (1,) says how many.
 
     The box:
 
     - ``state`` (R,): state of each role, FREE to BEYOND.
     - ``low`` (R,): count of each role.
     - ``banned_by`` (R,): depth of the ALONE role that banned each role; −1 if none did.
+    - ``counted`` (R,): the roles with a count above 0, rising; ``counts`` (1,) says how many.
     - ``charge`` (R,): cost of one more slot of each role, in nats.
     - ``base`` (P,): the most that each slot gains by roles without a count, in nats.
     - ``top`` (R, C + 2): the ``low`` + 1 greatest amounts that each role adds to a slot's base, falling, in nats.
-    - ``at`` (R, C + 2): the slots of these amounts.
+    - ``at`` (R, C + 2): the slots of these amounts; of equal amounts the first slot comes first.
     - ``tried`` (1,): number of boxes of the group so far.
     - ``looked`` (1,): slots visited in all groups so far.
     - ``best_low``, ``best_state`` (R,): counts and states of the cheapest box met.
+    - ``choice`` (P,): scratch.
 
     The last roles of ``order`` do not conflict with each other. C is `MOST_EXACT_COUNT`.
     """
 
-    gain: Floats
+    place: Ints
     holders: Ints
+    gain: Floats
+    gains: NDArray[np.bool_]
     order: Ints
+    active: Ints
+    actives: Ints
     state: Ints
     low: Ints
     banned_by: Ints
+    counted: Ints
+    counts: Ints
     charge: Floats
     base: Floats
     top: Floats
@@ -119,11 +133,13 @@ class Workspace(NamedTuple):
     looked: Ints
     best_low: Ints
     best_state: Ints
+    choice: Ints
 
 
 class Sizes(NamedTuple):
-    """Sizes of one group.
+    """One group's number, and its sizes.
 
+    - ``group``: index of the group.
     - ``slots``: number of slots.
     - ``roles``: number of roles.
     - ``gaining``: number of roles with a price above 0.
@@ -131,6 +147,7 @@ class Sizes(NamedTuple):
     - ``boxes``: largest number of boxes.
     """
 
+    group: int
     slots: int
     roles: int
     gaining: int
@@ -141,16 +158,32 @@ class Sizes(NamedTuple):
 @kernel
 def workspace_for(groups: PricedGroups) -> Workspace:
     """A workspace that is large enough for each of ``groups``."""
-    slots, roles = 1, groups.pair.shape[1]
-    for q in range(len(groups.roles)):
+    slots, roles, count = 1, groups.pair.shape[1], len(groups.roles)
+    for q in range(count):
         slots = max(slots, groups.groups[q + 1] - groups.groups[q])
+    place, holders = np.empty(len(groups.span), np.int64), np.zeros((count, roles), np.int64)
+    for q in range(count):
+        first = groups.groups[q]
+        for p in range(groups.groups[q + 1] - first):
+            before = -1
+            for m in range(groups.slots[first + p], groups.slots[first + p + 1]):
+                r = groups.role[m]
+                place[m] = p
+                holders[q, r] += r != before
+                before = r
     return Workspace(
-        np.empty((slots, roles)),
+        place,
+        holders,
+        np.empty((roles, slots)),
+        np.zeros(roles, np.bool_),
+        np.zeros(roles, np.int64),
+        np.zeros(roles, np.int64),
+        np.zeros(1, np.int64),
         np.zeros(roles, np.int64),
         np.zeros(roles, np.int64),
         np.zeros(roles, np.int64),
         np.zeros(roles, np.int64),
-        np.zeros(roles, np.int64),
+        np.zeros(1, np.int64),
         np.zeros(roles),
         np.zeros(slots),
         np.empty((roles, MOST_EXACT_COUNT + 2)),
@@ -159,6 +192,7 @@ def workspace_for(groups: PricedGroups) -> Workspace:
         np.zeros(1, np.int64),
         np.zeros(roles, np.int64),
         np.zeros(roles, np.int64),
+        np.zeros(slots, np.int64),
     )
 
 
@@ -185,23 +219,37 @@ def group_cost(groups: PricedGroups, q: int, prices: Floats, workspace: Workspac
             copy_to(low, workspace.low)
             copy_to(state, workspace.state)
         depth, cost = _next_box(workspace, sizes, pair, best, depth)
-    copy_to(workspace.low[: sizes.roles], low)
-    copy_to(workspace.state[: sizes.roles], state)
-    _box_cost(workspace, sizes, pair)
-    for p in range(sizes.slots):
-        taken = -1
-        for m in range(groups.slots[first + p], groups.slots[first + p + 1]):
-            r = groups.role[m]
-            free = workspace.state[r] != EXACTLY and workspace.state[r] != BANNED
-            if free and workspace.base[p] > 0.0 and prices[m] - workspace.charge[r] == workspace.base[p]:
-                taken = m
-        for r in range(sizes.roles):
-            for place in range(workspace.low[r]):
-                if workspace.at[r, place] == p:
-                    taken = _best_member(groups, first + p, r, prices)
-        if taken >= 0:
-            known[taken] = True
+    if best < 0.0:
+        copy_to(workspace.low[: sizes.roles], low)
+        copy_to(workspace.state[: sizes.roles], state)
+        _box_cost(workspace, sizes, pair)
+        _mark_taken(groups, q, prices, workspace, sizes, known)
     return best
+
+
+@inner_in_place
+def _mark_taken(
+    groups: PricedGroups, q: int, prices: Floats, workspace: Workspace, sizes: Sizes, mask: NDArray[np.bool_]
+) -> None:
+    """Marks in ``mask`` (K,) the memberships of group q that the slots take in the present box, one a slot at most."""
+    first, choice, state = groups.groups[q], workspace.choice, workspace.state
+    choice[: sizes.slots] = -1
+    for i in range(workspace.counts[0]):
+        r = workspace.counted[i]
+        for place in range(workspace.low[r]):
+            choice[workspace.at[r, place]] = r
+    for p in range(sizes.slots):
+        taken, base = -1, workspace.base[p]
+        if choice[p] >= 0:
+            taken = _best_member(groups, first + p, choice[p], prices)
+        elif base > 0.0:
+            for m in range(groups.slots[first + p], groups.slots[first + p + 1]):
+                r = groups.role[m]
+                free = state[r] != EXACTLY and state[r] != BANNED
+                if free and prices[m] - workspace.charge[r] == base:
+                    taken = m
+        if taken >= 0:
+            mask[taken] = True
 
 
 @kernel_in_place
@@ -215,30 +263,32 @@ def _best_member(groups: PricedGroups, p: int, role: int, prices: Floats) -> int
 
 @inner_in_place
 def _open_group(groups: PricedGroups, q: int, prices: Floats, workspace: Workspace) -> Sizes:
-    """Fills ``gain``, ``holders`` and ``order`` for group q; returns its sizes.
+    """Fills ``gain`` and ``order`` for group q; returns its sizes.
 
     Roles without a price above 0 become BANNED: no slot gains by them.
     """
     first, slots, count = groups.groups[q], groups.groups[q + 1] - groups.groups[q], groups.roles[q]
-    workspace.gain[:slots, :count] = -np.inf
-    workspace.holders[:count], workspace.low[:count], workspace.banned_by[:count] = 0, 0, -1
-    workspace.state[:count] = BANNED
-    for p in range(slots):
-        for m in range(groups.slots[first + p], groups.slots[first + p + 1]):
-            r = groups.role[m]
-            workspace.gain[p, r] = max(workspace.gain[p, r], prices[m])
-            if workspace.gain[p, r] > 0.0:
-                workspace.state[r] = FREE
-        for r in range(count):
-            workspace.holders[r] += workspace.gain[p, r] > -np.inf
+    gain, gains, place = workspace.gain, workspace.gains, workspace.place
+    for r in range(count):
+        workspace.low[r], workspace.banned_by[r], workspace.state[r] = 0, -1, BANNED
+        gains[r] = False
+        row = gain[r]
+        for p in range(slots):
+            row[p] = -np.inf
+    for m in range(groups.slots[first], groups.slots[first + slots]):
+        price, r, p = prices[m], groups.role[m], place[m]
+        gain[r, p] = price if price > gain[r, p] else gain[r, p]  # noqa: FURB136 — max() would ask for NaN, too
+        gains[r] |= price > 0.0
     gaining = 0
     for r in range(count):
-        if workspace.state[r] == FREE:
-            workspace.order[gaining] = r
+        if gains[r]:
+            workspace.state[r] = FREE
+            workspace.order[gaining], workspace.active[gaining] = r, r
             gaining += 1
+    workspace.actives[0] = gaining
     boxes = min(MOST_COUNT_BOXES, max(FEWEST_BOXES, MOST_LOOKED // slots))
     workspace.looked[0] += slots
-    return Sizes(slots, count, gaining, _order_roles(groups.pair[q], workspace.order, gaining), boxes)
+    return Sizes(q, slots, count, gaining, _order_roles(groups.pair[q], workspace.order, gaining), boxes)
 
 
 @inner_in_place
@@ -263,19 +313,27 @@ def _order_roles(pair: Floats, order: Ints, gaining: int) -> int:
     return gaining
 
 
-@kernel_in_place
+@inlined
 def _box_cost(workspace: Workspace, sizes: Sizes, pair: Floats) -> float:
     """Lower bound in nats of a group's cost within the box, see the module; fills ``charge``, ``base`` and ``top``.
 
     It is exact if roles without a count do not conflict and no two counted roles choose the same slot.
     """
-    cost = 0.0
-    for r in range(sizes.roles):
-        workspace.charge[r] = 0.0
-        for other in range(sizes.roles):
-            workspace.charge[r] += pair[r, other] * workspace.low[other]
-            if other < r and workspace.state[r] == EXACTLY and workspace.state[other] == EXACTLY:
-                cost += pair[r, other] * workspace.low[r] * workspace.low[other]
+    cost, counts, active, low, state = 0.0, 0, workspace.actives[0], workspace.low, workspace.state
+    for i in range(active):
+        r = workspace.active[i]
+        if low[r]:
+            workspace.counted[counts] = r
+            counts += 1
+    workspace.counts[0] = counts
+    for i in range(active):
+        r, charge = workspace.active[i], 0.0
+        for j in range(counts):
+            other = workspace.counted[j]
+            charge += pair[r, other] * low[other]
+            if other < r and state[r] == EXACTLY and state[other] == EXACTLY:
+                cost += pair[r, other] * low[r] * low[other]
+        workspace.charge[r] = charge
     for depth in range(sizes.branched):
         r = workspace.order[depth]
         if workspace.state[r] == BEYOND:
@@ -287,35 +345,46 @@ def _box_cost(workspace: Workspace, sizes: Sizes, pair: Floats) -> float:
                     least = min(least, pair[r, other])
             workspace.charge[r] += least
             cost -= least * workspace.low[r]
+    base = workspace.base
     for p in range(sizes.slots):
-        workspace.base[p] = 0.0
-        for r in range(sizes.roles):
-            if workspace.state[r] != EXACTLY and workspace.state[r] != BANNED:
-                workspace.base[p] = max(workspace.base[p], workspace.gain[p, r] - workspace.charge[r])
-        cost -= workspace.base[p]
-    for r in range(sizes.roles):
-        if workspace.low[r]:
-            cost -= _take(workspace, sizes.slots, r)
+        base[p] = 0.0
+    for i in range(active):
+        r = workspace.active[i]
+        if state[r] != EXACTLY and state[r] != BANNED:
+            gain, charge = workspace.gain[r], workspace.charge[r]
+            for p in range(sizes.slots):
+                value = gain[p] - charge
+                # max() would ask for NaN too, at twice the time.
+                base[p] = value if value > base[p] else base[p]  # noqa: FURB136
+    for p in range(sizes.slots):
+        cost -= base[p]
+    for j in range(counts):
+        cost -= _take(workspace, sizes.slots, workspace.counted[j])
     return cost
 
 
-@kernel_in_place
+@inlined
 def _take(workspace: Workspace, slots: int, r: int) -> float:
     """Sum of what role r adds to the bases of its ``low`` best slots, in nats; −inf if it has fewer slots."""
-    size = workspace.low[r] + 1
-    charge = workspace.charge[r] if workspace.state[r] == BEYOND else 0.0
-    top, at = workspace.top[r, :size], workspace.at[r, :size]
-    top[:] = -np.inf
+    low, charge = workspace.low[r], workspace.charge[r] if workspace.state[r] == BEYOND else 0.0
+    top, at, gain, base = workspace.top[r], workspace.at[r], workspace.gain[r], workspace.base
+    for place in range(low + 1):
+        top[place] = -np.inf
+    least = -np.inf
     for p in range(slots):
-        value = workspace.gain[p, r] - charge - workspace.base[p]
-        place = size - 1
-        if value <= top[place]:
+        value = gain[p] - charge - base[p]
+        if value <= least:
             continue
+        place = low
         while place > 0 and top[place - 1] < value:
             top[place], at[place] = top[place - 1], at[place - 1]
             place -= 1
         top[place], at[place] = value, p
-    return float(top[: size - 1].sum())
+        least = top[low]
+    total = 0.0
+    for place in range(low):
+        total += top[place]
+    return total
 
 
 @kernel_in_place
@@ -359,7 +428,7 @@ def _next_box(workspace: Workspace, sizes: Sizes, pair: Floats, limit: float, de
     return END, np.inf
 
 
-@kernel_in_place
+@inlined
 def _enter_role(workspace: Workspace, sizes: Sizes, pair: Floats, depth: int) -> None:
     """Makes the role at ``depth`` ALONE and bans all later roles that conflict with it.
 
@@ -376,7 +445,7 @@ def _enter_role(workspace: Workspace, sizes: Sizes, pair: Floats, depth: int) ->
             workspace.banned_by[other] = depth
 
 
-@kernel_in_place
+@inlined
 def _next_state(workspace: Workspace, sizes: Sizes, depth: int) -> bool:
     """Moves the role at ``depth`` to its next state; returns False, with the role FREE again, if there is none.
 
@@ -391,7 +460,7 @@ def _next_state(workspace: Workspace, sizes: Sizes, depth: int) -> bool:
                 workspace.state[other] = FREE
         workspace.state[r] = EXACTLY
         return True
-    if workspace.state[r] == EXACTLY and workspace.low[r] < workspace.holders[r]:
+    if workspace.state[r] == EXACTLY and workspace.low[r] < workspace.holders[sizes.group, r]:
         workspace.state[r] = BEYOND
         workspace.low[r] += 1
         return True
@@ -402,7 +471,7 @@ def _next_state(workspace: Workspace, sizes: Sizes, depth: int) -> bool:
     return False
 
 
-@kernel_in_place
+@inlined
 def _leave_role(workspace: Workspace, r: int) -> None:
     if workspace.state[r] != BANNED:
         workspace.state[r] = FREE
@@ -426,10 +495,22 @@ def member_losses(groups: PricedGroups, prices: Floats, workspace: Workspace, li
         for forced in range(sizes.roles):
             if workspace.state[forced] == BANNED:
                 workspace.state[forced], workspace.low[forced] = EXACTLY, 1
+                _activate(workspace, forced, sizes.roles)
                 _group_losses(groups, q, prices, workspace, sizes, (least, least + limit), forced, losses)
                 workspace.state[forced], workspace.low[forced] = BANNED, 0
     least_zero: Floats = np.maximum(losses, 0.0)
     return least_zero
+
+
+@inner_in_place
+def _activate(workspace: Workspace, forced: int, roles: int) -> None:
+    """Makes active, of the first ``roles`` ones, those with a price above 0 and ``forced``."""
+    count = 0
+    for r in range(roles):
+        if r == forced or workspace.gains[r]:
+            workspace.active[count] = r
+            count += 1
+    workspace.actives[0] = count
 
 
 @kernel_in_place
@@ -481,11 +562,10 @@ def _box_losses(
             value = excess + workspace.base[p] - prices[m]
             if workspace.state[r] != EXACTLY:
                 value += workspace.charge[r]
-            for other in range(sizes.roles):
+            for i in range(workspace.counts[0]):
+                other = workspace.counted[i]
                 size = workspace.low[other]
-                if size == 0:
-                    continue
-                added = workspace.gain[p, other] - workspace.base[p]
+                added = workspace.gain[other, p] - workspace.base[p]
                 if workspace.state[other] == BEYOND:
                     added -= workspace.charge[other]
                 if other == r:

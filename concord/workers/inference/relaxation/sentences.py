@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats, Ints
 from concord.schemas.labels import Labels
-from concord.workers.compiling.kernel import kernel, kernel_in_place
+from concord.workers.compiling.kernel import inlined, inner, kernel, kernel_in_place
 from concord.workers.inference.core.agreement import Codec
 from concord.workers.inference.core.recursion import edge_place
 
@@ -57,12 +57,20 @@ class Lattice(NamedTuple):
     - ``from_span`` (N, L): the span that ends there; −1 for an outside label.
     - ``from_label`` (N, L): the label before an outside label.
     - ``entered`` (T,): enter(t, opening) of each type at the current token, in nats.
+    - ``ending`` (N, L): the labels that a token can have and no span cross its end, rising: outside labels, and the
+      last labels of the spans that end there. All other labels of ``reached`` count as −inf.
+    - ``endings`` (N,): number of these labels.
+    - ``cut`` (N,): the last token, up to this one, that begins behind all spans that begin before it. What is before
+      a cut does not depend on charges behind it.
     """
 
     reached: Floats
     from_span: Ints
     from_label: Ints
     entered: Floats
+    ending: Ints
+    endings: Ints
+    cut: Ints
 
 
 @kernel
@@ -88,7 +96,40 @@ def lattice_for(chains: Chains) -> Lattice:
     """Unfilled tables for all sentences."""
     shape = chains.unary.shape
     backward = np.empty(shape, np.int64), np.empty(shape, np.int64)
-    return Lattice(np.empty(shape), *backward, np.empty(len(chains.codec.opening)))
+    ending, endings = _endings(chains)
+    entered = np.empty(len(chains.codec.opening))
+    return Lattice(np.empty(shape), *backward, entered, ending, endings, _cuts(chains))
+
+
+@inner
+def _endings(chains: Chains) -> tuple[Ints, Ints]:
+    """``ending`` and ``endings`` of a `Lattice`."""
+    count, width = chains.unary.shape
+    ends = np.zeros((count, width), np.bool_)
+    for label in chains.codec.outside:
+        ends[:, label] = True
+    for i in range(len(chains.start)):
+        ends[chains.end[i] - 1, chains.last[i]] = True
+    ending, endings = np.empty((count, width), np.int64), np.zeros(count, np.int64)
+    for t in range(count):
+        for label in range(width):
+            if ends[t, label]:
+                ending[t, endings[t]] = label
+                endings[t] += 1
+    return ending, endings
+
+
+@inner
+def _cuts(chains: Chains) -> Ints:
+    """``cut`` of a `Lattice`."""
+    cut, last, covered = np.empty(len(chains.unary), np.int64), 0, 0
+    for t in range(len(cut)):
+        if covered <= t:
+            last = t
+        cut[t] = last
+        for i in range(chains.first[t], chains.first[t + 1]):
+            covered = max(covered, chains.end[i])
+    return cut
 
 
 @kernel_in_place
@@ -97,13 +138,21 @@ def solve_sentence(chains: Chains, s: int, charge: Floats, lattice: Lattice) -> 
 
     ``charge`` (M + N,) are the nats charged for each span, and for an outside label at each token.
     """
-    reached = lattice.reached
-    outside = chains.codec.outside
-    reached[chains.bounds[s] : chains.bounds[s + 1]] = -np.inf
-    for t in range(chains.bounds[s], chains.bounds[s + 1]):
+    return solve_rest(chains, s, chains.bounds[s], charge, lattice)
+
+
+@kernel_in_place
+def solve_rest(chains: Chains, s: int, begin: int, charge: Floats, lattice: Lattice) -> float:
+    """The same as `solve_sentence` where no charge before the cut ``begin`` changed since the sentence was solved."""
+    reached, ending = lattice.reached, lattice.ending
+    outside, tokens, end = chains.codec.outside, len(chains.start), chains.bounds[s + 1]
+    for t in range(begin, end):
+        for k in range(lattice.endings[t]):
+            reached[t, ending[t, k]] = -np.inf
+    for t in range(begin, end):
         for label in outside:
-            value, before = _enter(chains, reached, t, label)
-            reached[t, label] = value + chains.unary[t, label] - charge[len(chains.start) + t]
+            value, before = _enter(chains, lattice, t, label)
+            reached[t, label] = value + chains.unary[t, label] - charge[tokens + t]
             lattice.from_span[t, label] = -1
             lattice.from_label[t, label] = before
         if chains.first[t] == chains.first[t + 1]:
@@ -112,16 +161,24 @@ def solve_sentence(chains: Chains, s: int, charge: Floats, lattice: Lattice) -> 
         for i in range(chains.first[t], chains.first[t + 1]):
             kind = chains.kind[i]
             if lattice.entered[kind] == -np.inf:
-                lattice.entered[kind] = _enter(chains, reached, t, chains.codec.opening[kind])[0]
+                lattice.entered[kind] = _enter(chains, lattice, t, chains.codec.opening[kind])[0]
             value = lattice.entered[kind] + chains.inner[i] - charge[i]
             last = chains.end[i] - 1
             if value > reached[last, chains.last[i]]:
                 reached[last, chains.last[i]] = value
                 lattice.from_span[last, chains.last[i]] = i
-    best = -np.inf
-    for value in reached[chains.bounds[s + 1] - 1]:
-        best = max(best, value)
-    return best
+    return _best_end(lattice, end - 1)[0]
+
+
+@inlined
+def _best_end(lattice: Lattice, t: int) -> tuple[float, int]:
+    """The best score of all labels that can end at token t, and that label; −inf and 0 if none is possible."""
+    best, label = -np.inf, 0
+    for k in range(lattice.endings[t]):
+        value = lattice.reached[t, lattice.ending[t, k]]
+        if value > best:
+            best, label = value, lattice.ending[t, k]
+    return best, label
 
 
 @kernel
@@ -137,7 +194,7 @@ def charged_score(chains: Chains, charge: Floats) -> float:
 def trace_sentence(chains: Chains, s: int, lattice: Lattice, taken: NDArray[np.bool_], labels: Labels) -> None:
     """Marks the spans and outside labels of the best labelling in ``taken`` (M + N,), and writes its labels (N,)."""
     t = chains.bounds[s + 1] - 1
-    label = int(np.argmax(lattice.reached[t]))
+    label = _best_end(lattice, t)[1]
     while t >= chains.bounds[s]:
         i = lattice.from_span[t, label]
         if i < 0:
@@ -150,20 +207,23 @@ def trace_sentence(chains: Chains, s: int, lattice: Lattice, taken: NDArray[np.b
         labels[chains.start[i]] = chains.codec.opening[chains.kind[i]]
         labels[chains.start[i] + 1 : chains.end[i]] = chains.codec.inside[chains.kind[i]]
         t = chains.start[i] - 1
-        label = _enter(chains, lattice.reached, chains.start[i], chains.codec.opening[chains.kind[i]])[1]
+        label = _enter(chains, lattice, chains.start[i], chains.codec.opening[chains.kind[i]])[1]
 
 
-@kernel_in_place
-def _enter(chains: Chains, reached: Floats, t: int, label: int) -> tuple[float, int]:
+@inlined
+def _enter(chains: Chains, lattice: Lattice, t: int, label: int) -> tuple[float, int]:
     """enter(t, label) of the module's recursion, and the label before t that it takes (−1: none)."""
+    best, before = -np.inf, -1
     if chains.codec.opens_sentence[t]:
-        return 0.0, -1
-    best, before, place = -np.inf, -1, edge_place(chains.edge, t)
-    for other in range(chains.unary.shape[1]):
-        if not chains.codec.continues[other, label]:
-            value = reached[t - 1, other] + chains.edge[place, other, label]
-            if value > best:
-                best, before = value, other
+        best = 0.0
+    else:
+        place = edge_place(chains.edge, t)
+        for k in range(lattice.endings[t - 1]):
+            other = lattice.ending[t - 1, k]
+            if not chains.codec.continues[other, label]:
+                value = lattice.reached[t - 1, other] + chains.edge[place, other, label]
+                if value > best:
+                    best, before = value, other
     return best, before
 
 
@@ -175,7 +235,7 @@ def chain_losses(chains: Chains, charge: Floats) -> tuple[Floats, Floats]:
     """
     count, width = chains.unary.shape
     lattice, remaining = lattice_for(chains), np.zeros((count, width))
-    reached, opened = lattice.reached, lattice.entered
+    reached, opened, entered = lattice.reached, lattice.entered, np.empty(len(lattice.entered))
     span_loss, outside_loss = np.empty(len(chains.start)), np.full((count, width), np.inf)
     outside = chains.codec.outside
     for s in range(len(chains.bounds) - 1):
@@ -188,13 +248,15 @@ def chain_losses(chains: Chains, charge: Floats) -> tuple[Floats, Floats]:
             for i in range(chains.first[t], chains.first[t + 1]):
                 kind = chains.kind[i]
                 rest = chains.inner[i] - charge[i] + remaining[chains.end[i] - 1, chains.last[i]]
-                span_loss[i] = best - (_enter(chains, reached, t, chains.codec.opening[kind])[0] + rest)
+                if opened[kind] == -np.inf:
+                    entered[kind] = _enter(chains, lattice, t, chains.codec.opening[kind])[0]
+                span_loss[i] = best - (entered[kind] + rest)
                 opened[kind] = max(opened[kind], rest)
             if t == chains.bounds[s]:
                 continue
             place = edge_place(chains.edge, t)
-            for before in range(width):
-                most = -np.inf
+            for k in range(lattice.endings[t - 1]):
+                before, most = lattice.ending[t - 1, k], -np.inf
                 for following in outside:
                     rest = chains.unary[t, following] - charge[len(chains.start) + t] + remaining[t, following]
                     most = max(most, chains.edge[place, before, following] + rest)
