@@ -955,6 +955,45 @@ def several_clusters(results: Results) -> Rows:
         yield title, percent(own["spans.f1"]["value"]), _over(own["spans.f1"]), count(own["training_cpu_seconds"])
 
 
+STEPS = {
+    "default": "the default",
+    "bilou": "`--set scheme=bilou`",
+    "six": "`--trainer ensemble`",
+    "six, consistent": "`--trainer ensemble`",
+    "lists": "`--gazetteer`",
+    "vectors": "`--vectors`",
+    "clusters": "`--clusters` of public vectors",
+    "public clusters": "`--clusters` of public vectors",
+    "clusters and vectors": "both",
+    "encoder": "`--encoder`",
+    "all but the encoder": "`--trainer ensemble`, `--gazetteer`, `--clusters` and `--vectors`",
+    "all": "`--gazetteer`, `--clusters`, `--vectors` and `--encoder`",
+}
+"""What is said of the models of the sweep of all steps."""
+LAST_STEPS = {
+    "posts": "`--trainer ensemble`, `--gazetteer`, `--clusters` and `--vectors`",
+    "chunks": "`--set scheme=bilou`, `--trainer ensemble` and `--vectors`",
+}
+"""The same of ``all`` of corpora whose models have names of their own."""
+
+
+@table
+def steps(results: Results) -> Rows:
+    """What each step gains on later documents, by Viterbi and with label consistency."""
+    rows = results["steps"]["rows"]
+    for own in rows:
+        if own["constraints"] == "none":
+            same = [one["spans.f1"] for one in rows if all(one[key] == own[key] for key in ("corpus", "model"))]
+            cells = [cell for figure in same for cell in (percent(figure["value"]), _over(figure))]
+            title = _step(own["corpus"], own["model"])
+            yield [SWEPT[own["corpus"]], title, *(*cells, "", "")[:4], count(own["training_cpu_seconds"])]
+
+
+def _step(corpus: str, model: str) -> str:
+    short = model.removeprefix(f"{corpus}, ").removeprefix("fields, ")
+    return LAST_STEPS[corpus] if short == "all" and corpus in LAST_STEPS else STEPS[short]
+
+
 @table
 def dropout(results: Results) -> Rows:
     """More passes, and dropout."""
