@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from scipy.special import log_softmax
 
 from concord.flows.cli.trainer_flags import TrainerFlags, trainer_pairs
 from concord.flows.inputs.options import OptionError
-from concord.schemas.document import Batch, Document
+from concord.schemas.document import Batch, Column, Document
 from concord.schemas.errors import TrainingError
 from concord.testing.trainers import check_trainer, made_up
+from concord.workers.features.templates import FeatureSetError, feature_set
 from concord.workers.learning.estimation.softmax import HeadWords, _HeadObjective, fit_head
 from concord.workers.learning.search.folds import is_held_out
 from concord.workers.learning.trainers import beside_encoder as beside
@@ -217,3 +219,59 @@ def test_the_command_names_an_encoder_by_a_flag_that_trainers_without_one_refuse
     assert trainer_pairs("sgd", flags, []) == ['encoder="nets/minilm"']
     with pytest.raises(OptionError, match=r"--encoder: trainer hmm has no such option; .* lbfgs, sgd, ensemble$"):
         trainer_pairs("hmm", flags, [])
+
+
+def clustered(encoder: Path, out: Path, **more: Any) -> EncodedModel:
+    model = TRAINERS["sgd"].train(
+        made_up(40, seed=0), settings=settings(encoder, state_clusters=(3, 7), share=0.4, **more), out=out
+    )
+    assert isinstance(model, EncodedModel)
+    return model
+
+
+def test_features_read_the_cluster_of_each_state(encoder: Path, tmp_path: Path) -> None:
+    """The CRF's scores are those of documents whose columns a plain loop over states has made."""
+    model, documents = clustered(encoder, tmp_path / "model"), made_up(5, seed=1)
+    assert model.clusters is not None
+    assert model.clusters.sizes == (3, 7)
+    assert not {"state-3", "state-7"} & set(model.columns)
+    batch = Batch.of(documents)
+    states = model.encoder.states(batch).astype(np.float64)
+    columns = {}
+    for size, centers in zip((3, 7), model.clusters.centers, strict=True):
+        nearest = []
+        for state in states:
+            away = state - model.clusters.mean
+            unit = away / (np.linalg.norm(away) + 1e-9)
+            nearest.append(str(int(np.argmin(((centers - unit) ** 2).sum(axis=1)))))
+        columns[f"state-{size}"] = Column.encode(nearest)
+    inner = model.inner.potentials(replace(batch, columns={**batch.columns, **columns})).unary
+    parts = np.concatenate([model.head.parts(model.encoder.states(batch))])
+    of_head = model.head.log_probabilities(parts, WordContext.of(batch))
+    np.testing.assert_allclose(model.potentials(batch).unary, inner + 0.4 * of_head, atol=1e-5)
+    assert len(set(columns["state-7"].strings())) > 2
+
+
+def test_a_model_with_clusters_of_states_keeps_every_promise(encoder: Path) -> None:
+    by_default = settings(encoder, state_clusters=(2, 5), share=0.3).model_dump(exclude_defaults=True)
+
+    class Clustered(SgdSettings):
+        def __init__(self, **given: Any) -> None:
+            super().__init__(**{**by_default, **given})
+
+    check_trainer("sgd", TRAINERS["sgd"]._replace(settings=Clustered), load_model)
+
+
+def test_clusters_of_states_that_cannot_be_are_refused(encoder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="give an encoder, too"):
+        SgdSettings(state_clusters=(5,))
+    with pytest.raises(ValueError, match="different numbers of at least 2"):
+        settings(encoder, state_clusters=(5, 5))
+    with pytest.raises(TrainingError, match="too few for 99999 clusters of states"):
+        TRAINERS["sgd"].train(
+            made_up(3, seed=0), settings=settings(encoder, state_clusters=(99999,), share=0.4), out=tmp_path / "few"
+        )
+    with pytest.raises(TrainingError, match="words of a pool have no clusters"):
+        clustered(encoder, tmp_path / "pool", pool="somewhere")
+    with pytest.raises(FeatureSetError, match="want numbers of clusters"):
+        feature_set("core+states:many")

@@ -401,6 +401,24 @@ def list_templates(reading: str) -> tuple[AttributeTemplate, ...]:
     return (*_singles(whole, -1, 0, 1), *map(Single, parts))
 
 
+STATES = "states:"
+"""Beginning of a part that reads clusters of an encoder's states, by their sizes."""
+
+
+def state_column(size: int) -> str:
+    """Name of the column of clusters of states, of so many clusters."""
+    return f"state-{size}"
+
+
+def state_templates(sizes: str) -> tuple[AttributeTemplate, ...]:
+    """Every clustering of states, of the words around the token. Raises `FeatureSetError`."""
+    numbers = sizes.split(",")
+    if not all(number.isdecimal() for number in numbers):
+        raise FeatureSetError(f"the feature set {STATES + sizes!r}: want numbers of clusters, such as states:50,200")
+    sources = (Source(state_column(int(number))) for number in numbers)
+    return tuple(Single(source, offset) for source in sources for offset in CLUSTER_OFFSETS)
+
+
 LAYER, LAYERS = "layer:", "layers:"
 """Beginnings of parts that read layers of the corpus: the labels of one alone, or what labels of several may mean."""
 COPIED = "copied:"
@@ -485,6 +503,8 @@ def _part(name: str, clusters: Sequence[Clusters], vectors: WordVectors | None) 
         return vector_templates(vectors)
     if name not in FEATURE_SETS and name in READINGS:
         return list_templates(name)
+    if name.startswith(STATES):
+        return state_templates(name.removeprefix(STATES))
     if name.startswith((LAYER, LAYERS, COPIED)):
         return _layers(name)
     if name not in FEATURE_SETS:

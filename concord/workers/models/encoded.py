@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from concord.schemas.document import TOKENS, Batch, TokenizedText
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.settings import Settings, TrainerSettings
+from concord.workers.features.templates import state_column
 from concord.workers.models import crf
 from concord.workers.models.arrays_file import SCORES, ArrayKind, write_arrays
 from concord.workers.models.crf import CrfModel
@@ -39,6 +40,7 @@ from concord.workers.models.saved_files import (
     write_content,
 )
 from concord.workers.models.score_cache import ScoreCache
+from concord.workers.models.state_clusters import StateClusters, cluster_arrays
 from concord.workers.models.subword_network import (
     NETWORK_FILE,
     TOKENIZER_FILE,
@@ -51,6 +53,8 @@ from concord.workers.storage.files import write_whole
 
 KIND = "encoded-crf"
 CRF_FOLDER, HEAD_FILE, READING_FILE = "crf", "head.bin", "encoder.json"
+CLUSTERS_FILE = "state-clusters.bin"
+"""Arrays of `StateClusters`, of a model that has them."""
 FLOOR = -20.0
 """Least log-probability of the head, in nats: it never forbids a label."""
 ARRAYS = (
@@ -96,10 +100,12 @@ class EncodedSettings(Settings):
     """How a model reads its encoder.
 
     - ``share``: weight of the head's log-probabilities beside the CRF's scores
+    - ``state_clusters``: sizes of the clusterings of its states that the CRF's features read
     """
 
     reading: OnnxSettings
     share: float = Field(ge=0, le=10, allow_inf_nan=False)
+    state_clusters: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +116,7 @@ class EncodedModel(FolderModel):
     encoder: Encoder
     head: Head
     share: float
+    clusters: StateClusters | None
     manifest: Manifest
 
     @property
@@ -120,7 +127,8 @@ class EncodedModel(FolderModel):
     @property
     def columns(self) -> tuple[str, ...]:
         """The token columns that a batch must have, sorted."""
-        return tuple(sorted({*self.inner.columns, TOKENS}))
+        made = set() if self.clusters is None else set(map(state_column, self.clusters.sizes))
+        return tuple(sorted({*self.inner.columns, TOKENS} - made))
 
     @cached_property
     def digest(self) -> str:
@@ -130,8 +138,11 @@ class EncodedModel(FolderModel):
 
     def potentials(self, batch: Batch) -> Potentials:
         """Local scores of a whole batch: unary (N, L) in nats. Raises as `CrfModel.potentials`, and `ModelError`."""
-        local = self.inner.potentials(batch)
         parts = word_table(batch, self._parts_of, self._cache)
+        if self.clusters is not None:
+            parts, clusters = np.split(parts, [CONTEXT_PARTS * len(self.labels)], axis=1)
+            batch = replace(batch, columns={**batch.columns, **self.clusters.columns(clusters)})
+        local = self.inner.potentials(batch)
         local.unary[:] += self.share * self.head.log_probabilities(parts, WordContext.of(batch))
         return local
 
@@ -140,13 +151,21 @@ class EncodedModel(FolderModel):
         return self.inner.known(words)
 
     def _parts_of(self, sentence: TokenizedText) -> Logits:
-        return self.head.parts(self.encoder.rows_of(sentence))
+        states = self.encoder.rows_of(sentence)
+        parts = self.head.parts(states)
+        return parts if self.clusters is None else np.concatenate([parts, self.clusters.of(states)], axis=1)
 
     @cached_property
     def _cache(self) -> ScoreCache:
         """What the head gives for sentences, under the digest of encoder and head."""
-        decisive = f"{self.encoder.digest}\0{self.manifest.files[HEAD_FILE]}"
-        return ScoreCache(hashlib.sha256(decisive.encode()).hexdigest(), CONTEXT_PARTS * len(self.labels))
+        decisive = "\0".join([self.encoder.digest, *(self.manifest.files[name] for name in self._made_files)])
+        clusterings = 0 if self.clusters is None else len(self.clusters.sizes)
+        width = CONTEXT_PARTS * len(self.labels) + clusterings
+        return ScoreCache(hashlib.sha256(decisive.encode()).hexdigest(), width)
+
+    @property
+    def _made_files(self) -> tuple[str, ...]:
+        return (HEAD_FILE,) if self.clusters is None else (HEAD_FILE, CLUSTERS_FILE)
 
 
 def save(
@@ -156,15 +175,21 @@ def save(
     head: Head,
     *,
     share: float,
+    clusters: StateClusters | None,
     settings: TrainerSettings,
     training: Mapping[str, Any],
 ) -> EncodedModel:
     """Writes a model whose CRF is already saved in `CRF_FOLDER`, the manifest last. Raises `OutputError`."""
     write_whole(out / NETWORK_FILE, encoder.network.tobytes())
     write_whole(out / TOKENIZER_FILE, encoder.tokenizer_file.tobytes())
-    write_content(out / READING_FILE, EncodedSettings(reading=encoder.reading, share=share))
+    sizes = () if clusters is None else clusters.sizes
+    write_content(out / READING_FILE, EncodedSettings(reading=encoder.reading, share=share, state_clusters=sizes))
     write_arrays(out / HEAD_FILE, head)
-    files = (NETWORK_FILE, TOKENIZER_FILE, READING_FILE, HEAD_FILE, *files_inside(CRF_FOLDER, inner.manifest))
+    made: tuple[str, ...] = ()
+    if clusters is not None:
+        made = (CLUSTERS_FILE,)
+        write_arrays(out / CLUSTERS_FILE, (clusters.mean, *clusters.centers))
+    files = (*made, NETWORK_FILE, TOKENIZER_FILE, READING_FILE, HEAD_FILE, *files_inside(CRF_FOLDER, inner.manifest))
     manifest = manifest_of(
         out,
         KIND,
@@ -178,7 +203,7 @@ def save(
     )
     manifest = manifest.model_copy(update={"versions": manifest.versions | library_versions()})
     write_manifest(out, manifest)
-    return EncodedModel(inner, encoder, head, share, manifest)
+    return EncodedModel(inner, encoder, head, share, clusters, manifest)
 
 
 def load(folder: Path | str) -> EncodedModel:
@@ -192,4 +217,15 @@ def load(folder: Path | str) -> EncodedModel:
     encoder = saved_encoder(folder, content.reading)
     if encoder.width != len(arrays[0]):
         raise ModelError(f"{folder / HEAD_FILE}: reads states of {len(arrays[0])} numbers, not of {encoder.width}")
-    return EncodedModel(inner, encoder, Head(*arrays), content.share, manifest)
+    clusters = _saved_clusters(folder, manifest, content.state_clusters, encoder.width)
+    return EncodedModel(inner, encoder, Head(*arrays), content.share, clusters, manifest)
+
+
+def _saved_clusters(folder: Path, manifest: Manifest, sizes: tuple[int, ...], width: int) -> StateClusters | None:
+    if bool(sizes) != (CLUSTERS_FILE in manifest.files):
+        raise ModelError(f"{folder / READING_FILE}: clusters of states and {CLUSTERS_FILE} go together; train again")
+    if not sizes:
+        return None
+    counts = {f"clusters {size}": size for size in sizes}
+    mean, *centers = saved_arrays(folder / CLUSTERS_FILE, cluster_arrays(sizes), states=width, **counts)
+    return StateClusters(mean, tuple(centers))

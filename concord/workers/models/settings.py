@@ -157,7 +157,7 @@ class LimitSettings(TrainerSettings):
     )
 
 
-class EncoderSettings(TrainerSettings):
+class EncoderSettings(FeatureSettings):
     """Options of a CRF beside a frozen encoder, whose head adds to its scores."""
 
     encoder: str | None = Field(
@@ -171,8 +171,22 @@ class EncoderSettings(TrainerSettings):
         le=10,
         description="With an encoder: weight of what it says (default: chosen on held-out documents).",
     )
+    state_clusters: tuple[int, ...] = Field(
+        (),
+        description="With an encoder: numbers of clusters of its states; each gives features of a word and its "
+        "neighbours, such as 50,200,1000.",
+    )
     head_c2: float = Field(30.0, ge=0, description="With an encoder: weight of the quadratic prior of its head.")
     head_iterations: int = Field(60, ge=1, description="With an encoder: largest number of iterations of its head.")
+
+    @model_validator(mode="after")
+    def _clusters_are_of_states(self) -> Self:
+        sizes = self.state_clusters
+        if sizes and self.encoder is None:
+            raise ValueError("state_clusters: they are of an encoder's states; give an encoder, too")
+        if len(set(sizes)) < len(sizes) or min(sizes, default=2) < 2:
+            raise ValueError("state_clusters: give different numbers of at least 2")
+        return self
 
 
 class VectorSettings(FeatureSettings):

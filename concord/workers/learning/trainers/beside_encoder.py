@@ -15,14 +15,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from concord.schemas.document import TOKENS, Batch, Document
+from concord.schemas.document import TOKENS, Batch, Column, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.potentials import Potentials
 from concord.schemas.settings import Validation
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.named_counts import Counts
+from concord.workers.features.templates import STATES
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.estimation.softmax import HeadWords, fit_head
+from concord.workers.learning.estimation.states_clustering import fit_state_clusters
 from concord.workers.learning.search.folds import LATER_SHARE, held_out
 from concord.workers.learning.search.trials import Trial
 from concord.workers.learning.trainers.entity_counts import entity_counts
@@ -33,7 +35,8 @@ from concord.workers.models.encoded import CRF_FOLDER, Head, save
 from concord.workers.models.encoder import Encoder, WordContext, WordStates, encoder_at
 from concord.workers.models.folder import begin
 from concord.workers.models.model import Model
-from concord.workers.models.settings import EncoderSettings
+from concord.workers.models.settings import EncoderSettings, PoolSettings
+from concord.workers.models.state_clusters import StateClusters
 from concord.workers.storage.scratch import scratch_folder
 
 SHARES = (0.0, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
@@ -52,6 +55,16 @@ class WithStates(NamedTuple):
         """The states of documents."""
         batch = Batch.of([_words_alone(document) for document in documents])
         return cls(documents, batch, encoder.states(batch))
+
+    def in_clusters(self, clusters: StateClusters) -> WithStates:
+        """The same, with columns of the clusters of states beside those of the documents."""
+        columns = clusters.columns(clusters.of(self.states))
+        starts = self.batch.doc_starts.tolist()
+        documents = [
+            replace(document, columns={**document.columns, **{name: _cut(own, a, b) for name, own in columns.items()}})
+            for document, a, b in zip(self.documents, starts, starts[1:], strict=False)
+        ]
+        return self._replace(documents=documents)
 
     def part(self, chosen: Sequence[bool]) -> WithStates:
         """Some of the documents."""
@@ -77,18 +90,33 @@ def beside_encoder(train: Train) -> Train:
 def _train(
     train: Train, documents: list[Document], settings: EncoderSettings, out: Path, progress: Progress | None
 ) -> Model:
-    plain = settings.model_copy(update={"encoder": None, "share": None})
+    plain = settings.model_copy(update={"encoder": None, "share": None, "state_clusters": ()})
     encoder = encoder_at(Path(str(settings.encoder)).expanduser())
     begin(out)
     words = WithStates.of(documents, encoder)
-    count = 2 if settings.share is not None else 4
+    count = (2 if settings.share is not None else 4) + bool(settings.state_clusters)
     stages = fit_stages(progress, count, loss_of=count - 2)
+    clusters = None
+    if settings.state_clusters:
+        clusters = _clusters(words, settings, next(stages))
+        words = words.in_clusters(clusters)
+        part = STATES + ",".join(map(str, settings.state_clusters))
+        plain = plain.model_copy(update={"features": f"{plain.features}+{part}"})
     trials = () if settings.share is not None else _tried(train, words, plain, settings, stages)
     share = settings.share if settings.share is not None else _best(trials).setting
-    inner = _crf(train(documents, settings=plain, out=out / CRF_FOLDER, progress=next(stages)))
+    inner = _crf(train(words.documents, settings=plain, out=out / CRF_FOLDER, progress=next(stages)))
     head = _head(words, inner, settings, next(stages))
     training = {**inner.manifest.training, "encoder": encoder.digest, "share": share, **_figures(trials)}
-    return save(out, inner, encoder, head, share=share, settings=settings, training=training)
+    return save(out, inner, encoder, head, share=share, clusters=clusters, settings=settings, training=training)
+
+
+def _clusters(words: WithStates, settings: EncoderSettings, progress: Progress) -> StateClusters:
+    def clustered(number: int) -> None:
+        progress(Iteration(number, len(settings.state_clusters)))
+
+    if isinstance(settings, PoolSettings) and settings.pool is not None:
+        raise TrainingError("state_clusters: words of a pool have no clusters of states; leave out one of both")
+    return fit_state_clusters(words.states, settings.state_clusters, clustered)
 
 
 def _best(trials: Sequence[Trial[float]]) -> Trial[float]:
@@ -146,6 +174,10 @@ def _head(words: WithStates, inner: CrfModel, settings: EncoderSettings, progres
 def _gold(documents: Iterable[Document]) -> list[str]:
     """Gold labels of all words of documents."""
     return [name for document in documents for name in gold_of(document)]
+
+
+def _cut(column: Column, first: int, last: int) -> Column:
+    return Column(column.codes[first:last], column.values)
 
 
 def _words_alone(document: Document) -> Document:
