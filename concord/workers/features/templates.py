@@ -401,7 +401,7 @@ def list_templates(reading: str) -> tuple[AttributeTemplate, ...]:
     return (*_singles(whole, -1, 0, 1), *map(Single, parts))
 
 
-STATES = "states:"
+STATE_CLUSTERS = "states:"
 """Beginning of a part that reads clusters of an encoder's states, by their sizes."""
 
 
@@ -414,7 +414,9 @@ def state_templates(sizes: str) -> tuple[AttributeTemplate, ...]:
     """Every clustering of states, of the words around the token. Raises `FeatureSetError`."""
     numbers = sizes.split(",")
     if not all(number.isdecimal() for number in numbers):
-        raise FeatureSetError(f"the feature set {STATES + sizes!r}: want numbers of clusters, such as states:50,200")
+        raise FeatureSetError(
+            f"the feature set {STATE_CLUSTERS + sizes!r}: want numbers of clusters, such as states:50,200"
+        )
     sources = (Source(state_column(int(number))) for number in numbers)
     return tuple(Single(source, offset) for source in sources for offset in CLUSTER_OFFSETS)
 
@@ -503,8 +505,8 @@ def _part(name: str, clusters: Sequence[Clusters], vectors: WordVectors | None) 
         return vector_templates(vectors)
     if name not in FEATURE_SETS and name in READINGS:
         return list_templates(name)
-    if name.startswith(STATES):
-        return state_templates(name.removeprefix(STATES))
+    if name.startswith(STATE_CLUSTERS):
+        return state_templates(name.removeprefix(STATE_CLUSTERS))
     if name.startswith((LAYER, LAYERS, COPIED)):
         return _layers(name)
     if name not in FEATURE_SETS:

@@ -21,7 +21,7 @@ from concord.schemas.potentials import Potentials
 from concord.schemas.settings import Validation
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.named_counts import Counts
-from concord.workers.features.templates import STATES
+from concord.workers.features.templates import STATE_CLUSTERS
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.estimation.softmax import HeadWords, fit_head
 from concord.workers.learning.estimation.states_clustering import fit_state_clusters
@@ -100,7 +100,7 @@ def _train(
     if settings.state_clusters:
         clusters = _clusters(words, settings, next(stages))
         words = words.in_clusters(clusters)
-        part = STATES + ",".join(map(str, settings.state_clusters))
+        part = STATE_CLUSTERS + ",".join(map(str, settings.state_clusters))
         plain = plain.model_copy(update={"features": f"{plain.features}+{part}"})
     trials = () if settings.share is not None else _tried(train, words, plain, settings, stages)
     share = settings.share if settings.share is not None else _best(trials).setting
