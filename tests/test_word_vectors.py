@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from concord.flows.cli.trainer_flags import TrainerFlags, trainer_pairs
@@ -15,6 +16,7 @@ from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch, Document
 from concord.workers.features.attributes import AttributeMaker
 from concord.workers.features.clustering.vectors import VectorError, read_vectors
+from concord.workers.features.clusters import ClusterFileError, Clusters
 from concord.workers.features.templates import FeatureSetError, feature_set
 from concord.workers.features.word_vectors import VECTOR_OFFSETS, WordVectors
 from concord.workers.learning.estimation import sgd
@@ -194,6 +196,8 @@ def test_what_cannot_be_is_refused(file: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=VECTORS_FILE):
         load(tmp_path / "whole")
     assert model.manifest.features == "core+vectors"
+    with pytest.raises(ClusterFileError, match="its clusterings are 50, 200, not the rows of vectors"):
+        WordVectors.of_table(Clusters(pa.array(["a"]), ("50", "200"), np.zeros((1, 2), np.int32)))
 
 
 def test_an_array_names_its_file_of_words(tmp_path: Path) -> None:

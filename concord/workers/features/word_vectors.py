@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from concord.schemas.arrays import Floats, Ids, Ints
 from concord.schemas.document import TOKENS, Batch
-from concord.workers.features.clusters import VECTOR, Clusters
+from concord.workers.features.clusters import VECTOR, ClusterFileError, Clusters
 from concord.workers.features.extractors import clean
 
 VECTOR_OFFSETS = (-1, 0, 1)
@@ -36,7 +36,9 @@ class WordVectors:
 
     @classmethod
     def of_table(cls, table: Clusters) -> Self:
-        """The words of a saved model."""
+        """The words of a saved model. Raises `ClusterFileError` for clusters in the place of rows."""
+        if table.names != (VECTOR,):
+            raise ClusterFileError(f"its clusterings are {', '.join(table.names)}, not the rows of vectors")
         return cls(table, np.zeros((len(table.words), 0)))
 
     @classmethod

@@ -39,8 +39,8 @@ class StateClusters(NamedTuple):
     def of(self, states: WordStates) -> NDArray[np.float32]:
         """(N, G) the cluster of each state in each clustering; whole numbers."""
         units = directions(states, self.mean)
-        nearest = (np.argmax(units @ own.T - (own * own).sum(axis=1) / 2, axis=1) for own in self.centers)
-        return np.stack([np.zeros(len(states)), *nearest], axis=1)[:, 1:].astype(np.float32)
+        nearest = [np.argmax(units @ own.T - (own * own).sum(axis=1) / 2, axis=1) for own in self.centers]
+        return np.stack(nearest, axis=1).astype(np.float32)
 
     def columns(self, clusters: NDArray[np.float32]) -> dict[str, Column]:
         """Columns of tokens, given their clusters (N, G)."""

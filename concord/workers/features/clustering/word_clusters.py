@@ -81,14 +81,13 @@ def clustered(words: Sequence[str], points: Floats, settings: ClusterSettings) -
     """
     _enough(list(words), max(settings.clusters))
     unit = _directions(points)
-    codes = [_k_means(unit, size, settings.seed) for size in settings.clusters]
+    codes = [k_means(unit, size, settings.seed).labels_.astype(np.int32) for size in settings.clusters]
     return Clusters(pa.array(words, pa.string()), tuple(map(str, settings.clusters)), np.stack(codes, axis=1))
 
 
-def _k_means(points: Floats, size: int, seed: int) -> NDArray[np.int32]:
-    learner = MiniBatchKMeans(size, random_state=seed, n_init=1, batch_size=SAMPLE, max_iter=ROUNDS)
-    codes: NDArray[np.int32] = learner.fit(points).labels_.astype(np.int32)
-    return codes
+def k_means(points: Floats, size: int, seed: int, rounds: int = ROUNDS) -> MiniBatchKMeans:
+    """k-means of points (n, D) into so many clusters; each is seen at most ``rounds`` times."""
+    return MiniBatchKMeans(size, random_state=seed, n_init=1, batch_size=SAMPLE, max_iter=rounds).fit(points)
 
 
 def _directions(points: Floats) -> Floats:

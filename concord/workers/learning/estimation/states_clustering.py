@@ -12,8 +12,8 @@ from concord.workers.models.state_clusters import StateClusters, directions
 
 MOST_STATES = 100_000
 """States that centres are learned from: of more, evenly spaced ones."""
-AT_ONCE, ROUNDS = 4096, 20
-"""States of a step of k-means, and how often it goes through all of them."""
+STATE_ROUNDS = 20
+"""How often k-means goes through all states."""
 
 
 def fit_state_clusters(states: WordStates, sizes: Sequence[int], clustered: Callable[[int], None]) -> StateClusters:
@@ -21,7 +21,7 @@ def fit_state_clusters(states: WordStates, sizes: Sequence[int], clustered: Call
 
     Raises `TrainingError` where there are fewer states than clusters.
     """
-    from sklearn.cluster import MiniBatchKMeans
+    from concord.workers.features.clustering.word_clusters import k_means
 
     if len(states) < max(sizes):
         raise TrainingError(f"{len(states)} words are too few for {max(sizes)} clusters of states; give fewer clusters")
@@ -29,7 +29,6 @@ def fit_state_clusters(states: WordStates, sizes: Sequence[int], clustered: Call
     units = directions(states[:: -(-len(states) // MOST_STATES)], mean).astype(np.float64)
     centers = []
     for number, size in enumerate(sizes, 1):
-        learner = MiniBatchKMeans(size, random_state=0, n_init=1, batch_size=AT_ONCE, max_iter=ROUNDS)
-        centers.append(learner.fit(units).cluster_centers_.astype(np.float32))
+        centers.append(k_means(units, size, 0, STATE_ROUNDS).cluster_centers_.astype(np.float32))
         clustered(number)
     return StateClusters(mean, tuple(centers))

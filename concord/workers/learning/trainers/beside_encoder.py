@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import wraps
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from concord.schemas.document import TOKENS, Batch, Column, Document
+from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.potentials import Potentials
 from concord.schemas.settings import Validation
@@ -59,10 +60,9 @@ class WithStates(NamedTuple):
     def in_clusters(self, clusters: StateClusters) -> WithStates:
         """The same, with columns of the clusters of states beside those of the documents."""
         columns = clusters.columns(clusters.of(self.states))
-        starts = self.batch.doc_starts.tolist()
         documents = [
-            replace(document, columns={**document.columns, **{name: _cut(own, a, b) for name, own in columns.items()}})
-            for document, a, b in zip(self.documents, starts, starts[1:], strict=False)
+            replace(document, columns={**document.columns, **{name: own[a:b] for name, own in columns.items()}})
+            for document, (a, b) in zip(self.documents, pairwise(self.batch.doc_starts.tolist()), strict=True)
         ]
         return self._replace(documents=documents)
 
@@ -90,6 +90,8 @@ def beside_encoder(train: Train) -> Train:
 def _train(
     train: Train, documents: list[Document], settings: EncoderSettings, out: Path, progress: Progress | None
 ) -> Model:
+    if settings.state_clusters and isinstance(settings, PoolSettings) and settings.pool is not None:
+        raise TrainingError("state_clusters: words of a pool have no clusters of states; leave out one of both")
     plain = settings.model_copy(update={"encoder": None, "share": None, "state_clusters": ()})
     encoder = encoder_at(Path(str(settings.encoder)).expanduser())
     begin(out)
@@ -114,8 +116,6 @@ def _clusters(words: WithStates, settings: EncoderSettings, progress: Progress) 
     def clustered(number: int) -> None:
         progress(Iteration(number, len(settings.state_clusters)))
 
-    if isinstance(settings, PoolSettings) and settings.pool is not None:
-        raise TrainingError("state_clusters: words of a pool have no clusters of states; leave out one of both")
     return fit_state_clusters(words.states, settings.state_clusters, clustered)
 
 
@@ -174,10 +174,6 @@ def _head(words: WithStates, inner: CrfModel, settings: EncoderSettings, progres
 def _gold(documents: Iterable[Document]) -> list[str]:
     """Gold labels of all words of documents."""
     return [name for document in documents for name in gold_of(document)]
-
-
-def _cut(column: Column, first: int, last: int) -> Column:
-    return Column(column.codes[first:last], column.values)
 
 
 def _words_alone(document: Document) -> Document:
