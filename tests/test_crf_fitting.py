@@ -177,8 +177,9 @@ def test_the_optimum_of_real_corpora_is_crfsuites(name: str, tmp_path: Path) -> 
     assert optimum(chains_of(documents, EVERYTHING, features)).value == pytest.approx(expected, rel=1e-4)
 
 
-def test_any_number_of_threads_makes_the_same_bytes() -> None:
-    chains = chains_of(corpus(2, 30), EVERYTHING)
+@pytest.mark.parametrize("features", ["finkel-nopos", "finkel-nopos+pairs:fields"])
+def test_any_number_of_threads_makes_the_same_bytes(features: str) -> None:
+    chains = chains_of(corpus(2, 30), EVERYTHING, features)
     point = np.random.default_rng(0).normal(size=chains.size)
     (loss, gradient), *others = [Objective(chains, 0.1, threads=threads)(point) for threads in (1, 2, 7)]
     for other, slopes in others:

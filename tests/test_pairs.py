@@ -148,15 +148,6 @@ def test_the_gradient_is_the_objectives(allowed: FeatureRules) -> None:
         assert gradient[i] == pytest.approx(slope, abs=1e-6)
 
 
-def test_any_number_of_threads_makes_the_same_bytes() -> None:
-    chains = chains_of(corpus(2, 30), EVERYTHING, FEATURES)
-    point = np.random.default_rng(0).normal(size=chains.size)
-    (loss, gradient), *others = [Objective(chains, 0.1, threads=threads)(point) for threads in (1, 2, 7)]
-    for other, slopes in others:
-        assert other == loss
-        assert slopes.tobytes() == gradient.tobytes()
-
-
 def test_scores_beyond_all_numbers_are_an_infinite_loss() -> None:
     chains = chains_of(tiny(0), EVERYTHING, FEATURES)
     point = np.zeros(chains.size)
