@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import patch
@@ -140,7 +143,27 @@ def test_of_two_processes_that_copy_at_once_one_wins(place: str) -> None:
         (folder / "whole").write_text("second")
         return folder
 
-    with patch("os.getpid", iter(range(100)).__next__):
-        folder = kept_copy(place, "news", "1", second)
+    folder = kept_copy(place, "news", "1", second)
     assert (folder / "whole").read_text() == "first"
     assert [path.name for path in folder.parent.iterdir()] == ["1"]
+
+
+KILLED = """
+import os, signal
+from concord.flows.inputs.model_copies import kept_copy
+
+def fetch(folder):
+    (folder / "half").write_text("of it")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+kept_copy("s3://bucket/news", "news", "1", fetch)
+"""
+
+
+def test_what_a_kill_left_is_removed_by_the_next_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONCORD_HOME", str(tmp_path))
+    assert subprocess.run([sys.executable, "-c", KILLED], check=False).returncode == -signal.SIGKILL
+    assert [path.read_text() for path in tmp_path.rglob("half")] == ["of it"]
+    kept_copy("s3://bucket/news", "news", "2", lambda folder: folder)
+    assert not list(tmp_path.rglob("half"))
+    assert [path.name for path in (tmp_path / "models").glob("*/news/*")] == ["2"]

@@ -30,7 +30,6 @@ from concord.workers.learning.estimation.objective import Objective
 from concord.workers.learning.trainers import fit
 from concord.workers.learning.trainers.export import export_crfsuite
 from concord.workers.learning.trainers.fit import Fitting
-from concord.workers.learning.trainers.given_features import features_of
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.weights.unseen import scored_by_others
 from concord.workers.models.arrays_file import read_arrays, write_arrays
@@ -44,7 +43,6 @@ from concord.workers.models.settings import (
     PerceptronSettings,
     SgdSettings,
     StackedSettings,
-    TaggersSettings,
 )
 from concord.workers.models.two_stage_crf import TwoStageModel
 from concord.workers.verification.plain_crf import plain_potentials
@@ -404,8 +402,8 @@ def test_models_of_part_of_the_labels_score_under_all(tmp_path: Path) -> None:
         assert np.isneginf(scores.unary[:, labels.index["B-ABC"]]).all()
 
 
-@pytest.mark.parametrize("name", ["crfsuite", "semicrf"])
-def test_trainers_without_features_of_pairs_say_so(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["crfsuite", "semicrf", "taggers"])
+def test_trainers_without_features_of_pairs_say_so_before_they_learn(name: str, tmp_path: Path) -> None:
     settings = TRAINERS[name].settings.model_validate({"features": "core+pairs:pos"})
     documents = corpus(0, 4)
     with pytest.raises(FeatureSetError, match=r"'pairs:pos': this trainer learns no features of pairs"):
@@ -429,11 +427,6 @@ def test_both_stages_of_two_have_them(tmp_path: Path) -> None:
     assert model.first.pairs is not None
     assert model.second.pairs is not None
     assert model.potentials(Batch.of(corpus(1, 2))).transition.ndim == 3
-
-
-def test_what_is_learned_of_taggers_has_none() -> None:
-    with pytest.raises(FeatureSetError, match="learns no features of pairs"):
-        features_of(TaggersSettings(features="core+pairs:core"), corpus(0, 1))
 
 
 def test_pairs_that_cannot_be_learned_are_named() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +11,12 @@ from concord.flows.environment import home
 from concord.schemas.secrets import place_of, short_name
 from concord.workers.models.folder import MANIFEST, ModelError, manifest_in
 from concord.workers.storage.object_storage import ObjectStorage
+from concord.workers.storage.scratch import scratch_folder
 
 KEPT_COPIES = 3
 """Versions of a model that are kept on this machine."""
+UNFINISHED = ".unfinished-"
+"""Prefix of the folders in which copies are made."""
 
 
 def kept_copy(source: str, name: str, version: str, fetch: Callable[[Path], Path]) -> Path:
@@ -28,12 +30,12 @@ def kept_copy(source: str, name: str, version: str, fetch: Callable[[Path], Path
     folder = copy_place(source, name, version)
     if folder.exists():
         return folder
-    partial = folder.with_name(f".{version}.{os.getpid()}")
-    try:
-        partial.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with scratch_folder(prefix=UNFINISHED, place=folder.parent) as scratch:
+        # The scratch folder is this user's alone; what is kept is readable like any other file.
+        partial = scratch / "copy"
+        partial.mkdir()
         _put(fetch(partial), folder)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     copies = [path for path in folder.parent.iterdir() if not path.name.startswith(".")]
     for path in sorted(copies, key=lambda path: path.stat().st_mtime)[:-KEPT_COPIES]:
         shutil.rmtree(path, ignore_errors=True)

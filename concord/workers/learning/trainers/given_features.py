@@ -32,6 +32,7 @@ def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> Fea
     Raises `FeatureSetError`, the errors of reading the features' files, and `TrainingError` where such lists need the
     labels of a document that has none.
     """
+    check_pairs(settings)
     lists = {}
     if settings.gazetteers:
         entries = (entry for path in settings.gazetteers for entry in _phrases(Path(path).expanduser()))
@@ -47,14 +48,17 @@ def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> Fea
         lists[ENTITIES] = Gazetteer.of(entities_of(documents))
     if SEEN_WORDS in read:
         lists[SEEN_WORDS] = Gazetteer.of(_seen(documents))
-    features = feature_set(name, settings.clusters or (), lists, vectors)
-    if features.pairs is not None and not settings.learns_pairs:
-        part = next(part for part in name.split("+") if part.startswith(OF_PAIRS))
+    return feature_set(name, settings.clusters or (), lists, vectors)
+
+
+def check_pairs(settings: FeatureSettings) -> None:
+    """Raises `FeatureSetError` for features of pairs of labels where the trainer learns none."""
+    of_pairs = [part for part in settings.features.split("+") if part.startswith(OF_PAIRS)]
+    if of_pairs and not settings.learns_pairs:
         raise FeatureSetError(
-            f"the feature set {part!r}: this trainer learns no features of pairs of labels; give --trainer sgd, lbfgs, "
-            "ensemble, perceptron or stacked, or leave it out"
+            f"the feature set {of_pairs[0]!r}: this trainer learns no features of pairs of labels; give --trainer sgd, "
+            "lbfgs, ensemble, perceptron or stacked, or leave it out"
         )
-    return features
 
 
 def _vectors(settings: FeatureSettings) -> WordVectors | None:

@@ -50,7 +50,7 @@ from concord.workers.learning.estimation.witnesses import (
     legal_pairs,
 )
 from concord.workers.learning.trainers.fit import LearnedChain, save_learned
-from concord.workers.learning.trainers.given_features import features_of
+from concord.workers.learning.trainers.given_features import check_pairs, features_of
 from concord.workers.learning.trainers.layers import check_layers
 from concord.workers.learning.trainers.trainer import Iteration, Progress, TrainingCounts
 from concord.workers.models.crf import CrfModel
@@ -93,6 +93,7 @@ def train(
 
     Raises `TrainingError` where a layer is not there or has no answer, and `FeatureSetError`.
     """
+    check_pairs(settings)
     ordered = sorted(documents, key=lambda document: (document.doc_id, document.tokens))
     names = settings.layers or layers_of(ordered)
     training = _counted(ordered, names, settings)
