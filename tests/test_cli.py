@@ -38,7 +38,14 @@ from concord.workers.corpus.settings import ColumnsSettings
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.corpus.writers.registry import WRITERS
 from concord.workers.evaluation.measures import MEASURES, check_measures
-from concord.workers.features.settings import BrownSettings, ClarkSettings, ClusterSettings, CoOccurrenceSettings
+from concord.workers.features.settings import (
+    BrownSettings,
+    ClarkSettings,
+    ClusterSettings,
+    CoOccurrenceSettings,
+    StateSettings,
+    TreeSettings,
+)
 from concord.workers.features.templates import FEATURE_SETS, SUMMARIES, feature_set
 from concord.workers.inference.registry import SOLVERS, solver_named
 from concord.workers.inference.settings import CertifySettings, DiscrepancySettings, GibbsSettings
@@ -104,7 +111,9 @@ LISTED: dict[str, dict[str, type[Settings]]] = {
         "learn": CoOccurrenceSettings,
         "brown": BrownSettings,
         "clark": ClarkSettings,
+        "states": StateSettings,
         "import": ClusterSettings,
+        "paths": TreeSettings,
     },
 }
 

@@ -42,6 +42,7 @@ GIVEN: dict[str, tuple[str, ...]] = {
     "clusters brown": ("--set", "clusters=3"),
     "clusters clark": ("--set", "clusters=[3]"),
     "clusters import": ("--set", "clusters=[2]"),
+    "clusters paths": (),
     "constraints weigh": (),
     "constraints mine": ("--all",),
     "export crfsuite": (),

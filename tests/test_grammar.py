@@ -29,6 +29,7 @@ POSITIONAL = {
     "label": ["text"],
     "ingest": ["reader", "source"],
     "clusters import": ["vectors"],
+    "clusters paths": ["tree"],
     "gazetteer build": ["lists"],
     "constraints check": ["file"],
     "constraints weigh": ["file"],
@@ -330,6 +331,7 @@ RESULTS = {
     "export crfsuite --model {made}/model --out {out}": " attributes, ",
     "import scores {made}/labels.txt --out {out}": "model in ",
     "clusters import {made}/vectors.txt --out {out} --set clusters=2": "clusters in ",
+    "clusters paths {made}/paths.txt --out {out}": "clusters in ",
     "list engines": "certify",
 }
 """Commands, and what stands in the last of their results."""

@@ -19,7 +19,14 @@ from concord.flows.commands.calibrating import calibrate_model
 from concord.schemas.settings import Settings
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.settings import IngestSettings
-from concord.workers.features.settings import BrownSettings, ClarkSettings, ClusterSettings, CoOccurrenceSettings
+from concord.workers.features.settings import (
+    BrownSettings,
+    ClarkSettings,
+    ClusterSettings,
+    CoOccurrenceSettings,
+    StateSettings,
+    TreeSettings,
+)
 from concord.workers.learning.trainers import crfsuite
 from concord.workers.models.settings import CalibrationSettings, CrfSettings
 from concord.workers.synthesis.made_up import synthesize
@@ -186,7 +193,9 @@ def test_the_help_of_clusters_lists_what_option_takes() -> None:
         "learn": CoOccurrenceSettings,
         "brown": BrownSettings,
         "clark": ClarkSettings,
+        "states": StateSettings,
         "import": ClusterSettings,
+        "paths": TreeSettings,
     }
     for name, kind in kinds.items():
         text = " ".join(group.commands["clusters"].commands[name].epilog.split())

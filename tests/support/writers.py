@@ -50,6 +50,7 @@ READ = {
     "reuse": "swept",
     "run": "run",
     "sweep_file": "sweep.yaml",
+    "tree": "paths.txt",
     "vectors": "vectors.txt",
     "words": "labels.txt",
 }
@@ -142,6 +143,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "list.tsv").write_text("Ada\tPER\n")
     (folder / "ids.txt").write_text("news-000000001\n")
     (folder / "labels.txt").write_text("O\nB-PER\nI-PER\n")
+    (folder / "paths.txt").write_text("0\tAda\t2\n1\twrote\t1\n")
     (folder / "vectors.txt").write_text("Ada 1 2\nwrote 2 1\n")
     (folder / "sweep.yaml").write_text("corpora: {all: {test: corpus}}\nmodels: {old: {folder: model}}\n")
     (folder / "swept").mkdir()

@@ -14,7 +14,7 @@ from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.tree import CommandTree
 from concord.schemas.reports import ClusterReport
 from concord.schemas.requests import ENCODER_HELP
-from concord.workers.features.settings import COUNTED_WAYS, ClusterSettings, StateSettings
+from concord.workers.features.settings import COUNTED_WAYS, ClusterSettings, StateSettings, TreeSettings
 
 app = CommandTree(help="Group words into clusters, for the feature set clusters.")
 
@@ -122,3 +122,30 @@ def import_vectors(
 
     settings = parse_options(set_ or [], ClusterSettings, owner="clusters import")
     return imported(vectors, out, settings, words=words)
+
+
+@app.command(
+    "paths",
+    epilog=with_options(
+        "Example: concord clusters paths es_lexeme_cluster.json.gz --out words.parquet",
+        TreeSettings,
+    ),
+    proposes=_next,
+)
+def read_paths(
+    tree: Annotated[
+        Path,
+        typer.Argument(
+            help="Tree of words: text with a path of 0 and 1, a word and its count on each line (Brown clusters; maybe "
+            ".gz), or spaCy's table of clusters (.json, .json.gz)."
+        ),
+    ],
+    *,
+    out: ClustersOut,
+    set_: Set = None,
+) -> ClusterReport:
+    """Make word clusters from a tree of words that other programs have learned, such as Brown clusters."""
+    from concord.flows.commands.clusters import of_tree
+    from concord.flows.inputs.options import parse_options
+
+    return of_tree(tree, out, parse_options(set_ or [], TreeSettings, owner="clusters paths"))

@@ -15,10 +15,11 @@ from concord.schemas.run_context import HERE, RunContext
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import DEFAULT_TEXT
+from concord.workers.features.clustering.trees import read_tree
 from concord.workers.features.clustering.vectors import read_vectors
 from concord.workers.features.clustering.word_clusters import clustered
 from concord.workers.features.clusters import Clusters, write_clusters
-from concord.workers.features.settings import ClusterSettings, CountedClustering, StateSettings
+from concord.workers.features.settings import ClusterSettings, CountedClustering, StateSettings, TreeSettings
 from concord.workers.models.encoder import encoder_at
 
 
@@ -78,6 +79,15 @@ def imported(source: Path, out: Path, settings: ClusterSettings, *, words: Path 
         read = read_vectors(source, settings.words, words=words)
     with meter("clustering", None):
         table = clustered(read.words, read.points, settings)
+    return _written(table, out, tokens=0)
+
+
+def of_tree(source: Path, out: Path, settings: TreeSettings) -> ClusterReport:
+    """Clusters by a tree of words that others have learned. Raises `TreeError`, and the errors of writing."""
+    folder_place(str(out))
+    check_file_place(out, [source])
+    with meter("reading the tree", None):
+        table = read_tree(source, settings)
     return _written(table, out, tokens=0)
 
 

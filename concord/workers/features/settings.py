@@ -57,17 +57,14 @@ class StateSettings(CountSettings, ClusterSettings):
     least_count: int = Field(1, ge=1, description="Least count of a word; rarer ones have no cluster.")
 
 
-class BrownSettings(CountSettings):
-    """Tree of words by the words before and after them (Brown clusters)."""
+class TreeSettings(Settings):
+    """Clusters of words by the first bits of their paths in a tree."""
 
-    clusters: int = Field(
-        320, ge=2, le=2_000, description="Number of clusters that words are put into: the leaves of the tree."
-    )
     prefixes: tuple[int, ...] = Field(
         (4, 6, 10, 20), min_length=1, description="Numbers of first bits of the tree; each gives one clustering."
     )
     words: int = Field(
-        60_000, ge=1, description="Largest number of words, the most frequent ones; others have no cluster."
+        1_000_000, ge=1, description="Largest number of words, the most frequent ones; others have no cluster."
     )
 
     @model_validator(mode="after")
@@ -75,6 +72,17 @@ class BrownSettings(CountSettings):
         if len(set(self.prefixes)) != len(self.prefixes) or not 1 <= min(self.prefixes) <= max(self.prefixes) <= 30:
             raise ValueError("prefixes: give different lengths of 1 to 30")
         return self
+
+
+class BrownSettings(CountSettings, TreeSettings):
+    """Tree of words by the words before and after them (Brown clusters)."""
+
+    clusters: int = Field(
+        320, ge=2, le=2_000, description="Number of clusters that words are put into: the leaves of the tree."
+    )
+    words: int = Field(
+        60_000, ge=1, description="Largest number of words, the most frequent ones; others have no cluster."
+    )
 
     @property
     def most_clusters(self) -> int:

@@ -21,10 +21,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from concord.schemas.arrays import Floats, Ints, Mask
 from concord.workers.compiling.kernel import kernel, kernel_in_place
+from concord.workers.features.clustering.trees import WordPath, prefix_clusters
 from concord.workers.features.clustering.word_counts import ContextCounts, Contexts
 from concord.workers.features.clustering.word_pairs import Bigrams, bigram_tables
 from concord.workers.features.clusters import Clusters
@@ -60,9 +60,7 @@ def brown_clusters(
     settings: BrownSettings,
     advanced: Callable[[int], object] = ignored,
 ) -> Clusters:
-    """Brown clusters, one clustering for each length of prefix.
-
-    A clustering puts words together whose bits have the same prefix of that length; shorter bits count as they are.
+    """Brown clusters, one clustering for each length of prefix, see `prefix_clusters`.
 
     ``advanced`` is told, now and then, how many words came to classes since it was told last.
     """
@@ -70,9 +68,8 @@ def brown_clusters(
     after, before = bigram_tables(counts, contexts)
     member, merges = merged(after, before, settings.clusters, advanced)
     bits = _bits(merges, settings.clusters)
-    codes = [[_prefix(bits[slot], length) for slot in member.tolist()] for length in settings.prefixes]
-    names = tuple(f"brown-{length}" for length in settings.prefixes)
-    return Clusters(pa.array(words, pa.string()), names, np.array(codes, np.int32).T)
+    paths = [WordPath(word, bits[slot]) for word, slot in zip(words, member.tolist(), strict=True)]
+    return prefix_clusters(paths, settings.prefixes)
 
 
 def _bits(merges: Ints, clusters: int) -> list[str]:
@@ -82,11 +79,6 @@ def _bits(merges: Ints, clusters: int) -> list[str]:
         bits[gone] = bits[kept] + "1"
         bits[kept] += "0"
     return bits
-
-
-def _prefix(bits: str, length: int) -> int:
-    """The first bits as a number; a leading 1 keeps prefixes of different lengths apart."""
-    return int("1" + bits[:length], 2)
 
 
 def merged(
