@@ -968,30 +968,44 @@ STEPS = {
     "encoder": "`--encoder`",
     "all but the encoder": "`--trainer ensemble`, `--gazetteer`, `--clusters` and `--vectors`",
     "all": "`--gazetteer`, `--clusters`, `--vectors` and `--encoder`",
+    "state clusters": "`--encoder` with `state_clusters`",
+    "everything": "`--trainer ensemble`, `--gazetteer`, `--clusters`, `--vectors`, `--encoder` with `state_clusters`",
+    "less dropout": "`--trainer ensemble --set dropout=0.3`",
+    "pairs": "`pairs:kinds`",
+    "pairs and six": "`pairs:kinds`, `--trainer ensemble`",
 }
-"""What is said of the models of the sweep of all steps."""
-LAST_STEPS = {
-    "posts": "`--trainer ensemble`, `--gazetteer`, `--clusters` and `--vectors`",
-    "chunks": "`--set scheme=bilou`, `--trainer ensemble` and `--vectors`",
+"""What is said of the models of the sweeps of steps."""
+STEPS_OF_SOME = {
+    "posts, all": "`--trainer ensemble`, `--gazetteer`, `--clusters` and `--vectors`",
+    "posts, all but the encoder": "`--trainer ensemble --set dropout=0.3`, `--gazetteer`, `--clusters` and `--vectors`",
+    "posts, everything": "`--trainer ensemble --set dropout=0.3`, `--gazetteer`, `--clusters`, `--vectors`, "
+    "`--encoder` with `state_clusters`",
+    "chunks, all": "`--set scheme=bilou`, `--trainer ensemble` and `--vectors`",
+    "chunks, pairs": "`pairs:pos`",
+    "chunks, tree": "`--set scheme=bilou`, `--clusters` of a tree",
+    "chunks, tree and pairs": "`--set scheme=bilou`, `--clusters` of a tree and `pairs:pos`",
+    "chunks, everything": "`--set scheme=bilou`, `--clusters` of a tree and of public vectors, `--trainer ensemble`",
 }
-"""The same of ``all`` of corpora whose models have names of their own."""
+"""The same of models whose steps are not those of other corpora."""
 
 
 @table
 def steps(results: Results) -> Rows:
     """What each step gains on later documents, by Viterbi and with label consistency."""
-    rows = results["steps"]["rows"]
-    for own in rows:
-        if own["constraints"] == "none":
+    found: dict[tuple[str, str], list[str]] = {}
+    for rows in (results["steps"]["rows"], results["steps_public"]["rows"]):
+        for own in (row for row in rows if row["constraints"] == "none"):
             same = [one["spans.f1"] for one in rows if all(one[key] == own[key] for key in ("corpus", "model"))]
             cells = [cell for figure in same for cell in (percent(figure["value"]), _over(figure))]
             title = _step(own["corpus"], own["model"])
-            yield [SWEPT[own["corpus"]], title, *(*cells, "", "")[:4], count(own["training_cpu_seconds"])]
+            found[own["corpus"], title] = [*(*cells, "", "")[:4], count(own["training_cpu_seconds"])]
+    order = list(SWEPT)
+    for corpus, title in sorted(found, key=lambda step: order.index(step[0])):
+        yield [SWEPT[corpus], title, *found[corpus, title]]
 
 
 def _step(corpus: str, model: str) -> str:
-    short = model.removeprefix(f"{corpus}, ").removeprefix("fields, ")
-    return LAST_STEPS[corpus] if short == "all" and corpus in LAST_STEPS else STEPS[short]
+    return STEPS_OF_SOME.get(model) or STEPS[model.removeprefix(f"{corpus}, ").removeprefix("fields, ")]
 
 
 @table

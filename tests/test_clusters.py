@@ -303,6 +303,7 @@ def test_vectors_that_are_cut_are_one_message_or_fewer_vectors(tmp_path: Path, n
         ("a 1 nan\n", "not finite"),
         ("", "no vectors"),
         ("a\n", "numbers"),
+        ("0011\tthe\t20\n", "line 1: .* for a tree of words there is `concord clusters paths`"),
     ],
 )
 def test_bad_text_names_the_line(tmp_path: Path, text: str, fault: str) -> None:

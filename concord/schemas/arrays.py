@@ -15,7 +15,7 @@ Ids = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 Records = NDArray[np.void]
-"""Rows with named fields: the state of a kernel is one row, (1,), whose fields its class lists."""
+"""Rows with named fields: the state of a kernel is one row, (1,), whose fields its class lists; see `record_type`."""
 
 Floats1d = np.ndarray[tuple[int], np.dtype[np.float64]]
 Floats2d = np.ndarray[tuple[int, int], np.dtype[np.float64]]
@@ -23,3 +23,8 @@ Ints1d = np.ndarray[tuple[int], np.dtype[np.int64]]
 Ids1d = np.ndarray[tuple[int], np.dtype[np.int32]]
 Ids2d = np.ndarray[tuple[int, int], np.dtype[np.int32]]
 Mask1d = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+def record_type(*fields: tuple[str, str]) -> np.dtype[np.void]:
+    """Type of rows with these fields (name, type), which are attributes in compiled kernels and in plain Python."""
+    return np.dtype((np.record, list(fields)))

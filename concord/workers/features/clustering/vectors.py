@@ -93,7 +93,8 @@ def _line(path: Path, number: int, line: bytes, size: int) -> VectorEntry:
     except ValueError as error:
         raise VectorError(f"{path}: line {number}: not a word in UTF-8 and {size} numbers ({error})") from error
     if len(point) != size:
-        raise VectorError(f"{path}: line {number}: {len(point)} numbers after {word!r}, want {size}")
+        hint = "; for a tree of words there is `concord clusters paths`" if line.count(b"\t") == 2 else ""
+        raise VectorError(f"{path}: line {number}: {len(point)} numbers after {word!r}, want {size}{hint}")
     return word, point
 
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats, Ints, Records
+from concord.schemas.arrays import Floats, Ints, Records, record_type
 from concord.schemas.labels import Labels
 from concord.schemas.problem import NO_KEY
 from concord.workers.compiling.kernel import copy_to, inner, inner_in_place, kernel, kernel_in_place
@@ -36,8 +36,8 @@ ASCENT_PATIENCE = 4
 SHORTER = 0.5
 """Steps without a better bound after which the steps become shorter, and the factor by which they do."""
 
-ASCENT_NOW = np.dtype(
-    [("best_value", "f8"), ("length", "f8"), ("steps", "i8"), ("idle", "i8"), ("visited", "i8"), ("ended", "i8")]
+ASCENT_NOW = record_type(
+    ("best_value", "f8"), ("length", "f8"), ("steps", "i8"), ("idle", "i8"), ("visited", "i8"), ("ended", "i8")
 )
 """Fields of ``now`` of an `Ascent`."""
 

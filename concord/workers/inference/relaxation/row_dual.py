@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats, Records
+from concord.schemas.arrays import Floats, Records, record_type
 from concord.schemas.labels import Labels
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import ANY, LinearRows, Problem
@@ -157,7 +157,7 @@ def charged(problem: Prepared, multipliers: Floats) -> ChargedRows:
     return ChargedRows(chain, constant + (MULTIPLIER_ROUNDING if multipliers.any() else 0.0))
 
 
-DUAL_NOW = np.dtype([("least", "f8"), ("length", "f8"), ("idle", "i8")])
+DUAL_NOW = record_type(("least", "f8"), ("length", "f8"), ("idle", "i8"))
 """Fields of ``now`` of a `_Dual`."""
 
 

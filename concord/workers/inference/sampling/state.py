@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats, Ints, Records
+from concord.schemas.arrays import Floats, Ints, Records, record_type
 from concord.schemas.labels import Labels, LabelSet
 from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
 from concord.workers.inference.core.agreement import AgreementState
@@ -17,11 +17,9 @@ from concord.workers.inference.sampling.labelling import Labelling
 from concord.workers.inference.sampling.memory import UNKNOWN_COST, Readers, forget_around
 from concord.workers.inference.sampling.names import Groups
 
-CHAIN_NOW = np.dtype(
-    [
-        *((name, "f8") for name in ("objective", "best_objective", "row_penalty", "span_penalty", "summed")),
-        *((name, "u8") for name in ("random", "dirty_count", "flips", "rewritten", "work", "next_token")),
-    ]
+CHAIN_NOW = record_type(
+    *((name, "f8") for name in ("objective", "best_objective", "row_penalty", "span_penalty", "summed")),
+    *((name, "u8") for name in ("random", "dirty_count", "flips", "rewritten", "work", "next_token")),
 )
 """Fields of ``now`` of a `Chain`."""
 

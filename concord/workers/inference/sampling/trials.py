@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats, Ints, Records
+from concord.schemas.arrays import Floats, Ints, Records, record_type
 from concord.schemas.labels import Labels
 from concord.workers.compiling.kernel import copy_to, inner_in_place, kernel_in_place
 from concord.workers.inference.core.agreement import Codec, item_end
@@ -27,7 +27,7 @@ from concord.workers.inference.relaxation.block_descent import (
 from concord.workers.inference.relaxation.sentences import Chains
 from concord.workers.inference.sampling.memory import Readers, mark_stale, note_outside, note_span, readers_for
 
-TRIAL_NOW = np.dtype([("local", "f8"), ("work", "f8")])
+TRIAL_NOW = record_type(("local", "f8"), ("work", "f8"))
 """Fields of ``now`` of a `DescentTrial`."""
 
 

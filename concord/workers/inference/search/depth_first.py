@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats, Records
+from concord.schemas.arrays import Floats, Records, record_type
 from concord.schemas.labels import Labels
 from concord.workers.compiling.kernel import inner, kernel
 from concord.workers.inference.core.incumbent import Search
@@ -38,11 +38,9 @@ from concord.workers.inference.search.partial import (
 UNEXPANDED = -1
 """Number of children of a position that was not expanded yet."""
 
-PROBE_NOW = np.dtype(
-    [
-        *((name, "f8") for name in ("loss_to_beat", "most_loss", "least_cut")),
-        *((name, "i8") for name in ("position", "branching", "expanded", "at_leaf")),
-    ]
+PROBE_NOW = record_type(
+    *((name, "f8") for name in ("loss_to_beat", "most_loss", "least_cut")),
+    *((name, "i8") for name in ("position", "branching", "expanded", "at_leaf")),
 )
 """Fields of ``now`` of a `Probe`."""
 

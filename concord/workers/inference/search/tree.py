@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats, Records
+from concord.schemas.arrays import Floats, Records, record_type
 from concord.schemas.labels import Labels
 from concord.workers.compiling.kernel import inner_in_place, kernel_in_place
 from concord.workers.inference.search.partial import Partial, pop, push
 
-TREE_NOW = np.dtype([("used", "i8"), ("cursor", "i8"), ("expanded", "i8")])
+TREE_NOW = record_type(("used", "i8"), ("cursor", "i8"), ("expanded", "i8"))
 """Fields of ``now`` of a `Tree`."""
 
 
