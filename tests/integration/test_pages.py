@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -223,10 +224,12 @@ def _others(folder: Path) -> None:
 
 
 def _vectors(folder: Path, words: list[str]) -> None:
-    """Vectors of some words, as text and as a table beside an array."""
+    """Vectors of some words, as text and as a table beside an array, and a tree of them."""
     vectors = np.random.default_rng(0).normal(size=(len(words), 4)).astype(np.float32)
     lines = (f"{word} {' '.join(map(str, row))}" for word, row in zip(words, vectors.tolist(), strict=True))
     (folder / "glove.6B.50d.txt").write_text("\n".join(lines) + "\n")
+    tree = {word: number for number, word in enumerate(words, 1)}
+    (folder / "en_lexeme_cluster.json.gz").write_bytes(gzip.compress(json.dumps(tree).encode()))
     np.save(folder / "vectors.npy", vectors)
     pq.write_table(pa.table({"word": words}), folder / "index.parquet")
 
