@@ -54,6 +54,7 @@ SWEEPS = {
     "penalties": Shown("penalty", ("nothing",), ("labels.accuracy",)),
     "several-clusters": Shown("model", ("default",)),
     "steps": Shown("model", ("default", "posts, default", "chunks, default", "fields, default")),
+    "steps-once": Shown("model", ("default", "posts, default", "fields, default")),
     "steps-public": Shown("model", ("default", "posts, default", "chunks, default", "fields, default")),
     "substrings": Shown("model", ("finkel", "finkel-tf")),
     "training": Shown("model", ("before", "before, no tags", "before, fields")),

@@ -994,8 +994,19 @@ STEPS_OF_SOME = {
 @table
 def steps(results: Results) -> Rows:
     """What each step gains on later documents, by Viterbi and with label consistency."""
+    return _steps(results["steps"]["rows"], results["steps_public"]["rows"])
+
+
+@table
+def steps_once(results: Results) -> Rows:
+    """The same on development parts."""
+    return _steps(results["steps_once"]["rows"])
+
+
+def _steps(*sweeps: Sequence[Any]) -> Rows:
+    """The rows of sweeps by corpus; figures under label consistency beside those of Viterbi."""
     found: dict[tuple[str, str], list[str]] = {}
-    for rows in (results["steps"]["rows"], results["steps_public"]["rows"]):
+    for rows in sweeps:
         for own in (row for row in rows if row["constraints"] == "none"):
             same = [one["spans.f1"] for one in rows if all(one[key] == own[key] for key in ("corpus", "model"))]
             cells = [cell for figure in same for cell in (percent(figure["value"]), _over(figure))]

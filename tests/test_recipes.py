@@ -204,7 +204,7 @@ import numpy as np
 from concord.schemas.labels import LabelSet
 from concord.workers.features.scorer import compile_weights
 from concord.workers.features.templates import feature_set
-from concord.workers.learning.trainers.trainer import Seen
+from concord.workers.learning.trainers.trainer import TrainingCounts
 from concord.workers.models.crf import LearnedCrf, save
 from concord.workers.models.folder import begin
 
@@ -212,10 +212,10 @@ NAME = "transitions"
 
 def train(documents, *, settings, out, progress=None):
     """Log odds of each pair of labels."""
-    seen, features = Seen(("tokens",)), feature_set("finkel-nopos")
-    gold = [seen.gold(document) for document in documents]
-    training = seen.training(NAME, settings)
-    labels = LabelSet.infer(seen.names)
+    read, features = TrainingCounts(("tokens",)), feature_set("finkel-nopos")
+    gold = [read.gold(document) for document in documents]
+    training = read.training(NAME, settings)
+    labels = LabelSet.infer(read.names)
     counts = np.full((len(labels), len(labels)), settings.prior)
     for names in gold:
         for a, b in pairwise(labels.encode(names).tolist()):

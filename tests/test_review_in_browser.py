@@ -169,14 +169,14 @@ def test_the_file_of_answers_promises_what_the_same_answers_at_a_terminal_do(
         assert take_answers(review, "page", answers) == len(asked)
         ours = review.write()
     keys: dict[str, str] = dict(zip(asked, "r" * sure + "wwws" + "r" * (COUNT - sure - 4), strict=True))
-    truths = iter([str(other), "none", ""])
+    truths = dict(zip(asked[sure:], (str(other), "none", ""), strict=False))
     with open_review(run, tmp_path / "terminal", OPTIONS) as review:
 
-        def key() -> str:
+        def task() -> str:
             assert review.standing.place is not None
-            return keys.get(task_id(review.things[review.standing.place]), "q")
+            return task_id(review.things[review.standing.place])
 
-        read_on(review, key=key, ask=lambda _: next(truths))
+        read_on(review, key=lambda: keys.get(task(), "q"), ask=lambda _: truths[task()])
         theirs = review.write()
     assert ours.promised == theirs.promised > 0
     assert {one.by for one in ours.answers} == {"Ann"}

@@ -24,7 +24,7 @@ from concord.flows.runfolder.locks import LOCK
 from concord.flows.runfolder.markers import KEPT_MARKERS
 from concord.flows.runfolder.published import PublishedError, published
 from concord.flows.runfolder.runfolder import Purpose, claim, find_done, publish
-from concord.schemas.columns import PREDICTIONS_LAYOUT, TEXT, table_from_documents
+from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT, TEXT, stamp, table_from_documents
 from concord.schemas.document import Document
 from concord.schemas.run import RowReject, RunKey, ShardMarker, ShardReport
 from concord.workers.corpus.ingestion import write_corpus
@@ -76,9 +76,17 @@ def label(out: Path, corpus: Path, key: RunKey = KEY) -> tuple[ShardTable, int]:
 def made_up_work(shards: Sequence[Shard], store: Path, key: RunKey, _: object) -> None:
     """In the place of labelling: a file and a marker, and a reject for every row without an id."""
     for shard in shards:
-        ids, name = read_shard(shard)["doc_id"].to_pylist(), shard_name(shard, key)
-        write_table(pa.table({"doc_id": ids}), FolderStorage(store), TIMES, name)
-        file = write_table(pa.table({"doc_id": ids}), FolderStorage(store), PREDICTIONS, name)
+        rows, name = read_shard(shard).to_pylist(), shard_name(shard, key)
+        ids = [row[DOC_ID] for row in rows]
+        write_table(pa.table({DOC_ID: ids}), FolderStorage(store), TIMES, name)
+        schema = PREDICTIONS_LAYOUT.required
+        labelled = [
+            {column: row.get(column) for column in schema.names} | {"entities": [], "constraints": []}
+            for row in rows
+            if row[DOC_ID] is not None
+        ]
+        table = stamp(pa.Table.from_pylist(labelled, schema=schema), PREDICTIONS_LAYOUT)
+        file = write_table(table, FolderStorage(store), PREDICTIONS, name)
         rejects = tuple(RowReject(row=row, doc_id=None, reason="none") for row, i in enumerate(ids) if i is None)
         write_marker(
             ShardMarker(key=shard_key(shard, key), files=(file,), rejects=rejects, report=ShardReport()),
@@ -179,6 +187,9 @@ def test_after_a_kill_at_any_step_readers_see_the_old_run_or_the_new_one_and_the
     wanted = {name: seen(tmp_path / name) for name in ("old", "new", "fresh")}
     assert any(name.startswith(REJECTS) for name in wanted["new"])
     for start in ("old", "fresh"):
+        undisturbed = tmp_path / f"{start}-0"
+        shutil.copytree(tmp_path / start, undisturbed, symlinks=True)
+        whole_run(undisturbed, corpus)
         states, step = set(), 0
         while True:
             step += 1
@@ -189,8 +200,8 @@ def test_after_a_kill_at_any_step_readers_see_the_old_run_or_the_new_one_and_the
             (state,) = [name for name in (start, "new") if found == wanted[name]]
             states.add(state)
             whole_run(out, corpus)
-            assert content(out) == content(tmp_path / "new")
-            assert {path.name for path in out.iterdir()} == {path.name for path in (tmp_path / "new").iterdir()}
+            assert content(out) == content(undisturbed)
+            assert {path.name for path in out.iterdir()} == {path.name for path in undisturbed.iterdir()}
             assert len(list((out / PUBLISHED).iterdir())) == 1
             if not killed:
                 break

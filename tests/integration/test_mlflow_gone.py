@@ -27,6 +27,8 @@ from tests.support.s3 import KEYS, s3_server, upload, uri
 pytestmark = pytest.mark.slow
 
 TRACES = (b"S3CRET", b"AKIAOURS")
+PROGRESS = ("reading:", "plan:", "labelling:", STARTING, COMPILING)
+"""Beginnings of lines that tell how far a run is, as many as it has time for."""
 
 
 ENDS = {"hangs": signal.SIGSTOP, "dies": signal.SIGKILL}
@@ -55,7 +57,7 @@ class Ended(NamedTuple):
 def ended(world: World, out: str, process: subprocess.Popen[str]) -> Ended:
     answer, said = process.communicate(timeout=300)
     written = [p.stat().st_mtime for p in (world.folder / out / ".shards" / "predictions").glob("*.parquet")]
-    lines = [line for line in said.splitlines() if not line.startswith(("labelling:", STARTING, COMPILING))]
+    lines = [line for line in said.splitlines() if not line.startswith(PROGRESS)]
     assert len(lines) == 1, said
     return Ended(process.returncode, answer + said, lines[0], time.time() - max(written))
 
