@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -86,30 +86,25 @@ def _table(file: Path) -> Iterator[WordPath]:
     if not isinstance(table, dict):
         raise TreeError(f"{file}: not an object of words and numbers; is this spaCy's table of clusters?")
     for word, number in table.items():
-        if not _is_path(number):
+        if type(number) is not int or number < 0:
             raise TreeError(f"{file}: {word!r}: {number!r} is no number of a cluster, which is a whole one from 0")
         if number:
             yield WordPath(word, f"{number:b}"[::-1])
 
 
-def _is_path(number: Any) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and number >= 0
-
-
 def _text(file: Path) -> Iterator[WordPath]:
     """The most frequent words first, equals in the order of the file."""
-    counts = dict[WordPath, int]()
-    words = set[str]()
+    counted = dict[str, tuple[WordPath, int]]()
     for number, line in enumerate(_data(file).splitlines(), 1):
         path, count = _line(file, number, line)
-        if path.word in words:
+        if path.word in counted:
             raise TreeError(f"{file}: line {number}: the word {path.word!r} is there twice")
-        words.add(path.word)
-        counts[path] = count
-    yield from sorted(counts, key=lambda path: -counts[path])
+        counted[path.word] = path, count
+    yield from (path for path, _ in sorted(counted.values(), key=lambda own: -own[1]))
 
 
 def _line(file: Path, number: int, line: bytes) -> tuple[WordPath, int]:
+    """The word of a line with its path, and its count."""
     try:
         bits, word, count = line.decode().split("\t")
     except ValueError as error:
