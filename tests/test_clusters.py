@@ -282,7 +282,7 @@ def test_an_index_that_does_not_fit_is_one_line(tmp_path: Path, table: dict[str,
         read_vectors(tmp_path / "plain.vec", 3, words=index)
 
 
-@pytest.mark.parametrize("name", ["plain.txt", "counted.vec", "v.bin", "v.npy", "v.parquet"])
+@pytest.mark.parametrize("name", ["plain.txt", "counted.vec", "plain.txt.gz", "v.bin", "v.npy", "v.parquet"])
 def test_vectors_that_are_cut_are_one_message_or_fewer_vectors(tmp_path: Path, name: str) -> None:
     _write_vectors(tmp_path / name)
     whole = (tmp_path / name).read_bytes()
@@ -310,6 +310,12 @@ def test_bad_text_names_the_line(tmp_path: Path, text: str, fault: str) -> None:
     (tmp_path / "v.txt").write_text(text)
     with pytest.raises(VectorError, match=fault):
         read_vectors(tmp_path / "v.txt", 10)
+
+
+def test_vectors_that_are_not_packed_as_their_name_says_are_told(tmp_path: Path) -> None:
+    (tmp_path / "v.txt.gz").write_bytes(b"a 1\nb 2\n")
+    with pytest.raises(VectorError, match=r"v\.txt\.gz: cannot be unpacked .* was the file cut"):
+        read_vectors(tmp_path / "v.txt.gz", 10)
 
 
 def test_of_a_word_that_comes_again_the_first_counts(tmp_path: Path) -> None:

@@ -246,8 +246,7 @@ def test_features_read_the_cluster_of_each_state(encoder: Path, tmp_path: Path) 
             nearest.append(str(int(np.argmin(((centers - unit) ** 2).sum(axis=1)))))
         columns[f"state-{size}"] = Column.encode(nearest)
     inner = model.inner.potentials(replace(batch, columns={**batch.columns, **columns})).unary
-    parts = np.concatenate([model.head.parts(model.encoder.states(batch))])
-    of_head = model.head.log_probabilities(parts, WordContext.of(batch))
+    of_head = model.head.log_probabilities(model.head.parts(model.encoder.states(batch)), WordContext.of(batch))
     np.testing.assert_allclose(model.potentials(batch).unary, inner + 0.4 * of_head, atol=1e-5)
     assert len(set(columns["state-7"].strings())) > 2
 

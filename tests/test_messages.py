@@ -15,18 +15,10 @@ from typer.testing import CliRunner
 
 import concord.flows.cli.failures
 from concord.flows.cli.app import app
+from concord.flows.cli.catalogue import CLUSTER_COMMANDS
 from concord.flows.commands.calibrating import calibrate_model
-from concord.schemas.settings import Settings
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.settings import IngestSettings
-from concord.workers.features.settings import (
-    BrownSettings,
-    ClarkSettings,
-    ClusterSettings,
-    CoOccurrenceSettings,
-    StateSettings,
-    TreeSettings,
-)
 from concord.workers.learning.trainers import crfsuite
 from concord.workers.models.settings import CalibrationSettings, CrfSettings
 from concord.workers.synthesis.made_up import synthesize
@@ -189,16 +181,10 @@ def test_only_what_goes_on_after_an_interruption_says_so(
 
 def test_the_help_of_clusters_lists_what_option_takes() -> None:
     group: Any = typer.main.get_command(app)
-    kinds: dict[str, type[Settings]] = {
-        "learn": CoOccurrenceSettings,
-        "brown": BrownSettings,
-        "clark": ClarkSettings,
-        "states": StateSettings,
-        "import": ClusterSettings,
-        "paths": TreeSettings,
-    }
-    for name, kind in kinds.items():
-        text = " ".join(group.commands["clusters"].commands[name].epilog.split())
+    commands = group.commands["clusters"].commands
+    assert CLUSTER_COMMANDS.keys() == commands.keys()  # and none is left out of `concord list clusters`
+    for name, kind in CLUSTER_COMMANDS.items():
+        text = " ".join(commands[name].epilog.split())
         for option, field in kind.model_fields.items():
             default = field.default
             shown = ",".join(map(str, default)) if isinstance(default, tuple) else str(default)

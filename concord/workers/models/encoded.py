@@ -158,14 +158,12 @@ class EncodedModel(FolderModel):
     @cached_property
     def _cache(self) -> ScoreCache:
         """What the head gives for sentences, under the digest of encoder and head."""
-        decisive = "\0".join([self.encoder.digest, *(self.manifest.files[name] for name in self._made_files)])
+        files = self.manifest.files
+        learned = (files[name] for name in (HEAD_FILE, CLUSTERS_FILE) if name in files)
+        decisive = "\0".join([self.encoder.digest, *learned])
         clusterings = 0 if self.clusters is None else len(self.clusters.sizes)
         width = CONTEXT_PARTS * len(self.labels) + clusterings
         return ScoreCache(hashlib.sha256(decisive.encode()).hexdigest(), width)
-
-    @property
-    def _made_files(self) -> tuple[str, ...]:
-        return (HEAD_FILE,) if self.clusters is None else (HEAD_FILE, CLUSTERS_FILE)
 
 
 def save(

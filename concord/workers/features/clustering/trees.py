@@ -5,9 +5,7 @@ Brown et al. (1992) make such trees; their prefixes as features are of Miller, G
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -17,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from concord.schemas.errors import InputError
+from concord.workers.features.clustering.packed import unpacked
 from concord.workers.features.clusters import Clusters
 from concord.workers.features.settings import TreeSettings
 
@@ -71,16 +70,11 @@ def read_tree(file: Path, settings: TreeSettings) -> Clusters:
     return prefix_clusters(paths, settings.prefixes)
 
 
-def _data(file: Path) -> bytes:
-    try:
-        return gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise TreeError(f"{file}: cannot be unpacked ({error}); was the file cut?") from error
-
-
 def _table(file: Path) -> Iterator[WordPath]:
+    with unpacked(file, TreeError) as content:
+        data = content.read()
     try:
-        table = json.loads(_data(file))
+        table = json.loads(data)
     except ValueError as error:
         raise TreeError(f"{file}: not JSON ({error}); was the file cut?") from error
     if not isinstance(table, dict):
@@ -95,11 +89,12 @@ def _table(file: Path) -> Iterator[WordPath]:
 def _text(file: Path) -> Iterator[WordPath]:
     """The most frequent words first, equals in the order of the file."""
     counted = dict[str, tuple[WordPath, int]]()
-    for number, line in enumerate(_data(file).splitlines(), 1):
-        path, count = _line(file, number, line)
-        if path.word in counted:
-            raise TreeError(f"{file}: line {number}: the word {path.word!r} is there twice")
-        counted[path.word] = path, count
+    with unpacked(file, TreeError) as content:
+        for number, line in enumerate(content, 1):
+            path, count = _line(file, number, line.rstrip(b"\r\n"))
+            if path.word in counted:
+                raise TreeError(f"{file}: line {number}: the word {path.word!r} is there twice")
+            counted[path.word] = path, count
     yield from (path for path, _ in sorted(counted.values(), key=lambda own: -own[1]))
 
 

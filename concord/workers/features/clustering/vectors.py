@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats
 from concord.schemas.errors import InputError
+from concord.workers.features.clustering.packed import unpacked
 
 
 class VectorError(InputError):
@@ -71,7 +71,7 @@ def _checked(path: Path, entries: Iterator[VectorEntry]) -> Vectors:
 
 def _text(path: Path) -> Iterator[VectorEntry]:
     size = None
-    with _opened(path) as file:
+    with unpacked(path, VectorError) as file:
         for number, line in enumerate(file, 1):
             parts = line.split()
             if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
@@ -79,10 +79,6 @@ def _text(path: Path) -> Iterator[VectorEntry]:
             elif parts:
                 size = len(parts) - 1 if size is None else size
                 yield _line(path, number, line, size)
-
-
-def _opened(path: Path) -> gzip.GzipFile | IO[bytes]:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
 
 
 def _line(path: Path, number: int, line: bytes, size: int) -> VectorEntry:
