@@ -159,8 +159,8 @@ class EncodedModel(FolderModel):
     def _cache(self) -> ScoreCache:
         """What the head gives for sentences, under the digest of encoder and head."""
         files = self.manifest.files
-        learned = (files[name] for name in (HEAD_FILE, CLUSTERS_FILE) if name in files)
-        decisive = "\0".join([self.encoder.digest, *learned])
+        digests = (files[name] for name in (HEAD_FILE, CLUSTERS_FILE) if name in files)
+        decisive = "\0".join([self.encoder.digest, *digests])
         clusterings = 0 if self.clusters is None else len(self.clusters.sizes)
         width = CONTEXT_PARTS * len(self.labels) + clusterings
         return ScoreCache(hashlib.sha256(decisive.encode()).hexdigest(), width)
