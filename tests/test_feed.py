@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import shutil
@@ -42,8 +41,8 @@ from concord.workers.storage.object_storage import ObjectStorage
 from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import key_of
+from tests.support.memory_store import memory_store
 from tests.support.runs_here import label, stay_here
-from tests.support.s3 import KEYS, s3_server, uri
 from tests.support.small_nights import (
     CONSTRAINTS,
     WORDS,
@@ -320,18 +319,16 @@ def test_a_kill_leaves_a_run_with_its_feed(tmp_path: Path, owner: Any, name: str
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with patch.dict(os.environ, KEYS), s3_server() as address:
-        yield address
+def uri() -> Iterator[Callable[[str], str]]:
+    with memory_store() as uri_of:
+        yield uri_of
 
 
 @pytest.mark.parametrize(("owner", "name"), IN_STORE, ids=lambda value: value if isinstance(value, str) else "")
 def test_in_an_object_store_a_feed_is_never_there_without_its_run(
-    server: str, tmp_path: Path, owner: Any, name: str
+    uri: Callable[[str], str], tmp_path: Path, owner: Any, name: str
 ) -> None:
-    assert killed_at_each_call(
-        lambda own: run_output(uri(server, f"feed-{name}/{own}")), tmp_path, owner, name, lag=True
-    )
+    assert killed_at_each_call(lambda own: run_output(uri(f"feed-{name}/{own}")), tmp_path, owner, name, lag=True)
 
 
 # Consumers

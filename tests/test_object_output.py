@@ -1,4 +1,4 @@
-"""A run's output in an object store, against a real S3 server: the bytes of a folder, whatever the network does."""
+"""A run's output in an object store: the bytes of a folder, whatever the network does; a real S3 server and memory."""
 
 from __future__ import annotations
 
@@ -50,13 +50,16 @@ from concord.workers.storage.storage import FolderStorage, StorageError, storage
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_reports import run_report
 from tests.support.made_runs import HashModel, consistency, key_of
+from tests.support.memory_store import memory_store, objects_below
 from tests.support.s3 import KEYS, Troubles, s3_server, troubled, uri
+from tests.support.seeds import blocks
 
+KEYS_A_PART = 50
+"""Names that the server gives at once in a list; as many as obstore hands on at once, and so goes on after."""
 CONSTRAINTS = consistency()
 KEY = key_of(CONSTRAINTS, engine="viterbi", options={})
 OTHER = key_of(CONSTRAINTS, engine="viterbi", options={}, seed=1)
 *NEWS, LATER = synthesize(4, seed=1, kind="news")
-TROUBLE_SEEDS = range(3)
 
 
 class Killed(BaseException):
@@ -65,13 +68,20 @@ class Killed(BaseException):
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    with patch.dict(os.environ, KEYS), s3_server() as address:
+    with patch.dict(os.environ, KEYS | {"MOTO_S3_DEFAULT_MAX_KEYS": str(KEYS_A_PART)}), s3_server() as address:
         yield address
 
 
 @pytest.fixture
-def out(server: str, request: pytest.FixtureRequest) -> str:
+def on_server(server: str, request: pytest.FixtureRequest) -> str:
+    """An output that is reached over the wire."""
     return uri(server, f"{abs(hash(request.node.nodeid))}/out")
+
+
+@pytest.fixture
+def out() -> Iterator[str]:
+    with memory_store() as uri_of:
+        yield uri_of("above/out")
 
 
 @pytest.fixture
@@ -171,26 +181,28 @@ def test_the_next_run_leaves_nothing_of_the_last(out: str, corpus: Path, tmp_pat
     assert leftovers(ObjectStorage(out)) == []
 
 
-@pytest.mark.parametrize("seed", TROUBLE_SEEDS)
-def test_troubles_of_the_network_change_no_byte(server: str, out: str, corpus: Path, tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("seed", blocks(3))
+def test_troubles_of_the_network_change_no_byte(
+    server: str, on_server: str, corpus: Path, tmp_path: Path, seed: int
+) -> None:
     troubles = Troubles(0.3, seed=seed)
     with troubled(server, troubles) as proxy:
-        there = run_output(out.replace(server, proxy))
+        there = run_output(on_server.replace(server, proxy))
         whole_run(there, corpus)
         make_corpus(corpus, [LATER, *NEWS])
-        whole_run(run_output(out.replace(server, proxy)), corpus)
+        whole_run(run_output(on_server.replace(server, proxy)), corpus)
     assert sum(troubles.met.values()) > 5
-    assert content(run_output(out)) == reference(tmp_path, corpus)
-    assert leftovers(ObjectStorage(out)) == []
+    assert content(run_output(on_server)) == reference(tmp_path, corpus)
+    assert leftovers(ObjectStorage(on_server)) == []
 
 
-def test_an_answer_that_is_lost_after_the_commit_is_no_failure(server: str, out: str, corpus: Path) -> None:
-    whole_run(run_output(out), corpus)
+def test_an_answer_that_is_lost_after_the_commit_is_no_failure(server: str, on_server: str, corpus: Path) -> None:
+    whole_run(run_output(on_server), corpus)
     lost = Troubles(1.0, ("lost",))
-    storage = ObjectStorage(out)
+    storage = ObjectStorage(on_server)
     before = storage.version(MANIFEST)
     with troubled(server, lost) as proxy:
-        through = ObjectStorage(out.replace(server, proxy))
+        through = ObjectStorage(on_server.replace(server, proxy))
         with patch.object(object_storage, "MOST_RETRIES", 3), pytest.raises(OutputError, match="cannot be"):
             through.replace(MANIFEST, b"new", over=before)
     # It was done; the same call again finds it so, though it names the version before.
@@ -213,7 +225,7 @@ ASKED: dict[str, tuple[Callable[[ObjectStorage], Any], Any]] = {
     "read": (lambda there: there.read("a/one"), b"1" * 10_000),
     "read what is not there": (lambda there: there.read("a/none"), None),
     "opened": (lambda there: there.opened("a/one").read(), b"1" * 10_000),
-    "names": (lambda there: sorted(there.names("many")), [f"{n:04d}" for n in range(1_100)]),
+    "names": (lambda there: sorted(there.names("many")), [f"{n:02d}" for n in range(KEYS_A_PART + 1)]),
     "write": (lambda there: there.write("a/new", b"new"), None),
     "copy": (lambda there: there.copy("a/one", "a/other"), None),
     "remove": (lambda there: there.remove(["a/two", "a/none"]), None),
@@ -224,16 +236,16 @@ ASKED: dict[str, tuple[Callable[[ObjectStorage], Any], Any]] = {
 
 
 @pytest.mark.parametrize("kind", ASKED)
-def test_a_request_whose_answer_breaks_off_is_sent_again(kind: str, server: str, out: str) -> None:
-    direct, (ask, wanted) = ObjectStorage(out), ASKED[kind]
+def test_a_request_whose_answer_breaks_off_is_sent_again(kind: str, server: str, on_server: str) -> None:
+    direct, (ask, wanted) = ObjectStorage(on_server), ASKED[kind]
     direct.write("a/one", b"1" * 10_000)
     direct.write("a/two", b"2")
     if kind == "names":  # a list of two parts
-        for number in range(1_100):
-            direct.write(f"many/{number:04d}", b"")
+        for name in wanted:
+            direct.write(f"many/{name}", b"")
     chance = EverySecond()
     with troubled(server, chance) as proxy:
-        assert ask(ObjectStorage(out.replace(server, proxy))) == wanted
+        assert ask(ObjectStorage(on_server.replace(server, proxy))) == wanted
     assert chance.asked > 0
     assert direct.read("a/one") == b"1" * 10_000
     left = {"write": ("a/new", b"new"), "copy": ("a/other", b"1" * 10_000), "remove": ("a/two", None)}
@@ -242,8 +254,8 @@ def test_a_request_whose_answer_breaks_off_is_sent_again(kind: str, server: str,
         assert direct.read(name) == data
 
 
-def test_a_request_whose_answer_always_breaks_off_ends(server: str, out: str) -> None:
-    ObjectStorage(out).write("a/one", b"1")
+def test_a_request_whose_answer_always_breaks_off_ends(server: str, on_server: str) -> None:
+    ObjectStorage(on_server).write("a/one", b"1")
     with (
         patch.multiple(object_storage, MOST_RETRIES=2, FIRST_WAIT=0.01),
         troubled(server, Troubles(1.0, ("broken",))) as proxy,
@@ -251,7 +263,7 @@ def test_a_request_whose_answer_always_breaks_off_ends(server: str, out: str) ->
             OutputError, match=r"a: cannot be listed \(.*request or response body error\); see to the bucket"
         ),
     ):
-        list(ObjectStorage(out.replace(server, proxy)).names("a"))
+        list(ObjectStorage(on_server.replace(server, proxy)).names("a"))
 
 
 def test_a_model_or_a_part_of_another_run_is_no_place_for_a_run(out: str, corpus: Path) -> None:
@@ -293,14 +305,14 @@ def kill_before(step: int) -> Iterator[None]:
         yield
 
 
-def test_a_kill_before_any_write_loses_nothing(server: str, corpus: Path, tmp_path: Path) -> None:
+def test_a_kill_before_any_write_loses_nothing(out: str, corpus: Path, tmp_path: Path) -> None:
     """Each place of a second run, with one more document and one less; then the same command to its end."""
     before = make_corpus(tmp_path / "before", NEWS)
     make_corpus(corpus, [LATER, *NEWS[:2]])
     first, second = reference(tmp_path / "1", before), reference(tmp_path / "2", corpus)
     step, ended = 0, False
     while not ended:
-        place = uri(server, f"killed/{step}")
+        place = ObjectStorage(out).below(str(step)).uri
         whole_run(run_output(place), before)
         try:
             with kill_before(step):
@@ -377,6 +389,7 @@ def test_another_corpus_is_refused(out: str, corpus: Path) -> None:
 
 def test_a_bucket_that_is_not_there_is_told_in_a_line_without_keys(server: str) -> None:
     place = f"s3://ADA:S3CRET@nowhere/out?endpoint_override={server}&scheme=http&region=us-east-1"
+    assert ObjectStorage(place).read("a") is None
     with pytest.raises(OutputError) as told:
         ObjectStorage(place).write("a", b"")
     assert str(told.value).startswith("s3://nowhere/out/a: cannot be written (")
@@ -411,6 +424,36 @@ def test_an_input_is_never_written_over(out: str, given: str, meets: bool) -> No
     assert "SECRET" not in str(told.value)
 
 
+def test_memory_gives_what_a_server_gives(on_server: str, out: str) -> None:
+    """Tests of what is not the wire are worth what this says."""
+    server, memory = ObjectStorage(on_server), ObjectStorage(out)
+    for there in (server, memory):
+        for name, data in (("a/one", b"1" * 10_000), ("a/two", b"2"), ("a/b/deep", b"3"), ("ab", b"4")):
+            there.write(name, data)
+        other = there.above()[0]
+        other.write("out2/a/one", b"beside")
+        for ask, wanted in ASKED.values():
+            if wanted != ASKED["names"][1]:
+                assert ask(there) == wanted
+        read = there.version("a/one")
+        there.write("a/one", b"new")
+        for over in (None, read):
+            with pytest.raises(OvertakenError):
+                there.replace("a/one", b"newer", over=over)
+        there.replace("a/one", b"newer", over=there.version("a/one"))
+        with pytest.raises(OvertakenError):
+            there.replace("a/gone", b"newer", over=read)
+        with pytest.raises(OutputError, match="a/none: cannot be copied"):
+            there.copy("a/none", "a/other")
+        with pytest.raises(FileNotFoundError):
+            there.opened("a/none")
+        there.remove(["a/none", "a/other"])
+    assert objects_below(on_server) == objects_below(out)
+    for folder in ("", "a", "a/b", "none"):
+        (one, two) = ([(name, file.size) for name, file in there.files(folder)] for there in (server, memory))
+        assert one == two
+
+
 def test_the_doctor_tries_a_store_and_leaves_nothing_there(out: str) -> None:
     storage = ObjectStorage(out)
     assert _output(storage).endswith("can be written, and writes on a condition work")
@@ -422,8 +465,8 @@ def test_the_doctor_tries_a_store_and_leaves_nothing_there(out: str) -> None:
     assert list(storage.names("")) == []
 
 
-def test_a_folder_and_an_object_store_are_one_to_their_users(out: str, tmp_path: Path) -> None:
-    for storage in (FolderStorage(tmp_path), ObjectStorage(out)):
+def test_a_folder_and_object_stores_are_one_to_their_users(on_server: str, out: str, tmp_path: Path) -> None:
+    for storage in (FolderStorage(tmp_path), ObjectStorage(on_server), ObjectStorage(out)):
         assert (storage.read("a"), [*storage.names("b")], [*storage.names("")]) == (None, [], [])
         storage.below("b").write("c.bin", b"12")
         storage.write("b/d/e", b"3")
@@ -444,7 +487,7 @@ def test_a_folder_and_an_object_store_are_one_to_their_users(out: str, tmp_path:
     assert run_output(f"file://{tmp_path}/a%20b") == FolderOutput(tmp_path / "a b")
 
 
-def test_a_table_in_a_store_is_that_of_a_folder(server: str, out: str, corpus: Path, tmp_path: Path) -> None:
+def test_a_table_in_a_store_is_that_of_a_folder(out: str, corpus: Path, tmp_path: Path) -> None:
     folder, store = FolderOutput(tmp_path / "reference"), run_output(out)
     for documents, key in ((NEWS, KEY), (NEWS[:2], KEY)):
         make_corpus(corpus, documents)

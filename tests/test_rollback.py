@@ -40,8 +40,8 @@ from concord.workers.storage.storage import FolderStorage
 from concord.workers.storage.tables import read_unthreaded
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import key_of
+from tests.support.memory_store import memory_store
 from tests.support.runs_here import label, stay_here
-from tests.support.s3 import KEYS, s3_server, uri
 from tests.support.small_nights import (
     CONSTRAINTS,
     WORDS,
@@ -279,18 +279,16 @@ def test_a_kill_leaves_one_run_or_the_other(tmp_path: Path, owner: Any, name: st
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with pytest.MonkeyPatch.context() as patched, s3_server() as address:
-        for name, value in KEYS.items():
-            patched.setenv(name, value)
-        yield address
+def uri() -> Iterator[Callable[[str], str]]:
+    with memory_store() as uri_of:
+        yield uri_of
 
 
 @pytest.mark.parametrize(("owner", "name"), IN_STORE, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_kill_leaves_one_run_or_the_other_in_an_object_store(
-    server: str, tmp_path: Path, owner: Any, name: str
+    uri: Callable[[str], str], tmp_path: Path, owner: Any, name: str
 ) -> None:
-    assert killed_at_each_call(lambda own: run_output(uri(server, own)), tmp_path, owner, name)
+    assert killed_at_each_call(lambda own: run_output(uri(own)), tmp_path, owner, name)
 
 
 @pytest.mark.parametrize(("owner", "name"), ON_DISK, ids=lambda value: value if isinstance(value, str) else "")
