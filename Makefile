@@ -9,8 +9,9 @@ under_313 = @if $(SECOND) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 1
 	then nice -n 19 $(MAKE) VENV=.venv-3.13 PYTHON='$(SECOND)' $(1); \
 	else echo "no Python 3.13 here, so its tests are left out; name one: make $@ SECOND=/path/to/python3.13"; fi
 
-# Tests of parts, and of these the ones that are about what Pythons differ in and need no kernel.
-UNITS := tests/test_*.py
+# Tests of parts, as one folder: pytest goes through it anew for each file that it is given. Of these the ones that are
+# about what Pythons differ in and need no kernel.
+UNITS := tests --ignore tests/integration
 EDGES := aside cli columns constraint_files constraint_writer deaths files grammar guard internals jobs \
 	locks marked_readers messages one_meaning parts patience pool prefect_server private_flow public ray_watch \
 	readers runfolder scratch secrets terminal tokenizers
@@ -23,8 +24,10 @@ TURNS ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 # As commands do it: kernels for any processor.
 export NUMBA_CPU_NAME ?= generic
+# All checkouts of a machine share what tests compile: a kernel is kept under the digest of its code.
+kernels units integration touched test-slow coverage: export NUMBA_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/concord
 
-.PHONY: help demo test tests kernels units units-313 edges-313 edge-files units-once-compiled integration test-slow coverage docs lint format lock benchmarks lowest picture pages wheel notebook clean
+.PHONY: help demo test tests check touched kernels units units-313 edges-313 edge-files units-once-compiled integration test-slow coverage docs lint format lock benchmarks lowest picture pages wheel notebook clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -58,6 +61,16 @@ kernels: $(READY)  ## compile all kernels, once for all tests
 units: $(READY)  ## tests of parts, without real services, on all cores
 	nice -n 19 $(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile --durations 30 $(PATIENCE) $(UNITS)
 
+# Since which commit what has changed is checked, with what is not committed yet.
+SINCE ?= HEAD~1
+
+check: $(READY)  ## style, types, and those tests of parts that what changed since the last commit can touch: SINCE=COMMIT
+	$(MAKE) --jobs 2 --output-sync=target lint touched
+
+touched: $(READY)
+	@tests=$$($(BIN)/python -m tests.support.touched $(SINCE)) && if test -z "$$tests"; then echo "no test of parts leads there"; \
+	else nice -n 19 $(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile $$tests; fi
+
 integration: $(READY)  ## tests with real Ray, Prefect and MLflow, but the slow ones
 	$(BIN)/python -m pytest -m "not slow" --durations 15 tests/integration
 
@@ -81,7 +94,7 @@ test-slow: $(READY)  ## the tests that take minutes: every command of the README
 
 coverage: $(READY)  ## which lines the tests of parts run; compiled kernels, which Python does not see, are left out
 	mkdir -p build
-	$(BIN)/python -m coverage run -m pytest tests/test_*.py
+	$(BIN)/python -m coverage run -m pytest $(UNITS)
 	$(BIN)/python -m coverage report
 
 docs: $(READY)  ## the site of docs, with the reference of commands, options and the public package, to build/docs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,8 +41,12 @@ ROOMS_OUT = {
 }
 """Folders of which labelling imports nothing, and what they are for."""
 
-BEHIND = files_behind(with_registered(LABELLING_CODE, LABELLING_PARTS))
-"""Files in the digest."""
+
+@cache
+def behind() -> set[Path]:
+    """Files in the digest."""
+    return set(files_behind(with_registered(LABELLING_CODE, LABELLING_PARTS)))
+
 
 OUT = {
     "workers/papers/canisius/trigram_trainer.py": "trains: what it learns is in the model's digest",
@@ -139,7 +144,7 @@ DISTRIBUTIONS = {"pycrfsuite": "python-crfsuite"}
 def test_what_labelling_does_not_import_is_known() -> None:
     """A new file is either in the digest or stands above with its reason."""
     every = {path for package in ("schemas", "workers") for path in (ROOT / package).rglob("*.py")}
-    apart = {path.relative_to(ROOT).as_posix() for path in every - set(BEHIND)}
+    apart = {path.relative_to(ROOT).as_posix() for path in every - behind()}
     assert {name for name in apart if not name.startswith(tuple(ROOMS_OUT))} == set(OUT)
     for room in ROOMS_OUT:
         assert {path.relative_to(ROOT).as_posix() for path in (ROOT / room).rglob("*.py")} <= apart, room
@@ -157,11 +162,11 @@ for module in list(sys.modules.values()):
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT.parent)
     imported = {Path(line) for line in run.stdout.splitlines()}
     assert len(imported) > 60
-    assert imported <= set(BEHIND)
+    assert imported <= behind()
 
 
 def test_every_library_that_labelling_imports_is_in_the_digest() -> None:
-    roots = {name.split(".")[0] for path in BEHIND for name in imports_of(path)}
+    roots = {name.split(".")[0] for path in behind() for name in imports_of(path)}
     libraries = {
         DISTRIBUTIONS.get(name, name) for name in roots - set(sys.stdlib_module_names) - {PACKAGE} - PARSERS - MOVERS
     }

@@ -21,7 +21,19 @@ def commit_number() -> int:
 @cache
 def changed_lately() -> frozenset[str]:
     """Files that differ from those of `LATELY` commits ago, as paths in the project."""
-    return frozenset(_git("diff", "--name-only", f"HEAD~{LATELY}").splitlines())
+    return changed_since(f"HEAD~{LATELY}")
+
+
+def changed_since(commit: str) -> frozenset[str]:
+    """Files that differ from those of a commit, and new ones, as paths in the project."""
+    new = _git("ls-files", "--others", "--exclude-standard")
+    return frozenset([*_git("diff", "--name-only", commit).splitlines(), *new.splitlines()])
+
+
+def tracked() -> list[str]:
+    """Files of the project that are there, new ones among them, as paths in it."""
+    listed = _git("ls-files", "--cached", "--others", "--exclude-standard").splitlines()
+    return [path for path in listed if (ROOT / path).is_file()]
 
 
 def _git(*arguments: str) -> str:
