@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 from concord.flows.commands.verify import verify
 from concord.schemas.labels import Scheme
 from concord.workers.inference.registry import SOLVERS
-from tests.support.forgeries import OF_MANIFESTS, OF_ROWS, forge_rows, opened, refused
+from tests.support.forgeries import OF_MANIFESTS, OF_ROWS, OF_TOTALS, forge_rows, opened, refused
 from tests.support.made_folders import MadeRun, made_run
 
 DOCUMENTS = 8
@@ -59,7 +59,7 @@ def main() -> None:
             "forged runs": sum(count for name, count in tables.items() if name.startswith("engine")),
             "accepted": len(accepted),
             "which": accepted,
-            "ways": len(OF_ROWS) + len(OF_MANIFESTS),
+            "ways": len(OF_ROWS) + len(OF_MANIFESTS) + len(OF_TOTALS),
             "by": dict(sorted(tables.items())),
             "cpu seconds": round(time.process_time() - started, 1),
         },
@@ -105,7 +105,7 @@ def _rows(run: MadeRun, scratch: Path, number: int) -> list[tuple[str, bool]]:
 def _manifests(run: MadeRun, scratch: Path, number: int) -> list[tuple[str, bool]]:
     """Each way to forge a manifest, and whether it was refused."""
     rng, tried = np.random.default_rng(number), list[tuple[str, bool]]()
-    for way in OF_MANIFESTS:
+    for way in (*OF_MANIFESTS, *OF_TOTALS.values()):
         forged = opened(run)
         if way.change(forged, rng) is not None:
             tried.append((way.name, bool(refused(forged, scratch / f"{number}-manifest-{len(tried)}"))))

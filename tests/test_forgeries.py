@@ -16,8 +16,9 @@ from concord.flows.runfolder.layout import MANIFEST
 from concord.schemas.labels import Scheme
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS
-from tests.support.forgeries import OF_MANIFESTS, OF_ROWS, Found, forge_rows, opened, refused
+from tests.support.forgeries import OF_MANIFESTS, OF_ROWS, OF_TOTALS, Found, forge_rows, opened, refused
 from tests.support.made_folders import FlatModel, MadeRun, made_run
+from tests.support.seeds import blocks
 
 EVERYTHING: dict[str, Any] = {"confidence": "margin", "n_best": 3}
 POLICIES = ("viterbi", "relax", "reject")
@@ -29,18 +30,28 @@ KINDS = [
     (Scheme.PLAIN, "beam", {"impossible": True}),
     (Scheme.BIO, "certify", {"settle": True, "impossible": True}),
 ]
+PARTS = 3
+"""Blocks of a test: each has all runs and all ways to make or forge them, and another part of their pairs."""
 IDS = [f"{scheme}-{engine}{'-settle' * ('settle' in settings)}" for scheme, engine, settings in KINDS]
 
 
 @pytest.fixture(scope="module", params=range(len(KINDS)), ids=IDS)
-def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
-    scheme, engine, settings = KINDS[request.param]
+def kind(request: pytest.FixtureRequest) -> int:
+    number: int = request.param
+    return number
+
+
+@pytest.fixture(scope="module")
+def made(kind: int, tmp_path_factory: pytest.TempPathFactory) -> MadeRun:
+    scheme, engine, settings = KINDS[kind]
     return made_run(tmp_path_factory.mktemp("made") / "run", scheme, engine=engine, count=8, **settings)
 
 
-@pytest.mark.parametrize("scheme", Scheme)
-def test_honest_runs_are_confirmed(scheme: Scheme, tmp_path: Path) -> None:
-    for number, engine in enumerate(SOLVERS):
+@pytest.mark.parametrize("block", blocks(PARTS))
+@pytest.mark.parametrize("place", range(len(Scheme)), ids=list(Scheme))
+def test_honest_runs_are_confirmed(place: int, block: int, tmp_path: Path) -> None:
+    scheme = list(Scheme)[place]
+    for number, engine in list(enumerate(SOLVERS))[(place + block) % PARTS :: PARTS]:
         policy, able = POLICIES[number % 3], SOLVERS[engine].certifies
         given: dict[str, Any] = {"engine": engine, "on_infeasible": policy, "certificates": able}
         run = made_run(tmp_path / engine, scheme, seed=number, impossible=True, **given)
@@ -51,20 +62,24 @@ def test_honest_runs_are_confirmed(scheme: Scheme, tmp_path: Path) -> None:
         assert report.tolerance == 1e-6
 
 
-@pytest.mark.parametrize("scheme", Scheme)
+@pytest.mark.parametrize("block", blocks(PARTS))
+@pytest.mark.parametrize("place", range(len(Scheme)), ids=list(Scheme))
 @pytest.mark.parametrize("engine", ["certify", "gibbs"])
-def test_honest_lists_are_confirmed_and_what_is_not_is_named(scheme: Scheme, engine: str, tmp_path: Path) -> None:
-    for n_best in (0, 1, 4):
-        run = made_run(tmp_path / str(n_best), scheme, engine=engine, count=6, seed=n_best, n_best=n_best)
-        with run.opened():
-            report = verify(str(run.out))
-        assert report.failed == ()
-        assert (LISTED_WORD in report.trusted) is (n_best > 0)
+def test_honest_lists_are_confirmed_and_what_is_not_is_named(
+    place: int, engine: str, block: int, tmp_path: Path
+) -> None:
+    scheme, n_best = list(Scheme)[place], (0, 1, 4)[(place + block) % PARTS]
+    run = made_run(tmp_path / "made", scheme, engine=engine, count=6, seed=n_best, n_best=n_best)
+    with run.opened():
+        report = verify(str(run.out))
+    assert report.failed == ()
+    assert (LISTED_WORD in report.trusted) is (n_best > 0)
 
 
-def test_forged_rows_are_refused_and_named(made: MadeRun, tmp_path: Path) -> None:
+@pytest.mark.parametrize("block", blocks(PARTS))
+def test_forged_rows_are_refused_and_named(made: MadeRun, kind: int, block: int, tmp_path: Path) -> None:
     """Several documents are forged at once, each in its own way: those are named, and no others."""
-    rng, waiting, tried = np.random.default_rng(0), list(OF_ROWS), 0
+    rng, waiting, tried = np.random.default_rng(0), list(OF_ROWS[(kind + block) % PARTS :: PARTS]), 0
     while waiting:
         forged = opened(made)
         done = forge_rows(forged, waiting[:16], rng)
@@ -79,7 +94,7 @@ def test_forged_rows_are_refused_and_named(made: MadeRun, tmp_path: Path) -> Non
             own = [fault for fault in found if fault.doc_id == doc_id or not forgery.of_document]
             assert any(_names(fault, field) for fault in own), (forgery.name, doc_id, found)
         tried += len(done)
-    assert tried > 60
+    assert tried > 40
 
 
 def _names(fault: Found, field: str) -> bool:
@@ -116,4 +131,22 @@ def test_forged_manifests_are_refused(made: MadeRun, tmp_path: Path) -> None:
         assert found, forgery.name
         assert not any("\n" in fault.line for fault in found)
         tried += 1
-    assert tried > 25
+    assert tried > 20
+
+
+def test_forged_totals_are_refused_and_named(made: MadeRun, tmp_path: Path) -> None:
+    """All of them at once: each is named, and nothing else."""
+    rng, forged = np.random.default_rng(0), opened(made)
+    forged_names = {name for name, forgery in OF_TOTALS.items() if forgery.change(forged, rng) is not None}
+    assert len(forged_names) > 12
+    found = refused(forged, tmp_path / "forged")
+    assert {(fault.file, fault.field) for fault in found} == {(MANIFEST, f"totals.{name}") for name in forged_names}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_TOTALS)
+def test_a_forged_total_is_refused_and_named(made: MadeRun, name: str, tmp_path: Path) -> None:
+    forged = opened(made)
+    if OF_TOTALS[name].change(forged, np.random.default_rng(0)) is not None:
+        (fault,) = refused(forged, tmp_path / "forged")
+        assert (fault.file, fault.field) == (MANIFEST, f"totals.{name}")

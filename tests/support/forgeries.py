@@ -697,9 +697,10 @@ OF_MANIFESTS = (
     Forgery("tolerance 0.1", manifest(_option("tolerance", 0.1)), of_document=False),
     Forgery("no tolerance", manifest(lambda m: m["run"]["settings"].update(options={"x": 1})), of_document=False),
     Forgery("no such engine", manifest(_setting("engine", "oracle")), of_document=False),
-    *(
-        Forgery(f"total {name}", manifest(_total(name)), of_document=False)
-        for name in (*TOTALS, *MORE_TOTALS, "gap_max", "statuses", "constraints")
-    ),
 )
 """Every one of these is refused, whatever the run."""
+OF_TOTALS = {
+    name: Forgery(f"total {name}", manifest(_total(name)), of_document=False)
+    for name in (*TOTALS, *MORE_TOTALS, "gap_max", "statuses", "constraints")
+}
+"""Every one of these is refused, too, by the total's name."""
