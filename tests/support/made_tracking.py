@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+import concord.flows.nights.files
 from concord.flows.tracking.tracking import Outcome
 
 
@@ -38,3 +41,8 @@ def untracked(
         )
 
     return lambda _uri: SimpleNamespace(run=run)
+
+
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has no night draw a plot for MLflow, which takes longer than to label a made-up corpus (`test_night_files` does)."""
+    monkeypatch.setattr(concord.flows.nights.files, "_draw_constraints", lambda *_: None)

@@ -24,7 +24,7 @@ from concord.workers.models.model import Model
 from concord.workers.remote.task import P, R, Task
 from concord.workers.storage.files import OutputError
 from tests.support.made_runs import HashModel, consistency
-from tests.support.made_tracking import untracked
+from tests.support.made_tracking import undrawn, untracked
 
 CONSTRAINTS = consistency()
 
@@ -51,6 +51,7 @@ def stay_here(
     """
     told: list[Outcome] = []
     opened = SimpleNamespace(model=model or HashModel(), version=None)
+    undrawn(monkeypatch)
     monkeypatch.setattr(concord.flows.tracking.tracking, "Tracking", untracked(told, logged))
     monkeypatch.setattr(concord.flows.labelling.label_job, "open_model", lambda *_: opened)
     monkeypatch.setattr(concord.flows.labelling.label_job, "open_constraints", lambda *_, **__: CONSTRAINTS)
