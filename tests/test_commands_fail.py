@@ -29,6 +29,7 @@ from concord.schemas.errors import InputError
 from tests.support.in_process import Here
 from tests.support.kills import changes_of, full_before, killed_before
 from tests.support.made_tracking import untracked
+from tests.support.seeds import blocks
 from tests.support.writers import WRITERS
 from tests.support.writers import made as made
 
@@ -79,6 +80,8 @@ IN_PARTS = ("init",)
 """Commands whose files are whole one by one."""
 WITH_CLUSTERS = (agreement, clusters, corpus_stats, mining, concord.flows.cluster.cluster)
 """Modules by which a command starts Ray, which outlives no fork."""
+FAULTS = ("kill", "disk full")
+"""A block has a half of the commands meet each."""
 MOMENTS = 3
 SUFFIXES = {"corpus agreement": ".parquet"}
 
@@ -116,11 +119,13 @@ def test_every_command_that_writes_is_tried_or_known() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.parametrize("fault", ["kill", "disk full"])
+@pytest.mark.parametrize("block", blocks(len(FAULTS)))
 @pytest.mark.parametrize("name", GIVEN)
 def test_the_same_command_ends_what_a_fault_has_left(
-    name: str, fault: str, command: Callable[[Path], None], tmp_path: Path
+    name: str, block: int, command: Callable[[Path], None], tmp_path: Path
 ) -> None:
+    fault = FAULTS[(list(GIVEN).index(name) + block) % len(FAULTS)]
+
     def place(folder: str) -> Path:
         (tmp_path / folder).mkdir()
         return tmp_path / folder / f"out{SUFFIXES.get(name, '')}"

@@ -44,5 +44,5 @@ def untracked(
 
 
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has no night draw a plot for MLflow, which takes longer than to label a made-up corpus (`test_night_files` does)."""
+    """Has no night draw a plot for MLflow: that takes longer than labelling, and `test_night_files` has one drawn."""
     monkeypatch.setattr(concord.flows.nights.files, "_draw_constraints", lambda *_: None)
