@@ -50,7 +50,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     documents = [one for one in synthesize(24, seed=1, kind="news") if isinstance(one, Document)]
     write_corpus(documents[:20], folder / "corpus", source="made up")
     write_corpus(documents[20:], folder / "others", source="made up")
-    sure = RunSettings(engine="viterbi", confidence="marginal", n_best=3)
+    sure = RunSettings(engine="viterbi", confidence="marginal", n_best=3, n_best_work=20_000)
     with pytest.MonkeyPatch.context() as patch:
         stay_here(patch)
         label(folder / "corpus", folder / "run", settings=sure)
@@ -636,13 +636,13 @@ def test_tasks_go_out_and_answers_come_in(form: str, run: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("content", ['{"a": 1}', "[1, 2]", "not json {", "a,b\n1,2\n"])
-def test_a_file_of_another_form_is_refused(form: str, content: str, run: str, tmp_path: Path) -> None:
-    (tmp_path / "f").write_text(content)
+def test_a_file_of_another_form_is_refused(form: str, run: str, tmp_path: Path) -> None:
     call("review", "tasks", "--run", run, "--out", tmp_path / "r", "--form", form, "--tasks", tmp_path / "t")
-    result = call("review", "answers", tmp_path / "f", "--run", run, "--out", tmp_path / "r", "--form", form, code=3)
-    assert str(tmp_path / "f") in "".join(result.output.split("\n"))
-    assert (tmp_path / "r" / "answers.jsonl").read_bytes() == b""
+    for content in ('{"a": 1}', "[1, 2]", "not json {", "a,b\n1,2\n"):
+        (tmp_path / "f").write_text(content)
+        words = (tmp_path / "f", "--run", run, "--out", tmp_path / "r", "--form", form)
+        assert str(tmp_path / "f") in "".join(call("review", "answers", *words, code=3).output.split("\n"))
+        assert (tmp_path / "r" / "answers.jsonl").read_bytes() == b""
 
 
 @pytest.mark.parametrize("form", FORMS)
