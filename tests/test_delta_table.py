@@ -1,10 +1,10 @@
-"""The table of a run's predictions: what its log says, by a plain reader, and after every kill."""
+"""The table of a run's predictions: what its log says, by a plain reader. Kills are in `test_killed_nights`."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from concord.flows.errors import RunFolderError
-from concord.flows.runfolder import delta_table
 from concord.flows.runfolder.delta_table import TABLE_FOLDER, commit_run, has_table, keep_versions, table_state
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.layout import STORE
@@ -26,7 +25,6 @@ from concord.schemas.run import RunKey
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.delta.log import (
-    CHECKPOINT_EVERY,
     Commit,
     DataFile,
     DeltaLogError,
@@ -48,10 +46,6 @@ CONSTRAINTS = consistency()
 KEYS = [key_of(CONSTRAINTS, engine="viterbi", options={}, seed=seed) for seed in range(3)]
 NEWS, LATER = (list(synthesize(6, seed=seed, kind="news")) for seed in (1, 2))
 SCHEMA = pa.schema([("doc_id", pa.string()), ("labels", pa.list_(pa.string())), ("gap", pa.float64())])
-
-
-class Killed(BaseException):
-    """In the place of SIGKILL: nothing catches it."""
 
 
 def label(out: Path, documents: Sequence[Document], key: RunKey) -> FolderOutput:
@@ -123,39 +117,6 @@ def test_files_of_documents_that_stay_are_not_added_again(tmp_path: Path) -> Non
     added = [action for action in actions if "add" in action]
     assert 1 <= len(removed) < 6
     assert len(added) < len(removed)
-
-
-@pytest.mark.parametrize("step", ["copy", "create", "write_checkpoint"])
-def test_whenever_it_is_killed_the_same_call_ends_in_the_same_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    for name in ("whole", "killed"):
-        (tmp_path / name).mkdir()
-        nights(tmp_path / name / "out", CHECKPOINT_EVERY)
-    whole, out = tmp_path / "whole" / "out", tmp_path / "killed" / "out"
-    commit_run(label(whole, LATER, KEYS[0]))
-    output, calls = label(out, LATER, KEYS[0]), [0]
-    owner: Any = FolderOutput if step != "write_checkpoint" else delta_table
-    real: Callable[..., Any] = getattr(owner, step)
-
-    def dies(*args: Any) -> Any:
-        calls[0] += 1
-        if calls[0] == 2 or step != "copy":
-            raise Killed
-        return real(*args)
-
-    before = rows(out)
-    with monkeypatch.context() as patched:
-        patched.setattr(owner, step, dies)
-        with pytest.raises(Killed):
-            commit_run(output)
-    assert rows(out) == (before if step != "write_checkpoint" else predicted(out))
-    commit_run(output)
-    assert rows(out) == rows(whole)
-    commits = [name for name in contents(whole / TABLE_FOLDER) if name.endswith(".json")]
-    assert all(
-        (out / TABLE_FOLDER / name).read_bytes() == (whole / TABLE_FOLDER / name).read_bytes() for name in commits
-    )
 
 
 def test_the_last_versions_stay_and_files_of_earlier_ones_go(tmp_path: Path) -> None:

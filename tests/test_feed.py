@@ -1,4 +1,7 @@
-"""The feed of changes against plain loops over predictions: random nights, kills at each step, consumers that merge."""
+"""The feed of changes against plain loops over predictions: random nights, consumers that merge.
+
+Kills are in `test_killed_nights`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +25,7 @@ from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
 from concord.flows.errors import RunFolderError
 from concord.flows.nights.record import read_record
-from concord.flows.runfolder import feed, folder_output
+from concord.flows.runfolder import feed
 from concord.flows.runfolder.delta_table import TABLE_FOLDER, commit_run
 from concord.flows.runfolder.feed_reader import feed_files, keep_changes
 from concord.flows.runfolder.layout import FEED_FOLDER, STAGED, RunOutput
@@ -37,21 +40,17 @@ from concord.workers.corpus.correction_file import CorrectionFile
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.drift.changes import TwoRuns
 from concord.workers.labelling.output import PREDICTIONS
-from concord.workers.storage.object_storage import ObjectStorage
 from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import key_of
-from tests.support.memory_store import memory_store
 from tests.support.runs_here import label, stay_here
 from tests.support.small_nights import (
     CONSTRAINTS,
     WORDS,
-    Killed,
     Night,
     Row,
     State,
     answers,
-    killing,
     merged,
     predicted,
     read,
@@ -259,76 +258,6 @@ def test_a_folder_from_before_there_was_a_feed_begins_with_what_changes(tmp_path
     assert Night(rows_of(1, 2)).into(out, tmp_path) is None
     added = Night(rows_of(1, 3)).into(out, tmp_path)
     assert added == AddedChanges(run=2, since=1, counts=ChangeCounts(new=1, gone=1))
-
-
-# Kills
-
-
-FIRST, SECOND, THIRD = (
-    Night(rows, model, shard_bytes=10_000)
-    for rows, model in ((rows_of(1, 2, 3), 0), (rows_of(2, 3, 4), 1), (rows_of(3, 5), 0))
-)
-ON_DISK = [
-    (FolderStorage, "write"),
-    (folder_output, "second_name"),
-    (folder_output, "point"),
-    (folder_output, "remove"),
-]
-IN_STORE = [
-    *((ObjectStorage, name) for name in ("replace", "copy", "remove")),
-    pytest.param(ObjectStorage, "write", marks=pytest.mark.slow),
-]
-
-
-def killed_at_each_call(out_of: Callable[[str], RunOutput], tmp_path: Path, owner: Any, name: str, lag: bool) -> int:
-    """Kills a run at each call of a function in turn; how often. What is there then is a state with its feed.
-
-    ``lag``: may the feed be one run behind, until the next one?
-    """
-    whole = out_of("whole")
-    for night in (FIRST, SECOND, THIRD):
-        night.into(whole, tmp_path)
-    wanted = [(file, whole.storage.read(file.path)) for file in feed_files(whole.storage)]
-    for nth in range(1, 99):
-        out = out_of(f"{name}-{nth}")
-        FIRST.into(out, tmp_path)
-        before = answers(predicted(out))
-        try:
-            with killing(owner, name, nth):
-                SECOND.into(out, tmp_path)
-        except Killed:
-            pass
-        else:
-            return nth - 1
-        out = run_output(out.storage.uri)
-        seen, now = merged(out), answers(predicted(out))
-        assert seen == now or (lag and seen == before), f"call {nth}"
-        for night in (SECOND, THIRD) if nth % 3 else (THIRD, SECOND, THIRD):
-            night.into(run_output(out.storage.uri), tmp_path)
-        out = run_output(out.storage.uri)
-        assert merged(out) == answers(predicted(out))
-        assert not list(out.storage.names(STAGED))
-        if nth % 3:
-            assert [(file, out.storage.read(file.path)) for file in feed_files(out.storage)] == wanted
-    raise AssertionError("it does not end")
-
-
-@pytest.mark.parametrize(("owner", "name"), ON_DISK, ids=lambda value: value if isinstance(value, str) else "")
-def test_a_kill_leaves_a_run_with_its_feed(tmp_path: Path, owner: Any, name: str) -> None:
-    assert killed_at_each_call(lambda own: run_output(str(tmp_path / own)), tmp_path, owner, name, lag=False)
-
-
-@pytest.fixture(scope="module")
-def uri() -> Iterator[Callable[[str], str]]:
-    with memory_store() as uri_of:
-        yield uri_of
-
-
-@pytest.mark.parametrize(("owner", "name"), IN_STORE, ids=lambda value: value if isinstance(value, str) else "")
-def test_in_an_object_store_a_feed_is_never_there_without_its_run(
-    uri: Callable[[str], str], tmp_path: Path, owner: Any, name: str
-) -> None:
-    assert killed_at_each_call(lambda own: run_output(uri(f"feed-{name}/{own}")), tmp_path, owner, name, lag=True)
 
 
 # Consumers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -60,10 +59,6 @@ CONSTRAINTS = consistency()
 KEY = key_of(CONSTRAINTS, engine="viterbi", options={})
 OTHER = key_of(CONSTRAINTS, engine="viterbi", options={}, seed=1)
 *NEWS, LATER = synthesize(4, seed=1, kind="news")
-
-
-class Killed(BaseException):
-    """In the place of SIGKILL: nothing catches it."""
 
 
 @pytest.fixture(scope="module")
@@ -278,60 +273,6 @@ def test_a_model_or_a_part_of_another_run_is_no_place_for_a_run(out: str, corpus
     with pytest.raises(OutputError, match="is the folder of a model; give a place apart from it"):
         whole_run(run_output(model.uri), corpus)
     assert content(run_output(out)) == before
-
-
-MUTATIONS = ("write", "replace", "copy", "remove")
-
-
-@contextmanager
-def kill_before(step: int) -> Iterator[None]:
-    """Lets so many writes of a process be done, and kills it before the next one."""
-    left = [step]
-
-    def dying(method: str) -> Callable[..., Any]:
-        real = getattr(ObjectStorage, method)
-
-        def called(self: ObjectStorage, *args: object, **more: object) -> object:
-            left[0] -= 1
-            if left[0] < 0:
-                raise Killed
-            return real(self, *args, **more)
-
-        return called
-
-    with ExitStack() as stack:
-        for method in MUTATIONS:
-            stack.enter_context(patch.object(ObjectStorage, method, dying(method)))
-        yield
-
-
-def test_a_kill_before_any_write_loses_nothing(out: str, corpus: Path, tmp_path: Path) -> None:
-    """Each place of a second run, with one more document and one less; then the same command to its end."""
-    before = make_corpus(tmp_path / "before", NEWS)
-    make_corpus(corpus, [LATER, *NEWS[:2]])
-    first, second = reference(tmp_path / "1", before), reference(tmp_path / "2", corpus)
-    step, ended = 0, False
-    while not ended:
-        place = ObjectStorage(out).below(str(step)).uri
-        whole_run(run_output(place), before)
-        try:
-            with kill_before(step):
-                whole_run(run_output(place), corpus)
-            ended = True
-        except Killed:
-            manifest = ObjectStorage(place).read(MANIFEST)
-            assert manifest in (first[MANIFEST], second[MANIFEST])
-            readers = published(place)
-            assert (
-                sum(len(table) for table in readers.tables(PREDICTIONS, PREDICTIONS_LAYOUT))
-                == readers.manifest.totals.documents
-            )
-        whole_run(run_output(place), corpus)
-        # Markers of the last run that the kill has left there go after some days.
-        assert second.items() <= content(run_output(place)).items()
-        assert leftovers(ObjectStorage(place)) == []
-        step += 1
-    assert step > 10
 
 
 def test_of_two_runs_at_once_the_second_is_told_and_loses_no_work(out: str, corpus: Path, tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
-"""Back to the run before: its bytes, whatever the nights; kills at each step; what is told, and what is refused."""
+"""Back to the run before: its bytes, whatever the nights; what is told, and what is refused.
+
+Kills are in `test_killed_nights`.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +21,9 @@ from concord.flows.errors import RunFolderError
 from concord.flows.nights.month import report_month
 from concord.flows.nights.record import RECORD, Record, read_record
 from concord.flows.nights.rollback import rollback
-from concord.flows.runfolder import folder_output
 from concord.flows.runfolder.delta_table import commit_run, table_state
 from concord.flows.runfolder.former_run import FORMER, former_run
-from concord.flows.runfolder.layout import MANIFEST, SOURCES, STORE, RunOutput, files_seen, staged_prefix
+from concord.flows.runfolder.layout import SOURCES, STORE, RunOutput, staged_prefix
 from concord.flows.runfolder.locks import LOCK, locked
 from concord.flows.runfolder.marked_shards import marked_shards, read_markers
 from concord.flows.runfolder.markers import Markers
@@ -35,36 +37,23 @@ from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.labelling.output import PREDICTIONS, TIMES
 from concord.workers.labelling.shard import label_shard
-from concord.workers.storage.object_storage import ObjectStorage
 from concord.workers.storage.storage import FolderStorage
 from concord.workers.storage.tables import read_unthreaded
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import key_of
-from tests.support.memory_store import memory_store
 from tests.support.runs_here import label, stay_here
 from tests.support.small_nights import (
     CONSTRAINTS,
     WORDS,
     Biased,
-    Killed,
+    Files,
     Night,
     answers,
-    killing,
     merged,
     predicted,
     rows_of,
+    seen,
 )
-
-Files = dict[str, bytes | None]
-
-
-def seen(out: RunOutput) -> Files:
-    """All that readers of a run see, times and the feed apart; in a folder there is nothing else."""
-    paths = published(out.storage.uri).files()
-    if not isinstance(out.storage, ObjectStorage):
-        assert {path for path in files_seen(out.storage) if not path.startswith(f"{TIMES}/")} == set(paths)
-    return {path: out.storage.read(path) for path in sorted({*paths, MANIFEST})}
-
 
 NIGHT_LINE = NightLine(
     night=1, time="", user="", host="", mlflow_run="", asked={}, documents=1, labelled=1, rejected=0, failed=0,
@@ -229,88 +218,6 @@ def test_a_run_at_work_is_not_disturbed(tmp_path: Path) -> None:
     assert ended.exit_code == Exit.INPUT
     assert len(ended.stderr.strip().splitlines()) == 1
     assert seen(out) == files
-
-
-# Kills
-
-
-FIRST, SECOND = (Night(rows_of(*numbers), model, shard_bytes=60) for numbers, model in (((1, 2, 3), 0), ((2, 3, 4), 1)))
-ON_DISK = [(FolderStorage, "write"), *((folder_output, name) for name in ("second_name", "point", "remove"))]
-IN_STORE = [
-    (ObjectStorage, "replace"),
-    *(pytest.param(ObjectStorage, name, marks=pytest.mark.slow) for name in ("copy", "write", "remove")),
-]
-
-
-def killed_at_each_call(out_of: Callable[[str], RunOutput], tmp_path: Path, owner: Any, name: str) -> int:
-    """Kills a rollback at each call of a function in turn; how often. Readers have one run or the other, whole."""
-    for nth in range(1, 99):
-        out = out_of(f"{name}-{nth}")
-        FIRST.into(out, tmp_path)
-        first = seen(out)
-        SECOND.into(run_output(out.storage.uri), tmp_path)
-        out = run_output(out.storage.uri)
-        second = seen(out)
-        try:
-            with killing(owner, name, nth):
-                republish(out, former_run(out))
-        except Killed:
-            pass
-        else:
-            return nth - 1
-        out = run_output(out.storage.uri)
-        assert out.storage.read(MANIFEST) in (first[MANIFEST], second[MANIFEST])
-        assert predicted(out)
-        if nth % 3 == 0:  # another night comes in between
-            SECOND.into(out, tmp_path)
-            assert seen(out) == second
-            continue
-        for _ in range(2):
-            out = back(out)
-            assert seen(out) == first
-        assert merged(out) == answers(predicted(out))
-        assert FIRST.found_in(out, tmp_path).done.all()
-    raise AssertionError("it does not end")
-
-
-@pytest.mark.parametrize(("owner", "name"), ON_DISK, ids=lambda value: value if isinstance(value, str) else "")
-def test_a_kill_leaves_one_run_or_the_other(tmp_path: Path, owner: Any, name: str) -> None:
-    assert killed_at_each_call(lambda own: run_output(str(tmp_path / own)), tmp_path, owner, name)
-
-
-@pytest.fixture(scope="module")
-def uri() -> Iterator[Callable[[str], str]]:
-    with memory_store() as uri_of:
-        yield uri_of
-
-
-@pytest.mark.parametrize(("owner", "name"), IN_STORE, ids=lambda value: value if isinstance(value, str) else "")
-def test_a_kill_leaves_one_run_or_the_other_in_an_object_store(
-    uri: Callable[[str], str], tmp_path: Path, owner: Any, name: str
-) -> None:
-    assert killed_at_each_call(lambda own: run_output(uri(own)), tmp_path, owner, name)
-
-
-@pytest.mark.parametrize(("owner", "name"), ON_DISK, ids=lambda value: value if isinstance(value, str) else "")
-def test_a_run_killed_while_it_keeps_the_one_before_leaves_a_way_back(tmp_path: Path, owner: Any, name: str) -> None:
-    for nth in range(1, 99):
-        out = run_output(str(tmp_path / f"{name}-{nth}"))
-        FIRST.into(out, tmp_path)
-        first = seen(out)
-        try:
-            with killing(owner, name, nth):
-                SECOND.into(out, tmp_path)
-        except Killed:
-            pass
-        else:
-            assert nth > 1
-            return
-        if seen(out) == first:
-            with pytest.raises(RunFolderError, match="no run before"):
-                former_run(out)
-            SECOND.into(out, tmp_path)
-        assert seen(back(out)) == first
-    raise AssertionError("it does not end")
 
 
 # The record, and what is told

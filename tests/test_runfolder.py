@@ -6,11 +6,9 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
@@ -24,28 +22,20 @@ from concord.flows.runfolder.locks import LOCK
 from concord.flows.runfolder.markers import KEPT_MARKERS
 from concord.flows.runfolder.published import PublishedError, published
 from concord.flows.runfolder.runfolder import Purpose, claim, find_done, publish
-from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT, TEXT, stamp, table_from_documents
+from concord.schemas.columns import PREDICTIONS_LAYOUT, TEXT, table_from_documents
 from concord.schemas.document import Document
-from concord.schemas.run import RowReject, RunKey, ShardMarker, ShardReport
+from concord.schemas.run import RunKey
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shard_table import ShardTable
-from concord.workers.corpus.shards import Shard, read_shard
 from concord.workers.labelling.output import (
     MARKERS,
     PREDICTIONS,
-    REJECTS,
     TIMES,
-    shard_key,
-    shard_name,
-    write_marker,
-    write_table,
 )
 from concord.workers.storage.files import TEMPORARY, OutputError
 from concord.workers.storage.sealed import DIGEST, seal, unseal
-from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
-from tests.support.kills import killed_before
 from tests.support.made_runs import consistency, key_of, run
 
 CONSTRAINTS = consistency()
@@ -71,27 +61,6 @@ def label(out: Path, corpus: Path, key: RunKey = KEY) -> tuple[ShardTable, int]:
     todo = done.todo()
     run(todo, out / STORE, key, CONSTRAINTS)
     return shards, len(todo)
-
-
-def made_up_work(shards: Sequence[Shard], store: Path, key: RunKey, _: object) -> None:
-    """In the place of labelling: a file and a marker, and a reject for every row without an id."""
-    for shard in shards:
-        rows, name = read_shard(shard).to_pylist(), shard_name(shard, key)
-        ids = [row[DOC_ID] for row in rows]
-        write_table(pa.table({DOC_ID: ids}), FolderStorage(store), TIMES, name)
-        schema = PREDICTIONS_LAYOUT.required
-        labelled = [
-            {column: row.get(column) for column in schema.names} | {"entities": [], "constraints": []}
-            for row in rows
-            if row[DOC_ID] is not None
-        ]
-        table = stamp(pa.Table.from_pylist(labelled, schema=schema), PREDICTIONS_LAYOUT)
-        file = write_table(table, FolderStorage(store), PREDICTIONS, name)
-        rejects = tuple(RowReject(row=row, doc_id=None, reason="none") for row, i in enumerate(ids) if i is None)
-        write_marker(
-            ShardMarker(key=shard_key(shard, key), files=(file,), rejects=rejects, report=ShardReport()),
-            FolderStorage(store),
-        )
 
 
 def whole_run(out: Path, corpus: Path, key: RunKey = KEY) -> int:
@@ -166,47 +135,6 @@ def test_the_same_run_again_changes_nothing_at_all(corpus: Path, tmp_path: Path)
     before = {path: path.lstat().st_ctime_ns for path in out.rglob("*") if path.name != ".lock"}
     assert whole_run(out, corpus) == 0
     assert {path: path.lstat().st_ctime_ns for path in out.rglob("*") if path.name != ".lock"} == before
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_after_a_kill_at_any_step_readers_see_the_old_run_or_the_new_one_and_the_same_command_finishes(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second run takes a shard away and adds one; a bad row makes a reject."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # these kills leave the power on
-    monkeypatch.setitem(globals(), "run", made_up_work)
-    (corpus / "part-00000.parquet").unlink()
-    for name, document in zip("abc", NEWS, strict=False):
-        pq.write_table(table_from_documents([document]), corpus / f"{name}.parquet")
-    whole_run(tmp_path / "old", corpus)
-    bad = pq.read_table(corpus / "a.parquet").set_column(0, "doc_id", pa.array([None], pa.string()))
-    pq.write_table(bad, corpus / "a.parquet")
-    whole_run(tmp_path / "new", corpus)
-    (tmp_path / "fresh").mkdir()
-    wanted = {name: seen(tmp_path / name) for name in ("old", "new", "fresh")}
-    assert any(name.startswith(REJECTS) for name in wanted["new"])
-    for start in ("old", "fresh"):
-        undisturbed = tmp_path / f"{start}-0"
-        shutil.copytree(tmp_path / start, undisturbed, symlinks=True)
-        whole_run(undisturbed, corpus)
-        states, step = set(), 0
-        while True:
-            step += 1
-            out = tmp_path / f"{start}-{step}"
-            shutil.copytree(tmp_path / start, out, symlinks=True)
-            killed = killed_before(step, lambda out=out: whole_run(out, corpus))  # type: ignore[misc]
-            found = seen(out)
-            (state,) = [name for name in (start, "new") if found == wanted[name]]
-            states.add(state)
-            whole_run(out, corpus)
-            assert content(out) == content(undisturbed)
-            assert {path.name for path in out.iterdir()} == {path.name for path in undisturbed.iterdir()}
-            assert len(list((out / PUBLISHED).iterdir())) == 1
-            if not killed:
-                break
-        assert states == {start, "new"}
-        assert step > 30
 
 
 def test_a_name_stands_for_the_same_bytes_in_the_old_run_and_in_the_new_one(corpus: Path, tmp_path: Path) -> None:

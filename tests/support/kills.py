@@ -1,4 +1,4 @@
-"""A piece of work whose disk fails it before any one of its changes: it is killed there, or the disk is full."""
+"""A piece of work whose storage fails it before any one of its changes: it is killed there, or the disk is full."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import os
 import resource
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from concord.schemas.errors import InputError
+from concord.workers.storage.object_storage import ObjectStorage
 
 FREEING = ("os.rename", "os.remove", "os.rmdir")
 """Changes that need no room."""
@@ -21,6 +23,12 @@ CHANGING = ("os.mkdir", "os.link", "os.symlink", *FREEING)
 ROOT = Path("/")
 NEVER = sys.maxsize
 """The step of work that nothing fails."""
+REQUESTS = ("write", "replace", "copy", "remove")
+"""Methods of `ObjectStorage` that change it."""
+
+
+class Killed(BaseException):
+    """In the place of SIGKILL, where a process of its own would not see a store in memory: nothing catches it."""
 
 
 def is_change(event: str, arguments: tuple[Any, ...]) -> bool:
@@ -35,6 +43,30 @@ def killed_before(step: int, work: Callable[[], Any], below: Path = ROOT) -> boo
     """Does ``work`` in a process of its own that is killed before its ``step``-th change below a folder: was it?"""
     code, _ = _forked(step, work, lambda _: os._exit(9), below)
     return code == 9
+
+
+def killed_before_request(step: int, work: Callable[[], Any]) -> bool:
+    """Does ``work`` up to its ``step``-th request that changes an object store: was it killed? It does none after."""
+    left = step
+
+    def dying(request: Callable[..., Any]) -> Callable[..., Any]:
+        def requested(*given: Any, **named: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left <= 0:
+                raise Killed
+            return request(*given, **named)
+
+        return requested
+
+    with ExitStack() as stack:
+        for name in REQUESTS:
+            stack.enter_context(patch.object(ObjectStorage, name, dying(getattr(ObjectStorage, name))))
+        try:
+            work()
+        except Killed:
+            return True
+        return False
 
 
 def full_before(step: int, work: Callable[[], Any], below: Path = ROOT) -> str:

@@ -75,3 +75,10 @@ def objects_below(uri: str) -> dict[str, bytes]:
     """All objects below a prefix, by name."""
     storage = ObjectStorage(uri)
     return {entry["path"]: storage.read(entry["path"]) or b"" for entry in storage._listed("")}
+
+
+def copy_objects(uri: str, other: str) -> None:
+    """Copies all objects below a prefix to another one, the oldest first."""
+    source, target = ObjectStorage(uri), ObjectStorage(other)
+    for entry in sorted(source._listed(""), key=lambda entry: entry["last_modified"]):
+        target.write(entry["path"], source.read(entry["path"]) or b"")

@@ -1,4 +1,4 @@
-"""Small runs in this process, of made up rows, that are published one after the other; kills at their steps."""
+"""Small runs in this process, of made up rows, that are published one after the other."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from concord.flows.runfolder.feed_reader import changes_of, feed_files, files_since
-from concord.flows.runfolder.layout import STORE, RunOutput
+from concord.flows.runfolder.layout import MANIFEST, STORE, RunOutput, files_seen
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import published
 from concord.flows.runfolder.runfolder import find_done, publish
@@ -23,18 +22,15 @@ from concord.schemas.run import RuleStrengths
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.corpus.correction_file import NO_FILE, CorrectionFile
 from concord.workers.corpus.plan import plan
-from concord.workers.labelling.output import PREDICTIONS
+from concord.workers.labelling.output import PREDICTIONS, TIMES
 from concord.workers.labelling.shard import label_shard
+from concord.workers.storage.object_storage import ObjectStorage
 from tests.support.made_runs import HashModel, consistency, key_of
 
 CONSTRAINTS = consistency()
 WORDS = ["Ada", "met", "Babbage", "in", "London", "with", "Lovelace", "again"]
 Row = tuple[str, list[str]]
 """A row of a corpus: id and words; without words it is a reject."""
-
-
-class Killed(BaseException):
-    """In the place of SIGKILL: nothing catches it."""
 
 
 class Biased(HashModel):
@@ -89,6 +85,7 @@ def rows_of(*numbers: int, words: int = 0) -> list[Row]:
 
 
 State = dict[str, dict[str, Any]]
+Files = dict[str, bytes | None]
 
 
 def predicted(out: RunOutput) -> State:
@@ -118,20 +115,13 @@ def merged(out: RunOutput) -> State:
     return state
 
 
+def seen(out: RunOutput) -> Files:
+    """All that readers of a run see, times and the feed apart; in a folder there is nothing else."""
+    paths = published(out.storage.uri).files()
+    if not isinstance(out.storage, ObjectStorage):
+        assert {path for path in files_seen(out.storage) if not path.startswith(f"{TIMES}/")} == set(paths)
+    return {path: out.storage.read(path) for path in sorted({*paths, MANIFEST})}
+
+
 def answers(state: State) -> State:
     return {doc_id: {name: row[name] for name in ("labels", "entities")} for doc_id, row in state.items()}
-
-
-def killing(owner: Any, name: str, nth: int) -> Any:
-    """Patches a function so that its call of that number ends the process, before or after its effect by turns."""
-    real, calls = getattr(owner, name), [0]
-
-    def dies(*given: Any, **named: Any) -> Any:
-        calls[0] += 1
-        if calls[0] != nth:
-            return real(*given, **named)
-        if nth % 2:
-            real(*given, **named)
-        raise Killed
-
-    return patch.object(owner, name, dies)

@@ -24,6 +24,7 @@ def rollback(out: str) -> RollbackReport:
     started = time.monotonic()
     output = run_output(out)
     with output.exclusive():
+        output.tidy()
         storage = output.storage
         former, record = former_run(output), _record(storage)
         again, instead = record.with_manifest(former.run.manifest), record.published

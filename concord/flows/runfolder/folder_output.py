@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from concord.flows.errors import RunFolderError
+from concord.flows.runfolder.delta_table import TABLE_FOLDER
 from concord.flows.runfolder.layout import (
     FEED_FOLDER,
     FILE_NAME,
@@ -84,8 +85,8 @@ class FolderOutput(NamedTuple):
 
     def tidy(self) -> None:
         """Clears what killed processes left half written."""
-        for pattern in (f"{TEMPORARY}*", f".*/{TEMPORARY}*", f"{STORE}/*/{TEMPORARY}*"):
-            remove(self.root.glob(pattern))
+        for folder in ("", ".*/", ".*/*/", f"{TABLE_FOLDER}/", f"{TABLE_FOLDER}/*/"):
+            remove(self.root.glob(f"{folder}{TEMPORARY}*"))
 
     def holds(self, entry: FileDigest) -> bool:
         """Reads and hashes the file."""
