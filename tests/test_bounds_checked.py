@@ -31,6 +31,21 @@ except IndexError:
     print("seen")
 """
 
+NARROW = """
+from concord.testing.engines import PROBLEMS, answers_keep_to_brute_force, problem_of
+from concord.testing.problems import NARROW_SETS
+from concord.workers.inference.nbest.engine import n_best
+from concord.workers.inference.registry import SOLVERS
+
+seeds = [seed for seed in range(PROBLEMS) if problem_of(seed).labels in NARROW_SETS]
+for solver in SOLVERS.values():
+    answers_keep_to_brute_force(solver, seeds)
+for problem in map(problem_of, seeds):
+    n_best(problem, problem.potentials.unary.argmax(axis=1).astype("int32"), 5)
+print(len(seeds))
+"""
+"""Every engine on label sets without outside, of one type, of one label."""
+
 
 def checked(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -58,3 +73,12 @@ def test_engines_read_within_their_arrays() -> None:
     options = ("-p", "no:cacheprovider", "-o", "addopts=", "-q", "-W", "ignore::RuntimeWarning")
     ended = checked("-m", "pytest", *options, *SUBSET)
     assert ended.returncode == 0, ended.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.about("concord/workers/inference/", "concord/testing/problems.py")
+@pytest.mark.timeout(900)
+def test_engines_read_within_their_arrays_whatever_the_label_set() -> None:
+    ended = checked("-W", "ignore::RuntimeWarning", "-c", NARROW)
+    assert ended.returncode == 0, ended.stderr
+    assert int(ended.stdout) > 20

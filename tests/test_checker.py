@@ -54,8 +54,8 @@ def has_rows(seed: int) -> bool:
 
 def small_problem(seed: int) -> Problem:
     """At most 250 labellings; agreements in most."""
-    labels = EVERY_SET[seed % 6]
-    tokens = {2: 6, 3: 5, 5: 3}[len(labels)]
+    labels = EVERY_SET[seed % len(EVERY_SET)]
+    tokens = {1: 6, 2: 6, 3: 5, 4: 4, 5: 3}[len(labels)]
     return random_problem(np.random.default_rng(seed), labels=labels, tokens=tokens, rows=has_rows(seed))
 
 
@@ -158,11 +158,11 @@ def test_a_row_within_its_tolerance_costs_nothing() -> None:
 @over_seeds(stay=20, many=600)
 def test_rows_counted_exactly_bound_every_labelling_and_prove_the_best(seed: int) -> None:
     """Whatever the multipliers and prices; without agreement the bound is the best labelling's score."""
-    rng, labels = np.random.default_rng(seed), EVERY_SET[seed % 6]
+    rng, labels = np.random.default_rng(seed), EVERY_SET[seed % len(EVERY_SET)]
     problem = random_problem(
         rng,
         labels=labels,
-        tokens={2: 6, 3: 5, 5: 3}[len(labels)],
+        tokens={1: 6, 2: 6, 3: 5, 4: 4, 5: 3}[len(labels)],
         agreements=seed // 6 % 3 == 0,
         infeasible=seed % 11 == 0,
         own_edges=seed % 4 == 0,

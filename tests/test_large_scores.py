@@ -43,7 +43,7 @@ def scaled(problem: Problem, factor: float) -> Problem:
 def test_what_is_written_is_accepted_whatever_the_weights() -> None:
     rng, beyond, written = np.random.default_rng(0), 0, 0
     for seed in range(90):
-        labels = EVERY_SET[seed % 6]
+        labels = EVERY_SET[seed % len(EVERY_SET)]
         problem = random_problem(rng, labels=labels, rows=seed % 5 != 1, agreements=seed % 5 != 2)
         problem = scaled(problem, float(10.0 ** rng.uniform(3.0, 6.0)))
         found, best = enumerate_best(problem)

@@ -293,7 +293,7 @@ class NamedSpans:
         weight = self.length[self.known] if per_token else None
         cells = self.name * types + self.type[self.known]
         counts = np.bincount(cells, weight, len(self.names) * types)
-        return counts.astype(np.float64).reshape(-1, types)
+        return counts.astype(np.float64).reshape(len(self.names), types)
 
     def left_out(self) -> Floats:
         """(K,) number of places with each name that begin outside all spans."""

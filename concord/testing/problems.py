@@ -24,7 +24,16 @@ LABEL_SETS = (
 )
 """BIO and plain label sets, with and without a label for outside."""
 LOOSE_SETS = tuple(LabelSet(labels.names, Scheme.LOOSE) for labels in LABEL_SETS[:2])
-EVERY_SET = (*LABEL_SETS, *LOOSE_SETS)
+CROWDED = ("B-PER", "I-PER", "B-ORG", "I-ORG")
+NARROW_SETS = (
+    LabelSet(CROWDED, Scheme.BIO),
+    LabelSet(CROWDED, Scheme.LOOSE),
+    LabelSet(CROWDED[:2], Scheme.BIO),
+    LabelSet(CROWDED[:2], Scheme.LOOSE),
+    LabelSet(("author",), Scheme.PLAIN),
+)
+"""Label sets without a label for outside, of one type, and of one label."""
+EVERY_SET = (*LABEL_SETS, *LOOSE_SETS, *NARROW_SETS)
 """Label sets of every scheme."""
 EVERY_RELATION = tuple(Relation)
 """Every relation that an agreement can have."""
@@ -220,7 +229,7 @@ def random_problem(
     - ``own_edges``: has each token transitions of its own?
     """
     labels = labels or LABEL_SETS[int(rng.integers(len(LABEL_SETS)))]
-    most = int(np.floor(np.log(MAX_LABELLINGS) / np.log(len(labels))))
+    most = int(np.floor(np.log(MAX_LABELLINGS) / np.log(max(2, len(labels)))))
     n = tokens or (len(words[0]) if words else int(rng.integers(1, min(7, most) + 1)))
     ids, starts = words or random_words(rng, n)
     potentials, kept = random_potentials(rng, labels, starts, n)

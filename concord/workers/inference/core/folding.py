@@ -93,9 +93,13 @@ class Folded:
         )
 
     def ranking(self, found: Ranking) -> Ranking:
-        """A ranking of the folded problem's labellings, scored by the problem."""
-        scores = [self.whole.score(labels).objective for labels in found.labels]
-        return replace(found, score=np.array(scores, np.float64))
+        """A ranking of the folded problem's labellings, scored by the problem, and in the order of these scores.
+
+        Large weights round otherwise when they are part of the chain, so that the order of near ties may differ.
+        """
+        scores = np.array([self.whole.score(labels).objective for labels in found.labels], np.float64)
+        order = np.argsort(-scores, kind="stable")
+        return replace(found, labels=found.labels[order], score=scores[order])
 
 
 def _folded_if_broken(problem: Prepared) -> Folded | None:

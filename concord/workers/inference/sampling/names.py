@@ -56,8 +56,8 @@ def sites_of(problem: Prepared, most_loss: float) -> Sites:
 def _groups(problem: Prepared, places: NDArray[np.int64]) -> Groups:
     """Two groups of ``places`` (M, 2) for a key: its occurrences, and these with the longer places that contain it.
 
-    There is a group of the first kind if the key occurs several times; it may be left out. There is one of the second
-    kind if a longer place contains the key. There are none outside BIO: only there can spans of any types stand side by
+    There is a group of the first kind if the key occurs several times; it may be left out where the label set has a
+    label for that. There is one of the second kind if a longer place contains the key. There are none outside BIO: only there can spans of any types stand side by
     side.
     """
     if problem.labels.scheme is not Scheme.BIO:
@@ -78,7 +78,8 @@ def _groups(problem: Prepared, places: NDArray[np.int64]) -> Groups:
     ]
     ends = [_bounds(part[:, GROUP]) for part in kept]
     pointer = np.append(ends[0], ends[0][-1] + ends[1][1:]).astype(np.int64)
-    may_leave = np.arange(len(pointer) - 1) < len(ends[0]) - 1
+    leaving = len(ends[0]) - 1 if len(problem.codec.outside) else 0
+    may_leave = np.arange(len(pointer) - 1) < leaving
     return Groups(places[np.concatenate([part[:, SPAN] for part in kept])], pointer, may_leave)
 
 
