@@ -57,8 +57,8 @@ def _groups(problem: Prepared, places: NDArray[np.int64]) -> Groups:
     """Two groups of ``places`` (M, 2) for a key: its occurrences, and these with the longer places that contain it.
 
     There is a group of the first kind if the key occurs several times; it may be left out where the label set has a
-    label for that. There is one of the second kind if a longer place contains the key. There are none outside BIO: only there can spans of any types stand side by
-    side.
+    label for that. There is one of the second kind if a longer place contains the key. There are none outside BIO: only
+    there can spans of any types stand side by side.
     """
     if problem.labels.scheme is not Scheme.BIO:
         return Groups(np.zeros((0, 2), np.int64), np.zeros(1, np.int64), np.zeros(0, np.bool_))
