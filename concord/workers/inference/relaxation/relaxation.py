@@ -77,6 +77,9 @@ MANY_SPANS = 1000
 """Number of spans from which they count as many. With fewer likely spans, the proof over all spans comes next."""
 TOO_MANY = 20_000
 """Number of spans above which only those that are likely under the prices are listed with their groups."""
+WORTH_A_DESCENT = 300
+"""Number of likely spans from which a block descent from the Viterbi labels comes before the first step: D, by which
+the length of steps is set, is then that of a good labelling."""
 MOST_LEARNING = 4
 WORTHWHILE = 0.95
 """Learning over the same spans is repeated, `MOST_LEARNING` times in all, while it cuts the gap to at most this
@@ -292,6 +295,8 @@ class _Relaxation:
             span_loss, _ = self._losses(spans, self._start(spans))
             spans = _part(spans, span_loss <= self.upper + ROUNDING)
         terms, gap = self._terms(spans, self._members(spans, np.ones(len(spans), np.bool_))), np.inf
+        if not len(self.prices) and found >= WORTH_A_DESCENT:
+            self._offer(terms, self.problem.viterbi.copy())
         for _ in range(MOST_LEARNING):
             before, gap = gap, self.upper - self._raised(terms, PRICE_STEPS).value
             if gap <= NEGLIGIBLE_GAP or gap > WORTHWHILE * before or self.effort.spent:
