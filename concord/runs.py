@@ -63,7 +63,7 @@ def reprocess(
     - ``certificates``: write proofs that `verify` can check?
     - ``settle``: prove that no other labelling comes near an answer, so that later runs with other constraints or
       another model keep it without a search?
-    - ``allow_gone``: publish although more than a tenth of the last run's documents are gone from the corpus?
+    - ``allow_gone``: publish although more than a tenth of the last run's documents are gone or rejects?
     - ``report``: log the page of `report` to MLflow?
     - ``ray``: address of a Ray cluster; the default is ``RAY_ADDRESS``, or else this machine ("local")
     - ``workers``: number of this machine's cores to use

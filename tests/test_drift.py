@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -274,26 +274,81 @@ def test_a_tenth_of_the_documents_may_be_gone(
     assert "gone" in tags_of(report)
 
 
-def test_documents_with_another_text_or_as_rejects_are_not_gone(
+Column = pa.Array | pa.ChunkedArray
+
+
+def from_tenth(column: Column, value: Any) -> Column:
+    """The column with another value from the tenth row on."""
+    rows = [value if row >= 10 else given for row, given in enumerate(column.to_pylist())]
+    return pa.array(rows, column.type)
+
+
+def without(table: pa.Table, name: str, value: Any) -> pa.Table:
+    """The table with another value of a column from the tenth row on."""
+    place = table.schema.get_field_index(name)
+    field = table.schema.field(name).with_nullable(True)
+    return table.set_column(place, field, from_tenth(table[name], value))
+
+
+LOSSES: dict[str, Callable[[pa.Table], pa.Table]] = {
+    "files that are not there": lambda table: table[:10],
+    "texts that are empty": lambda table: without(table, "tokens", []),
+    "texts that are null": lambda table: without(table, "tokens", None),
+    "a column that is null in all rows": lambda table: table.set_column(
+        1, "tokens", pa.nulls(20, table["tokens"].type)
+    ),
+    "sentences that start beyond the end": lambda table: without(table, "sentence_starts", [10**6]),
+    "ids that are null": lambda table: without(table, "doc_id", None),
+    "ids that all are one": lambda table: without(table, "doc_id", "one"),
+    "ids of another form": lambda table: table.set_column(
+        0, "doc_id", pa.array([f"v2/{name}" for name in table["doc_id"].to_pylist()])
+    ),
+}
+"""Ways in which readers would lose the answers to half of twenty documents, or to all."""
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_night_that_takes_answers_away_is_not_published(
+    loss: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    night(tmp_path, monkeypatch, NEWS[:20], OfNight())
+    corpus, out = tmp_path / "corpus", tmp_path / "out"
+    before = {path: path.read_bytes() for path in (out / "predictions").iterdir()}
+    part = corpus / "part-00000.parquet"
+    pq.write_table(LOSSES[loss](pq.read_table(part)), part)
+    outcomes = stay_here(monkeypatch, OfNight())
+    with pytest.raises(WithheldRunError, match=r"is not published: [12]0 of the last 20 documents are gone") as raised:
+        label(corpus, out, shard_bytes=4 << 10)
+    report = raised.value.report
+    assert report.drift is not None
+    assert report.headline.startswith(f"nothing published: {report.drift.told_gone}; readers still have")
+    assert {"withheld", "gone"} <= set(tags_of(report))
+    assert outcomes[-1].tags["gone"] == report.drift.told_gone
+    assert {path: path.read_bytes() for path in (out / "predictions").iterdir()} == before
+    assert "too many documents are gone to publish" in capsys.readouterr().err
+    lost = report.drift.gone
+    if report.rejected < 20:
+        report = label(corpus, out, shard_bytes=4 << 10, allow_gone=True)
+        assert report.drift is not None
+        assert report.drift.gone == lost
+        assert f"{lost} of the last 20 documents are gone" in report.headline
+
+
+def test_documents_with_another_text_are_not_gone_and_rejects_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By id and text all are gone: half of them have other words, and half another row with their id before them."""
     night(tmp_path, monkeypatch, NEWS[:20], OfNight())
-    edited = documents_of(
-        pa.concat_tables([table_from_documents(renamed(NEWS[:10], "", "x")), table_from_documents(NEWS[10:20])])
-    )
-    table = table_from_documents(edited)
-    nothing = pa.array([[] if row >= 10 else tokens for row, tokens in enumerate(table["tokens"].to_pylist())])
-    assert corpus_of(NEWS[:1], tmp_path / "corpus")
     part = tmp_path / "corpus" / "part-00000.parquet"
-    pq.write_table(table.set_column(1, "tokens", nothing.cast(table["tokens"].type)), part)
+    edited = pa.concat_tables([table_from_documents(renamed(NEWS[:18], "", "x")), table_from_documents(NEWS[18:20])])
+    tokens = pa.array([[] if row >= 18 else words for row, words in enumerate(edited["tokens"].to_pylist())])
+    pq.write_table(edited.set_column(1, "tokens", tokens.cast(edited["tokens"].type)), part)
     stay_here(monkeypatch, OfNight())
     report = label(tmp_path / "corpus", tmp_path / "out", shard_bytes=4 << 10)
     assert report.drift is not None
-    assert (report.drift.gone, report.drift.missing, report.rejected) == (10, 0, 10)
-    assert (report.drift.new, report.drift.texts) == (0, 10)
-    assert [reject.doc_id for reject in report.rejects] == [f"news-1-{n:09d}" for n in range(10, 15)]
-    assert "gone" not in tags_of(report)
+    assert (report.drift.gone, report.drift.missing, report.rejected) == (2, 0, 2)
+    assert (report.drift.new, report.drift.texts) == (0, 18)
+    assert "; 2 of the last 20 documents are gone, 2 of them as rejects; " in report.headline
+    assert "gone" in tags_of(report)
 
 
 def test_nights_are_judged_by_those_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,13 +71,14 @@ class DriftedRunError(ReportingError, DriftedError):
 
 
 class WithheldRunError(ReportingError, DriftedError):
-    """More documents than a run may lose are missing from its corpus. What readers see is still the last run."""
+    """More documents than a run may lose have no answer: they are gone or rejects. Readers still have the last run."""
 
     def __init__(self, report: RunReport) -> None:
         assert report.drift is not None
+        first = f" (the first: {report.rejects[0].line})" if report.rejects else ""
         super().__init__(
-            f"{report.out} is not published: {report.drift.told_missing} from the corpus; see whether all of its files "
-            "are there, or give --allow-gone",
+            f"{report.out} is not published: {report.drift.told_gone}{first}; see whether all files of the corpus are "
+            "there and whole, or give --allow-gone",
             report,
         )
 

@@ -10,8 +10,8 @@ from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, Tone, figu
 from concord.schemas.shown import Report
 
 MOST_MISSING = 0.1
-"""Largest share of the last night's documents that may be missing from the corpus of a run that is published without
-being told that they may."""
+"""Largest share of the last night's documents that may have no answer in a run that is published without being told so:
+they are gone from the corpus, or rejects."""
 
 MOST_MOVED = 5
 """Documents that are named of a figure that moved."""
@@ -140,11 +140,10 @@ class Drift(Report):
 
     @property
     def line(self) -> str:
-        """The same with the missing ones first, and of how many."""
-        if not self.missing:
+        """The same with those that are gone first, and of how many."""
+        if not self.gone:
             return self.differences
-        others = self.counts | {"gone": self.gone - self.missing}
-        return "; ".join(filter(None, [self.told_missing, listed(others)]))
+        return "; ".join(filter(None, [self.told_gone, listed(self.counts | {"gone": 0})]))
 
     @property
     def counts(self) -> dict[str, int]:
@@ -185,14 +184,20 @@ class Drift(Report):
 
     @property
     def loses(self) -> bool:
-        """Is more missing than `MOST_MISSING`?"""
-        return self.missing > MOST_MISSING * self.last
+        """Is more gone than `MOST_MISSING`?"""
+        return self.gone > MOST_MISSING * self.last
 
     @property
-    def told_missing(self) -> str:
-        """What is missing, in a few words."""
+    def told_gone(self) -> str:
+        """What is gone, in a few words."""
         about = "about " if self.sampled else ""
-        return f"{about}{self.missing:,} of the last {self.last:,} documents are gone"
+        return about + gone_of(self.gone, self.last, rejects=self.gone - self.missing)
+
+
+def gone_of(gone: int, last: int, *, rejects: int) -> str:
+    """How many documents of the last night have no answer, and how many of these are rejects."""
+    among = f", {rejects:,} of them as rejects" if rejects else ""
+    return f"{gone:,} of the last {last:,} documents are gone{among}"
 
 
 def listed(counts: Mapping[str, int]) -> str:

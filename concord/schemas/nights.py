@@ -183,15 +183,15 @@ class NightReport(Report):
     def lines(self) -> Iterator[Remark]:
         """How it ended before its end, what is gone, what was asked for otherwise than before, and what drifted."""
         line, drift = self.line, self.line.drift
-        missing = "" if drift is None or not drift.missing else drift.told_missing
+        gone = "" if drift is None or not drift.gone else drift.told_gone
         if line.withheld:
-            missing += "; nothing was published"
+            gone += "; nothing was published"
         back = "" if line.rolled_back_to is None else f"readers have {night_name(line.rolled_back_to)} again"
         parts = {
             "rolled back": back,
             "cancelled": f"{line.labelled:,} documents were labelled, nothing was published" if line.cancelled else "",
             "failed": f"{line.failed:,} shards; nothing was published" if line.failed else "",
-            "gone": missing,
+            "gone": gone,
             "asked for": otherwise_line(self.changed, line.differences),
             "drift": "; ".join(movement.sentence for movement in self.breaches),
         }

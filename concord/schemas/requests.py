@@ -130,8 +130,8 @@ class LabelRequest(FlowRequest):
     )
     allow_gone: bool = Field(
         default=False,
-        description="Publish although more than a tenth of the documents of the last run in the folder are gone from "
-        "the corpus, because they were meant to go (otherwise the run fails, with exit code 6).",
+        description="Publish although more than a tenth of the documents of the last run in the folder have no answer "
+        "now, as they are gone from the corpus or rejects (otherwise the run fails, with exit code 6).",
     )
     report: bool = Field(
         default=False,

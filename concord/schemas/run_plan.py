@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, TableColumn, TableRow, Tone, row, text_columns
-from concord.schemas.drift import listed
+from concord.schemas.drift import gone_of, listed
 from concord.schemas.run_changes import RunChanges
 from concord.schemas.shown import Report
 
@@ -61,7 +61,7 @@ class PlannedDifferences(Report):
     - ``changed``: documents that both have, with another row or other corrections
     - ``corrected``: the ones among ``changed`` of which there are corrections
     - ``missing``: the ones among ``gone`` that are not among the rejects either
-    - ``withheld``: will nothing be published because so many are missing?
+    - ``withheld``: will nothing be published because so many are gone?
     """
 
     last: int
@@ -214,8 +214,9 @@ class RunPlan(Report):
             text = "documents in which every labelling breaks a hard constraint become rejects; the run finds out which"
             yield Remark(text, Tone.NOTICE)
         if self.differences is not None and self.differences.withheld:
-            missing = f"{self.differences.missing:,} of the last {self.differences.last:,} documents are gone"
-            yield Remark(f"{missing}: nothing would be published; see --allow-gone", Tone.NOTICE)
+            gone, last = self.differences.gone.count, self.differences.last
+            loss = gone_of(gone, last, rejects=gone - self.differences.missing)
+            yield Remark(f"{loss}: nothing would be published; see --allow-gone", Tone.NOTICE)
         for damage in self.damages:
             yield Remark(f"cannot be read, so nothing would be published: {damage}", Tone.WRONG)
 

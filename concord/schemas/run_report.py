@@ -74,7 +74,7 @@ class RunReport(Report):
     - ``drift``: differences to that night; null if there was none, if its answers are the same, or if shards failed.
     - ``changes``: what the run adds to the folder's feed of changes; null where nothing changed or nothing is published
     - ``rejects``: the first `MOST_REJECTS` rejects; for some of them ``rejected`` counts more.
-    - ``withheld``: was nothing published because of what `Drift.missing` counts?
+    - ``withheld``: was nothing published because of what `Drift.gone` counts?
     - ``cancelled``: did a signal end the run before its end? Nothing is published then.
     - ``steps``: seconds of the workers by step; not in the JSON.
     """
@@ -139,9 +139,9 @@ class RunReport(Report):
             every = self.shards_done + self.shards_skipped + self.shards_failed
             failed = f"{self.shards_failed:,} of {every:,} shards failed"
             return f"{failed}; {self.labelled:,} documents labelled, nothing published{self._readers}"
-        missing = "" if self.drift is None or not self.drift.missing else self.drift.told_missing
+        gone = "" if self.drift is None or not self.drift.gone else self.drift.told_gone
         if self.withheld:
-            return f"nothing published: {missing}{self._readers}"
+            return f"nothing published: {gone}{self._readers}"
         parts = [self._what, "" if self.drift is None else self.drift.line]
         if self.shards_done:
             parts.append(f"{per_cent(self.certified)} certified")
@@ -202,7 +202,7 @@ class RunReport(Report):
         """How it ended, and what there is to look at."""
         looked_at = {
             "rejects": self.rejected,
-            "gone": self.drift is not None and self.drift.missing,
+            "gone": self.drift is not None and self.drift.gone,
             "drift": self.drift is not None and self.drift.breaches,
         }
         return self._end, *(tag for tag, there in looked_at.items() if there)

@@ -183,8 +183,8 @@ def drift_tags(report: RunReport) -> dict[str, str]:
     if report.drift is None:
         return {}
     breaches = "\n".join(movement.line for movement in report.drift.breaches)
-    missing = report.drift.told_missing if report.drift.missing else ""
-    return {name: text for name, text in {"drift": breaches, "gone": missing}.items() if text}
+    gone = report.drift.told_gone if report.drift.gone else ""
+    return {name: text for name, text in {"drift": breaches, "gone": gone}.items() if text}
 
 
 def _share(part: int, whole: int) -> float:

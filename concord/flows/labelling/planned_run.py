@@ -303,7 +303,7 @@ def _differences(planned_counts: _PlanCounts, done: Markers, last_run: _LastRun 
         gone=_named(gone),
         corrected=planned_counts.corrected,
         missing=missing,
-        withheld=missing > MOST_MISSING * last and not planned_counts.job.request.allow_gone,
+        withheld=len(gone) > MOST_MISSING * last and not planned_counts.job.request.allow_gone,
     )
 
 
