@@ -274,20 +274,11 @@ def test_a_tenth_of_the_documents_may_be_gone(
     assert "gone" in tags_of(report)
 
 
-Column = pa.Array | pa.ChunkedArray
-
-
-def from_tenth(column: Column, value: Any) -> Column:
-    """The column with another value from the tenth row on."""
-    rows = [value if row >= 10 else given for row, given in enumerate(column.to_pylist())]
-    return pa.array(rows, column.type)
-
-
 def without(table: pa.Table, name: str, value: Any) -> pa.Table:
     """The table with another value of a column from the tenth row on."""
-    place = table.schema.get_field_index(name)
-    field = table.schema.field(name).with_nullable(True)
-    return table.set_column(place, field, from_tenth(table[name], value))
+    place, column = table.schema.get_field_index(name), table[name]
+    rows = [value if row >= 10 else given for row, given in enumerate(column.to_pylist())]
+    return table.set_column(place, table.schema.field(name).with_nullable(True), pa.array(rows, column.type))
 
 
 LOSSES: dict[str, Callable[[pa.Table], pa.Table]] = {
