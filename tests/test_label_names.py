@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
+from concord.flows.commands import mining
 from concord.schemas.columns import (
     LABELS_ARE_PLAIN,
     LABELS_KEY,
@@ -29,6 +31,7 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.learning.trainers.perceptron import train
 from concord.workers.models.settings import PerceptronSettings
+from tests.support.in_process import Here
 from tests.support.scored import written
 
 SPANS = {
@@ -176,8 +179,9 @@ def test_a_model_learns_spans_from_bilou_in_parquet(tmp_path: Path) -> None:
     ],
 )
 def test_a_corpus_of_a_mixed_set_is_refused_wherever_its_labels_count(
-    gold: list[list[str]], message: str, tmp_path: Path
+    gold: list[list[str]], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(mining, "cluster", lambda *_, **__: nullcontext(Here(None)))
     corpus = corpus_of(tmp_path / "corpus", gold)
     said = call("constraints", "mine", "--all", "--corpus", corpus, "--out", str(tmp_path / "a.yaml"), code=Exit.INPUT)
     assert message in said.stderr
