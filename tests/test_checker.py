@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from concord.schemas.arrays import Floats
 from concord.schemas.labels import Labels, LabelSet, Scheme
@@ -439,8 +437,7 @@ def test_a_part_pays_by_its_own_type_and_that_of_the_span_around_it(longer: int)
     assert ground.narrowed(ground.everything, prices, 0)[0] == int(-cost[longer, shorter] * UNIT)
 
 
-@settings(max_examples=150)
-@given(st.integers(0, 10**9))
+@over_seeds(stay=40, many=150)
 def test_under_any_prices_the_bound_holds_of_each_item_and_of_what_is_left(seed: int) -> None:
     problem = small_problem(seed)
     labellings = labellings_of(problem)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ from concord.workers.constraints.constraint_set import build_problem
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.template import Template
 from concord.workers.inference.registry import SOLVERS
-from tests.support.judged import judge
+from tests.support.judged import Enumerated, judge
 from tests.support.made_templates import ALL, fields_of, random_mixture, template
 from tests.support.naive_templates import BIO, PLAIN
 
@@ -34,21 +36,32 @@ def problem_under(
     return build_problem(document, local, labels, DeclaredConstraints(templates))
 
 
+@cache
+def alone(weight: float | str) -> list[Enumerated]:
+    rng, found = np.random.default_rng(11), []
+    for turn, (labels, name, case) in enumerate(ALL):
+        declared = template(name, fields_of(labels, name, case), weight)
+        found.append(Enumerated.of(problem_under(rng, labels, (declared,), SHAPES[turn % len(SHAPES)])))
+    return found
+
+
+@cache
+def mixed() -> list[Enumerated]:
+    rng, found = np.random.default_rng(17), []
+    for turn in range(40):
+        labels = (BIO, PLAIN)[turn % 2]
+        mixture = random_mixture(rng, labels)
+        found.append(Enumerated.of(problem_under(rng, labels, mixture, SHAPES[turn % len(SHAPES)])))
+    return found
+
+
 @pytest.mark.parametrize("engine", list(SOLVERS))
 @pytest.mark.parametrize("weight", [0.7, "hard"])
 def test_each_template_alone(engine: str, weight: float | str) -> None:
-    rng = np.random.default_rng(11)
-    for turn, (labels, name, case) in enumerate(ALL):
-        declared = template(name, fields_of(labels, name, case), weight)
-        judge(engine, problem_under(rng, labels, (declared,), SHAPES[turn % len(SHAPES)]))
+    for enumerated in alone(weight):
+        judge(engine, enumerated)
 
 
 @pytest.mark.parametrize("engine", list(SOLVERS))
 def test_random_mixtures_of_hard_and_soft(engine: str) -> None:
-    rng = np.random.default_rng(17)
-    outcomes = []
-    for turn in range(40):
-        labels = (BIO, PLAIN)[turn % 2]
-        mixture = random_mixture(rng, labels)
-        outcomes.append(judge(engine, problem_under(rng, labels, mixture, SHAPES[turn % len(SHAPES)])))
-    assert set(outcomes) == {True, False}
+    assert {judge(engine, enumerated) for enumerated in mixed()} == {True, False}

@@ -22,7 +22,7 @@ from concord.workers.models.model import Model, local_scores
 from concord.workers.models.settings import HmmSettings, PerceptronSettings, SemiCrfSettings
 from concord.workers.papers.canisius.settings import TrigramSettings
 from concord.workers.papers.stokman.settings import Hmm2Settings
-from tests.support.judged import judge
+from tests.support.judged import Enumerated, judge
 from tests.support.made_templates import random_mixture
 from tests.support.naive_templates import BIO, PLAIN
 
@@ -80,11 +80,16 @@ def problem_of(model: Model, labels: LabelSet, rng: np.random.Generator, lengths
     return problem
 
 
-@pytest.mark.parametrize("engine", list(SOLVERS))
-def test_every_engine_takes_every_model(engine: str, models: dict[tuple[str, LabelSet], Model]) -> None:
-    outcomes = []
+@pytest.fixture(scope="module")
+def problems(models: dict[tuple[str, LabelSet], Model]) -> list[Enumerated]:
+    found = []
     for turn, ((_, labels), model) in enumerate(models.items()):
         assert set(model.labels.names) == set(labels.names)
         rng = np.random.default_rng(turn)
-        outcomes += [judge(engine, problem_of(model, labels, rng, lengths)) for lengths in SHAPES[turn % 2 :: 2]]
-    assert True in outcomes
+        found += [Enumerated.of(problem_of(model, labels, rng, lengths)) for lengths in SHAPES[turn % 2 :: 2]]
+    return found
+
+
+@pytest.mark.parametrize("engine", list(SOLVERS))
+def test_every_engine_takes_every_model(engine: str, problems: list[Enumerated]) -> None:
+    assert True in [judge(engine, enumerated) for enumerated in problems]

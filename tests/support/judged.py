@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from concord.schemas.decoded import Budget, Decoded, Status
@@ -24,9 +26,20 @@ def run(
     return engines.run(SOLVERS[engine], problem, seed=seed, budget=budget, incumbent=incumbent)
 
 
-def judge(engine: str, problem: Problem) -> bool:
+class Enumerated(NamedTuple):
+    """A problem, and the best objective of all labellings in nats; all engines share both."""
+
+    problem: Problem
+    best: float
+
+    @classmethod
+    def of(cls, problem: Problem) -> Enumerated:
+        return cls(problem, enumerate_best(problem)[1])
+
+
+def judge(engine: str, enumerated: Enumerated) -> bool:
     """Checks the answer; was there a feasible labelling?"""
-    best = enumerate_best(problem)[1]
+    problem, best = enumerated
     decoded = run(engine, problem)
     check_answer(problem, decoded, best)
     if engine in EXACT:
