@@ -120,7 +120,8 @@ def test_engines_answer_within_the_corrections(engine: str, number: int) -> None
     for seed in range(3):
         problem = random_problem(np.random.default_rng(seed), labels=labels, rows=True, agreements=agreeing)
         starts, tokens = problem.potentials.sentence_starts, len(problem)
-        corrections = clamped([(0, 1, labels.types[seed % len(labels.types)])])
+        end = 1 if len(labels) > 1 else int([*starts, tokens][1])  # one label makes one span of a sentence
+        corrections = clamped([(0, end, labels.types[seed % len(labels.types)])])
         check_corrections(corrections, labels, starts, tokens, doc_id="a")
         kept = replace(problem, potentials=with_corrections(problem.potentials, labels, corrections))
         best = enumerate_best(kept)[1]
