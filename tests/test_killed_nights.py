@@ -210,7 +210,7 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def test_a_kill_before_any_change_leaves_one_run_or_the_other_and_all_that_follows_it(
     bench: Bench, name: str, part: int
 ) -> None:
-    killing, moments = KILLINGS[name], 0
+    killing, moments, shards = KILLINGS[name], 0, 0
     start = bench.undisturbed(killing).start
     for step in count(part + 1, PARTS):
         uri = bench.uri(f"killed-{name.replace(' ', '-')}-{step}")
@@ -219,6 +219,8 @@ def test_a_kill_before_any_change_leaves_one_run_or_the_other_and_all_that_follo
             break
         moments += 1
         try:
+            shards, shards_before = finished_shards(bench, killing, uri), shards
+            assert shards >= shards_before, "what is labelled is lost"
             check_killed(bench, killing, uri, later=moments % 2 == 0)
         except Exception as error:
             error.add_note(f"killed before change {step}")
@@ -234,6 +236,11 @@ def test_what_nothing_kills_has_its_way_back(bench: Bench, name: str) -> None:
     beside = bench.uri(f"back-{name.replace(' ', '-')}")
     copy_output(undisturbed.end, beside)
     check_way_back(bench, KILLINGS[name], beside, undisturbed.after, later=True)
+
+
+def finished_shards(bench: Bench, killing: Killing, uri: str) -> int:
+    """Number of shards of a night that need not be labelled again; 0 for a rollback."""
+    return 0 if killing.night is None else int(killing.night.found_in(run_output(uri), bench.folder).done.sum())
 
 
 def check_killed(bench: Bench, killing: Killing, uri: str, *, later: bool) -> None:
