@@ -21,6 +21,7 @@ from concord.schemas.columns import PREDICTIONS_LAYOUT, batch_from_table, table_
 from concord.schemas.document import Batch, Document
 from concord.schemas.drift import Drift
 from concord.schemas.run_report import RunReport
+from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.drift.chart import NightScore
 from concord.workers.drift.figures import DocumentFigures, DriftWatch
@@ -340,6 +341,70 @@ def test_documents_with_another_text_are_not_gone_and_rejects_are(
     assert (report.drift.new, report.drift.texts) == (0, 18)
     assert "; 2 of the last 20 documents are gone, 2 of them as rejects; " in report.headline
     assert "gone" in tags_of(report)
+
+
+LEXICON = "- {{template: lexicon, name: {name}, words: [{words}], labels: [O], weight: {weight}}}"
+
+
+def under_rules(monkeypatch: pytest.MonkeyPatch, model: OfNight, *rules: tuple[str, str, float]) -> None:
+    """Runs under lexicons that have a name, words and a weight."""
+    stay_here(monkeypatch, model)
+    entries = [LEXICON.format(name=name, words=words, weight=weight) for name, words, weight in rules]
+    declared = parse_constraints("\n".join(["constraints:", *entries]), file="rules.yaml")
+    bound = declared.bind(model.labels)
+    monkeypatch.setattr("concord.flows.labelling.label_job.open_constraints", lambda *_, **__: bound)
+
+
+EDITS: dict[str, tuple[tuple[str, str, float], ...]] = {
+    "another weight": (("words", "the, of, in", 8.0), ("signs", "'.'", 1.0)),
+    "other words": (("words", "the, of, in, a, from, on", 2.0), ("signs", "'.'", 1.0)),
+    "one more": (("words", "the, of, in", 2.0), ("signs", "'.'", 1.0), ("more", "a, from, on, at", 5.0)),
+    "one less": (("signs", "'.'", 1.0),),
+}
+"""Rules of a second night, whose first had the words at 2 nats, and the signs."""
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edit_of_rules_that_changes_no_answer_is_no_drift(
+    edit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine viterbi: penalties are counted, and decide nothing."""
+    corpus = corpus_of(NEWS[:40], tmp_path / "corpus")
+    under_rules(monkeypatch, OfNight(), ("words", "the, of, in", 2.0), ("signs", "'.'", 1.0))
+    assert label(corpus, tmp_path / "out", shard_bytes=4 << 10).penalty > 0.0
+    under_rules(monkeypatch, OfNight(), *EDITS[edit])
+    report = label(corpus, tmp_path / "out", shard_bytes=4 << 10, fail_on_drift=True)
+    assert report.drift is not None
+    assert (report.drift.differences, report.drift.breaches) == ("no document differs", ())
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_penalties_are_those_of_rules_that_both_nights_have_at_the_weights_of_the_second(
+    edit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, out = corpus_of(NEWS[:40], tmp_path / "corpus"), tmp_path / "out"
+    under_rules(monkeypatch, OfNight(), ("words", "the, of, in", 2.0), ("signs", "'.'", 1.0))
+    label(corpus, out, shard_bytes=4 << 10)
+    first = degrees(out)
+    under_rules(monkeypatch, OfNight(1), *EDITS[edit])
+    report = label(corpus, out, shard_bytes=4 << 10)
+    assert report.drift is not None
+    weights = {"signs": 1.0} | ({"words": EDITS[edit][0][2]} if edit in ("another weight", "one more") else {})
+    (moved,) = [one for one in report.drift.movements if (one.of, one.figure) == ("answers", "penalty")]
+    now = [
+        np.mean([sum(w * row.get(name, 0.0) for name, w in weights.items()) for row in rows])
+        for rows in (first, degrees(out))
+    ]
+    assert (moved.before, moved.after) == pytest.approx(now)
+    assert not [
+        one for one in report.drift.movements if one.figure in ("violations more", "penalty of the model alone")
+    ]
+
+
+def degrees(out: Path) -> list[dict[str, float]]:
+    """Violations of each document per 1,000 words, by constraint."""
+    rows = [row for table in tables(out) for row in table.to_pylist()]
+    return [{v["name"]: 1000 * v["degree"] / len(row["tokens"]) for v in row["constraints"]} for row in rows]
 
 
 def test_nights_are_judged_by_those_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,7 +146,8 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
             raise
         damages = (redact(str(damage)) for damage in job.damages)
         work = progress.work._replace(errors=(*damages, *progress.work.errors))
-        beside = None if work.errors else against_last(out.storage, done, job.key, job.opened.model)
+        rules = job.constraints.strengths
+        beside = None if work.errors else against_last(out.storage, done, job.key, job.opened.model, rules)
         withheld = beside is not None and beside.drift.loses and not request.allow_gone
         unpublished = bool(work.errors) or withheld
         shown = PublishedRun(done.report()) if unpublished else _published(job, out, done)

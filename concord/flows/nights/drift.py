@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import compress, repeat
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from concord.flows.screen.progress import say
 from concord.schemas.arrays import Ints, Mask
 from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT
 from concord.schemas.drift import Drift
-from concord.schemas.run import RunKey, ShardReport
+from concord.schemas.run import RuleStrengths, RunKey, ShardReport
 from concord.workers.drift.chart import NightScore
 from concord.workers.drift.figures import DocumentFigures, DriftWatch
 from concord.workers.drift.nights import Night, compare
@@ -55,14 +55,16 @@ class AgainstLast(NamedTuple):
     last: ShardReport
 
 
-def against_last(storage: Storage, markers: Markers, key: RunKey, model: Model) -> AgainstLast | None:
-    """A run whose shards are done, and that is not published yet, against what is.
+def against_last(
+    storage: Storage, markers: Markers, key: RunKey, model: Model, rules: RuleStrengths
+) -> AgainstLast | None:
+    """A run whose shards are done, and that is not published yet, against what is; ``rules`` are its constraints.
 
     None where nothing is published yet, where predictions are the same, and where what is published is damaged, which
     is told.
     """
     try:
-        return _against(published(storage.uri), markers, key, model)
+        return _against(published(storage.uri), markers, key, model, rules)
     except NothingPublishedError:
         return None
     except PublishedError as error:
@@ -70,7 +72,7 @@ def against_last(storage: Storage, markers: Markers, key: RunKey, model: Model) 
         return None
 
 
-def _against(last: Published, markers: Markers, key: RunKey, model: Model) -> AgainstLast | None:
+def _against(last: Published, markers: Markers, key: RunKey, model: Model, rules: RuleStrengths) -> AgainstLast | None:
     files = FilesApart.of(last, markers)
     if files.are_the_same:
         return None
@@ -78,9 +80,11 @@ def _against(last: Published, markers: Markers, key: RunKey, model: Model) -> Ag
     former, now, record = last.manifest.totals, markers.report(), read_record(last.storage)
     drawn = math.ceil(max(former.documents, now.documents) / MOST_DOCUMENTS) or 1
     old_stand, new_stand = _stand_for(last, markers, files)
+    weights = _weights(last.manifest.rules, rules)
     watch = DriftWatch(
         model.known if isinstance(model, KnownWords) else None,
-        _watched(former, now),
+        _watched(former, now, weights),
+        weights,
     )
     before = (last.table(*file, PREDICTIONS_LAYOUT) for file in compress(last.files_in(PREDICTIONS), old_stand))
     after = (_table(last.storage, path) for path, _ in compress(written(markers), new_stand))
@@ -170,8 +174,29 @@ def _first(tables: Iterable[pa.Table], documents: int) -> Iterator[pa.Table]:
         yield table
 
 
-def _watched(before: ShardReport, after: ShardReport) -> list[str]:
-    """Constraints of both nights: those with the most violations."""
+def _weights(before: RuleStrengths, after: RuleStrengths) -> dict[str, float | None] | None:
+    """Weights in nats of this night for the constraints that both nights have in the same form; None without a change.
+
+    None is the weight of a constraint whose penalties can be compared as they were recorded. Left out is one with
+    several weights that changed, or that became hard: what the last night's labels would cost now is not known.
+    """
+    if before == after:
+        return None
+    former = {one.name: one for one in before.strengths}
+    both = [one for one in after.strengths if one.name in former and former[one.name].form == one.form]
+    changed = {one.name for one in both if former[one.name].weights != one.weights}
+    kept = (one for one in both if one.name not in changed or _is_soft(one.weights))
+    return {one.name: one.weights[0] if one.name in changed else None for one in kept}
+
+
+def _is_soft(weights: tuple[float, ...]) -> bool:
+    """Is it one weight, and a finite one?"""
+    return len(set(weights)) == 1 and math.isfinite(weights[0])
+
+
+def _watched(before: ShardReport, after: ShardReport, weights: Mapping[str, float | None] | None) -> list[str]:
+    """Constraints of both nights in the same form: those with the most violations."""
     both = before.constraints.keys() & after.constraints.keys()
+    both = both if weights is None else both & weights.keys()
     most = sorted(both, key=lambda name: (-before.constraints[name].degree - after.constraints[name].degree, name))
     return most[:WATCHED_CONSTRAINTS]

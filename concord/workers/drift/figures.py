@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -64,10 +64,13 @@ class DriftWatch(NamedTuple):
 
     - ``known``: gives the mask (V,) of the words that the model knows; None for a model that cannot tell
     - ``constraints``: names of constraints
+    - ``weights``: nats a degree of the constraints that count in the penalty, by name; None for the recorded penalty of
+      the constraint. None where all constraints count as they were recorded
     """
 
     known: Callable[[Sequence[str]], NDArray[np.bool_]] | None = None
     constraints: Sequence[str] = ()
+    weights: Mapping[str, float | None] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,13 +177,10 @@ def _scores(table: pa.Table, tokens: ItemColumn, watch: DriftWatch) -> dict[str,
     values = {
         "certified": table["certified"].cast(pa.int64()).to_numpy().astype(np.float64),
         "gap": np.where(gap <= TOLERANCE, 0.0, np.where(np.isfinite(gap), gap, np.nan)),
-        "penalty": _floats(table["penalty"]) * per,
     }
     if VITERBI_LOCAL in table.column_names:
         alone = _floats(table[VITERBI_LOCAL])
         values |= {FIT: alone * per, "nats given up": (alone - local) * per}
-    if VITERBI_PENALTY in table.column_names:
-        values["penalty of the model alone"] = _floats(table[VITERBI_PENALTY]) * per
     for column, name in ((MARGIN, "margin of entities"), (PROBABILITY, "probability of entities")):
         if column in table.column_names:
             values[name] = ItemColumn.of(table[column]).means()
@@ -190,7 +190,23 @@ def _scores(table: pa.Table, tokens: ItemColumn, watch: DriftWatch) -> dict[str,
     codes = np.array([places.get(name, -1) for name in charged.names], np.int64)[charged.codes]
     degree = rows.values.field("degree").to_numpy(zero_copy_only=False)
     sums = rows.sums(codes, len(places), degree) * per[:, None]
-    return values | {f"{VIOLATIONS}{name}": sums[:, k] for name, k in places.items()}
+    values |= {f"{VIOLATIONS}{name}": sums[:, k] for name, k in places.items()}
+    if watch.weights is None:
+        values["penalty"] = _floats(table["penalty"]) * per
+        if VITERBI_PENALTY in table.column_names:
+            values["penalty of the model alone"] = _floats(table[VITERBI_PENALTY]) * per
+    else:
+        values["penalty"] = _penalty(rows, charged, watch.weights) * per
+    return values
+
+
+def _penalty(rows: ItemColumn, charged: Coded, weights: Mapping[str, float | None]) -> Floats:
+    """(D,) nats of the constraints that ``weights`` names, at these weights."""
+    counts = np.array([name in weights for name in charged.names], np.bool_)[charged.codes]
+    weight = np.array([weights.get(name) for name in charged.names], np.float64)[charged.codes]
+    degree, recorded = (rows.values.field(name).to_numpy(zero_copy_only=False) for name in ("degree", "penalty"))
+    nats = np.where(np.isnan(weight), recorded, weight * degree)
+    return rows.sums(np.where(counts, 0, -1), 1, nats)[:, 0]
 
 
 def _floats(column: pa.ChunkedArray) -> Floats:

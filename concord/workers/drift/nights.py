@@ -65,12 +65,13 @@ def compare(night: Night, *, against: int, earlier: Sequence[Chart]) -> NightCom
     """The night ``against`` the last one, whose number that is; ``earlier`` are the scores of nights before, oldest
     first."""
     pairs = Pairs.of(_names(night.before), _names(night.after))
-    moves = [*_of_texts(night, pairs), *_of_answers(night, pairs)]
+    changed = [i for i, (a, b) in enumerate(pairs.rows.tolist()) if night.before.answers[a] != night.after.answers[b]]
+    differs = bool(changed) or len(pairs.new) > 0 or len(pairs.gone) > 0
+    moves = [*_of_texts(night, pairs), *_of_answers(night, pairs)] if differs else []
     chart = {name_of(move.of, move.figure): move.score for move in moves}
     p_values = [p_value(m.score, [c[name] for c in earlier if name in c]) for name, m in zip(chart, moves, strict=True)]
     adjusted = holm(np.array(p_values, np.float64)).tolist()
     movements = [move.movement(p, night.after) for move, p in zip(moves, adjusted, strict=True)]
-    changed = [i for i, (a, b) in enumerate(pairs.rows.tolist()) if night.before.answers[a] != night.after.answers[b]]
     drift = Drift(
         against=against,
         last=night.last,
