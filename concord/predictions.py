@@ -117,16 +117,16 @@ class Predictions:
             for row in table.to_pylist():
                 yield _document(row)
 
-    def __getitem__(self, doc_id: str) -> PredictedDocument:
-        """The document with this id. Raises `InputError`, which is a `KeyError` too."""
-        ids = list[str]()
+    def __getitem__(self, doc_id: str | int) -> PredictedDocument:
+        """The document with this id; a number is the id that is written so. Raises `InputError`, also a `KeyError`."""
+        name, ids = str(doc_id), list[str]()
         for document in self:
-            if document.doc_id == doc_id:
+            if document.doc_id == name:
                 return document
             ids.append(document.doc_id)
-        meant = closest(doc_id, ids[:MOST_COMPARED])
+        meant = closest(name, ids[:MOST_COMPARED])
         guess = "" if meant is None else f"; did you mean {meant!r}?"
-        raise UnknownDocumentError(f"{self._run.uri}: none of the {len(ids):,} documents is called {doc_id!r}{guess}")
+        raise UnknownDocumentError(f"{self._run.uri}: none of the {len(ids):,} documents is called {name!r}{guess}")
 
     def to_arrow(self) -> pa.Table:
         """A table with one row for each document, and all columns that were written.

@@ -38,6 +38,8 @@ REPROCESS = inspect.signature(concord.reprocess).parameters.keys()
         ("leave it out, or use --no-consistency", "leave it out, or use consistency=False"),
         ("with --set sweeps=100 it ends", "with options={'sweeps': '100'} it ends"),
         ("--overwrite is of another command", "--overwrite is of another command"),
+        ("`concord ingest x --text-column NAME --out F` does", "`concord ingest x --text-column NAME --out F` does"),
+        ("`a` or --text-column NAME; `concord a --set b=c`", "`a` or text_column=NAME; `concord a --set b=c`"),
     ],
 )
 def test_options_are_told_as_parameters(told: str, wanted: str) -> None:

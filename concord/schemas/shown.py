@@ -31,7 +31,7 @@ class Report(BaseModel):
     """Base of reports, and of their parts. Frozen; an unknown key is an error; infinite figures are JSON strings.
 
     A report says in `blocks` what it has to tell. `flows.screen.terminal` draws that for a terminal,
-    `flows.screen.pages` for pages of Prefect and MLflow, and `blocks_html` for notebooks.
+    `flows.screen.pages` for pages of Prefect and MLflow, `blocks_html` for notebooks, and `blocks_text` for ``print``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
@@ -61,7 +61,7 @@ class Report(BaseModel):
         return fields_text(type(self).__name__, dict(self))
 
     def __str__(self) -> str:
-        return repr(self)
+        return blocks_text(self.blocks())
 
     def _repr_html_(self) -> str:
         return blocks_html(self.blocks())
@@ -75,6 +75,45 @@ def headline_first(blocks: Iterable[AnyBlock]) -> list[AnyBlock]:
 def within(part: Report) -> Iterator[AnyBlock]:
     """The blocks of a report that is part of another one, whose headline is a line among others."""
     return (Remark(block.text) if isinstance(block, Headline) else block for block in part.blocks())
+
+
+def blocks_text(blocks: Iterable[AnyBlock]) -> str:
+    """The blocks as a terminal shows them, as plain text: in their order, without tables of details."""
+    return "\n".join(_text(block) for block in blocks if not (isinstance(block, Table) and block.detail))
+
+
+@singledispatch
+def _text(block: AnyBlock) -> str:
+    raise TypeError(f"there is no text for {block!r}")
+
+
+@_text.register
+def _(block: Headline) -> str:
+    return visible(block.text)
+
+
+@_text.register
+def _(block: Remark) -> str:
+    return visible(block.text if block.link is None else f"{block.text}: {block.link}")
+
+
+@_text.register
+def _(block: Table) -> str:
+    rows = [[visible(cell) for cell in cells] for cells in (block.heads, *(one.cells for one in block.rows))]
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    lines = (
+        " ".join(
+            cell.rjust(width) if column.figures else cell.ljust(width)
+            for cell, width, column in zip(cells, widths, block.columns, strict=True)
+        ).rstrip()
+        for cells in rows
+    )
+    return "\n".join([*filter(None, [visible(block.title)]), *lines])
+
+
+@_text.register
+def _(block: Passage) -> str:
+    return visible(block.lead) + visible(marked_text(block.text.rstrip(), block.entities))
 
 
 def blocks_html(blocks: Iterable[AnyBlock]) -> str:

@@ -16,6 +16,8 @@ R = TypeVar("R")
 SET_OPTION = re.compile(r"--set ([\w.]+)=(\S+)")
 ANY_OPTION = re.compile(r"--(no-)?([a-z]+(?:-[a-z]+)*)( (?=[A-Z]{2,}\b))?")
 """An option, and the blank before what stands for its value, as in ``--id-column NAME``."""
+COMMAND = re.compile(r"(`concord [^`]*`)")
+"""A command in a message, which is for the shell."""
 
 
 def speaks_python(function: Callable[P, R]) -> Callable[P, R]:
@@ -34,13 +36,11 @@ def speaks_python(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def in_python(message: str, parameters: Collection[str]) -> str:
-    """A message with each option that is one of the parameters as Python has it; others stay.
+    """A message with each option that is one of the parameters as Python has it; others stay, and so do commands.
 
     >>> in_python("name it with --id-column NAME, or use --no-consistency", ["id_column", "consistency"])
     'name it with id_column=NAME, or use consistency=False'
     """
-    if "options" in parameters:
-        message = SET_OPTION.sub(lambda found: f"options={{{found[1]!r}: {found[2]!r}}}", message)
 
     def parameter(found: re.Match[str]) -> str:
         name = found[2].replace("-", "_")
@@ -50,4 +50,9 @@ def in_python(message: str, parameters: Collection[str]) -> str:
             return f"{name}=False"
         return f"{name}=" if found[3] else name
 
-    return ANY_OPTION.sub(parameter, message)
+    def translated(text: str) -> str:
+        if "options" in parameters:
+            text = SET_OPTION.sub(lambda found: f"options={{{found[1]!r}: {found[2]!r}}}", text)
+        return ANY_OPTION.sub(parameter, text)
+
+    return "".join(part if COMMAND.match(part) else translated(part) for part in COMMAND.split(message))
