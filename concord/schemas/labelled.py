@@ -109,6 +109,8 @@ class LabelledText(Report):
         lines = [proven(self.status, self.gap), *broken_lines(map(dict, self.constraints))]
         return "\n".join([marked_text(*self._marked(self.entities)), *lines])
 
+    __str__ = __repr__
+
     def blocks(self) -> Iterator[AnyBlock]:
         """The text with its entities, what the model alone would say, confidence, other labellings and effects."""
         yield self._passage(self.entities)

@@ -207,6 +207,8 @@ class ReviewQuestion(Report):
         lines = (" ".join(self.before), marked_text(*marked_tokens(self.tokens, self.entities)), " ".join(self.after))
         return "\n".join(filter(None, (*lines, " · ".join(self.facts))))
 
+    __str__ = __repr__
+
 
 class ReviewTasks(Report):
     """Tasks that were written for an annotation tool."""
