@@ -17,7 +17,8 @@ from concord.workers.corpus.ingestion import REJECTS_NAME, IngestReport, ingest
 from concord.workers.corpus.readers.reader import SourceForm
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.readers.source_forms import form_of
-from tests.support.made_forms import FOREIGN, MadeForm
+from concord.workers.corpus.settings import ColumnsSettings, ParquetReaderSettings
+from tests.support.made_forms import FOREIGN, UNREAD, MadeForm
 
 CASES = Path("/work/shared/cases")
 every_form = pytest.mark.parametrize("made", FOREIGN, ids=lambda made: made.title)
@@ -59,6 +60,16 @@ def test_a_command_that_is_proposed_works(made: MadeForm, tmp_path: Path) -> Non
             assert again.exit_code == 0, (reader, command, again.stderr)
             proposed += 1
     assert proposed or not made.readers
+
+
+@pytest.mark.parametrize("made", UNREAD, ids=lambda made: made.title)
+def test_a_form_that_no_reader_takes_is_told_by_its_name_and_never_as_plain(made: MadeForm, tmp_path: Path) -> None:
+    path = made.write(tmp_path / "in")
+    for reader in READERS:
+        found = str(written(reader, path, tmp_path / "out"))
+        assert f"this is {made.form}, which no reader takes; " in found, reader
+        assert "scheme=plain" not in found, reader
+        assert "\n" not in found, reader
 
 
 @every_form
@@ -165,3 +176,36 @@ def test_no_reader_takes_a_case_of_another_form(tmp_path: Path) -> None:
         taken = {reader for reader in READERS if not isinstance(written(reader, path, tmp_path / "o"), str)}
         assert taken <= mine, (path.name, taken)
         assert path.name not in own or taken == mine, (path.name, taken)
+
+
+@pytest.mark.parametrize("beside", ["B-PER", "S-PER", "U-PER"])
+def test_plain_types_are_not_proposed_where_other_labels_have_prefixes(beside: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(f"in NAME\n\nAnn {beside}\nran O\n")
+    ingest("columns", path, tmp_path / "o")
+    (reason,) = pq.read_table(tmp_path / "o" / REJECTS_NAME)["reason"].to_pylist()
+    assert "label 'NAME' is not O" in reason
+    assert "scheme=plain" not in reason
+    path.write_text("in NAME\n\nran O\n")
+    ingest("columns", path, tmp_path / "o", overwrite=True)
+    (reason,) = pq.read_table(tmp_path / "o" / REJECTS_NAME)["reason"].to_pylist()
+    assert reason.endswith("where every label is a type by itself: --set scheme=plain")
+
+
+@pytest.mark.parametrize(
+    ("label", "form", "instead"),
+    [("M-ORG", "BMES", "I-ORG"), ("(PER*", "CoNLL-2012's brackets", "B-PER"), ("PER[1]", "WebAnno TSV", "B-PER")],
+)
+def test_a_label_of_another_form_is_told_by_its_name_and_is_no_plain_type(
+    label: str, form: str, instead: str, tmp_path: Path
+) -> None:
+    lines = tmp_path / "a.txt"
+    lines.write_text(f"Ann {label} x\nran O x\n")
+    rows = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"tokens": [["Ann", "ran"]], "labels": [[label, "O"]]}), rows)
+    middle = ColumnsSettings(columns=("tokens", "labels", "_"))
+    for reader, path, settings in (("columns", lines, middle), ("parquet", rows, ParquetReaderSettings())):
+        ingest(reader, path, tmp_path / reader, settings=settings)
+        (reason,) = pq.read_table(tmp_path / reader / REJECTS_NAME)["reason"].to_pylist()
+        assert f"it looks like {form}, so write '{instead}'" in reason, reader
+        assert "scheme=plain" not in reason, reader

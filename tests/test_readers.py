@@ -200,7 +200,7 @@ def test_labels_of_other_schemes_are_read_as_bio_or_rejected(tmp_path: Path) -> 
     documents, rejects = read("columns", write(tmp_path / "f", good + b"".join(bad)))
     assert [labels(d) for d in documents] == [["B-X", "I-X", "B-Y"], ["B-X", "B-X"]]
     assert [(r.row, r.doc_id) for r in rejects] == [(9, "f-0003"), (11, "f-0004"), (13, "f-0005"), (15, "f-0006")]
-    parts = ["'E-X' does not go with", "nested", "BIOES or BILOU", "--set scheme=plain"]
+    parts = ["'E-X' does not go with", "nested", "BIOES or BILOU: write 'B-X'", "BIOES or BILOU: a prefix alone"]
     assert [part for part, reject in zip(parts, rejects, strict=True) if part not in reject.reason] == []
     documents, rejects = read("columns", write(tmp_path / "f", bad[1] + bad[2] + b"k E-X\n"), scheme="plain")
     assert ([labels(d) for d in documents], rejects) == ([["B-a/B-b"], ["X"], ["E-X"]], [])

@@ -24,6 +24,12 @@ MEANT = (
     re.compile(rf"(?P<kind>.+)[-_:/.|+](?P<letter>[{PREFIX_LETTERS}])"),
 )
 """Forms of names that mean a prefix and a type: another separator, lower case, and the prefix behind the type."""
+OTHER_FORMS = (
+    (re.compile(r"M-(?P<kind>.+)"), "I", "BMES"),
+    (re.compile(r"\((?P<kind>[^()*\s]+)\*?\)?"), "B", "CoNLL-2012's brackets"),
+    (re.compile(r"(?P<kind>.+)\[[0-9]+\]"), "B", "WebAnno TSV"),
+)
+"""Labels of other forms: how they look, the prefix that they stand for, and the form's name."""
 TYPE = "NAME"
 """Type of a span, in examples of labels that have none."""
 
@@ -113,8 +119,16 @@ def spoiled_by(spoiler: str, names: Sequence[str]) -> str:
     return f"label {spoiler!r}{beside} is of no scheme of spans: {advice(spoiler)}"
 
 
+def is_of_other_form(name: str) -> bool:
+    """Is the name one of `OTHER_FORMS`, so that it is no type by itself?"""
+    return any(pattern.fullmatch(name) for pattern, _, _ in OTHER_FORMS)
+
+
 def advice(name: str) -> str:
     """What to write in place of a name without a prefix that BIO knows."""
+    for pattern, prefix, form in OTHER_FORMS:
+        if other := pattern.fullmatch(name):
+            return f"it looks like {form}, so write '{prefix}-{other['kind']}'"
     if _is_bare(name):
         letter = name[0].upper()
         return f"a prefix alone names no type, so write one behind it, such as '{letter}-{TYPE}'"

@@ -31,6 +31,100 @@ class MadeForm(NamedTuple):
 
 
 SPAN = '{"text": "Ann went to Oslo.", %s}\n'
+UNREAD = [
+    MadeForm(
+        "WebAnno",
+        {"a.tsv": "#FORMAT=WebAnno TSV 3.3\n\n\n#Text=Ann ran\n1-1\t0-3\tAnn\t*\tPER[1]\t\n1-2\t4-7\tran\t_\t_\t\n"},
+        SourceForm.WEBANNO,
+        set(),
+    ),
+    MadeForm(
+        "WebAnno without its first line",
+        {"a.txt": "#Text=Ann ran\n1-1\t0-3\tAnn\tPER[1]\n1-2\t4-7\tran\t_\n"},
+        SourceForm.WEBANNO,
+        set(),
+    ),
+    MadeForm(
+        "UIMA CAS in JSON",
+        {"a.json": '{"%TYPES": {}, "%FEATURE_STRUCTURES": [{"%ID": 1, "sofaString": "Ann ran."}]}'},
+        SourceForm.UIMA,
+        set(),
+    ),
+    MadeForm(
+        "UIMA CAS in XMI",
+        {"a.xmi": '<?xml version="1.0"?><xmi:XMI xmlns:xmi="http://www.omg.org/XMI"><a/></xmi:XMI>'},
+        SourceForm.UIMA,
+        set(),
+    ),
+    MadeForm("BMES", {"a.txt": "A B-ORG\nB M-ORG\nC E-ORG\nd O\n\nE S-PER\n"}, SourceForm.BMES, set()),
+    MadeForm(
+        "CoNLL-2012",
+        {"a.conll": "#begin document (a/b); part 000\na 0 0 Ann NNP (S* - (PER* (1\na 0 1 Lee NNP *) - *) 1)\n"},
+        SourceForm.BRACKETS,
+        set(),
+    ),
+    MadeForm("brackets alone", {"a.txt": "Ann (PER*\nLee *)\nran *\n\nOslo (GPE)\n"}, SourceForm.BRACKETS, set()),
+    MadeForm(
+        "DataTurks",
+        {
+            "a.json": '{"content": "Ann ran.", "annotation": [{"label": ["PER"], "points": '
+            '[{"start": 0, "end": 2, "text": "Ann"}]}], "extras": null}\n'
+        },
+        SourceForm.DATATURKS,
+        set(),
+    ),
+    MadeForm(
+        "i2b2's stand-off tags",
+        {
+            "a.xml": '<?xml version="1.0"?>\n<deIdi2b2>\n<TEXT><![CDATA[Ann ran.]]></TEXT>\n<TAGS>\n'
+            '<NAME id="P0" start="0" end="3" text="Ann" TYPE="PATIENT"/>\n</TAGS>\n</deIdi2b2>\n'
+        },
+        SourceForm.STAND_OFF,
+        set(),
+    ),
+    MadeForm(
+        "i2b2's concepts",
+        {"a.con": 'c="Ann" 1:0 1:0||t="person"\nc="Lee" 1:3 1:3||t="name"\n', "a.txt": "Ann met Mr. Lee .\n"},
+        SourceForm.I2B2,
+        set(),
+    ),
+    MadeForm(
+        "Comprehend",
+        {"a.jsonl": '{"Entities": [{"BeginOffset": 0, "EndOffset": 3, "Text": "Ann", "Type": "PERSON"}]}\n'},
+        SourceForm.COMPREHEND,
+        set(),
+    ),
+    MadeForm(
+        "GROBID's results",
+        {
+            "a.tei.xml": '<TEI xmlns="http://www.tei-c.org/ns/1.0"><teiHeader/><text><back><listBibl><biblStruct>'
+            "<analytic><title>Rain</title><author><persName><forename>A</forename><surname>Lee</surname></persName>"
+            "</author></analytic></biblStruct></listBibl></back></text></TEI>"
+        },
+        SourceForm.GROBID_RESULT,
+        set(),
+    ),
+    MadeForm(
+        "Kaggle's words",
+        {"a.csv": "Sentence #,Word,POS,Tag\nSentence: 1,Ann,NNP,B-per\n,ran,VBD,O\nSentence: 2,Oslo,NNP,B-geo\n"},
+        SourceForm.CSV_WORDS,
+        set(),
+    ),
+    MadeForm(
+        "words under the names of texts",
+        {"a.csv": "id;text;labels\n1;Ann;B-per\n2;ran;O\n"},
+        SourceForm.CSV_WORDS,
+        set(),
+    ),
+    MadeForm(
+        "Label Studio's CSV",
+        {"a.csv": 'id,label,text\n1,"[{""start"":0,""end"":3,""labels"":[""PER""]}]",Ann ran.\n2,,So.\n'},
+        SourceForm.CSV_LABELS,
+        set(),
+    ),
+    MadeForm("lists in CSV", {"a.csv": "text,tags\n\"Ann ran\",\"['B-PER', 'O']\"\n"}, SourceForm.CSV_LABELS, set()),
+]
+"""Forms that no reader takes."""
 FOREIGN = [
     MadeForm(
         "AnyStyle",
@@ -147,6 +241,7 @@ FOREIGN = [
         "PubTator", {"a.txt": "1|t|Salt.\n1|a|Rust.\n1\t0\t4\tSalt\tChemical\tD1\n"}, SourceForm.PUBTATOR, {"pubtator"}
     ),
     MadeForm("CSV", {"a.csv": 'id,text\n1,"Ann ran, so."\n'}, SourceForm.CSV, {"text"}),
+    *UNREAD,
     MadeForm("labels alone", {"labels.txt": "O\nB-PER\nI-PER\n<pad>\n"}, SourceForm.LABEL_LIST, set()),
 ]
 """Each form, and the readers that take it as it is."""

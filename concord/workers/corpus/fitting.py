@@ -16,6 +16,7 @@ from concord.schemas.settings import ReaderSettings
 from concord.workers.corpus.readers.reader import ReaderEntry, ReaderItem, SourceForm, source_files
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.readers.source_forms import form_of
+from concord.workers.corpus.readers.unread_forms import UNREAD_FORMS
 from concord.workers.storage.files import naming
 
 AS_PLAIN = {"scheme": "plain"}
@@ -39,6 +40,7 @@ FITTING: Mapping[SourceForm, tuple[tuple[str, Mapping[str, Any]], ...]] = {
     SourceForm.MAIL: (("mail", {}),),
     SourceForm.CSV: (("text", {}),),
     SourceForm.LABEL_LIST: (),
+    **dict.fromkeys(UNREAD_FORMS, ()),
 }
 """Readers of each form, with options: the first one that reads a document of the file is proposed."""
 TRIED = 20
@@ -60,6 +62,8 @@ def check_form(reader: str, source: str, settings: ReaderSettings) -> None:
             form = form_of(path)
         if form is None or form in entry.forms or (entry.asked is not None and entry.asked(form, settings)):
             continue
+        if form in UNREAD_FORMS:
+            raise CorpusError(f"{path}: this is {form}, which no reader takes; {UNREAD_FORMS[form]}")
         place = Path(source) if form is SourceForm.BRAT and Path(source).is_dir() else path
         raise CorpusError(f"{path}: this is {form}, which the reader {reader!r} does not take{_advice(form, place)}")
 

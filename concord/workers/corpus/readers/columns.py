@@ -10,12 +10,14 @@ from concord.schemas.document import TOKENS, Document
 from concord.schemas.errors import CorpusError, UsageError
 from concord.workers.corpus.readers.lines import (
     BIO_FORM,
+    LONE_FORM,
     PLAIN_FORM,
     DocumentDraft,
     Form,
     blocks,
     documents,
     has_boundary,
+    has_prefixes,
     id_prefix,
     split_at_boundaries,
     split_by_count,
@@ -42,8 +44,10 @@ def read_columns(source: str, settings: ColumnsSettings) -> Iterator[ReaderItem]
     files = source_files(source)
     for path, name in files:
         prefix = id_prefix(name, settings.prefix, alone=len(files) == 1)
-        drafts = _drafts(path, form, settings.sentences_per_document)
-        items = documents(drafts, form, path=path, prefix=prefix)
+        lone = settings.scheme == "bio" and not has_prefixes(path, form)
+        own = form._replace(labels=LONE_FORM) if lone else form
+        drafts = _drafts(path, own, settings.sentences_per_document)
+        items = documents(drafts, own, path=path, prefix=prefix)
         yield from or_nothing(path, _noticed(items, path, settings))
 
 

@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
 from concord.schemas.columns import LABELS, Reject
 from concord.schemas.document import TOKENS, Document
-from concord.schemas.label_names import advice, has_prefix
+from concord.schemas.label_names import advice, has_prefix, is_of_other_form
 from concord.schemas.labels import OUTSIDE, SPAN_PREFIXES, broken_span, to_bio
 from concord.workers.corpus.readers.reader import BadLineError, decoded
 
@@ -22,6 +23,9 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 NESTED = re.compile(rf"/(?:{'|'.join(SPAN_PREFIXES)}).")
 CR_ENDS = "line ends of CR alone, as old files of Macs have; write LF instead, such as by tr '\\r' '\\n'"
 HEADER_ADVICE = "where the first line names the columns: --set header=true"
+PLAIN_ADVICE = "where every label is a type by itself: --set scheme=plain"
+LABELS_LOOKED_AT = 10_000
+"""Lines of a file that are looked at for a label with a prefix."""
 SHOWN_COLUMNS, SHOWN_CHARACTERS = 6, 20
 """Number of characters of a line with other columns that its reject shows."""
 
@@ -277,15 +281,32 @@ def label_fault(label: str) -> str:
         return f"label {label!r} is nested, and only flat ones can be read; the reader 'umass' takes nested ones"
     if typed or label == OUTSIDE:
         return ""
-    return (
-        f"label {label!r} is not O, B-TYPE or I-TYPE, nor BIOES or BILOU: {advice(label)}; "
-        "where every label is a type by itself: --set scheme=plain"
-    )
+    return f"label {label!r} is not O, B-TYPE or I-TYPE, nor BIOES or BILOU: {advice(label)}"
+
+
+def lone_label_fault(label: str) -> str:
+    """As `label_fault`, for a label that may be a type by itself, since none beside it has a prefix."""
+    fault = label_fault(label)
+    return f"{fault}; {PLAIN_ADVICE}" if fault and not has_prefix(label) and not is_of_other_form(label) else fault
 
 
 BIO_FORM = LabelForm(to_bio, label_fault, broken_span)
 """BIO, IOB1, BIOES and BILOU, which come out as BIO."""
+LONE_FORM = BIO_FORM._replace(fault=lone_label_fault)
+"""As `BIO_FORM`, for a file in which no label has a prefix."""
 PLAIN_FORM = LabelForm(plain=True)
+
+
+def has_prefixes(path: Path, form: Form) -> bool:
+    """Does a label at the start of the file have a prefix?"""
+    if LABELS not in form.columns:
+        return False
+    at = form.columns.index(LABELS)
+    for line in islice(file_lines(path), LABELS_LOOKED_AT):
+        row = _split(line.content.decode(form.encoding, errors="replace"), form.separator)
+        if len(row) == len(form.columns) and has_prefix(row[at]):
+            return True
+    return False
 
 
 def has_boundary(path: Path, form: Form) -> bool:

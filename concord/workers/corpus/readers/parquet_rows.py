@@ -27,9 +27,10 @@ from concord.schemas.columns import (
     named_labels,
 )
 from concord.schemas.document import TOKENS, Document
+from concord.schemas.label_names import has_prefix
 from concord.schemas.labels import to_bio
 from concord.workers.corpus.parquet import has_text_form, ids_as_text, open_parquet, parquet_files, read_row_group
-from concord.workers.corpus.readers.lines import label_fault
+from concord.workers.corpus.readers.lines import label_fault, lone_label_fault
 from concord.workers.corpus.readers.reader import ReaderItem
 from concord.workers.corpus.settings import ParquetReaderSettings
 
@@ -157,8 +158,9 @@ def _in_bio(document: Document, source: str) -> Document | Reject:
     """The document with its labels in BIO, or its reject."""
     assert document.labels is not None
     names = document.labels.strings()
+    of_label = label_fault if any(map(has_prefix, names)) else lone_label_fault
     for name in dict.fromkeys(names):
-        if fault := label_fault(name):
+        if fault := of_label(name):
             return Reject(source, None, document.doc_id, fault)
     bounds = [*document.sentence_starts.tolist(), len(names)]
     sentences = [slice(start, end) for start, end in pairwise(bounds)]

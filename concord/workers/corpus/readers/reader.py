@@ -44,6 +44,19 @@ class SourceForm(StrEnum):
     MAIL = "mails with inline tags"
     CSV = "a CSV file"
     LABEL_LIST = "a list of labels, one a line"
+    WEBANNO = "WebAnno TSV"
+    UIMA = "a UIMA CAS"
+    BMES = "a column file in BMES"
+    BRACKETS = "a column file with brackets, as CoNLL-2012's"
+    DATATURKS = "DataTurks' JSON"
+    STAND_OFF = "XML of a text with stand-off tags, as i2b2's"
+    I2B2 = "i2b2's note with concepts beside it"
+    COMPREHEND = "output of AWS Comprehend"
+    GROBID_RESULT = "TEI of GROBID's results"
+    PACKED = "a packed file"
+    CSV_WORDS = "a CSV file of a word a row"
+    CSV_LABELS = "a CSV file with lists in a column, which look like labels"
+    PARQUET_SPANS = "a Parquet file with spans in a column"
 
 
 class Reader(Protocol):

@@ -37,7 +37,14 @@ COLUMN_FORMS = frozenset({SourceForm.CONLL, SourceForm.COLUMNS, SourceForm.PLAIN
 
 def _texts_of_records(form: SourceForm, settings: TextReaderSettings) -> bool:
     """Is the text alone wanted of records that have spans, too? A column that is named says so."""
-    return form is SourceForm.SPANS and bool({"text_column", "id_column"} & settings.model_fields_set)
+    marked = form in (SourceForm.SPANS, SourceForm.CSV_LABELS, SourceForm.PARQUET_SPANS)
+    return marked and bool({"text_column", "id_column"} & settings.model_fields_set)
+
+
+def _tokens_of_records(form: SourceForm, settings: ParquetReaderSettings) -> bool:
+    """Are the tokens alone wanted of rows that have spans, too? A column that is named, or no gold, says so."""
+    named = {"tokens_column", "labels_column", "gold"} & settings.model_fields_set
+    return form is SourceForm.PARQUET_SPANS and bool(named)
 
 
 OWN: dict[str, ReaderEntry] = {
@@ -105,6 +112,7 @@ OWN: dict[str, ReaderEntry] = {
         "Parquet of other programs: tokens, labels and ids under any names, labels as numbers",
         frozenset({SourceForm.PARQUET}),
         suffixes=(".parquet",),
+        asked=_tokens_of_records,
     ),
     "text": ReaderEntry(
         read_text,

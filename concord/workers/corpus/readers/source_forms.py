@@ -12,6 +12,7 @@ from xml.parsers import expat
 from concord.schemas.labels import SPAN_PREFIXES
 from concord.workers.corpus.readers.reader import BadLineError, SourceForm
 from concord.workers.corpus.readers.span_shapes import RecordNames, inner_records, is_marked, is_record, marked_text
+from concord.workers.corpus.readers.unread_forms import csv_form, is_concepts, is_packed, parquet_form, unread_text
 
 HEAD_BYTES = 1 << 16
 """Bytes of a file that are looked at."""
@@ -25,12 +26,16 @@ def form_of(path: Path) -> SourceForm | None:
     """The form of a file; None for plain text, and for whatever could be several."""
     if path.suffix in (".ann", ".txt") and path.with_suffix(".ann").exists() and path.with_suffix(".txt").exists():
         return SourceForm.BRAT
+    if is_concepts(path):
+        return SourceForm.I2B2
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
         if head.lstrip()[:1] in (b"{", b"["):
             head += file.read(JSON_BYTES - HEAD_BYTES)  # a record may be long
     if head.startswith(b"PAR1"):
-        return SourceForm.PARQUET
+        return parquet_form(path)
+    if is_packed(path, head):
+        return SourceForm.PACKED
     if path.suffix == ".spacy":
         return SourceForm.DOC_BIN
     head = head.removeprefix(codecs.BOM_UTF8)
@@ -40,8 +45,8 @@ def form_of(path: Path) -> SourceForm | None:
     if len(head) in (HEAD_BYTES, JSON_BYTES):
         text = text[: text.rfind("\n") + 1] or text  # the last line may be cut
     if path.suffix.lower() == ".csv":
-        return SourceForm.CSV
-    return next((form for looks, form in _LOOKS if looks(text)), None) or _of_columns(text)
+        return csv_form(text)
+    return unread_text(text) or next((form for looks, form in _LOOKS if looks(text)), None) or _of_columns(text)
 
 
 def _is_xml(text: str) -> bool:
