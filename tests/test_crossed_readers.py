@@ -24,6 +24,76 @@ CASES = Path("/work/shared/cases")
 every_form = pytest.mark.parametrize("made", FOREIGN, ids=lambda made: made.title)
 
 
+PROPOSED = re.compile(r"`concord (ingest .*?) --out FOLDER`")
+GOLD_SPANS: dict[str, tuple[set[str], int | None]] = {
+    "anystyle_training.xml": ({"xml"}, 11),
+    "grobid_citation_training.tei.xml": ({"xml"}, 5),
+    "brat_folder": ({"spans"}, 2),
+    "brat_crlf": ({"spans"}, 2),
+    "doccano_export.jsonl": ({"spans"}, 4),
+    "presidio_results.jsonl": ({"spans"}, 2),
+    "gliner_predictions.jsonl": ({"spans"}, 2),
+    "labelstudio_json_min.json": ({"spans"}, 2),
+    "conllu_ranges_empty_nodes.conllu": ({"conllu"}, 2),
+    "spans_start_inside_token.pubtator.txt": ({"pubtator"}, 3),
+    "texts.csv": ({"text"}, 0),
+    "chinese_texts.jsonl": ({"text"}, 0),
+    "bilou.conll": ({"columns"}, 2),
+    "bom_crlf.conll": ({"columns"}, 2),
+    "bom_docstart_crlf.conll": ({"conll"}, 1),
+    "docstart_without_blank_line.conll": (set(), 2),
+    "labelstudio_conll2003_export.conll": ({"conll"}, 4),
+    "io_scheme_no_prefix.conll": (set(), 3),
+    "pos_tags_no_prefix.conll": (set(), 5),
+    "token_with_blank_inside_tab.conll": (set(), 2),
+    "hf_ner_tags_int.parquet": ({"parquet"}, 2),
+    "parquet_no_sentence_starts": ({"parquet"}, 2),
+    "multiconer.conll": (set(), 2),
+    "hipe.tsv": (set(), 2),
+    "header_row.tsv": (set(), 1),
+    "comment_lines_with_equals.tsv": (set(), 2),
+    **dict.fromkeys(
+        (
+            "webanno_tsv3.tsv",
+            "inception_cas.json",
+            "i2b2_2010",
+            "comprehend_output.jsonl",
+            "grobid_output.tei.xml",
+            "labelstudio_export.csv",
+            "sentence_per_row_lists.csv",
+            "deepparse.csv",
+            "argilla_nested_struct.parquet",
+            "text_with_entity_structs.parquet",
+            "texts_without_ids.parquet",
+            "train.conll.gz",
+            "spans.jsonl.gz",
+            "export.zip",
+            "bare_B_I_O.conll",
+            "underscore_scheme_B_PER.conll",
+        ),
+        (set[str](), None),
+    ),
+}
+"""Readers that take each case without options, and its spans of gold; None where none does and no command is told."""
+
+
+def gold_spans(folder: Path) -> int:
+    """Number of spans of a corpus's gold labels; of plain types, the number of tokens with one."""
+    labels = [name for row in pq.read_table(folder).to_pylist() for name in row.get("labels") or ()]
+    return sum(not name.startswith("I-") and name != "O" for name in labels)
+
+
+def proposals(path: Path, folder: Path) -> dict[str, IngestReport | str]:
+    """What each reader makes of a source, in a folder of its name, or what the command line says where it refuses."""
+    made: dict[str, IngestReport | str] = {}
+    for reader in READERS:
+        made[reader] = written(reader, path, folder / reader)
+        if isinstance(made[reader], str):
+            words = ["ingest", reader, str(path), "--out", str(folder / reader), "--overwrite"]
+            made[reader] = CliRunner().invoke(app, words).stderr
+    return made
+
+
 def written(reader: str, path: Path, out: Path) -> IngestReport | str:
     """What the reader made of a file, or why it made nothing."""
     try:
@@ -154,28 +224,35 @@ def test_a_parquet_corpus_is_refused_by_readers_of_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not CASES.exists(), reason="the shared cases are not here")
-def test_no_reader_takes_a_case_of_another_form(tmp_path: Path) -> None:
-    own = {
-        "anystyle_training.xml": {"xml"},
-        "grobid_citation_training.tei.xml": {"xml"},
-        "brat_folder": {"spans"},
-        "doccano_export.jsonl": {"spans"},
-        "presidio_results.jsonl": {"spans"},
-        "gliner_predictions.jsonl": {"spans"},
-        "conllu_ranges_empty_nodes.conllu": {"conllu"},
-        "texts.csv": {"text"},
-        "spans_start_inside_token.pubtator.txt": {"pubtator"},
-    }
-    for path in sorted(CASES.iterdir()):
-        if path.suffix in (".yaml", ".py", ".md", ".crfsuite"):
-            continue
-        column_file = path.suffix in (".conll", ".tsv")
-        parquet = path.suffix == ".parquet" or any(path.glob("*.parquet"))
-        usual = {"conll", "columns", "umass"} if column_file else {"parquet"} if parquet else set()
-        mine = own.get(path.name, usual)
-        taken = {reader for reader in READERS if not isinstance(written(reader, path, tmp_path / "o"), str)}
-        assert taken <= mine, (path.name, taken)
-        assert path.name not in own or taken == mine, (path.name, taken)
+@pytest.mark.parametrize("name", GOLD_SPANS)
+def test_readers_and_proposed_commands_keep_the_gold_of_a_case(name: str, tmp_path: Path) -> None:
+    if not (CASES / name).exists():
+        pytest.skip("the case is not here")
+    own, spans = GOLD_SPANS[name]
+    refused, taken = proposals(CASES / name, tmp_path), set[str]()
+    for reader, told in refused.items():
+        if not isinstance(told, str):
+            taken.add(reader)
+            assert gold_spans(tmp_path / reader) == spans, reader
+    assert taken == own
+    commands = {command for told in refused.values() if isinstance(told, str) for command in PROPOSED.findall(told)}
+    assert commands or spans is None
+    for number, command in enumerate(sorted(commands)):
+        out = tmp_path / f"again-{number}"
+        again = CliRunner().invoke(app, [*shlex.split(command), "--out", str(out)])
+        assert again.exit_code == 0, (command, again.stderr)
+        assert gold_spans(out) == spans, command
+
+
+@every_form
+def test_a_proposed_command_keeps_the_gold_of_a_form(made: MadeForm, tmp_path: Path) -> None:
+    path = made.write(tmp_path / "in")
+    refused = proposals(path, tmp_path)
+    commands = {command for told in refused.values() if isinstance(told, str) for command in PROPOSED.findall(told)}
+    for number, command in enumerate(sorted(commands)):
+        out = tmp_path / f"again-{number}"
+        assert CliRunner().invoke(app, [*shlex.split(command), "--out", str(out)]).exit_code == 0
+        assert gold_spans(out) == made.spans, command
 
 
 @pytest.mark.parametrize("beside", ["B-PER", "S-PER", "U-PER"])
@@ -209,3 +286,38 @@ def test_a_label_of_another_form_is_told_by_its_name_and_is_no_plain_type(
         (reason,) = pq.read_table(tmp_path / reader / REJECTS_NAME)["reason"].to_pylist()
         assert f"it looks like {form}, so write '{instead}'" in reason, reader
         assert "scheme=plain" not in reason, reader
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (
+            "# id 7\tdomain=en\nann _ _ B-PER\nran _ _ O\n\n# id 8\tdomain=en\noslo _ _ B-LOC\n",
+            "--set columns=tokens,_,_,labels --set comments=#",
+        ),
+        (
+            "TOKEN\tNE\tMETO\tMISC\n# document = 1\nAnn\tB-pers\tO\t_\nran\tO\tO\t_\n# next\nOslo\tB-loc\tO\t_\n",
+            "--set columns=tokens,labels,_,_ --set header=true --set comments=#",
+        ),
+        ("word\tlabel\nAnn\tB-PER\nOslo\tB-LOC\n", "--set header=true"),
+    ],
+)
+def test_a_reader_that_reads_nothing_of_its_form_tells_the_options_that_do(
+    text: str, options: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(text)
+    told = CliRunner().invoke(app, ["ingest", "columns", str(path), "--out", str(tmp_path / "o")])
+    assert told.exit_code == 3
+    (command,) = PROPOSED.findall(told.stderr)
+    assert command == f"ingest columns {path} {options}"
+    again = CliRunner().invoke(app, [*shlex.split(command), "--out", str(tmp_path / "p")])
+    assert again.exit_code == 0, again.stderr
+    assert gold_spans(tmp_path / "p") == 2
+
+
+def test_the_name_of_labels_in_conllu_is_proposed(tmp_path: Path) -> None:
+    path = tmp_path / "a.conllu"
+    path.write_text("1\tAnn\tAnn\tPROPN\t_\t_\t0\troot\t_\tSpaceAfter=No|Tag=B-PER\n")
+    told = str(written("spans", path, tmp_path / "o"))
+    assert f"`concord ingest conllu {path} --set labels=Tag --out FOLDER` does" in told

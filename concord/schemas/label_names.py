@@ -119,9 +119,10 @@ def spoiled_by(spoiler: str, names: Sequence[str]) -> str:
     return f"label {spoiler!r}{beside} is of no scheme of spans: {advice(spoiler)}"
 
 
-def is_of_other_form(name: str) -> bool:
-    """Is the name one of `OTHER_FORMS`, so that it is no type by itself?"""
-    return any(pattern.fullmatch(name) for pattern, _, _ in OTHER_FORMS)
+def may_be_type(name: str) -> bool:
+    """May the name be a type by itself? Not if it has a prefix, or one in another form."""
+    forms = [*MEANT, *(pattern for pattern, _, _ in OTHER_FORMS)]
+    return not (has_prefix(name) or _is_bare(name) or any(form.fullmatch(name) for form in forms))
 
 
 def advice(name: str) -> str:

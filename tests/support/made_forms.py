@@ -14,6 +14,7 @@ class MadeForm(NamedTuple):
     - ``files``: content by name; several are a folder.
     - ``form``: what is known of the first of them for certain.
     - ``readers``: readers that read it without options, all ``documents`` of it.
+    - ``spans``: spans of its gold; of plain types, tokens with one.
     """
 
     title: str
@@ -21,6 +22,7 @@ class MadeForm(NamedTuple):
     form: SourceForm | None
     readers: set[str]
     documents: int = 1
+    spans: int = 1
 
     def write(self, folder: Path) -> Path:
         """Writes the files; returns the only one, or the folder."""
@@ -131,6 +133,7 @@ FOREIGN = [
         {"a.xml": "<dataset>\n<sequence>\n<author>Lee, A.</author>\n<title>Rain.</title>\n</sequence>\n</dataset>\n"},
         SourceForm.XML,
         {"xml"},
+        spans=2,
     ),
     MadeForm(
         "AnyStyle, a field a line, as text",
@@ -140,6 +143,7 @@ FOREIGN = [
         },
         SourceForm.XML,
         {"xml"},
+        spans=2,
     ),
     MadeForm(
         "GROBID",
@@ -149,6 +153,7 @@ FOREIGN = [
         },
         SourceForm.XML,
         {"xml"},
+        spans=2,
     ),
     MadeForm(
         "parserator",
@@ -159,6 +164,7 @@ FOREIGN = [
         SourceForm.XML,
         {"xml"},
         2,
+        spans=3,
     ),
     MadeForm("doccano", {"a.jsonl": SPAN % '"id": 7, "label": [[0, 3, "PER"]]'}, SourceForm.SPANS, {"spans"}),
     MadeForm(
@@ -189,6 +195,7 @@ FOREIGN = [
         SourceForm.TEXTS,
         {"text"},
         2,
+        spans=0,
     ),
     MadeForm("brat", {"a.ann": "T1\tPER 0 3\tAnn\n", "a.txt": "Ann ran.\n"}, SourceForm.BRAT, {"spans"}),
     MadeForm(
@@ -207,13 +214,20 @@ FOREIGN = [
     MadeForm("three columns between blanks", {"a.txt": "Ann NNP B-PER\nran VBD O\n"}, SourceForm.COLUMNS, set()),
     MadeForm("three columns between tabs", {"a.txt": "Ann\tNNP\tB-PER\nran\tVBD\tO\n"}, SourceForm.COLUMNS, set()),
     MadeForm("words with blanks", {"a.tsv": "New York\tB-LOC\nwon\tO\n"}, SourceForm.COLUMNS, set()),
-    MadeForm("labels without a prefix", {"a.txt": "Ann PER\nran O\nto O\nOslo LOC\n"}, SourceForm.PLAIN_COLUMNS, set()),
+    MadeForm(
+        "labels without a prefix",
+        {"a.txt": "Ann PER\nran O\nto O\nOslo LOC\n"},
+        SourceForm.PLAIN_COLUMNS,
+        set(),
+        spans=2,
+    ),
     MadeForm(
         "UMass",
         {"a.parsed": "B. d d B-who/U-last\n, d d I-who\n\nOslo d d B-venue/U-place\n"},
         SourceForm.NESTED,
         {"umass"},
         2,
+        spans=3,
     ),
     MadeForm(
         "citations in columns",
@@ -221,6 +235,7 @@ FOREIGN = [
         SourceForm.TABLE,
         {"citations"},
         2,
+        spans=3,
     ),
     MadeForm(
         "citations in columns, features with bars",
@@ -228,19 +243,23 @@ FOREIGN = [
         SourceForm.TABLE,
         {"citations"},
         2,
+        spans=3,
     ),
     MadeForm(
         "citations in tags",
         {"a.txt": "<author> B. </author> <title> Rain </title>\n"},
         SourceForm.TAGGED_LINES,
         {"citations"},
+        spans=3,
     ),
-    MadeForm("addresses", {"a.tagged": "12 |1\nHill, |3\n\nOslo, |5\n"}, SourceForm.ADDRESSES, {"addresses"}, 2),
+    MadeForm(
+        "addresses", {"a.tagged": "12 |1\nHill, |3\n\nOslo, |5\n"}, SourceForm.ADDRESSES, {"addresses"}, 2, spans=5
+    ),
     MadeForm("mail", {"a.txt": "Who: <speaker>Ann Lee</speaker>\nat noon\n"}, SourceForm.MAIL, {"mail"}),
     MadeForm(
         "PubTator", {"a.txt": "1|t|Salt.\n1|a|Rust.\n1\t0\t4\tSalt\tChemical\tD1\n"}, SourceForm.PUBTATOR, {"pubtator"}
     ),
-    MadeForm("CSV", {"a.csv": 'id,text\n1,"Ann ran, so."\n'}, SourceForm.CSV, {"text"}),
+    MadeForm("CSV", {"a.csv": 'id,text\n1,"Ann ran, so."\n'}, SourceForm.CSV, {"text"}, spans=0),
     *UNREAD,
     MadeForm("labels alone", {"labels.txt": "O\nB-PER\nI-PER\n<pad>\n"}, SourceForm.LABEL_LIST, set()),
 ]

@@ -195,7 +195,11 @@ def ingest(
     )
     _show_ingest(report, out, as_json=as_json)
     if not report.written:
-        raise InputError(f"{source}: nothing in it could be read as {reader}; {first_reason(out.expanduser())}")
+        from concord.workers.corpus.fitting import command_for
+
+        command = command_for(source)
+        other = f"; {command} reads it" if command else ""
+        raise InputError(f"{source}: nothing in it could be read as {reader}; {first_reason(out.expanduser())}{other}")
     if report.rejected and not as_json:
         say(f"first reject: {first_reason(out.expanduser())}", style="yellow")
 

@@ -13,6 +13,7 @@ from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, InputError
 from concord.schemas.labels import OUTSIDE
 from concord.schemas.settings import ReaderSettings
+from concord.workers.corpus.readers.column_guess import column_options, conllu_labels
 from concord.workers.corpus.readers.reader import ReaderEntry, ReaderItem, SourceForm, source_files
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.readers.source_forms import form_of
@@ -43,6 +44,8 @@ FITTING: Mapping[SourceForm, tuple[tuple[str, Mapping[str, Any]], ...]] = {
     **dict.fromkeys(UNREAD_FORMS, ()),
 }
 """Readers of each form, with options: the first one that reads a document of the file is proposed."""
+LINES_LOOKED_AT = 200
+"""Lines of a file that are looked at for its labels."""
 TRIED = 20
 """Items of a file that are read to see whether a reader can."""
 
@@ -70,16 +73,44 @@ def check_form(reader: str, source: str, settings: ReaderSettings) -> None:
 
 def _advice(form: SourceForm, path: Path) -> str:
     """The command that reads the file, if one does."""
-    for reader, options in [*FITTING[form], *_wide(form, path)]:
+    command = _command(form, path)
+    return f"; {command} does" if command else ""
+
+
+def _command(form: SourceForm, path: Path) -> str:
+    """The command that reads the file with its labels; empty if none does."""
+    for reader, options in [*_of_content(form, path), *FITTING[form], *_wide(form, path)]:
         if _reads(READERS[reader], path, options):
             given = "".join(f" --set {name}={_value(value)}" for name, value in options.items())
-            return f"; `concord ingest {reader} {quote(str(path))}{given} --out FOLDER` does"
+            return f"`concord ingest {reader} {quote(str(path))}{given} --out FOLDER`"
     return ""
+
+
+def command_for(source: str) -> str:
+    """The command that reads a file of which a reader could read nothing; empty if none does, or for a folder."""
+    path = Path(source).expanduser()
+    form = form_of(path) if path.is_file() else None
+    return "" if form is None else _command(form, path)
+
+
+def _of_content(form: SourceForm, path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The reader with options that the start of the file asks for: where its labels are, a header, and comments."""
+    if form not in (SourceForm.CONLLU, SourceForm.COLUMNS, SourceForm.TABLE):
+        return
+    with path.open("rb") as file:
+        lines = [line.decode("utf-8", errors="replace").strip("\r\n") for line in islice(file, LINES_LOOKED_AT)]
+    if form is SourceForm.CONLLU and (key := conllu_labels(lines)):
+        yield "conllu", {"labels": key}
+    if form is SourceForm.CONLLU:
+        return
+    for separator in ("whitespace", "tab"):
+        if options := column_options(lines, separator):
+            yield "columns", options
 
 
 def _wide(form: SourceForm, path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """For a file of more than two columns: the first is taken for the word, and the last for the label."""
-    if form not in (SourceForm.COLUMNS, SourceForm.PLAIN_COLUMNS, SourceForm.CONLL, SourceForm.TABLE):
+    if form not in (SourceForm.PLAIN_COLUMNS, SourceForm.CONLL, SourceForm.TABLE):
         return
     with path.open("rb") as file:
         head = [line for line in islice(file, 50) if line.strip() and not line.startswith(b"-DOCSTART-")]
@@ -91,6 +122,8 @@ def _wide(form: SourceForm, path: Path) -> Iterator[tuple[str, Mapping[str, Any]
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from concord.schemas.columns import LABELS, Reject
 from concord.schemas.document import TOKENS, Document
-from concord.schemas.label_names import advice, has_prefix, is_of_other_form
+from concord.schemas.label_names import advice, has_prefix, may_be_type
 from concord.schemas.labels import OUTSIDE, SPAN_PREFIXES, broken_span, to_bio
 from concord.workers.corpus.readers.reader import BadLineError, decoded
 
@@ -196,7 +196,7 @@ def is_comment(line: Line, form: Form, *, inside: bool) -> bool:
     """Is the line a comment, and no token that begins like one?
 
     It starts as comments do, and has other columns than a token, or stands before the first token of a sentence
-    (not ``inside``) with a blank after the start and no tab.
+    (not ``inside``) with a blank after the start and no tab that ends a column.
     """
     if form.comments is None or not line.content.startswith(form.comments):
         return False
@@ -205,7 +205,9 @@ def is_comment(line: Line, form: Form, *, inside: bool) -> bool:
     except BadLineError:
         return True
     rest = line.content[len(form.comments) :]
-    return len(row) != len(form.columns) or (not inside and rest.startswith(b" ") and b"\t" not in rest)
+    return len(row) != len(form.columns) or (
+        not inside and rest.startswith(b" ") and (form.separator == "whitespace" or b"\t" not in rest)
+    )
 
 
 def _sentence(first: int, rows: list[list[str]], fault: LineFault | None, form: Form) -> Block:
@@ -287,7 +289,7 @@ def label_fault(label: str) -> str:
 def lone_label_fault(label: str) -> str:
     """As `label_fault`, for a label that may be a type by itself, since none beside it has a prefix."""
     fault = label_fault(label)
-    return f"{fault}; {PLAIN_ADVICE}" if fault and not has_prefix(label) and not is_of_other_form(label) else fault
+    return f"{fault}; {PLAIN_ADVICE}" if fault and may_be_type(label) else fault
 
 
 BIO_FORM = LabelForm(to_bio, label_fault, broken_span)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from xml.parsers import expat
 
-from concord.schemas.labels import SPAN_PREFIXES
+from concord.schemas.label_names import read_label_names
+from concord.schemas.labels import SPAN_PREFIXES, LabelError, Scheme
 from concord.workers.corpus.readers.reader import BadLineError, SourceForm
 from concord.workers.corpus.readers.span_shapes import RecordNames, inner_records, is_marked, is_record, marked_text
 from concord.workers.corpus.readers.unread_forms import csv_form, is_concepts, is_packed, parquet_form, unread_text
@@ -177,10 +178,18 @@ def _of_columns(text: str) -> SourceForm | None:
         nested = any("/" in label and re.search(r"/[A-Z]-", label) for label in marked)
         return SourceForm.NESTED if nested and len(rows[0]) == 4 else SourceForm.COLUMNS
     if outside and all(re.fullmatch(r"[A-Za-z][\w.-]*", label) for label in labels):
-        return SourceForm.COLUMNS if set(labels) == {"O"} else SourceForm.PLAIN_COLUMNS
+        return SourceForm.PLAIN_COLUMNS if _are_types(labels) else SourceForm.COLUMNS
     if all(re.fullmatch(r"[A-Z][A-Z0-9_.-]*", label) for label in labels) and len(rows) > 2:
         return SourceForm.PLAIN_COLUMNS
     return SourceForm.TABLE if "\t" in lines[0] and len(rows) > 1 else None
+
+
+def _are_types(labels: Sequence[str]) -> bool:
+    """Are the labels beside O types by themselves, and none meant to have a prefix?"""
+    try:
+        return read_label_names(dict.fromkeys(labels)).scheme is Scheme.PLAIN
+    except LabelError:
+        return False
 
 
 def _rows(lines: Sequence[str]) -> list[list[str]] | None:
