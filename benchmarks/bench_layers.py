@@ -33,7 +33,7 @@ from concord.schemas.document import Batch, Column, Document
 from concord.schemas.labels import LabelSet
 from concord.schemas.layers import NO_GRADE, layer_columns, layer_labels
 from concord.schemas.settings import Validation
-from concord.workers.constraints.consistency import LabelConsistency, PairCounts
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from concord.workers.evaluation.bootstrap import paired_bootstrap
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.measures import Pair, spans
@@ -43,7 +43,8 @@ from concord.workers.inference.core.engine import document_rng
 from concord.workers.inference.sampling import gibbs
 from concord.workers.learning.search.folds import held_out
 from concord.workers.learning.trainers import hmm, sgd, taggers
-from concord.workers.learning.trainers.layers import answering, choose_layers, own_labels
+from concord.workers.learning.trainers.layer_names import own_labels
+from concord.workers.learning.trainers.layers import answering, choose_layers
 from concord.workers.learning.trainers.trainer import labels_of
 from concord.workers.learning.weights.consistency_scales import TUNED_BY, assumed_consistency, tune_scales
 from concord.workers.models.model import Model, local_scores, viterbi_labels
@@ -144,7 +145,7 @@ def _news() -> Iterator[dict[str, Any]]:
         learned, judged = (_layered(part, names, answers, side) for side, part in enumerate((unseen, test)))
         for gold in GOLD:
             settings = SgdSettings(layers=tuple(names), **TEN_PASSES)
-            yield row("with gold", names, gold, _with_gold(learned[:gold], judged, truth, settings).counts)
+            yield row("with gold", names, gold, with_gold(learned[:gold], judged, truth, settings).counts)
 
 
 def _beside(name: str, base: Counts, counts: Counts) -> dict[str, list[float]]:
@@ -252,10 +253,13 @@ def _without_gold(
         return _counts(model, assumed_consistency(learned, model), judged, truth)
 
 
-def _with_gold(
+def with_gold(
     learned: Sequence[Document], judged: Sequence[Document], truth: LabelSet, settings: SgdSettings
 ) -> Judged:
-    """As ``concord train --layers``: the best way by cross-validation, and label consistency tuned on a part."""
+    """As ``concord train --layers``: the best way by cross-validation, and label consistency tuned on a part.
+
+    Where the documents are too few to hold some out, there is no label consistency: the command asks for that.
+    """
     best = choose_layers(learned, sgd.train, settings).best.setting
     train = sgd.train if best.answers is None else answering(best.answers)
     own: Any = best.settings or settings
@@ -264,14 +268,18 @@ def _with_gold(
     outside = [document for document, out in zip(learned, kept, strict=True) if out]
     with scratch_folder() as folder:
         model = train(learned, settings=own, out=folder / "model")
-        part = train(inside, settings=own, out=folder / "part")
-        pairs = [PairCounts.of(learned, part.labels, fold_case=fold) for fold in (False, True)]
-        consistency = tune_scales(outside, part, pairs)[0]
+        consistency = LabelConsistency(PairCounts.of(learned, model.labels), Scales(0.0, 0.0, 0.0))
+        if outside and labels_of(inside) == labels_of(learned):
+            part = train(inside, settings=own, out=folder / "part")
+            pairs = [PairCounts.of(learned, part.labels, fold_case=fold) for fold in (False, True)]
+            consistency = tune_scales(outside, part, pairs, beyond_chance=best.answers is not None)[0]
         return Judged(_counts(model, consistency, judged, truth), best.name)
 
 
 def _counts(model: Model, consistency: LabelConsistency, documents: Sequence[Document], truth: LabelSet) -> Counts:
     batch = Batch.of(documents)
+    if not any(consistency.scales):  # an engine has nothing to weigh
+        return counts_of(documents, truth, _by(model)(documents))
     problems = local_scores(model, batch).problems(batch, model.labels, consistency)
     found = []
     for document, problem in zip(documents, problems, strict=True):
@@ -284,7 +292,7 @@ def counts_of(documents: Sequence[Document], truth: LabelSet, answers: Labelling
     """(D, 3) gold, predicted and correct entities of answers, under the label set of gold."""
     batch = Batch.of(documents)
     assert batch.labels is not None
-    mine = truth.encode(own_labels(truth, [label for labels in answers for label in labels]))
+    mine = truth.encode(own_labels(truth, [label for labels in answers for label in labels], {}))
     counts: Counts = spans(Pair(batch, truth, truth.encode(batch.labels.strings()), mine)).by_document().sum(axis=1)
     return counts
 
@@ -307,7 +315,7 @@ def _never_worse(name: str, corpus: Corpus) -> dict[str, Any]:
     )
     alone = counts_of(judged, truth, answers[1])
     copied = counts_of(judged, truth, _copies(judged, answers[1]))
-    ours = _with_gold(learned, judged, truth, settings.model_copy(update={"layers": ("tagger",)}))
+    ours = with_gold(learned, judged, truth, settings.model_copy(update={"layers": ("tagger",)}))
     row = {"name": name, "documents": len(judged), "gold": len(learned), "way": ours.way}
     row |= {
         title: float(f1_of_counts(c.sum(axis=0)))

@@ -121,7 +121,12 @@ def _part(name: str, fifths: slice, out: Path) -> Path:
 
 def documents_of(name: str) -> list[Document]:
     """All documents of the corpus of that name."""
-    return [document for shard in plan(corpus(name)) for document in read_batch(shard)[0]]
+    return loaded(corpus(name))
+
+
+def loaded(place: Path) -> list[Document]:
+    """All documents of a corpus."""
+    return [document for shard in plan(place) for document in read_batch(shard)[0]]
 
 
 def made_up(documents: int, *, seed: int = 0) -> Path:

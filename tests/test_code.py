@@ -119,6 +119,7 @@ OUT = {
     "workers/corpus/readers/parquet_rows.py": "read at ingestion",
     "workers/corpus/readers/source_forms.py": "read at ingestion",
     "workers/corpus/readers/span_files.py": "read at ingestion",
+    "workers/corpus/readers/span_places.py": "read at ingestion",
     "workers/corpus/readers/span_shapes.py": "read at ingestion",
     "workers/corpus/readers/tagged_xml.py": "read at ingestion",
     "workers/corpus/readers/xml_tree.py": "read at ingestion",

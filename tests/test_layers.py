@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,13 +27,16 @@ from concord.schemas.reports import EntitiesReport
 from concord.testing.features import check_features
 from concord.workers.corpus.ingestion import IngestError, ingest, write_corpus
 from concord.workers.corpus.plan import plan
+from concord.workers.corpus.readers.span_files import MOVED
+from concord.workers.corpus.readers.span_shapes import NAMELESS
 from concord.workers.corpus.shards import read_batch
-from concord.workers.corpus.taggers import EMPTY, HIDDEN, INSIDE, LOST, OTHER_TEXT, SEVERAL, UNKNOWN
+from concord.workers.corpus.taggers import EMPTY, HIDDEN, INSIDE, LOST, OTHER_TEXT, PARTICLE, SEVERAL, UNKNOWN, UNSURE
 from concord.workers.features.copies import copied_labels
 from concord.workers.features.templates import FeatureSetError, feature_set
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.trainers import lbfgs, sgd
-from concord.workers.learning.trainers.layers import answering, choose_layers, own_labels
+from concord.workers.learning.trainers.layer_names import own_labels
+from concord.workers.learning.trainers.layers import answering, choose_layers
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.models.loaders import load_model
 from concord.workers.models.settings import LbfgsSettings, SgdSettings
@@ -153,6 +157,37 @@ def test_what_has_no_place_is_counted_by_its_reason(tmp_path: Path) -> None:
     assert (inside["start"], inside["end"]) == (None, None)
 
 
+def test_with_a_corpus_an_id_is_enough(tmp_path: Path) -> None:
+    report = imported(
+        tmp_path,
+        {"id": "a", "entities": [
+            {"text": "Tolvan", "label": "PER"},
+            {"start": 22, "end": 30, "text": "Acme Corp", "label": "ORG"},
+        ]},
+        {"id": "b", "entities": {"LOC": ["拉尔维克市", "米兰"]}},
+        {"id": "c", "entities": [[0, 3, "PER"], [0, 3, None]]},
+        {"id": "z", "entities": []},
+        texts={"a": TEXT, "b": "米拉住在拉尔维克市。", "c": "Zoe\u0308 left.", "d": "None."},
+    )  # fmt: skip
+    assert marked(layer(tmp_path)) == [
+        ("Tolvan", "B-PER", "-"),
+        ("Acme", "B-ORG", "-"),
+        ("Corp", "I-ORG", "-"),
+        ("Tolvan", "B-PER", "-"),
+    ]
+    assert [label for _, label, _ in marked(layer(tmp_path, "b"))] == ["B-LOC"] + ["I-LOC"] * 4
+    assert layer(tmp_path, "c")["ner"] == ["O"] * len(layer(tmp_path, "c")["tokens"])  # offsets into which form?
+    assert report.unplaced == {LOST: 1, MOVED: 1, NAMELESS: 1, UNSURE: 1}
+    assert report.unused == {UNKNOWN: 1, "documents of the corpus without an answer": 1}
+    assert (report.answered, report.labels) == (3, {"PER": 2, "ORG": 1, "LOC": 1})
+
+
+def test_a_korean_word_is_shown_with_its_particle(tmp_path: Path) -> None:
+    report = imported(tmp_path, {"id": "a", "entities": {"PER": ["미라"]}}, texts={"a": "미라는 산다. 아미라도."})
+    assert marked(layer(tmp_path)) == [("미라는", "B-PER", "-")]
+    assert report.unplaced == {PARTICLE: 1}
+
+
 @pytest.mark.parametrize("form", ["columns", "pubtator"])
 def test_other_readers_give_spans_too(form: str, tmp_path: Path) -> None:
     place, source = corpus(tmp_path, {"a": "Mira Tolvan works. In Oslo."}), tmp_path / "source.txt"
@@ -235,12 +270,12 @@ def test_labels_are_legal_and_every_span_is_shown_or_counted(drawn: list[tuple[i
 
 
 def tagged(number: int, *, right: bool) -> list[Document]:
-    """Documents of names under a tagger that calls persons HUMAN, and every second place a HUMAN, too, or nothing."""
+    """Documents of names under a tagger that is right, or calls persons and places THING, and rain, too."""
     documents = []
     for i in range(number):
         words = [["Ada", "Bo"][i % 2], "saw", f"Town{i % 5}", "and", "rain", "."]
         gold = ["B-PER", "O", "B-LOC", "O", "O", "O"]
-        theirs = ["B-HUMAN", "O", "B-PLACE", "O", "B-WEATHER", "O"]
+        theirs = ["B-THING", "O", "B-THING", "O", "B-WEATHER", "O"]
         answered = gold if right else theirs
         grade = ["-"] * len(words)
         documents.append(Document.build(f"d{i}", [words], labels=[gold], ner=[answered], ner_grade=[grade]))
@@ -257,9 +292,10 @@ def test_what_labels_mean_is_learned(tmp_path: Path) -> None:
     choice = choose_layers(documents, lbfgs.train, LbfgsSettings(layers=("ner",), max_iterations=20))
     names = [trial.setting.name for trial in choice.trials]
     assert names == ["ner as it is", "ner copied", "learned", "words alone", "learned beside the words"]
-    assert choice.unlearned.value == 0.0
+    assert choice.names == {"ner": {"THING": "LOC", "WEATHER": None}}
+    assert (choice.base.setting.name, choice.base.value) == ("ner as it is", 0.5)  # places alone
     assert choice.best.setting.name == "learned"
-    assert choice.gain.low > 0
+    assert choice.gains["learned"].low > 0
     settings = choice.best.setting.settings
     assert settings is not None
     assert settings.features == "layers:ner"
@@ -294,6 +330,7 @@ def copies(sentences: list[list[str]], labels: list[list[str]]) -> list[str]:
 def plainly_copied(sentences: list[list[str]], labels: list[list[str]]) -> list[str]:
     """The same by looking at every place for every name, the longest names first."""
     names: dict[tuple[str, ...], list[str]] = {}
+    times = Counter[tuple[str, ...]]()
     for words, marks in zip(sentences, labels, strict=True):
         for start, mark in enumerate(marks):
             if mark in "O?" or (mark[0] == "I" and start and marks[start - 1] not in "O?"):
@@ -302,8 +339,11 @@ def plainly_copied(sentences: list[list[str]], labels: list[list[str]]) -> list[
             while end < len(marks) and marks[end][0] == "I":
                 end += 1
             names.setdefault(tuple(words[start:end]), marks[start:end])
+            times[tuple(words[start:end])] += 1
     found = [list(marks) for marks in labels]
     for name in sorted(names, key=len, reverse=True):
+        if all(word.islower() for word in name) and times[name] == 1:
+            continue
         for words, marks in zip(sentences, found, strict=True):
             for start in range(len(words) - len(name) + 1):
                 end = start + len(name)
@@ -320,8 +360,17 @@ def test_names_are_copied_to_their_other_places() -> None:
     assert copies([["Ann"], ["Ann"]], [["?"], ["?"]]) == ["?", "?"]
 
 
+def test_words_in_lower_case_are_copied_if_they_are_marked_twice() -> None:
+    words = ["of", "Oslo", "of", "Oslo", "of", "ice cream", "泰", "of", "7", "泰", "7"]
+    once = ["B-X", "B-L", "O", "O", "O", "O", "B-L", "O", "B-N", "O", "O"]
+    assert copies([words], [once]) == ["B-X", "B-L", "O", "B-L", "O", "O", "B-L", "O", "B-N", "B-L", "B-N"]
+    twice = ["B-X", "O", "B-X", "O", "O", "O", "O", "O", "O", "O", "O"]
+    assert copies([words], [twice]) == ["B-X", "O", "B-X", "O", "B-X", "O", "O", "B-X", "O", "O", "O"]
+    assert copies([["de", "Vries"], ["de", "Vries"]], [["B-P", "I-P"], ["O", "O"]]) == ["B-P", "I-P"] * 2
+
+
 MARKS = st.lists(
-    st.tuples(st.sampled_from("ab"), st.sampled_from(["O", "O", "B-X", "I-X", "B-Y"])), min_size=1, max_size=7
+    st.tuples(st.sampled_from("abA"), st.sampled_from(["O", "O", "B-X", "I-X", "B-Y"])), min_size=1, max_size=7
 )
 
 
@@ -365,8 +414,8 @@ def test_what_is_told_of_copies_is_what_the_model_gives(tmp_path: Path) -> None:
 def test_a_label_above_others_is_the_first_of_them_and_all_of_them(tmp_path: Path) -> None:
     imported(tmp_path, {"id": "a", "text": TEXT, "entities": [[0, 11, "ENT"]]}, names=["ENT=PER, ORG"])
     assert marked(layer(tmp_path)) == [("Mira", "B-PER|ORG", "-"), ("Tolvan", "I-PER|ORG", "-")]
-    assert own_labels(LabelSet.bio(["ORG"]), ["B-PER|ORG", "I-PER|ORG"]) == ["B-ORG", "I-ORG"]
-    assert own_labels(LabelSet.bio(["ORG", "PER"]), ["B-PER|ORG"]) == ["B-PER"]
+    assert own_labels(LabelSet.bio(["ORG"]), ["B-PER|ORG", "I-PER|ORG"], {}) == ["B-ORG", "I-ORG"]
+    assert own_labels(LabelSet.bio(["ORG", "PER"]), ["B-PER|ORG"], {}) == ["B-PER"]
     for wrong in ("ENT=PER,", "ENT=PER,PER", "ENT=PER,O"):
         with pytest.raises(OptionError, match="the types that the label is above"):
             import_entities("x", tmp_path / "o", form="spans", name="n", corpus=str(tmp_path / "corpus"), names=[wrong])
@@ -374,7 +423,7 @@ def test_a_label_above_others_is_the_first_of_them_and_all_of_them(tmp_path: Pat
 
 def test_labels_of_other_types_are_outside() -> None:
     labels = LabelSet.infer(["O", "B-PER", "I-PER"])
-    assert own_labels(labels, ["B-PER", "I-PER", "B-DATE", "?", "O"]) == ["B-PER", "I-PER", "O", "O", "O"]
+    assert own_labels(labels, ["B-PER", "I-PER", "B-DATE", "?", "O"], {}) == ["B-PER", "I-PER", "O", "O", "O"]
 
 
 def test_layers_that_are_not_there_are_named() -> None:

@@ -116,7 +116,7 @@ def test_what_a_killed_training_left_goes_with_the_next_one(
         settings=SgdSettings(features="finkel", passes=1),
     )
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(concord.flows.training.train_model, "tune_consistency", lambda *_: dies())
+        patched.setattr(concord.flows.training.train_model, "tune_consistency", lambda *_, **__: dies())
         killed(lambda: train_model(request))
     assert len(names(place)) == 1
     train_model(request)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from concord.schemas.columns import Misfit, Notice, Reject
+from concord.schemas.columns import Misfit, Notice, Reject, SchemaError
 from concord.schemas.document import Document
 from concord.workers.corpus.ingestion import ingest
+from concord.workers.corpus.plan import plan
 from concord.workers.corpus.readers.reader import BadLineError
 from concord.workers.corpus.readers.registry import READERS
-from concord.workers.corpus.readers.span_shapes import OffsetUnit, RecordNames, marked_text
+from concord.workers.corpus.readers.span_places import OffsetUnit
+from concord.workers.corpus.readers.span_shapes import RecordNames, marked_text
+from concord.workers.corpus.settings import IngestSettings
+from concord.workers.corpus.shards import read_batch
 
 TEXT = "Ann Lee left Oslo 😀 for Bø."
 ANN, OSLO, TOWN = (0, 7, "PER"), (13, 17, "LOC"), (24, 26, "LOC")
@@ -105,11 +111,6 @@ def test_each_shape_has_the_same_spans(shape: str) -> None:
     ("record", "said"),
     [
         ({"text": TEXT}, "no list of spans"),
-        ({"text": TEXT, "label": [[0, 7]]}, r"want a span as \[start, end, label\]"),
-        ({"text": TEXT, "label": [[0, 7, 3]]}, "want a name as label of a span, not 3"),
-        ({"text": TEXT, "label": [[7, 0, "PER"]]}, "span 7 to 0"),
-        ({"text": TEXT, "label": [[0, 99, "PER"]]}, "not inside the text, which has 27 characters"),
-        ({"text": TEXT, "label": [[0, True, "PER"]]}, "want a whole number"),
         ({"text": TEXT, "entities": [[0, 3, "A"]], "spans": [[0, 3, "A"]]}, "choose: --set spans_key=entities"),
         ({"text": TEXT, "spans": [], "answer": "reject"}, "its annotator's answer is 'reject'"),
         ({"sentence": TEXT, "label": []}, "name it: --set text_key="),
@@ -122,7 +123,6 @@ def test_each_shape_has_the_same_spans(shape: str) -> None:
         ([{"entity_group": "PER", "start": 0, "end": 3}], "want an object .*; write {.*text"),
         ({"text": "a\0", "label": []}, "NUL"),
         ({"text": "a\ud83d", "label": []}, "half of a character"),
-        ({"text": TEXT, "spans": [{"start": 0, "end": 3, "label": "PER", "text": "Bob"}]}, "are 'Ann' and not 'Bob'"),
         ({**TASK, "annotations": []}, "task without annotations"),
         ({**TASK, "annotations": [], "predictions": TASK["annotations"]}, "--set answers=predictions"),
         ({**TASK, "annotations": [*TASK["annotations"], {"result": []}]}, "annotations that differ"),  # type: ignore[misc]
@@ -147,7 +147,7 @@ def test_words_without_a_place_stand_wherever_the_text_has_them() -> None:
     record = {"text": "Oslo and Oslofjord, Oslo.", "entities": {"LOC": ["Oslo", "Rome"]}}
     found = marked_text(record, RecordNames())
     assert [span[:3] for span in found.spans] == [(0, 4, "LOC"), (20, 24, "LOC")]
-    assert found.lost == ["Rome"]
+    assert [span.fault for span in found.lost] == ["the words 'Rome' stand nowhere in the text"]
 
 
 @given(
@@ -172,10 +172,134 @@ def size_in(unit: OffsetUnit, text: str) -> int:
     return len(text.encode()) if unit == "bytes" else len(text.encode("utf-16-le")) // 2
 
 
-def test_another_unit_that_fits_is_proposed() -> None:
+# Spans that are wrong
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "no label": ([0, 7], r"want a span as \[start, end, label\]"),
+    "null": (None, "want a span as .* or an object, not null"),
+    "a null label": ([0, 7, None], "want a name as label of a span, not null"),
+    "a number as label": ([0, 7, 3], "want a name as label of a span, not 3"),
+    "an object's null label": ({"start": 0, "end": 7, "label": None}, "want a name as label"),
+    "reversed": ([7, 0, "PER"], "span 7 to 0"),
+    "empty": ([7, 7, "PER"], "span 7 to 7"),
+    "beyond the end": ([0, 99, "PER"], "not inside the text, which has 27 characters"),
+    "before the start": ([-7, -1, "PER"], "span -7 to -1"),
+    "true as end": ([0, True, "PER"], "want a whole number"),
+    "text as start": (["x", 7, "PER"], "want a whole number as start or end of a span, not 'x'"),
+    "a null start": ([None, 7, "PER"], "want a whole number as start or end of a span, not null"),
+    "other words": ({"start": 0, "end": 3, "label": "PER", "text": "Bob"}, "are 'Ann' and not 'Bob'"),
+    "words that are not there": ({"label": "PER", "text": "Bob"}, "'Bob' stand nowhere in the text"),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+@pytest.mark.parametrize("key", ["entities", "spans", "predictions"])
+def test_a_wrong_span_is_lost_alone_and_told(fault: str, key: str, tmp_path: Path) -> None:
+    wrong, said = WRONG[fault]
+    found = marked_text({"text": TEXT, key: [list(ANN), wrong, list(OSLO)]}, RecordNames())
+    assert [span[:3] for span in found.spans] == [ANN, OSLO]
+    (lost,) = found.lost
+    assert re.search(said, lost.fault)
+    records = [{"id": "a", "text": TEXT, key: [wrong]}, {"id": "b", "text": TEXT, key: [list(ANN), list(OSLO), wrong]}]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, records)))
+    report = ingest("spans", tmp_path / "a.jsonl", tmp_path / "corpus")
+    assert (report.written, report.rejected, report.misfits) == (2, 0, {f"{lost.reason}; left out": 2})
+    assert report.ceiling is not None
+    assert report.ceiling[:] == (4, 2, 2)  # what is lost counts against it
+
+
+@pytest.mark.parametrize("fault", [fault for fault in WRONG if "words" not in fault])
+def test_a_file_in_which_no_span_can_be_read_is_of_another_form(fault: str, tmp_path: Path) -> None:
+    wrong, said = WRONG[fault]
+    records = [{"text": TEXT, "entities": entities} for entities in ([], [wrong, wrong], [], [wrong])]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, records)))
+    items = read(tmp_path / "a.jsonl")
+    assert [isinstance(item, Document) for item in items] == [True, False, True, False]
+    assert re.search(said, items[1].reason)
+
+
+@given(st.lists(st.tuples(st.sampled_from(ALL), st.integers(-3, 3), st.integers(-3, 3)), max_size=5))
+def test_spans_stand_where_their_words_are_nearest(drawn: list[tuple[tuple[int, int, str], int, int]]) -> None:
+    spans = [
+        {"start": a + before, "end": b + after, "label": kind, "text": TEXT[a:b]}
+        for (a, b, kind), before, after in drawn
+    ]
+    found = marked_text({"text": TEXT, "entities": spans}, RecordNames())
+    assert {span[:3] for span in found.spans} == {span for span, _, _ in drawn}
+    assert not found.lost
+
+
+def test_of_several_places_the_nearest_is_taken() -> None:
+    text = "Bo, Bo and Bo"
+    for start, place in ((0, 0), (1, 0), (3, 4), (6, 4), (9, 11), (99, 11), (-1, 0)):
+        span = {"start": start, "end": start + 1, "label": "PER", "text": "Bo"}
+        assert spans_of({"text": text, "spans": [span]}) == [(place, place + 2, "PER")]
+    half = {"start": None, "end": 6, "label": "PER", "text": "Bo"}
+    assert spans_of({"text": text, "spans": [half]}) == [(4, 6, "PER")]
+    assert spans_of({"text": text, "spans": [{**half, "start": "x", "end": None}]}) == [
+        (a, a + 2, "PER") for a in (0, 4, 11)
+    ]
+
+
+def test_numbers_as_text_and_other_case_are_read() -> None:
+    spans = [{"start": "0", "end": 7.0, "label": "PER", "text": "ann lee"}, ["13", " 17", "LOC"]]
+    assert spans_of({"text": TEXT, "spans": spans}) == [ANN, OSLO]
+
+
+def test_another_unit_that_fits_is_proposed(tmp_path: Path) -> None:
     span = {"start": 25, "end": 27, "label": "LOC", "text": "Bø"}
-    with pytest.raises(BadLineError, match="counted in utf-16: --set offsets=utf-16"):
-        marked_text({"text": TEXT, "spans": [span]}, RecordNames())
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": TEXT, "spans": [span]}))
+    document, told = read(tmp_path / "a.jsonl")
+    assert document.source_spans.start.tolist() == [24]
+    assert told.reason.startswith("1 spans have other words at their offsets than beside them; each stands where")
+    assert told.reason.endswith("; they are counted in utf-16: --set offsets=utf-16")
+    assert len(read(tmp_path / "a.jsonl", offsets="utf-16")) == 1
+
+
+# Words without offsets
+
+ALONE = {
+    "Chinese": ("米拉住在拉尔维克市。", {"PER": ["米拉"], "LOC": ["拉尔维克市"]}, [(0, 2, "PER"), (4, 9, "LOC")]),
+    "Japanese": ("ミラはラルビク市に住む。", {"PER": ["ミラ"], "LOC": ["ラルビク市"]}, [(0, 2, "PER"), (3, 8, "LOC")]),
+    "Thai": ("นายสมชายไปเชียงใหม่", {"PER": ["สมชาย"], "LOC": ["เชียงใหม่"]}, [(3, 8, "PER"), (10, 19, "LOC")]),
+    "Korean": ("미라는 라르비크에서 산다.", {"PER": ["미라"], "LOC": ["라르비크"]}, [(0, 2, "PER"), (4, 8, "LOC")]),
+    "English": (
+        "Mira, not Miras, in Larvik-Stad",
+        {"PER": ["Mira"], "LOC": ["Larvik"]},
+        [(0, 4, "PER"), (20, 26, "LOC")],
+    ),
+    "overlapping": ("bana na na", {"X": ["na na"]}, [(5, 10, "X")]),
+    "not inside": ("아미라 ミラノ Oslofjord", {"PER": ["미라", "ミラ", "Oslo"]}, []),
+}
+
+
+@pytest.mark.parametrize("script", ALONE)
+def test_words_without_offsets_are_found_in_every_script(script: str, tmp_path: Path) -> None:
+    text, entities, wanted = ALONE[script]
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": text, "entities": entities}))
+    document, *others = read(tmp_path / "a.jsonl")
+    own = document.source_spans
+    assert list(zip(own.start.tolist(), own.end.tolist(), own.type.strings(), strict=True)) == wanted
+    assert not [item for item in others if isinstance(item, Misfit) and not item.in_text] or not wanted
+
+
+# Files whose keys a user names
+
+
+@pytest.mark.parametrize("spans", [
+    [{"text": "Ann Lee", "start": 0, "end": 7, "label": "PER"}],
+    [{"text": "Ann Lee", "label": "PER"}],
+    [{"text": "Ann Lee", "type": "PER"}],
+    [{"text": "Ann Lee", "start_pos": 0, "end_pos": 7, "labels": [{"value": "PER", "confidence": 0.5}]}],
+])  # fmt: skip
+@pytest.mark.parametrize("key", ["spans", "mentions"])
+def test_words_of_spans_are_no_documents(spans: Any, key: str, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({"id": 1, "body": TEXT, key: spans}))
+    named = {"text_key": "body"} | ({} if key == "spans" else {"spans_key": key})
+    document, *_ = read(tmp_path / "a.jsonl", **named)
+    assert (document.text, document.labels.strings()[:2]) == (TEXT, ["B-PER", "I-PER"])
+    (unread,) = read(tmp_path / "a.jsonl")
+    assert "name it: --set text_key=" in unread.reason
 
 
 # Files
@@ -363,3 +487,29 @@ def test_a_document_of_spacy_without_entities_has_no_labels_and_one_without_name
     none.ents = [none.char_span(0, 3, "PER")]
     (stripped,) = read(doc_bin(tmp_path / "b.spacy", none, attrs=["ORTH"]))
     assert stripped.labels is None
+
+
+@pytest.mark.parametrize("unset", [(0,), (1,), (2,), (0, 2)])
+@pytest.mark.parametrize("grouped", [1, 2, 100])
+def test_a_document_of_spacy_without_entities_takes_nothing_from_others(
+    unset: tuple[int, ...], grouped: int, tmp_path: Path
+) -> None:
+    spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
+    docs = [spacy.blank("en")("Ann ran.") for _ in range(4)]
+    for number, doc in enumerate(docs):
+        if number not in unset:
+            doc.ents = [doc.char_span(0, 3, "PER")]
+    layout = IngestSettings(group_documents=grouped)
+    place = doc_bin(tmp_path / "a.spacy", *docs)
+    if grouped == 1 and 0 in unset:
+        with pytest.raises(SchemaError, match="columns"):  # the first row group would have had no column for them
+            ingest("spans", place, tmp_path / "corpus", layout=layout)
+        return
+    report = ingest("spans", place, tmp_path / "corpus", layout=layout)
+    assert report.notices[0].startswith(f"{len(unset)} of the 4 documents have no gold labels, and commands")
+    rows = pq.read_table(tmp_path / "corpus").to_pylist()
+    assert [row["labels"] for row in rows] == [None if n in unset else ["B-PER", "O", "O"] for n in range(4)]
+    assert [row["span_type"] for row in rows] == [None if n in unset else ["PER"] for n in range(4)]
+    found = [read_batch(shard) for shard in plan(str(tmp_path / "corpus"))]
+    assert sum(len(batch) for batch, _ in found) == 4 - len(unset)
+    assert {reject.reason for _, rejects in found for reject in rejects} == {"labels is null"}

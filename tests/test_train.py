@@ -210,7 +210,7 @@ def test_later_documents_tune_consistency_and_judge_settings_where_that_is_asked
     class StoppedError(Exception):
         pass
 
-    def tuned_on(documents: Sequence[Document], *_: object) -> None:
+    def tuned_on(documents: Sequence[Document], *_: object, **__: object) -> None:
         raise StoppedError([document.doc_id for document in documents])
 
     monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))

@@ -103,12 +103,14 @@ class Misfit(NamedTuple):
     """A gold span that token labels cannot express as it is; ``row`` as in `Reject`.
 
     ``reason`` says what is wrong with such spans and what happens to them; it continues a sentence that begins "spans".
+    One that is not ``in_text`` has no place there, and is not among the spans that its document keeps.
     """
 
     source: str
     row: int
     doc_id: str
     reason: str
+    in_text: bool = True
 
 
 class Notice(NamedTuple):

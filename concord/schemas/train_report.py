@@ -73,29 +73,46 @@ class LayersReport(Report):
 
     - ``documents``: number of documents judged.
     - ``held_out_f1``: entity F1 of each way.
-    - ``best``: the way that was taken; ``unlearned``: the best one that learns nothing.
-    - ``learned``: does the best way learn?
-    - ``gain``, ``low``, ``high``: F1 of the best way minus that of ``unlearned``, and its 95 % interval.
+    - ``base``: the best layer as it is, which is taken unless another way is better beyond chance.
+    - ``gains``: F1 of each other way minus that of ``base``, and the ends of its 95 % interval.
+    - ``best``: the way that was taken.
+    - ``learned``: does it learn?
+    - ``names``: by layer, the labels that gold calls otherwise, with gold's name, or null if it has none for them.
     """
 
     documents: int
     held_out_f1: dict[str, float]
+    base: str
+    gains: dict[str, tuple[float, float, float]]
     best: str
-    unlearned: str
     learned: bool
-    gain: float
-    low: float
-    high: float
+    names: dict[str, dict[str, str | None]]
 
     @property
-    def line(self) -> str:
-        """F1 of each way, and the one that was taken."""
+    def lines(self) -> Iterator[str]:
+        """What labels are called, F1 of each way, and the one that was taken."""
+        for layer, names in self.names.items():
+            yield f"layer {layer} has labels that gold calls otherwise: {_renamed(names)}"
         judged = ", ".join(f"{name} {f1:.2%}" for name, f1 in self.held_out_f1.items())
-        if not self.learned:
-            return f"held-out F1: {judged}; nothing learned is better, so the model gives the answers as they are"
-        interval = f"{100 * self.low:+.2f} to {100 * self.high:+.2f}"
-        gain = f"{100 * self.gain:+.2f} points on {self.unlearned}, {interval}"
-        return f"held-out F1: {judged}; taken: {self.best} ({gain})"
+        yield f"held-out F1: {judged}; taken: {self.best} ({self._reason})"
+
+    @property
+    def _reason(self) -> str:
+        if self.best != self.base:
+            return self._gain(self.best)
+        nearest = max(self.gains, key=lambda name: self.held_out_f1[name])
+        return f"nothing else is better beyond chance; {nearest}: {self._gain(nearest)}"
+
+    def _gain(self, name: str) -> str:
+        gain, low, high = (f"{100 * value:+.2f}" for value in self.gains[name])
+        return f"{gain} points on {self.base}, {low} to {high}"
+
+
+def _renamed(names: Mapping[str, str | None]) -> str:
+    """Labels with gold's names, and those for which gold has none."""
+    named = [f"{theirs} is {gold}" for theirs, gold in names.items() if gold is not None]
+    none = [theirs for theirs, gold in names.items() if gold is None]
+    return ", ".join(named + ([f"none for {', '.join(none)}"] if none else []))
 
 
 class TaggerFigures(Report):
@@ -206,7 +223,7 @@ class TrainReport(Report):
         yield Remark(f"{self.documents:,} documents, {self.tokens:,} tokens, {self.rejected} rejected")
         yield from self.remarks
         if self.layers is not None:
-            yield Remark(self.layers.line)
+            yield from map(Remark, self.layers.lines)
         if self.taggers is not None:
             yield from self.taggers.lines()
         if self.consistency is not None:

@@ -79,10 +79,14 @@ class _ChosenSettings(NamedTuple):
     samples: Sequence[SampleRow] = ()
     layers: LayersChoice | None = None
 
+    @property
+    def answers(self) -> str | None:
+        """The layer whose answers the model gives, as a feature set; None where the model learns."""
+        return None if self.layers is None else self.layers.best.setting.answers
+
     def trainer(self, name: str) -> Train:
         """The trainer of that name; or one of models that give a layer's answers, where nothing learned is better."""
-        best = None if self.layers is None else self.layers.best.setting
-        return trainer_named(name).train if best is None or best.answers is None else answering(best.answers)
+        return trainer_named(name).train if self.answers is None else answering(self.answers)
 
 
 def check_search(request: TrainRequest) -> None:
@@ -131,7 +135,7 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
             losses: dict[int, float] = {}
             train = choice.trainer(request.trainer)
             model = _fit(documents, request, train, folder, "training", losses)
-            tuned = None if parts is None else _tune(request, documents, train, *parts)
+            tuned = None if parts is None else _tune(request, documents, choice, *parts)
             figures = {} if tuned is None else tuned.figures
             manifest = parse_manifest(folder / MANIFEST)
             metrics = manifest.figures | {"rejected": rejected} | figures
@@ -208,16 +212,14 @@ def _judge_layers(request: TrainJob, documents: Sequence[Document]) -> LayersCho
 
 
 def _layers_report(choice: LayersChoice) -> LayersReport:
-    gain = choice.gain
     return LayersReport(
         documents=len(choice.best.counts),
         held_out_f1={trial.setting.name: trial.value for trial in choice.trials},
+        base=choice.base.setting.name,
+        gains={name: (gain.difference, gain.low, gain.high) for name, gain in choice.gains.items()},
         best=choice.best.setting.name,
-        unlearned=choice.unlearned.setting.name,
         learned=choice.best.setting.settings is not None,
-        gain=gain.difference,
-        low=gain.low,
-        high=gain.high,
+        names={layer: dict(names) for layer, names in choice.names.items() if names},
     )
 
 
@@ -256,15 +258,19 @@ def _divided(request: TrainJob, documents: Sequence[Document]) -> tuple[list[Doc
 def _tune(
     request: TrainJob,
     documents: Sequence[Document],
-    train: Train,
+    choice: _ChosenSettings,
     inside: Sequence[Document],
     outside: Sequence[Document],
 ) -> Tuned:
-    """Label consistency: costs from all documents, scales from documents that the model for tuning has not seen."""
+    """Label consistency: costs from all documents, scales from documents that the model for tuning has not seen.
+
+    Beside answers of a layer it has to be better beyond chance, as all that is added to them.
+    """
+    train, sure = choice.trainer(request.trainer), choice.answers is not None
     with scratch_folder() as folder:
         model = _fit(inside, request, train, folder, "training without the held-out part")
         try:
-            return tune_consistency(outside, model, pair_counts(documents, model.labels))
+            return tune_consistency(outside, model, pair_counts(documents, model.labels), beyond_chance=sure)
         except LabelError as error:
             raise TrainingError(f"{request.corpus}: a label is too rare to hold documents out: {error}") from error
 

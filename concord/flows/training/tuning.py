@@ -54,7 +54,9 @@ def pair_counts(documents: Sequence[Document], labels: LabelSet) -> list[PairCou
     return [PairCounts.of(documents, labels, fold_case=fold) for fold in (False, True)]
 
 
-def tune_consistency(documents: Sequence[Document], model: Model, counted: Sequence[PairCounts]) -> Tuned:
+def tune_consistency(
+    documents: Sequence[Document], model: Model, counted: Sequence[PairCounts], *, beyond_chance: bool = False
+) -> Tuned:
     """Label consistency with the best scales on documents that the model has not seen; see `tune_scales`."""
     with meter("tuning label consistency", None) as bar:
 
@@ -62,7 +64,7 @@ def tune_consistency(documents: Sequence[Document], model: Model, counted: Seque
             note = f"scales {', '.join(f'{scale:g}' for scale in trial.scales)}: F1 {trial.f1:.2%}"
             bar.advance(note=note)
 
-        best, trials = tune_scales(documents, model, counted, progress=show)
+        best, trials = tune_scales(documents, model, counted, beyond_chance=beyond_chance, progress=show)
     f1 = {(trial.fold_case, trial.scales): trial.f1 for trial in trials}
     folded = best.counts.fold_case
     return Tuned(best, f1[folded, Scales(0.0, 0.0, 0.0)], f1[folded, best.scales])

@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from concord.schemas.columns import (
     CORPUS_LAYOUT,
     DOC_ID,
+    LABELS,
     REJECTS_LAYOUT,
+    SOURCE_SPANS,
+    SPAN_TYPE,
     TOKENIZER_KEY,
     Misfit,
     Notice,
@@ -25,9 +30,9 @@ from concord.schemas.columns import (
     rejects_table,
     table_from_batch,
 )
-from concord.schemas.document import Batch, Document, SourceSpans
+from concord.schemas.document import Batch, Column, Document, SourceSpans
 from concord.schemas.errors import InputError
-from concord.schemas.labels import LabelSet
+from concord.schemas.labels import OUTSIDE, LabelSet
 from concord.schemas.layers import with_layers_of
 from concord.schemas.names import unknown
 from concord.schemas.settings import ReaderSettings, TextSettings
@@ -52,6 +57,12 @@ from concord.workers.storage.folder_kinds import REJECTS_NAME as REJECTS_NAME
 
 PART_NAME = re.compile(r"part-(\d+)\.parquet")
 DEFAULT_LAYOUT = IngestSettings()
+
+
+WITHOUT_GOLD = (
+    "have no gold labels, and commands that read this corpus leave them out: mark them (a .spacy file says with "
+    "doc.ents = [] that there is nothing), or ingest them into a folder of their own"
+)
 
 
 class IngestError(InputError):
@@ -94,6 +105,31 @@ def _told(reason: str, files: Sequence[str]) -> str:
     """A notice with the first file that it is about, and the number of others."""
     others = f" and {len(files) - 1:,} other files" if len(files) > 1 else ""
     return f"{files[0]}{others}: {reason}"
+
+
+def _partly_labelled(documents: Sequence[Document], *, marked: bool) -> pa.Table:
+    """A corpus table of documents of which some have no gold: their labels and source spans are null.
+
+    - ``marked``: has the corpus source spans?
+    """
+    gold = [document for document in documents if document.labels is not None]
+    marked = marked or any(document.source_spans is not None for document in gold)
+    table = table_from_batch(Batch.of([_with_gold(document, marked=marked) for document in documents]))
+    there = pa.array([document.labels is not None for document in documents])
+    for name in (LABELS, *SOURCE_SPANS):
+        place = table.schema.get_field_index(name)
+        if place >= 0:
+            column = pc.if_else(there, table.column(place), pa.scalar(None, table.schema.types[place]))
+            table = table.set_column(place, table.schema.field(place), column)
+    return table
+
+
+def _with_gold(document: Document, *, marked: bool) -> Document:
+    """The document, with labels that say nothing if it has none."""
+    if document.labels is not None:
+        return document
+    spans = SourceSpans.of([]) if marked else None
+    return replace(document, labels=Column.encode([OUTSIDE] * len(document)), source_spans=spans)
 
 
 class IngestReport(NamedTuple):
@@ -196,6 +232,7 @@ def write_corpus(
         for item in items:
             if isinstance(item, Misfit):
                 parts.misfits[item.reason] += written
+                parts.lost += written and not item.in_text
             elif isinstance(item, Notice):
                 parts.notices.setdefault(item.reason, []).append(item.source)
             elif isinstance(item, Document) and item.doc_id.encode() in before:
@@ -254,6 +291,7 @@ class _PartWriter:
         self.layout = layout
         self.pending: list[Document] = []
         self.pending_tokens = self.documents = self.tokens = self.sentences = self.files = 0
+        self.lost = self.without_gold = 0
         self.misfits: Counter[str] = Counter()
         self.notices: dict[str, list[str]] = {}
         self.shape = Shape()
@@ -304,8 +342,13 @@ class _PartWriter:
         """Writes the pending documents as a row group. Raises `SchemaError` where columns change."""
         if not self.pending:
             return
+        gold = [document for document in self.pending if document.labels is not None]
         batch = Batch.of(self.pending)
-        table = table_from_batch(batch)
+        if len(gold) == len(batch) or not (gold or self.ceiling is not None):
+            table = table_from_batch(batch)
+        else:
+            table = _partly_labelled(self.pending, marked=self.schema is not None and SPAN_TYPE in self.schema.names)
+            self.without_gold += len(batch) - len(gold)
         table = table.replace_schema_metadata((table.schema.metadata or {}) | self.stated)
         if self.schema is None:
             self.schema = table.schema
@@ -320,8 +363,8 @@ class _PartWriter:
             self.writer = pq.ParquetWriter(self.sink, self.schema, **WRITE_OPTIONS)
             self.files += 1
         self.writer.write_table(table, row_group_size=len(table))
-        if batch.labels is not None:
-            self.ceiling = (self.ceiling or Ceiling()).plus(Ceiling.of(batch))
+        if gold:
+            self.ceiling = (self.ceiling or Ceiling()).plus(Ceiling.of(Batch.of(gold)))
         self.documents += len(table)
         self.shape = self.shape.with_batch(batch)
         self.tokens += self.pending_tokens
@@ -334,8 +377,13 @@ class _PartWriter:
         """Report of everything written so far."""
         misfits = MappingProxyType(dict(sorted((+self.misfits).items())))
         read = self.documents + rejected
-        notices = (*(_told(reason, files) for reason, files in self.notices.items()), *self.shape.notices)
-        return IngestReport(read, self.documents, rejected, self.tokens, self.sentences, misfits, self.ceiling, notices)
+        notices = [*(_told(reason, files) for reason, files in self.notices.items()), *self.shape.notices]
+        if self.without_gold:
+            notices.append(f"{self.without_gold:,} of the {self.documents:,} documents {WITHOUT_GOLD}")
+        ceiling = None if self.ceiling is None else self.ceiling.plus(Ceiling(source=self.lost))
+        return IngestReport(
+            read, self.documents, rejected, self.tokens, self.sentences, misfits, ceiling, tuple(notices)
+        )
 
     def _close(self) -> None:
         if self.writer is not None and self.sink is not None:

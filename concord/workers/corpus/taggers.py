@@ -8,6 +8,7 @@ be placed is counted by its reason and never guessed.
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,16 +24,28 @@ from concord.schemas.label_names import gold_label_set
 from concord.schemas.labels import OUTSIDE
 from concord.schemas.layers import LAYER_SPAN, NO_ANSWER, NO_GRADE, grade_of, layer_labels
 from concord.schemas.settings import ReaderSettings
-from concord.workers.corpus.readers.reader import ReaderItem
+from concord.workers.corpus.readers.reader import BadLineError, ReaderItem
 from concord.workers.corpus.readers.registry import READERS
-from concord.workers.corpus.readers.span_files import PlacedText, documents_of, read_placed, read_spans
+from concord.workers.corpus.readers.span_files import (
+    EVERYWHERE,
+    MOVED,
+    PlacedText,
+    TextlessRecord,
+    documents_of,
+    read_answers_placed,
+    read_spans,
+)
+from concord.workers.corpus.readers.span_places import HANGUL, NO_PLACE
+from concord.workers.corpus.readers.span_shapes import MarkedText
 from concord.workers.corpus.settings import SpansSettings
 
-LOST = "stand nowhere in their text"
+LOST = NO_PLACE
 EMPTY = "hold no token"
 INSIDE = "begin or end inside a token of the corpus"
+PARTICLE = "end before the particle of a Korean word, which the layer shows whole"
 HIDDEN = "share a token with a longer one, which the layer shows"
 PARTS = "have several parts; taken as one"
+UNSURE = "have an offset alone, in a text that is not in Unicode's form NFC, where tools count otherwise"
 UNKNOWN = "answers to documents that the corpus does not have"
 OTHER_TEXT = "answers to another text than the document of that id has"
 SILENT = "records that say nothing of entities, not even that there are none"
@@ -85,18 +98,22 @@ class ImportTally:
     notices: list[Notice] = field(default_factory=list)
 
 
-def read_answers(form: str, source: str, settings: ReaderSettings, tally: ImportTally) -> Iterator[TaggerAnswer]:
+def read_answers(
+    form: str, source: str, settings: ReaderSettings, tally: ImportTally
+) -> Iterator[TaggerAnswer | TextlessRecord]:
     """The answers of a source, by the reader ``form``; what cannot be read goes into ``tally``.
 
     Raises the errors of the reader.
     """
-    items: Iterable[ReaderItem | PlacedText] = READERS[form].read(source, settings)
+    items: Iterable[ReaderItem | PlacedText | TextlessRecord] = READERS[form].read(source, settings)
     # The reader of spans knows scores, which documents do not have.
     if READERS[form].read is read_spans and isinstance(settings, SpansSettings):
-        items = read_placed(source, settings)
+        items = read_answers_placed(source, settings)
     for item in items:
         if isinstance(item, PlacedText) and item.found.tokens is None:
-            yield _of_text(item, tally)
+            yield _of_text(item.doc_id, item.found, tally)
+        elif isinstance(item, TextlessRecord):
+            yield item
         elif isinstance(item, PlacedText):
             assert isinstance(settings, SpansSettings)
             yield from (_of_document(found) for found in documents_of(item, settings) if isinstance(found, Document))
@@ -110,15 +127,15 @@ def read_answers(form: str, source: str, settings: ReaderSettings, tally: Import
             tally.notices.append(item)
 
 
-def _of_text(placed: PlacedText, tally: ImportTally) -> TaggerAnswer:
-    found, spans = placed.found, list[AnswerSpan]()
-    for span in found.spans:
+def _of_text(doc_id: str, marked: MarkedText, tally: ImportTally) -> TaggerAnswer:
+    spans = list[AnswerSpan]()
+    for span in marked.spans:
         assert span.start is not None
         assert span.end is not None
         spans.append(AnswerSpan(span.start, span.end, span.type, span.score, span.alignment))
         tally.unplaced[PARTS] += span.parts > 1
-    tally.unplaced[LOST] += len(found.lost)
-    return TaggerAnswer(placed.doc_id, found.text, _ordered(spans))
+    tally.unplaced.update(span.reason for span in marked.lost)
+    return TaggerAnswer(doc_id, marked.text, _ordered(spans))
 
 
 def _of_document(document: Document) -> TaggerAnswer:
@@ -150,8 +167,12 @@ class TaggerAnswers:
     - ``names``: the user's name for a label of the tagger; `OUTSIDE` leaves its spans out of the tokens' labels.
     """
 
-    def __init__(self, answers: Iterable[TaggerAnswer], tally: ImportTally, names: Mapping[str, str]) -> None:
-        self._answers = list(answers)
+    def __init__(
+        self, answers: Iterable[TaggerAnswer | TextlessRecord], tally: ImportTally, names: Mapping[str, str]
+    ) -> None:
+        whole = list(answers)
+        self._answers = [answer for answer in whole if isinstance(answer, TaggerAnswer)]
+        self._textless = {answer.doc_id: answer for answer in whole if isinstance(answer, TextlessRecord)}
         self._tally, self._names = tally, names
         self._by_id = {answer.doc_id: i for i, answer in enumerate(self._answers)}
         self._by_text: dict[bytes, list[int]] = {}
@@ -159,9 +180,10 @@ class TaggerAnswers:
             self._by_text.setdefault(_digest(_solid(answer.text)), []).append(i)
             tally.labels.update(span.label for span in answer.spans)
         self._used: set[int] = set()
+        self._placed: set[str] = set()
 
     def __len__(self) -> int:
-        return len(self._answers)
+        return len(self._answers) + len(self._textless)
 
     def layer(self, documents: Sequence[Document | None]) -> LayerArrays:
         """The layer of some documents; null for a row that is no document."""
@@ -171,19 +193,19 @@ class TaggerAnswers:
 
     def end(self) -> None:
         """Counts the answers that no document has taken."""
-        self._tally.unused[UNKNOWN] += len(self._answers) - len(self._used)
+        self._tally.unused[UNKNOWN] += len(self) - len(self._used) - len(self._placed)
 
     def _row(self, document: Document) -> tuple[list[str], list[str], list[dict[str, object]] | None]:
         self._tally.documents += 1
         solid, start, end = _solid_tokens(document)
-        answer = self._find(document.doc_id, _digest(solid))
+        answer = self._find(document.doc_id, _digest(solid)) or self._by_its_id(document)
         if answer is None:
             return [NO_ANSWER] * len(document), [NO_GRADE] * len(document), None
         self._tally.answered += 1
         before = _solid_before(answer.text)
         placed, spans = list[tuple[int, int, str, str]](), list[dict[str, object]]()
         for span in answer.spans:
-            tokens = self._place(int(before[span.start]), int(before[span.end]), start, end)
+            tokens = self._place(int(before[span.start]), int(before[span.end]), solid, start, end)
             first, last = (None, None) if tokens is None else tokens
             spans.append(_stored(span, first, last))
             label = self._names.get(span.label, span.label)
@@ -210,16 +232,48 @@ class TaggerAnswers:
             return None
         return self._answers[same[0]]
 
-    def _place(self, first: int, last: int, start: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[int, int] | None:
+    def _by_its_id(self, document: Document) -> TaggerAnswer | None:
+        """The answer whose record has the document's id and no text, put on the document's."""
+        record = self._textless.get(document.doc_id)
+        if record is None:
+            return None
+        self._placed.add(document.doc_id)
+        text = TokenizedText.of_words(document.tokens)[0] if document.raw is None else document.raw.content
+        try:
+            marked = record.placed(text)
+        except BadLineError as error:
+            reject = Reject(str(record.path), record.line, record.doc_id, f"line {record.line}: {error}")
+            self._tally.rejects.append(reject)
+            return None
+        if not unicodedata.is_normalized("NFC", text):
+            self._tally.unplaced[UNSURE] += sum(span.words is None for span in marked.spans)
+            marked = marked._replace(spans=[span for span in marked.spans if span.words is not None])
+        if any(span.anywhere for span in marked.spans):
+            self._tally.notices.append(Notice(str(record.path), EVERYWHERE))
+        self._tally.unplaced[MOVED] += sum(span.moved for span in marked.spans)
+        answer = _of_text(record.doc_id, marked, self._tally)
+        self._tally.labels.update(span.label for span in answer.spans)
+        return answer
+
+    def _place(
+        self, first: int, last: int, solid: str, start: NDArray[np.int64], end: NDArray[np.int64]
+    ) -> tuple[int, int] | None:
         """The tokens of a span of solid characters; None, counted by its reason, where they are not whole."""
         left, right = int(np.searchsorted(end, first, "right")), int(np.searchsorted(start, last))
         if first >= last or left >= right:
             self._tally.unplaced[EMPTY] += 1
             return None
+        if start[left] >= first and end[right - 1] > last and _is_korean(solid[last - 1 : end[right - 1]]):
+            self._tally.unplaced[PARTICLE] += 1
+            return left, right
         if start[left] < first or end[right - 1] > last:
             self._tally.unplaced[INSIDE] += 1
             return None
         return left, right
+
+
+def _is_korean(text: str) -> bool:
+    return all(HANGUL[0] <= character <= HANGUL[1] for character in text)
 
 
 def _stored(span: AnswerSpan, first: int | None, last: int | None) -> dict[str, object]:

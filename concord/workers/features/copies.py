@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from concord.schemas.arrays import Ids, Ints, Mask
@@ -13,16 +15,21 @@ from concord.workers.compiling.kernel import kernel_in_place
 
 INSIDE = "I-"
 """Beginning of the labels of a layer that continue a span."""
+SURE = 2
+"""Places at which a layer has to mark words in lower case for them to be copied: one mark on ``of`` is a slip."""
 
 
 def copied_labels(batch: Batch, answers: Column) -> Column:
     """The labels of a layer (in BIO), with the labels of each name at its other places whose tokens are all outside.
 
     The longest names come first; of a name with several types the first one counts. Neither names nor places reach over
-    the end of a sentence, and the words of both are the same letter by letter.
+    the end of a sentence, and the words of both are the same letter by letter. Names in lower case are copied if the
+    layer marks them at `SURE` places of the document or more.
     """
     outside = np.array([value == OUTSIDE for value in answers.values], np.bool_)[answers.codes]
     start, width = _names(batch, answers, outside)
+    copied = _copied(batch, start, width)
+    start, width = start[copied], width[copied]
     longest = np.lexsort((start, -width))
     start, width = start[longest], width[longest]
     words = batch.columns[TOKENS]
@@ -47,6 +54,26 @@ def _names(batch: Batch, answers: Column, outside: Mask) -> tuple[Ints, Ints]:
     start = np.flatnonzero(marked & ~follows)
     ends = np.flatnonzero(np.append(~follows, True))
     return start, ends[np.searchsorted(ends, start, "right")] - start
+
+
+def _copied(batch: Batch, start: Ints, width: Ints) -> Mask:
+    """The names that are copied: all but those in lower case which their document has too few of."""
+    words = batch.columns[TOKENS]
+    # A word of a script without case, or a number, is in neither case.
+    lower, upper = (
+        np.concatenate([[0], np.cumsum(np.array([c(word) for word in words.values], np.int64)[words.codes])])
+        for c in (str.islower, lambda word: word != word.lower())
+    )
+    end = start + width
+    small = np.flatnonzero((lower[end] > lower[start]) & (upper[end] == upper[start]))
+    document = np.searchsorted(batch.doc_starts, start[small], "right").tolist()
+    names = [
+        (number, *words.codes[a:b].tolist())
+        for number, a, b in zip(document, start[small].tolist(), end[small].tolist(), strict=True)
+    ]
+    times, copied = Counter(names), np.ones(len(start), np.bool_)
+    copied[small] = [times[name] >= SURE for name in names]
+    return copied
 
 
 @kernel_in_place

@@ -13,7 +13,8 @@ from pathlib import Path
 from concord.schemas.columns import Reject
 from concord.workers.corpus.readers.lines import file_lines, line_text
 from concord.workers.corpus.readers.reader import BadLineError
-from concord.workers.corpus.readers.span_shapes import MarkedText, SpanError, TextSpan
+from concord.workers.corpus.readers.span_places import TextSpan
+from concord.workers.corpus.readers.span_shapes import MarkedText, SpanError
 from concord.workers.corpus.readers.text import text_of_bytes
 
 ANNOTATION_SUFFIX, TEXT_SUFFIX = ".ann", ".txt"

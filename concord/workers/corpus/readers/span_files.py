@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,16 +22,25 @@ from concord.workers.corpus.readers.reader import (
     or_nothing,
     source_files,
 )
-from concord.workers.corpus.readers.span_shapes import MarkedText, RecordNames, TextSpan, inner_records, marked_text
+from concord.workers.corpus.readers.span_places import NO_PLACE, Borders, TextSpan
+from concord.workers.corpus.readers.span_shapes import (
+    MarkedText,
+    RecordNames,
+    inner_records,
+    marked_text,
+    without_text,
+)
 from concord.workers.corpus.readers.spans import CharSpan, SpanFault, marked_document
 from concord.workers.corpus.settings import SpansSettings
+from concord.workers.corpus.tokenizers.registry import load_tokenizer
 
 DOC_BIN = ".spacy"
 JSON_SUFFIXES = (*LINE_SUFFIXES, ".json")
 SPAN_SUFFIXES = (*JSON_SUFFIXES, ANNOTATION_SUFFIX, DOC_BIN)
 PARTS_AS_ONE = "have several parts; taken as one"
-LOST = "have no place in the text; left out"
+LEFT_OUT = "left out"
 EVERYWHERE = "spans have no offsets, so each stands at all places of its words"
+MOVED = "have other words at their offsets than beside them; each stands where its words are nearest"
 
 
 class PlacedText(NamedTuple):
@@ -41,6 +50,22 @@ class PlacedText(NamedTuple):
     found: MarkedText
     path: Path
     line: int
+
+
+class TextlessRecord(NamedTuple):
+    """A record with spans and without a text: its id, and what it is with the text of that document."""
+
+    doc_id: str
+    value: Mapping[str, Any]
+    names: RecordNames
+    borders: Borders
+    path: Path
+    line: int
+
+    def placed(self, text: str) -> MarkedText:
+        """Its spans in a text. Raises `BadLineError`."""
+        key = self.names.text_key or "text"
+        return marked_text({**self.value, key: text}, self.names._replace(text_key=key), self.borders)
 
 
 def read_spans(source: str, settings: SpansSettings) -> Iterator[ReaderItem]:
@@ -59,6 +84,26 @@ def read_placed(source: str, settings: SpansSettings) -> Iterator[PlacedText | D
 
     Ids and errors as in `read_spans`.
     """
+    for item in read_answers_placed(source, settings):
+        if isinstance(item, TextlessRecord):
+            yield Reject(str(item.path), item.line, item.doc_id, f"line {item.line}: {_without_text(item)}")
+        else:
+            yield item
+
+
+def _without_text(record: TextlessRecord) -> str:
+    """Why a record without a text cannot be read."""
+    try:
+        marked_text(record.value, record.names)
+    except BadLineError as error:
+        return str(error)
+    raise AssertionError(f"{record.doc_id} has a text")
+
+
+def read_answers_placed(
+    source: str, settings: SpansSettings
+) -> Iterator[PlacedText | TextlessRecord | Document | Reject | Misfit | Notice]:
+    """As `read_placed`, for answers to documents that are known by their id: a record needs no text of its own."""
     files = source_files(source)
     chosen = files if len(files) == 1 else [(path, name) for path, name in files if _is_read(path)]
     if not chosen:
@@ -90,12 +135,13 @@ def _is_brat(path: Path) -> bool:
     return path.suffix == ANNOTATION_SUFFIX or (path.suffix == TEXT_SUFFIX and _is_brat_folder(path.parent))
 
 
-def _records_or_nothing(
-    path: Path, prefix: str, settings: SpansSettings, seen: set[str]
-) -> Iterator[PlacedText | Reject | Notice]:
+RecordItem = PlacedText | TextlessRecord | Reject | Notice
+
+
+def _records_or_nothing(path: Path, prefix: str, settings: SpansSettings, seen: set[str]) -> Iterator[RecordItem]:
     """The records of a file, or a single reject of the whole file if there are none."""
     nothing = True
-    for item in _records(path, prefix, settings, seen):
+    for item in _lost_alone(_records(path, prefix, settings, seen)):
         nothing = False
         yield item
     if nothing:
@@ -107,43 +153,98 @@ def _brat(path: Path, doc_id: str, settings: SpansSettings) -> Iterator[PlacedTe
     yield found if isinstance(found, Reject) else PlacedText(doc_id, found, path, 1)
 
 
-def _records(
-    path: Path, prefix: str, settings: SpansSettings, seen: set[str]
-) -> Iterator[PlacedText | Reject | Notice]:
+def _lost_alone(items: Iterable[RecordItem]) -> Iterator[RecordItem]:
+    """The items of a file in which a span that cannot be read is lost alone.
+
+    Where none can be, the file has another form than was thought: its records are rejects, each with its first fault.
+    """
+    held, readable = list[RecordItem](), False
+    for item in items:
+        readable = readable or (isinstance(item, PlacedText) and bool(item.found.spans or item.found.labels))
+        if readable:
+            yield from held
+            held = []
+        if readable or not (held or _fault_of(item)):
+            yield item
+        else:
+            held.append(item)
+    for item in held:
+        if isinstance(item, PlacedText) and (fault := _fault_of(item)):
+            yield Reject(str(item.path), item.line, item.doc_id, fault)
+        else:
+            yield item
+
+
+def _fault_of(item: RecordItem) -> str:
+    """What is wrong with the first span of a record that is not as spans are; empty if all are."""
+    if not isinstance(item, PlacedText):
+        return ""
+    return next((f"line {item.line}: {span.fault}" for span in item.found.lost if span.reason != NO_PLACE), "")
+
+
+def _borders(settings: SpansSettings) -> Borders:
+    """Where the tokens of a text begin and end."""
+
+    def cut(text: str) -> tuple[frozenset[int], frozenset[int]]:
+        tokens = load_tokenizer(settings.cutting)([text])
+        return frozenset(tokens.start.tolist()), frozenset(tokens.end.tolist())
+
+    return cut
+
+
+def _records(path: Path, prefix: str, settings: SpansSettings, seen: set[str]) -> Iterator[RecordItem]:
     names = RecordNames(settings.id_key, settings.text_key, settings.spans_key, settings.answers, settings.offsets)
-    number, anywhere = 0, 0
+    number, anywhere, moved = 0, 0, 0
+    units = set[str | None]()
+    borders = _borders(settings)
     cut: bool | None = None  # are the records cut into tokens? All of a file have to be alike
     for outer in json_records(path, settings.encoding):
-        for value in [None] if outer.fault else inner_records(outer.value):
+        for value in [None] if outer.fault else inner_records(outer.value, names):
             number += 1
             placed = f"{prefix}-{number:04d}"
-            record = _read(outer, value, names)
+            record = _read(outer, value, names, borders, path)
             if isinstance(record, str):
                 seen.add(placed)
                 yield Reject(str(path), outer.line, placed, record)
                 continue
             doc_id = placed if record.doc_id is None else record.doc_id
-            cut = record.tokens is not None if cut is None else cut
             wrong = "" if doc_id not in seen else f"document {doc_id!r} was there before; take out one of the two"
-            if cut != (record.tokens is not None):
-                wrong = "records of tokens and records of texts in one file; put them into files of their own"
+            if isinstance(record, MarkedText):
+                cut = record.tokens is not None if cut is None else cut
+                if not wrong and cut != (record.tokens is not None):
+                    wrong = "records of tokens and records of texts in one file; put them into files of their own"
             if wrong:
                 seen.add(placed)
                 yield Reject(str(path), outer.line, placed, f"line {outer.line}: {wrong}")
                 continue
             seen.add(doc_id)
+            if isinstance(record, TextlessRecord):
+                yield record
+                continue
             anywhere += sum(span.anywhere for span in record.spans)
+            if own := sum(span.moved for span in record.spans):
+                moved += own
+                units.add(record.unit)
             yield PlacedText(doc_id, record, path, outer.line)
     if anywhere:
         yield Notice(str(path), EVERYWHERE)
+    if moved:
+        (unit,) = units if len(units) == 1 else (None,)
+        remedy = f"; they are counted in {unit}: --set offsets={unit}" if unit else ""
+        yield Notice(str(path), f"{moved:,} spans {MOVED}{remedy}")
 
 
-def _read(outer: JsonRecord, value: object, names: RecordNames) -> MarkedText | str:
-    """The text and spans of a record, or the reason why it has none."""
+def _read(
+    outer: JsonRecord, value: object, names: RecordNames, borders: Borders, path: Path
+) -> MarkedText | TextlessRecord | str:
+    """The text and spans of a record, or its spans alone, or the reason why it has none."""
     if outer.fault:
         return outer.fault
     try:
-        found = marked_text(value, names)
+        doc_id = without_text(value, names)
+        if doc_id is not None and isinstance(value, dict):
+            return TextlessRecord(doc_id, value, names, borders, path, outer.line)
+        found = marked_text(value, names, borders)
         return found if found.labels is None else _checked(found)
     except BadLineError as error:
         return f"line {outer.line}: {error}"
@@ -162,6 +263,7 @@ def documents_of(placed: PlacedText, settings: SpansSettings) -> Iterator[Docume
     doc_id, found, path, line = placed
     if found.tokens is not None:
         yield _of_tokens(doc_id, found, found.tokens)
+        yield from _lost(placed)
         return
     spans = [_of_characters(span, line) for span in found.spans]
     document, faults = marked_document(doc_id, found.text, spans, settings)
@@ -169,8 +271,12 @@ def documents_of(placed: PlacedText, settings: SpansSettings) -> Iterator[Docume
     parts = [SpanFault(span, PARTS_AS_ONE) for span, own in zip(spans, found.spans, strict=True) if own.parts > 1]
     for span, reason in sorted([*faults, *parts]):
         yield Misfit(str(path), span.line, doc_id, reason)
-    for _ in found.lost:
-        yield Misfit(str(path), line, doc_id, LOST)
+    yield from _lost(placed)
+
+
+def _lost(placed: PlacedText) -> Iterator[Misfit]:
+    for span in placed.found.lost:
+        yield Misfit(str(placed.path), placed.line, placed.doc_id, f"{span.reason}; {LEFT_OUT}", in_text=False)
 
 
 def _of_characters(span: TextSpan, line: int) -> CharSpan:

@@ -1,18 +1,26 @@
 """JSON records of texts with spans, in the shapes that annotation tools and taggers write.
 
 Each is read as a `MarkedText`. A record has a text and a list of spans, under names of its tool; a span is
-``[start, end, label]`` or an object with these under names of its tool. See ``docs/readers.md`` for the tools.
+``[start, end, label]`` or an object with these under names of its tool. See ``docs/readers.md`` for the tools. A span
+that cannot be read is lost alone.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from concord.workers.corpus.readers.reader import BadLineError, text_fault
-
-OffsetUnit = Literal["characters", "utf-16", "bytes"]
+from concord.workers.corpus.readers.span_places import (
+    Borders,
+    LostSpan,
+    OffsetUnit,
+    TextSpan,
+    beyond_of,
+    located,
+    no_borders,
+)
 
 ID_KEYS = ("id", "doc_id", "document_id", "_id")
 TEXT_KEYS = ("text", "full_text", "data", "content")
@@ -32,31 +40,21 @@ UNALIGNED = "match_exact"
 PREFIXED = re.compile(r"[BIESLU]-.+")
 
 
+NO_SPAN = "are no [start, end, label] and no object"
+NAMELESS = "have no name as label"
+NO_NUMBER = "have no whole numbers as start and end"
+
+
 class SpanError(BadLineError):
     """A record cannot be read as a text with spans; the message says why, and what to do."""
 
 
-class TextSpan(NamedTuple):
-    """A typed span of a text as its source has it.
+class UnreadableSpanError(SpanError):
+    """One span of a record cannot be read; ``lost`` is what is told of it."""
 
-    - ``start``, ``end``: first character and the one after the last; None for words without a place.
-    - ``words``: the words of the span, where the source repeats them.
-    - ``score``: what its tagger gives for it.
-    - ``line``: line of its own in a file.
-    - ``parts``: number of pieces that the source has for it; what lies between them is in the span.
-    - ``anywhere``: had the source its words only, and no place?
-    - ``alignment``: how well its words were found in the text, as LangExtract says it (``match_fuzzy``).
-    """
-
-    start: int | None
-    end: int | None
-    type: str
-    words: str | None = None
-    score: float | None = None
-    line: int | None = None
-    parts: int = 1
-    anywhere: bool = False
-    alignment: str | None = None
+    def __init__(self, reason: str, fault: str) -> None:
+        super().__init__(fault)
+        self.lost = LostSpan(reason, fault)
 
 
 class MarkedText(NamedTuple):
@@ -64,7 +62,8 @@ class MarkedText(NamedTuple):
 
     - ``spans``: spans of characters; of tokens if there are ``tokens``.
     - ``labels``: a label a token, in place of spans.
-    - ``lost``: words of spans that stand nowhere in the text.
+    - ``lost``: spans that cannot be read, or have no place in the text.
+    - ``unit``: another unit in which all offsets are right, where those that were asked for are not.
     """
 
     doc_id: str | None
@@ -72,7 +71,8 @@ class MarkedText(NamedTuple):
     spans: Sequence[TextSpan] = ()
     tokens: Sequence[str] | None = None
     labels: Sequence[str] | None = None
-    lost: Sequence[str] = ()
+    lost: Sequence[LostSpan] = ()
+    unit: OffsetUnit | None = None
 
 
 class RecordNames(NamedTuple):
@@ -89,8 +89,14 @@ class RecordNames(NamedTuple):
     offsets: OffsetUnit = "characters"
 
 
-def marked_text(record: Any, names: RecordNames) -> MarkedText:
-    """The text and the spans of a record, in characters. Raises `SpanError`."""
+NAMES_OF_TOOLS = RecordNames()
+
+
+def marked_text(record: Any, names: RecordNames, borders: Borders = no_borders) -> MarkedText:
+    """The text and the spans of a record, in characters. Raises `SpanError`.
+
+    - ``borders``: where words of a text may begin and end, for spans that have no place.
+    """
     if isinstance(record, list):
         record = _of_pair(record)
     if not isinstance(record, dict):
@@ -105,8 +111,18 @@ def marked_text(record: Any, names: RecordNames) -> MarkedText:
     if tokens is not None and names.text_key is None and not any(isinstance(record.get(k), str) for k in TEXT_KEYS):
         return _of_tokens(record, doc_id, tokens)
     text = _text(record, names)
-    spans = _located(list(_spans(record, names)), text, names.offsets)
-    return MarkedText(doc_id, text, [s for s in spans if s.start is not None], lost=_lost(spans))
+    read = list(_spans(record, names))
+    placed = located([span for span in read if isinstance(span, TextSpan)], text, names.offsets, borders)
+    unread = [span for span in read if isinstance(span, LostSpan)]
+    return MarkedText(doc_id, text, placed.spans, lost=[*unread, *placed.lost], unit=placed.unit)
+
+
+def without_text(record: Any, names: RecordNames) -> str | None:
+    """The id of a record that has spans and no text of its own; None for any other record."""
+    if not isinstance(record, dict) or "data" in record or is_record(record) or names.text_key in record:
+        return None
+    keys = SPAN_KEYS if names.spans_key is None else (names.spans_key,)
+    return _id(record, names) if any(isinstance(record.get(key), list | dict) for key in keys) else None
 
 
 def is_record(value: Any) -> bool:
@@ -128,21 +144,30 @@ def is_marked(value: Any) -> bool:
     return any(isinstance(value.get(key), list | dict) for key in (*SPAN_KEYS, *TOKEN_KEYS)) or "answer" in value
 
 
-def inner_records(value: Any) -> Iterator[Any]:
+def inner_records(value: Any, names: RecordNames = NAMES_OF_TOOLS) -> Iterator[Any]:
     """The records of a value that holds them in lists or under names, such as Rasa's; itself if it holds none."""
-    if isinstance(value, dict) and not is_record(value):
+    own = isinstance(value, dict) and (names.text_key in value or names.spans_key in value)
+    if isinstance(value, dict) and not is_record(value) and not own:
         below = [inner for inner in value.values() if _holds_records(inner)]
         if len(below) == 1:
             for inner in below[0] if isinstance(below[0], list) else [below[0]]:
-                yield from inner_records(inner)
+                yield from inner_records(inner, names)
             return
     yield value
 
 
 def _holds_records(value: Any) -> bool:
     if isinstance(value, list):
-        return bool(value) and is_record(value[0])
+        return bool(value) and is_record(value[0]) and not _is_span(value[0])
     return isinstance(value, dict) and any(map(_holds_records, value.values()))
+
+
+def _is_span(value: Any) -> bool:
+    """Is an object with a text one span, whose words the text is?"""
+    if not isinstance(value, dict):
+        return False
+    named = any(isinstance(value.get(key), str) for key in LABEL_KEYS)
+    return any(key in value for key in START_KEYS) or (named and not is_marked(value))
 
 
 def _of_pair(record: list[Any]) -> Any:
@@ -208,15 +233,16 @@ def _of_tokens(record: Mapping[str, Any], doc_id: str | None, tokens: Sequence[s
             return MarkedText(doc_id, " ".join(tokens), tokens=tokens, labels=labels)
     for key in TOKEN_SPAN_KEYS:
         if isinstance(record.get(key), list):
-            spans = [_of_list(item) for item in record[key]]
-            inside = [span._replace(end=span.end + 1) for span in spans if span.end is not None]
-            for span in inside:
-                _check_inside(span, len(tokens), "tokens")
-            return MarkedText(doc_id, " ".join(tokens), inside, tokens=tokens)
+            read = [_each(item, _of_list) for item in record[key]]
+            spans = [s._replace(end=s.end + 1) for s in read if isinstance(s, TextSpan) and s.end is not None]
+            beyond = [(span, beyond_of(span, len(tokens), "tokens")) for span in spans]
+            lost = [span for span in read if isinstance(span, LostSpan)] + [fault for _, fault in beyond if fault]
+            inside = [span for span, fault in beyond if fault is None]
+            return MarkedText(doc_id, " ".join(tokens), inside, tokens=tokens, lost=lost)
     raise SpanError(f"tokens without a label for each ({', '.join(TOKEN_LABEL_KEYS)}), and without spans ('ner')")
 
 
-def _spans(record: Mapping[str, Any], names: RecordNames) -> Iterator[TextSpan]:
+def _spans(record: Mapping[str, Any], names: RecordNames) -> Iterator[ReadSpan]:
     if isinstance(record.get("data"), dict) and names.spans_key is None:
         yield from _of_label_studio(record, names)
         return
@@ -231,31 +257,47 @@ def _spans(record: Mapping[str, Any], names: RecordNames) -> Iterator[TextSpan]:
         yield from _listed(value)
 
 
-def _listed(value: Any) -> Iterator[TextSpan]:
+ReadSpan = TextSpan | LostSpan
+
+
+def _each(item: Any, read: Callable[[Any], TextSpan]) -> ReadSpan:
+    """A span, or what is told of one that cannot be read."""
+    try:
+        return read(item)
+    except UnreadableSpanError as error:
+        return error.lost
+
+
+def _listed(value: Any) -> Iterator[ReadSpan]:
     """The spans of a list, or of an object of lists: by type (GLiNER2), or by group (spaCy)."""
     if isinstance(value, list):
-        items = [_of_list(item) if isinstance(item, list) else _of_object(item) for item in value]
-        yield from _joined(items, value)
+        read = [_each(item, _of_item) for item in value]
+        yield from (span for span in read if isinstance(span, LostSpan))
+        yield from _joined([span for span in read if isinstance(span, TextSpan)], value)
         return
     for name, inner in value.items():
         for item in inner if isinstance(inner, list) else [inner]:
             if isinstance(item, str):
                 yield TextSpan(None, None, type_name(name), words=item)
             elif isinstance(item, dict) and not any(key in item for key in LABEL_KEYS):
-                yield _of_object({**item, "label": name})
+                yield _each({**item, "label": name}, _of_object)
             else:
-                yield _of_list(item) if isinstance(item, list) else _of_object(item)
+                yield _each(item, _of_item)
+
+
+def _of_item(item: Any) -> TextSpan:
+    return _of_list(item) if isinstance(item, list) else _of_object(item)
 
 
 def _of_list(item: Any) -> TextSpan:
     if not (isinstance(item, list) and len(item) >= 3):
-        raise SpanError(f"want a span as [start, end, label], not {_shown(item)}")
+        raise UnreadableSpanError(NO_SPAN, f"want a span as [start, end, label], not {_shown(item)}")
     return TextSpan(_number(item[0]), _number(item[1]), type_name(item[2]))
 
 
 def _of_object(item: Any) -> TextSpan:
     if not isinstance(item, dict):
-        raise SpanError(f"want a span as [start, end, label] or an object, not {_shown(item)}")
+        raise UnreadableSpanError(NO_SPAN, f"want a span as [start, end, label] or an object, not {_shown(item)}")
     inner: Mapping[str, Any] = next((item[key] for key in PLACE_KEYS if isinstance(item.get(key), dict)), {})
     both = {**item, **inner}
     kind = next((both[key] for key in LABEL_KEYS if both.get(key) is not None), None)
@@ -265,15 +307,16 @@ def _of_object(item: Any) -> TextSpan:
     alignment = status if isinstance(status, str) and status else None
     if item.get("alignment_status", UNALIGNED) != UNALIGNED and start is not None:
         words = None
-    score = _first(both, SCORE_KEYS)
     if isinstance(kind, list) and len(kind) == 1:
         kind = kind[0]
-    if start is None and end is None and words is not None:
-        return TextSpan(None, None, type_name(kind), words, _score(score), alignment=alignment)
-    return TextSpan(_number(start), _number(end), type_name(kind), words, _score(score), alignment=alignment)
+    if isinstance(kind, dict):  # Flair's label, with its own score
+        both, kind = {**kind, **both}, kind.get("value")
+    # Words have a place without numbers, too.
+    first, last = (_number(side) if words is None or _is_number(side) else None for side in (start, end))
+    return TextSpan(first, last, type_name(kind), words, _score(_first(both, SCORE_KEYS)), alignment=alignment)
 
 
-def _of_label_studio(record: Mapping[str, Any], names: RecordNames) -> Iterator[TextSpan]:
+def _of_label_studio(record: Mapping[str, Any], names: RecordNames) -> Iterator[ReadSpan]:
     """The spans of a task of Label Studio: of its one annotation, or of the one that is called the truth."""
     found = [a for a in record.get(names.answers) or [] if isinstance(a, dict) and not a.get("was_cancelled")]
     chosen = [a for a in found if a.get("ground_truth")] or found
@@ -292,15 +335,15 @@ def _marks_text(item: Any) -> bool:
     return isinstance(item, dict) and isinstance(item.get("value"), dict) and "start" in item["value"]
 
 
-def _of_result(item: Mapping[str, Any]) -> Iterator[TextSpan]:
+def _of_result(item: Mapping[str, Any]) -> Iterator[ReadSpan]:
     value = item["value"]
     kinds = next((value[k] for k in ("labels", "hypertextlabels", item.get("type")) if _strings(value.get(k))), None)
     if not kinds:
-        raise SpanError("a span without labels; give it one, or take it out")
+        yield LostSpan(NAMELESS, "a span without labels; give it one, or take it out")
+        return
     for kind in kinds:
-        yield _of_object(
-            {**{k: v for k, v in value.items() if k != "labels"}, "label": kind, "score": item.get("score")}
-        )
+        own = {k: v for k, v in value.items() if k != "labels"}
+        yield _each({**own, "label": kind, "score": item.get("score")}, _of_object)
 
 
 def _joined(spans: Sequence[TextSpan], items: Sequence[Any]) -> Iterator[TextSpan]:
@@ -325,86 +368,6 @@ def _joined(spans: Sequence[TextSpan], items: Sequence[Any]) -> Iterator[TextSpa
         yield last
 
 
-# Places
-
-
-def _located(spans: Sequence[TextSpan], text: str, unit: OffsetUnit) -> list[TextSpan]:
-    """The spans in characters; words without a place stand wherever the text has them. Raises `SpanError`."""
-    count, to_characters = _counted(text, unit)
-    placed: list[TextSpan] = []
-    for span in spans:
-        if span.start is None or span.end is None:
-            places = list(_places(span.words or "", text))
-            placed += [span._replace(start=a, end=b, anywhere=True) for a, b in places] or [span]
-            continue
-        _check_inside(span, count, unit)
-        start, end = to_characters(span.start), to_characters(span.end)
-        if start is None or end is None:
-            raise SpanError(f"{unit} {span.start} to {span.end} cut a character; {_unit_advice(spans, text, unit)}")
-        if span.words is not None and not _same(text[start:end], span.words):
-            raise SpanError(
-                f"{unit} {span.start} to {span.end} are {text[start:end][:40]!r} and not {span.words[:40]!r}; "
-                f"{_unit_advice(spans, text, unit)}"
-            )
-        placed.append(span._replace(start=start, end=end))
-    return list(dict.fromkeys(placed))
-
-
-def _same(found: str, words: str) -> bool:
-    return found == words or found.split() == words.split()
-
-
-def _check_inside(span: TextSpan, count: int, unit: str) -> None:
-    start, end = span.start, span.end
-    if start is None or end is None or not 0 <= start < end <= count:
-        raise SpanError(f"span {start} to {end} ({span.type}) is not inside the text, which has {count} {unit}")
-
-
-def _counted(text: str, unit: OffsetUnit) -> tuple[int, Callable[[int], int | None]]:
-    """The length of a text in a unit, and a function from a place to characters; None inside a character."""
-    if unit == "characters" or text.isascii():
-        return len(text), lambda place: place
-    width: Callable[[str], int] = (lambda c: 1 + (c > "\uffff")) if unit == "utf-16" else (lambda c: len(c.encode()))
-    places, at = {0: 0}, 0
-    for number, character in enumerate(text, 1):
-        at += width(character)
-        places[at] = number
-    return at, places.get
-
-
-def _unit_advice(spans: Sequence[TextSpan], text: str, unit: OffsetUnit) -> str:
-    """Advice: the unit in which all spans of the text are the words that they should be."""
-    units: tuple[OffsetUnit, ...] = ("characters", "utf-16", "bytes")
-    for other in units:
-        if other != unit and _fit(spans, text, other):
-            return f"they are counted in {other}: --set offsets={other}"
-    return "count from 0, the end being the first one after the span"
-
-
-def _fit(spans: Sequence[TextSpan], text: str, unit: OffsetUnit) -> bool:
-    _, to_characters = _counted(text, unit)
-    for span in spans:
-        if span.start is None or span.end is None:
-            continue
-        start, end = to_characters(span.start), to_characters(span.end)
-        if start is None or end is None or (span.words is not None and not _same(text[start:end], span.words)):
-            return False
-    return any(span.words is not None for span in spans)
-
-
-def _places(words: str, text: str) -> Iterator[tuple[int, int]]:
-    """All places where a text has these words, not inside of longer words."""
-    if not words.strip():
-        return
-    pattern = r"\s+".join(map(re.escape, words.split()))
-    for found in re.finditer(rf"(?<!\w){pattern}(?!\w)" if words[0].isalnum() else pattern, text):
-        yield found.span()
-
-
-def _lost(spans: Iterable[TextSpan]) -> list[str]:
-    return [span.words or "" for span in spans if span.start is None]
-
-
 # Values
 
 
@@ -412,10 +375,17 @@ def _first(item: Mapping[str, Any], keys: Sequence[str]) -> Any:
     return next((item[key] for key in keys if item.get(key) is not None), None)
 
 
+def _is_number(value: Any) -> bool:
+    """Is a value a whole number, as JSON has it or as text?"""
+    if isinstance(value, str):
+        return re.fullmatch(r"\s*[0-9]{1,18}\s*", value) is not None
+    return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
+
+
 def _number(value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise SpanError(f"want a whole number as start or end of a span, not {_shown(value)}")
+    if _is_number(value):
+        return int(value)
+    raise UnreadableSpanError(NO_NUMBER, f"want a whole number as start or end of a span, not {_shown(value)}")
 
 
 def _score(value: Any) -> float | None:
@@ -426,7 +396,7 @@ def type_name(value: Any) -> str:
     """The label of a span, without blanks around it. Raises `SpanError` where it is no name."""
     name = value.strip() if isinstance(value, str) else ""
     if not name or text_fault(name):
-        raise SpanError(f"want a name as label of a span, not {_shown(value)}")
+        raise UnreadableSpanError(NAMELESS, f"want a name as label of a span, not {_shown(value)}")
     return name
 
 

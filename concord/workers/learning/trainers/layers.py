@@ -1,13 +1,14 @@
 """What is best learned of layers (taggers' answers), judged on held-out documents beside the answers as they are.
 
 Candidates, by entity F1 of documents that nothing was learned from: a layer as it is; a layer with each name copied to
-its other places in the document; a model of the layers alone, of the words alone, and of both. The one with the
-highest F1 is taken. If that is no learned one, the model gives the layer's answers as they were judged.
+its other places in the document; a model of the layers alone, of the words alone, and of both. The best layer as it is
+is taken, unless others are better beyond chance: then the one of these with the highest F1. If that is no learned one,
+the model gives the layer's answers as they were judged, under gold's names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ import numpy as np
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import OUTSIDE, LabelSet
-from concord.schemas.layers import NO_ANSWER, layer_columns, types_under
+from concord.schemas.layers import NO_ANSWER, layer_columns
 from concord.schemas.settings import Validation
 from concord.workers.evaluation.bootstrap import Comparison
 from concord.workers.evaluation.figures import f1_of_counts
@@ -26,6 +27,7 @@ from concord.workers.features.templates import COPIED, LAYER, feature_set, layer
 from concord.workers.learning.search.trials import Trial, best_of
 from concord.workers.learning.trainers.entity_counts import entity_counts
 from concord.workers.learning.trainers.fit import Fitting
+from concord.workers.learning.trainers.layer_names import TypeNames, own_labels, types_in_gold
 from concord.workers.learning.trainers.selection import cross_validated
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Train, labels_of
 from concord.workers.models.crf import CrfModel
@@ -52,26 +54,35 @@ class Candidate(NamedTuple):
     answers: str | None = None
     settings: FeatureSettings | None = None
 
+    @property
+    def as_it_is(self) -> bool:
+        """Is it a layer's answers, with nothing added?"""
+        return self.answers is not None and self.answers.startswith(LAYER)
+
 
 class LayersChoice(NamedTuple):
-    """The candidates with their counts (D, 3) of entities, the best of them, and the best that learns nothing."""
+    """The way that is taken, and what it was judged by.
+
+    - ``trials``: the candidates with their counts (D, 3) of entities.
+    - ``base``: the best layer as it is.
+    - ``gains``: entity F1 of each other candidate minus that of ``base``, by the paired bootstrap over documents.
+    - ``best``: the candidate that is taken.
+    - ``names``: gold's names for types of each layer, see `types_in_gold`.
+    """
 
     trials: Sequence[Trial[Candidate]]
+    base: Trial[Candidate]
+    gains: Mapping[str, Comparison]
+    best: Trial[Candidate]
+    names: Mapping[str, TypeNames]
 
-    @property
-    def best(self) -> Trial[Candidate]:
-        """The candidate that is taken."""
-        return best_of(self.trials)
-
-    @property
-    def unlearned(self) -> Trial[Candidate]:
-        """The best candidate that learns nothing."""
-        return best_of(trial for trial in self.trials if trial.setting.settings is None)
-
-    @property
-    def gain(self) -> Comparison:
-        """F1 of the best candidate minus that of the best one that learns nothing, by the paired bootstrap."""
-        return self.best.gain(self.unlearned)
+    @classmethod
+    def of(cls, trials: Sequence[Trial[Candidate]], names: Mapping[str, TypeNames]) -> LayersChoice:
+        """The less, a layer as it is, is taken unless more is better beyond chance."""
+        base = best_of(trial for trial in trials if trial.setting.as_it_is)
+        gains = {trial.setting.name: trial.gain(base) for trial in trials if trial is not base}
+        better = [trial for trial in trials if trial is not base and gains[trial.setting.name].low > 0]
+        return cls(trials, base, gains, best_of(better or [base]), names)
 
 
 def check_layers(documents: Sequence[Document], names: Sequence[str]) -> None:
@@ -108,15 +119,17 @@ def choose_layers(
     }
     judged = min(map(len, counts_of.values()))  # with `Validation.LATER` the first documents are not
     labels = labels_of(documents)
-    for name in settings.layers:
+    names = {layer: types_in_gold(documents, labels, layer) for layer in settings.layers}
+    for layer in settings.layers:
         for use, begin in (("as it is", LAYER), ("copied", COPIED)):
-            way = Candidate(f"{name} {use}", f"{begin}{name}")
-            trials.append(Trial(way, _counts(documents[-judged:], labels, f"{begin}{name}"), f1_of_counts))
+            way = Candidate(f"{layer} {use}", f"{begin}{layer}")
+            counts = _counts(documents[-judged:], labels, f"{begin}{layer}", names[layer])
+            trials.append(Trial(way, counts, f1_of_counts))
     trials += [Trial(way, counts_of[way.name], f1_of_counts) for way in learned]
     for trial in trials:
         if progress is not None:
             progress(trial)
-    return LayersChoice(trials)
+    return LayersChoice.of(trials, names)
 
 
 def _learned(settings: FeatureSettings, documents: Sequence[Document]) -> list[Candidate]:
@@ -136,34 +149,19 @@ def _learned(settings: FeatureSettings, documents: Sequence[Document]) -> list[C
 # Answers as they are
 
 
-def own_labels(labels: LabelSet, answers: Iterable[str]) -> list[str]:
-    """Labels of the label set for those of a layer; a type that the set does not have is outside.
-
-    Of a label above several types the first one counts that the set has.
-    """
-    return [_own(labels, answer) for answer in answers]
-
-
-def _own(labels: LabelSet, answer: str) -> str:
-    for kind in types_under(answer[2:]):
-        for name in (answer[:2] + kind, kind):
-            if name in labels.index:
-                return name
-    return OUTSIDE if OUTSIDE in labels.index else labels.names[0]
-
-
-def _counts(documents: Sequence[Document], labels: LabelSet, answers: str) -> Counts:
+def _counts(documents: Sequence[Document], labels: LabelSet, answers: str, names: TypeNames) -> Counts:
     """(D, 3) gold, predicted and correct entities of each document by a layer's answers.
 
     - ``answers``: a feature set of one column.
+    - ``names``: gold's names for types of the layer.
     """
     batch, features = Batch.of(documents), feature_set(answers)
     (column,) = (feature_columns(batch, features)[name] for name in features.columns)
-    return entity_counts(documents, labels, own_labels(labels, column.values), column.codes)
+    return entity_counts(documents, labels, own_labels(labels, column.values, names), column.codes)
 
 
 def answering(answers: str) -> Train:
-    """A trainer of models that give a layer's answers, as they are or copied, under the label set of the documents.
+    """A trainer of models that give a layer's answers, as they are or copied, under gold's names for their types.
 
     - ``answers``: a feature set of one column, `LAYER` or `COPIED` with the layer's name.
     """
@@ -172,12 +170,14 @@ def answering(answers: str) -> Train:
         documents: Iterable[Document], *, settings: FeatureSettings, out: Path, progress: Progress | None = None
     ) -> CrfModel:
         del settings  # nothing is learned
+        documents = list(documents)
+        names = types_in_gold(documents, labels_of(documents), answers.partition(":")[2])
         fitting = Fitting.of(documents, settings=FittingSettings(features=answers), trainer=ANSWERING)
         start = fitting.start(out)
         order = [fitting.labels.names[i] for i in fitting.order.tolist()]
         attributes = [str(name).partition("=")[2] for name in fitting.attributes.names().to_pylist()]
         outside = order.index(OUTSIDE) if OUTSIDE in order else 0
-        own = own_labels(fitting.labels, attributes)
+        own = own_labels(fitting.labels, attributes, names)
         wanted = np.array([order.index(name) if name in order else outside for name in own], np.int32)
         weights = np.where(wanted[:, None] == np.arange(len(order)), CERTAIN, 0.0)
         if progress is not None:

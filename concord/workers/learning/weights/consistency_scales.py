@@ -61,6 +61,7 @@ def tune_scales(
     scales: Sequence[float] = SCALES,
     config: GibbsSettings | None = None,
     seed: int = 0,
+    beyond_chance: bool = False,
     progress: Callable[[ScaleTrial], None] | None = None,
 ) -> tuple[LabelConsistency, list[ScaleTrial]]:
     """The pair counts and scales with the best entity F1 on ``documents``, and all trials.
@@ -68,7 +69,8 @@ def tune_scales(
     ``counted`` are the pair counts to choose from, such as those of words as written and of words with case folded. The
     search first gives all families one scale, and takes the counts that are best so. From there it climbs: it tries
     the neighbouring scales of each family and moves to the best, as long as that is better, or as good with smaller
-    scales. On newswire it tries a seventh of all combinations.
+    scales. On newswire it tries a seventh of all combinations. With ``beyond_chance`` all families are off, unless what
+    it finds is better than that by the paired bootstrap over documents: for answers that must not get worse.
 
     ``model`` must not have been trained on ``documents``: on its training data a model is so sure that consistency
     never seems to matter. Raises `ValueError` where a document has no gold labels.
@@ -80,7 +82,10 @@ def tune_scales(
     searches = [_search(documents, model, counts, settings, seed, trials, progress) for counts in counted]
     starts = [alike(scales, len(Scales._fields), search.worth) for search in searches]
     chosen, search, start = max(zip(counted, searches, starts, strict=True), key=lambda one: one[1].trial(one[2]).value)
-    return LabelConsistency(chosen, Scales(*climb(start, scales, search.worth))), trials
+    best, off = climb(start, scales, search.worth), tuple([0.0] * len(start))
+    if beyond_chance and search.trial(best).gain(search.trial(off)).low <= 0:
+        best = off
+    return LabelConsistency(chosen, Scales(*best)), trials
 
 
 def entity_counts(
