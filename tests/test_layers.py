@@ -9,9 +9,11 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -24,6 +26,7 @@ from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet
 from concord.schemas.layers import LayerError, check_layer_name, grade_of, layer_columns, layer_labels
 from concord.schemas.reports import EntitiesReport
+from concord.schemas.train_report import LayersReport
 from concord.testing.features import check_features
 from concord.workers.corpus.ingestion import IngestError, ingest, write_corpus
 from concord.workers.corpus.plan import plan
@@ -31,15 +34,21 @@ from concord.workers.corpus.readers.span_files import MOVED
 from concord.workers.corpus.readers.span_shapes import NAMELESS
 from concord.workers.corpus.shards import read_batch
 from concord.workers.corpus.taggers import EMPTY, HIDDEN, INSIDE, LOST, OTHER_TEXT, PARTICLE, SEVERAL, UNKNOWN, UNSURE
+from concord.workers.evaluation.bootstrap import paired_bootstrap
+from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.features.copies import copied_labels
 from concord.workers.features.templates import FeatureSetError, feature_set
 from concord.workers.inference.core.chain import viterbi
+from concord.workers.learning.search.trials import Trial
 from concord.workers.learning.trainers import lbfgs, sgd
-from concord.workers.learning.trainers.layer_names import own_labels
-from concord.workers.learning.trainers.layers import answering, choose_layers
+from concord.workers.learning.trainers.entity_counts import viterbi_counts
+from concord.workers.learning.trainers.layer_names import own_labels, types_in_gold
+from concord.workers.learning.trainers.layers import Candidate, LayersChoice, answering, choose_layers
 from concord.workers.learning.trainers.registry import TRAINERS
+from concord.workers.learning.trainers.trainer import labels_of
 from concord.workers.models.loaders import load_model
 from concord.workers.models.settings import LbfgsSettings, SgdSettings
+from concord.workers.synthesis.made_up import synthesize
 
 TEXT = "Mira Tolvan works at Acme Corp in Oslo. Tolvan lives there."
 
@@ -314,6 +323,122 @@ def test_a_model_of_answers_gives_them_as_they_are(tmp_path: Path) -> None:
     answering("layer:ner")([*documents, long], settings=SgdSettings(layers=("ner",)), out=tmp_path / "model")
     assert labels_by(tmp_path / "model", [wrong]) == ["B-LOC", "I-LOC", "O"]
     assert labels_by(tmp_path / "model", documents[:1]) == documents[0].columns["ner"].strings()
+
+
+def test_answers_are_judged_and_given_under_golds_names(tmp_path: Path) -> None:
+    theirs = {"PER": "PERSON", "LOC": "PLACE"}
+    documents = []
+    for document in tagged(12, right=True):
+        said = [label[:2] + theirs.get(label[2:], "") if label != "O" else "O" for label in document.labels.strings()]  # type: ignore[union-attr]
+        said[4] = "B-DATE"
+        documents.append(replace(document, columns=dict(document.columns) | {"ner": Column.encode(said)}))
+    choice = choose_layers(documents, sgd.train, SgdSettings(layers=("ner",), passes=1, rate=1e-6))
+    assert choice.names == {"ner": {"DATE": None, "PERSON": "PER", "PLACE": "LOC"}}
+    assert (choice.base.value, choice.best is choice.base) == (1.0, True)
+    report = LayersReport(
+        documents=12,
+        held_out_f1={trial.setting.name: trial.value for trial in choice.trials},
+        base=choice.base.setting.name,
+        gains={name: (gain.difference, gain.low, gain.high) for name, gain in choice.gains.items()},
+        best=choice.best.setting.name,
+        learned=False,
+        names={"ner": dict(choice.names["ner"])},
+    )
+    names, judged = report.lines
+    assert names.endswith("otherwise: PERSON is PER, PLACE is LOC, none for DATE")
+    assert "; taken: ner as it is (nothing else is better beyond chance; ner copied: +0.00 points on ner as" in judged
+    answering("layer:ner")(documents, settings=SgdSettings(layers=("ner",)), out=tmp_path / "model")
+    assert labels_by(tmp_path / "model", documents[:2]) == [
+        label for document in tagged(2, right=True) for label in document.columns["ner"].strings()
+    ]
+
+
+def in_gold(pairs: Sequence[tuple[str, str]]) -> Any:
+    """Gold's names where spans have these types in the layer and in gold."""
+    documents = [
+        Document.build(str(i), [["A"]], labels=[[f"B-{gold}" if gold else "O"]], ner=[[f"B-{mine}" if mine else "O"]])
+        for i, (mine, gold) in enumerate(pairs)
+    ]
+    labels = LabelSet.infer([label for d in documents for label in d.labels.strings()])  # type: ignore[union-attr]
+    return types_in_gold(documents, labels, "ner")
+
+
+def test_names_are_mapped_one_to_one_where_gold_lacks_some() -> None:
+    assert in_gold([("PER", "ORG"), ("PER", "ORG"), ("ORG", "PER")]) == {}  # all are gold's
+    gpe = [("GPE", "LOC")] * 3 + [("LOC", "LOC"), ("PERSON", "PER"), ("ORG", "ORG"), ("DATE", "")]
+    assert in_gold(gpe) == {"GPE": "LOC", "LOC": None, "PERSON": "PER", "DATE": None}
+    assert in_gold([("ORG", ""), ("", "ORG"), ("DATE", ""), ("X", "PER")]) == {"DATE": None, "X": "PER"}
+    assert in_gold([("A|B", "A"), ("A", "A"), ("C", "B")]) == {"C": "B"}
+
+
+@given(st.lists(st.tuples(st.sampled_from(["", "U", "V", "W"]), st.sampled_from(["", "X", "Y", "U"])), max_size=12))
+def test_no_map_of_names_marks_more_alike(pairs: list[tuple[str, str]]) -> None:
+    theirs, golds = ({pair[side] for pair in pairs} - {""} for side in (0, 1))
+    if not theirs or not golds or theirs <= golds:
+        return
+    names = in_gold(pairs)
+    mapped = {kind: names.get(kind, kind) for kind in theirs}
+    used = [name for name in mapped.values() if name in golds]
+    assert len(used) == len(set(used))
+    alike = sum(mapped.get(mine) == gold for mine, gold in pairs if gold)
+    for order in permutations([*golds, *[None] * len(theirs)], len(theirs)):
+        other = dict(zip(sorted(theirs), order, strict=True))
+        assert sum(other.get(mine) == gold for mine, gold in pairs if gold) <= alike
+
+
+def trial(name: str, answers: str | None, correct: Sequence[int]) -> Trial[Candidate]:
+    counts = np.array([[4, 4, right] for right in correct])
+    return Trial(Candidate(name, answers), counts, f1_of_counts)
+
+
+def test_less_is_taken_unless_more_is_better_beyond_chance() -> None:
+    less = trial("x as it is", "layer:x", [2] * 10)
+    other = trial("y as it is", "layer:y", [1] * 10)
+    luck = trial("copied", "copied:x", [4, 4, 2, 2, 2, 2, 2, 2, 2, 2])
+    sure = trial("learned", None, [3] * 10)
+    choice = LayersChoice.of([other, less, luck], {})
+    assert (choice.base, choice.best) == (less, less)
+    assert choice.gains["copied"].difference == pytest.approx(0.1)
+    assert choice.gains["copied"].low == 0.0
+    assert LayersChoice.of([other, less, luck, sure], {}).best is sure
+    assert LayersChoice.of([less, luck], {}).best is less
+
+
+def imperfect(documents: Sequence[Document], rng: np.random.Generator) -> list[Document]:
+    """Documents under a good tagger, which misses a name now and then, and marks a small word once in a document."""
+    answered = []
+    for document in documents:
+        labels = document.labels.strings()  # type: ignore[union-attr]
+        small = Counter(word for word in document.tokens if word.islower()).most_common(1)
+        for i, label in enumerate(labels):
+            single = label.startswith("B-") and labels[i + 1 : i + 2] != [f"I-{label[2:]}"]
+            labels[i] = "O" if single and rng.random() < MISSED else label
+        if small and rng.random() < ALARMED:
+            labels[document.tokens.index(small[0][0])] = "B-ORG"
+        columns = dict(document.columns) | {"ner": Column.encode(labels)}
+        columns["ner_grade"] = Column.encode(["-"] * len(labels))
+        answered.append(replace(document, columns=columns))
+    return answered
+
+
+MISSED, ALARMED = 0.02, 0.12
+"""Shares of single-word names that are missed, and of documents in which a small word is marked."""
+
+
+@pytest.mark.parametrize("seed", [2, 8, 13])
+def test_what_is_taken_is_not_worse_than_the_tagger(seed: int, tmp_path: Path) -> None:
+    """By luck ten documents say that copies help; they do harm. `benchmarks/bench_made_taggers.py` has 200 taggers."""
+    documents = imperfect(list(synthesize(110, seed=seed, kind="news")), np.random.default_rng(seed))
+    learned, judged = documents[:10], documents[10:]
+    settings = SgdSettings(layers=("ner",), features="core", passes=1, rate=1e-6)
+    way = choose_layers(learned, sgd.train, settings).best.setting
+    assert way.answers is not None
+    ours, alone = (
+        answering(answers)(learned, settings=settings, out=tmp_path / name)
+        for name, answers in {"ours": way.answers, "alone": "layer:ner"}.items()
+    )
+    counts = [viterbi_counts(model, judged, labels_of(documents)) for model in (alone, ours)]
+    assert paired_bootstrap(*counts, rng=np.random.default_rng(0)).high >= 0
 
 
 def test_nothing_is_learned_where_nothing_is_better() -> None:
