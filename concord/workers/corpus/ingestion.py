@@ -249,8 +249,8 @@ def write_corpus(
             else:
                 rejects.append(item)
         parts.flush()
-        kept = _other_rejects(target, rejects) if append else []
-        write_whole(folder / REJECTS_NAME, table_bytes(rejects_table([*rejects, *kept])))
+        others = _other_rejects(target, rejects) if append else []
+        write_whole(folder / REJECTS_NAME, table_bytes(rejects_table([*rejects, *others])))
     report = parts.report(len(rejects))
     if progress is not None:
         progress(report)
