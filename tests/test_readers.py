@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from concord.schemas.columns import Reject, SchemaError
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, UsageError
+from concord.workers.corpus.ingestion import ingest
 from concord.workers.corpus.readers.reader import EMPTY_FILE
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.settings import ColumnsSettings
@@ -312,6 +313,25 @@ def test_text_columns_can_be_named(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "t.parquet")
     documents, _ = read("text", tmp_path, id_column="key", text_column="body")
     assert [d.tokens for d in documents] == [["One", "."]]
+
+
+def test_texts_of_parquet_without_ids_have_those_of_file_and_row(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"text": ["One.", "", "Two."], "n": [1, 2, 3]}), path, row_group_size=2)
+    documents, rejects = read("text", path)
+    assert [(d.doc_id, d.text) for d in documents] == [("t-000000", "One."), ("t-000002", "Two.")]
+    assert [reject.doc_id for reject in rejects] == ["t-000001"]
+    told = "no column doc_id or id, so ids are of the file and the row; --set id_column=NAME names one"
+    assert told in " ".join(ingest("text", path, tmp_path / "out").notices)
+    with pytest.raises(SchemaError, match="column 'key' is missing"):
+        read("text", path, id_column="key")
+
+
+@pytest.mark.parametrize("ids", [["a", "b"], [1, 2]])
+def test_a_column_id_of_parquet_has_the_ids_of_texts(ids: list[Any], tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": ids, "text": ["One.", "Two."]}), tmp_path / "t.parquet")
+    documents, rejects = read("text", tmp_path)
+    assert ([d.doc_id for d in documents], rejects) == ([str(i) for i in ids], [])
 
 
 def test_text_from_txt_files(tmp_path: Path) -> None:

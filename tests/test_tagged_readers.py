@@ -51,6 +51,22 @@ def test_what_stands_between_fields_has_no_label(tmp_path: Path) -> None:
     assert document.labels.strings() == ["author", "author", "O", "title/j", "O"]
 
 
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("<p><f>Ann</f><s>Lee</s></p>", "Ann Lee"),
+        ("<p><f>Ann</f>\n<s>Lee</s></p>", "Ann Lee"),
+        ("<p><q><f>Ann</f></q><s><t>Lee</t><t>Day</t></s></p>", "Ann Lee Day"),
+        ("H<sub>2</sub>O", "H2O"),
+        ("<f>Ann</f><e/><s>Lee</s><e>,</e> B.", "Ann Lee, B."),
+        ("<f>Lee-</f><s>Day</s>", "Lee-Day"),
+    ],
+)
+def test_elements_inside_a_field_are_parted_by_blanks(field: str, text: str, tmp_path: Path) -> None:
+    document, _ = read("xml", tmp_path / "a.xml", f"<L><R><a>{field}</a><b>12</b></R></L>", record="R")
+    assert document.text == f"{text} 12"
+
+
 def test_fields_without_a_blank_between_them_are_words_of_their_own(tmp_path: Path) -> None:
     content = "<L><R><a>12</a><b>Hill</b><c>,</c><d>Oslo</d><e>(1)</e></R></L>"
     document, _ = read("xml", tmp_path / "a.xml", content)

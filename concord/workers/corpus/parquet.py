@@ -169,6 +169,11 @@ def with_text_ids(schema: pa.Schema, name: str) -> pa.Schema:
     return schema.set(place, pa.field(name, pa.string()))
 
 
+def row_ids(stem: str, first_row: int, count: int) -> pa.Array:
+    """Ids of rows that have none: of the file's name and the row."""
+    return pa.array([f"{stem}-{row:06d}" for row in range(first_row, first_row + count)], pa.string())
+
+
 def ids_as_text(rows: T, name: str) -> T:
     """A table or batch whose column of ids is text, where it has that column and the type `has_text_form`."""
     place = rows.schema.get_field_index(name)

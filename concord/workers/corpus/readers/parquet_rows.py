@@ -29,7 +29,14 @@ from concord.schemas.columns import (
 from concord.schemas.document import TOKENS, Document
 from concord.schemas.label_names import has_prefix
 from concord.schemas.labels import to_bio
-from concord.workers.corpus.parquet import has_text_form, ids_as_text, open_parquet, parquet_files, read_row_group
+from concord.workers.corpus.parquet import (
+    has_text_form,
+    ids_as_text,
+    open_parquet,
+    parquet_files,
+    read_row_group,
+    row_ids,
+)
 from concord.workers.corpus.readers.lines import label_fault, lone_label_fault
 from concord.workers.corpus.readers.reader import ReaderItem
 from concord.workers.corpus.settings import ParquetReaderSettings
@@ -127,8 +134,7 @@ def _own(table: pa.Table, names: _ColumnRoles, stem: str, first_row: int) -> pa.
     """The rows under the names and in the types of a corpus."""
     columns: dict[str, pa.ChunkedArray | pa.Array] = {TOKENS: table[names.tokens]}
     if names.ids is None:
-        ids = [f"{stem}-{row:06d}" for row in range(first_row, first_row + len(table))]
-        columns[DOC_ID] = pa.array(ids, pa.string())
+        columns[DOC_ID] = row_ids(stem, first_row, len(table))
     else:
         columns[DOC_ID] = ids_as_text(table.select([names.ids]), names.ids)[names.ids]
     if names.sentences is not None:

@@ -147,10 +147,10 @@ def _pieces(record: Element, settings: XmlSettings) -> _RecordText:
     fields: list[CharSpan] = []
     after_field = False
     for item in record.content:
-        piece = XML_BLANKS.sub(" ", item if isinstance(item, str) else item.text)
+        piece = XML_BLANKS.sub(" ", item if isinstance(item, str) else _text(item))
         is_field = isinstance(item, Element) and bool(piece.strip())
-        if is_field and after_field and piece[:1].isalnum() and text[-1:] not in JOINS:
-            text += " "  # two fields without a blank between them are two words all the same
+        if is_field and after_field and _parted(text, piece):
+            text += " "
         if not text or text.endswith(" "):
             piece = piece.removeprefix(" ")
         if is_field and isinstance(item, Element):
@@ -162,6 +162,23 @@ def _pieces(record: Element, settings: XmlSettings) -> _RecordText:
     if not fields:
         raise BadLineError(f"no field in <{record.name}>; take it out")
     return _RecordText(text.rstrip(), fields, record.line)
+
+
+def _parted(text: str, piece: str) -> bool:
+    """Are two elements without a blank between them two words all the same?"""
+    return piece[:1].isalnum() and text[-1:] not in JOINS and not text[-1:].isspace()
+
+
+def _text(element: Element) -> str:
+    """The text of an element, in which those inside that follow each other at once have a blank between them."""
+    text = ""
+    after_element = False
+    for item in element.content:
+        piece = item if isinstance(item, str) else _text(item)
+        is_element = isinstance(item, Element) and bool(piece.strip())
+        text += f" {piece}" if is_element and after_element and _parted(text, piece) else piece
+        after_element = is_element or (after_element and not piece)
+    return text
 
 
 def _label(field: Element, attributes: Sequence[str]) -> str:

@@ -8,16 +8,24 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import pyarrow as pa
 
-from concord.schemas.columns import DOC_ID, NO_FAULTS, TEXT, Reject, SchemaError, absent, decode, string_faults
+from concord.schemas.columns import DOC_ID, NO_FAULTS, TEXT, Notice, Reject, SchemaError, absent, decode, string_faults
 from concord.schemas.document import TOKENS, Batch, Document, TokenizedTexts
 from concord.schemas.errors import CorpusError, DocumentError
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.other_kinds import advice_for
-from concord.workers.corpus.parquet import ids_as_text, open_parquet, parquet_files, read_row_group, with_text_ids
+from concord.workers.corpus.parquet import (
+    ids_as_text,
+    open_parquet,
+    parquet_files,
+    read_row_group,
+    row_ids,
+    with_text_ids,
+)
 from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
 from concord.workers.corpus.readers.reader import (
     EMPTY_FILE,
     ENCODING_OPTION,
+    ReaderItem,
     UndecodableError,
     decoded,
     or_nothing,
@@ -29,9 +37,10 @@ from concord.workers.corpus.settings import TextReaderSettings
 from concord.workers.corpus.tokenizers.registry import load_tokenizer
 
 BYTE_ORDER_MARK = "\ufeff"
+NUMBERED_TEXTS = "no column doc_id or id, so ids are of the file and the row; --set id_column=NAME names one"
 
 
-def read_text(source: str, settings: TextReaderSettings) -> Iterator[Document | Reject]:
+def read_text(source: str, settings: TextReaderSettings) -> Iterator[ReaderItem]:
     """Documents of a Parquet file or folder (a path or URI), of a table of `TABLE_SUFFIXES`, or of .txt files.
 
     A folder is read as Parquet when it holds ``.parquet`` files, otherwise as ``.txt`` files,
@@ -225,15 +234,39 @@ def _is_parquet(source: str) -> bool:
     return any(name.endswith(".parquet") for _, name in source_files(source))
 
 
-def _read_parquet(source: str, settings: TextSettings) -> Iterator[Document | Reject]:
+def _read_parquet(source: str, settings: TextReaderSettings) -> Iterator[ReaderItem]:
     for file in parquet_files(source):
         parquet = open_parquet(file)
-        check_text(with_text_ids(parquet.schema_arrow, settings.id_column), settings, source=file.path)
-        row = 0
+        numbered = _has_no_ids(parquet.schema_arrow, settings)
+        named = settings if numbered else _with_id_column(parquet.schema_arrow, settings)
+        if not numbered:
+            check_text(with_text_ids(parquet.schema_arrow, named.id_column), named, source=file.path)
+        columns = [named.text_column] if numbered else [named.id_column, named.text_column]
+        stem, row = file.name.removesuffix(".parquet"), 0
         for group in range(parquet.num_row_groups):
-            table = read_row_group(parquet, file, group, [settings.id_column, settings.text_column])
-            rows = ids_as_text(table, settings.id_column)
-            batch, rejects = batch_from_text_table(rows, settings, source=file.path, first_row=row)
+            table = read_row_group(parquet, file, group, columns)
+            if numbered:
+                table = table.append_column(named.id_column, row_ids(stem, row, len(table)))
+                check_text(table.schema, named, source=file.path)
+            rows = ids_as_text(table, named.id_column)
+            batch, rejects = batch_from_text_table(rows, named, source=file.path, first_row=row)
             yield from batch
             yield from rejects
             row += len(table)
+        if numbered and row:
+            yield Notice(file.path, NUMBERED_TEXTS)
+
+
+def _has_no_ids(schema: pa.Schema, settings: TextReaderSettings) -> bool:
+    """Has a file texts, and no column of ids, where none was asked for?"""
+    if "id_column" in settings.model_fields_set:
+        return False
+    return settings.text_column in schema.names and not {settings.id_column, "id"} & set(schema.names)
+
+
+def _with_id_column(schema: pa.Schema, settings: TextReaderSettings) -> TextReaderSettings:
+    """The settings with the column of ids that is there, one called ``id`` in place of the usual one."""
+    own = "id_column" in settings.model_fields_set or settings.id_column in schema.names
+    if own or "id" not in schema.names:
+        return settings
+    return settings.model_copy(update={"id_column": "id"})
