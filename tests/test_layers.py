@@ -48,6 +48,7 @@ from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.trainers.trainer import labels_of
 from concord.workers.models.loaders import load_model
 from concord.workers.models.settings import LbfgsSettings, SgdSettings
+from concord.workers.storage.scratch import scratch_folder
 from concord.workers.synthesis.made_up import synthesize
 
 TEXT = "Mira Tolvan works at Acme Corp in Oslo. Tolvan lives there."
@@ -351,6 +352,29 @@ def test_answers_are_judged_and_given_under_golds_names(tmp_path: Path) -> None:
     assert labels_by(tmp_path / "model", documents[:2]) == [
         label for document in tagged(2, right=True) for label in document.columns["ner"].strings()
     ]
+
+
+SAID = st.lists(
+    st.sampled_from(["O", "B-PER", "I-PER", "B-GPE", "I-GPE", "B-ORG", "I-ORG", "?"]), min_size=1, max_size=9
+)
+
+
+@given(SAID)
+@pytest.mark.parametrize("scheme", ["bio", "plain"])
+@pytest.mark.parametrize("answers", ["layer:ner", "copied:ner"])
+def test_a_model_of_few_documents_gives_all_answers_as_they_are(answers: str, scheme: str, said: list[str]) -> None:
+    """Gold has a place of one word, a person, and an organisation that the layer does not find."""
+    gold, mine = ["B-PER", "O", "B-LOC", "B-ORG"], ["B-PER", "O", "B-GPE", "O"]
+    few = Document.build(
+        "a", [["Ann", "in", "Oslo", "Acme"]], labels=[in_scheme(scheme, gold)], ner=[mine], ner_grade=[["-"] * 4]
+    )
+    new = Document.build("b", [[f"W{i}" for i in range(len(said))]], ner=[said], ner_grade=[["-"] * len(said)])
+    wanted = ["O" if label in ("?", "B-NEW") else label.replace("GPE", "LOC") for label in said]
+    with scratch_folder() as folder:
+        answering(answers)([few], settings=SgdSettings(layers=("ner",)), out=folder / "model")
+        model = load_model(folder / "model")
+        found = model.labels.decode(viterbi(model.potentials(Batch.of([new]))))
+    assert list(found) == in_scheme(scheme, wanted)
 
 
 def in_gold(pairs: Sequence[tuple[str, str]]) -> Any:

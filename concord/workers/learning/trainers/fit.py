@@ -25,7 +25,7 @@ from concord.workers.features.templates import FeatureSet, vector_templates
 from concord.workers.learning.estimation.chains import FeatureRules, GoldChains, TrainingChains
 from concord.workers.learning.estimation.token_vectors import TokenVectors, word_scores
 from concord.workers.learning.trainers.given_features import features_of
-from concord.workers.learning.trainers.trainer import TrainingCounts
+from concord.workers.learning.trainers.trainer import TrainingCounts, gold_of
 from concord.workers.models.attribute_names import ATTRIBUTES_FILE, PAIR_ATTRIBUTES_FILE, read_names, write_names
 from concord.workers.models.crf import CrfModel, LearnedCrf, load, save
 from concord.workers.models.end_marks import EndMarks
@@ -49,14 +49,22 @@ class TrainingBatch(NamedTuple):
     """Ids in ``labels`` of the labels that occur, ascending."""
 
     @classmethod
-    def of(cls, documents: Iterable[Document], *, settings: FeatureSettings, trainer: str) -> TrainingBatch:
-        """Reads all documents. Raises `TrainingError`, and `FeatureSetError` for features that are not there."""
+    def of(
+        cls, documents: Iterable[Document], *, settings: FeatureSettings, trainer: str, beside: Iterable[Document] = ()
+    ) -> TrainingBatch:
+        """Reads all documents. Raises `TrainingError`, and `FeatureSetError` for features that are not there.
+
+        - ``beside``: documents whose labels and attributes belong to the model, too, and that count for nothing else.
+        """
         given = list(documents)
         features = features_of(settings, given)
         columns = needed_columns(features)
         counts, texts = TrainingCounts(columns), []
         for document in given:
             counts.gold(document)
+            texts.append(replace(document, columns={name: document.columns[name] for name in columns}))
+        for document in beside:
+            counts.names.update(gold_of(document))
             texts.append(replace(document, columns={name: document.columns[name] for name in columns}))
         training = counts.training(trainer, settings)
         labels = counts.label_set()
@@ -91,9 +99,13 @@ class Fitting:
     marks: EndMarks | None = None
 
     @classmethod
-    def of(cls, documents: Iterable[Document], *, settings: FittingSettings, trainer: str) -> Fitting:
-        """Reads all documents. Raises `TrainingError`, and `FeatureSetError` for features that are not there."""
-        features, training, batch, labels, order = TrainingBatch.of(documents, settings=settings, trainer=trainer)
+    def of(
+        cls, documents: Iterable[Document], *, settings: FittingSettings, trainer: str, beside: Iterable[Document] = ()
+    ) -> Fitting:
+        """Reads all documents, as `TrainingBatch.of`."""
+        features, training, batch, labels, order = TrainingBatch.of(
+            documents, settings=settings, trainer=trainer, beside=beside
+        )
         marks = marks_of(settings, labels)
         found, pairs = incidence(batch, features.without_vectors), pair_incidence(batch, features)
         rules = FeatureRules(settings.min_freq, settings.all_possible_states, settings.all_possible_transitions)

@@ -71,6 +71,17 @@ def own_labels(labels: LabelSet, answers: Iterable[str], names: TypeNames) -> li
     return [_own(labels, answer, names) for answer in answers]
 
 
+def every_answer(labels: LabelSet, layer: str, names: TypeNames) -> Document:
+    """A document that has every label by which a layer may mark a type of the label set, and that label's own.
+
+    A model of few documents has to know the labels that the layer gives elsewhere.
+    """
+    kinds = {*names, *labels.types} - {kind for kind, name in names.items() if name is None}
+    answers = [OUTSIDE, NO_ANSWER, *(begin + kind for kind in sorted(kinds) for begin in ("B-", "I-"))]
+    words = [str(place) for place in range(len(answers))]
+    return Document.build("", [words], labels=[own_labels(labels, answers, names)], **{layer: [answers]})
+
+
 def _own(labels: LabelSet, answer: str, names: TypeNames) -> str:
     for kind in types_under(answer[2:]):
         named = names.get(kind, kind)

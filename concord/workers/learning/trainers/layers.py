@@ -27,7 +27,7 @@ from concord.workers.features.templates import COPIED, LAYER, feature_set, layer
 from concord.workers.learning.search.trials import Trial, best_of
 from concord.workers.learning.trainers.entity_counts import entity_counts
 from concord.workers.learning.trainers.fit import Fitting
-from concord.workers.learning.trainers.layer_names import TypeNames, own_labels, types_in_gold
+from concord.workers.learning.trainers.layer_names import TypeNames, every_answer, own_labels, types_in_gold
 from concord.workers.learning.trainers.selection import cross_validated
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Train, labels_of
 from concord.workers.models.crf import CrfModel
@@ -38,6 +38,8 @@ TAGS = "pos"
 """Feature set of a column that not every corpus has, and the column."""
 CERTAIN = 10.0
 """Nats by which a layer's label is better than any other, where a model gives the answers as they are."""
+UNKNOWN_OUTSIDE = 0.01
+"""Nats for each step from or to the outside label: a label that the layer never gave in training is outside."""
 ANSWERING = "answers"
 """Name, in the manifest, of what makes a model of answers as they are."""
 
@@ -171,17 +173,23 @@ def answering(answers: str) -> Train:
     ) -> CrfModel:
         del settings  # nothing is learned
         documents = list(documents)
-        names = types_in_gold(documents, labels_of(documents), answers.partition(":")[2])
-        fitting = Fitting.of(documents, settings=FittingSettings(features=answers), trainer=ANSWERING)
+        layer, labels = answers.partition(":")[2], labels_of(documents)
+        names = types_in_gold(documents, labels, layer)
+        every = every_answer(labels, layer, names)
+        fitting = Fitting.of(documents, settings=FittingSettings(features=answers), trainer=ANSWERING, beside=[every])
         start = fitting.start(out)
         order = [fitting.labels.names[i] for i in fitting.order.tolist()]
         attributes = [str(name).partition("=")[2] for name in fitting.attributes.names().to_pylist()]
         outside = order.index(OUTSIDE) if OUTSIDE in order else 0
         own = own_labels(fitting.labels, attributes, names)
         wanted = np.array([order.index(name) if name in order else outside for name in own], np.int32)
-        weights = np.where(wanted[:, None] == np.arange(len(order)), CERTAIN, 0.0)
+        weights = fitting.chains.of_states(np.where(wanted[:, None] == np.arange(len(order)), CERTAIN, 0.0))
+        transitions = np.zeros_like(weights.transitions)
+        for pairs in (transitions[outside], transitions[:, outside]):
+            pairs += UNKNOWN_OUTSIDE
         if progress is not None:
             progress(Iteration(1, 1))
-        return fitting.save(out, start + fitting.chains.point(fitting.chains.of_states(weights)), iterations=1)
+        point = fitting.chains.point(weights._replace(transitions=transitions))
+        return fitting.save(out, start + point, iterations=1)
 
     return train
