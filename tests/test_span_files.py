@@ -254,6 +254,11 @@ def test_another_unit_that_fits_is_proposed(tmp_path: Path) -> None:
     assert told.reason.startswith("1 spans have other words at their offsets than beside them; each stands where")
     assert told.reason.endswith("; they are counted in utf-16: --set offsets=utf-16")
     assert len(read(tmp_path / "a.jsonl", offsets="utf-16")) == 1
+    halves = [{**span, "start": 24, "end": 26}, {**span, "start": "x", "end": 7, "text": "Ann Lee"}]
+    (tmp_path / "b.jsonl").write_text(json.dumps({"text": TEXT, "spans": halves}))
+    *_, notice = read(tmp_path / "b.jsonl")
+    assert isinstance(notice, Notice)
+    assert "--set" not in notice.reason
 
 
 # Words without offsets

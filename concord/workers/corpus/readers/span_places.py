@@ -88,9 +88,9 @@ def located(spans: Sequence[TextSpan], text: str, unit: OffsetUnit, borders: Bor
         placed += own
         if not own:
             lost.append(_fault(span, text, places))
-    other = next((u for u in UNITS if u != unit and _fit(spans, text, u)), None)
+    other = None if _fit(spans, text, unit) else next((u for u in UNITS if _fit(spans, text, u)), None)
     once = {span._replace(words=None, anywhere=False, moved=False): span for span in reversed(placed)}
-    return PlacedSpans([*reversed(once.values())], lost, other if any(span.moved for span in placed) else None)
+    return PlacedSpans([*reversed(once.values())], lost, other)
 
 
 def beyond_of(span: TextSpan, count: int, unit: str) -> LostSpan | None:
