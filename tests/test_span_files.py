@@ -402,20 +402,28 @@ def test_brat_counts_characters_and_line_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("T1\tPER 0 4\tAnn", "are 'Ann ' and not 'Ann'|is"),
-        ("T1\tPER 0 40\tAnn", "characters 0 to 40 are not in the text"),
+        ("T1\tPER 0 40", "span 0 to 40 (PER) is not inside the text"),
         ("T1 PER 0 3 Ann", "no span; want ID"),
         ("T1\tPER 0 3\tBob", "are 'Ann' and not 'Bob'"),
+        ("T1\tPER 0 3;4 7\tAnn Lee", "characters 0 3;4 7 are 'Ann ran' and not 'Ann Lee'"),
     ],
 )
-def test_a_bad_line_of_brat_rejects_its_text(line: str, said: str, tmp_path: Path) -> None:
-    items = brat(tmp_path / "b", "Ann ran.\n", line + "\n")
-    if line.endswith("0 4\tAnn"):
-        assert isinstance(items[0], Document)  # blanks at the border of a span are no words
-        return
-    (reject,) = items
-    assert reject.row == 1
-    assert said in reject.reason
+def test_a_bad_line_of_brat_is_lost_alone(line: str, said: str, tmp_path: Path) -> None:
+    document, misfit = brat(tmp_path / "b", "Ann ran.\n", f"{line}\nT2\tPER 0 4\tAnn\n")
+    assert document.labels.strings() == ["B-PER", "O", "O"]
+    assert document.source_spans.end.tolist() == [3]  # blanks at the border of a span are no words
+    assert isinstance(misfit, Misfit)
+    assert not misfit.in_text
+    (alone, *_) = brat(tmp_path / "c", "Ann ran.\n", f"{line}\n")
+    assert isinstance(alone, Document) == ("'" in said)
+    assert isinstance(alone, Document) or said in alone.reason
+
+
+def test_words_of_brat_stand_where_they_are_nearest(tmp_path: Path) -> None:
+    text, lines = "Ann\r\nwith\r\nAnn Lee\r\n", "T1\tPER 0 3\tAnn\nT2\tPER 9 16\tAnn Lee\n"  # a line end counted as one
+    document, notice = brat(tmp_path / "b", text, lines)
+    assert document.source_spans.start.tolist() == [0, 11]
+    assert notice.reason.startswith("1 spans have other words at their offsets")
 
 
 def test_a_text_without_annotations_and_annotations_without_a_text_are_rejected(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 from concord.schemas.columns import Reject
 from concord.workers.corpus.readers.lines import file_lines, line_text
 from concord.workers.corpus.readers.reader import BadLineError
-from concord.workers.corpus.readers.span_places import TextSpan
-from concord.workers.corpus.readers.span_shapes import MarkedText, SpanError
+from concord.workers.corpus.readers.span_places import NO_PLACE, LostSpan, TextSpan, located
+from concord.workers.corpus.readers.span_shapes import NO_SPAN, MarkedText, UnreadableSpanError
 from concord.workers.corpus.readers.text import text_of_bytes
 
 ANNOTATION_SUFFIX, TEXT_SUFFIX = ".ann", ".txt"
@@ -32,37 +32,32 @@ def read_brat(path: Path, doc_id: str, encoding: str) -> MarkedText | Reject:
     text = text_of_bytes(content.read_bytes(), str(content), doc_id, encoding)
     if isinstance(text, Reject):
         return text
-    spans: list[TextSpan] = []
+    spans, lost = list[TextSpan](), list[LostSpan]()
     for line in file_lines(beside):
         try:
             spans += _spans(line_text(line, encoding), text, line.number)
+        except UnreadableSpanError as error:
+            lost.append(error.lost)
         except BadLineError as error:
             return Reject(str(beside), line.number, doc_id, f"line {line.number}: {error}")
-    return MarkedText(doc_id, text, spans)
+    placed = located(spans, text, "characters")
+    return MarkedText(doc_id, text, placed.spans, lost=[*lost, *placed.lost])
 
 
 def _spans(line: str, text: str, number: int) -> Iterator[TextSpan]:
-    """The span of a line, if it has one. Raises `BadLineError`."""
+    """The span of a line, if it has one. Raises `UnreadableSpanError`."""
     if not line.startswith("T"):
         return
     columns = line.split("\t")
     found = BRAT_SPAN.fullmatch(columns[1]) if len(columns) > 1 else None
     if found is None:
-        raise BadLineError(f"no span; {BRAT_LINE}")
+        raise UnreadableSpanError(NO_SPAN, f"no span; {BRAT_LINE}")
     parts = [tuple(map(int, part.split(" "))) for part in found[2].split(";")]
-    for start, end in parts:
-        if not start < end <= len(text):
-            raise BadLineError(f"characters {start} to {end} are not in the text, which has {len(text)}")
-    words = " ".join(text[start:end] for start, end in parts)
-    if len(columns) > 2 and _words(columns[2]) != _words(words):
-        raise SpanError(
-            f"characters {found[2]} are {words[:40]!r} and not {columns[2][:40]!r}; brat counts characters of the text "
-            "from 0, line ends among them"
-        )
-    yield TextSpan(
-        min(start for start, _ in parts), max(end for _, end in parts), found[1], line=number, parts=len(parts)
-    )
-
-
-def _words(text: str) -> list[str]:
-    return text.split()
+    words = columns[2] if len(columns) > 2 else None
+    if len(parts) > 1 and words is not None:
+        there = " ".join(text[start:end] for start, end in parts)
+        if there.split() != words.split():
+            raise UnreadableSpanError(NO_PLACE, f"characters {found[2]} are {there[:40]!r} and not {words[:40]!r}")
+        words = None  # what lies between the parts is in the span
+    start, end = min(start for start, _ in parts), max(end for _, end in parts)
+    yield TextSpan(start, end, found[1], words, line=number, parts=len(parts))

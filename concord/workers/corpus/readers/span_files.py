@@ -148,9 +148,14 @@ def _records_or_nothing(path: Path, prefix: str, settings: SpansSettings, seen: 
         yield Reject(str(path), None, None, EMPTY_FILE)
 
 
-def _brat(path: Path, doc_id: str, settings: SpansSettings) -> Iterator[PlacedText | Reject]:
-    found = read_brat(path, doc_id, settings.encoding)
-    yield found if isinstance(found, Reject) else PlacedText(doc_id, found, path, 1)
+def _brat(path: Path, doc_id: str, settings: SpansSettings) -> Iterator[RecordItem]:
+    marked = read_brat(path, doc_id, settings.encoding)
+    if isinstance(marked, Reject):
+        yield marked
+        return
+    yield from _lost_alone([PlacedText(doc_id, marked, path, 1)])
+    if moved := sum(span.moved for span in marked.spans):
+        yield Notice(str(path), f"{moved:,} spans {MOVED}")
 
 
 def _lost_alone(items: Iterable[RecordItem]) -> Iterator[RecordItem]:
