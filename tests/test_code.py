@@ -113,6 +113,8 @@ OUT = {
     "workers/corpus/readers/spans.py": "read at ingestion",
     "workers/corpus/readers/umass.py": "read at ingestion",
     "workers/corpus/readers/columns.py": "read at ingestion",
+    "workers/corpus/readers/column_guess.py": "read at ingestion",
+    "workers/corpus/readers/unread_forms.py": "read at ingestion",
     "workers/corpus/readers/brat.py": "read at ingestion",
     "workers/corpus/readers/conllu.py": "read at ingestion",
     "workers/corpus/readers/doc_bin.py": "read at ingestion",

@@ -39,7 +39,7 @@ def test_a_night_with_nothing_to_do_does_not_look_like_a_full_one() -> None:
 
 def test_a_page_says_what_was_new_rejected_failed_and_changed() -> None:
     most = (ChangedDocument(doc_id="a|b", spans=7),)
-    drift = Drift(against=3, new=30, gone=2, changed=4, movements=(MOVED,), most_changed=most)
+    drift = Drift(against=3, last=68, new=30, gone=2, missing=2, changed=4, movements=(MOVED,), most_changed=most)
     given = {
         "documents": 100,
         "labelled": 34,
@@ -51,11 +51,11 @@ def test_a_page_says_what_was_new_rejected_failed_and_changed() -> None:
     page = page_of(run_report(**given, before=BEFORE, mlflow_page="http://host:5000/#/runs/run"))
     assert page is not None
     assert page.headline == (
-        "labelled 34 of 100 documents, kept 66 answers; 30 new, 2 gone, 4 with another answer; 50.0% certified; "
-        "2 rejected; "
+        "labelled 34 of 100 documents, kept 66 answers; 2 of the last 68 documents are gone; 30 new, "
+        "4 with another answer; 50.0% certified; 2 rejected; "
         "DRIFT: unknown words (texts) 2 % → 31 %"
     )
-    assert page.tags == ("labelled", "rejects", "drift")
+    assert page.tags == ("labelled", "rejects", "gone", "drift")
     for row in (
         "| new | compared with night 3 (2026-11-27 13:36 UTC) | 30 |",
         "| gone | compared with night 3 (2026-11-27 13:36 UTC) | 2 |",
