@@ -40,6 +40,7 @@ def reprocess(
     certificates: bool = False,
     settle: bool = False,
     allow_gone: bool = False,
+    allow_again: bool = False,
     report: bool = False,
     ray: str | None = None,
     workers: int | None = None,
@@ -64,6 +65,7 @@ def reprocess(
     - ``settle``: prove that no other labelling comes near an answer, so that later runs with other constraints or
       another model keep it without a search?
     - ``allow_gone``: publish although more than a tenth of the last run's documents are gone or rejects?
+    - ``allow_again``: publish although a rollback took the same answers back?
     - ``report``: log the page of `report` to MLflow?
     - ``ray``: address of a Ray cluster; the default is ``RAY_ADDRESS``, or else this machine ("local")
     - ``workers``: number of this machine's cores to use
@@ -100,6 +102,7 @@ def reprocess(
         only=only,
         corrections=None if corrections is None else fspath(corrections),
         allow_gone=allow_gone,
+        allow_again=allow_again,
         report=report,
         ray=ray,
         workers=workers,

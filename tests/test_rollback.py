@@ -6,7 +6,8 @@ Kills are in `test_killed_nights`.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import concord.flows.labelling.label_job
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
-from concord.flows.errors import RunFolderError
+from concord.flows.errors import RunFolderError, TakenBackError
 from concord.flows.nights.month import report_month
 from concord.flows.nights.record import RECORD, Record, read_record
 from concord.flows.nights.rollback import rollback
@@ -28,10 +30,12 @@ from concord.flows.runfolder.locks import LOCK, locked
 from concord.flows.runfolder.marked_shards import marked_shards, read_markers
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import NothingPublishedError, published
-from concord.flows.runfolder.runfolder import find_done, republish, run_output
+from concord.flows.runfolder.runfolder import Purpose, find_done, republish, run_output
 from concord.schemas.blocks import Remark
 from concord.schemas.corrections import Correction
+from concord.schemas.errors import CorpusError
 from concord.schemas.nights import NightLine, NightReport, RollbackReport
+from concord.schemas.run import RunSettings
 from concord.workers.corpus.correction_file import CorrectionFile
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
@@ -255,10 +259,105 @@ def test_the_command_says_which_night_readers_have_and_the_record_keeps_it(
     assert (month.nights, month.published, month.rolled_back) == (3, 3, 1)
     assert month.runs.endswith("; 1 rolled back")
     stay_here(monkeypatch, Biased(1))
-    night = label(tmp_path / "corpus", three_nights)
+    night = label(tmp_path / "corpus", three_nights, allow_again=True)
     assert night.before is not None
     assert (night.before.night, night.drift and night.drift.against) == (4, 4)
     assert night.changes is not None
+
+
+# What was taken back does not come back by itself
+
+CAUSES = ("model", "settings", "corpus")
+MANY = list(chain.from_iterable(combinations(CAUSES, count) for count in range(len(CAUSES) + 1)))
+
+
+def night_with(causes: Sequence[str], folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:
+    """A run in which these are otherwise than in the first one."""
+    stay_here(monkeypatch, Biased(int("model" in causes)))
+    settings = RunSettings(engine="viterbi", seed=int("settings" in causes))
+    label(folder / ("other" if "corpus" in causes else "corpus"), out, settings=settings, allow_gone=True, **given)
+
+
+@pytest.mark.parametrize("causes", MANY[1:], ids="-".join)
+def test_what_a_rollback_took_is_withheld_until_its_causes_differ(
+    tmp_path: Path, causes: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, every = tmp_path / "first", list(synthesize(4, seed=1, kind="news"))
+    for name, documents in (("corpus", every[:3]), ("other", [every[0], *every[2:]])):
+        write_corpus(documents, tmp_path / "texts" / name, source="test")
+    # One place, whose texts change.
+    monkeypatch.setattr(Purpose, "of", lambda *_: Purpose("texts"))
+    night_with((), tmp_path / "texts", first, monkeypatch)
+    night_with(causes, tmp_path / "texts", first, monkeypatch)
+    taken = seen(run_output(str(first)))
+    report = rollback(str(first))
+    assert len(report.causes) == len(causes)
+    for tonight in MANY:
+        out = tmp_path / "-".join(("out", *tonight))
+        shutil.copytree(first, out, symlinks=True)
+        had, others = seen(run_output(str(out))), set(causes) - {"corpus"}
+        if set(tonight) >= (others or {"corpus"}):
+            with pytest.raises(TakenBackError, match=r"night 2 again, which a rollback took back \(.+--allow-again"):
+                night_with(tonight, tmp_path / "texts", out, monkeypatch)
+            assert seen(run_output(str(out))) == had
+            line = read_record(FolderStorage(out)).nights[-1]
+            assert (line.end, line.published, line.labelled) == ("withheld", False, 0)
+            assert "--allow-again" in line.stopped
+            night_with(tonight, tmp_path / "texts", out, monkeypatch, allow_again=True)
+            assert set(tonight) != set(causes) or seen(run_output(str(out))) == taken
+        night_with(tonight, tmp_path / "texts", out, monkeypatch)
+        assert read_record(FolderStorage(out)).nights[-1].published
+
+
+def test_a_run_that_has_much_less_is_gone_back_to_only_if_that_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = list(synthesize(8, seed=1, kind="news"))
+    stay_here(monkeypatch)
+    for count in (4, 8):
+        write_corpus(every[:count], tmp_path / "corpus", source="test", overwrite=True)
+        label(tmp_path / "corpus", tmp_path / "out")
+    had = seen(run_output(str(tmp_path / "out")))
+    ended = CliRunner().invoke(app, ["rollback", "--run", str(tmp_path / "out")])
+    assert ended.exit_code == Exit.DRIFT
+    assert "night 1 has 4 documents, and readers have 8 now: 4 would be gone; give --allow-gone" in " ".join(
+        ended.stderr.split()
+    )
+    assert seen(run_output(str(tmp_path / "out"))) == had
+    assert rollback(str(tmp_path / "out"), allow_gone=True).documents == 4
+    assert rollback(str(tmp_path / "out")).again, "the same again asks nothing"
+    page = report_month(str(tmp_path / "out"), str(tmp_path / "pages"), read_record_time(tmp_path / "out"))
+    assert page.differences == {"new": 4, "gone": 4}, "what the rollback took is in the sums"
+
+
+def read_record_time(out: Path) -> str:
+    """The month of the last line of a record."""
+    return read_record(FolderStorage(out)).nights[-1].time[:7]
+
+
+def test_a_run_that_ends_before_it_labels_is_in_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_corpus(list(synthesize(2, seed=1, kind="news")), tmp_path / "corpus", source="test")
+    stay_here(monkeypatch)
+    label(tmp_path / "corpus", tmp_path / "out")
+    with monkeypatch.context() as patched:
+        patched.setattr(concord.flows.labelling.label_job, "open_model", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            label(tmp_path / "corpus", tmp_path / "out")
+    for path in (tmp_path / "corpus").rglob("*"):
+        if path.is_file():
+            path.unlink()
+    with pytest.raises(CorpusError):
+        label(tmp_path / "corpus", tmp_path / "out")
+    _, cancelled, empty = read_record(FolderStorage(tmp_path / "out")).nights
+    assert (cancelled.end, empty.end) == ("cancelled", "stopped")
+    page = report_month(str(tmp_path / "out"), str(tmp_path / "pages"), empty.time[:7])
+    assert (page.nights, page.published, page.cancelled, page.failed) == (3, 1, 1, 1)
+    said = CliRunner().invoke(app, ["history", "--run", str(tmp_path / "out")]).stdout
+    assert "night 3: stopped before it labelled:" in said
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_scores_of_a_night_that_was_taken_back_judge_no_other() -> None:

@@ -83,6 +83,10 @@ class WithheldRunError(ReportingError, DriftedError):
         )
 
 
+class TakenBackError(DriftedError):
+    """A run would give what a rollback took back. It has labelled nothing, and readers have what they had."""
+
+
 class NothingLabelledError(ReportingError, InputError):
     """All documents of a corpus are rejects. They are published with their reasons; ``report`` is the run's report."""
 

@@ -31,6 +31,7 @@ def reprocess(
     tracking: str | None = None,
     fail_on_drift: bool = False,
     allow_gone: bool = False,
+    allow_again: bool = False,
     report: bool = False,
 ) -> RunReport:
     """Labels every document of ``corpus`` with ``model`` into ``out``.
@@ -40,7 +41,8 @@ def reprocess(
     Raises `ShardsFailedError` if shards failed, after the others are done, `WithheldRunError` if too many documents are
     gone, `DriftedRunError` if figures moved beyond their thresholds (`workers.drift.chart`) and that is a failure,
     `NothingLabelledError` if every document is a reject, and `UntrackedError` if MLflow was gone at the end; all have
-    the report. Other errors are those of `schemas.errors`.
+    the report. Raises `TakenBackError`, before it labels, if a rollback took the same answers back. Other errors are
+    those of `schemas.errors`.
     """
     request = LabelRequest.of(locals())
     folder = run_place(out)

@@ -148,12 +148,7 @@ class Drift(Report):
     @property
     def counts(self) -> dict[str, int]:
         """Documents by what is different."""
-        return {
-            "new": self.new,
-            "gone": self.gone,
-            "with another text": self.texts,
-            "with another answer": self.changed,
-        }
+        return counts_by_difference(new=self.new, gone=self.gone, texts=self.texts, changed=self.changed)
 
     def blocks(self) -> Iterator[AnyBlock]:
         """The documents that differ, and the figures that moved."""
@@ -192,6 +187,11 @@ class Drift(Report):
         """What is gone, in a few words."""
         about = "about " if self.sampled else ""
         return about + gone_of(self.gone, self.last, rejects=self.gone - self.missing)
+
+
+def counts_by_difference(*, new: int, gone: int, texts: int, changed: int) -> dict[str, int]:
+    """Documents by what is different, in the words of a sentence."""
+    return {"new": new, "gone": gone, "with another text": texts, "with another answer": changed}
 
 
 def gone_of(gone: int, last: int, *, rejects: int) -> str:

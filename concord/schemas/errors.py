@@ -103,7 +103,8 @@ class ServiceError(_MaskedError):
 
 
 class DriftedError(_MaskedError):
-    """Work was done, and its figures, or the number of documents that are gone, are beyond their thresholds."""
+    """Figures of answers, or the number of documents that are gone, are beyond their thresholds, or a rollback took
+    the answers back."""
 
 
 class ShardsError(_MaskedError):

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, Tone, figure_columns, row
+from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, Tone, figure_columns, row, text_columns
 from concord.schemas.changes import AddedChanges, ChangeCounts
 from concord.schemas.drift import Drift, Movement, Otherwise, listed, otherwise_line
 from concord.schemas.run import ShardReport
@@ -35,10 +35,11 @@ class NightLine(Report):
     - ``failed``: shards that failed; nothing is published then
     - ``withheld``: was nothing published because too many documents were gone?
     - ``cancelled``: did a signal end the run? Nothing is published then, and documents are those in finished shards
+    - ``stopped``: the error that ended the run before it labelled; nothing is published then, and there are no counts
     - ``certified``: fraction of the documents
     - ``seconds``: wall-clock time
     - ``steps``: seconds of the workers by step, see `schemas.run.Seconds`; empty where all was done before
-    - ``changes``: what it added to the feed of changes, under its number there
+    - ``changes``: what it, or a rollback, added to the feed of changes, under its number there
     - ``differences``: what decides answers otherwise than in the night that readers had before
     - ``drift``: with the figures beyond their thresholds alone; MLflow has the others
     - ``chart``: normal score and size of each figure, see `workers.drift.chart`; later nights are judged by them
@@ -64,6 +65,7 @@ class NightLine(Report):
     failed: int
     withheld: bool = False
     cancelled: bool = False
+    stopped: str = ""
     certified: float
     seconds: float
     steps: dict[str, float] = Field(default_factory=dict)
@@ -82,7 +84,7 @@ class NightLine(Report):
     @property
     def published(self) -> bool:
         """Do readers see the run, until another one is published?"""
-        return not (self.failed or self.withheld or self.cancelled)
+        return not (self.failed or self.withheld or self.cancelled or self.stopped)
 
     @property
     def end(self) -> str:
@@ -93,7 +95,9 @@ class NightLine(Report):
             return "cancelled"
         if self.failed:
             return f"{self.failed:,} shards failed"
-        return "withheld" if self.withheld else "published"
+        if self.withheld:
+            return "withheld"
+        return "stopped" if self.stopped else "published"
 
     @classmethod
     def of(cls, night: int, time: str, report: RunReport, *, tags: dict[str, str], asked: dict[str, str]) -> NightLine:
@@ -121,6 +125,28 @@ class NightLine(Report):
         )
 
     @classmethod
+    def of_stopped(
+        cls, night: int, time: str, message: str, *, tags: Mapping[str, str], withheld: bool, cancelled: bool
+    ) -> NightLine:
+        """The line of a run that ended before it labelled, with that message of its error."""
+        return cls(
+            night=night,
+            time=time,
+            **_who_asked(tags),
+            mlflow_run="",
+            asked={},
+            documents=0,
+            labelled=0,
+            rejected=0,
+            failed=0,
+            withheld=withheld,
+            cancelled=cancelled,
+            stopped=message,
+            certified=0.0,
+            seconds=0.0,
+        )
+
+    @classmethod
     def of_rollback(
         cls,
         night: int,
@@ -128,6 +154,7 @@ class NightLine(Report):
         run: NightLine | None,
         totals: ShardReport,
         *,
+        changes: AddedChanges | None,
         tags: dict[str, str],
         seconds: float,
     ) -> NightLine:
@@ -144,6 +171,7 @@ class NightLine(Report):
             failed=0,
             certified=totals.certified / max(totals.documents, 1),
             seconds=seconds,
+            changes=changes,
             rolled_back_to=0 if run is None else run.night,
         )
 
@@ -184,11 +212,12 @@ class NightReport(Report):
         """How it ended before its end, what is gone, what was asked for otherwise than before, and what drifted."""
         line, drift = self.line, self.line.drift
         gone = "" if drift is None or not drift.gone else drift.told_gone
-        if line.withheld:
+        if line.withheld and gone:
             gone += "; nothing was published"
         back = "" if line.rolled_back_to is None else f"readers have {night_name(line.rolled_back_to)} again"
         parts = {
             "rolled back": back,
+            "stopped before it labelled": line.stopped,
             "cancelled": f"{line.labelled:,} documents were labelled, nothing was published" if line.cancelled else "",
             "failed": f"{line.failed:,} shards; nothing was published" if line.failed else "",
             "gone": gone,
@@ -203,6 +232,13 @@ def night_name(night: int) -> str:
     return f"night {night}" if night else "the run before"
 
 
+class NightCause(Report):
+    """Why two runs differ: ``differs``, in a few words, and ``remedy``, how to have it as it was."""
+
+    differs: str
+    remedy: str
+
+
 class RollbackReport(Report):
     """What ``concord rollback --json`` prints.
 
@@ -213,6 +249,7 @@ class RollbackReport(Report):
     - ``changes``: what this adds to the feed of changes; null where nothing changed, or all was done before
     - ``version``: version of the Delta table; null where there is none
     - ``again``: was this done before by the same command?
+    - ``causes``: what made the two runs differ, and what keeps it from coming back
     """
 
     out: str
@@ -223,6 +260,7 @@ class RollbackReport(Report):
     changes: AddedChanges | None = None
     version: int | None = None
     again: bool = False
+    causes: tuple[NightCause, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -242,7 +280,13 @@ class RollbackReport(Report):
             yield Remark(f"run {self.changes.run} of the feed of changes")
         if self.version is not None:
             yield Remark(f"version {self.version} of the table")
-        yield Remark("the next `concord reprocess` labels what differs from that night in corpus, model or constraints")
+        if self.causes:
+            rows = tuple(row(cause.differs, cause.remedy) for cause in self.causes)
+            yield Table(text_columns("what made the answers differ", "so that they do not come back"), rows)
+            yield Remark(
+                "until one of these is changed, `concord reprocess` publishes nothing and ends with exit code 6; "
+                "with --allow-again it gives readers the same answers again"
+            )
 
 
 class KeptVersions(Report):
@@ -290,7 +334,8 @@ class HistoryReport(Report):
         yield self._table()
         for night in self.nights:
             yield from night.lines()
-        last = f"; MLflow's run of the last: {self.nights[-1].line.mlflow_run}" if self.nights else ""
+        tracked = [night.line.mlflow_run for night in self.nights if night.line.mlflow_run]
+        last = f"; MLflow's run of the last: {tracked[-1]}" if tracked else ""
         yield Headline(f"{len(self.nights):,} of {self.kept:,} nights{last}")
         if self.unread:
             unread = f"{self.unread:,} lines of the record cannot be read: cut off, or of another version"
@@ -307,7 +352,7 @@ class HistoryReport(Report):
         rows = []
         for night in self.nights:
             line, breaches = night.line, len(night.breaches)
-            looked_at = breaches or line.failed or line.withheld or line.cancelled
+            looked_at = breaches or not line.published
             rows.append(
                 row(
                     *(f"{line.night}", line.time[:16].replace("T", " "), line.user),
@@ -324,11 +369,13 @@ class MonthReport(Report):
     """A month of an output folder.
 
     - ``nights``: runs that ended in it
-    - ``published``, ``cancelled``, ``withheld``, ``failed``: by how they ended, the last one with failed shards
+    - ``published``, ``cancelled``, ``withheld``, ``failed``: by how they ended, the last one with failed shards, or
+      before they labelled
     - ``rolled_back``: rollbacks, which are no runs
     - ``drifted``: those with drift
     - ``labelled``: documents that were labelled
-    - ``differences``: documents by what was different from the night before, summed over the published nights
+    - ``differences``: documents by what was different from what readers had before, summed over the published nights
+      and the rollbacks
     - ``page``: the file with the page; the same in HTML is beside it
     - ``markdown``: the page
     """

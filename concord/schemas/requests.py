@@ -86,6 +86,12 @@ class TableForm(StrEnum):
     DELTA = "delta"
 
 
+GONE_HELP = (
+    "Publish although more than a tenth of the documents that readers have would be left without an answer, as they "
+    "are gone from the corpus or rejects (otherwise this fails, with exit code 6)."
+)
+
+
 class LabelRequest(FlowRequest):
     """Request to label a corpus: `flows.reprocess`."""
 
@@ -130,8 +136,12 @@ class LabelRequest(FlowRequest):
     )
     allow_gone: bool = Field(
         default=False,
-        description="Publish although more than a tenth of the documents of the last run in the folder have no answer "
-        "now, as they are gone from the corpus or rejects (otherwise the run fails, with exit code 6).",
+        description=GONE_HELP,
+    )
+    allow_again: bool = Field(
+        default=False,
+        description="Publish although a rollback took the same answers back: nothing that made that run differ from "
+        "the one before it has changed since (otherwise the run fails, with exit code 6, before it labels).",
     )
     report: bool = Field(
         default=False,

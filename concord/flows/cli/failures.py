@@ -35,7 +35,7 @@ class Exit(IntEnum):
     """Ray, Prefect or MLflow could not be started or reached."""
     DRIFT = 6
     """Figures moved beyond their thresholds, and the command was asked to fail then: the output is published. Or too
-    many documents are gone from the corpus, or rejects: it is not."""
+    many documents are gone from the corpus, or rejects, or a rollback took the same answers back: it is not."""
     HUNG_UP = 129
     INTERRUPTED = 130
     TERMINATED = 143

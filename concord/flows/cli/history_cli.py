@@ -11,7 +11,7 @@ from concord.flows.cli.arguments import RunFolder
 from concord.flows.cli.settings_options import FieldOptions, OptionForm
 from concord.schemas.changes import ChangesReport
 from concord.schemas.nights import HistoryReport, MonthReport, RollbackReport
-from concord.schemas.requests import MonthRequest
+from concord.schemas.requests import GONE_HELP, MonthRequest
 
 HISTORY_EXAMPLE = "Example: concord history --run out/"
 CHANGES_EXAMPLE = "Example: concord changes --run out/ --since 3"
@@ -74,15 +74,20 @@ def changes(
     return read_changes(run, since=since, file=out)
 
 
-def rollback(*, run: RunFolder) -> RollbackReport:
+def rollback(
+    *,
+    run: RunFolder,
+    allow_gone: Annotated[bool, typer.Option("--allow-gone", help=GONE_HELP)] = False,
+) -> RollbackReport:
     """Give readers the run before the last one again, at once and without labelling.
 
     The folder keeps one run for that. Its feed of changes and its Delta table go on with what changes; of the run whose
-    place it takes nothing is kept.
+    place it takes nothing is kept. A later run that would give the same answers is withheld, see `concord reprocess
+    --allow-again`.
     """
     from concord.flows.nights.rollback import rollback as roll_back
 
-    return roll_back(run)
+    return roll_back(run, allow_gone=allow_gone)
 
 
 MONTH_FORMS = {"out": OptionForm("run"), "into": OptionForm("out", Path, str)}

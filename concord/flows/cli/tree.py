@@ -153,7 +153,7 @@ PANELS = {
         ),
     ),
     CLUSTER: ("ray", "workers", "shard_kib"),
-    FORM: ("tracking", "register", "alias", "fail_on_drift", "allow_gone", "report", "json", "help"),
+    FORM: ("tracking", "register", "alias", "fail_on_drift", "allow_gone", "allow_again", "report", "json", "help"),
 }
 """All options that there are, each under the heading that it is shown with."""
 HEADINGS = {name: heading for heading, names in PANELS.items() for name in names}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,7 +31,8 @@ from concord.flows.labelling.planned_run import planned_run
 from concord.flows.labelling.planning import read_anywhere
 from concord.flows.labelling.ray_on_demand import RayOnDemand
 from concord.flows.labelling.sources import some_documents
-from concord.flows.nights.record import keep_night, night_before
+from concord.flows.nights.record import keep_night, keep_stopped, night_before
+from concord.flows.nights.taken_back import check_taken_back
 from concord.flows.runfolder.delta_table import commit_run, has_table
 from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import MANIFEST, STORE, RunOutput
@@ -41,6 +44,7 @@ from concord.flows.runfolder.runfolder import (
     claim,
     dataset_digest,
     find_done,
+    is_for,
     listed_rejects,
     publish,
     run_output,
@@ -76,12 +80,26 @@ def label_corpus(request: LabelRequest) -> RunReport:
     started = time.monotonic()
     out = run_output(request.out)
     with out.exclusive(), RayOnDemand(request.context) as ray:
-        job = _planned(request, out, ray)
+        with _stops_recorded(request, out):
+            job = _planned(request, out, ray)
+            if not request.allow_again:
+                check_taken_back(out.storage, job.key, dataset_digest(job.shards))
         done = find_done(out, job.shards, job.key)
         run_id = _tracked_before(job, out.storage)
         if run_id is not None and done.done.all():
             return _answer_again(job, out, done, run_id, started)
         return _label_tracked(job, out, done, ray, started)
+
+
+@contextmanager
+def _stops_recorded(request: LabelRequest, out: RunOutput) -> Iterator[None]:
+    """Gives an error or a signal before labelling a line in the record of the output, if that is of the same corpus."""
+    try:
+        yield
+    except BaseException as error:
+        if is_for(out, Purpose.of(request.corpus, request.only)):
+            keep_stopped(out.storage, error, tags=run_tags(job="reprocess"))
+        raise
 
 
 def _planned(request: LabelRequest, out: RunOutput, ray: RayOnDemand) -> LabelJob:

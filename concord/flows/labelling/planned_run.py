@@ -293,7 +293,9 @@ def _has_hard(job: LabelJob) -> bool:
 def _differences(planned_counts: _PlanCounts, done: Markers, last_run: _LastRun | None) -> PlannedDifferences | None:
     if last_run is None or planned_counts.before is None:
         return None
-    gone = [doc_id for doc_id in planned_counts.before if doc_id not in planned_counts.there]
+    # What stands in a file that cannot be read is not gone.
+    damaged = planned_counts.job.damages or planned_counts.faults
+    gone = [] if damaged else [doc_id for doc_id in planned_counts.before if doc_id not in planned_counts.there]
     rejects = planned_counts.rejects | (_rejects_of(done) if gone else set())
     missing, last = sum(doc_id not in rejects for doc_id in gone), last_run.run.manifest.totals.documents
     return PlannedDifferences(

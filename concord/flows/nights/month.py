@@ -12,6 +12,7 @@ from pathlib import Path
 from concord.flows.nights.history import history
 from concord.flows.screen.pages import markdown
 from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, per_cent, row, text_columns
+from concord.schemas.drift import counts_by_difference
 from concord.schemas.errors import UsageError
 from concord.schemas.nights import DIFFERENCES, HistoryReport, MonthReport, NightLine, NightReport
 from concord.schemas.secrets import redact, short_name
@@ -52,11 +53,11 @@ def report_month(out: str, into: str, month: str | None = None) -> MonthReport:
         published=sum(line.published for line in lines),
         cancelled=sum(line.cancelled for line in lines),
         withheld=sum(line.withheld for line in lines),
-        failed=sum(line.failed > 0 and not line.cancelled for line in lines),
+        failed=sum(line.end not in ("published", "cancelled", "withheld") for line in lines),
         rolled_back=len(ended) - len(lines),
         drifted=sum(line.drift is not None and bool(line.drift.breaches) for line in lines),
         labelled=sum(line.decoded for line in lines),
-        differences=_summed(lines),
+        differences=_summed(ended),
         page=f"{page}.md",
     )
     blocks: list[AnyBlock] = [Headline(report.runs), Remark(report.sums), *tables, *([] if tables else [nothing])]
@@ -71,9 +72,18 @@ def report_month(out: str, into: str, month: str | None = None) -> MonthReport:
 
 
 def _summed(lines: Sequence[NightLine]) -> dict[str, int]:
-    """Documents by what was different, over all nights that were published."""
-    drifts = [line.drift for line in lines if line.drift is not None and line.published]
-    return dict(sum((Counter(drift.counts) for drift in drifts), Counter()))
+    """Documents by what was different, over all nights that were published, and over rollbacks."""
+    nights = (line for line in lines if line.published)
+    return dict(sum((Counter(_differences(line)) for line in nights), Counter()))
+
+
+def _differences(line: NightLine) -> dict[str, int]:
+    if line.drift is not None:
+        return line.drift.counts
+    if line.rolled_back_to is None or line.changes is None:
+        return {}
+    counts = line.changes.counts
+    return counts_by_difference(new=counts.new, gone=counts.gone, texts=counts.text, changed=counts.answer)
 
 
 def _tables(found: HistoryReport) -> Iterator[Table]:

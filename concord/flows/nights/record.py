@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from concord.flows.errors import TakenBackError
 from concord.flows.inputs.jobs import run_tags
 from concord.flows.runfolder.layout import MANIFEST, staged_prefix
 from concord.flows.screen.progress import say
+from concord.schemas.changes import AddedChanges
 from concord.schemas.drift import NightBefore
 from concord.schemas.nights import NightLine
 from concord.schemas.run import ShardReport
@@ -138,7 +140,29 @@ def _add(
     _append(storage, record, line.model_copy(update={"chart": scores, "drift": drift}))
 
 
-def keep_rollback(storage: Storage, again: NightLine | None, totals: ShardReport, *, seconds: float) -> None:
+def keep_stopped(storage: Storage, error: BaseException, *, tags: Mapping[str, str]) -> None:
+    """Adds a run to the record that ended before it labelled, by what was raised.
+
+    A record that cannot be read or written is told, and ends nothing.
+    """
+    try:
+        record = read_record(storage)
+        line = NightLine.of_stopped(
+            record.last + 1,
+            _now(),
+            redact(str(error)),
+            tags=tags,
+            withheld=isinstance(error, TakenBackError),
+            cancelled=not isinstance(error, Exception),
+        )
+        _append(storage, record, line)
+    except (OSError, OutputError) as unwritten:
+        say(f"this run is missing in the folder's record: {unwritten}", style="yellow")
+
+
+def keep_rollback(
+    storage: Storage, again: NightLine | None, totals: ShardReport, *, changes: AddedChanges | None, seconds: float
+) -> None:
     """Adds a rollback to the record: to the run with these counts, and with that line, if it has one.
 
     A record that cannot be read or written is told, and ends nothing.
@@ -146,7 +170,9 @@ def keep_rollback(storage: Storage, again: NightLine | None, totals: ShardReport
     try:
         record = read_record(storage)
         tags = run_tags(job="rollback")
-        line = NightLine.of_rollback(record.last + 1, _now(), again, totals, tags=tags, seconds=seconds)
+        line = NightLine.of_rollback(
+            record.last + 1, _now(), again, totals, changes=changes, tags=tags, seconds=seconds
+        )
         _append(storage, record, line)
     except (OSError, OutputError) as error:
         say(f"this rollback is missing in the folder's record: {error}", style="yellow")

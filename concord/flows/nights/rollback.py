@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from concord.flows.nights.record import Record, keep_rollback, read_record
+from concord.flows.nights.taken_back import NightSources, causes, run_manifest
 from concord.flows.runfolder.delta_table import commit_run, has_table
-from concord.flows.runfolder.former_run import former_run
-from concord.flows.runfolder.layout import MANIFEST, staged_prefix
-from concord.flows.runfolder.runfolder import republish, run_output
-from concord.schemas.nights import RollbackReport
+from concord.flows.runfolder.former_run import FormerRun, former_run, taken_back
+from concord.flows.runfolder.layout import MANIFEST, SOURCES, RunOutput, staged_prefix
+from concord.flows.runfolder.runfolder import republish, run_output, sources_in
+from concord.schemas.drift import MOST_MISSING
+from concord.schemas.errors import DriftedError
+from concord.schemas.nights import NightCause, NightLine, RollbackReport, night_name
 from concord.schemas.secrets import redact
 from concord.workers.storage.files import OutputError
-from concord.workers.storage.storage import Storage
+from concord.workers.storage.storage import Storage, read_if_there
 
 
-def rollback(out: str) -> RollbackReport:
+def rollback(out: str, *, allow_gone: bool = False) -> RollbackReport:
     """Shows the run before the published one of an output to readers again; its table and its feed follow.
 
     May be killed at any point: the same call again ends in the same state. Raises `PublishedError` where no whole run
-    is there, `RunFolderError` where the one before was not kept or a run is at work, and `OutputError`.
+    is there, `RunFolderError` where the one before was not kept or a run is at work, `DriftedError` where it has more
+    than a tenth fewer documents (unless ``allow_gone``), and `OutputError`.
     """
     started = time.monotonic()
     output = run_output(out)
@@ -28,12 +33,18 @@ def rollback(out: str) -> RollbackReport:
         storage = output.storage
         former, record = former_run(output), _record(storage)
         again, instead = record.with_manifest(former.run.manifest), record.published
-        done_before = storage.read(MANIFEST) == former.run.manifest
+        shown_before = storage.read(MANIFEST)
+        done_before = shown_before == former.run.manifest
         recorded = instead is not None and instead.manifest == staged_prefix(former.run.manifest)
+        assert shown_before is not None  # `former_run` has read it
+        if not (done_before or allow_gone):
+            _check_less(shown_before, former, again)
+        sources = sources_in(read_if_there(storage, SOURCES))
         shown = republish(output, former)
         version = commit_run(output) if has_table(storage) else None
         if not recorded:
-            keep_rollback(storage, again, shown.report, seconds=time.monotonic() - started)
+            keep_rollback(storage, again, shown.report, changes=shown.changes, seconds=time.monotonic() - started)
+        reasons = _causes(output, former, again, NightSources(sources, _request_of(instead)))
     return RollbackReport(
         out=redact(out),
         night=0 if again is None else again.night,
@@ -43,7 +54,35 @@ def rollback(out: str) -> RollbackReport:
         changes=shown.changes,
         version=version,
         again=done_before,
+        causes=() if done_before else reasons,
     )
+
+
+def _check_less(shown: bytes, former: FormerRun, again: NightLine | None) -> None:
+    """Raises `DriftedError` where readers would lose more documents than a run may take from them."""
+    manifest, documents = run_manifest(shown), former.run.totals.documents
+    last = documents if manifest is None else manifest.totals.documents
+    if last - documents > MOST_MISSING * last:
+        raise DriftedError(
+            f"{night_name(0 if again is None else again.night)} has {documents:,} documents, and readers have "
+            f"{last:,} now: {last - documents:,} would be gone; give --allow-gone if that is meant"
+        )
+
+
+def _causes(
+    output: RunOutput, former: FormerRun, again: NightLine | None, after: NightSources
+) -> tuple[NightCause, ...]:
+    """Why the run that was taken back differs from the one that readers have."""
+    gone = taken_back(output.storage)
+    manifests = [None if data is None else run_manifest(data) for data in (former.run.manifest, gone)]
+    if manifests[0] is None or manifests[1] is None:
+        return ()
+    before = NightSources(sources_in(former.sources), _request_of(again))
+    return tuple(causes(manifests[0], manifests[1], before, after, output.storage.uri))
+
+
+def _request_of(line: NightLine | None) -> Mapping[str, str]:
+    return {} if line is None else line.asked
 
 
 def _record(storage: Storage) -> Record:

@@ -132,7 +132,7 @@ def former_run(out: RunOutput) -> FormerRun:
     published(storage.uri)
     manifest = storage.read(MANIFEST)
     assert manifest is not None  # that was just checked
-    is_back = read_if_there(storage, _path(INSTEAD, manifest, MANIFEST)) is not None
+    is_back = taken_back(storage) is not None
     data = manifest if is_back else read_if_there(storage, _path(RUN_BEFORE, manifest, MANIFEST))
     if data is None:
         raise RunFolderError(
@@ -149,6 +149,12 @@ def former_run(out: RunOutput) -> FormerRun:
     if run.manifest != data:
         raise _damaged(storage, f"{FORMER}/{RUNS}")
     return FormerRun(run, markers, former.rules, read_if_there(storage, _path(RUNS, data, SOURCES)))
+
+
+def taken_back(storage: Storage) -> bytes | None:
+    """The manifest of the run in whose place a rollback has published the run that readers have; None without one."""
+    manifest = read_if_there(storage, MANIFEST)
+    return None if manifest is None else read_if_there(storage, _path(INSTEAD, manifest, MANIFEST))
 
 
 def _tables(storage: Storage, manifest: bytes) -> Iterator[pa.Table]:

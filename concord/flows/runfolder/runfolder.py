@@ -76,6 +76,11 @@ def claim(out: RunOutput, purpose: Purpose) -> None:
     out.tidy()
 
 
+def is_for(out: RunOutput, purpose: Purpose) -> bool:
+    """Does the output say that this is its purpose?"""
+    return _held_purpose(out.storage) == purpose
+
+
 def check_purpose(out: RunOutput, purpose: Purpose) -> None:
     """Raises `RunFolderError` where the output is for another corpus, or for other documents of it."""
     _check_held(out, _held_purpose(out.storage), purpose)
@@ -132,13 +137,23 @@ def write_sources(storage: Storage, sources: Sources) -> None:
 def read_sources(storage: Storage) -> Sources:
     """What `write_sources` kept. Raises `RunFolderError`."""
     try:
-        data = storage.read(SOURCES)
-        return Sources.model_validate(None if data is None else unseal(data))
-    except (OSError, ValidationError):
+        sources = sources_in(storage.read(SOURCES))
+    except OSError:
+        sources = None
+    if sources is None:
         raise RunFolderError(
             f"{place_of(storage.uri)}: no record of what this run was made from ({SOURCES}), or a damaged one; the "
             "same `concord reprocess` again writes it, without labelling again where nothing has changed"
-        ) from None
+        )
+    return sources
+
+
+def sources_in(data: bytes | None) -> Sources | None:
+    """What a run was made from, by the bytes that `write_sources` kept; None where there are none, or damaged ones."""
+    try:
+        return Sources.model_validate(None if data is None else unseal(data))
+    except ValidationError:
+        return None
 
 
 def last_shard_bytes(storage: Storage) -> int | None:

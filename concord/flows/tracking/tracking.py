@@ -226,7 +226,7 @@ class Tracking:
         created = self.ask(lambda client: client.create_run(self.experiment, run_name=redact(name), tags=_masked(tags)))
         run = Run(self, created.info.run_id)
         with ExitStack() as stack:
-            stack.push(lambda kind, _error, _traceback: self._leave(run, kind))
+            stack.push(lambda kind, _error, _traceback: self._leave(run, redact(name), kind))
             yield run
 
     def child(self, parent: Run, name: str, *, params: Mapping[str, object], outcome: Outcome, start_ms: int) -> None:
@@ -257,7 +257,7 @@ class Tracking:
 
         return self.ask(send)
 
-    def _leave(self, run: Run, kind: type[BaseException] | None) -> None:
+    def _leave(self, run: Run, name: str, kind: type[BaseException] | None) -> None:
         """Says how the run ended: ``kind`` is what was raised in it, if anything, and goes before MLflow's errors."""
         if run.ended or self.lost:
             return
@@ -266,11 +266,13 @@ class Tracking:
             return
         failed = issubclass(kind, Exception)
         status = RunStatus.to_string(RunStatus.FAILED if failed else RunStatus.KILLED)
+
+        def send(client: MlflowClient) -> None:
+            client.set_tag(run.id, RUN_NAME, f"{name} · {'failed' if failed else 'cancelled'}")
+            client.set_terminated(run.id, status)
+
         with suppress(TrackingError):
-            self.ask(
-                lambda client: client.set_terminated(run.id, status),
-                seconds=TRACKER_SECONDS if failed else KILLED_SECONDS,
-            )
+            self.ask(send, seconds=TRACKER_SECONDS if failed else KILLED_SECONDS)
 
     def register(self, run: Run, name: str, *, alias: str = ALIAS) -> Registered:
         """Makes the run's model folder the newest version of ``name`` and points ``alias`` to it."""

@@ -159,9 +159,11 @@ def _label(
     if isinstance(problem, DocumentError):
         raise problem
     prepared = judged = Prepared.of(problem)
-    started = time.process_time()
+    started, started_cpu = time.perf_counter(), time.process_time()
     decoded, found = _decoded(prepared, document, decoder, settings, guess)
-    cpu_seconds = time.process_time() - started
+    cpu_seconds = time.process_time() - started_cpu
+    if found is not _Found.SEARCHED:  # no engine has measured it
+        decoded = replace(decoded, seconds=time.perf_counter() - started)
     if breaks_something_hard(decoded):
         decoded = _without_what_is_hard(labelled, document, prepared, decoded, decoder, settings)
         if decoded.status is Status.RELAXED:
