@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from concord.workers.storage.files import TEMPORARY, OutputError, point, staged, write_whole
+import concord
+from concord.workers.storage.files import TEMPORARY, OutputError, point, staged, whole_file, write_whole
 from tests.support.kills import killed_before
 
 
@@ -73,6 +75,24 @@ def test_a_folder_names_itself_where_writing_fails_and_not_where_reading_does(tm
     with pytest.raises(FileNotFoundError, match="source"), staged(out):
         (tmp_path / "source").read_text()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_names_itself_where_writing_fails_and_not_where_reading_does(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(OutputError, match=rf"^{out}: cannot be written"), whole_file(out):
+        raise OSError(28, "No space left on device")  # as a writer of Parquet has it
+    with pytest.raises(FileNotFoundError, match="source"), whole_file(out):
+        (tmp_path / "source").read_text()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_block_of_somebody_else_is_taken_for_writing() -> None:
+    """A context manager that hands on inside of `writing` calls all that fails in its block an error of writing."""
+    for path in Path(concord.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.With) and any(ast.unparse(one).startswith("writing(") for one in node.items):
+                handed_on = [one.lineno for one in ast.walk(node) if isinstance(one, ast.Yield | ast.YieldFrom)]
+                assert not handed_on, f"{path}:{handed_on}"
 
 
 def test_all_is_on_the_disk_before_its_name_is_and_the_name_after(

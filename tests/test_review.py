@@ -636,6 +636,17 @@ def test_tasks_go_out_and_answers_come_in(form: str, run: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_a_file_of_answers_that_cannot_be_read_is_the_one_that_is_named(form: str, run: str, tmp_path: Path) -> None:
+    words = ("--run", run, "--out", tmp_path / "r", "--form", form)
+    call("review", "tasks", *words, "--tasks", tmp_path / "t")
+    (tmp_path / "folder").mkdir()
+    for name, reason in (("nowhere.json", "No such file"), ("folder", "Is a directory")):
+        said = call("review", "answers", tmp_path / name, *words, code=3).output.replace("\n", "")
+        assert f"{tmp_path / name}: {reason}" in said
+        assert "answers.jsonl" not in said
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_a_file_of_another_form_is_refused(form: str, run: str, tmp_path: Path) -> None:
     call("review", "tasks", "--run", run, "--out", tmp_path / "r", "--form", form, "--tasks", tmp_path / "t")
     for content in ('{"a": 1}', "[1, 2]", "not json {", "a,b\n1,2\n"):

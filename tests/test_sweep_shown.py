@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from itertools import product
+from itertools import combinations, product
 
 import pytest
 from matplotlib.figure import Figure
@@ -39,7 +39,7 @@ def test_each_corpus_has_a_panel_and_a_model_the_same_colour_in_all() -> None:
     assert [axes.get_legend() for axes in made.axes] == [None] * 3
     (legend,) = made.legends
     assert [text.get_text() for text in legend.get_texts()] == ["model crf", "model hmm"]
-    made.canvas.draw()
+    made.draw_without_rendering()
     assert legend.get_window_extent().y1 <= min(axes.get_window_extent().y0 for axes in made.axes)
 
 
@@ -49,6 +49,20 @@ def test_one_series_has_no_legend_and_a_notebook_shows_the_picture(values: list[
     assert (len(made.axes), made.legends) == (1, [])
     assert made._repr_png_().startswith(b"\x89PNG")
     assert [axes.get_title("left") for axes in made.axes] == [""]
+
+
+@pytest.mark.parametrize("corpora", [["news"], ["news", "posts"]])
+@pytest.mark.parametrize("letters", [1, 6, 40])
+@pytest.mark.parametrize("count", [2, 6, 18])
+def test_names_of_values_never_stand_in_each_other(count: int, letters: int, corpora: list[str]) -> None:
+    made = figure_of(shown(corpora, ["crf"], [f"{number:02} " + "x" * letters for number in range(count)]))
+    made.draw_without_rendering()
+    for axes in made.axes:
+        names = [name for name in (*axes.get_xticklabels(), *axes.get_yticklabels()) if "x" in name.get_text()]
+        assert len(names) == count
+        boxes = [name.get_window_extent() for name in names]
+        assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+        assert all(box.x0 >= 0 and box.x1 <= made.bbox.x1 for box in boxes)
 
 
 @pytest.mark.parametrize("width", [80, 200])

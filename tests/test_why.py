@@ -16,7 +16,7 @@ from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.screen.terminal import show_report
 from concord.schemas.document import Document
 from concord.schemas.errors import UnknownDocumentError, UsageError
-from concord.schemas.labels import LabelSet
+from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem, Relation, SpanAgreement
 from concord.schemas.run import RunSettings
@@ -76,6 +76,39 @@ def test_rivals_are_the_best_of_all_labellings_and_reasons_add_up(seed: int) -> 
         assert reason.margin == pytest.approx(top - without, abs=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_the_labelling_that_sets_the_margin_is_named_and_scores_that_much_less(seed: int) -> None:
+    labels = EVERY_SET[seed % 4]
+    problem = random_problem(np.random.default_rng(seed), labels=labels, rows=True, agreements=True)
+    case = answered(problem)
+    if not np.isfinite(case.answer.objective) or len(problem) > 6:
+        pytest.skip("no labelling keeps what is hard, or too many labellings")
+    best: dict[frozenset[tuple[int, int, str | None]], float] = {}
+    for ids in all_labellings(len(problem), len(problem.labels)):
+        spans = entities_of(problem, ids)
+        best[spans] = max(best.get(spans, -np.inf), problem.score(ids).objective)
+    given = entities_of(problem, case.answer.labels)
+    two_words = {(0, 2)} if len(problem) > 1 and 1 not in problem.potentials.sentence_starts else set()
+    for start, end in {(0, 1), *two_words, *((s, e) for s, e, _ in given)}:
+        reason = reason_of(case, start, end)
+        assert bool(reason.nearest) == np.isfinite(reason.margin)
+        if not reason.nearest:
+            continue
+        gone = {(one.start, one.end, one.type) for one in reason.nearest if one.type is not None}
+        new = {(one.start, one.end, one.other) for one in reason.nearest if one.other is not None}
+        assert gone <= given
+        assert not new & given
+        asked = (start, end, reason.type)
+        assert asked in gone if reason.type is not None else any((s, e) == (start, end) for s, e, _ in new)
+        assert best[(given - gone) | new] == pytest.approx(case.answer.objective - reason.margin, abs=1e-6)
+
+
+def entities_of(problem: Problem, ids: Labels) -> frozenset[tuple[int, int, str | None]]:
+    spans = problem.labels.spans(ids, problem.potentials.sentence_starts)
+    places = zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True)
+    return frozenset((start, end, problem.labels.types[kind]) for start, end, kind in places)
+
+
 def test_the_same_words_pull_by_what_they_are() -> None:
     """Three places of one word: two that the model knows as B decide about the third, which it takes for A."""
     labels = LabelSet.bio(["A", "B"])
@@ -117,6 +150,7 @@ def test_a_run_says_why(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert f"Ada (0:1): {reason.type or 'no entity'}" in printed
     assert "nats behind" in printed
+    assert "the margin's labelling differs at" in printed
     assert "d1: optimal, gap" in printed
 
 

@@ -27,6 +27,20 @@ class RivalType(Report):
     proven: bool
 
 
+class OtherSpan(Report):
+    """A span that is one thing in the answer, and another in the labelling that sets a margin; None for no entity.
+
+    - ``type``: in the answer
+    - ``other``: in that labelling
+    """
+
+    start: int
+    end: int
+    text: str
+    type: str | None
+    other: str | None
+
+
 class ConstraintPull(Report):
     """What a constraint charges the nearest rival more than the answer, in nats; less than 0: it speaks against it."""
 
@@ -75,6 +89,8 @@ class SpanReason(Report):
     - ``type``, ``viterbi_type``: type of exactly this span in the answer, and under the model alone; None for none
     - ``margin``, ``margin_status``: nats by which the best labelling without this entity (with it, where the answer has
       none) is worse, and what is proven of that
+    - ``nearest``: spans by which the labelling that sets the margin differs from the answer, anywhere in the document;
+      where the margin is a lower bound, those of the best labelling found
     - ``rivals``: other types of the span, nearest first
     - ``local``: local score by which the answer is above the nearest rival, in nats; the model alone speaks for it
     - ``constraints``: the same of each constraint; all of them and ``local`` add up to the rival's ``nats``
@@ -89,6 +105,7 @@ class SpanReason(Report):
     viterbi_type: str | None
     margin: float
     margin_status: str
+    nearest: tuple[OtherSpan, ...]
     rivals: tuple[RivalType, ...]
     local: float
     constraints: tuple[ConstraintPull, ...]
@@ -107,6 +124,14 @@ class SpanReason(Report):
     def lines(self) -> Iterator[Remark | Table]:
         """The span, its rivals, who speaks for and against it, and the other mentions."""
         yield Remark(self.sentence, Tone.STRONG)
+        if self.nearest:
+            yield Table(
+                text_columns("the margin's labelling differs at", "is", "there"),
+                tuple(
+                    row(f"{one.text} ({one.start}:{one.end})", one.type or NO_ENTITY, one.other or NO_ENTITY)
+                    for one in self.nearest
+                ),
+            )
         if not self.rivals:
             return
         rivals = (row(one.type or NO_ENTITY, f"{'' if one.proven else '≥ '}{one.nats:,.3f}") for one in self.rivals)

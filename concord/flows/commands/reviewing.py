@@ -293,7 +293,9 @@ def open_review(
     folder = check_review_place(out, [run, *(labelled or ())])
     done = published(run)
     make_folder(folder)
-    with writing(folder / ANSWER_LOG), (folder / ANSWER_LOG).open("ab") as log:
+    with writing(folder / ANSWER_LOG):
+        log = (folder / ANSWER_LOG).open("ab")
+    with log:
         try:
             fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -52,11 +52,24 @@ class Rival(NamedTuple):
     - ``score``: of the best one found, in nats
     - ``bound``: upper bound for all of them, in nats
     - ``by_solver``: whether the bound rests on a solver's word
+    - ``labels``: the best one found; None where there is none
     """
 
     score: float
     bound: float
     by_solver: bool
+    labels: Labels | None
+
+
+NO_RIVAL = Rival(NOWHERE, NOWHERE, by_solver=False, labels=None)
+
+
+class EntityMargin(NamedTuple):
+    """Margin of an entity in nats, what is proven of it, and the labelling that sets it (None where there is none)."""
+
+    nats: float
+    status: MarginStatus
+    labels: Labels | None
 
 
 def margin_decoder(settings: RunSettings) -> Decoder:
@@ -75,14 +88,14 @@ def confidence(problem: Prepared, answer: Decoded, doc_id: str, settings: RunSet
         return Confidence(probability, np.full(len(spans), np.nan), (None,) * len(spans))
     prover = _Prover(problem, answer, doc_id, margin_decoder(settings))
     entities = map(Entity, spans.start.tolist(), spans.end.tolist(), spans.type.tolist())
-    found = [prover.margin(entity) for entity in entities]
-    return Confidence(probability, np.array([nats for nats, _ in found]), tuple(status for _, status in found))
+    margins = [prover.margin(entity) for entity in entities]
+    return Confidence(probability, np.array([one.nats for one in margins]), tuple(one.status for one in margins))
 
 
 def entity_margin(
     problem: Prepared, answer: Decoded, doc_id: str, entity: Entity, settings: RunSettings
-) -> tuple[float, MarginStatus]:
-    """Margin of one entity of an answer in nats, and its status."""
+) -> EntityMargin:
+    """Margin of one entity of an answer."""
     return _Prover(problem, answer, doc_id, margin_decoder(settings)).margin(entity)
 
 
@@ -95,16 +108,16 @@ class _Prover:
     doc_id: str
     decoder: Decoder
 
-    def margin(self, entity: Entity) -> tuple[float, MarginStatus]:
-        """Margin of an entity in nats, and its status: exact, exact by a solver's word, or only a bound."""
+    def margin(self, entity: Entity) -> EntityMargin:
+        """Margin of an entity: exact, exact by a solver's word, or only a bound."""
         rival = self._rival(entity)
         nats = self.answer.objective - rival.bound
         if rival.bound > rival.score + TOLERANCE:
-            return nats, MarginStatus.BOUND
-        return nats, MarginStatus.BY_SOLVER if rival.by_solver else MarginStatus.EXACT
+            return EntityMargin(nats, MarginStatus.BOUND, rival.labels)
+        return EntityMargin(nats, MarginStatus.BY_SOLVER if rival.by_solver else MarginStatus.EXACT, rival.labels)
 
     def _rival(self, entity: Entity) -> Rival:
-        best = Rival(NOWHERE, NOWHERE, by_solver=False)
+        best = NO_RIVAL
         for local, case, labels in self._cases(entity):
             if local <= best.score:
                 break
@@ -130,14 +143,15 @@ class _Prover:
 
     def _solved(self, local: float, case: Potentials, labels: Labels) -> Rival:
         if not len(self.problem.rows) and not self.problem.agreements:
-            return Rival(local, local, by_solver=False)
+            return Rival(local, local, by_solver=False, labels=labels)
         problem = Prepared.of(replace(self.problem, potentials=case))
         decoded = self.decoder(problem, self.doc_id, incumbent=labels)
-        return Rival(decoded.objective, decoded.bound, decoded.status is Status.BY_SOLVER)
+        return Rival(decoded.objective, decoded.bound, decoded.status is Status.BY_SOLVER, decoded.labels)
 
 
 def _better(one: Rival, other: Rival) -> Rival:
-    return Rival(max(one.score, other.score), max(one.bound, other.bound), one.by_solver or other.by_solver)
+    nearest = other if other.score > one.score else one
+    return nearest._replace(bound=max(one.bound, other.bound), by_solver=one.by_solver or other.by_solver)
 
 
 def _sentence(potentials: Potentials, token: int) -> tuple[int, int]:

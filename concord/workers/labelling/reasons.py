@@ -22,11 +22,11 @@ from concord.schemas.errors import DocumentError
 from concord.schemas.labels import Labels
 from concord.schemas.problem import NO_KEY, Relation, SpanAgreement
 from concord.schemas.run import RunSettings
-from concord.schemas.why import ConstraintPull, MentionPull, RivalType, SpanReason
+from concord.schemas.why import ConstraintPull, MentionPull, OtherSpan, RivalType, SpanReason
 from concord.workers.constraints.correction_mask import with_corrections
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.numerics import TOLERANCE
-from concord.workers.labelling.confidence import Entity, entity_margin, margin_decoder
+from concord.workers.labelling.confidence import Entity, EntityMargin, entity_margin, margin_decoder
 
 CONTEXT_WORDS = 3
 """Words that are shown on each side of a mention."""
@@ -64,7 +64,7 @@ def reason_of(answered: AnsweredProblem, start: int, end: int) -> SpanReason:
     entities, alone = (_entities(problem, labels) for labels in (answer.labels, problem.viterbi))
     kind = entities.get((start, end), OUTSIDE_TYPE)
     solved = sorted(_rivals(answered, start, end, kind), key=lambda one: -one.decoded.objective)
-    margin, status = _margin(answered, Entity(start, end, kind), solved)
+    margin = _margin(answered, Entity(start, end, kind), solved)
     nearest = solved[0] if solved else None
     before = alone.get((start, end), OUTSIDE_TYPE)
     return SpanReason(
@@ -73,8 +73,9 @@ def reason_of(answered: AnsweredProblem, start: int, end: int) -> SpanReason:
         text=" ".join(answered.words[start:end]),
         type=_name(problem, kind),
         viterbi_type=_name(problem, before),
-        margin=margin,
-        margin_status=str(status),
+        margin=margin.nats,
+        margin_status=str(margin.status),
+        nearest=() if margin.labels is None else tuple(_other_spans(answered, margin.labels)),
         rivals=tuple(
             RivalType(
                 type=_name(problem, one.kind),
@@ -115,14 +116,31 @@ def _rivals(answered: AnsweredProblem, start: int, end: int, kind: int) -> Itera
             yield _Solved(other, decoded)
 
 
-def _margin(answered: AnsweredProblem, entity: Entity, solved: list[_Solved]) -> tuple[float, MarginStatus]:
+def _other_spans(answered: AnsweredProblem, labels: Labels) -> Iterator[OtherSpan]:
+    """Spans that are another thing in a labelling than in the answer, in the order of tokens."""
+    there, here = (_entities(answered.problem, one) for one in (labels, answered.answer.labels))
+    for span in sorted(there.keys() | here.keys()):
+        now, then = here.get(span, OUTSIDE_TYPE), there.get(span, OUTSIDE_TYPE)
+        if now != then:
+            yield OtherSpan(
+                start=span[0],
+                end=span[1],
+                text=" ".join(answered.words[span[0] : span[1]]),
+                type=_name(answered.problem, now),
+                other=_name(answered.problem, then),
+            )
+
+
+def _margin(answered: AnsweredProblem, entity: Entity, solved: list[_Solved]) -> EntityMargin:
     if entity.type != OUTSIDE_TYPE:
         return entity_margin(answered.problem, answered.answer, answered.doc_id, entity, answered.settings)
     typed = [one.decoded for one in solved if one.kind != OUTSIDE_TYPE]
-    bound = max((decoded.bound for decoded in typed), default=-np.inf)
-    best = max((decoded.objective for decoded in typed), default=-np.inf)
-    proven = bound <= best + TOLERANCE
-    return answered.answer.objective - bound, MarginStatus.EXACT if proven else MarginStatus.BOUND
+    if not typed:
+        return EntityMargin(np.inf, MarginStatus.EXACT, None)
+    bound, nearest = max(decoded.bound for decoded in typed), typed[0]
+    proven = bound <= nearest.objective + TOLERANCE
+    status = MarginStatus.EXACT if proven else MarginStatus.BOUND
+    return EntityMargin(answered.answer.objective - bound, status, nearest.labels)
 
 
 def _pulls(answered: AnsweredProblem, rival: Decoded) -> Iterator[ConstraintPull]:

@@ -113,16 +113,21 @@ def create_whole(path: Path, data: bytes) -> None:
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Context manager for a file that is written in parts: it appears under its name when the block ends well.
 
-    Raises `OutputError`; an earlier file at ``path`` is then unchanged.
+    Raises `OutputError`; an earlier file at ``path`` is then unchanged. An `OSError` of the block that names another
+    file, such as one that is read, is not changed.
     """
     make_folder(path.parent)
     temporary = _unique_beside(path)
+    with writing(path):
+        file = temporary.open("xb")
     try:
-        with writing(path), temporary.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            temporary.replace(path)
+        with file:
+            with _writing_below(temporary, path):
+                yield file
+            with writing(path):
+                file.flush()
+                os.fsync(file.fileno())
+                temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
     sync(path.parent)
@@ -199,12 +204,12 @@ def _put_back(retired: Path, target: Path) -> None:
 
 
 @contextmanager
-def _writing_below(folder: Path, target: Path) -> Iterator[None]:
-    """Context manager that turns an `OSError` in ``folder``, which will be ``target``, into an `OutputError`."""
+def _writing_below(place: Path, target: Path) -> Iterator[None]:
+    """Turns an `OSError` at or below ``place``, which becomes ``target``, into an `OutputError`."""
     try:
         yield
     except OSError as error:
-        if error.filename is not None and folder not in Path(os.fsdecode(error.filename)).parents:
+        if error.filename is not None and not Path(os.fsdecode(error.filename)).is_relative_to(place):
             raise
         with writing(target):
             raise
