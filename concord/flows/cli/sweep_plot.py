@@ -33,7 +33,7 @@ Coordinates = tuple[tuple[str, Any], ...]
 SPREAD = 0.3
 """Width over which the marks of one value are spread, if the values are names."""
 
-MOST_LETTERS = 70
+LETTERS_BELOW = 70
 """Letters of all names together that fit below a panel; longer ones stand beside it, a line each."""
 
 LINE_INCHES = 0.3
@@ -115,7 +115,7 @@ def _name(value: Any) -> str:
 def _are_long(values: Iterable[Any]) -> bool:
     """Are values names which are too long to stand side by side?"""
     names = [_name(value) for value in values if not isinstance(value, int)]
-    return sum(map(len, names)) + len(names) > MOST_LETTERS
+    return sum(map(len, names)) + len(names) > LETTERS_BELOW
 
 
 def _places(values: Sequence[Any]) -> Mapping[Any, float]:
