@@ -59,19 +59,34 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     assert json.loads(init(tmp_path / "a", "--json").stdout)["written"] == [
         str(tmp_path / "a" / name) for name in ("prefect.yaml", "constraints.yaml", "night.yaml")
     ]
-    (tmp_path / "a" / "night.yaml").write_text("mine")
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    (tmp_path / "hidden").mkdir()
-    (tmp_path / "hidden" / ".mine").write_text("mine")
+    for name in NAMES:  # each of the files, whatever is in its place
+        (tmp_path / f"{name} mine").mkdir()
+        (tmp_path / f"{name} mine" / name).write_text("mine")
+        (tmp_path / f"{name} folder" / name).mkdir(parents=True)
+        (tmp_path / f"{name} link").mkdir()
+        (tmp_path / f"{name} link" / name).symlink_to(tmp_path / "nowhere")
+        (tmp_path / f"{name} to").mkdir()
+        (tmp_path / f"{name} to" / name).symlink_to(tmp_path / "a" / name)
     before = sorted(str(path) for path in tmp_path.rglob("*"))
-    for name in ("a", "file", "link", "hidden"):
-        told = init(tmp_path / name)
-        assert told.exit_code == Exit.INPUT
-        assert "nothing is written over" in " ".join(told.stderr.split())
+    for folder in sorted(tmp_path.iterdir()):
+        if folder.name != "a":
+            told = init(folder)
+            assert told.exit_code == Exit.INPUT, folder
+            assert "nothing is written over" in " ".join(told.stderr.split())
     assert sorted(str(path) for path in tmp_path.rglob("*")) == before
-    (tmp_path / "empty").mkdir()
-    assert init(tmp_path / "empty").exit_code == Exit.OK
+    assert init(tmp_path / "a").exit_code == Exit.OK
+
+
+def test_the_files_go_beside_others_in_the_folder_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "corpora").mkdir()
+    (tmp_path / ".mine").write_text("mine")
+    monkeypatch.chdir(tmp_path)
+    done = init(Path())
+    assert done.exit_code == Exit.OK, done.output
+    assert {path.name for path in tmp_path.iterdir()} == {*NAMES, "corpora", ".mine"}
+    assert (tmp_path / ".mine").read_text() == "mine"
 
 
 def test_the_same_command_ends_what_a_killed_one_has_begun(tmp_path: Path) -> None:

@@ -19,12 +19,13 @@ from typer.testing import CliRunner
 
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
+from concord.flows.environment import home
 from concord.schemas.columns import table_from_documents
 from concord.schemas.document import Batch, Document, TokenizedText
 from concord.schemas.labels import LabelSet
 from concord.workers.models.loaders import load_model
 from concord.workers.models.onnx import OnnxModel
-from concord.workers.models.score_cache import FOLDER, ScoreCache, sentence_key
+from concord.workers.models.score_cache import FOLDER, ScoreCache, cache_folder, sentence_key
 from concord.workers.models.subword_network import room_of
 from concord.workers.models.subwords import log_softmax as word_scores_of
 from concord.workers.models.subwords import pooled, windows
@@ -175,6 +176,22 @@ def test_a_sentence_is_scored_once_and_another_model_does_not_find_it(tmp_path: 
     CALLS.clear()
     mean.potentials(batch)
     assert len(CALLS) == 2
+
+
+def test_kept_scores_are_where_the_user_has_concords_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (FOLDER, "CONCORD_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    assert cache_folder() == tmp_path / "caches" / "concord" / "scores"
+    monkeypatch.setenv("CONCORD_HOME", str(tmp_path / "home"))
+    ScoreCache("m", 3).keep({b"key": np.zeros((1, 3), np.float32)})
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+    assert cache_folder() == home() / "scores"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CONCORD_HOME", "here")
+    assert cache_folder() == tmp_path / "here" / "scores"
+    monkeypatch.setenv(FOLDER, str(tmp_path / "elsewhere"))
+    assert cache_folder() == tmp_path / "elsewhere"
 
 
 def test_kept_scores_are_never_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
@@ -26,6 +27,7 @@ from concord.schemas.settings import TrainerSettings, Validation
 from concord.schemas.train_report import TrainReport, selection_table
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.evaluation.figures import f1_of_counts
+from concord.workers.learning.trainers.given_features import FEATURE_FILES
 from concord.workers.learning.trainers.registry import DEFAULT, OWN, TRAINERS
 from concord.workers.learning.trainers.selection import FOLDS, cross_validated
 from concord.workers.learning.trainers.trainer import Progress, Trainer, TrainingCounts
@@ -140,6 +142,58 @@ def test_a_trainer_or_an_option_that_is_not_there_is_one_line(
     done = CliRunner().invoke(app, ["train", "--corpus", str(tmp_path), "--out", str(tmp_path / "o"), *words])
     assert done.exit_code == Exit.USAGE
     assert done.stderr.startswith(f"concord: {message}")
+
+
+OF_SETS = {"clusters": "clusters", "gazetteers": "gazetteer"}
+"""Feature sets that read the files of an option."""
+FILE_OPTIONS = [(name, option) for name, entry in OWN.items() for option in entry.settings.files]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\xff\x00 nothing of the kind"])
+@pytest.mark.parametrize(("trainer", "option"), FILE_OPTIONS)
+def test_a_file_of_the_trainer_is_looked_at_before_the_corpus_is(
+    trainer: str, option: str, content: bytes | None, tmp_path: Path
+) -> None:
+    """The corpus is damaged, which is told where it is read first."""
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "of-corpus.parquet").write_bytes(b"damaged")
+    file = tmp_path / "nowhere"
+    if content is not None and option not in FEATURE_FILES:
+        pytest.skip("read with the documents, by its owner")
+    if content is not None:
+        file.write_bytes(content)
+    given = [f"{option}={file}"]
+    given += [f"features=core+{OF_SETS[option]}"] if option in OF_SETS else []
+    if option == "vector_index":
+        np.save(tmp_path / "v.npy", np.zeros((2, 2)))
+        given.append(f"vectors={tmp_path / 'v.npy'}")
+    words = ["--corpus", str(tmp_path / "corpus"), "--out", str(tmp_path / "model"), "--trainer", trainer]
+    message = CliRunner().invoke(app, ["train", *words, *(word for one in given for word in ("--set", one))])
+    assert "of-corpus" not in message.stderr
+    if message.exit_code != Exit.USAGE:  # some trainers refuse an option that those which they are made of have
+        assert message.exit_code == Exit.INPUT, message.output
+        assert str(file) in message.stderr.replace("\n", "")
+    assert not (tmp_path / "model").exists()
+
+
+def test_an_array_of_vectors_asks_for_its_words_by_an_option_that_training_has(tmp_path: Path) -> None:
+    np.save(tmp_path / "X.npy", np.zeros((2, 2)))
+    (tmp_path / "corpus").mkdir()
+    words = [
+        "--corpus",
+        str(tmp_path / "corpus"),
+        "--out",
+        str(tmp_path / "model"),
+        "--vectors",
+        str(tmp_path / "X.npy"),
+    ]
+    message = CliRunner().invoke(app, ["train", *words]).stderr
+    assert message.startswith(f"concord: {tmp_path / 'X.npy'}: an array has no words")
+    option = message.partition("--set ")[2].partition("=")[0]
+    assert option in SgdSettings.model_fields
+    (tmp_path / "names.txt").write_text("a\nb\n")
+    message = CliRunner().invoke(app, ["train", *words, "--set", f"{option}={tmp_path / 'names.txt'}"]).stderr
+    assert "X.npy" not in message, "the corpus is what is missing now"
 
 
 def test_the_trainers_are_listed_with_their_options() -> None:

@@ -42,11 +42,13 @@ def challenge(
 
     from concord.flows.training.unseen import check_unseen
     from concord.workers.labelling.labelled import check_settings
+    from concord.workers.learning.trainers.given_features import check_given
     from concord.workers.learning.trainers.registry import trainer_named
 
     learning = trainer_named(trainer).settings.model_validate(options or {})
     labelling = check_settings(settings)
     check_inputs(folder, learning.places())
+    check_given(learning)
     check_unseen(*places)
 
     from concord.flows.training.challenge_champion import ChallengeJob, challenge_champion

@@ -42,9 +42,11 @@ def train(
     check_sources([place])
 
     from concord.flows.training.train_model import TrainJob, check_search, train_model
+    from concord.workers.learning.trainers.given_features import check_given
     from concord.workers.learning.trainers.registry import trainer_named
 
     settings = trainer_named(trainer).settings.model_validate(options or {})
     check_search(request)
     check_apart(folder, [place, *settings.places()], makes=FolderKind.MODEL)
+    check_given(settings)
     return train_model(TrainJob(**dict(request) | {"corpus": place, "out": folder, "settings": settings}))

@@ -16,7 +16,7 @@ INIT_EXAMPLE = "Example: concord init --out nights/"
 
 def init(
     *,
-    out: Annotated[Path, typer.Option(help="Folder for the files: an empty one, or one that is not there.")],
+    out: Annotated[Path, typer.Option(help="Folder for the files; what is in it stays as it is.")],
     as_json: Json = False,
 ) -> None:
     """Write files to start with: deployments for Prefect, constraints, and the settings of a run. Edit them.

@@ -5,13 +5,12 @@ They are in the wheel; `infra/` leads to them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
 from concord.flows.inputs.apart import check_apart
 from concord.schemas.errors import InputError
-from concord.workers.storage.files import TEMPORARY, write_whole
+from concord.workers.storage.files import write_whole
 
 FILES = ("prefect.yaml", "constraints.yaml", "night.yaml")
 """Files of this package."""
@@ -20,22 +19,26 @@ OFFERED, TAKEN = "# constraints: [", "constraints: ["
 """What stands before the deployment's constraints here, and in a folder that has them."""
 
 
-class NotEmptyError(InputError):
-    """A folder in which something is: nothing is written over."""
+class TakenError(InputError):
+    """A name under which something else is: nothing is written over."""
 
 
 def write_start(out: Path) -> list[Path]:
-    """Writes the files into a folder that is empty, not there, or has some of them as they are written here.
+    """Writes the files into a folder, beside whatever is in it; those that are there as they are written here stay.
 
-    Raises `NotEmptyError` and `OutputError`.
+    Raises `TakenError`, before anything is written, and `OutputError`.
     """
     check_apart(out, [], makes=None)
-    contents = {name: _content(name) for name in FILES}
-    if out.is_symlink() or (out.exists() and not _is_begun(out, contents)):
-        raise NotEmptyError(f"{out}: there is something already, and nothing is written over; give an empty folder")
-    for target, content in contents.items():
-        write_whole(out / target, content)
-    return [out / target for target in contents]
+    contents = {out / name: _content(name) for name in FILES}
+    others = [out] if _is_other_than_folder(out) else [path for path in contents if _is_other(path, contents[path])]
+    if others:
+        raise TakenError(
+            f"{others[0]}: there is something else already, and nothing is written over; give another folder"
+        )
+    for path, content in contents.items():
+        if not path.exists():
+            write_whole(path, content)
+    return list(contents)
 
 
 def _content(name: str) -> bytes:
@@ -43,9 +46,10 @@ def _content(name: str) -> bytes:
     return text.encode()
 
 
-def _is_begun(out: Path, contents: Mapping[str, bytes]) -> bool:
-    """Whether a folder has nothing but what `write_start` writes, the remains of one that was killed among it."""
-    return out.is_dir() and all(
-        path.name.startswith(TEMPORARY) or (path.is_file() and path.read_bytes() == contents.get(path.name))
-        for path in out.iterdir()
-    )
+def _is_other_than_folder(path: Path) -> bool:
+    return (path.is_symlink() or path.exists()) and not path.is_dir()
+
+
+def _is_other(path: Path, content: bytes) -> bool:
+    """Is there anything else than a file of that content under a name? A link is, too: it is the user's."""
+    return path.is_symlink() or (path.exists() and not (path.is_file() and path.read_bytes() == content))

@@ -20,7 +20,11 @@ from numpy.typing import NDArray
 Scores = NDArray[np.float32]
 
 FOLDER = "CONCORD_SCORES"
-"""Environment variable: folder of the files, or ``off``; by default ``concord/scores`` among the user's caches."""
+"""Environment variable: folder of the files, or ``off``.
+
+By default they are in ``scores`` below ``CONCORD_HOME``, where that is set, and in ``concord/scores`` among the user's
+caches elsewhere.
+"""
 MOST_BYTES = 4 << 30
 """Size of a model's file, in bytes, from which on nothing is added."""
 WAIT = 30.0
@@ -79,6 +83,8 @@ def cache_folder() -> Path | None:
         return None
     if asked:
         return Path(asked)
+    if home := os.environ.get("CONCORD_HOME"):
+        return Path(home).absolute() / "scores"
     with contextlib.suppress(RuntimeError):
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "concord" / "scores"
     return None

@@ -31,12 +31,13 @@ class Vectors(NamedTuple):
 VectorEntry = tuple[str, NDArray[np.float64]]
 
 
-def read_vectors(path: Path, most: int, *, words: Path | None = None) -> Vectors:
+def read_vectors(path: Path, most: int, *, words: Path | None = None, words_option: str = "--words FILE") -> Vectors:
     """The first ``most`` words of a file and their vectors; files list the most frequent words first.
 
     The file's extension decides its form:
 
-    - ``.npy``: array (V, d). Its words are in the file ``words``, or in one of the same name beside it, see `_listed`.
+    - ``.npy``: array (V, d). Its words are in the file ``words``, or in one of the same name beside it, see `_listed`;
+      ``words_option`` is how a message says to name it.
     - ``.parquet``: a column of strings and one of lists.
     - ``.bin``: binary form of word2vec.
     - others: text, maybe ``.gz``; each line is a word and its numbers. A first line of two counts is allowed.
@@ -47,7 +48,7 @@ def read_vectors(path: Path, most: int, *, words: Path | None = None) -> Vectors
         if not needed.is_file():
             raise VectorError(f"{needed}: there is no such file")
     if path.suffix == NUMPY:
-        return _checked(path, islice(_numpy(path, words or _beside(path)), most))
+        return _checked(path, islice(_numpy(path, words or _beside(path, words_option)), most))
     if words is not None:
         raise VectorError(f"{path}: its words stand in it; a file of words goes with a {NUMPY} array alone")
     return _checked(path, islice(VECTOR_READERS.get(path.suffix, _text)(path), most))
@@ -119,13 +120,15 @@ def _until_space(file: IO[bytes]) -> bytes:
     return bytes(letters).lstrip(b"\n")
 
 
-def _beside(path: Path) -> Path:
-    """The file with the words of an array."""
+def _beside(path: Path, option: str) -> Path:
+    """The file with the words of an array. Raises `VectorError`, which names the option for another place."""
     for suffix in WORD_LISTS:
         if (found := path.with_suffix(suffix)).is_file():
             return found
     names = " or ".join(path.with_suffix(suffix).name for suffix in WORD_LISTS)
-    raise VectorError(f"{path.parent / names}: not there; it has the words of {path.name}; or give --words FILE")
+    raise VectorError(
+        f"{path}: an array has no words; name the file with them, one a row, by {option}, or have it beside as {names}"
+    )
 
 
 def _numpy(path: Path, names: Path) -> Iterator[VectorEntry]:
@@ -135,7 +138,7 @@ def _numpy(path: Path, names: Path) -> Iterator[VectorEntry]:
         raise VectorError(f"{path}: not an array of NumPy ({error})") from error
     words = _listed(names)
     if points.ndim != 2 or points.dtype.kind != "f" or len(points) != len(words):
-        raise VectorError(f"{path}: {points.dtype} of shape {points.shape} for the {len(words)} words of {names.name}")
+        raise VectorError(f"{path}: {points.dtype} of shape {points.shape} for the {len(words)} words of {names}")
     for word, point in zip(words, points, strict=True):
         yield word, np.asarray(point, np.float64)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from concord.schemas.document import Document
+from concord.schemas.settings import TrainerSettings
 from concord.workers.features.clustering.vectors import read_vectors
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries
 from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SEEN_WORDS, Gazetteer, PhraseEntry
@@ -22,8 +23,11 @@ from concord.workers.features.templates import (
     lists_of,
 )
 from concord.workers.features.word_vectors import WordVectors
-from concord.workers.learning.trainers.trainer import gold_of, labels_of
+from concord.workers.learning.trainers.trainer import TrainingError, gold_of, labels_of
 from concord.workers.models.settings import FeatureSettings, VectorSettings
+
+FEATURE_FILES = (*FeatureSettings.files, *VectorSettings.files)
+"""Options of files that `features_of` reads, and has messages of their own about."""
 
 
 def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> FeatureSet:
@@ -51,6 +55,21 @@ def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> Fea
     return feature_set(name, settings.clusters or (), lists, vectors)
 
 
+def check_given(settings: TrainerSettings) -> None:
+    """Raises what training would raise of the features and of files beside the documents, before these are read.
+
+    Of word vectors the first alone is read.
+    """
+    for option in settings.files:
+        for place in settings.places([option]):
+            if option not in FEATURE_FILES and not Path(place).expanduser().exists():
+                raise TrainingError(f"{place}: no such file or folder, which {option} names; give one that is there")
+    if isinstance(settings, VectorSettings):
+        features_of(settings.model_copy(update={"vector_words": 1}), [])
+    elif isinstance(settings, FeatureSettings):
+        features_of(settings, [])
+
+
 def check_pairs(settings: FeatureSettings) -> None:
     """Raises `FeatureSetError` for features of pairs of labels where the trainer learns none."""
     of_pairs = [part for part in settings.features.split("+") if part.startswith(OF_PAIRS)]
@@ -66,7 +85,8 @@ def _vectors(settings: FeatureSettings) -> WordVectors | None:
     if not isinstance(settings, VectorSettings) or settings.vectors is None:
         return None
     words = None if settings.vector_index is None else Path(settings.vector_index).expanduser()
-    vectors = read_vectors(Path(settings.vectors).expanduser(), settings.vector_words, words=words)
+    file, option = Path(settings.vectors).expanduser(), "--set vector_index=FILE"
+    vectors = read_vectors(file, settings.vector_words, words=words, words_option=option)
     return WordVectors.scaled(*vectors, settings.vector_scale)
 
 
@@ -80,6 +100,8 @@ def _phrases(path: Path) -> list[PhraseEntry]:
 
 def entities_of(documents: Sequence[Document]) -> Iterator[tuple[PhraseEntry, str]]:
     """Each labelled entity of at most `LONGEST` tokens, with its type and the id of its document."""
+    if not documents:
+        return
     labels = labels_of(documents)
     for document in documents:
         words, spans = document.tokens, labels.spans(labels.encode(gold_of(document)), document.sentence_starts)
