@@ -123,7 +123,7 @@ def test_no_constant_that_modules_share_has_the_name_of_another() -> None:
 
 
 PARTICIPLES = {
-    "found": 422,
+    "found": 421,
     "given": 150,
     "told": 11,
     "kept": 96,

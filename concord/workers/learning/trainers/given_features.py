@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from concord.schemas.document import Document
+from concord.schemas.errors import TrainingError
 from concord.schemas.settings import TrainerSettings
 from concord.workers.features.clustering.vectors import read_vectors
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries
@@ -23,7 +24,7 @@ from concord.workers.features.templates import (
     lists_of,
 )
 from concord.workers.features.word_vectors import WordVectors
-from concord.workers.learning.trainers.trainer import TrainingError, gold_of, labels_of
+from concord.workers.learning.trainers.trainer import gold_of, labels_of
 from concord.workers.models.settings import FeatureSettings, VectorSettings
 
 FEATURE_FILES = (*FeatureSettings.files, *VectorSettings.files)
