@@ -44,7 +44,7 @@ for problem in map(problem_of, seeds):
     n_best(problem, problem.potentials.unary.argmax(axis=1).astype("int32"), 5)
 print(len(seeds))
 """
-"""Every engine on label sets without outside, and of one type."""
+"""Every engine on label sets without outside, of one type, and of one label."""
 
 
 def checked(*arguments: str) -> subprocess.CompletedProcess[str]:

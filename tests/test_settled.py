@@ -30,7 +30,7 @@ from tests.support.judged import EXACT
 from tests.support.oracle import naive_objective
 from tests.support.seeds import blocks
 
-TOKENS = {2: 7, 3: 5, 4: 4, 5: 3}
+TOKENS = {1: 7, 2: 7, 3: 5, 4: 4, 5: 3}
 """Number of tokens of a problem, by its number of labels."""
 
 

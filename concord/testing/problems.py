@@ -30,9 +30,9 @@ NARROW_SETS = (
     LabelSet(CROWDED, Scheme.LOOSE),
     LabelSet(CROWDED[:2], Scheme.BIO),
     LabelSet(CROWDED[:2], Scheme.LOOSE),
-    LabelSet(("author", "title"), Scheme.PLAIN),
+    LabelSet(("author",), Scheme.PLAIN),
 )
-"""Label sets without a label for outside, and of one type."""
+"""Label sets without a label for outside, of one type, and of one label."""
 EVERY_SET = (*LABEL_SETS, *LOOSE_SETS, *NARROW_SETS)
 """Label sets of every scheme."""
 EVERY_RELATION = tuple(Relation)

@@ -20,8 +20,8 @@ ch. 4):
 - **CP-SAT** has integers. Numbers within `INTEGRAL_DRIFT` of whole multiples, a hundredth of `SLACK_TOLERANCE`, are
   taken as these, so that no row changes sides. Products that are whole but for rounding are brought back by
   `UNIT_ROUNDING` of a unit, and a bound in nats that becomes one in units is loosened by `UNIT_SLACK` of one: both make
-  the model looser, never tighter. Rounding costs down to units takes a quarter or half of ``config.tolerance``, and
-  the solver's own gap as much (`cpsat.lattice.build_model`, `cpsat.engine.solve_model`).
+  the model looser, never tighter. Rounding costs down to units takes a quarter or half of ``config.tolerance``, with
+  rows and agreements half, and the solver's own gap as much (`cpsat.lattice.build_model`, `cpsat.engine.solve_model`).
 - **The ascent** of prices ends at `NEGLIGIBLE_GAP`, a tenth of `TOLERANCE`, and a rise of the bound by less than
   `TOLERANCE` is no progress there: it could not make an open document optimal.
 

@@ -34,6 +34,8 @@ class ModelDraft:
     - ``hints``: value of each variable in the labelling from which the search starts.
     - ``costs``: cost of each variable that has one, in units.
     - ``uppers``: largest value of each variable.
+    - ``lost``: units, as a fraction, by which rounding lowers the cost of a labelling at most; those of `booleans` left
+      out.
 
     Costs are given in nats and rounded down to whole units. So the optimum of the integer model is never above the true
     one: its bound is a proof. A variable is named by its index, or is `TRUE` or `FALSE`.
@@ -44,6 +46,7 @@ class ModelDraft:
     hints: list[int] = field(default_factory=list)
     costs: dict[int, int] = field(default_factory=dict)
     uppers: list[int] = field(default_factory=list)
+    lost: float = 0.0
 
     def __post_init__(self) -> None:
         constant = self.model.proto.variables.add()
@@ -63,7 +66,10 @@ class ModelDraft:
     def charge(self, variable: int, cost: float) -> None:
         """Adds ``cost`` nats a unit to a variable's cost."""
         units = int(np.floor(cost * self.scale))
-        if variable != FALSE and units:
+        if variable == FALSE:
+            return
+        self.lost += (cost * self.scale - units) * self.uppers[variable]
+        if units:
             self.costs[variable] = self.costs.get(variable, 0) + units
 
     def booleans(self, hints: NDArray[np.bool_], costs: NDArray[np.float64]) -> Variables:

@@ -17,7 +17,8 @@ is at most scale · (offset − objective(y)) for every labelling y of the allow
     objective(y) ≤ offset − (integer bound) / scale.
 
 Rounding lowers a labelling's cost by less than one unit for each token and edge, and `_scale` makes the sum of these
-less than the tolerance asked for. Rows are rounded in such a way that they still hold under every labelling that keeps
+less than half of the tolerance asked for. Where rows and agreements lose more than the other half, the units are made
+smaller (`build_model`). Rows are rounded in such a way that they still hold under every labelling that keeps
 them, and never cost more (`_add_row`).
 """
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -61,6 +63,7 @@ class LatticeModel:
     - ``offset``: nats; bound = offset − integer bound / scale.
     - ``scale``: units per nat.
     - ``local``: the objective's coefficients that come from the potentials, by variable.
+    - ``lost``: nats by which rounding the costs of rows and agreements raises the bound, at most.
     """
 
     model: cp_model.CpModel
@@ -68,6 +71,7 @@ class LatticeModel:
     offset: float
     scale: float
     local: dict[int, int]
+    lost: float
 
     def labels_of(self, value: Callable[[int], bool]) -> Labels:
         """(N,) the labels of a solution; ``value`` gives the value of each Boolean by its index."""
@@ -104,9 +108,9 @@ def build_model(
     """The model of ``problem`` with labels restricted to ``allowed`` (N, L), hinted with ``start`` (N,).
 
     If ``spans`` is given, only these can cost anything by agreement: leave out those that no better labelling can have.
-    Rounding the local scores loses less than ``tolerance`` nats over the document, and only ever raises the bound. Soft
-    rows cost their weight times their degree or, with ``once``, their weight if they are broken. Raises
-    `NoLabellingError`.
+    Rounding loses less than ``tolerance`` nats over the document unless integers end there (`MOST_COST`), and only ever
+    raises the bound. Soft rows cost their weight times their degree or, with ``once``, their weight if they are broken.
+    Raises `NoLabellingError`.
     """
     p = problem.potentials
     alive = np.isfinite(p.unary) if allowed is None else allowed & np.isfinite(p.unary)
@@ -116,9 +120,16 @@ def build_model(
     scale = _scale(p, alive, tolerance)
     while True:
         try:
-            return _build(problem, alive, start, spans, scale, once=once)
+            lattice = _build(problem, alive, start, spans, scale, once=once)
+            break
         except CostOverflowError:
             scale /= 2.0**4
+    if lattice.lost <= tolerance / 2.0:
+        return lattice
+    finer = scale * 2.0 ** math.ceil(math.log2(2.0 * lattice.lost / tolerance))
+    with suppress(CostOverflowError):
+        lattice = _build(problem, alive, start, spans, finer, once=once)
+    return lattice
 
 
 def _build(
@@ -130,7 +141,7 @@ def _build(
     _add_rows(draft, problem.rows, lattice, problem.rows.degree(start), once=once)
     if problem.agreements:
         add_agreements(draft, problem, lattice.token, lattice.edge, start=start, spans=spans)
-    return LatticeModel(draft.finish(), lattice.token, lattice.offset, scale, local)
+    return LatticeModel(draft.finish(), lattice.token, lattice.offset, scale, local, draft.lost / scale)
 
 
 def _scale(p: Potentials, alive: NDArray[np.bool_], tolerance: float) -> float:
@@ -261,6 +272,7 @@ def _add_row(draft: ModelDraft, row: _VariableRow, degree: float) -> None:
     if factor is None:
         # Real coefficients: a unit of the slack costs one unit of the objective.
         factor, cost, tolerance = row.weight * draft.scale, 1.0 / draft.scale, row.slack
+        draft.lost += len(row.variables) + 1
     terms = row.terms(factor)
     limit, held = (math.ceil(b * factor - UNIT_ROUNDING) for b in (row.bound, row.bound + tolerance))
     largest = max(0, math.ceil(row.most * factor) - limit)
