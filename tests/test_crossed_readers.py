@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +19,7 @@ from concord.workers.corpus.ingestion import REJECTS_NAME, IngestReport, ingest
 from concord.workers.corpus.readers.reader import SourceForm
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.readers.source_forms import form_of
+from concord.workers.corpus.readers.unread_forms import UNREAD_FORMS
 from concord.workers.corpus.settings import ColumnsSettings, ParquetReaderSettings
 from tests.support.made_forms import FOREIGN, UNREAD, MadeForm
 
@@ -68,6 +71,8 @@ GOLD_SPANS: dict[str, tuple[set[str], int | None]] = {
             "train.conll.gz",
             "spans.jsonl.gz",
             "export.zip",
+            "libpostal_train.txt",
+            "llm_inline_tags.txt",
             "bare_B_I_O.conll",
             "underscore_scheme_B_PER.conll",
         ),
@@ -138,8 +143,31 @@ def test_a_form_that_no_reader_takes_is_told_by_its_name_and_never_as_plain(made
     for reader in READERS:
         found = str(written(reader, path, tmp_path / "out"))
         assert f"this is {made.form}, which no reader takes; " in found, reader
-        assert "scheme=plain" not in found, reader
+        assert "scheme=plain" not in found or made.form is SourceForm.SLASHED, reader  # whose labels are types
         assert "\n" not in found, reader
+
+
+BY_SED = [made for made in UNREAD if made.form is not None and "such as by sed" in UNREAD_FORMS[made.form]]
+
+
+@pytest.mark.parametrize("made", BY_SED, ids=lambda made: made.title)
+def test_a_file_that_is_rewritten_as_proposed_keeps_its_gold(made: MadeForm, tmp_path: Path) -> None:
+    path, advice = made.write(tmp_path / "in"), UNREAD_FORMS[made.form or SourceForm.BMES]
+    rewrite = advice.partition("such as by ")[2].rpartition("'")[0] + "'"
+    (reader, options), *_ = re.findall(r"`concord ingest (\w+)(.*?)`", advice)
+    again = tmp_path / "again.xml"
+    again.write_bytes(subprocess.run(["bash", "-c", f"{rewrite} {path}"], capture_output=True, check=True).stdout)
+    words = ["ingest", reader, str(again), *shlex.split(options), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.stderr
+    assert gold_spans(tmp_path / "out") == made.spans
+
+
+def test_the_page_lists_all_forms_that_no_reader_takes_with_what_to_do() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "readers.md").read_text()
+    rows = [line for line in page.partition("| no reader takes | what to do |")[2].splitlines()[2:] if line]
+    listed = list(itertools.takewhile(lambda line: line.startswith("|"), rows))
+    assert listed == [f"| {form} | {remedy} |" for form, remedy in UNREAD_FORMS.items()]
 
 
 @every_form
@@ -161,6 +189,11 @@ def test_the_form_of_a_file_is_known_for_certain(made: MadeForm, tmp_path: Path)
         "<0.1.2@x> said: 3 < 4\n",
         "# A title\n\nSome words, and # more\n",
         "O my!\n",
+        "He/she ran and/or fell.\n",
+        "and/or\n",
+        "Ann <b>ran</b> to <i>Oslo</i>.\n",
+        "Ann <em>saw</em> <city>Oslo</city>.\n",
+        "if a <b and c> d</b\n",
     ],
 )
 def test_plain_text_is_of_no_form_and_read_as_text(text: str, tmp_path: Path) -> None:

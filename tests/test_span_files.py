@@ -143,6 +143,26 @@ def test_one_annotation_of_several_may_be_the_truth_or_cancelled() -> None:
     assert spans_of({**TASK, "annotations": [right, right]}) == ALL
 
 
+@pytest.mark.parametrize("key", ["_annotator_id", "_session_id", "annotator"])
+def test_several_annotators_of_a_text_give_one_gold(key: str, tmp_path: Path) -> None:
+    """Records without ids; who agrees is read once, who does not is rejected, and unsigned texts stay apart."""
+    signed = [("ann", [ANN]), ("ben", [ANN]), ("cat", [ANN, OSLO])]
+    lines: list[dict[str, Any]] = [
+        {"text": TEXT, "spans": objects("start", "end", "label", spans), key: name} for name, spans in signed
+    ]
+    lines += [{"text": "Ann ran.", "spans": []}] * 2
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    report = ingest("spans", path, tmp_path / "out")
+    assert (report.written, report.rejected) == (3, 1)
+    assert any("1 records have the text and the spans of another annotator's" in one for one in report.notices)
+    rows = pq.read_table(tmp_path / "out").to_pylist()
+    assert [row["labels"].count("B-PER") + row["labels"].count("B-LOC") for row in rows] == [1, 0, 0]
+    (reject,) = pq.read_table(tmp_path / "out" / "_rejects.parquet").to_pylist()
+    assert reject["row"] == 3
+    assert "'cat' has marked the text otherwise than 'ann' in line 1" in reject["reason"]
+
+
 def test_words_without_a_place_stand_wherever_the_text_has_them() -> None:
     record = {"text": "Oslo and Oslofjord, Oslo.", "entities": {"LOC": ["Oslo", "Rome"]}}
     found = marked_text(record, RecordNames())

@@ -74,6 +74,27 @@ def test_fields_without_a_blank_between_them_are_words_of_their_own(tmp_path: Pa
     assert document.labels.strings() == ["B-a", "B-b", "B-c", "B-d", *["B-e", "I-e", "I-e"]]
 
 
+@pytest.mark.parametrize("mark", ["lb", "pb", "cb", "br"])
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("<a>On<{}/>Lakes</a>", "On Lakes"),
+        ("<a>On <{}/> Lakes</a>", "On Lakes"),
+        ("<a><b>On</b><{}/><b>Lakes</b></a>", "On Lakes"),
+        ("<a>On</a><{}/><c>Lakes</c>", "On Lakes"),
+        ("<a>On</a> by<{}/>Lee", "On by Lee"),
+        ("<a>La-<{}/>kes</a>", "La-kes"),
+        ('<a>La<{} break="no"/>kes</a>', "Lakes"),
+        ("<a>On Lakes</a><{}/>", "On Lakes"),
+    ],
+)
+def test_a_line_that_begins_inside_a_record_parts_words(written: str, text: str, mark: str, tmp_path: Path) -> None:
+    document, _ = read("xml", tmp_path / "a.xml", f"<all><bibl>{written.format(mark)}</bibl></all>")
+    assert document.text == text
+    spans = {text[start:end] for _, start, end, _ in document.source_spans.distinct()}
+    assert spans <= {"On", "Lakes", text}
+
+
 def test_the_record_is_found_or_named(tmp_path: Path) -> None:
     content = "<all><note><p>So.</p></note><ref><a>X</a><b>Y</b></ref><ref><a>Z</a></ref></all>"
     assert len(read("xml", tmp_path / "a.xml", content)) == 3
@@ -146,6 +167,15 @@ def test_documents_open_where_the_file_says(tmp_path: Path) -> None:
     assert (first.doc_id, first.sentence_starts.tolist(), second.doc_id) == ("d1", [0, 1], "a-0002")
     assert first.labels is None
     assert isinstance(third, Reject)
+
+
+def test_the_name_of_labels_that_a_file_has_is_proposed_and_reads_them(tmp_path: Path) -> None:
+    rows = "1\tAnn\tann\tPROPN\t_\t_\t0\troot\t_\tSpaceAfter=No|Tag=B-PER\n2\tran\trun\tVERB\t_\t_\t1\tdep\t_\tTag=O\n"
+    *_, told = read("conllu", tmp_path / "a.conllu", rows)
+    option = told.reason.partition("--set labels=")[2].partition(" ")[0]
+    assert option == "Tag"
+    document, *_ = read("conllu", tmp_path / "a.conllu", rows, labels=option)
+    assert document.labels.strings() == ["B-PER", "O"]
 
 
 def test_a_file_without_labels_or_boundaries_says_so(tmp_path: Path) -> None:

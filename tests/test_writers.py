@@ -79,6 +79,27 @@ def test_what_is_written_is_read_back(form: str, seeds: list[int]) -> None:
             assert again.tokens == document.tokens
 
 
+def test_spacy_converts_a_column_file_without_ids_and_marks(tmp_path: Path) -> None:
+    """Its own converter cuts documents at the line of CoNLL-2003, and takes the last column for the label."""
+    convert = pytest.importorskip("spacy.cli.convert", reason="spaCy is not installed").convert
+    spacy = pytest.importorskip("spacy")
+    documents = [
+        d for d in map(made_document, range(60)) if not any(set(token) & set(" \xa0\u3000") for token in d.tokens)
+    ]
+    documents = [d for d in documents if all(len(token.split()) == 1 for token in d.tokens)]
+    assert len(documents) > 20
+    (content,) = written(WRITERS["conll"], documents, ids=False, marks=False).values()
+    (tmp_path / "a.conll").write_bytes(content)
+    convert(tmp_path / "a.conll", tmp_path, converter="ner", file_type="spacy")
+    docs = list(spacy.tokens.DocBin().from_disk(tmp_path / "a.spacy").get_docs(spacy.blank("xx").vocab))
+    assert len(docs) == len(documents)
+    for doc, document in zip(docs, documents, strict=True):
+        assert [token.text for token in doc] == document.tokens
+        assert [token.i for token in doc if token.is_sent_start] == list(document.sentence_starts)
+        labels = [f"{token.ent_iob_}-{token.ent_type_}" if token.ent_type_ else "O" for token in doc]
+        assert labels == document.labels
+
+
 def test_places_of_label_studio_may_be_utf_16() -> None:
     document = next(
         d

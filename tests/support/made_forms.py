@@ -58,12 +58,29 @@ UNREAD = [
         SourceForm.UIMA,
         set(),
     ),
-    MadeForm("BMES", {"a.txt": "A B-ORG\nB M-ORG\nC E-ORG\nd O\n\nE S-PER\n"}, SourceForm.BMES, set()),
+    MadeForm("BMES", {"a.txt": "A B-ORG\nB M-ORG\nC E-ORG\nd O\n\nE S-PER\n"}, SourceForm.BMES, set(), spans=2),
     MadeForm(
         "CoNLL-2012",
         {"a.conll": "#begin document (a/b); part 000\na 0 0 Ann NNP (S* - (PER* (1\na 0 1 Lee NNP *) - *) 1)\n"},
         SourceForm.BRACKETS,
         set(),
+    ),
+    MadeForm(
+        "words with slashes",
+        {"a.txt": "12/number 1/2/number Main/road Oslo/city\n\n3/number Fir/road\n"},
+        SourceForm.SLASHED,
+        set(),
+        spans=6,
+    ),
+    MadeForm(
+        "inline tags",
+        {"a.txt": "<PER>Ann Lee</PER> of <ORG>Fir Ltd</ORG> ran.\nThen <PER>she</PER> fell.\n"},
+        SourceForm.INLINE_TAGS,
+        set(),
+        spans=3,
+    ),
+    MadeForm(
+        "inline tags in small letters", {"a.txt": "Ann saw <city>New York</city> ."}, SourceForm.INLINE_TAGS, set()
     ),
     MadeForm("brackets alone", {"a.txt": "Ann (PER*\nLee *)\nran *\n\nOslo (GPE)\n"}, SourceForm.BRACKETS, set()),
     MadeForm(

@@ -145,10 +145,27 @@ def _is_text(source: str) -> bool:
     return _reads(READERS["text"], Path(source), {})
 
 
+def _with_advice(source: str, items: Iterable[ReaderItem]) -> Iterator[ReaderItem]:
+    """The items; a `CorpusError` before the first of them has the command that reads the source, if one does."""
+    nothing = True
+    try:
+        for item in items:
+            nothing = False
+            yield item
+    except CorpusError as error:
+        command = command_for(source) if nothing else ""
+        if not command:
+            raise
+        raise CorpusError(f"{error}; {command} reads it") from None
+
+
 def with_what_it_must_have(reader: str, source: str, items: Iterable[ReaderItem]) -> Iterator[ReaderItem]:
-    """The items of a reader. Raises `CorpusError` at their end if none of the documents has what its form must have."""
+    """The items of a reader. Raises `CorpusError` at their end if none of the documents has what its form must have.
+
+    Where the source cannot be read at all, the error has the command that reads it.
+    """
     entry, documents, marked = READERS[reader], 0, 0
-    for item in items:
+    for item in _with_advice(source, items):
         if isinstance(item, Document) and item.labels is not None:
             documents += 1
             marked += any(label != OUTSIDE for label in item.labels.strings()) if not marked else 0

@@ -275,6 +275,10 @@ class ConllWriterSettings(WriterSettings):
     """A token a line."""
 
     boundaries: bool = Field(default=True, description="Open each document with a line -DOCSTART- and its id?")
+    ids: bool = Field(
+        default=True,
+        description="Write ids in these lines? Without, they are those of CoNLL-2003, as spaCy reads them.",
+    )
 
 
 class LabelStudioSettings(WriterSettings):

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from concord.schemas.columns import LABELS, Notice, Reject
 from concord.schemas.document import Document
 from concord.schemas.labels import OUTSIDE, broken_span, to_bio
+from concord.workers.corpus.readers.column_guess import conllu_labels
 from concord.workers.corpus.readers.columns import EACH_SENTENCE
 from concord.workers.corpus.readers.lines import Line, LineFault, id_prefix, label_fault, line_groups, line_text
 from concord.workers.corpus.readers.reader import BadLineError, ReaderItem, or_nothing, source_files
@@ -22,6 +24,8 @@ from concord.workers.corpus.settings import ConlluSettings
 CONLLU_COLUMNS = 10
 NUMBER, FORM, TAG, MISC = 0, 1, 3, 9
 WORD_NUMBER, OTHER_NUMBER = re.compile(r"[0-9]+"), re.compile(r"[0-9]+-[0-9]+|[0-9]+\.[0-9]+")
+HEAD_LINES = 200
+"""Lines of a file that are looked at for the name of its labels."""
 OPENS = re.compile(r"#\s*newdoc\b(?:\s+id\s*=\s*(.*))?")
 CONLLU_SUFFIXES = (".conllu", ".conllup")
 
@@ -53,9 +57,18 @@ def read_conllu(source: str, settings: ConlluSettings) -> Iterator[ReaderItem]:
         prefix = id_prefix(stem, settings.prefix, alone=len(files) == 1)
         yield from or_nothing(path, _documents(path, prefix, settings, seen, gold=gold))
     if settings.labels is not None and not gold:
+        key = next(filter(None, (_labels_of(path) for path, _ in files)), "NAME")
         yield Notice(
             source,
-            f"no word has {settings.labels}= in its last column, so there is no gold; --set labels=NAME names it",
+            f"no word has {settings.labels}= in its last column, so there is no gold; --set labels={key} names it",
+        )
+
+
+def _labels_of(path: Path) -> str:
+    """The name under which the first words of a file have labels of spans; empty where they have none."""
+    with path.open("rb") as file:
+        return conllu_labels(
+            [line.decode("utf-8", errors="replace").strip("\r\n") for line in islice(file, HEAD_LINES)]
         )
 
 

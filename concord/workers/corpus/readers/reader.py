@@ -57,6 +57,8 @@ class SourceForm(StrEnum):
     CSV_WORDS = "a CSV file of a word a row"
     CSV_LABELS = "a CSV file with lists in a column, which look like labels"
     PARQUET_SPANS = "a Parquet file with spans in a column"
+    SLASHED = "a text of words with a slash and a label, as libpostal's"
+    INLINE_TAGS = "a text with inline tags"
 
 
 class Reader(Protocol):

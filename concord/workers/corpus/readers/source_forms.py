@@ -13,7 +13,14 @@ from concord.schemas.label_names import read_label_names
 from concord.schemas.labels import SPAN_PREFIXES, LabelError, Scheme
 from concord.workers.corpus.readers.reader import BadLineError, SourceForm
 from concord.workers.corpus.readers.span_shapes import RecordNames, inner_records, is_marked, is_record, marked_text
-from concord.workers.corpus.readers.unread_forms import csv_form, is_concepts, is_packed, parquet_form, unread_text
+from concord.workers.corpus.readers.unread_forms import (
+    csv_form,
+    is_concepts,
+    is_packed,
+    parquet_form,
+    unread_text,
+    unread_words,
+)
 
 HEAD_BYTES = 1 << 16
 """Bytes of a file that are looked at."""
@@ -47,7 +54,8 @@ def form_of(path: Path) -> SourceForm | None:
         text = text[: text.rfind("\n") + 1] or text  # the last line may be cut
     if path.suffix.lower() == ".csv":
         return csv_form(text)
-    return unread_text(text) or next((form for looks, form in _LOOKS if looks(text)), None) or _of_columns(text)
+    known = unread_text(text) or next((form for looks, form in _LOOKS if looks(text)), None)
+    return known or _of_columns(text) or unread_words(text)
 
 
 def _is_xml(text: str) -> bool:

@@ -199,7 +199,8 @@ def _borders(settings: SpansSettings) -> Borders:
 
 def _records(path: Path, prefix: str, settings: SpansSettings, seen: set[str]) -> Iterator[RecordItem]:
     names = RecordNames(settings.id_key, settings.text_key, settings.spans_key, settings.answers, settings.offsets)
-    number, anywhere, moved = 0, 0, 0
+    number, anywhere, moved, agreed = 0, 0, 0, 0
+    by_text = dict[str, tuple[MarkedText, int]]()  # of records whose annotator alone tells them apart
     units = set[str | None]()
     borders = _borders(settings)
     cut: bool | None = None  # are the records cut into tokens? All of a file have to be alike
@@ -218,6 +219,12 @@ def _records(path: Path, prefix: str, settings: SpansSettings, seen: set[str]) -
                 cut = record.tokens is not None if cut is None else cut
                 if not wrong and cut != (record.tokens is not None):
                     wrong = "records of tokens and records of texts in one file; put them into files of their own"
+            if not wrong and isinstance(record, MarkedText) and record.doc_id is None and record.annotator:
+                first, line = by_text.setdefault(record.text, (record, outer.line))
+                if first is not record and first.spans == record.spans:
+                    agreed += 1
+                    continue
+                wrong = _contradiction(record, first, line)
             if wrong:
                 seen.add(placed)
                 yield Reject(str(path), outer.line, placed, f"line {outer.line}: {wrong}")
@@ -231,12 +238,24 @@ def _records(path: Path, prefix: str, settings: SpansSettings, seen: set[str]) -
                 moved += own
                 units.add(record.unit)
             yield PlacedText(doc_id, record, path, outer.line)
+    if agreed:
+        yield Notice(str(path), f"{agreed:,} records have the text and the spans of another annotator's: read once")
     if anywhere:
         yield Notice(str(path), EVERYWHERE)
     if moved:
         (unit,) = units if len(units) == 1 else (None,)
         remedy = f"; they are counted in {unit}: --set offsets={unit}" if unit else ""
         yield Notice(str(path), f"{moved:,} spans {MOVED}{remedy}")
+
+
+def _contradiction(record: MarkedText, first: MarkedText, line: int) -> str:
+    """Why a record cannot be gold beside the first one of its text; empty where it is that one."""
+    if record is first:
+        return ""
+    return (
+        f"{record.annotator!r} has marked the text otherwise than {first.annotator!r} in line {line}, whose spans are "
+        "taken; keep the record that is right"
+    )
 
 
 def _read(

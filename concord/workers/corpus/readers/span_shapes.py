@@ -32,6 +32,8 @@ WORD_KEYS = ("text", "entity_value", "extraction_text", "value", "span")
 SCORE_KEYS = ("score", "confidence", "probability")
 NO_TEXT_KEYS = frozenset((*ID_KEYS, *SPAN_KEYS, *LABEL_KEYS))
 """Keys of a record whose strings are no text."""
+ANNOTATOR_KEYS = ("_annotator_id", "_session_id", "annotator", "annotator_id", "annotated_by")
+"""Keys of a record that name who has marked its text."""
 PLACE_KEYS = ("value", "char_interval")
 """Keys of an object inside a span that has its start and end."""
 TOKEN_KEYS, TOKEN_SPAN_KEYS = ("tokenized_text", "tokens"), ("ner",)
@@ -64,6 +66,7 @@ class MarkedText(NamedTuple):
     - ``labels``: a label a token, in place of spans.
     - ``lost``: spans that cannot be read, or have no place in the text.
     - ``unit``: another unit in which all offsets are right, where those that were asked for are not.
+    - ``annotator``: who has marked the text, where the record says so.
     """
 
     doc_id: str | None
@@ -73,6 +76,7 @@ class MarkedText(NamedTuple):
     labels: Sequence[str] | None = None
     lost: Sequence[LostSpan] = ()
     unit: OffsetUnit | None = None
+    annotator: str = ""
 
 
 class RecordNames(NamedTuple):
@@ -114,7 +118,8 @@ def marked_text(record: Any, names: RecordNames, borders: Borders = no_borders) 
     read = list(_spans(record, names))
     placed = located([span for span in read if isinstance(span, TextSpan)], text, names.offsets, borders)
     unread = [span for span in read if isinstance(span, LostSpan)]
-    return MarkedText(doc_id, text, placed.spans, lost=[*unread, *placed.lost], unit=placed.unit)
+    annotator = next((str(record[key]) for key in ANNOTATOR_KEYS if record.get(key)), "")
+    return MarkedText(doc_id, text, placed.spans, lost=[*unread, *placed.lost], unit=placed.unit, annotator=annotator)
 
 
 def without_text(record: Any, names: RecordNames) -> str | None:

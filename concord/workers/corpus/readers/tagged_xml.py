@@ -31,6 +31,8 @@ KNOWN_RECORDS = ("sequence", "bibl", "biblStruct", "AddressString", "Name")
 """Records of AnyStyle, of TEI, and of parserator's address and name parsers."""
 JOINS = tuple(" ([-–—/'\"")
 """What a field may end with so that the next one goes on with the same word."""
+MILESTONES = ("lb", "pb", "cb", "gb", "br")
+"""Empty elements at which a line, page or column of the source begins, in TEI and on pages."""
 TELLING_ATTRIBUTES = ("level", "unit", "type")
 """Attributes by which TEI tells fields of one name apart."""
 
@@ -147,7 +149,7 @@ def _pieces(record: Element, settings: XmlSettings) -> _RecordText:
     fields: list[CharSpan] = []
     after_field = False
     for item in record.content:
-        piece = XML_BLANKS.sub(" ", item if isinstance(item, str) else _text(item))
+        piece = XML_BLANKS.sub(" ", _piece(item, text))
         is_field = isinstance(item, Element) and bool(piece.strip())
         if is_field and after_field and _parted(text, piece):
             text += " "
@@ -174,11 +176,19 @@ def _text(element: Element) -> str:
     text = ""
     after_element = False
     for item in element.content:
-        piece = item if isinstance(item, str) else _text(item)
+        piece = _piece(item, text)
         is_element = isinstance(item, Element) and bool(piece.strip())
         text += f" {piece}" if is_element and after_element and _parted(text, piece) else piece
         after_element = is_element or (after_element and not piece)
     return text
+
+
+def _piece(item: Element | str, before: str) -> str:
+    """The text of what an element holds; where a line begins, a blank, unless a word goes on there."""
+    if isinstance(item, str):
+        return item
+    parts_words = item.name in MILESTONES and item.attributes.get("break") != "no" and not before.endswith(JOINS)
+    return " " if parts_words and not item.content else _text(item)
 
 
 def _label(field: Element, attributes: Sequence[str]) -> str:

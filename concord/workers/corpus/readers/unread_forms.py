@@ -38,12 +38,28 @@ UNREAD_FORMS: Mapping[SourceForm, str] = {
     SourceForm.CSV_LABELS: f"export JSON in its place, or write {_RECORDS} reads it; {_TEXTS_ALONE}",
     SourceForm.PARQUET_SPANS: f"write its records as lines of JSON, and `concord ingest spans` reads them; "
     f"{_TEXTS_ALONE}",
+    SourceForm.SLASHED: "write word and label between tabs, such as by sed -E "
+    "'s,([^[:blank:]]+)/([^/[:blank:]]+)[[:blank:]]*,\\1\\t\\2\\n,g', and `concord ingest columns "
+    "--set separator=tab --set scheme=plain` reads it",
+    SourceForm.INLINE_TAGS: "write each line as a record of XML, such as by sed "
+    "'s,.*,<record>&</record>,; 1s,^,<records>,; $s,$,</records>,' into a file .xml, and `concord ingest xml "
+    "--set record=record` reads it; for the texts alone, take the tags out",
 }
 """What to do with a file of each form, so that its labels are kept."""
 
 _PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c")
 _PACKED_SUFFIXES = (".gz", ".zip", ".bz2", ".xz", ".zst", ".tgz", ".7z")
 _BRACKET = re.compile(r"\*\)?|\([A-Za-z][\w-]*\*?\)?")
+_SLASHED_WORD = re.compile(r"[^\s/][^\s]*/[A-Za-z_][\w-]*")
+_TAGGED_WORDS = re.compile(r"<([A-Za-z_][\w-]*)>[^<>\n]+</\1>")
+_HTML = frozenset(
+    re.findall(
+        r"\w+",
+        "a abbr b blockquote body center cite code dd del div dl dt em font h1 h2 h3 h4 h5 h6 head html i ins kbd li "
+        "mark ol p pre q s samp script small span strike strong style sub sup table td th title tr tt u ul",
+    )
+)
+"""Elements of pages, which are no labels."""
 _CSV_ROWS = 50
 """Rows of a CSV file that are looked at."""
 
@@ -62,6 +78,15 @@ def is_concepts(path: Path) -> bool:
 def unread_text(text: str) -> SourceForm | None:
     """The form of a file that begins with a text, if no reader takes it."""
     return next((form for looks, form in _LOOKS if looks(text)), None)
+
+
+def unread_words(text: str) -> SourceForm | None:
+    """The form of a text that is of none which a reader takes, if its words have labels all the same."""
+    words = text.split()
+    if len(words) > 1 and all(map(_SLASHED_WORD.fullmatch, words)):
+        return SourceForm.SLASHED
+    names = {match[1].lower() for match in _TAGGED_WORDS.finditer(text)}
+    return SourceForm.INLINE_TAGS if names - _HTML and not names & _HTML else None
 
 
 def _is_webanno(text: str) -> bool:

@@ -10,13 +10,15 @@ from concord.workers.corpus.writers.writer import FormError, Piece
 
 BOUNDARY_WORD = "-DOCSTART-"
 NOTHING = "_"
+NAMELESS_DOCUMENT = "-X- O O"
+"""What follows the word in a line of CoNLL-2003 that opens a document."""
 
 
 def write_conll(documents: Iterator[ExportedDocument], settings: ConllWriterSettings) -> Iterator[Piece]:
     """Token, columns that are passed on, and label between tabs; a blank line after each sentence.
 
     With marks the next column has the label of the model alone where it differs, and the last one the reason. A line of
-    ``-DOCSTART-`` and the id opens each document.
+    ``-DOCSTART-`` and the id opens each document; without ids, it is that of CoNLL-2003.
     """
     for document in documents:
         yield Piece("", _document(document, settings).encode())
@@ -32,7 +34,8 @@ def _document(document: ExportedDocument, settings: ConllWriterSettings) -> str:
                 f"document {document.doc_id!r}: {(wrong or row)[0]!r} cannot stand in a column file; take another form"
             )
     starts = {start for start in document.sentence_starts if start}
-    lines = [f"{BOUNDARY_WORD} {' '.join(document.doc_id.split())}", ""] if settings.boundaries else []
+    name = " ".join(document.doc_id.split()) if settings.ids else NAMELESS_DOCUMENT
+    lines = [f"{BOUNDARY_WORD} {name}", ""] if settings.boundaries else []
     for place, row in enumerate(rows):
         lines += [""] if place in starts else []
         lines.append("\t".join([*row, *(_marks(document, place) if settings.marks else [])]))
