@@ -89,10 +89,12 @@ def _drafts(path: Path, form: Form, sentences_per_document: int | None) -> Itera
         return split_at_boundaries(stream)
     if sentences_per_document is not None:
         return split_by_count(stream, sentences_per_document)
-    if next(stream, None) is None:
+    head = next(stream, None)
+    if head is None:
         return iter(())
     boundary = (form.boundary or b"").decode(form.encoding)
     raise CorpusError(
         f"{path}: no line opens a document with {boundary!r}; say where documents end, with --set "
         "sentences_per_document=10, or with --set boundary=WORD for a line that starts with another word"
+        + (f". Besides, {head.fault.reason}" if head.fault else "")
     )

@@ -54,8 +54,8 @@ def form_of(path: Path) -> SourceForm | None:
         text = text[: text.rfind("\n") + 1] or text  # the last line may be cut
     if path.suffix.lower() == ".csv":
         return csv_form(text)
-    known = unread_text(text) or next((form for looks, form in _LOOKS if looks(text)), None)
-    return known or _of_columns(text) or unread_words(text)
+    form = unread_text(text) or next((form for looks, form in _LOOKS if looks(text)), None)
+    return form or _of_columns(text) or unread_words(text)
 
 
 def _is_xml(text: str) -> bool:
