@@ -19,6 +19,7 @@ import concord.flows.cluster.cluster
 import concord.flows.commands.clusters
 import concord.flows.labelling.adapting
 import concord.flows.tracking.tracking
+from concord.flows.cluster.in_process import InProcess
 from concord.flows.commands.clusters import learn, learn_from_states
 from concord.flows.commands.run_plan import plan_run
 from concord.flows.inputs.model_copies import KEPT_COPIES
@@ -52,7 +53,6 @@ from concord.workers.storage.storage import storage_at
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_tracking import untracked
 from tests.support.networks import VOCABULARY, network_folder, use_stubs
-from tests.support.runs_here import InWorkersPlace
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "learn": {"clusters": (4, 9), "least_count": 2, "dimensions": 8},
@@ -68,7 +68,7 @@ def _here() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(concord.flows.tracking.tracking, "Tracking", untracked([]))
         for module in (concord.flows.cluster.cluster, concord.flows.commands.clusters):
-            patched.setattr(module, "cluster", lambda *_, **__: nullcontext(InWorkersPlace()))
+            patched.setattr(module, "cluster", lambda *_, **__: nullcontext(InProcess()))
         yield
 
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 import concord.flows.cluster.cluster
 from concord.flows.challenge import challenge
 from concord.flows.cli.app import app
+from concord.flows.cluster.in_process import InProcess
 from concord.flows.screen.pages import page_of
 from concord.flows.tracking.tracking import Tracking
 from concord.flows.training.unseen import ChallengeError
@@ -22,7 +23,6 @@ from concord.workers.evaluation.bootstrap import paired_bootstrap
 from concord.workers.evaluation.gate import gate
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.synthesis.made_up import synthesize
-from tests.support.runs_here import InWorkersPlace
 
 
 def counts(right: float, rng: np.random.Generator, documents: int = 60) -> Counts:
@@ -60,7 +60,7 @@ def test_the_alias_moves_only_to_a_better_model(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("CONCORD_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(InWorkersPlace()))
+    monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(InProcess()))
     documents = list(synthesize(130, seed=1, kind="news"))
     for name, part in {"few": documents[:2], "many": documents[:30], "judges": documents[30:]}.items():
         write_corpus(part, tmp_path / name, source="test")

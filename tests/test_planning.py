@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from concord.flows.cluster.pool import Done
+from concord.flows.cluster.done import Done
 from concord.flows.labelling import planning
 from concord.flows.labelling.planning import KEPT_SURVEY, Listing, plan_corpus, read_anywhere, read_here
 from concord.flows.labelling.ray_on_demand import RayOnDemand

@@ -22,7 +22,8 @@ import concord.flows.inputs.jobs
 import concord.flows.labelling.planned_run
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit, reported
-from concord.flows.cluster.pool import Done
+from concord.flows.cluster.done import Done
+from concord.flows.cluster.in_process import InProcess
 from concord.flows.commands.run_plan import plan_run
 from concord.flows.errors import NothingLabelledError, ShardsFailedError
 from concord.flows.labelling.label_corpus import label_corpus
@@ -42,7 +43,7 @@ from concord.workers.labelling.output import REJECTS
 from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import rejects_in
-from tests.support.runs_here import InWorkersPlace, label, stay_here
+from tests.support.runs_here import label, stay_here
 
 
 @pytest.fixture
@@ -221,13 +222,13 @@ def test_a_run_that_a_signal_ends_is_a_night_of_its_own(
     signal: type[BaseException], corpus: Path, outcomes: list[Outcome], tmp_path: Path
 ) -> None:
     """With what it has done, which is told to who follows it; the next one does the rest."""
-    told, out, whole_run = Told(), tmp_path / "out", InWorkersPlace.run
+    told, out, whole_run = Told(), tmp_path / "out", InProcess.run
 
     def signalled(*given: Any) -> Iterator[Done[Any, Any]]:
         yield from islice(whole_run(*given), 3)
         raise signal
 
-    with followed(told), patch.object(InWorkersPlace, "run", signalled), pytest.raises(signal):
+    with followed(told), patch.object(InProcess, "run", signalled), pytest.raises(signal):
         label(corpus, out)
     (report,) = told.reports
     assert isinstance(report, RunReport)

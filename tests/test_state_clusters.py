@@ -13,7 +13,8 @@ from hypothesis import settings as tried
 from hypothesis import strategies as st
 
 import concord.flows.commands.clusters
-from concord.flows.cluster.pool import Done
+from concord.flows.cluster.done import Done
+from concord.flows.cluster.in_process import InProcess
 from concord.flows.commands.clusters import learn_from_states
 from concord.flows.labelling.sources import read_documents
 from concord.schemas.document import Batch, Document
@@ -29,7 +30,6 @@ from concord.workers.models.folder import ModelError
 from concord.workers.remote.states import STATE_SUMS
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.networks import VOCABULARY, network_folder, use_stubs
-from tests.support.runs_here import InWorkersPlace
 
 SETTINGS = StateSettings(clusters=(3, 7))
 
@@ -39,7 +39,7 @@ def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a stand-in of an encoder; work stays in this process."""
     use_stubs(monkeypatch)
     monkeypatch.setenv("CONCORD_SCORES", "off")
-    monkeypatch.setattr(concord.flows.commands.clusters, "cluster", lambda *_, **__: nullcontext(InWorkersPlace()))
+    monkeypatch.setattr(concord.flows.commands.clusters, "cluster", lambda *_, **__: nullcontext(InProcess()))
     table = np.random.default_rng(4).normal(size=(VOCABULARY, 6))
     return network_folder(tmp_path / "encoder", ["a"], table, around=True)
 
@@ -120,7 +120,7 @@ def test_what_cannot_be_learned_from_is_told_before_the_work(encoder: Path, corp
 def test_a_shard_that_fails_fails_the_command(
     encoder: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Failing(InWorkersPlace):
+    class Failing(InProcess):
         def run(self, task, shards, parts):  # type: ignore[no-untyped-def]
             for answer in super().run(task, shards, parts):
                 yield Done(answer.shard, None, "no memory") if task is STATE_SUMS else answer

@@ -19,7 +19,7 @@ from mlflow import MlflowClient
 
 import concord.flows.cluster.cluster
 import concord.flows.sweeping.run_sweep
-from concord.flows.cluster.pool import Done
+from concord.flows.cluster.done import Done
 from concord.flows.commands.requests import WeighRequest
 from concord.flows.commands.sweeps import log_of, show_sweep
 from concord.flows.commands.weighing import weigh_file

@@ -75,6 +75,7 @@ def test_what_all_tests_rest_on_touches_all(made: Checkout) -> None:
     assert made.touched([ALL_TESTS]) == made.tests()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", ["tests/test_chain.py", "tests/test_testing.py", "tests/test_plain_tables.py"])
 def test_what_a_test_loads_it_leads_to(test: str) -> None:
     """Modules that are loaded when its tests have run; `concord/__init__.py` imports what it is asked for."""

@@ -13,7 +13,12 @@ class RunContext(Settings):
     ray: str | None = Field(
         None, description="Address of a Ray cluster; local is this machine (default: RAY_ADDRESS, or local)."
     )
-    workers: int | None = Field(None, ge=1, description="Number of Ray actors (default: one for each CPU).")
+    workers: int | None = Field(
+        None,
+        ge=0,
+        description="Number of Ray actors; 0 works in this process, without Ray (default: one for each CPU; 0 to label "
+        "at most 500 documents where no cluster is named).",
+    )
     tracking: str | None = Field(
         None, description="MLflow tracking URI (default: MLFLOW_TRACKING_URI, or SQLite in .concord/)."
     )

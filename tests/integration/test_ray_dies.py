@@ -59,7 +59,7 @@ def test_a_cluster_that_dies_in_mid_run_is_one_line(world: World, trained: objec
 
 def test_a_private_ray_that_dies_in_mid_run_is_one_line_and_leaves_nothing(world: World, trained: object) -> None:
     assert trained
-    process = world.start(*world.reprocess_command("dead-ray", *LONG))
+    process = world.start(*world.reprocess_command("dead-ray", *LONG, "--workers", "2"))
     wait_until(lambda: markers(world, "dead-ray") >= 1, process, seconds=300)
     below = descendants(process.pid)
     end_ray(below)

@@ -44,6 +44,12 @@ def test_two_workers_and_a_model_of_the_registry_write_the_same_bytes(world: Wor
     assert world.content("two") == world.content("reference")
 
 
+def test_a_run_without_workers_writes_the_same_bytes(world: World, reference: Any) -> None:
+    none = world.reprocess("none", "--workers", "0")
+    assert none["shards_done"] == reference["shards_done"]
+    assert world.content("none") == world.content("reference")
+
+
 def test_a_corpus_that_workers_read_is_labelled_to_the_same_bytes(world: World, reference: Any) -> None:
     assert world.ray is not None
     script = f"from concord.flows.labelling import planning; planning.READ_ALONE = 0; {CONCORD[2]}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,33 +12,17 @@ import pytest
 import concord.flows.cluster.cluster
 import concord.flows.labelling.label_job
 import concord.flows.tracking.tracking
-from concord.flows.cluster.pool import Done
+from concord.flows.cluster.in_process import InProcess
 from concord.flows.labelling.label_corpus import label_corpus
 from concord.flows.tracking.tracking import Outcome
 from concord.schemas.requests import LabelRequest
 from concord.schemas.run import RunSettings
 from concord.schemas.run_report import RunReport
-from concord.workers.corpus.plan import U
 from concord.workers.models.model import Model
-from concord.workers.remote.task import P, R, Task
-from concord.workers.storage.files import OutputError
 from tests.support.made_runs import HashModel, consistency
 from tests.support.made_tracking import undrawn, untracked
 
 CONSTRAINTS = consistency()
-
-
-class InWorkersPlace:
-    """In the place of a cluster: a failed shard is one whose place cannot be written to, as in a worker."""
-
-    def run(self, task: Task[U, P, R], shards: Sequence[U], parts: P) -> Iterator[Done[U, R]]:
-        for shard in shards:
-            try:
-                result = task.run(shard, parts)
-            except OutputError as error:
-                yield Done(shard, None, str(error))
-            else:
-                yield Done(shard, result)
 
 
 def stay_here(
@@ -56,7 +39,7 @@ def stay_here(
     monkeypatch.setattr(concord.flows.labelling.label_job, "open_model", lambda *_: opened)
     monkeypatch.setattr(concord.flows.labelling.label_job, "open_constraints", lambda *_, **__: CONSTRAINTS)
     monkeypatch.setattr(concord.flows.labelling.label_job, "cutting", lambda _opened, text: text)
-    monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(InWorkersPlace()))
+    monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(InProcess()))
     return told
 
 

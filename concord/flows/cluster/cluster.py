@@ -6,19 +6,21 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from concord.flows.cluster.aside import Aside, aside, python_takes_signals
 from concord.flows.cluster.deaths import ClusterError
+from concord.flows.cluster.done import After, Done, PoolWork, Workers, no_more, reason
 from concord.flows.cluster.guard import guarded
-from concord.flows.cluster.pool import Done, Order, Pool, reason
+from concord.flows.cluster.in_process import InProcess
+from concord.flows.cluster.pool import Order, Pool
 from concord.flows.cluster.ray_folder import RayFolder, ray_folder
 from concord.flows.cluster.ray_internals import OwnPathJob, constants_of, head_and_node, read_environment
 from concord.flows.cluster.ray_watch import EVERY_SECONDS, HEAD_KNOCKS, NODE_KNOCKS, Door, Watch, host_and_port
@@ -38,18 +40,6 @@ STARTING = "starting workers"
 
 P = TypeVar("P", bound=Parts)
 R = TypeVar("R")
-
-
-After = Callable[[Done[U, R]], Sequence[U]]
-"""Shards to do as well when one has come back."""
-
-
-class PoolWork(Protocol[U, R]):
-    """Does shards on a pool of actors, see `Cluster.run`."""
-
-    def __call__(self, shards: Sequence[U], after: After[U, R] = ...) -> Iterator[Done[U, R]]:
-        """Does shards, and those that ``after`` adds when one of them has come back."""
-        ...
 
 
 class Cluster(NamedTuple):
@@ -80,7 +70,7 @@ class Cluster(NamedTuple):
         """`run` for several groups of shards (of at most ``most`` each) on one pool of actors."""
         do = self.aside.do
 
-        def work(shards: Sequence[U], after: After[U, R] = _nothing) -> Iterator[Done[U, R]]:
+        def work(shards: Sequence[U], after: After[U, R] = no_more) -> Iterator[Done[U, R]]:
             do(partial(pool.add, shards))
             while pool.busy:
                 for done in do(lambda: list(pool.answers(self.wait(list(pool.flying))))):
@@ -152,17 +142,16 @@ class Cluster(NamedTuple):
             yield ray.get(one)
 
 
-def _nothing(done: Done[Any, Any]) -> Sequence[Any]:
-    del done
-    return []
-
-
 @contextmanager
-def cluster(address: str | None, *, workers: int | None) -> Iterator[Cluster]:
+def cluster(address: str | None, *, workers: int | None) -> Iterator[Workers]:
     """Ray for the length of the block: that of `ray_address`, or within `one_ray` that which the last run has left.
 
-    At the end of the block, also by an error, this run's actors end within seconds. Raises `ClusterError`.
+    With no ``workers`` it is this process. At the end of the block, also by an error, this run's actors end within
+    seconds. Raises `ClusterError`.
     """
+    if workers == 0:
+        yield InProcess()
+        return
     place = ray_address(address)
     left, own = left_ray(), partial(_own_cluster, place, workers)
     # Ray's messages go where all messages go: standard output is for answers.

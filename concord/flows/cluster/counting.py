@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from concord.flows.cluster.cluster import Cluster
+from concord.flows.cluster.done import Workers
 from concord.flows.errors import failed_message
 from concord.flows.screen.progress import meter
 from concord.schemas.errors import ShardsError
@@ -18,11 +18,11 @@ M = TypeVar("M", bound=Mergeable)
 
 
 def count(
-    running: Cluster, task: Task[Shard, P, M], shards: Sequence[Shard], parts: P, *, title: str
+    running: Workers, task: Task[Shard, P, M], shards: Sequence[Shard], parts: P, *, title: str
 ) -> tuple[list[M], list[str]]:
     """Results of the shards that did not fail, in order, and reasons of the other ones.
 
-    Shards of equal rows are done once, and count as often as they occur. Raises the errors of `Cluster.run`.
+    Shards of equal rows are done once, and count as often as they occur. Raises the errors of `Workers.run`.
     """
     todo, errors = distinct(shards), list[str]()
     done: dict[str, M] = {}
@@ -36,7 +36,7 @@ def count(
     return [done[shard.id] for shard in shards if shard.id in done], sorted(errors)
 
 
-def count_all(running: Cluster, task: Task[Shard, P, M], shards: Sequence[Shard], parts: P, *, title: str) -> list[M]:
+def count_all(running: Workers, task: Task[Shard, P, M], shards: Sequence[Shard], parts: P, *, title: str) -> list[M]:
     """Results of all shards. Raises `ShardsError` if one failed, and the errors of `count`."""
     found, errors = count(running, task, shards, parts, title=title)
     if errors:

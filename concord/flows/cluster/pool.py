@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import ray
 
 from concord.flows.cluster.deaths import ClusterError, Deaths, GivenUpError, Work
+from concord.flows.cluster.done import Done, reason
 from concord.flows.cluster.work_queue import WorkQueue
 from concord.schemas.errors import InputError
-from concord.schemas.secrets import redact
 from concord.schemas.settings import TextSettings
-from concord.workers.corpus.plan import U, Unit
+from concord.workers.corpus.plan import Unit
 from concord.workers.corpus.shards import split
 from concord.workers.remote.actor import actor_class
 
@@ -32,23 +32,6 @@ UNANSWERED = (*DEATHS, ray.exceptions.GetTimeoutError)
 
 
 R = TypeVar("R")
-
-
-class Done(NamedTuple, Generic[U, R]):
-    """A shard (or another unit) that came back.
-
-    - ``result``: its result; None if it failed.
-    - ``error``: reason of the failure.
-    """
-
-    shard: U
-    result: R | None
-    error: str | None = None
-
-    @property
-    def failure(self) -> str:
-        """Name of the unit and reason of its failure, for people."""
-        return redact(f"{self.shard.place}: {self.error}")
 
 
 class Order(NamedTuple):
@@ -235,13 +218,3 @@ def _answer(call: Any, *, seconds: float | None = None) -> Any:
         return ray.get(call, timeout=seconds)
     except ray.exceptions.RayError as error:
         return error
-
-
-def reason(error: BaseException) -> str:
-    """Error of a worker in one line, without Ray's wrapping and traceback."""
-    cause = getattr(error, "cause", None)
-    if cause is not None:
-        return f"{type(cause).__name__}: {' '.join(str(cause).split())}"
-    # Of a dead actor Ray tells the whole traceback; its last line says what happened.
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[-1] if lines else ''}"

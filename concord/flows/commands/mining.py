@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from concord.flows.cluster.cluster import Cluster, cluster
+from concord.flows.cluster.cluster import cluster
 from concord.flows.cluster.counting import M, P, count_all
+from concord.flows.cluster.done import Workers
 from concord.flows.commands.judging import judged_beside
 from concord.flows.commands.learning import as_trained
 from concord.flows.commands.requests import MineRequest
@@ -58,7 +59,7 @@ class GoldCorpus(NamedTuple):
     - ``validation``: how held-out documents are chosen.
     """
 
-    running: Cluster
+    running: Workers
     shards: Sequence[Shard]
     labels: LabelSet
     seed: int

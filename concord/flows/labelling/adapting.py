@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import ValidationError
 
-from concord.flows.cluster.cluster import Cluster
+from concord.flows.cluster.done import Workers
 from concord.flows.inputs.model_copies import copy_place, kept_copy
 from concord.flows.labelling.label_job import LabelJob
 from concord.flows.labelling.learned_clusters import cluster_counts, learned_clusters, texts_digest, with_words_of
@@ -271,7 +271,7 @@ class Adaptation(NamedTuple):
             write_clusters(Path(files[-1]), self._clusters(running, table, way))
         return files
 
-    def _clusters(self, running: Cluster, table: Clusters, way: ClusterLearning) -> Clusters:
+    def _clusters(self, running: Workers, table: Clusters, way: ClusterLearning) -> Clusters:
         text, recipe = self.job.request.settings.text, table.recipe
         corpora = (*self.texts, self.job.shards)
         if not isinstance(way, StateSettings):

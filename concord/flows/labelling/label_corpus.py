@@ -35,7 +35,7 @@ from concord.flows.nights.record import keep_night, keep_stopped, night_before
 from concord.flows.nights.taken_back import check_taken_back
 from concord.flows.runfolder.delta_table import commit_run, has_table
 from concord.flows.runfolder.last_run import last_answers
-from concord.flows.runfolder.layout import MANIFEST, STORE, RunOutput
+from concord.flows.runfolder.layout import AT_WORK, MANIFEST, STORE, RunOutput
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import PublishedError, published
 from concord.flows.runfolder.runfolder import (
@@ -59,7 +59,7 @@ from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import redact
 from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.models.model import JudgesFit
-from concord.workers.storage.storage import Storage
+from concord.workers.storage.storage import Storage, read_if_there
 
 if TYPE_CHECKING:
     from concord.flows.tracking.tracking import Outcome, Run, Tracking
@@ -267,6 +267,20 @@ def _conclude(
         raise failure
 
 
+@contextmanager
+def _at_work(out: Storage) -> Iterator[bool]:
+    """Notes in the output that a run labels; yields whether the last one that did was killed.
+
+    It may have been a document that killed it, and workers find out which.
+    """
+    was_killed = read_if_there(out, AT_WORK) is not None
+    out.write(AT_WORK, b"")
+    try:
+        yield was_killed
+    finally:
+        out.remove([AT_WORK])
+
+
 def _label(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand, progress: LabelProgress) -> None:
     """Labels the shards that are not done and adds their markers to ``done``; after it there is no Ray.
 
@@ -286,10 +300,11 @@ def _label(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDemand, progr
     last = last_answers(out.storage, done, job.constraints.strengths)
     parts = LabelParts(model, job.constraints, key, store, sample, last)
     errors: list[str] = []
-    with ray:
-        running = ray.started()
+    rows = int(todo.rows.sum())
+    with ray, _at_work(out.storage) as was_killed:
+        running = ray.started(None if was_killed else rows)
         started = time.monotonic()
-        with meter("labelling", int(todo.rows.sum())) as bar:
+        with meter("labelling", rows) as bar:
             for answer in running.run(LABEL, todo, parts):
                 if answer.result is None:
                     errors.append(answer.failure)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from concord.flows.cluster.cluster import Cluster
 from concord.flows.cluster.counting import count_all
+from concord.flows.cluster.done import Workers
 from concord.flows.errors import failed_message
 from concord.flows.screen.progress import meter
 from concord.schemas.errors import ShardsError
@@ -57,7 +57,7 @@ class ClusterCounts(NamedTuple):
 
 
 def most_frequent(
-    corpora: Sequence[ShardTable], settings: ClusterLearning, running: Cluster, text: TextSettings
+    corpora: Sequence[ShardTable], settings: ClusterLearning, running: Workers, text: TextSettings
 ) -> FrequentWords:
     """The words of corpora that get clusters by these settings.
 
@@ -72,7 +72,7 @@ def most_frequent(
 
 
 def cluster_counts(
-    corpora: Sequence[ShardTable], settings: CountedClustering, running: Cluster, text: TextSettings
+    corpora: Sequence[ShardTable], settings: CountedClustering, running: Workers, text: TextSettings
 ) -> ClusterCounts:
     """Counts that clusters of these settings are learned from; every shard is read twice.
 
@@ -94,7 +94,7 @@ def learned_clusters(counts: ClusterCounts, corpora: Sequence[ShardTable], setti
 
 
 def state_clusters(
-    corpora: Sequence[ShardTable], settings: StateSettings, encoder: Encoder, running: Cluster, text: TextSettings
+    corpora: Sequence[ShardTable], settings: StateSettings, encoder: Encoder, running: Workers, text: TextSettings
 ) -> ClustersOfTokens:
     """Clusters of words by the mean of their states over all their occurrences in corpora, with their recipe.
 
@@ -114,7 +114,7 @@ def with_words_of(
     texts: Sequence[ShardTable],
     settings: StateSettings,
     encoder: Encoder,
-    running: Cluster,
+    running: Workers,
     text: TextSettings,
 ) -> Clusters:
     """Clusters of states of the words of ``texts``, with the other words of a corpus in the clusters nearest to them.
@@ -135,7 +135,7 @@ def with_words_of(
 
 
 def _summed_states(
-    words: Sequence[str], corpora: Sequence[ShardTable], encoder: Encoder, running: Cluster, text: TextSettings
+    words: Sequence[str], corpora: Sequence[ShardTable], encoder: Encoder, running: Workers, text: TextSettings
 ) -> StateSums:
     """The sums of the states of words, by their places among these.
 

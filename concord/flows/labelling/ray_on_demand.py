@@ -1,4 +1,4 @@
-"""Ray of a run that may need none: it starts where the first worker is needed. Importing this imports no Ray."""
+"""Workers of a run that may need none: they start where the first one is needed. Importing this imports no Ray."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from concord.flows.cluster.in_process import InProcess, same_kernels
+from concord.flows.environment import ray_address
 from concord.schemas.run_context import RunContext
 
 if TYPE_CHECKING:
-    from concord.flows.cluster.cluster import Cluster
+    from concord.flows.cluster.done import Workers
+
+IN_PROCESS = 500
+"""Most documents that a run does by itself where neither a cluster nor a number of workers is named: Ray's start takes
+as long.
+"""
 
 
 class RayOnDemand:
-    """Ray for the length of a block, which it may end earlier by an inner block of its own."""
+    """Workers for the length of a block, which it may end earlier by an inner block of its own."""
 
     def __init__(self, context: RunContext) -> None:
         self._context, self._stack = context, ExitStack()
-        self._running: Cluster | None = None
+        self._running: Workers | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -28,10 +35,21 @@ class RayOnDemand:
         self._running = None
         self._stack.__exit__(kind, error, trace)
 
-    def started(self) -> Cluster:
-        """The cluster, which is started at the first call. Raises `ClusterError`."""
+    def started(self, documents: int | None = None) -> Workers:
+        """The workers, which are started at the first call: this process for few ``documents``, otherwise Ray.
+
+        Raises `ClusterError`.
+        """
+        if self._running is None and documents is not None and self._needs_none(documents):
+            return InProcess()
         if self._running is None:
             from concord.flows.cluster.cluster import cluster
 
             self._running = self._stack.enter_context(cluster(self._context.ray, workers=self._context.workers))
         return self._running
+
+    def _needs_none(self, documents: int) -> bool:
+        if self._context.workers is not None:
+            return self._context.workers == 0
+        named = self._context.ray is not None or ray_address(None) is not None
+        return documents <= IN_PROCESS and not named and same_kernels()

@@ -21,6 +21,8 @@ from concord.workers.storage.folder_kinds import PURPOSE
 from concord.workers.storage.storage import Storage
 
 CORPUS, SOURCES, STORE = PURPOSE, ".sources.json", ".shards"
+AT_WORK = ".labelling"
+"""Is there while a run labels, and after one that was killed."""
 SHARD_LISTS = "_manifest"
 """The folder of the tables that list shards and their files."""
 FOLDERS = (PREDICTIONS, REJECTS, TIMES, CERTIFICATES, SHARD_LISTS)

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from concord.flows.cluster.cluster import cluster
-from concord.flows.cluster.pool import Done
+from concord.flows.cluster.done import Done
 from concord.flows.errors import failed_message
 from concord.flows.screen.progress import meter, say
 from concord.flows.tracking.tracking import Outcome, Tracking
