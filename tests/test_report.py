@@ -27,8 +27,10 @@ from concord.flows.nights.record import read_record
 from concord.flows.screen.pages import page_of
 from concord.schemas.columns import ENTITY, VIOLATION
 from concord.schemas.document import Document
+from concord.schemas.drift import Drift, Movement
+from concord.schemas.nights import NightLine
 from concord.schemas.review import ReadAnswer, ReadVerdict
-from concord.schemas.run import RunSettings
+from concord.schemas.run import RunKey, RunManifest, RunSettings, ShardReport
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.report import chosen
@@ -44,6 +46,7 @@ from concord.workers.report.places import (
     places_of,
     verdict_on,
 )
+from concord.workers.report.sections import RunFacts, at_a_glance
 from concord.workers.report.viewed import MOST_LETTERS_SHOWN, MOST_TOKENS_SHOWN, viewed
 from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
@@ -182,6 +185,57 @@ def test_scores_are_those_of_evaluate(made: Made, page: bytes) -> None:
     wrong = sum(one.gold - one.correct for one in report.measures["spans"].names.values())
     assert wrong > 0
     assert "Errors" in text
+
+
+def test_the_first_lines_say_verdict_score_model_date_and_what_changed(made: Made, page: bytes) -> None:
+    head = text_of(page.partition(b"</header>")[0])
+    report = evaluate(made.run, made.corpus, against=made.alone).report
+    spans = report.measures["spans"]
+    low, high = (100 * end for end in spans.intervals["f1"])
+    (night,) = read_record(FolderStorage(Path(made.run))).nights
+    lines = [
+        "Verdict look at: 1 row rejected",
+        f"Score spans F1 {100 * spans.figures['f1']:.2f} (95 % interval {low:.2f} to {high:.2f})",
+        "Model ",
+        f"Date {night.time[:16].replace('T', ' ')} UTC, run 1 of the folder",
+        "Since the last run this is the first run of the folder",
+    ]
+    places = [head.find(line) for line in lines]
+    assert min(places) >= 0, (head, places)
+    assert places == sorted(places)
+    assert "Score" not in text_of(run_page(made.run).data.partition(b"</header>")[0])
+
+
+NIGHT = NightLine(
+    night=3, time="2026-11-29T03:04:05+00:00", user="", host="", mlflow_run="", asked={}, documents=9, labelled=9,
+    rejected=0, failed=0, certified=1.0, seconds=1.0,
+)  # fmt: skip
+MOVED = Movement(figure="label B-PER", of="answers", before=0.1, after=0.3, p_value=0.001, breach=True)
+MANIFEST = RunManifest(
+    dataset="", run=RunKey(settings=RunSettings(), model="m" * 64, constraints="", code=""), totals=ShardReport(),
+    shards=1, lists={},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("rejected", [0, 2])
+@pytest.mark.parametrize("gone", [0, 4])
+@pytest.mark.parametrize("movements", [(), (MOVED,)])
+@pytest.mark.parametrize("end", [None, "failed", "withheld", "cancelled"])
+def test_the_verdict_names_all_that_is_to_be_looked_at_and_nothing_else(
+    rejected: int, gone: int, movements: tuple[Movement, ...], end: str | None
+) -> None:
+    drift = Drift(against=2, last=10, new=1, gone=gone, changed=0, movements=movements)
+    night = NIGHT.model_copy(update={"drift": drift})
+    later = [] if end is None else [NIGHT.model_copy(update={"night": 4, end: 1})]
+    manifest = MANIFEST.model_copy(update={"totals": MANIFEST.totals.model_copy(update={"rejected": rejected})})
+    facts = RunFacts("out", None, None, {}, manifest, [night, *later], night, None, None)
+    lines = dict(at_a_glance(facts))
+    verdict = lines["Verdict"]
+    parts = {"rejected": rejected, "are gone": gone, "drift in": len(movements), "a later run, 4": len(later)}
+    assert {name: name in verdict for name in parts} == {name: bool(is_so) for name, is_so in parts.items()}
+    assert (verdict == "all is well") == (not any(parts.values()))
+    assert "1 new" in lines["Since the last run"]
+    assert lines["Date"] == "2026-11-29 03:04 UTC, run 3 of the folder"
 
 
 def test_a_reject_has_its_place_and_reason(made: Made, page: bytes) -> None:

@@ -62,6 +62,15 @@ class MeasureReport(Report):
         ends = self.intervals.get(figure)
         return "" if ends is None else f"{100 * ends[0]:.2f} to {100 * ends[1]:.2f}"
 
+    def best_line(self, measure: str) -> str:
+        """F1 over all names, or else accuracy, with its interval in per cent; empty where there is neither."""
+        figure = next((name for name in ("f1", "accuracy") if name in self.figures), None)
+        if figure is None:
+            return ""
+        ends = self.interval(figure)
+        around = f" (95 % interval {ends})" if ends else ""
+        return f"{measure} {_words(figure)} {100 * self.figures[figure]:.2f}{around}"
+
     def table(self, measure: str) -> Table:
         """Precision, recall and F1 (per cent) of each name and over all names, beside Viterbi's F1; mean and overlap.
 

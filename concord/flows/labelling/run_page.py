@@ -11,7 +11,7 @@ import pyarrow as pa
 from concord.flows.errors import RunFolderError, TrackingError
 from concord.flows.labelling.evaluate import evaluate
 from concord.flows.nights.record import read_record
-from concord.flows.runfolder.layout import times_of
+from concord.flows.runfolder.layout import MANIFEST, times_of
 from concord.flows.runfolder.lists import ListedShard
 from concord.flows.runfolder.published import Published, published
 from concord.flows.runfolder.runfolder import read_sources
@@ -29,7 +29,7 @@ from concord.workers.report.answered import ShardTables
 from concord.workers.report.other_labels import OtherLabels
 from concord.workers.report.page import PageTitle, page, viewer
 from concord.workers.report.places import TypedPlaces, gold_places, places_of
-from concord.workers.report.sections import RunFacts, in_words, sections_of
+from concord.workers.report.sections import RunFacts, at_a_glance, in_words, sections_of
 from concord.workers.report.summary import RunSummary
 from concord.workers.storage.scratch import scratch_folder
 from concord.workers.storage.storage import Storage, read_if_there
@@ -75,18 +75,20 @@ def run_page(run: str, *, against: str | None = None, gold: str | None = None, p
         for shard in _shards(done):
             summary.add(shard)
             bar.advance(len(shard.predictions), note="documents")
+    record = read_record(done.storage)
     facts = RunFacts(
         run=place_of(run),
         against=None if against is None else place_of(against),
         gold=None if gold is None else place_of(gold),
         sources=_sources(done.storage),
         manifest=done.manifest,
-        nights=read_record(done.storage).nights,
+        nights=record.nights,
+        night=None if (manifest := read_if_there(done.storage, MANIFEST)) is None else record.with_manifest(manifest),
         evaluation=evaluation,
         promise=promise,
     )
     totals, documents = done.manifest.totals, summary.chosen.documents()
-    head = PageTitle(f"Run {short_name(run)}", in_words(facts, summary))
+    head = PageTitle(f"Run {short_name(run)}", in_words(facts, summary), at_a_glance(facts))
     return RunPage(
         page(head, sections_of(facts, summary), viewer(SHOWN_LAYERS, documents, totals.documents)),
         totals.documents,

@@ -22,10 +22,11 @@ TEMPLATE, SCRIPT = "page.html", "page.js"
 
 
 class PageTitle(NamedTuple):
-    """The head of a page: what it is about, and what it comes to in a line."""
+    """The head of a page: what it is about, what it comes to in a line, and its first facts, each with a name."""
 
     title: str
     headline: str
+    facts: Sequence[tuple[str, str]] = ()
 
 
 class LivePart(NamedTuple):

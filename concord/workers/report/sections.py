@@ -56,6 +56,7 @@ class RunFacts(NamedTuple):
     - ``run``, ``against``, ``gold``: places of the run, of another one and of the corpus with gold; None for none
     - ``sources``: what it was made from, as it was named
     - ``nights``: the record of the folder, oldest first
+    - ``night``: the one that published the run; None where the record does not say
     - ``evaluation``: scores; None without gold
     - ``promise``: what a review promises, in a line; None without a review
     """
@@ -66,6 +67,7 @@ class RunFacts(NamedTuple):
     sources: Mapping[str, str]
     manifest: RunManifest
     nights: Sequence[NightLine]
+    night: NightLine | None
     evaluation: EvaluationReport | None
     promise: str | None
 
@@ -81,6 +83,55 @@ def in_words(facts: RunFacts, summary: RunSummary) -> str:
         f"({_percent(totals.certified, totals.documents)}) it is proven that no answer scores higher. "
         f"{_count(totals.rejected, 'row')} could not be labelled."
     )
+
+
+def at_a_glance(facts: RunFacts) -> tuple[tuple[str, str], ...]:
+    """What a reader wants first, each with its name: verdict, score, model, date, and what changed since the last run.
+
+    Date and changes are those of the night that published the run, as the folder's record has it.
+    """
+    night, model = facts.night, facts.manifest.run.model[:SHOWN_DIGEST]
+    lines = {
+        "Verdict": _verdict(facts),
+        "Score": _score(facts),
+        "Model": ", ".join(filter(None, [facts.sources.get("model"), f"digest {model}"])),
+        "Date": "" if night is None else f"{night.time[:16].replace('T', ' ')} UTC, run {night.night} of the folder",
+        "Since the last run": _since(night),
+    }
+    return tuple((name, text) for name, text in lines.items() if text)
+
+
+def _verdict(facts: RunFacts) -> str:
+    """Is all well? Otherwise all that somebody has to look at."""
+    night, last = facts.night, facts.nights[-1] if facts.nights else None
+    drift = None if night is None else night.drift
+    to_look_at = {
+        f"{_count(facts.manifest.totals.rejected, 'row')} rejected": facts.manifest.totals.rejected > 0,
+        "" if drift is None else drift.told_gone: drift is not None and drift.gone > 0,
+        "" if drift is None else f"drift in {', '.join(move.name for move in drift.breaches)}": bool(
+            drift is not None and drift.breaches
+        ),
+        "" if last is None else f"a later run, {last.night}: {last.end}": last is not None and not last.published,
+    }
+    listed = "; ".join(text for text, is_so in to_look_at.items() if is_so)
+    return f"look at: {listed}" if listed else "all is well"
+
+
+def _score(facts: RunFacts) -> str:
+    """F1, or else accuracy, of each measure with its interval, in per cent; blank without gold."""
+    if facts.evaluation is None:
+        return ""
+    scores = (one.best_line(name) for name, one in facts.evaluation.measures.items())
+    return f"{'; '.join(filter(None, scores))}; beside {facts.gold}"
+
+
+def _since(night: NightLine | None) -> str:
+    if night is None:
+        return ""
+    if night.drift is None:
+        return "this is the first run of the folder, or nothing is known of the one before"
+    otherwise = f"; otherwise: {', '.join(night.differences)}" if night.differences else ""
+    return f"{night.drift.line}{otherwise}"
 
 
 def sections_of(facts: RunFacts, summary: RunSummary) -> list[PageSection]:
