@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from concord.flows.labelling.corrected_documents import correction_file
 from concord.flows.labelling.sources import open_constraints, open_model
+from concord.flows.runfolder.followers import follower_faults
 from concord.flows.runfolder.layout import MANIFEST, foreign_files
 from concord.flows.runfolder.lists import list_name
 from concord.flows.runfolder.published import Published, PublishedError, published
-from concord.flows.runfolder.runfolder import Sources, dataset_digest, read_sources
+from concord.flows.runfolder.runfolder import Sources, dataset_digest, read_sources, run_output
 from concord.flows.screen.progress import meter
 from concord.schemas.arrays import Ints
 from concord.schemas.columns import CERTIFICATES_LAYOUT, DOC_ID, PREDICTIONS_LAYOUT, REJECTS_LAYOUT, Reject, SchemaError
@@ -85,7 +86,7 @@ def verify(out: str, context: RunContext = HERE) -> VerifyReport:
     job = _Verification(run, shards, _definition(key, opened.model, constraints), opened.model)
     faults = [*_settings_faults(key), *_rules_faults(run, constraints), *_listed_faults(job)]
     if not faults:
-        faults += job.verified()
+        faults += job.verified() or follower_faults(run_output(out), run)
     return VerifyReport(
         tolerance=job.definition.promises.tolerance,
         documents=sum(job.standings.values()),

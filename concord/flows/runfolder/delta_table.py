@@ -18,8 +18,10 @@ import pyarrow.parquet as pq
 from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.layout import RunOutput
 from concord.flows.runfolder.published import Published, published, row_of
+from concord.flows.screen.progress import say
 from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT
 from concord.schemas.nights import KeptVersions
+from concord.schemas.run import FileDigest
 from concord.workers.corpus.parquet import table_bytes
 from concord.workers.delta.log import (
     CHECKPOINT,
@@ -66,7 +68,6 @@ def commit_run(out: RunOutput) -> int:
     """
     run = published(out.storage.uri)
     state = table_state(out.storage)
-    there = set(out.storage.names(TABLE_FOLDER))
     entries, schema = list[DataFile](), None if state.schema else PREDICTIONS_LAYOUT.required
     for path, digest in run.files_in(PREDICTIONS):
         name = f"{digest}.parquet"
@@ -76,8 +77,7 @@ def commit_run(out: RunOutput) -> int:
             entries.append(data_file(name, metadata, size))
         else:
             entries.append(state.files[name])
-        if name not in there:
-            out.copy(path, f"{TABLE_FOLDER}/{name}")
+    _bring_files(out, run, {entry.path: entry.size for entry in entries})
     lines = commit_lines(state, _commit(run, entries, schema))
     if lines is None:
         return state.version
@@ -87,6 +87,21 @@ def commit_run(out: RunOutput) -> int:
     if version % CHECKPOINT_EVERY == 0 and version:
         write_checkpoint(out.storage, state)
     return version
+
+
+def _bring_files(out: RunOutput, run: Published, sizes: Mapping[str, int]) -> None:
+    """Gives the run's files their names in the table, those that are missing there, and those that are damaged."""
+    there = set(out.storage.names(TABLE_FOLDER))
+    files = {
+        path: FileDigest(path=f"{digest}.parquet", bytes=sizes[f"{digest}.parquet"], sha256=digest)
+        for path, digest in run.files_in(PREDICTIONS)
+    }
+    for path in out.differing(TABLE_FOLDER, files):
+        place = f"{TABLE_FOLDER}/{files[path].path}"
+        if files[path].path in there:
+            say(f"{out.storage.uri}: {place} was damaged; it is what was written again", style="yellow")
+            out.storage.remove([place])
+        out.copy(path, place)
 
 
 def _commit(run: Published, files: list[DataFile], schema: pa.Schema | None) -> Commit:
@@ -117,7 +132,7 @@ def table_states(out: Storage, first: int, last: int) -> Iterator[TableState]:
     table = out.below(TABLE_FOLDER)
     start = max((own for own in versions_of(CHECKPOINT, table.names(LOG)) if own <= first), default=None)
     try:
-        state = TableState() if start is None else _checkpointed(table, start)
+        state = TableState() if start is None else checkpoint_state(table, start)
         if state.version == first:
             yield state
         for number in range(state.version + 1, last + 1):
@@ -131,7 +146,8 @@ def table_states(out: Storage, first: int, last: int) -> Iterator[TableState]:
         ) from None
 
 
-def _checkpointed(table: Storage, version: int) -> TableState:
+def checkpoint_state(table: Storage, version: int) -> TableState:
+    """The state that the checkpoint of a version holds. Raises `DeltaLogError`."""
     name = checkpoint_name(version)
     try:
         content = read_unthreaded(_read(table, name))

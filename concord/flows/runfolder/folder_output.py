@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -107,6 +107,12 @@ class FolderOutput(NamedTuple):
         if not place.exists():
             second_name((self.root / path).resolve(), place)
 
+    def differing(self, folder: str, files: Mapping[str, FileDigest]) -> list[str]:
+        """Copies that are no second names are read."""
+        below = self.root / folder
+        pairs = ((path, entry) for path, entry in files.items() if not _is_one(self.root / path, below / entry.path))
+        return [path for path, entry in pairs if not intact(below, entry)]
+
     def create(self, path: str, data: bytes) -> None:
         """Writes the file beside its place, and links it there."""
         place = self.root / path
@@ -192,8 +198,13 @@ def _is_seen(out: Path, run: ToBeSeen) -> bool:
 
 
 def _is_second_name(file: SeenFile, out: Path) -> bool:
+    return file.stored is not None and _is_one(out / STORE / file.stored, out / file.entry.path)
+
+
+def _is_one(path: Path, other: Path) -> bool:
+    """Are these two names of one file?"""
     try:
-        return file.stored is not None and (out / STORE / file.stored).samefile(out / file.entry.path)
+        return path.samefile(other)
     except OSError:
         return False
 

@@ -30,13 +30,13 @@ from concord.flows.runfolder.asking import asked
 from concord.flows.runfolder.layout import FOLDERS, MANIFEST, SOURCES, STORE, RunOutput, staged_prefix, times_of
 from concord.flows.runfolder.marked_shards import marked_shards, read_markers, schema
 from concord.flows.runfolder.markers import Markers
-from concord.flows.runfolder.published import PublishedError, published
+from concord.flows.runfolder.published import Published, PublishedError, published
 from concord.flows.runfolder.seen_run import SeenRun
 from concord.schemas.run import FileDigest, RuleStrengths, RunManifest
 from concord.workers.labelling.output import NAME_LENGTH, PREDICTIONS, REJECTS, TIMES
 from concord.workers.storage.sealed import unseal
 from concord.workers.storage.storage import Storage, read_if_there
-from concord.workers.storage.tables import table_like
+from concord.workers.storage.tables import is_as_written, table_like
 
 FORMER = ".former"
 RUNS, RUN_BEFORE, INSTEAD = "runs", "before", "instead"
@@ -139,15 +139,19 @@ def former_run(out: RunOutput) -> FormerRun:
             f"{storage.uri}: no run before the published one is kept there; each `concord reprocess` that publishes "
             "other files keeps the one before it"
         )
-    content = unseal(data)
+    return _kept_run(storage, data, _path(RUN_BEFORE, manifest, MANIFEST))
+
+
+def _kept_run(storage: Storage, data: bytes, path: str) -> FormerRun:
+    """What is kept of the run with a manifest, which is at a path. Raises `RunFolderError` where that is damaged."""
     try:
-        former = RunManifest.model_validate(content)
+        former = RunManifest.model_validate(unseal(data))
     except ValidationError:
-        raise _damaged(storage, _path(RUN_BEFORE, manifest, MANIFEST)) from None
+        raise _damaged(storage, path) from None
     markers = read_markers(partial(_tables, storage, data), former.run)
     run = SeenRun(markers, former.rules, former.dataset)
     if run.manifest != data:
-        raise _damaged(storage, f"{FORMER}/{RUNS}")
+        raise _damaged(storage, f"{FORMER}/{RUNS}/{staged_prefix(data)}*.parquet")
     return FormerRun(run, markers, former.rules, read_if_there(storage, _path(RUNS, data, SOURCES)))
 
 
@@ -203,6 +207,53 @@ def _damaged(storage: Storage, path: str) -> RunFolderError:
         f"{storage.uri}: the run before the published one was not kept whole: {path} is missing or damaged; to have "
         "its answers again, label with what it was made from: the same `concord reprocess` as then"
     )
+
+
+def former_faults(out: RunOutput, last: Published) -> Iterator[tuple[str, str]]:
+    """What is damaged or missing of what is kept of the published run and of the one before it: path and reason.
+
+    That none is kept is no fault. Raises the errors of `Published.shards`.
+    """
+    storage = out.storage
+    manifest = storage.read(MANIFEST)
+    assert manifest is not None  # it has just been read
+    path, instead = (_path(folder, manifest, MANIFEST) for folder in (RUN_BEFORE, INSTEAD))
+    before, replaced = read_if_there(storage, path), read_if_there(storage, instead)
+    if replaced is not None and unseal(replaced) is None:
+        yield instead, "is damaged"
+    names = list(storage.names(f"{FORMER}/{RUNS}"))
+    if any(name.startswith(staged_prefix(manifest)) for name in names):
+        yield from _kept_faults(storage, manifest, MANIFEST)
+    if before is None:
+        return
+    faults = list(_kept_faults(storage, before, path))
+    yield from faults or _lost_files(storage, last, _kept_run(storage, before, path).run, manifest)
+
+
+def _kept_faults(storage: Storage, manifest: bytes, path: str) -> Iterator[tuple[str, str]]:
+    """Faults of what is kept of the run with a manifest, which is at a path."""
+    sources = read_if_there(storage, _path(RUNS, manifest, SOURCES))
+    if (sources is None and read_if_there(storage, SOURCES) is not None) or (sources and unseal(sources) is None):
+        yield _path(RUNS, manifest, SOURCES), "is missing or damaged"
+    try:
+        markers = _kept_run(storage, manifest, path).markers
+    except RunFolderError as error:
+        yield FORMER, str(error)
+        return
+    for number, expected in enumerate(marked_shards(markers)):
+        name = _path(RUNS, manifest, f"{number:08d}.parquet")
+        if not is_as_written(read_if_there(storage, name), expected):
+            yield name, "is damaged"
+
+
+def _lost_files(storage: Storage, last: Published, run: SeenRun, manifest: bytes) -> Iterator[tuple[str, str]]:
+    """Files of the run before that the published one has not, and that were not kept whole."""
+    shown = {shard.place.key[:NAME_LENGTH] for shard in last.shards()}
+    files = (file for file in run.files() if file.stored is not None and Path(file.stored).stem not in shown)
+    for file in files:
+        path = _path_of(file.entry.path, manifest)
+        if not _is_whole(storage, path, file.entry):
+            yield path, "is missing or damaged, so that `concord rollback` has no way back"
 
 
 def _path(folder: str, manifest: bytes, name: str) -> str:

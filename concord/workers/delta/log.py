@@ -28,6 +28,9 @@ APPLICATION = "concord"
 READER, WRITER = 1, 2
 """Versions of the protocol that a reader and a writer of the table have to know."""
 
+DIGEST, UNSEALED = "digest", {"corpus", "model", "run"}
+"""Key of a commit's digest in what it says of its run, and the keys of commits that have none."""
+
 COMMIT = re.compile(r"([0-9]{20})\.json")
 CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
 
@@ -152,7 +155,37 @@ def commit_lines(before: TableState, commit: Commit) -> bytes | None:
     actions.append({"txn": {"appId": APPLICATION, "version": before.version + 1}})
     actions += [{"remove": {"path": path, "dataChange": True, "deletionTimestamp": 0}} for path in removed]
     actions += [{"add": _added(file)} for file in added]
+    return _sealed(actions)
+
+
+def _sealed(actions: Sequence[Mapping[str, Any]]) -> bytes:
+    """The lines of a commit, the first of which has a digest of all of them without it."""
+    first, *rest = actions
+    info = first["commitInfo"]
+    run = info["concord"] | {DIGEST: hashlib.sha256(_lines(actions)).hexdigest()}
+    return _lines([{"commitInfo": info | {"concord": run}}, *rest])
+
+
+def _lines(actions: Iterable[Mapping[str, Any]]) -> bytes:
     return "".join(f"{json.dumps(action, sort_keys=True)}\n" for action in actions).encode()
+
+
+def commit_fault(lines: bytes, version: int) -> str | None:
+    """What is wrong with the bytes of the commit of a version; None where they are as they were written.
+
+    Commits of earlier versions of concord have no digest: of these the form alone is looked at.
+    """
+    try:
+        actions = [json.loads(line) for line in lines.splitlines()]
+        run = actions[0]["commitInfo"]["concord"]
+        number = next(action["txn"]["version"] for action in actions if "txn" in action)
+        sealed = run.pop(DIGEST, None) is not None
+        whole = (_sealed(actions) if sealed else _lines(actions)) == lines and (sealed or run.keys() == UNSEALED)
+    except (ValueError, LookupError, TypeError, AttributeError, StopIteration):
+        return "is no commit of concord's, or a damaged one"
+    if number != version:
+        return f"is the commit of version {number}"
+    return None if whole else "is damaged"
 
 
 def _commit_info(before: TableState, commit: Commit) -> dict[str, Any]:
