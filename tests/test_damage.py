@@ -20,7 +20,7 @@ from concord.flows.nights.rollback import rollback
 from concord.flows.runfolder import delta_table
 from concord.flows.runfolder.delta_table import TABLE_FOLDER, commit_run, keep_versions, table_state
 from concord.flows.runfolder.former_run import FORMER, INSTEAD, RUN_BEFORE, RUNS
-from concord.flows.runfolder.layout import CORPUS, FEED_FOLDER, MANIFEST, STORE
+from concord.flows.runfolder.layout import CORPUS, FEED_FOLDER, MANIFEST, STAGED, STORE
 from concord.flows.runfolder.locks import LOCK
 from concord.flows.runfolder.markers import KEPT_MARKERS
 from concord.flows.runfolder.runfolder import Purpose, Sources, claim, find_done, publish, run_output, write_sources
@@ -28,7 +28,7 @@ from concord.schemas.errors import InputError
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.delta.log import LAST_CHECKPOINT, LOG
-from concord.workers.labelling.output import PREDICTIONS, TIMES
+from concord.workers.labelling.output import CERTIFICATES, MARKERS, PREDICTIONS, REJECTS, TIMES
 from concord.workers.labelling.shard import label_shard
 from tests.support.made_folders import documents
 from tests.support.made_runs import HashModel, consistency, key_of
@@ -236,3 +236,29 @@ def test_a_damaged_file_with_a_second_name_is_written_again_in_both_places(tmp_p
         assert lines_of(out) != []
         night(out, tmp_path, 0, 3, seed=0)
         assert lines_of(out) == []
+
+
+STRAY_PLACES = (
+    *(f"{STORE}/{folder}" for folder in (PREDICTIONS, REJECTS, TIMES, CERTIFICATES, MARKERS)),
+    *(f"{FORMER}/{folder}" for folder in (RUNS, RUN_BEFORE, INSTEAD, PREDICTIONS)),
+    STAGED,
+    KEPT_MARKERS,
+    TABLE_FOLDER,
+    f"{TABLE_FOLDER}/{LOG}",
+)
+"""Folders of concord's own from which nights remove files."""
+
+
+def test_a_folder_in_the_place_of_a_file_stops_no_night_and_stays(tmp_path: Path) -> None:
+    with opened():
+        out = tmp_path / "out"
+        night(str(out), tmp_path, 0, 3, seed=0)
+        names = [f"{place}/{'0' * 32}{end}" for place in STRAY_PLACES for end in (".parquet", ".json")]
+        for name in names:
+            (out / name).mkdir(parents=True)
+            (out / name / "mine.txt").write_text("mine")
+        night(str(out), tmp_path, 1, 3, seed=0)
+        night(str(out), tmp_path, 2, 3, seed=1)
+        rollback(str(out))
+        keep_versions(run_output(str(out)).storage, 1)
+        assert [(out / name / "mine.txt").read_text() for name in names] == ["mine"] * len(names)

@@ -16,12 +16,14 @@ from typer.testing import CliRunner
 import concord.flows.training.train_model
 from concord.flows.cli.app import app
 from concord.flows.cluster import ray_folder
+from concord.flows.runfolder.runfolder import run_output
 from concord.flows.training.train_model import TrainJob, train_model
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.models.settings import SgdSettings
 from concord.workers.storage.scratch import STALE_SECONDS, remove_abandoned, scratch_folder
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_tracking import untracked
+from tests.support.memory_store import memory_store
 
 
 @pytest.fixture
@@ -102,6 +104,16 @@ def test_any_command_takes_away_what_a_killed_one_left(place: Path, tmp_path: Pa
         done = CliRunner().invoke(app, ["synthesize", "--documents", "1", "--out", str(tmp_path / "corpus")])
         assert done.exit_code == 0
         assert names(place) == {mine.name}
+
+
+def test_a_night_and_a_rollback_take_away_what_a_killed_one_left(place: Path, tmp_path: Path) -> None:
+    """Also where no command is given, as in a served flow: both begin by clearing their output."""
+    with memory_store() as uri:
+        for output in (str(tmp_path / "out"), uri("out")):
+            killed(dies_inside)
+            assert len(names(place)) == 1
+            run_output(output).tidy()
+            assert names(place) == set()
 
 
 def test_what_a_killed_training_left_goes_with_the_next_one(

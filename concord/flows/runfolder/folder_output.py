@@ -49,6 +49,7 @@ from concord.workers.storage.files import (
     writing,
 )
 from concord.workers.storage.folder_kinds import check_kind
+from concord.workers.storage.scratch import remove_abandoned
 from concord.workers.storage.storage import FolderStorage
 
 PUBLISHED, CURRENT = ".published", ".current"
@@ -84,7 +85,8 @@ class FolderOutput(NamedTuple):
         return (self.root / CURRENT).is_symlink() or any((self.root / STORE / MARKERS).glob("*.json"))
 
     def tidy(self) -> None:
-        """Clears what killed processes left half written."""
+        """Clears what killed processes left half written, and their scratch folders."""
+        remove_abandoned()
         for folder in ("", ".*/", ".*/*/", f"{TABLE_FOLDER}/", f"{TABLE_FOLDER}/*/"):
             remove(self.root.glob(f"{folder}{TEMPORARY}*"))
 

@@ -40,6 +40,7 @@ from concord.workers.storage.files import OutputError
 from concord.workers.storage.folder_kinds import kind_said
 from concord.workers.storage.name_table import FileTable, NameTable, Packed, packed
 from concord.workers.storage.object_storage import ObjectStorage, ObjectVersion
+from concord.workers.storage.scratch import remove_abandoned
 from concord.workers.storage.sealed import unseal
 
 REQUESTS = 32
@@ -127,7 +128,8 @@ class ObjectOutput:
         return self._before.manifest is not None or any(path.startswith(MARKERS) for path in self._before.stored)
 
     def tidy(self) -> None:
-        """Does nothing: an object that was half sent is none."""
+        """Clears scratch folders of killed processes: an object that was half sent is none."""
+        remove_abandoned()
 
     def holds(self, entry: FileDigest) -> bool:
         """Is the file in the store, or published? The store vouches for bytes that it has taken."""

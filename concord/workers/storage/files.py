@@ -190,10 +190,14 @@ def staged(target: Path) -> Iterator[Path]:
 
 
 def remove(paths: Iterable[Path]) -> None:
-    """Removes files, those that are there. Raises `OutputError`."""
+    """Removes files, those that are there; a folder in the place of one stays, as it is nobody's here.
+
+    Raises `OutputError`.
+    """
     for path in paths:
         try:
-            path.unlink(missing_ok=True)
+            if path.is_symlink() or not path.is_dir():
+                path.unlink(missing_ok=True)
         except OSError as error:
             raise OutputError(f"{path}: cannot be removed ({error.strerror}); see to its rights") from error
 
