@@ -86,6 +86,7 @@ class RunReview:
         if right_type is not None and right_type not in self.types:
             raise UsageError(unknown("type", right_type, self.types))
         truth = {"right_type": right_type, "no_entity": no_entity, "reason": reason}
+        truth["again"] = self._place == self._review.repeat
         self._review.add(ReadAnswer(**thing._asdict(), verdict=judgement, **truth, by=self._reader))
         self._place = self._review.place
         return self

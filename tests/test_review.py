@@ -11,6 +11,8 @@ import pty
 import select
 import subprocess
 import sys
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -764,3 +766,60 @@ def test_margins_and_gaps_order_where_there_are_no_marginals() -> None:
     found = things_of([pa.Table.from_pylist([made_row(**{N_BEST: ranked})])], "document", run="r")
     assert found.order == "gap"
     assert found.predicted.tolist() == [0.75]
+
+
+def read_as(review: Review, verdict_of: Callable[[int, bool], ReadVerdict], count: int) -> list[bool]:
+    """Answers what is asked; which of it was asked again."""
+    asked_again = list[bool]()
+    while len(review.answers) < count and (place := review.place) is not None:
+        again = place == review.repeat
+        asked_again.append(again)
+        verdict = verdict_of(place, again)
+        review.add(ReadAnswer(**review.things[place]._asdict(), verdict=verdict, by="me", again=again))
+    return asked_again
+
+
+READERS: dict[str, tuple[Callable[[int, bool], ReadVerdict], bool]] = {
+    "careful": (lambda place, _: ReadVerdict.WRONG if place % 9 == 0 else ReadVerdict.RIGHT, False),
+    "passes errors": (
+        lambda place, again: ReadVerdict.WRONG if place % 9 == 0 and not again else ReadVerdict.RIGHT,
+        True,
+    ),
+    "sees errors where none are": (lambda _, again: ReadVerdict.WRONG if again else ReadVerdict.RIGHT, True),
+    "skips what comes again": (lambda _, again: ReadVerdict.SKIPPED if again else ReadVerdict.RIGHT, False),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_repeated_questions_tell_a_reader_who_slips_and_are_no_evidence(run: str, tmp_path: Path, reader: str) -> None:
+    verdict_of, doubtful = READERS[reader]
+    with open_review(run, tmp_path / "r", {"error": 0.3, "whole": 0.9}) as review:
+        asked_again = read_as(review, verdict_of, 90)
+        assert 2 <= sum(asked_again) <= len(review.answers) // 20
+        assert not any(one and other for one, other in pairwise(asked_again))
+        assert review.write().read == len(review.answers)
+        promise = review.promise()
+        assert promise.consistency.is_doubtful == doubtful
+        assert ("if the answers are right" in promise.sentence) == (doubtful and promise.promised > 0)
+        assert ("answered otherwise" in review.line) == doubtful
+        verdicts, standing_then, again = review.verdicts.copy(), review.standing, list(review.repeats)
+    with open_review(run, tmp_path / "once", {"error": 0.3, "whole": 0.9}) as once:
+        while len(once.answers) < len(promise.answers) and once.standing.place is not None:
+            answer(once, once.standing.place, verdict_of(once.standing.place, False))
+        assert (once.verdicts.tolist(), once.standing) == (verdicts.tolist(), standing_then)
+        assert once.promised == promise.promised
+    assert check_promise(run, tmp_path / "r" / "promise.json").fault is None
+    with open_review(run, tmp_path / "r", {}) as review:
+        assert list(review.repeats) == again
+
+
+def test_a_repeated_answer_that_is_taken_back_is_asked_again(run: str, tmp_path: Path) -> None:
+    with open_review(run, tmp_path / "r", {"error": 0.3, "whole": 0.9}) as review:
+        read_as(review, lambda *_: ReadVerdict.RIGHT, 20)
+        place = review.repeat
+        assert place is not None
+        review.add(ReadAnswer(**review.things[place]._asdict(), verdict=ReadVerdict.WRONG, again=True))
+        assert review.repeat is None
+        assert review.undo() == place == review.place
+        assert (len(review.answers), review.repeats) == (20, {})
+        assert review.answers[place].verdict is ReadVerdict.RIGHT

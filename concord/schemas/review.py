@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -89,6 +90,7 @@ class ReadAnswer(Report):
     - ``no_entity``: was it said that none of its tokens is part of an entity?
     - ``by``: who said it
     - ``reason``: in words, where there are any
+    - ``again``: is it the answer to a repeated question, which is no new evidence?
     """
 
     doc_id: str
@@ -100,11 +102,48 @@ class ReadAnswer(Report):
     no_entity: bool = False
     by: str = ""
     reason: str = ""
+    again: bool = False
 
     @property
     def place(self) -> tuple[str, int, int]:
         """Where it is."""
         return self.doc_id, self.start, self.end
+
+
+SLIPS, DOUBT = 0.02, 0.05
+"""Share of repeated questions that a careful reader, who slips once in a hundred answers, answers otherwise; and the
+probability below which more of them are no chance."""
+
+
+class ReaderConsistency(NamedTuple):
+    """Questions that were asked again and judged both times, and those of them that were answered otherwise."""
+
+    repeated: int
+    otherwise: tuple[tuple[str, int, int], ...]
+
+    @classmethod
+    def of(cls, answers: Iterable[ReadAnswer], repeats: Iterable[ReadAnswer]) -> ReaderConsistency:
+        """By the answers and those to repeated questions."""
+        first = {answer.place: answer.verdict for answer in answers}
+        pairs = [(again.place, first.get(again.place), again.verdict) for again in repeats]
+        judged = [pair for pair in pairs if {pair[1], pair[2]} <= {ReadVerdict.RIGHT, ReadVerdict.WRONG}]
+        return cls(len(judged), tuple(place for place, before, now in judged if before != now))
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Are more answers other ones than slips of one in a hundred explain?"""
+        chances = (
+            math.comb(self.repeated, k) * SLIPS**k * (1 - SLIPS) ** (self.repeated - k)
+            for k in range(len(self.otherwise), self.repeated + 1)
+        )
+        return sum(chances) < DOUBT
+
+    @property
+    def line(self) -> str:
+        """How many, and where."""
+        places = ", ".join(f"{doc_id} {start}-{end}" for doc_id, start, end in self.otherwise[:3])
+        counts = f"{len(self.otherwise):,} of {self.repeated:,} repeated questions were answered otherwise"
+        return f"{counts}: {places}{', …' if len(self.otherwise) > 3 else ''}" if places else counts
 
 
 class ReviewPromise(Report):
@@ -114,6 +153,7 @@ class ReviewPromise(Report):
     - ``promised``: how many things the promise is about, the surest first; 0 for no promise
     - ``read``, ``wrong``: how many were read, and how many of them are wrong or were skipped
     - ``listed``: file of the things that are promised; null without a promise
+    - ``repeats``: answers to questions that were asked again
     - ``folder``: folder of the review
     """
 
@@ -123,20 +163,33 @@ class ReviewPromise(Report):
     read: int
     wrong: int
     listed: str | None = None
+    repeats: tuple[ReadAnswer, ...] = ()
     folder: str = Field("", exclude=True)
 
     def blocks(self) -> Iterator[AnyBlock]:
         """The promise in a sentence, and how it came about."""
         yield Headline(self.sentence)
         yield Remark(f"read: {self.read:,}, of which {self.wrong:,} wrong or skipped")
+        if self.consistency.repeated:
+            yield Remark(self.consistency.line, Tone.WRONG if self.consistency.is_doubtful else Tone.QUIET)
         if self.listed is not None:
             yield Remark(f"the promised ones are listed in {self.listed}")
         if self.folder:
             yield Remark(f"review in {self.folder}")
 
     @property
+    def consistency(self) -> ReaderConsistency:
+        """How alike the answers to repeated questions are."""
+        return ReaderConsistency.of(self.answers, self.repeats)
+
+    @property
     def sentence(self) -> str:
-        """What is promised."""
+        """What is promised, and on what condition where the reader's answers are doubtful."""
+        doubtful = self.promised and self.consistency.is_doubtful
+        return self._promise + (f", if the answers are right ({self.consistency.line})" if doubtful else "")
+
+    @property
+    def _promise(self) -> str:
         request, size = self.method.request, self.method.size
         if not self.promised:
             return f"nothing can be promised yet of {size:,} {things(request.by)}"

@@ -61,6 +61,8 @@ def _recomputed(claim: ReviewPromise, listed: Things) -> str | None:
         if number is None or kind != answer.type or verdicts[number] != NOT_READ:
             return f"its answer about {answer.place} is none about this run"
         verdicts[number] = NUMBERS[answer.verdict]
+    if not {again.place for again in claim.repeats} <= {answer.place for answer in claim.answers}:
+        return "it has repeated questions that were not asked before"
     now: ReviewStanding = standing(plan, verdicts)
     level = promised_level(plan, verdicts, now.levels)
     whole = claim.method.request.whole is not None

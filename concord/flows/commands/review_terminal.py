@@ -80,7 +80,8 @@ def read_on(review: Review, *, key: Key, ask: Ask) -> None:
         wants_type = verdict is ReadVerdict.WRONG and thing.type is not None
         truth = truth_of(ask, review.types) if wants_type else UNSAID
         show(f"  {verdict}{truth.line}", style="dim")
-        review.add(ReadAnswer(**thing._asdict(), verdict=verdict, **truth._asdict(), by=who))
+        again = place == review.repeat
+        review.add(ReadAnswer(**thing._asdict(), verdict=verdict, **truth._asdict(), by=who, again=again))
         show(review.line, style="bold")
         place = review.place
 

@@ -30,6 +30,7 @@ from concord.schemas.columns import DOC_ID, PREDICTIONS_LAYOUT
 from concord.schemas.errors import InputError, UsageError
 from concord.schemas.review import (
     ReadAnswer,
+    ReaderConsistency,
     ReadVerdict,
     ReviewMethod,
     ReviewPromise,
@@ -70,6 +71,10 @@ NUMBERS = {
 }
 
 
+REPEAT_EVERY, REPEAT_GAP = 20, 10
+"""Answers for which one question is asked again, and the last ones, none of which is."""
+
+
 class ReviewError(InputError):
     """A review that cannot go on: it is of another run, made otherwise, or damaged."""
 
@@ -90,6 +95,8 @@ class Review:
         self.verdicts = np.full(method.size, NOT_READ, np.int64)
         self.places = {(one.doc_id, one.start, one.end): number for number, one in enumerate(self.things)}
         self._log = log
+        self.repeats: dict[int, ReadAnswer] = {}
+        self._last_repeat: int | None = None
         self._put_off = set[int]()
         self._documents: dict[str, tuple[str, str]] | None = None
         self._table: tuple[str, pa.Table] | None = None
@@ -103,6 +110,13 @@ class Review:
                 f"{self.folder / ANSWER_LOG}: {answer.place} is nothing that this run has; restore the file"
             )
         number = self.places[answer.place]
+        self.repeats.pop(number, None)
+        if answer.again:
+            self._last_repeat = None if answer.verdict is ReadVerdict.UNREAD else number
+            if self._last_repeat is not None:
+                self.repeats[number] = answer
+            return
+        self._last_repeat = None
         self.answers.pop(number, None)
         if answer.verdict is not ReadVerdict.UNREAD:
             self.answers[number] = answer
@@ -117,6 +131,8 @@ class Review:
         number = self.places[answer.place]
         before = self.verdicts[number]
         self._take(answer)
+        if answer.again:
+            return
         if answer.verdict is ReadVerdict.SKIPPED:
             self._put_off.add(number)
         levels = self.standing.levels if before == NOT_READ else 0
@@ -127,6 +143,8 @@ class Review:
         if not self.answers:
             return None
         number, last = list(self.answers.items())[-1]
+        if self._last_repeat is not None:
+            number, last = self._last_repeat, self.repeats[self._last_repeat]
         self.add(last.model_copy(update={"verdict": ReadVerdict.UNREAD, "right_type": None, "no_entity": False}))
         return number
 
@@ -147,8 +165,24 @@ class Review:
     def place(self) -> int | None:
         """What is asked next: what the next step needs; where none is possible, what was skipped another day."""
         if self.standing.place is not None:
-            return self.standing.place
+            return self.standing.place if self.repeat is None else self.repeat
         return next((number for number in self._skipped if number not in self._put_off), None)
+
+    @property
+    def repeat(self) -> int | None:
+        """What is asked again next, as a check of the reader; None where no repeated question is due.
+
+        One in `REPEAT_EVERY`, never two in a row; every second one was said to be wrong, as an error that is passed
+        costs more than one that is seen where there is none.
+        """
+        if self._last_repeat is not None or len(self.answers) // REPEAT_EVERY <= len(self.repeats):
+            return None
+        early = list(self.answers.items())[:-REPEAT_GAP]
+        judged = [(n, one) for n, one in early if n not in self.repeats and one.verdict is not ReadVerdict.SKIPPED]
+        wrong = [pair for pair in judged if pair[1].verdict is ReadVerdict.WRONG]
+        some = wrong if wrong and len(self.repeats) % 2 else judged
+        rng = np.random.default_rng([self.method.request.seed, len(self.repeats)])
+        return some[int(rng.integers(len(some)))][0] if some else None
 
     @property
     def _skipped(self) -> list[int]:
@@ -184,7 +218,9 @@ class Review:
         error, size = f"{100 * request.error:g} %", self.method.size
         promised = self.promised
         share = f"{promised:,} of {size:,} ({promised / size:.1%})" if promised else "nothing yet"
-        begun = f"{read:,} read; promised at {error}: {share}"
+        alike = ReaderConsistency.of(self.answers.values(), self.repeats.values())
+        doubt = f"; {alike.line}" if alike.is_doubtful else ""
+        begun = f"{read:,} read{doubt}; promised at {error}: {share}"
         if now.more is not None:
             return f"{begun}; at least {now.more:,} more for the next step"
         if now.levels == len(self.plan.sizes):
@@ -203,6 +239,7 @@ class Review:
             read=len(self.answers),
             wrong=wrong,
             listed=PROMISED if promised else None,
+            repeats=tuple(self.repeats.values()),
             folder=str(self.folder),
         )
 
