@@ -19,7 +19,6 @@ import concord.flows.cluster.cluster
 import concord.flows.commands.clusters
 import concord.flows.labelling.adapting
 import concord.flows.tracking.tracking
-from concord.flows.cluster.in_process import InProcess
 from concord.flows.commands.clusters import learn, learn_from_states
 from concord.flows.commands.run_plan import plan_run
 from concord.flows.inputs.model_copies import KEPT_COPIES
@@ -27,6 +26,7 @@ from concord.flows.labelling.label_corpus import label_corpus
 from concord.flows.labelling.sources import read_documents
 from concord.flows.nights.record import read_record
 from concord.flows.runfolder.runfolder import read_sources
+from concord.flows.work.in_process import InProcess
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.requests import LabelRequest

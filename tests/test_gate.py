@@ -13,10 +13,10 @@ from typer.testing import CliRunner, Result
 import concord.flows.cluster.cluster
 from concord.flows.challenge import challenge
 from concord.flows.cli.app import app
-from concord.flows.cluster.in_process import InProcess
 from concord.flows.screen.pages import page_of
 from concord.flows.tracking.tracking import Tracking
 from concord.flows.training.unseen import ChallengeError
+from concord.flows.work.in_process import InProcess
 from concord.schemas.challenge import ChallengeReport
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.evaluation.bootstrap import paired_bootstrap

@@ -12,9 +12,9 @@ import pytest
 
 import concord.flows.cluster.cluster
 import concord.flows.labelling.ray_on_demand
-from concord.flows.cluster.in_process import InProcess
 from concord.flows.labelling.ray_on_demand import IN_PROCESS, RayOnDemand
 from concord.flows.runfolder.layout import AT_WORK
+from concord.flows.work.in_process import InProcess
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.run_context import RunContext
 from concord.workers.corpus.ingestion import write_corpus

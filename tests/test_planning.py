@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from concord.flows.cluster.done import Done
 from concord.flows.labelling import planning
 from concord.flows.labelling.planning import KEPT_SURVEY, Listing, plan_corpus, read_anywhere, read_here
 from concord.flows.labelling.ray_on_demand import RayOnDemand
+from concord.flows.work.done import Done
 from concord.schemas.columns import SchemaError
 from concord.schemas.document import ScoreColumn
 from concord.schemas.errors import CorpusError

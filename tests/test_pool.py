@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from concord.flows.cluster import pool as module
 from concord.flows.cluster.deaths import LETHAL_DOCUMENTS, Deaths, Work
-from concord.flows.cluster.done import Done
 from concord.flows.cluster.pool import Order, Pool
 from concord.flows.cluster.work_queue import WorkQueue
+from concord.flows.work.done import Done
 from concord.schemas.run import SHARD_BYTES
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.shards import Shard

@@ -22,8 +22,6 @@ import concord.flows.inputs.jobs
 import concord.flows.labelling.planned_run
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit, reported
-from concord.flows.cluster.done import Done
-from concord.flows.cluster.in_process import InProcess
 from concord.flows.commands.run_plan import plan_run
 from concord.flows.errors import NothingLabelledError, ShardsFailedError
 from concord.flows.labelling.label_corpus import label_corpus
@@ -33,6 +31,8 @@ from concord.flows.runfolder.published import published
 from concord.flows.screen.pages import page_of
 from concord.flows.screen.progress import followed
 from concord.flows.tracking.tracking import DESCRIPTION, FAILURES, RUN_NAME, Outcome
+from concord.flows.work.done import Done
+from concord.flows.work.in_process import InProcess
 from concord.schemas.columns import REJECTS_LAYOUT
 from concord.schemas.requests import LabelRequest
 from concord.schemas.run import Reuse, RunSettings

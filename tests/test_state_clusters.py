@@ -13,10 +13,10 @@ from hypothesis import settings as tried
 from hypothesis import strategies as st
 
 import concord.flows.commands.clusters
-from concord.flows.cluster.done import Done
-from concord.flows.cluster.in_process import InProcess
 from concord.flows.commands.clusters import learn_from_states
 from concord.flows.labelling.sources import read_documents
+from concord.flows.work.done import Done
+from concord.flows.work.in_process import InProcess
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import ShardsError
 from concord.workers.corpus.ingestion import write_corpus

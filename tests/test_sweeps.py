@@ -19,13 +19,13 @@ from mlflow import MlflowClient
 
 import concord.flows.cluster.cluster
 import concord.flows.sweeping.run_sweep
-from concord.flows.cluster.done import Done
 from concord.flows.commands.requests import WeighRequest
 from concord.flows.commands.sweeps import log_of, show_sweep
 from concord.flows.commands.weighing import weigh_file
 from concord.flows.errors import TrackingError
 from concord.flows.sweeping.run_sweep import plan_sweep, run_sweep
 from concord.flows.sweeping.sweep_schedule import Schedule
+from concord.flows.work.done import Done
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import CorpusError, TrainingError, UsageError
 from concord.schemas.requests import SweepRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from concord.flows.cluster.done import After, Done, PoolWork
+from concord.flows.work.done import After, Done, PoolWork
 from concord.workers.corpus.plan import U
 from concord.workers.remote.task import P, R, Task
 

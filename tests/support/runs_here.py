@@ -12,9 +12,9 @@ import pytest
 import concord.flows.cluster.cluster
 import concord.flows.labelling.label_job
 import concord.flows.tracking.tracking
-from concord.flows.cluster.in_process import InProcess
 from concord.flows.labelling.label_corpus import label_corpus
 from concord.flows.tracking.tracking import Outcome
+from concord.flows.work.in_process import InProcess
 from concord.schemas.requests import LabelRequest
 from concord.schemas.run import RunSettings
 from concord.schemas.run_report import RunReport

@@ -17,9 +17,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from concord.flows.cluster.aside import Aside, aside, python_takes_signals
 from concord.flows.cluster.deaths import ClusterError
-from concord.flows.cluster.done import After, Done, PoolWork, Workers, no_more, reason
 from concord.flows.cluster.guard import guarded
-from concord.flows.cluster.in_process import InProcess
 from concord.flows.cluster.pool import Order, Pool
 from concord.flows.cluster.ray_folder import RayFolder, ray_folder
 from concord.flows.cluster.ray_internals import OwnPathJob, constants_of, head_and_node, read_environment
@@ -29,6 +27,8 @@ from concord.flows.cluster.room import check_room, working
 from concord.flows.environment import ANY_PROCESSOR, LOCAL_RAY, RAY, applied, ray_address
 from concord.flows.inputs.left_ray import left_ray
 from concord.flows.screen.progress import CompilingLines, explained, say
+from concord.flows.work.done import After, Done, PoolWork, Workers, no_more, reason
+from concord.flows.work.in_process import InProcess
 from concord.workers.compiling.kept_digests import workers_digest
 from concord.workers.corpus.plan import U
 from concord.workers.remote.actor import warm_node

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from concord.flows.cluster.done import Workers
 from concord.flows.errors import failed_message
 from concord.flows.screen.progress import meter
+from concord.flows.work.done import Workers
 from concord.schemas.errors import ShardsError
 from concord.workers.corpus.plan import distinct
 from concord.workers.corpus.shards import Shard

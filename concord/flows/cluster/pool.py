@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 import ray
 
 from concord.flows.cluster.deaths import ClusterError, Deaths, GivenUpError, Work
-from concord.flows.cluster.done import Done, reason
 from concord.flows.cluster.work_queue import WorkQueue
+from concord.flows.work.done import Done, reason
 from concord.schemas.errors import InputError
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.plan import Unit

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from concord.flows.cluster.cluster import cluster
 from concord.flows.cluster.counting import M, P, count_all
-from concord.flows.cluster.done import Workers
 from concord.flows.commands.judging import judged_beside
 from concord.flows.commands.learning import as_trained
 from concord.flows.commands.requests import MineRequest
@@ -15,6 +14,7 @@ from concord.flows.inputs.apart import check_file_place
 from concord.flows.inputs.jobs import folder_place, source_place
 from concord.flows.labelling.sources import read_documents
 from concord.flows.screen.progress import meter
+from concord.flows.work.done import Workers
 from concord.schemas.audit import HelpfulRule, JudgementReport, MinedRule, MineReport
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.labels import LabelSet

@@ -20,13 +20,13 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import ValidationError
 
-from concord.flows.cluster.done import Workers
 from concord.flows.inputs.model_copies import copy_place, kept_copy
 from concord.flows.labelling.label_job import LabelJob
 from concord.flows.labelling.learned_clusters import cluster_counts, learned_clusters, texts_digest, with_words_of
 from concord.flows.labelling.ray_on_demand import RayOnDemand
 from concord.flows.labelling.sources import OpenModel, read_documents
 from concord.flows.screen.progress import meter, say
+from concord.flows.work.done import Workers
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.secrets import place_of, short_name

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from concord.flows.cluster.counting import count_all
-from concord.flows.cluster.done import Workers
 from concord.flows.errors import failed_message
 from concord.flows.screen.progress import meter
+from concord.flows.work.done import Workers
 from concord.schemas.errors import ShardsError
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.plan import distinct

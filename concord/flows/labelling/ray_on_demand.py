@@ -6,12 +6,12 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from concord.flows.cluster.in_process import InProcess, same_kernels
 from concord.flows.environment import ray_address
+from concord.flows.work.in_process import InProcess, same_kernels
 from concord.schemas.run_context import RunContext
 
 if TYPE_CHECKING:
-    from concord.flows.cluster.done import Workers
+    from concord.flows.work.done import Workers
 
 IN_PROCESS = 500
 """Most documents that a run does by itself where neither a cluster nor a number of workers is named: Ray's start takes

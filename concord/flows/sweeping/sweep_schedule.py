@@ -12,7 +12,7 @@ from concord.workers.sweeps.planning import PlannedCell, SweepCells
 from concord.workers.sweeps.results import Failure, Store
 
 if TYPE_CHECKING:
-    from concord.flows.cluster.done import Done
+    from concord.flows.work.done import Done
 
 
 class Schedule:

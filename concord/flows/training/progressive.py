@@ -16,10 +16,10 @@ from functools import partial
 from pathlib import Path
 
 from concord.flows.cluster.cluster import cluster
-from concord.flows.cluster.done import Done
 from concord.flows.errors import failed_message
 from concord.flows.screen.progress import meter, say
 from concord.flows.tracking.tracking import Outcome, Tracking
+from concord.flows.work.done import Done
 from concord.schemas.document import Document
 from concord.schemas.errors import ShardsError
 from concord.schemas.run_context import RunContext

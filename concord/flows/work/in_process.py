@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from threadpoolctl import threadpool_limits
 
-from concord.flows.cluster.done import After, Done, PoolWork, no_more, reason
 from concord.flows.environment import ANY_PROCESSOR
+from concord.flows.work.done import After, Done, PoolWork, no_more, reason
 from concord.schemas.errors import InputError, ServiceError, UsageError
 from concord.workers.corpus.plan import U
 from concord.workers.remote.task import P, R, Task
