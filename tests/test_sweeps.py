@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,44 @@ def test_all_mistakes_are_told_at_once(corpora: Path) -> None:
     with pytest.raises(SweepFileError) as caught:
         read_sweep_file(written(corpora, PLAIN | wrong))
     assert len(str(caught.value).splitlines()) == 3
+
+
+FAULTS: dict[str, tuple[str, Any, str]] = {
+    "an unknown key": ("engines", {"odd": {"optoins": {}}}, "unknown key 'engines.odd.optoins'"),
+    "an unknown part": ("engines", {"gibs": {}}, "gibs"),
+    "a bad option": ("models", {"bad": {"trainer": "perceptron", "options": {"passes": "no"}}}, "passes"),
+    "a list": ("engines", {"lists": {"engine": "beam", "options": {"width": ["1", "2"]}}}, "grid: {width: [1, 2]}"),
+    "a constraint file": ("constraints", {"gone": ["no.yaml"]}, "no.yaml"),
+    "a corpus": ("corpora", {"gone": {"train": "nowhere", "test": "test"}}, "nowhere: no such file or folder"),
+    "a model": ("models", {"gone": {"folder": "no model"}}, "no model"),
+    "labels": ("constraints", {"odd": ["odd.yaml"]}, "constraints 'odd' do not fit the labels"),
+    "consistency": ("constraints", {"agree": {"consistency": True}}, "constraints 'agree' use the label consistency"),
+}
+"""Entries with mistakes of every kind that is told at a step of its own, and what is told."""
+
+
+@pytest.mark.parametrize(("one", "other"), [*combinations(FAULTS, 2)])
+def test_no_mistake_hides_another_of_whatever_kind(one: str, other: str, corpora: Path) -> None:
+    odd = {"template": "appears_once", "name": "odd", "labels": ["author"], "weight": "1.5"}
+    (corpora / "odd.yaml").write_text(yaml.safe_dump({"constraints": [odd]}))
+    content = {name: dict(part) if isinstance(part, dict) else part for name, part in PLAIN.items()}
+    for section, entry, _ in (FAULTS[one], FAULTS[other]):
+        content[section] |= entry
+    with pytest.raises(SweepFileError) as caught:
+        plan_sweep(str(written(corpora, content)), str(corpora / "out"))
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 2, lines
+    for _, _, told in (FAULTS[one], FAULTS[other]):
+        assert any(told in line for line in lines), (told, lines)
+
+
+def test_what_crosses_an_entry_with_a_mistake_is_no_mistake(corpora: Path) -> None:
+    content = PLAIN | {"models": PLAIN["models"] | {"bad": {"trainer": "sdg"}}}
+    content |= {"cross": [{"model": ["bad", "crf"]}, {"model": ["bad"]}]}
+    with pytest.raises(SweepFileError) as caught:
+        plan_sweep(str(written(corpora, content)), str(corpora / "out"))
+    (line,) = str(caught.value).splitlines()
+    assert "'sdg'" in line
 
 
 @pytest.mark.parametrize("text", ["", "- a\n", "corpora: [\n", "seeds: [0]\nseeds: [1]\n"])

@@ -29,13 +29,14 @@ from concord.workers.models.loaders import load_model
 from concord.workers.remote.sweep import SWEEP, SweepParts, TrainingUnit, WeighingUnit
 from concord.workers.storage.files import TEMPORARY, copy, make_folder, staged, write_whole, writing
 from concord.workers.storage.folder_kinds import kind_of, say_kind
+from concord.workers.storage.lined_yaml import Location
 from concord.workers.sweeps.content import corpora_of, digests_of, folders_of
 from concord.workers.sweeps.documents import Documents, documents_of
-from concord.workers.sweeps.foresight import check_cells
+from concord.workers.sweeps.foresight import cell_mistakes
 from concord.workers.sweeps.planning import PlannedCell, SweepCells, estimated, keep, kept, listed
 from concord.workers.sweeps.results import MODELS, RUNNING, WEIGHINGS, Marker, Store
 from concord.workers.sweeps.searching import Choice, keep_choice, standing, without_dropped
-from concord.workers.sweeps.sweep_file import Sweep, read_sweep_file
+from concord.workers.sweeps.sweep_file import Sweep, SweepFileError, read_sound_parts
 from concord.workers.sweeps.tables import check_documents_apart, long_table
 
 if TYPE_CHECKING:
@@ -92,12 +93,36 @@ def run_sweep(request: SweepRequest) -> SweepReport:
 
 
 def _planned(file: str) -> SweepCells:
-    """The sweep with the content of every cell, none of which is known to fail."""
-    sweep = read_sweep_file(Path(file).expanduser())
-    check_sources(corpora_of(sweep))
-    planned = SweepCells.of(sweep, digests_of(sweep))
-    check_cells(file, sweep, [one.cell for one in planned.cells], planned.digests)
+    """The sweep with the content of every cell, none of which is known to fail.
+
+    Raises `SweepFileError` with all that is wrong with the file and its cells, `CorpusError` and `ModelError`.
+    """
+    sweep, mistakes = read_sound_parts(Path(file).expanduser(), _missing_places)
+    if sweep is not None:
+        planned = SweepCells.of(sweep, digests_of(sweep))
+        mistakes += cell_mistakes(file, sweep, [one.cell for one in planned.cells], planned.digests)
+    if mistakes or sweep is None:
+        raise SweepFileError("\n".join(mistakes))
     return planned
+
+
+def _missing_places(sweep: Sweep) -> Iterator[tuple[Location, str]]:
+    """Corpora and model folders of a sweep that are not there. URIs are not asked."""
+    for name, corpus in sweep.file.corpora.items():
+        for key in ("train", "test", "pool"):
+            place = getattr(corpus, key)
+            if place is not None:
+                yield from _fault(("corpora", name, key), partial(check_sources, [place]))
+    for name, model in sweep.file.models.items():
+        if model.folder is not None:
+            yield from _fault(("models", name, "folder"), partial(check_sources, [], model=model.folder))
+
+
+def _fault(place: Location, check: Callable[[], None]) -> Iterator[tuple[Location, str]]:
+    try:
+        check()
+    except InputError as error:
+        yield place, str(error)
 
 
 def _states(planned: SweepCells, store: Store, *, live: bool) -> list[CellRow]:

@@ -135,6 +135,15 @@ def read_lined(path: Path, settings: type[S], kind: type[InputError], *, keys: s
 
     Raises an error of the given kind with a line for each mistake, and `OSError` if the file cannot be read.
     """
+    content, lines = read_content(path, kind, keys=keys)
+    try:
+        return settings.model_validate(content), lines
+    except ValidationError as error:
+        raise kind(mistakes_told(path, lines, problems(error, settings))) from None
+
+
+def read_content(path: Path, kind: type[InputError], *, keys: str) -> tuple[dict[str, Any], Mapping[Location, int]]:
+    """The same as it is written, before any settings are made of it. Raises as `read_lined`."""
     lines: dict[Location, int] = {}
     reader = LinedYaml(str(path), kind)
     root = reader.composed(read_text(path, kind))
@@ -143,10 +152,7 @@ def read_lined(path: Path, settings: type[S], kind: type[InputError], *, keys: s
     content = reader.plain(root, (), lines)
     if not isinstance(content, dict):
         raise kind(f"{path}:1: want keys such as {keys}")
-    try:
-        return settings.model_validate(content), lines
-    except ValidationError as error:
-        raise kind(mistakes_told(path, lines, problems(error, settings))) from None
+    return content, lines
 
 
 def mistakes_told(path: Path, lines: Mapping[Location, int], mistakes: Iterable[tuple[Location, str]]) -> str:

@@ -20,7 +20,7 @@ from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
 from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.models.saved_consistency import saved_consistency
 from concord.workers.sweeps.cells import entry_of, rules_of
-from concord.workers.sweeps.sweep_file import Sweep, SweepFileError
+from concord.workers.sweeps.sweep_file import Sweep
 
 UNDER_CROSS = "or say under `cross` which models and constraints go together"
 
@@ -32,10 +32,10 @@ class GoldLabels(NamedTuple):
     first: Batch | None
 
 
-def check_cells(file: str, sweep: Sweep, cells: Sequence[Cell], digests: Mapping[str, str]) -> None:
-    """Raises `SweepFileError` with a line for each reason why cells of a sweep cannot be done.
+def cell_mistakes(file: str, sweep: Sweep, cells: Sequence[Cell], digests: Mapping[str, str]) -> list[str]:
+    """A line for each reason why cells of a sweep cannot be done.
 
-    ``digests`` are those of the corpora, see `digests_of`. Raises `CorpusError` and `ModelError`, too.
+    ``digests`` are those of the corpora, see `digests_of`. Raises `CorpusError` and `ModelError`.
     """
     gold = {name: gold_labels(place, digests[place]) for name, place in _judging(sweep).items()}
     learned = {name: gold_labels(c.train, digests[c.train]) for name, c in sweep.file.corpora.items() if c.train}
@@ -45,8 +45,7 @@ def check_cells(file: str, sweep: Sweep, cells: Sequence[Cell], digests: Mapping
         *_unlearned(sweep, cells),
         *_unknown_labels(sweep, cells, learned),
     ]
-    if mistakes:
-        raise SweepFileError("\n".join(f"{file}: {mistake}" for mistake in mistakes))
+    return [f"{file}: {mistake}" for mistake in mistakes]
 
 
 def _judging(sweep: Sweep) -> dict[str, str]:

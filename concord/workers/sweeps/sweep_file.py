@@ -17,7 +17,7 @@ Paths are relative to the folder of the file. Every combination is a cell, unles
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,9 +55,10 @@ from concord.workers.learning.weights.penalties import (
     TunedSettings,
     check_figure,
 )
-from concord.workers.storage.lined_yaml import Location, mistakes_told, problems, read_lined
+from concord.workers.storage.lined_yaml import Location, mistakes_told, problems, read_content
 from concord.workers.sweeps.codl import trainer_of
 from concord.workers.sweeps.grids import spread
+from concord.workers.sweeps.sound_content import SoundContent
 
 POOL_OF = "pool"
 """Option of trainers that learn on from documents without labels."""
@@ -100,11 +101,45 @@ def read_sweep_file(path: Path) -> Sweep:
 
     Raises `SweepFileError` with all mistakes, and `OSError` if the file cannot be read.
     """
-    file, lines = read_lined(path, SweepFile, SweepFileError, keys="'corpora', 'models' and 'engines'")
-    sweep, mistakes = looked_up(path.parent.absolute(), file)
-    if mistakes:
-        raise SweepFileError(mistakes_told(path, lines, mistakes))
+    sweep, mistakes = read_sound_parts(path, lambda _: ())
+    if mistakes or sweep is None:
+        raise SweepFileError("\n".join(mistakes))
     return sweep
+
+
+def read_sound_parts(
+    path: Path, further: Callable[[Sweep], Iterable[tuple[Location, str]]]
+) -> tuple[Sweep | None, list[str]]:
+    """The sweep of all entries of a file without mistakes, and a line for each mistake.
+
+    So what is wrong with an entry hides nothing that is wrong with others. The sweep is None where too little is left,
+    or where its cells are not known.
+
+    - ``further``: place and reason of what else is wrong with a sweep
+
+    Raises `SweepFileError` for what is no such file, and `OSError`.
+    """
+    content, lines = read_content(path, SweepFileError, keys="'corpora', 'models' and 'engines'")
+    mistakes = dict[tuple[Location, str], None]()
+    sound = SoundContent(content)
+    while True:
+        sweep, new = _checked(path, sound.content, further)
+        mistakes |= dict.fromkeys(new)
+        if not new or not sound.drop([place for place, _ in new]):
+            told = mistakes_told(path, lines, mistakes).splitlines()
+            return (sweep if not new and sound.has_cells else None), told
+
+
+def _checked(
+    path: Path, content: Mapping[str, Any], further: Callable[[Sweep], Iterable[tuple[Location, str]]]
+) -> tuple[Sweep | None, list[tuple[Location, str]]]:
+    """The sweep of a file's content, None where it is of another shape, and its mistakes."""
+    try:
+        file = SweepFile.model_validate(content)
+    except ValidationError as error:
+        return None, list(problems(error, SweepFile))
+    sweep, mistakes = looked_up(path.parent.absolute(), file)
+    return sweep, [*mistakes, *further(sweep)]
 
 
 def looked_up(folder: Path, file: SweepFile) -> tuple[Sweep, list[tuple[Location, str]]]:
