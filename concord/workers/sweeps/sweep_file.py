@@ -126,8 +126,8 @@ def read_sound_parts(
         sweep, new = _checked(path, sound.content, further)
         mistakes |= dict.fromkeys(new)
         if not new or not sound.drop([place for place, _ in new]):
-            told = mistakes_told(path, lines, mistakes).splitlines()
-            return (sweep if not new and sound.has_cells else None), told
+            messages = mistakes_told(path, lines, mistakes).splitlines()
+            return (sweep if not new and sound.has_cells else None), messages
 
 
 def _checked(
