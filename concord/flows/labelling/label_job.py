@@ -14,7 +14,7 @@ from concord.flows.labelling.sources import OpenModel, check_there, cutting, ope
 from concord.flows.runfolder.runfolder import Sources, dataset_digest, ids_digest, last_shard_bytes
 from concord.schemas.errors import CorpusError
 from concord.schemas.requests import LabelRequest
-from concord.schemas.run import RunKey
+from concord.schemas.run import RunKey, RunSettings
 from concord.schemas.secrets import short_name
 from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.constraint_set import Separable
@@ -23,6 +23,9 @@ from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.models.model import score_column
 from concord.workers.remote.survey import SurveyParts
 from concord.workers.storage.storage import URI, Storage, file_bytes
+
+LOOKED_FOR = ("engine", "seed", "work", "seconds", "on_infeasible")
+"""Settings that MLflow has of every run."""
 
 
 class LabelJob(NamedTuple):
@@ -83,7 +86,7 @@ class LabelJob(NamedTuple):
 
     def params(self) -> dict[str, object]:
         """MLflow's parameters of the run."""
-        request, key, settings = self.request, self.key, self.key.settings
+        request, key = self.request, self.key
         return {
             "corpus": request.corpus,
             "only": None if request.only is None else f"{_number_of(request.only)}, {ids_digest(request.only)}",
@@ -96,12 +99,7 @@ class LabelJob(NamedTuple):
             **({} if request.corrections is None else {"corrections": short_name(request.corrections)}),
             "constraints_digest": key.constraints,
             "code_digest": key.code,
-            "engine": settings.engine,
-            "seed": settings.seed,
-            "work": settings.work,
-            "seconds": settings.seconds,
-            "on_infeasible": settings.on_infeasible,
-            **{f"engine.{name}": value for name, value in settings.options.items()},
+            **_named(key.settings),
         }
 
     @property
@@ -152,6 +150,17 @@ class LabelJob(NamedTuple):
             only=request.only,
             corrections=None if request.corrections is None else source_place(request.corrections),
         )
+
+
+def _named(settings: RunSettings) -> dict[str, object]:
+    """Settings by name: those that people look for, and of the others what is not the default."""
+    rest = settings.model_dump(mode="json", exclude={"options", "text"}, exclude_defaults=True)
+    return {
+        **{name: getattr(settings, name) for name in LOOKED_FOR},
+        **{f"engine.{name}": value for name, value in settings.options.items()},
+        **{f"text.{name}": value for name, value in settings.text.model_dump(exclude_defaults=True).items()},
+        **{name: value for name, value in rest.items() if name not in LOOKED_FOR},
+    }
 
 
 def _number_of(only: Sequence[str]) -> str:
