@@ -1093,6 +1093,23 @@ def layers_corpora(results: Results) -> Rows:
 
 
 @table
+def made_taggers(results: Results) -> Rows:
+    """Made-up taggers beside gold documents: runs that are worse or better than they are."""
+    rows = results["made_taggers"]["rows"]
+    kinds = list(dict.fromkeys(own["kind"] for own in rows))
+    for gold in dict.fromkeys(own["gold"] for own in rows):
+        for kind in [*kinds, "all"]:
+            own = [one for one in rows if one["gold"] == gold and kind in (one["kind"], "all")]
+            gains = [one["difference"] for one in own]
+            worse, better = sum(high < 0 for _, _, high in gains), sum(low > 0 for _, low, _ in gains)
+            as_it_is, copied = (sum(one["way"].endswith(way) for one in own) for way in ("as it is", "copied"))
+            ways = map(count, (as_it_is, copied, len(own) - as_it_is - copied))
+            mean = sum(difference for difference, _, _ in gains) / len(own)
+            lowest = min(gains, key=lambda one: one[0])
+            yield count(gold), kind, count(len(own)), count(worse), count(better), *ways, points(mean), gain(*lowest)
+
+
+@table
 def layers_news(results: Results) -> Rows:
     """Taggers on news, without gold labels and with some."""
     for own in results["layers"]["news"]:
