@@ -17,7 +17,7 @@ import concord.flows.reprocess
 from concord.flows import deployed
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
-from concord.flows.starting import write_start
+from concord.flows.starting import FILES, write_start
 from concord.workers.constraints.consistency import CONSISTENCY_FAMILIES
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.templates.registry import TEMPLATES
@@ -27,7 +27,7 @@ from concord.workers.synthesis.made_up import synthesize
 from tests.support.kills import killed_before
 
 ROOT = Path(__file__).parents[1]
-NAMES = {"prefect.yaml", "constraints.yaml", "night.yaml"}
+NAMES = {"prefect.yaml", "constraints.yaml", "constraints.schema.json", "night.yaml"}
 
 
 def init(out: Path, *options: str) -> Any:
@@ -57,7 +57,7 @@ def test_the_files_are_what_prefect_and_the_commands_take(tmp_path: Path, monkey
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:
     assert json.loads(init(tmp_path / "a", "--json").stdout)["written"] == [
-        str(tmp_path / "a" / name) for name in ("prefect.yaml", "constraints.yaml", "night.yaml")
+        str(tmp_path / "a" / name) for name in FILES
     ]
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")

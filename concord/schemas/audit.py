@@ -705,3 +705,15 @@ class MineReport(Report):
         )
         heads = ("documents", "broken", "by chance\nhold, %", "p", "weight", "95 %")
         return Table(figure_columns("rule", *heads), tuple(rows))
+
+
+class SchemaReport(Report):
+    """What `concord constraints schema` has written: to which file, and for how many ``templates``."""
+
+    out: str
+    templates: int
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """Where the schema is, and the line by which editors find it."""
+        yield Headline(f"schema of {self.templates:,} templates in {self.out}")
+        yield Remark(f"first line of a file for editors: # yaml-language-server: $schema={self.out}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +11,7 @@ from concord.flows.cli.arguments import Set
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.tree import CommandTree
 from concord.flows.commands.requests import CheckRequest, ExplainRequest, MineRequest, WeighRequest
-from concord.schemas.audit import CheckReport, Explanation, MineReport, WeighReport
+from concord.schemas.audit import CheckReport, Explanation, MineReport, SchemaReport, WeighReport
 
 app = CommandTree(help="Check, weigh and explain a file of constraints, or mine constraints from a corpus.")
 
@@ -91,3 +92,14 @@ def explain(
     from concord.flows.commands.constraints import explain_document
 
     return explain_document(file, request, set_ or [])
+
+
+@app.command(epilog="Example: concord constraints schema --out constraints.schema.json")
+def schema(*, out: Annotated[Path, typer.Option(help="File for the schema.")]) -> SchemaReport:
+    """Write the JSON Schema of constraint files, by which editors complete and check them."""
+    from concord.workers.constraints.file_schema import file_schema_text
+    from concord.workers.constraints.templates.registry import TEMPLATES
+    from concord.workers.storage.files import write_whole
+
+    write_whole(out, file_schema_text().encode())
+    return SchemaReport(out=str(out), templates=len(TEMPLATES))

@@ -12,7 +12,7 @@ from concord.flows.inputs.apart import check_apart
 from concord.schemas.errors import InputError
 from concord.workers.storage.files import write_whole
 
-FILES = ("prefect.yaml", "constraints.yaml", "night.yaml")
+FILES = ("prefect.yaml", "constraints.yaml", "constraints.schema.json", "night.yaml")
 """Files of this package."""
 
 OFFERED, TAKEN = "# constraints: [", "constraints: ["

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,8 +110,13 @@ def _in_nats(value: Any) -> float:
     return nats
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)]
-Weight = Annotated[float, Field(allow_inf_nan=True), BeforeValidator(_in_nats)]
+WrittenNames = str | int | Annotated[list[str | int], Field(min_length=1)]
+"""How a file has names: one, or a list."""
+WrittenWeight = Literal["hard"] | Annotated[float, Field(ge=0, le=LARGEST_WEIGHT)]
+"""How a file has a weight."""
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_listed, json_schema_input_type=WrittenNames), Field(min_length=1)]
+Weight = Annotated[float, Field(allow_inf_nan=True), BeforeValidator(_in_nats, json_schema_input_type=WrittenWeight)]
 """``hard``, or nats for each unit of degree, at most `LARGEST_WEIGHT`."""
 
 Number = Annotated[float, Field(ge=-LARGEST_WEIGHT, le=LARGEST_WEIGHT, allow_inf_nan=False)]
@@ -135,7 +140,7 @@ class TokenTest(Settings):
     ``column`` is the token column that is tested. In a file a plain list stands for ``words``.
     """
 
-    words: Annotated[tuple[str, ...], BeforeValidator(_listed)] = ()
+    words: Annotated[tuple[str, ...], BeforeValidator(_listed, json_schema_input_type=WrittenNames)] = ()
     pattern: str | None = None
     column: str = TOKENS
     ignore_case: bool = True
@@ -173,7 +178,7 @@ def _as_test(value: Any) -> Any:
     return {"words": value} if isinstance(value, str | int | list | tuple) else value
 
 
-Tokens = Annotated[TokenTest, BeforeValidator(_as_test)]
+Tokens = Annotated[TokenTest, BeforeValidator(_as_test, json_schema_input_type=WrittenNames | TokenTest)]
 
 
 @lru_cache(maxsize=1024)
