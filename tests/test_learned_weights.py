@@ -14,12 +14,14 @@ import pytest
 from typer.testing import CliRunner
 
 from concord.flows.cli.constraints_cli import app
+from concord.flows.commands.learning import as_trained
 from concord.schemas.arrays import Floats
 from concord.schemas.audit import WeighReport
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
+from concord.schemas.run_context import RunContext
 from concord.testing.problems import all_labellings, local_scores
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import build_problems
@@ -35,8 +37,9 @@ from concord.workers.learning.estimation.constrained import degrees
 from concord.workers.learning.trainers import sgd
 from concord.workers.learning.trainers.trainer import Progress
 from concord.workers.learning.weights.learned_weights import PassDone, PenaltyPerceptron, learn_weights
-from concord.workers.learning.weights.penalties import LearnedSettings
+from concord.workers.learning.weights.penalties import LearnedSettings, PenaltyError
 from concord.workers.learning.weights.unseen import Unseen, UnseenAnswers
+from concord.workers.models.folder import write_manifest
 from concord.workers.models.settings import SgdSettings
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.seeds import over_seeds
@@ -210,3 +213,19 @@ def test_where_no_constraint_helps_the_command_writes_an_empty_list(tmp_path: Pa
     assert load_constraints(out).templates == ()
     used = CliRunner().invoke(app, ["check", str(out), "--corpus", str(tmp_path / "corpus"), "--model", str(model)])
     assert used.exit_code == 0, used.output
+
+
+@pytest.mark.parametrize(("value", "message"), [(None, None), ("corpora/all", "no longer has pool; train again")])
+def test_a_model_of_an_option_that_was_removed_is_trained_as_it_was_or_says_so(
+    value: str | None, message: str | None, tmp_path: Path
+) -> None:
+    """Manifests have all options of their trainer; those that were not given change no training."""
+    settings = SgdSettings(features="fields", passes=1)
+    model = sgd.train(synthesize(6, seed=3, kind="citations"), settings=settings, out=tmp_path / "model")
+    older = model.manifest.model_copy(update={"settings": model.manifest.settings | {"pool": value}})
+    write_manifest(tmp_path / "model", older)
+    if message is None:
+        assert as_trained(str(tmp_path / "model"), RunContext(), why="this").settings == settings
+        return
+    with pytest.raises(PenaltyError, match=message):
+        as_trained(str(tmp_path / "model"), RunContext(), why="this")

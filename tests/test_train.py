@@ -130,7 +130,7 @@ def test_a_tracked_training_says_how_it_learned_and_what_penalties_it_counted(
         ),
         (
             ("--trainer", "perceptron", "--pool", "pool"),
-            "--pool: trainer perceptron has no such option; trainers that have it: lbfgs, sgd, ensemble, hmm",
+            "--pool: trainer perceptron has no such option; trainers that have it: hmm",
         ),
         (("--trainer", "hmm", "--set", "em=hard"), "options of trainer hmm: em: give a pool, too"),
         (("--set", "c2=-1"), f"options of trainer {DEFAULT}: c2: Input should be greater than or equal to 0"),

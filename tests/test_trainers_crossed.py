@@ -12,17 +12,16 @@ import pytest
 
 from concord.schemas.document import Batch
 from concord.testing.trainers import contents, made_up
-from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.models.loaders import load_model
 from concord.workers.models.score_cache import FOLDER
 from tests.support.networks import VOCABULARY, network_folder, use_stubs
 
-QUICK = {"passes": 2, "members": 2, "max_iterations": 3, "head_iterations": 3, "share": 0.4, "pool_margin": 0.1}
+QUICK = {"passes": 2, "members": 2, "max_iterations": 3, "head_iterations": 3, "share": 0.4}
 """Options that make a training short, for trainers that have them."""
 
-OPTIONS = ("scheme", "encoder", "pool", "vectors", "features")
+OPTIONS = ("scheme", "encoder", "vectors", "features")
 
 
 @pytest.fixture
@@ -35,11 +34,9 @@ def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     points = np.random.default_rng(3).normal(size=(len(words), 3))
     np.save(tmp_path / "vectors.npy", points)
     (tmp_path / "vectors.txt").write_text("\n".join(words) + "\n")
-    write_corpus(made_up(6, seed=7), tmp_path / "pool", source="made up")
     return {
         "scheme": "bilou",
         "encoder": str(network_folder(tmp_path / "net", (), states, around=True, room=32)),
-        "pool": str(tmp_path / "pool"),
         "vectors": str(tmp_path / "vectors.npy"),
         "features": "core+pairs:kinds",
     }

@@ -92,7 +92,12 @@ def as_trained(model: str, context: RunContext, *, why: str) -> AsTrained:
     trainer = TRAINERS.get(name)
     if trainer is None:
         raise PenaltyError(f"{model}: no trainer made it; {why} trains models of its kind")
+    fields = trainer.settings.model_fields
+    options = {option: value for option, value in manifest.settings.items() if option in fields or value is not None}
+    removed = sorted(options.keys() - fields)
+    if removed:
+        raise PenaltyError(f"{model}: trainer {name} no longer has {', '.join(removed)}; train again without")
     try:
-        return AsTrained(name, trainer, trainer.settings.model_validate(manifest.settings))
+        return AsTrained(name, trainer, trainer.settings.model_validate(options))
     except ValidationError as error:
         raise PenaltyError(f"{model}: its settings are not those of its trainer: {error}") from error

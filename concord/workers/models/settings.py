@@ -210,21 +210,7 @@ class VectorSettings(FeatureSettings):
     )
 
 
-class PoolSettings(FeatureSettings):
-    """Options of learning from unlabelled documents beside labelled ones."""
-
-    corpora: ClassVar[tuple[str, ...]] = ("pool",)
-
-    pool: str | None = Field(None, description="Second corpus to learn from; its labels, if it has any, are not read.")
-    pool_margin: float | None = Field(
-        None,
-        ge=0,
-        description="With a pool: nats by which the answer of a sentence has to beat every other one for the sentence "
-        "to be learned from (default: chosen on the last fifth of the labelled documents).",
-    )
-
-
-class LbfgsSettings(PoolSettings, EncoderSettings, LimitSettings, GradientSettings):
+class LbfgsSettings(EncoderSettings, LimitSettings, GradientSettings):
     """Options of training a CRF by L-BFGS."""
 
     files: ClassVar[tuple[str, ...]] = (*GradientSettings.files, "encoder")
@@ -268,7 +254,7 @@ class DescentSettings(GradientSettings):
     seed: int = Field(0, ge=0, description="Seed of the order of sentences and of dropout.")
 
 
-class SgdSettings(PoolSettings, EncoderSettings, VectorSettings, DescentSettings):
+class SgdSettings(EncoderSettings, VectorSettings, DescentSettings):
     """Options of training a CRF by stochastic gradient descent."""
 
     files: ClassVar[tuple[str, ...]] = (*DescentSettings.files, "encoder", *VectorSettings.files)

@@ -36,7 +36,7 @@ from concord.workers.models.encoded import CRF_FOLDER, Head, save
 from concord.workers.models.encoder import Encoder, WordContext, WordStates, encoder_at
 from concord.workers.models.folder import begin
 from concord.workers.models.model import Model
-from concord.workers.models.settings import EncoderSettings, PoolSettings
+from concord.workers.models.settings import EncoderSettings
 from concord.workers.models.state_clusters import StateClusters
 from concord.workers.storage.scratch import scratch_folder
 
@@ -90,8 +90,6 @@ def beside_encoder(train: Train) -> Train:
 def _train(
     train: Train, documents: list[Document], settings: EncoderSettings, out: Path, progress: Progress | None
 ) -> Model:
-    if settings.state_clusters and isinstance(settings, PoolSettings) and settings.pool is not None:
-        raise TrainingError("state_clusters: words of a pool have no clusters of states; leave out one of both")
     plain = settings.model_copy(update={"encoder": None, "share": None, "state_clusters": ()})
     encoder = encoder_at(Path(str(settings.encoder)).expanduser())
     begin(out)

@@ -16,7 +16,6 @@ from concord.schemas.blocks import Remark
 from concord.schemas.document import Document
 from concord.workers.learning.estimation.objective import Objective
 from concord.workers.learning.estimation.sgd import Rates, run_passes
-from concord.workers.learning.trainers.beside_pool import remarks as of_pool
 from concord.workers.learning.trainers.fit import Fitting
 from concord.workers.learning.trainers.trainer import Iteration, Progress
 from concord.workers.models.crf import CrfModel
@@ -46,9 +45,8 @@ def train(
 
 
 def remarks(figures: Mapping[str, float]) -> Iterator[Remark]:
-    """How many models there are, how often the corpus was gone through for each, and what was learned from a pool."""
+    """How many models there are, and how often the corpus was gone through for each."""
     if "members" in figures:
-        members, tokens = figures["members"], figures["tokens"] + figures.get("learned_tokens", 0)
+        members, tokens = figures["members"], figures["tokens"]
         corpus = f"{figures['iterations'] / members:,.0f} passes over {tokens:,.0f} tokens"
         yield Remark(f"{NAME}: the mean of {members:,.0f} models, each {corpus}, dropout {figures['dropout']:g}")
-    yield from of_pool(figures)

@@ -9,8 +9,6 @@ from concord.schemas.names import unknown
 from concord.schemas.settings import TrainerSettings
 from concord.workers.learning.trainers import crfsuite, ensemble, hmm, lbfgs, perceptron, semicrf, sgd, stacked, taggers
 from concord.workers.learning.trainers.beside_encoder import beside_encoder
-from concord.workers.learning.trainers.beside_pool import beside_pool
-from concord.workers.learning.trainers.beside_pool import remarks as of_pool
 from concord.workers.learning.trainers.trainer import Trainer
 from concord.workers.models.settings import (
     CrfSettings,
@@ -33,10 +31,10 @@ docs/quality.md has the figures on held-out documents.
 
 OWN: dict[str, Trainer] = {
     crfsuite.NAME: Trainer(crfsuite.train, CrfSettings),
-    lbfgs.NAME: Trainer(beside_encoder(beside_pool(lbfgs.train)), LbfgsSettings, remarks=of_pool),
-    sgd.NAME: Trainer(beside_encoder(beside_pool(sgd.train)), SgdSettings, remarks=sgd.remarks),
+    lbfgs.NAME: Trainer(beside_encoder(lbfgs.train), LbfgsSettings),
+    sgd.NAME: Trainer(beside_encoder(sgd.train), SgdSettings, remarks=sgd.remarks),
     perceptron.NAME: Trainer(perceptron.train, PerceptronSettings, constraints=perceptron.CONSTRAINTS_FILE),
-    ensemble.NAME: Trainer(beside_encoder(beside_pool(ensemble.train)), EnsembleSettings, remarks=ensemble.remarks),
+    ensemble.NAME: Trainer(beside_encoder(ensemble.train), EnsembleSettings, remarks=ensemble.remarks),
     hmm.NAME: Trainer(hmm.train, HmmSettings),
     semicrf.NAME: Trainer(semicrf.train, SemiCrfSettings, remarks=semicrf.remarks),
     stacked.NAME: Trainer(stacked.train, StackedSettings),

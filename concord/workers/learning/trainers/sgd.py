@@ -11,7 +11,6 @@ from concord.schemas.blocks import Remark
 from concord.schemas.document import Document
 from concord.workers.learning.estimation.objective import Objective
 from concord.workers.learning.estimation.sgd import Rates, run_passes
-from concord.workers.learning.trainers.beside_pool import remarks as of_pool
 from concord.workers.learning.trainers.fit import Fitting
 from concord.workers.learning.trainers.trainer import Iteration, Progress
 from concord.workers.models.crf import CrfModel
@@ -44,4 +43,3 @@ def remarks(figures: Mapping[str, float]) -> Iterator[Remark]:
     if "dropout" in figures:
         corpus = f"{figures['iterations']:,.0f} passes over {figures['tokens']:,.0f} tokens"
         yield Remark(f"{NAME}: {corpus}, dropout {figures['dropout']:g}")
-    yield from of_pool(figures)
