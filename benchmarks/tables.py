@@ -1037,7 +1037,7 @@ def dropout(results: Results) -> Rows:
         yield [title, *cells, count(own["training_cpu_seconds"])]
 
 
-KINDS_OF_MODELS = {"default": ", the default", "stacked": ", trainer `stacked`", "dropout": ", `dropout=0.3`"}
+KINDS_OF_MODELS = {"default": ", the default", "dropout": ", `dropout=0.3`"}
 """What is said of models beside their features."""
 
 

@@ -53,7 +53,7 @@ from concord.workers.labelling.output import MARKERS
 from concord.workers.learning.mining.registry import MINERS, miner_named
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.weights.penalties import PENALTIES, penalty_named
-from concord.workers.models.settings import SgdSettings, StackedSettings
+from concord.workers.models.settings import EnsembleSettings, SgdSettings
 from concord.workers.papers.stokman.settings import AnytimeSettings
 from concord.workers.storage.files import write_whole
 from tests.support.made_predictions import predictions
@@ -477,7 +477,7 @@ def test_a_flag_and_a_setting_do_not_say_the_same_thing() -> None:
 
 def test_a_number_is_the_same_however_it_is_written() -> None:
     zeros: tuple[object, ...] = (0, 0.0, "0", "0.0", "0.00", "-0", "0e3", " 0 ", "+0.000")
-    for kind in (SgdSettings, StackedSettings):
+    for kind in (SgdSettings, EnsembleSettings):
         assert {kind.model_validate({"dropout": zero}) for zero in zeros} == {kind(dropout=0.0)}
         for share in (0.5, "0.5", ".50", "5e-1"):
             assert kind.model_validate({"dropout": share}) == kind(dropout=0.5)

@@ -27,10 +27,8 @@ from concord.workers.models.settings import (
     LbfgsSettings,
     PerceptronSettings,
     SgdSettings,
-    StackedSettings,
     TaggersSettings,
 )
-from concord.workers.models.two_stage_crf import TwoStageModel
 from concord.workers.synthesis.made_up import synthesize
 from concord.workers.verification.second_path import second_path
 
@@ -146,13 +144,6 @@ def test_each_trainers_model_answers_in_bio(name: str, folders: dict[str, Path],
     local, other = model.potentials(batch), second_path(again).scores(batch).potentials
     np.testing.assert_allclose(local.unary, other.unary, atol=1e-9)
     np.testing.assert_allclose(local.transition, other.transition, atol=1e-9)
-
-
-def test_both_of_two_stages_have_it(documents: list[Document], tmp_path: Path) -> None:
-    settings = StackedSettings(features="core", scheme="bilou", passes=2, folds=2)
-    model = TRAINERS["stacked"].train(documents[:20], settings=settings, out=tmp_path / "m")
-    assert isinstance(model, TwoStageModel)
-    assert model.first.marks == model.second.marks == EndMarks(model.labels)
 
 
 def test_its_weights_are_those_of_a_chain_of_bilou_labels(folders: dict[str, Path], tmp_path: Path) -> None:

@@ -123,11 +123,11 @@ def test_no_constant_that_modules_share_has_the_name_of_another() -> None:
 
 
 PARTICIPLES = {
-    "found": 421,
-    "given": 150,
+    "found": 416,
+    "given": 149,
     "told": 11,
-    "kept": 96,
-    "known": 87,
+    "kept": 95,
+    "known": 86,
     "learned": 73,
     "seen": 60,
     "said": 32,

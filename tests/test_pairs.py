@@ -42,9 +42,7 @@ from concord.workers.models.settings import (
     LbfgsSettings,
     PerceptronSettings,
     SgdSettings,
-    StackedSettings,
 )
-from concord.workers.models.two_stage_crf import TwoStageModel
 from concord.workers.verification.plain_crf import plain_potentials
 from tests.support.made_chains import EVERYTHING, chains_of
 from tests.support.made_corpora import corpus
@@ -418,15 +416,6 @@ def test_sentences_of_one_token_have_no_pairs(name: str, tmp_path: Path) -> None
     assert not saved_pairs(tmp_path / "model", model)
     longer = Batch.of([Document.build("e", [["Ada", "won"]])])
     np.testing.assert_array_equal(model.potentials(longer).transition[1], model.transition)
-
-
-def test_both_stages_of_two_have_them(tmp_path: Path) -> None:
-    settings = StackedSettings(features="core+pairs:core", folds=2, passes=2)
-    model = TRAINERS["stacked"].train(corpus(0, 8), settings=settings, out=tmp_path / "model")
-    assert isinstance(model, TwoStageModel)
-    assert model.first.pairs is not None
-    assert model.second.pairs is not None
-    assert model.potentials(Batch.of(corpus(1, 2))).transition.ndim == 3
 
 
 def test_pairs_that_cannot_be_learned_are_named() -> None:

@@ -174,7 +174,7 @@ def load(folder):
     return Flat(Manifest.model_validate_json((folder / MANIFEST).read_bytes()))
 ''',
     (
-        ("concord/workers/models/loaders.py", "    two_stage_crf.KIND:", "    flat.KIND: flat.load,\n"),
+        ("concord/workers/models/loaders.py", "    semicrf.KIND:", "    flat.KIND: flat.load,\n"),
         (
             "concord/workers/models/loaders.py",
             "from concord.workers.models import crf",

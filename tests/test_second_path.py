@@ -31,7 +31,7 @@ from concord.workers.models.folder import update_manifest
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import local_scores as model_scores
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra
-from concord.workers.models.settings import CrfSettings, HmmSettings, StackedSettings
+from concord.workers.models.settings import CrfSettings, HmmSettings
 from concord.workers.storage.storage import FolderStorage
 from concord.workers.verification.plain_chain import (
     best_labels,
@@ -129,7 +129,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A trained model of each kind that has a second path."""
     base, documents = tmp_path_factory.mktemp("models"), corpus(0, 30)
     crf = CrfSettings(features="rich+mentions+entities", max_iterations=8)
-    settings = {"crfsuite": crf, "hmm": HmmSettings(), "stacked": StackedSettings(features="core+mentions")}
+    settings = {"crfsuite": crf, "hmm": HmmSettings()}
     for name, given in settings.items():
         trainer_named(name).train(documents, settings=given, out=base / name)
     return {name: base / name for name in settings}

@@ -213,7 +213,7 @@ def test_sizes_are_the_first_documents_or_draws_of_them(corpora: Path) -> None:
         ({"select": {"on": "new"}}, 24, "no corpus is called 'new'; did you mean 'news'?"),
         ({"select": {"on": "news"}}, 23, "corpus 'news' would choose and be reported on"),
         ({"select": {"on": "news", "same_documents": True, "measure": "spans.f3"}}, 26, "want MEASURE.FIGURE"),
-        ({"models": {"m": {"trainer": "stacked", "pool": True}}}, 8, "trainer 'stacked' learns from no pool"),
+        ({"models": {"m": {"trainer": "sgd", "pool": True}}}, 8, "trainer 'sgd' learns from no pool"),
         ({"models": {"m": {"trainer": "hmm", "pool": True}}}, 8, "and corpus 'news' has none"),
         ({"constraints": {"m": {"learned": True, "files": ["rules.yaml"]}}}, 12, "give no 'files' and no 'each'"),
         ({"models": {"m": {"options": {"gazetteers": ["nowhere.txt"]}}}}, 8, "nowhere.txt: no such file"),

@@ -44,7 +44,7 @@ def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def pairs() -> Iterator[tuple[str, str, str]]:
     """A trainer and two options that it has; features are those of pairs of labels."""
-    for name in ("sgd", "lbfgs", "ensemble", "perceptron", "stacked"):
+    for name in ("sgd", "lbfgs", "ensemble", "perceptron"):
         has = [option for option in OPTIONS if option in TRAINERS[name].settings.model_fields]
         yield from ((name, *two) for two in combinations(has, 2))
 

@@ -10,12 +10,7 @@ from hypothesis import strategies as st
 from concord.schemas.document import Document
 from concord.workers.features.gazetteers import Gazetteer
 from concord.workers.features.incidence import Incidence
-from concord.workers.features.templates import (
-    ANSWER_COLUMNS,
-    FeatureSet,
-    feature_set,
-    lists_of,
-)
+from concord.workers.features.templates import FeatureSet, feature_set, lists_of
 
 LABELS = 5
 
@@ -34,7 +29,7 @@ def documents_from(nested: Nested) -> list[Document]:
         Document.build(
             str(i),
             [[w for w, _ in s] for s in d],
-            **{name: [[p[:k] for _, p in s] for s in d] for k, name in enumerate(("pos", *ANSWER_COLUMNS), 1)},
+            pos=[[p[:1] for _, p in s] for s in d],
         )
         for i, d in enumerate(nested)
     ]

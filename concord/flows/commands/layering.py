@@ -33,7 +33,6 @@ from concord.workers.corpus.parquet import (
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.taggers import SILENT, ImportTally, TaggerAnswers, read_answers
 from concord.workers.features.derived import MADE_COLUMNS
-from concord.workers.features.templates import ANSWER_COLUMNS
 from concord.workers.storage.files import copy, staged
 
 NOTICES = 5
@@ -62,7 +61,7 @@ def import_entities(
     if form not in READERS:
         raise OptionError(unknown("reader", form, READERS))
     check_layer_name(name)
-    if name in MADE_COLUMNS | set(ANSWER_COLUMNS):
+    if name in MADE_COLUMNS:
         raise LayerError(f"--name {name}: features have a column of that name; take another")
     yours = _names(names)
     settings = parse_options(options, READERS[form].settings, owner=f"reader {form}")

@@ -268,20 +268,6 @@ RICH_TAGS: tuple[AttributeTemplate, ...] = (*FINKEL_TAGS, *_singles(POS_TAG, -2,
 MENTIONS: tuple[AttributeTemplate, ...] = tuple(Single(Source(name)) for name in MENTION_COLUMNS)
 """Features of the word's other mentions in the document, see `workers.features.mentions`."""
 
-ANSWER_COLUMNS = ("answer-word", "answer-type", "answer-entity", "answer-longer")
-"""Columns of a first model's labels elsewhere in the document, see `workers.models.answers`."""
-
-_ANSWERS = tuple(map(Source, ANSWER_COLUMNS))
-
-ANSWER_FEATURES: tuple[AttributeTemplate, ...] = (
-    *(Single(source) for source in _ANSWERS),
-    *(Single(_ANSWERS[0], offset) for offset in (-1, 1)),
-    *(_pair(source, 0, SHAPE, 0) for source in _ANSWERS[:2]),
-    _pair(_ANSWERS[2], 0, _ANSWERS[3], 0),
-    _pair(_ANSWERS[1], 0, _ANSWERS[3], 0),
-)
-"""Templates that a second model has in addition to those of the first."""
-
 FIELDS: tuple[AttributeTemplate, ...] = (
     *_singles(LOWER, -2, -1, 0, 1, 2),
     *_singles(DIGITS, -1, 0, 1),
@@ -324,7 +310,6 @@ OWN: dict[str, tuple[AttributeTemplate, ...]] = {
     "kinds": KINDS,
     "sentence": SENTENCE,
     "mentions": MENTIONS,
-    "answers": ANSWER_FEATURES,
 }
 """Ours."""
 
@@ -360,7 +345,6 @@ SUMMARIES = {
     f"{GAZETTEER}-cased": "the same where letters have the same case; needs --gazetteer FILE",
     ENTITIES: "names that are labelled in the training documents; for names",
     f"{ENTITIES}-cased": "the same where letters have the same case",
-    "answers": "what a first model answered elsewhere in the document; the trainer stacked adds it",
     "rich": "core+sentence+pos",
     "rich-nopos": "core+sentence",
     "finkel": "the features of Finkel et al. (2005); needs the column pos",

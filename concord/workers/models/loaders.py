@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from concord.workers.models import crf, crfsuite, encoded, hmm, onnx, scores, semicrf, two_stage_crf
+from concord.workers.models import crf, crfsuite, encoded, hmm, onnx, scores, semicrf
 from concord.workers.models.folder import ModelError, check_model_folder
 from concord.workers.models.model import Model
 from concord.workers.parts import Group, Registry, a_function
@@ -22,7 +22,6 @@ OWN: dict[str, Loader] = {
     onnx.KIND: onnx.load,
     scores.KIND: scores.load,
     semicrf.KIND: semicrf.load,
-    two_stage_crf.KIND: two_stage_crf.load,
 }
 """Loaders of concord's own models, but for those of `workers.papers`. A new kind of model is one file, and one line
 here."""
@@ -38,5 +37,6 @@ def load_model(folder: Path) -> Model:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelError(f"{path}: no manifest of a concord model ({error}); train again") from error
     if not isinstance(kind, str) or kind not in LOADERS:
-        raise ModelError(f"{path}: a model of unknown kind {kind!r}; this concord loads {', '.join(sorted(LOADERS))}")
+        kinds = ", ".join(sorted(LOADERS))
+        raise ModelError(f"{path}: a model of unknown kind {kind!r}; train again (this concord loads {kinds})")
     return LOADERS[kind](folder)

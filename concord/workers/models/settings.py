@@ -308,23 +308,6 @@ class HmmSettings(CountingSettings):
         return self
 
 
-class StackedSettings(DescentSettings):
-    """Options of training the two CRFs of a two-stage model, each by stochastic gradient descent."""
-
-    folds: int = Field(
-        5,
-        ge=2,
-        description="Number of folds: the first model is trained once for each, and answers the fold that it did "
-        "not see.",
-    )
-
-    @model_validator(mode="after")
-    def _begins_anew(self) -> Self:
-        if self.start_from is not None:
-            raise ValueError("start_from: two stages begin anew, since an earlier model has seen what is held out")
-        return self
-
-
 class TaggersSettings(DescentSettings):
     """Options of learning from layers (taggers' answers) without gold labels."""
 

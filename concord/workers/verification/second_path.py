@@ -17,8 +17,6 @@ from concord.workers.models.crfsuite import CrfsuiteModel
 from concord.workers.models.hmm import HmmModel
 from concord.workers.models.model import LocalScores, Model, local_scores
 from concord.workers.models.scores import ScoresModel
-from concord.workers.models.two_stage_crf import TwoStageModel, answered
-from concord.workers.verification.plain_chain import best_labels
 from concord.workers.verification.plain_crf import plain_potentials
 
 EVERYTHING = (
@@ -48,8 +46,6 @@ def second_path(model: Model) -> SecondPath:
     """The second path of a model; if there is none, its own code, which is then trusted."""
     if isinstance(model, CrfModel):
         return _of_potentials(plain_potentials(model))
-    if isinstance(model, TwoStageModel):
-        return _of_potentials(_two_stages(model))
     if isinstance(model, CrfsuiteModel):
         plain = replace(model, functions=model.functions.model_copy(update={"departure": NO_TABLES}))
         return SecondPath(
@@ -65,14 +61,3 @@ def second_path(model: Model) -> SecondPath:
 
 def _of_potentials(potentials: Callable[[Batch], Potentials]) -> SecondPath:
     return SecondPath(lambda batch: LocalScores(potentials(batch)))
-
-
-def _two_stages(model: TwoStageModel) -> Callable[[Batch], Potentials]:
-    first, second = plain_potentials(model.first), plain_potentials(model.second)
-
-    def potentials(batch: Batch) -> Potentials:
-        """Potentials of the second model, given the labels of the first one."""
-        found, _ = best_labels(first(batch).legal(model.first.labels))
-        return second(answered(batch, model.first.labels, found))
-
-    return potentials

@@ -77,7 +77,7 @@ def check_pairs(settings: FeatureSettings) -> None:
     if of_pairs and not settings.learns_pairs:
         raise FeatureSetError(
             f"the feature set {of_pairs[0]!r}: this trainer learns no features of pairs of labels; give --trainer sgd, "
-            "lbfgs, ensemble, perceptron or stacked, or leave it out"
+            "lbfgs, ensemble or perceptron, or leave it out"
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
 from concord.schemas.settings import TrainerSettings
-from concord.workers.learning.trainers import crfsuite, ensemble, hmm, lbfgs, perceptron, semicrf, sgd, stacked, taggers
+from concord.workers.learning.trainers import crfsuite, ensemble, hmm, lbfgs, perceptron, semicrf, sgd, taggers
 from concord.workers.learning.trainers.beside_encoder import beside_encoder
 from concord.workers.learning.trainers.trainer import Trainer
 from concord.workers.models.settings import (
@@ -18,7 +18,6 @@ from concord.workers.models.settings import (
     PerceptronSettings,
     SemiCrfSettings,
     SgdSettings,
-    StackedSettings,
     TaggersSettings,
 )
 from concord.workers.parts import Group, Registry, a_class, an_entry
@@ -37,7 +36,6 @@ OWN: dict[str, Trainer] = {
     ensemble.NAME: Trainer(beside_encoder(ensemble.train), EnsembleSettings, remarks=ensemble.remarks),
     hmm.NAME: Trainer(hmm.train, HmmSettings),
     semicrf.NAME: Trainer(semicrf.train, SemiCrfSettings, remarks=semicrf.remarks),
-    stacked.NAME: Trainer(stacked.train, StackedSettings),
     taggers.NAME: Trainer(taggers.train, TaggersSettings, gold=False),
 }
 """Concord's own trainers, but for those of `workers.papers`; a new one is one file, one settings class and one line
