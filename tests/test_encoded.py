@@ -270,7 +270,5 @@ def test_clusters_of_states_that_cannot_be_are_refused(encoder: Path, tmp_path: 
         TRAINERS["sgd"].train(
             made_up(3, seed=0), settings=settings(encoder, state_clusters=(99999,), share=0.4), out=tmp_path / "few"
         )
-    with pytest.raises(TrainingError, match="words of a pool have no clusters"):
-        clustered(encoder, tmp_path / "pool", pool="somewhere")
     with pytest.raises(FeatureSetError, match="want numbers of clusters"):
         feature_set("core+states:many")
