@@ -2,8 +2,7 @@
 
 Sweep files name them by their folders.
 
-    python benchmarks/corpora.py             # all of them
-    python benchmarks/corpora.py --clusters  # and clusters of words, learned from novels and news
+    python benchmarks/corpora.py
 """
 
 from __future__ import annotations
@@ -64,22 +63,6 @@ PARTS = {"-before": slice(None, 4), "-after": slice(4, 5)}
 """Ends of names of a part of a corpus: its first four fifths, and its last one."""
 
 
-class MadeClusters(NamedTuple):
-    """A file of clusters of words: the command, how many documents of the news it knows (None: all), and options."""
-
-    command: str
-    documents: int | None
-    options: tuple[str, ...] = ()
-
-
-TWO_FIFTHS, FREQUENT = 378, ("--set", "words=30000")
-CLUSTERS = {
-    "words.parquet": MadeClusters("learn", None),
-    "words-before.parquet": MadeClusters("learn", TWO_FIFTHS),
-    "tree-before.parquet": MadeClusters("brown", TWO_FIFTHS, FREQUENT),
-    "classes-before.parquet": MadeClusters("clark", TWO_FIFTHS, FREQUENT),
-}
-"""By their names; those that know the first two fifths of the news are judged by the others."""
 NOVELS = REAL / "eltec"
 
 TRAINING, TEST, STAND_IN = 300, 150, 1000
@@ -149,28 +132,12 @@ def tokenised_novels() -> Path:
     return corpus("novels") if NOVELS.is_dir() else made_up(STAND_IN)
 
 
-def clusters(name: str) -> Path:
-    """A file of `CLUSTERS`: clusters of the words of all novels and of news, made if it is not there."""
-    out, made = MADE / name, CLUSTERS[name]
-    if not out.is_file():
-        news = corpus("news")
-        if made.documents is not None:
-            news = MADE / "corpora" / f"news-{made.documents}"
-            if not news.is_dir():
-                write_corpus(documents_of("news")[: made.documents], news, source=SOURCES["news"].path)
-        concord("clusters", made.command, "--corpus", NOVELS, "--corpus", news, "--out", out, *made.options)
-    return out
-
-
 def main() -> None:
     """Makes all of them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clusters", action="store_true", help="learn clusters of words, too")
-    chosen = parser.parse_args()
+    parser.parse_args()
     for name in SOURCES:
         print(corpus(name))
-    if chosen.clusters:
-        print(*map(clusters, CLUSTERS))
 
 
 if __name__ == "__main__":

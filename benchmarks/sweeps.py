@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 from common import MADE, ROOT, concord, save
-from corpora import CLUSTERS, clusters, corpus
+from corpora import corpus
 
 from concord.schemas.sweep import AXES
 from concord.sweeps import read_sweep
@@ -37,22 +37,14 @@ class Shown(NamedTuple):
 
 SWEEPS = {
     "citations": Shown("constraints", ("rules",), ("labels.accuracy",)),
-    "clusters": Shown("model", ("core+pos+mentions+entities",)),
     "corpora": Shown("model", ("rich", "rich-nopos", "fields")),
-    "features": Shown(
-        "model",
-        (
-            *("ten passes features=core+pos", "ten passes features=core"),
-            *("with clusters features=core+pos+mentions+clusters", "with clusters features=rich+mentions+clusters"),
-        ),
-    ),
+    "features": Shown("model", ("ten passes features=core+pos",)),
     "features-later": Shown("model", ("rich",)),
     "features-public": Shown("model", ("ten passes",)),
     "models": Shown("model", ("ten passes features=rich",)),
     "models-public": Shown("model", ("ten passes",)),
     "offsets": Shown("corpus", ("whole",), ("spans.f1", "offsets.f1")),
     "penalties": Shown("penalty", ("nothing",), ("labels.accuracy",)),
-    "several-clusters": Shown("model", ("default",)),
     "steps": Shown("model", ("default", "posts, default", "chunks, default", "fields, default")),
     "steps-once": Shown("model", ("default", "posts, default", "fields, default")),
     "steps-public": Shown("model", ("default", "posts, default", "chunks, default", "fields, default")),
@@ -102,9 +94,6 @@ def main() -> None:
         text = file.read_text()
         for needed in sorted(set(re.findall(r"build/benchmarks/corpora/([\w-]+)", text))):
             corpus(needed)
-        for needed in CLUSTERS:
-            if needed in text:
-                clusters(needed)
         report = concord("sweep", "run", file, "--out", out, "--retry-failed")
         spent = {"cells": report["cells"], "cpu_seconds": report["cpu_seconds"]}
         save(

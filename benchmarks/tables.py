@@ -883,7 +883,7 @@ def training(results: Results) -> Rows:
         yield [f"{SWEPT[corpus]}, {size or 'all'}", *told[:2], over, told[2], *seconds]
 
 
-FEATURES, NO_TAGS = "features=", "ten passes features=core"
+FEATURES = "features="
 
 
 @table
@@ -897,25 +897,12 @@ def features(results: Results) -> Rows:
 
 
 @table
-def names_of_training_documents(results: Results) -> Rows:
-    """What feature sets of names gain over the same set without them."""
-    for own in results["features"]["rows"]:
-        start, _, name = own["model"].partition(FEATURES)
-        without = name.partition("+entities")[0]
-        if without == name:
-            continue
-        base = NO_TAGS if without == "core" else f"{start}{FEATURES}{without}"
-        yield f"`{name}`", f"`{without}`", gain(*own["spans.f1"]["over"][base])
-
-
-@table
 def public_clusters(results: Results) -> Rows:
-    """Feature sets with clusters of public word vectors beside those with clusters of own text."""
-    own = {one["model"].partition(FEATURES)[2]: one for one in results["features"]["rows"]}
+    """Feature sets with clusters of public word vectors."""
     public = {one["model"].partition(FEATURES)[2]: one for one in results["features_public"]["rows"]}
     public["rich+mentions+clusters+entities"] = row(results["features_public"]["rows"], model="ten passes")
     for name in ("core+pos+mentions+clusters", "rich+mentions+clusters", "rich+mentions+clusters+entities"):
-        yield f"`{name}`", *(percent(found[name]["spans.f1"]["value"]) for found in (own, public))
+        yield f"`{name}`", percent(public[name]["spans.f1"]["value"])
 
 
 @table
@@ -926,33 +913,6 @@ def features_later(results: Results) -> Rows:
     values = bold([percent(own["spans.f1"]["value"]) for own in rows])
     for own, value in zip(rows, values, strict=True):
         yield was if "was" in own["model"] else f"`{own['model']}`", value, _over(own["spans.f1"])
-
-
-@table
-def own_clusters(results: Results) -> Rows:
-    """Clusters of own text."""
-    rows = results["clusters"]["rows"]
-    for name in dict.fromkeys(own["model"] for own in rows):
-        cells = [f"`{name}`" + (", the default" if name == "core+pos+mentions+entities" else "")]
-        for corpus in ("later", "folds"):
-            found = [own["spans.f1"] for own in rows if (own["corpus"], own["model"]) == (corpus, name)]
-            cells += [percent(found[0]["value"]), _over(found[0])] if found else ["", ""]
-        yield cells
-
-
-@table
-def several_clusters(results: Results) -> Rows:
-    """Clusters of several algorithms."""
-    titles = {
-        "default": "none, the default",
-        "learn": "`learn`",
-        "brown": "`brown`",
-        "clark": "`clark`",
-        "all three": "all three",
-    }
-    for name, title in titles.items():
-        own = row(results["several_clusters"]["rows"], model=name)
-        yield title, percent(own["spans.f1"]["value"]), _over(own["spans.f1"]), count(own["training_cpu_seconds"])
 
 
 STEPS = {
@@ -1054,7 +1014,7 @@ def _models(results: Results, name: str) -> Rows:
 
 @table
 def models(results: Results) -> Rows:
-    """Models with clusters of own text on testa."""
+    """Models without clusters on testa."""
     return _models(results, "models")
 
 

@@ -39,11 +39,8 @@ from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.corpus.writers.registry import WRITERS
 from concord.workers.evaluation.measures import MEASURES, check_measures
 from concord.workers.features.settings import (
-    BrownSettings,
     ClarkSettings,
     ClusterSettings,
-    CoOccurrenceSettings,
-    StateSettings,
     TreeSettings,
 )
 from concord.workers.features.templates import FEATURE_SETS, SUMMARIES, feature_set
@@ -108,10 +105,7 @@ LISTED: dict[str, dict[str, type[Settings]]] = {
     "penalties": {name: entry.settings for name, entry in PENALTIES.items()},
     "methods": {name: entry.settings for name, entry in MINERS.items()},
     "clusters": {
-        "learn": CoOccurrenceSettings,
-        "brown": BrownSettings,
         "clark": ClarkSettings,
-        "states": StateSettings,
         "import": ClusterSettings,
         "paths": TreeSettings,
     },

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from concord.schemas.document import Batch, Document
 from concord.workers.features.attributes import AttributeMaker
 from concord.workers.features.clustering.vectors import VectorError, read_vectors
-from concord.workers.features.clustering.word_clusters import FewWordsError, clustered, frequent_words, vectors
-from concord.workers.features.clustering.word_counts import PLACES, ContextCounts, Contexts, WordCounts, contexts_of
+from concord.workers.features.clustering.word_clusters import FewWordsError, clustered, frequent_words
+from concord.workers.features.clustering.word_counts import ContextCounts, Contexts, WordCounts
 from concord.workers.features.clusters import ClusterFileError, Clusters, read_clusters, write_clusters
 from concord.workers.features.scorer import Scorer, compile_weights
-from concord.workers.features.settings import ClusterSettings, CoOccurrenceSettings
+from concord.workers.features.settings import ClusterSettings
 from concord.workers.features.templates import FeatureSetError, feature_set
 from concord.workers.learning.trainers import crfsuite
 from concord.workers.models.folder import ModelError
@@ -33,6 +33,8 @@ from concord.workers.models.settings import CrfSettings
 TABLE = Clusters(
     pa.array(["Paris", "rome", "0000", "said"]), ("2", "3"), np.array([[0, 2], [0, 1], [1, 0], [1, 1]], np.int32)
 )
+
+PLACES = (-2, -1, 1, 2)
 
 documents = st.lists(
     st.lists(st.lists(st.sampled_from(["a", "b", "c", "1", "2", "d"]), min_size=1, max_size=6), max_size=4),
@@ -48,7 +50,7 @@ def test_counts_are_those_of_plain_loops(nested: list[list[list[str]]]) -> None:
     sentences = [[re.sub("[0-9]", "0", w) for w in s] for d in nested for s in d]
     assert WordCounts.merge(map(WordCounts.of, batches)).words == Counter(w for s in sentences for w in s)
     words = ["b", "0", "a", "x"]
-    contexts = Contexts(words, 2)
+    contexts = Contexts(words, 2, PLACES)
     counts = ContextCounts.merge(map(contexts.count, batches))
     found = np.bincount(counts.pair, counts.times, np.prod(contexts.shape)).reshape(contexts.shape)
     expected = np.zeros_like(found)
@@ -60,23 +62,6 @@ def test_counts_are_those_of_plain_loops(nested: list[list[list[str]]]) -> None:
                 if word in words and context >= 0:
                     expected[words.index(word), nth * 3 + context] += 1
     np.testing.assert_array_equal(found, expected)
-
-
-def test_words_that_stand_between_the_same_words_come_together() -> None:
-    rng = np.random.default_rng(0)
-    places, people = ["Rome", "Oslo", "Kyiv", "Lima"], ["Ann", "Bob", "Eve", "Dan"]
-    nested = [["in", str(rng.choice(places)), "on", "Monday"] for _ in range(400)]
-    nested += [["Mr", str(rng.choice(people)), "said", "so"] for _ in range(400)]
-    chosen = CoOccurrenceSettings(clusters=(6,), dimensions=6)
-    batch = Batch.of([Document.build("d", nested)])
-    words = frequent_words(WordCounts.of(batch).words, least_count=5, most=100, clusters=6)
-    contexts = contexts_of(words, chosen)
-    points = vectors(contexts.count(batch), contexts, chosen)
-    table = clustered(words, points, chosen)
-    np.testing.assert_array_equal(table.codes, clustered(words, points, chosen).codes)
-    code = dict(zip(words, table.codes[:, 0].tolist(), strict=True))
-    assert len({code[w] for w in places}) == len({code[w] for w in people}) == 1
-    assert code["Rome"] != code["Ann"]
 
 
 def test_too_few_words_are_named() -> None:

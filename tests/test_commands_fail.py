@@ -39,8 +39,6 @@ GIVEN: dict[str, tuple[str, ...]] = {
     "ingest": (),
     "train": ("--trainer", "hmm"),
     "calibrate": (),
-    "clusters learn": ("--set", "clusters=[3]"),
-    "clusters brown": ("--set", "clusters=3"),
     "clusters clark": ("--set", "clusters=[3]"),
     "clusters import": ("--set", "clusters=[2]"),
     "clusters paths": (),
@@ -53,7 +51,6 @@ GIVEN: dict[str, tuple[str, ...]] = {
 """Commands that are tried, and what else they are given."""
 APART = {
     "reprocess": "test_failpoints",
-    "clusters states": "writes as clusters clark does, once an encoder has read the words: test_state_clusters",
     "codl": "test_codl, test_killed_anywhere_and_resumed_it_has_the_same_bytes",
     "challenge": "trains, labels and registers by what stands here; the same command again does all of it again",
     "sweep run": "integration/test_sweep",

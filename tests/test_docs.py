@@ -22,11 +22,10 @@ from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.writers.registry import WRITERS
 from concord.workers.features.settings import (
-    BrownSettings,
     ClarkSettings,
     ClusterSettings,
-    CoOccurrenceSettings,
     PhraseSettings,
+    TreeSettings,
 )
 from concord.workers.features.templates import PAPER_SETS, SUMMARIES
 from concord.workers.inference.registry import SOLVERS
@@ -215,12 +214,11 @@ def test_every_option_of_a_command_line_can_be_given_as_it_is_written() -> None:
     ]
     kinds: list[type[Settings]] = [
         AgreementSettings,
-        BrownSettings,
         ClarkSettings,
         PhraseSettings,
         ClusterSettings,
         CodlSettings,
-        CoOccurrenceSettings,
+        TreeSettings,
     ]
     kinds += {entry.settings for entry in entries}
     said = 0

@@ -58,10 +58,7 @@ PLACES = {
 """What names a place has one type, wherever it stands."""
 OTHERWISE = {
     ("export crfsuite", "model"): Path,
-    ("clusters learn", "corpus"): list[str],
-    ("clusters brown", "corpus"): list[str],
     ("clusters clark", "corpus"): list[str],
-    ("clusters states", "corpus"): list[str],
     ("gazetteer build", "corpus"): list[str],
     ("reprocess", "out"): str,
     ("codl", "constraints"): str,

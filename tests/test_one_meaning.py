@@ -123,10 +123,10 @@ def test_no_constant_that_modules_share_has_the_name_of_another() -> None:
 
 
 PARTICIPLES = {
-    "found": 416,
+    "found": 415,
     "given": 149,
     "told": 11,
-    "kept": 95,
+    "kept": 90,
     "known": 86,
     "learned": 73,
     "seen": 60,

@@ -34,7 +34,6 @@ from concord.workers.remote.count import CountParts
 from concord.workers.remote.label import LabelParts
 from concord.workers.remote.mining import HeldOut, MinedParts, RowsParts
 from concord.workers.remote.registry import TASKS
-from concord.workers.remote.states import StatesParts
 from concord.workers.remote.task import AnyTask
 from concord.workers.remote.words import ContextsParts, WordsParts
 from concord.workers.storage.storage import FolderStorage
@@ -80,8 +79,7 @@ PARTS: dict[str, Callable[[Path], Any]] = {
     "count": lambda _: CountParts(vocabulary=Words()),
     "answers": lambda _: AnswersParts(HashModel(), sample=Document.build("s", [["a", "word"]])),
     "words": lambda _: WordsParts(),
-    "contexts": lambda _: ContextsParts(Contexts(["the", "of", "said", "in", "."], 3)),
-    "states": lambda folder: StatesParts({"the": 0, "of": 1, "said": 2}, encoder(folder)),
+    "contexts": lambda _: ContextsParts(Contexts(["the", "of", "said", "in", "."], 3, (-1, 1))),
     "mined": lambda _: MinedParts(SAMPLING, HeldOut(0.5)),
     "rows": lambda _: RowsParts(NEWS, DeclaredConstraints((AppearsOnce(labels=("PER", "LOC"), weight=1.0),))),
 }

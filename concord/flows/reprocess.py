@@ -23,7 +23,6 @@ def reprocess(
     consistency: bool = True,
     only: Sequence[str] | None = None,
     corrections: str | None = None,
-    adapt: Sequence[str] = (),
     shard_bytes: int | None = None,
     table: TableForm | None = None,
     ray: str | None = None,
@@ -46,15 +45,11 @@ def reprocess(
     """
     request = LabelRequest.of(locals())
     folder = run_place(out)
-    place, *texts = checked_places(
-        [corpus, *adapt], folder, makes=FolderKind.RUN, model=model, files=request.files_read
-    )
+    (place,) = checked_places([corpus], folder, makes=FolderKind.RUN, model=model, files=request.files_read)
 
     from concord.flows.labelling.label_corpus import label_corpus
     from concord.workers.labelling.labelled import check_settings
 
     return label_corpus(
-        request.model_copy(
-            update={"corpus": place, "adapt": tuple(texts), "out": folder, "settings": check_settings(settings)}
-        )
+        request.model_copy(update={"corpus": place, "out": folder, "settings": check_settings(settings)})
     )

@@ -117,12 +117,6 @@ class LabelRequest(FlowRequest):
         description="File of corrections, JSON lines or Parquet, a path or URI: spans that are certainly an entity of "
         "a type, or certainly none. The answers keep them, and all else is made consistent with them.",
     )
-    adapt: tuple[str, ...] = Field(
-        (),
-        description="Labelled corpus that the model was learned from, and after it all else that its word clusters "
-        "were learned from: other corpora, the folder of an encoder. The words of the corpus to be labelled get "
-        "clusters, too, by the same options (default: the model as it is).",
-    )
     shard_bytes: int | None = Field(None, ge=1, description=SHARD_HELP)
     table: TableForm | None = Field(
         None,

@@ -107,8 +107,6 @@ class RunPlan(Report):
     - ``work``: by kind
     - ``workers``: number of workers; null for those of a cluster elsewhere
     - ``clock``: seconds from the start of the workers to their end; null where a part of it is not known
-    - ``learning``: what is learned before anything is labelled, since no adapted model is kept for these contents;
-      empty where nothing is
     - ``damages``: parts of the corpus that cannot be read; with these nothing is published
     - ``sampled``: were only some shards read, so that ``documents`` to ``decoded``, ``why`` and ``work`` are estimates?
     """
@@ -132,7 +130,6 @@ class RunPlan(Report):
     work: tuple[PlannedWork, ...]
     workers: int | None
     clock: Bounds | None
-    learning: str = ""
     damages: tuple[str, ...] = ()
     sampled: bool = False
 
@@ -162,8 +159,6 @@ class RunPlan(Report):
     def blocks(self) -> Iterator[AnyBlock]:
         """What differs and why, what happens to documents, what that takes, and what will be wrong."""
         yield from self._differences()
-        if self.learning:
-            yield Remark(f"first learned, since it is not kept for these contents: {self.learning}")
         yield from (Remark(f"otherwise than the last run: {line}") for line in self.changes.lines)
         about = "about " if self.sampled else ""
         if self.why:

@@ -66,8 +66,6 @@ def test_counts_of_a_corpus_are_a_prior_as_is_proposed(world: World, trained: An
 
 VECTORS = "\n".join(f"{word} {i % 3} {i % 5} {i % 7}" for i, word in enumerate(("the", "a", "of", "in", "Ada", "met")))
 CLUSTERS: dict[str, Sequence[str]] = {
-    "learn": ["--corpus", "train", "--set", "clusters=8"],
-    "brown": ["--corpus", "train", "--set", "clusters=8"],
     "clark": ["--corpus", "train", "--set", "clusters=8"],
     "import": ["vectors.txt", "--set", "clusters=2"],
 }

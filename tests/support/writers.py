@@ -21,7 +21,6 @@ from concord.workers.synthesis.made_up import synthesize
 
 OUT = "out"
 READ = {
-    "adapt": "other",
     "clusters": "clusters.parquet",
     "config": "options.yaml",
     "data": "corpus",

@@ -341,7 +341,7 @@ def reprocess(
     from concord.flows.inputs.jobs import check_sources, source_place
 
     lists = [] if only is None else [only]
-    check_sources([request.corpus, *request.adapt], model=request.model, files=[*request.files_read, *lists])
+    check_sources([request.corpus], model=request.model, files=[*request.files_read, *lists])
     check_inputs(request.out, lists)
 
     from concord.flows.commands.listed_documents import documents_asked_for

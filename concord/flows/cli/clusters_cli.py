@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
@@ -13,12 +12,10 @@ from concord.flows.cli.next_steps import after_clusters
 from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.tree import CommandTree
 from concord.schemas.reports import ClusterReport
-from concord.schemas.requests import ENCODER_HELP
-from concord.workers.features.settings import COUNTED_WAYS, ClusterSettings, StateSettings, TreeSettings
+from concord.workers.features.settings import ClarkSettings, ClusterSettings, TreeSettings
 
 app = CommandTree(help="Group words into clusters, for the feature set clusters.")
 
-Corpora = Annotated[list[str], typer.Option(help="Corpus of any text, labelled or not; may be given many times.")]
 ClustersOut = Annotated[Path, typer.Option(help="Parquet file for the clusters.")]
 
 
@@ -26,74 +23,27 @@ def _next(report: ClusterReport) -> list[str]:
     return after_clusters(report.out)
 
 
-class Way(NamedTuple):
-    """A way to cluster the words of corpora: help and an example of its command."""
-
-    help: str
-    example: str
-
-
-WAYS = {
-    "learn": Way(
-        "Learn word clusters from text: words of one cluster occur in similar contexts. Counts on Ray.",
-        "Example: concord clusters learn --corpus novels/ --corpus corpora/train/ --out words.parquet",
-    ),
-    "brown": Way(
-        "Learn Brown clusters from text: a tree of words, whose first bits give clusters of several sizes. Counts"
-        " on Ray.",
-        "Example: concord clusters brown --corpus novels/ --corpus corpora/train/ --out words.parquet",
-    ),
-    "clark": Way(
-        "Learn Clark clusters from text: words of one cluster have similar neighbours and similar letters. Counts on"
-        " Ray.",
-        "Example: concord clusters clark --corpus novels/ --corpus corpora/train/ --out words.parquet",
-    ),
-}
-"""Ways to cluster words, by the name of the command."""
-
-
-def _learner(name: str) -> Callable[..., ClusterReport]:
-    def command(
-        *, corpus: Corpora, out: ClustersOut, set_: Set = None, context: RayOptions, text: TextOptions
-    ) -> ClusterReport:
-        from concord.flows.commands.clusters import learn
-        from concord.flows.inputs.options import parse_options
-
-        settings = parse_options(set_ or [], COUNTED_WAYS[name], owner=f"clusters {name}")
-        return learn(corpus, out, settings, text=text, context=context)
-
-    return command
-
-
-for name, way in WAYS.items():
-    app.command(name, help=way.help, epilog=with_options(way.example, COUNTED_WAYS[name]), proposes=_next)(
-        _learner(name)
-    )
-
-
 @app.command(
-    "states",
+    "clark",
     epilog=with_options(
-        "Example: concord clusters states --encoder downloads/minilm/ --corpus corpora/train/ --out words.parquet",
-        StateSettings,
+        "Example: concord clusters clark --corpus novels/ --corpus corpora/train/ --out words.parquet", ClarkSettings
     ),
     proposes=_next,
 )
-def learn_states(
+def learn_classes(
     *,
-    corpus: Corpora,
-    encoder: Annotated[Path, typer.Option(help=ENCODER_HELP)],
+    corpus: Annotated[list[str], typer.Option(help="Corpus of any text, labelled or not; may be given many times.")],
     out: ClustersOut,
     set_: Set = None,
     context: RayOptions,
     text: TextOptions,
 ) -> ClusterReport:
-    """Cluster the words of a text by what an encoder says of them: the mean of their states. Runs it on Ray."""
-    from concord.flows.commands.clusters import learn_from_states
+    """Learn Clark clusters from text, on Ray: words of one cluster have similar neighbours and similar letters."""
+    from concord.flows.commands.clusters import learn
     from concord.flows.inputs.options import parse_options
 
-    settings = parse_options(set_ or [], StateSettings, owner="clusters states")
-    return learn_from_states(corpus, out, encoder, settings, text=text, context=context)
+    settings = parse_options(set_ or [], ClarkSettings, owner="clusters clark")
+    return learn(corpus, out, settings, text=text, context=context)
 
 
 @app.command(

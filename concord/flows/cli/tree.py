@@ -51,7 +51,6 @@ PANELS = {
             "documents",
             "only",
             "corrections",
-            "adapt",
             "against",
         ),
         *(

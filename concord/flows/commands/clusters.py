@@ -6,32 +6,35 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from concord.flows.cluster.cluster import cluster
+from concord.flows.cluster.counting import count_all
 from concord.flows.inputs.apart import check_file_place
 from concord.flows.inputs.jobs import folder_place, source_place
-from concord.flows.labelling.learned_clusters import cluster_counts, learned_clusters, state_clusters
 from concord.flows.screen.progress import meter
 from concord.schemas.reports import ClusterReport
 from concord.schemas.run_context import HERE, RunContext
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import DEFAULT_TEXT
+from concord.workers.features.clustering.clark import clark_clusters
 from concord.workers.features.clustering.trees import read_tree
 from concord.workers.features.clustering.vectors import read_vectors
-from concord.workers.features.clustering.word_clusters import clustered
+from concord.workers.features.clustering.word_clusters import clustered, frequent_words
+from concord.workers.features.clustering.word_counts import ContextCounts, WordCounts
+from concord.workers.features.clustering.word_pairs import bigrams_of
 from concord.workers.features.clusters import Clusters, write_clusters
-from concord.workers.features.settings import ClusterSettings, CountedClustering, StateSettings, TreeSettings
-from concord.workers.models.encoder import encoder_at
+from concord.workers.features.settings import ClarkSettings, ClusterSettings, TreeSettings
+from concord.workers.remote.words import CONTEXTS, WORDS, ContextsParts, WordsParts
 
 
 def learn(
     corpora: Sequence[str],
     out: Path,
-    settings: CountedClustering,
+    settings: ClarkSettings,
     *,
     text: TextSettings = DEFAULT_TEXT,
     context: RunContext = HERE,
 ) -> ClusterReport:
-    """Clusters of the words of corpora (labelled or not) by their neighbours, written to the file ``out``.
+    """Clusters of the words of corpora (labelled or not) by their neighbours and letters, written to the file ``out``.
 
     They do not depend on the number of workers. Every shard is read twice: for its words, then for the neighbours of
     the frequent ones. Raises `ShardsError` if a shard failed, `FewWordsError` if there are too few words,
@@ -39,33 +42,17 @@ def learn(
     """
     folder_place(str(out))
     check_file_place(out, corpora)
-    planned = [plan(source_place(corpus), text=text) for corpus in corpora]
+    shards = [shard for corpus in corpora for shard in plan(source_place(corpus), text=text)]
     with cluster(context.ray, workers=context.workers) as running:
-        counts = cluster_counts(planned, settings, running, text)
-    return _written(learned_clusters(counts, planned, settings), out, tokens=counts.tokens)
-
-
-def learn_from_states(
-    corpora: Sequence[str],
-    out: Path,
-    encoder: Path,
-    settings: StateSettings,
-    *,
-    text: TextSettings = DEFAULT_TEXT,
-    context: RunContext = HERE,
-) -> ClusterReport:
-    """Clusters of the words of corpora by the states that the encoder of a folder gives them, written to ``out``.
-
-    They do not depend on the number of workers. Raises `ModelError` where there is no encoder, and as `learn`.
-    """
-    folder_place(str(out))
-    check_file_place(out, [*corpora, encoder])
-    reader = encoder_at(encoder.expanduser())
-    _ = reader.width  # an encoder that cannot be used is told before anything is read
-    planned = [plan(source_place(corpus), text=text) for corpus in corpora]
-    with cluster(context.ray, workers=context.workers) as running:
-        table, tokens = state_clusters(planned, settings, reader, running, text)
-    return _written(table, out, tokens=tokens)
+        counts = WordCounts.merge(count_all(running, WORDS, shards, WordsParts(text), title="counting words"))
+        words = frequent_words(
+            counts.words, least_count=settings.least_count, most=settings.words, clusters=max(settings.clusters)
+        )
+        contexts = bigrams_of(words)
+        pairs = count_all(running, CONTEXTS, shards, ContextsParts(contexts, text), title="counting contexts")
+    with meter("clustering words", settings.iterations * len(settings.clusters)) as bar:
+        table = clark_clusters(ContextCounts.merge(pairs), contexts, settings, bar.advance)
+    return _written(table, out, tokens=counts.tokens)
 
 
 def imported(source: Path, out: Path, settings: ClusterSettings, *, words: Path | None = None) -> ClusterReport:

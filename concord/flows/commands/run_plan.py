@@ -15,17 +15,11 @@ from concord.workers.labelling.labelled import check_settings
 def plan_run(request: LabelRequest) -> RunPlan:
     """The plan of a run. Raises what the run would raise before its first shard."""
     folder = run_place(request.out)
-    place, *texts = checked_places(
-        [request.corpus, *request.adapt], folder, makes=FolderKind.RUN, model=request.model, files=request.files_read
+    (place,) = checked_places(
+        [request.corpus], folder, makes=FolderKind.RUN, model=request.model, files=request.files_read
     )
-    changes = {"corpus": place, "adapt": tuple(texts), "out": folder, "settings": check_settings(request.settings)}
+    changes = {"corpus": place, "out": folder, "settings": check_settings(request.settings)}
     out = run_output(folder)
-    job, learning = LabelJob.of(request.model_copy(update=changes), out.storage), ""
+    job = LabelJob.of(request.model_copy(update=changes), out.storage)
     check_purpose(out, Purpose.of(place, request.only))
-    if request.adapt:
-        from concord.flows.labelling.adapting import Adaptation
-
-        adaptation = Adaptation.of(job)
-        job, learning = adaptation.planned(), "" if adaptation.is_kept else adaptation.line
-    plan = planned_run(job, out.storage, find_done(out, job.shards, job.key))
-    return plan.model_copy(update={"learning": learning})
+    return planned_run(job, out.storage, find_done(out, job.shards, job.key))

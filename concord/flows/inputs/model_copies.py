@@ -1,4 +1,4 @@
-"""Models that are kept on this machine: copies of those in MLflow's registry or an object store, and adapted ones."""
+"""Models that are kept on this machine: copies of those in MLflow's registry or an object store."""
 
 from __future__ import annotations
 

@@ -108,12 +108,7 @@ def _planned(request: LabelRequest, out: RunOutput, ray: RayOnDemand) -> LabelJo
     claim(out, Purpose.of(request.corpus, request.only))
     if job.found is not None:
         job.found.keep(out.storage)
-    job = job._replace(found=None)  # its memory is for other things now
-    if not request.adapt:
-        return job
-    from concord.flows.labelling.adapting import Adaptation
-
-    return Adaptation.of(job).adapted(ray)
+    return job._replace(found=None)  # its memory is for other things now
 
 
 def _tracked_before(job: LabelJob, out: Storage) -> str | None:

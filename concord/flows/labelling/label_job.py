@@ -40,7 +40,6 @@ class LabelJob(NamedTuple):
     - ``shards``: the shards of the corpus
     - ``damages``: errors of the parts of the corpus that cannot be read
     - ``found``: what the next run may take of the survey of the corpus; None where that is kept already
-    - ``adapted_from``: the model that the request names, where ``opened`` is that one adapted to the corpus
     """
 
     request: LabelRequest
@@ -52,7 +51,6 @@ class LabelJob(NamedTuple):
     shards: ShardTable
     damages: Sequence[CorpusError]
     found: FoundSurvey | None
-    adapted_from: OpenModel | None = None
 
     @classmethod
     def of(cls, request: LabelRequest, storage: Storage, read: FileReader = read_here) -> LabelJob:
@@ -93,7 +91,6 @@ class LabelJob(NamedTuple):
             "model": request.model,
             "model_version": self.opened.version,
             "model_digest": key.model,
-            **self._adaptation,
             "constraints": ", ".join(request.constraints) or None,
             **{f"{self._use_of(name)}.{short_name(name)}": digest for name, digest in self.files.items()},
             **({} if request.corrections is None else {"corrections": short_name(request.corrections)}),
@@ -101,13 +98,6 @@ class LabelJob(NamedTuple):
             "code_digest": key.code,
             **_named(key.settings),
         }
-
-    @property
-    def _adaptation(self) -> dict[str, object]:
-        """What the model was adapted from and with; nothing of one that is as it was named."""
-        if self.adapted_from is None:
-            return {}
-        return {"adapted_from": self.adapted_from.model.digest, "adapted_with": ", ".join(self.request.adapt)}
 
     def _use_of(self, file: str) -> str:
         return "corrections" if file == self.request.corrections else "constraints"
@@ -128,8 +118,6 @@ class LabelJob(NamedTuple):
             parts.insert(1, _number_of(request.only))
         if request.constraints:
             parts.append(f"{', '.join(map(short_name, request.constraints))} {self.constraints.digest[:8]}")
-        if self.adapted_from is not None:
-            parts.append("adapted")
         if not request.consistency:
             parts.append("no consistency")
         return " · ".join(parts)
@@ -141,9 +129,7 @@ class LabelJob(NamedTuple):
         named = request.model if URI.match(request.model) else str(Path(request.model).expanduser().absolute())
         return Sources(
             corpus=request.corpus,
-            model=named if self.adapted_from is None else str(self.opened.folder),
-            adapted_from=None if self.adapted_from is None else named,
-            adapted_with=tuple(map(source_place, request.adapt)),
+            model=named,
             constraints=tuple(map(source_place, request.constraints)),
             consistency=request.consistency,
             shard_bytes=self.shard_bytes,

@@ -117,8 +117,7 @@ def _sources(storage: Storage) -> dict[str, str]:
     except RunFolderError:
         return {}
     rules = ", ".join(sources.constraints) or "those trained with the model"
-    model = sources.model if sources.adapted_from is None else f"{sources.adapted_from}, adapted to the corpus"
-    return {"corpus": sources.corpus, "model": model, "constraints": rules}
+    return {"corpus": sources.corpus, "model": sources.model, "constraints": rules}
 
 
 def _shards(run: Published) -> Iterator[ShardTables]:

@@ -101,16 +101,11 @@ def _held_purpose(storage: Storage) -> Purpose | None:
     return None if content is None else Purpose(str(content.get("corpus")), content.get("only"))
 
 
-OPTIONAL_SOURCES = ("corrections", "adapted_from")
-
-
 class Sources(Settings):
     """What a run was made from, as it was named; digests in the manifest tell whether that is still the same.
 
     - ``only``: ids of the documents that the run is of; None for all
     - ``corrections``: the file of corrections; None for none
-    - ``adapted_from``, ``adapted_with``: where ``model`` was adapted to the corpus: the model that was named, and the
-      corpora beside the one that is labelled
     """
 
     corpus: str
@@ -120,18 +115,19 @@ class Sources(Settings):
     shard_bytes: int = SHARD_BYTES
     only: tuple[str, ...] | None = None
     corrections: str | None = None
-    adapted_from: str | None = None
-    adapted_with: tuple[str, ...] = ()
 
 
 def write_sources(storage: Storage, sources: Sources) -> None:
     """Keeps what a run was made from, for `concord verify`, without secrets. Raises `OutputError`."""
-    places = {"corpus": place_of(sources.corpus), "model": place_of(sources.model)}
-    places |= {name: place_of(place) for name in OPTIONAL_SOURCES if (place := getattr(sources, name)) is not None}
-    lists = {name: tuple(map(place_of, getattr(sources, name))) for name in ("constraints", "adapted_with")}
-    named = sources.model_copy(update=places | lists)
-    unsaid = {name for name in (*OPTIONAL_SOURCES, "adapted_with") if not getattr(named, name)}
-    storage.write(SOURCES, seal(named.model_dump(mode="json", exclude=unsaid)))
+    corrections = sources.corrections
+    places = {
+        "corpus": place_of(sources.corpus),
+        "model": place_of(sources.model),
+        "constraints": tuple(map(place_of, sources.constraints)),
+        "corrections": None if corrections is None else place_of(corrections),
+    }
+    named = sources.model_copy(update=places)
+    storage.write(SOURCES, seal(named.model_dump(mode="json", exclude=None if corrections else {"corrections"})))
 
 
 def read_sources(storage: Storage) -> Sources:

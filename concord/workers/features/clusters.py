@@ -2,14 +2,13 @@
 
 The idea is of Miller, Guinness & Zamanian (2004) and Ratinov & Roth (2009) §6.1. The cluster of a word is a function of
 that one word, so with the scorer's word tables it costs nothing per token. The table is data: one Parquet file with the
-column ``word`` and a column of cluster numbers for each clustering, and in its metadata, if the clusters were learned
-from text, how. A model may read several such files, whose clusterings may have the same names. Its folder keeps copies.
+column ``word`` and a column of cluster numbers for each clustering. A model may read several such files, whose
+clusterings may have the same names. Its folder keeps copies.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,17 +18,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from concord.schemas.errors import InputError
-from concord.schemas.settings import Settings
 from concord.workers.features.extractors import Extractor, same
 from concord.workers.storage.files import write_whole
 from concord.workers.storage.tables import TableFileError, read_table
 
 WORD_FIELD = "word"
-RECIPE_KEY = b"concord.recipe"
-"""Key of the recipe, as JSON, in the metadata of a file."""
 VECTOR = "vector"
 """Name of the only clustering of a table of word vectors, in which each word is a cluster of its own: its row."""
 UNKNOWN = "?"
@@ -42,21 +37,6 @@ class ClusterFileError(InputError):
     """A cluster file that is missing or damaged; the message names the file and the fault."""
 
 
-class ClusterRecipe(Settings):
-    """How clusters were learned from text, so that they can be learned from other text in the same way.
-
-    - ``way``: command of `concord clusters`.
-    - ``options``: of that command.
-    - ``corpora``: digest of the texts of each corpus that they were learned from.
-    - ``encoder``: digest of the files of the encoder that read them; None for none.
-    """
-
-    way: str
-    options: dict[str, Any]
-    corpora: tuple[str, ...]
-    encoder: str | None = None
-
-
 @dataclass(frozen=True, eq=False)
 class Clusters:
     """Table of word clusters: V words in G clusterings.
@@ -65,7 +45,6 @@ class Clusters:
     - ``names`` (G,): names of the clusterings.
     - ``codes`` (V, G): cluster of each word in each clustering.
     - ``file``: which of the files that features read it is from, counted from 1; 0 for the words of vectors.
-    - ``recipe``: how they were learned from text; None for those of vectors, and of files that do not say.
 
     A word that is not among them is looked up with digits as 0, in lower case, and both, in this order.
     """
@@ -74,7 +53,6 @@ class Clusters:
     names: tuple[str, ...]
     codes: NDArray[np.int32]
     file: int = 1
-    recipe: ClusterRecipe | None = None
 
     @cached_property
     def extractors(self) -> dict[str, Extractor]:
@@ -104,7 +82,7 @@ class Clusters:
         return UNKNOWN if place < 0 else str(self.codes[place, clustering])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in ("words", "names", "codes", "file", "recipe")}
+        return {name: self.__dict__[name] for name in ("words", "names", "codes", "file")}
 
 
 def zeros(word: str) -> str:
@@ -120,10 +98,8 @@ def lower_zeros(word: str) -> str:
 def write_clusters(path: Path, clusters: Clusters) -> None:
     """Writes the table in one step; equal tables give equal bytes. Raises `OutputError`."""
     columns = {WORD_FIELD: clusters.words} | {name: clusters.codes[:, g] for g, name in enumerate(clusters.names)}
-    recipe = clusters.recipe
-    metadata = None if recipe is None else {RECIPE_KEY: recipe.model_dump_json().encode()}
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns).replace_schema_metadata(metadata), sink, compression="zstd")
+    pq.write_table(pa.table(columns), sink, compression="zstd")
     write_whole(path, sink.getvalue().to_pybytes())
 
 
@@ -151,14 +127,4 @@ def read_clusters(path: Path, *, file: int = 1) -> Clusters:
     if len(words.unique()) != len(words):
         raise ClusterFileError(f"{path}: a word is there twice")
     codes = np.stack([table[name].to_numpy() for name in names], axis=1)
-    return Clusters(words, tuple(names), codes, file, _recipe(path, table.schema.metadata or {}))
-
-
-def _recipe(path: Path, metadata: Mapping[bytes, bytes]) -> ClusterRecipe | None:
-    if RECIPE_KEY not in metadata:
-        return None
-    try:
-        return ClusterRecipe.model_validate_json(metadata[RECIPE_KEY])
-    except ValidationError as error:
-        fault = error.errors()[0]["msg"]
-        raise ClusterFileError(f"{path}: its recipe cannot be read ({fault}); make it again") from error
+    return Clusters(words, tuple(names), codes, file)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -22,39 +20,13 @@ class ClusterSettings(Settings):
     words: int = Field(
         60_000, ge=1, description="Largest number of words, the most frequent ones; others have no cluster."
     )
-    seed: int = Field(0, ge=0, description="Seed of k-means and of the singular value decomposition.")
+    seed: int = Field(0, ge=0, description="Seed of k-means.")
 
     @model_validator(mode="after")
     def _sizes_differ(self) -> Self:
         if len(set(self.clusters)) != len(self.clusters) or min(self.clusters) < 2:
             raise ValueError("clusters: give different sizes of at least 2")
         return self
-
-    @property
-    def most_clusters(self) -> int:
-        """Number of clusters of the finest clustering."""
-        return max(self.clusters)
-
-
-class CountSettings(Settings):
-    """Option of every clustering that is learned from text."""
-
-    least_count: int = Field(5, ge=1, description="Least count of a word; rarer ones have no cluster.")
-
-
-class CoOccurrenceSettings(CountSettings, ClusterSettings):
-    """Clustering of words by the words around them."""
-
-    contexts: int = Field(
-        4_000, ge=1, description="Number of most frequent words that count as contexts of the others."
-    )
-    dimensions: int = Field(100, ge=1, description="Number of dimensions of the vector of a word's contexts.")
-
-
-class StateSettings(CountSettings, ClusterSettings):
-    """Clustering of words by the mean of the states that an encoder gives them."""
-
-    least_count: int = Field(1, ge=1, description="Least count of a word; rarer ones have no cluster.")
 
 
 class TreeSettings(Settings):
@@ -74,43 +46,16 @@ class TreeSettings(Settings):
         return self
 
 
-class BrownSettings(CountSettings, TreeSettings):
-    """Tree of words by the words before and after them (Brown clusters)."""
-
-    clusters: int = Field(
-        320, ge=2, le=2_000, description="Number of clusters that words are put into: the leaves of the tree."
-    )
-    words: int = Field(
-        60_000, ge=1, description="Largest number of words, the most frequent ones; others have no cluster."
-    )
-
-    @property
-    def most_clusters(self) -> int:
-        """Number of clusters of the finest clustering."""
-        return self.clusters
-
-
-class ClarkSettings(CountSettings, ClusterSettings):
+class ClarkSettings(ClusterSettings):
     """Classes of words by the words before and after them and by their letters (Clark clusters)."""
 
     clusters: tuple[int, ...] = Field(
         (100, 400), min_length=1, description="Numbers of clusters; each gives one clustering."
     )
+    least_count: int = Field(5, ge=1, description="Least count of a word; rarer ones have no cluster.")
     iterations: int = Field(10, ge=1, description="Largest number of times that all words change their cluster.")
     states: int = Field(5, ge=1, le=32, description="Number of states of each cluster's model of letters.")
     seed: int = Field(0, ge=0, description="Seed of the models of letters.")
-
-
-CountedClustering = CoOccurrenceSettings | BrownSettings | ClarkSettings
-ClusterLearning = CountedClustering | StateSettings
-
-COUNTED_WAYS: Mapping[str, type[CountedClustering]] = MappingProxyType(
-    {"learn": CoOccurrenceSettings, "brown": BrownSettings, "clark": ClarkSettings}
-)
-"""Ways to learn clusters from counts of words, by the name of the command."""
-
-CLUSTER_WAYS: Mapping[str, type[ClusterLearning]] = MappingProxyType({**COUNTED_WAYS, "states": StateSettings})
-"""Ways to learn clusters from text, by the name of the command."""
 
 
 class PhraseSettings(Settings):

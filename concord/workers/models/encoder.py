@@ -58,20 +58,10 @@ class Encoder:
     @cached_property
     def digest(self) -> str:
         """Hex digest of all that decides the states: both files, the reading, and the libraries' versions."""
-        state = self._of_files
-        state.update("\0".join([self.reading.model_dump_json(), *library_versions().values()]).encode())
-        return str(state.hexdigest())
-
-    @property
-    def files_digest(self) -> str:
-        """Hex digest of both files."""
-        return str(self._of_files.hexdigest())
-
-    @property
-    def _of_files(self) -> Any:
         state = hashlib.sha256(self.network.tobytes())
         state.update(hashlib.sha256(self.tokenizer_file.tobytes()).digest())
-        return state
+        state.update("\0".join([self.reading.model_dump_json(), *library_versions().values()]).encode())
+        return state.hexdigest()
 
     @cached_property
     def width(self) -> int:
@@ -92,12 +82,6 @@ class Encoder:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("network", "tokenizer_file", "reading")}
-
-
-def is_encoder(place: str) -> bool:
-    """Is a folder that of a network?"""
-    folder = Path(place)
-    return folder.is_dir() and any(True for pattern in ("*.onnx", "onnx/*.onnx") for _ in folder.glob(pattern))
 
 
 def encoder_at(folder: Path) -> Encoder:

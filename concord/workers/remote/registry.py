@@ -6,7 +6,6 @@ from concord.workers.remote.answers import ANSWERS
 from concord.workers.remote.count import COUNT
 from concord.workers.remote.label import LABEL
 from concord.workers.remote.mining import COUNTED_RULES, ROWS
-from concord.workers.remote.states import STATE_SUMS
 from concord.workers.remote.survey import SURVEY
 from concord.workers.remote.sweep import SWEEP
 from concord.workers.remote.task import AnyTask
@@ -14,6 +13,5 @@ from concord.workers.remote.trials import TRIALS
 from concord.workers.remote.words import CONTEXTS, WORDS
 
 TASKS: dict[str, AnyTask] = {
-    task.name: task
-    for task in (LABEL, COUNT, WORDS, CONTEXTS, ANSWERS, COUNTED_RULES, ROWS, TRIALS, SWEEP, SURVEY, STATE_SUMS)
+    task.name: task for task in (LABEL, COUNT, WORDS, CONTEXTS, ANSWERS, COUNTED_RULES, ROWS, TRIALS, SWEEP, SURVEY)
 }

@@ -17,9 +17,6 @@ from numpy.typing import NDArray
 from concord.schemas.arrays import Ints
 from concord.schemas.document import TOKENS, Batch
 from concord.workers.features.clusters import zeros
-from concord.workers.features.settings import CoOccurrenceSettings
-
-PLACES = (-2, -1, 1, 2)
 
 
 @dataclass(frozen=True)
@@ -96,7 +93,7 @@ class Contexts:
 
     words: Sequence[str]
     contexts: int
-    places: tuple[int, ...] = PLACES
+    places: tuple[int, ...]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -130,8 +127,3 @@ class Contexts:
         counts = (words >= 0) & (~inside | ((context >= 0) & (context < self.contexts)))
         keys: Ints = (words * self.shape[1] + nth * (self.contexts + 1) + context)[counts]
         return keys
-
-
-def contexts_of(words: Sequence[str], settings: CoOccurrenceSettings) -> Contexts:
-    """The contexts of these words, which are given by falling frequency."""
-    return Contexts(words, min(settings.contexts, len(words)))
