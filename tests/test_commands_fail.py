@@ -43,6 +43,7 @@ GIVEN: dict[str, tuple[str, ...]] = {
     "clusters import": ("--set", "clusters=[2]"),
     "clusters paths": (),
     "constraints weigh": (),
+    "constraints schema": (),
     "constraints mine": ("--all",),
     "export crfsuite": (),
     "corpus agreement": (),
