@@ -23,7 +23,7 @@ from common import ray_workers, save
 from corpora import labelled_corpora
 
 from concord.flows.cluster.cluster import cluster
-from concord.flows.labelling.sources import first_document, read_documents
+from concord.flows.labelling.sources import read_documents, some_documents
 from concord.schemas.document import Document
 from concord.schemas.run import RunKey, RunSettings
 from concord.workers.constraints.constraint_set import Unconstrained
@@ -89,7 +89,7 @@ def labelling(
     model = load_model(folder / MODEL)
     shards = plan(corpus) if shard_bytes is None else plan(corpus, shard_bytes=shard_bytes)[:LABELLED]
     key = RunKey(settings=RunSettings(engine=engine), model=model.digest, constraints="none", code="none")
-    sample = first_document(shards, key.settings.text, model)
+    (sample,) = some_documents(shards, key.settings.text, model, 1)
     return LABEL, LabelParts(model, Unconstrained(), key, FolderStorage(folder / "store"), sample), shards
 
 

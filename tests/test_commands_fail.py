@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 import concord.flows.cluster.cluster
 import concord.flows.training.train_model
 from concord.flows.cli.app import app
-from concord.flows.commands import agreement, clusters, corpus_stats, mining
+from concord.flows.commands import clusters, corpus_stats, mining
 from concord.schemas.errors import InputError
 from tests.support.in_process import Here
 from tests.support.kills import changes_of, full_before, killed_before
@@ -46,7 +46,6 @@ GIVEN: dict[str, tuple[str, ...]] = {
     "constraints schema": (),
     "constraints mine": ("--all",),
     "export crfsuite": (),
-    "corpus agreement": (),
     "import scores": (),
 }
 """Commands that are tried, and what else they are given."""
@@ -76,12 +75,11 @@ REFUSES = ("synthesize", "ingest")
 """Commands that write over nothing without being told to."""
 IN_PARTS = ("init",)
 """Commands whose files are whole one by one."""
-WITH_CLUSTERS = (agreement, clusters, corpus_stats, mining, concord.flows.cluster.cluster)
+WITH_CLUSTERS = (clusters, corpus_stats, mining, concord.flows.cluster.cluster)
 """Modules by which a command starts Ray, which outlives no fork."""
 FAULTS = ("kill", "disk full")
 """A block has a half of the commands meet each."""
 MOMENTS = 3
-SUFFIXES = {"corpus agreement": ".parquet"}
 
 
 def content(out: Path) -> dict[str, str]:
@@ -126,7 +124,7 @@ def test_the_same_command_ends_what_a_fault_has_left(
 
     def place(folder: str) -> Path:
         (tmp_path / folder).mkdir()
-        return tmp_path / folder / f"out{SUFFIXES.get(name, '')}"
+        return tmp_path / folder / "out"
 
     whole = place("whole")
     command(whole)  # here, so that what it imports and compiles is there

@@ -32,7 +32,6 @@ from concord.workers.inference.registry import SOLVERS
 from concord.workers.learning.mining.registry import MINERS
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.weights.penalties import PENALTIES
-from concord.workers.models.settings import AgreementSettings
 
 ROOT = Path(__file__).parents[1]
 TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
@@ -213,7 +212,6 @@ def test_every_option_of_a_command_line_can_be_given_as_it_is_written() -> None:
         entry for registry in (SOLVERS, TRAINERS, READERS, WRITERS, PENALTIES, MINERS) for entry in registry.values()
     ]
     kinds: list[type[Settings]] = [
-        AgreementSettings,
         ClarkSettings,
         PhraseSettings,
         ClusterSettings,

@@ -352,7 +352,6 @@ def test_results_are_on_standard_output_and_nothing_else_is(line: str, made: Pat
 PROPOSED = {
     "after_clusters": [next_steps.after_clusters("a b/words.parquet")],
     "after_gazetteer": [next_steps.after_gazetteer("a b/phrases.tsv")],
-    "after_agreement": [next_steps.after_agreement("corpora/all docs/", "models/news/", "a b/agreement.parquet")],
     "after_demo": next_steps.after_demo(),
     "after_sweep": [next_steps.after_sweep("sweeps/all of them/")],
 }

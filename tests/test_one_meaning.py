@@ -123,13 +123,13 @@ def test_no_constant_that_modules_share_has_the_name_of_another() -> None:
 
 
 PARTICIPLES = {
-    "found": 415,
-    "given": 149,
+    "found": 410,
+    "given": 147,
     "told": 11,
     "kept": 90,
     "known": 86,
     "learned": 73,
-    "seen": 60,
+    "seen": 59,
     "said": 32,
     "asked": 33,
 }

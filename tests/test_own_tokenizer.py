@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from concord.flows.cli.failures import Exit
 from concord.flows.commands.label import open_labeller
-from concord.flows.labelling.sources import first_document
+from concord.flows.labelling.sources import some_documents
 from concord.schemas.errors import DocumentError
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
@@ -24,7 +24,6 @@ from concord.workers.corpus.shards import DEFAULT_TEXT, read_batch
 from concord.workers.models.crfsuite import TRUST
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import text_tokenizer
-from concord.workers.remote.answers import ANSWERS, AnswersParts
 from tests.support.word_features import FEATURES, LABELS, SENTENCES, call, features
 
 TOKENIZER = "tests.test_own_tokenizer:tokenizer"
@@ -108,13 +107,10 @@ def test_raw_text_of_a_corpus_is_cut_by_it_and_bad_rows_are_rejects(folder: Path
 
 
 @pytest.mark.usefixtures("trusted")
-def test_what_is_counted_and_the_sample_to_compile_on_are_cut_by_it_too(folder: Path, tmp_path: Path) -> None:
+def test_the_sample_to_compile_on_is_cut_by_it_too(folder: Path, tmp_path: Path) -> None:
     pq.write_table(pa.table({"doc_id": ["a", "b"], "text": ["Main, St", "none"]}), tmp_path / "a.parquet")
     shards, model = plan(str(tmp_path)), load_model(folder)
-    counts = ANSWERS.run(shards[0], AnswersParts(model))
-    assert (counts.words, counts.documents, counts.rejected) == (("Main,", "St"), 1, 1)
-    sample = first_document(shards, DEFAULT_TEXT, model)
-    assert sample is not None
+    (sample,) = some_documents(shards, DEFAULT_TEXT, model, 2)
     assert sample.columns["tokens"].strings() == ["Main,", "St"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from concord.flows.labelling.sources import check_columns
+from concord.flows.labelling.sources import check_there
 from concord.schemas.columns import Reject, SchemaError, table_from_documents
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError
@@ -30,7 +31,7 @@ from concord.workers.corpus.parquet import WRITE_OPTIONS
 from concord.workers.corpus.plan import largest_first, plan, survey
 from concord.workers.corpus.row_digests import row_digests
 from concord.workers.corpus.row_runs import cut
-from concord.workers.corpus.shards import DEFAULT_TEXT, ReplacedError, Shard, open_rows, read_batch
+from concord.workers.corpus.shards import DEFAULT_TEXT, ReplacedError, Shard, file_columns, open_rows, read_batch
 from concord.workers.labelling.output import in_place, without_place
 from tests.support.made_runs import HashModel
 
@@ -417,9 +418,9 @@ def test_the_largest_are_handed_out_first_and_like_ones_in_order(large: Path) ->
 
 
 def test_a_file_without_a_column_that_is_read_is_named(corpus: Path) -> None:
-    shards, text = plan(corpus), TextSettings()
-    model = HashModel()
-    check_columns(shards, text, model=model, constraints=Unconstrained(), source="news")
+    file, model = plan(corpus)[0].file, HashModel()
+    check = partial(check_there, file_columns(file, TextSettings()), file.path, source="news")
+    check(model=model, constraints=Unconstrained())
     tests = {"words": ("x",), "column": "chunk"}
     declared = DeclaredConstraints(
         (
@@ -429,7 +430,7 @@ def test_a_file_without_a_column_that_is_read_is_named(corpus: Path) -> None:
     )
     assert declared.columns == ("chunk", "tokens")
     with pytest.raises(CorpusError, match=r"a\.parquet: a constraint reads the column 'chunk'.*leave that constraint"):
-        check_columns(shards, text, model=model, constraints=declared, source="news")
+        check(model=model, constraints=declared)
     model.columns = ("pos", "tokens", "shape")
     with pytest.raises(CorpusError, match=r"a\.parquet: the model news reads the column 'pos', 'shape', which"):
-        check_columns(shards, text, model=model, constraints=Unconstrained(), source="news")
+        check(model=model, constraints=Unconstrained())

@@ -18,7 +18,7 @@ from concord.flows.commands.listed_documents import documents_asked_for
 from concord.flows.labelling.sources import open_constraints
 from concord.flows.runfolder.runfolder import Sources, read_sources, write_sources
 from concord.workers.constraints.constraint_file import ConstraintFileError, load_constraints
-from concord.workers.models.corpus_agreement import SUFFIX, AgreementFileError
+from concord.workers.constraints.rows import ConstraintError
 from concord.workers.storage.object_storage import ObjectStorage
 from concord.workers.storage.storage import FolderStorage, StorageError, file_bytes
 from tests.support.memory_store import memory_store
@@ -83,10 +83,10 @@ def test_a_list_of_documents_is_read_from_there(uri: Uri) -> None:
     assert documents_asked_for(("a",), stored(uri, "ids.txt", "b\nc\n")) == ("a", "b", "c")
 
 
-def test_counts_are_told_from_rules_by_the_name_in_a_uri(uri: Uri) -> None:
+def test_counts_of_before_are_told_by_the_name_in_a_uri(uri: Uri) -> None:
     opened: Any = SimpleNamespace(folder=Path("model"), model=SimpleNamespace(labels=None))
-    with pytest.raises(AgreementFileError, match="there is no such file"):
-        open_constraints(opened, [uri(f"none{SUFFIX}")], consistency=False)
+    with pytest.raises(ConstraintError, match=r"none\.parquet: no YAML file of constraints; .* leave them out"):
+        open_constraints(opened, [uri("none.parquet")], consistency=False)
 
 
 def test_a_run_keeps_the_places_of_its_constraints_without_keys(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet
 from concord.workers.compiling.code import LABELLING_CODE, WORKERS, files_behind, imports_of
 from concord.workers.constraints.declared import DeclaredConstraints
@@ -29,7 +28,6 @@ from concord.workers.features.clustering.word_counts import Contexts
 from concord.workers.learning.mining.logic.clauses import OpeningCounts
 from concord.workers.learning.mining.miner import Counting
 from concord.workers.models.encoder import Encoder, encoder_at
-from concord.workers.remote.answers import AnswersParts
 from concord.workers.remote.count import CountParts
 from concord.workers.remote.label import LabelParts
 from concord.workers.remote.mining import HeldOut, MinedParts, RowsParts
@@ -77,7 +75,6 @@ SAMPLING = Counting("counting runs", partial(OpeningCounts.of, labels=NEWS, held
 PARTS: dict[str, Callable[[Path], Any]] = {
     "label": label_parts,
     "count": lambda _: CountParts(vocabulary=Words()),
-    "answers": lambda _: AnswersParts(HashModel(), sample=Document.build("s", [["a", "word"]])),
     "words": lambda _: WordsParts(),
     "contexts": lambda _: ContextsParts(Contexts(["the", "of", "said", "in", "."], 3, (-1, 1))),
     "mined": lambda _: MinedParts(SAMPLING, HeldOut(0.5)),

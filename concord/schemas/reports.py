@@ -269,30 +269,6 @@ class GazetteerReport(Report):
         yield Remark(f"phrases in {self.out}")
 
 
-class AgreementReport(Report):
-    """Report of ``concord corpus agreement``.
-
-    - ``words``: number of distinct words.
-    - ``words_in_spans``: number of these that the model has in a span somewhere.
-    """
-
-    documents: int
-    rejected: int
-    tokens: int
-    words: int
-    words_in_spans: int
-    model_digest: str
-    out: str
-
-    def blocks(self) -> Iterator[AnyBlock]:
-        """What was counted, and the file."""
-        yield Headline(
-            f"{self.documents:,} documents ({self.rejected:,} rows rejected), {self.tokens:,} tokens of "
-            f"{self.words:,} words, {self.words_in_spans:,} of which are part of a span somewhere"
-        )
-        yield Remark(f"counts in {self.out}")
-
-
 class ScoresReport(Report):
     """Report of ``concord import scores --json``: the column that the model reads, and its labels.
 

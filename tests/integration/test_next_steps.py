@@ -8,7 +8,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -53,15 +52,6 @@ def proposed(world: World, *words: str) -> list[str]:
 
 def documents(run: Path) -> int:
     return int(pq.read_table(run / "predictions").num_rows)
-
-
-def test_counts_of_a_corpus_are_a_prior_as_is_proposed(world: World, trained: Any) -> None:
-    assert trained["documents"] == 80
-    (line,) = proposed(
-        world, "corpus", "agreement", "--corpus", "test", "--model", "model", "--out", "all words.parquet"
-    )
-    typed(world, line)
-    assert documents(world.folder / "all words-out") == 48
 
 
 VECTORS = "\n".join(f"{word} {i % 3} {i % 5} {i % 7}" for i, word in enumerate(("the", "a", "of", "in", "Ada", "met")))

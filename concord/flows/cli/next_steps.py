@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 
 from concord.flows.screen.progress import say
 
@@ -13,12 +12,6 @@ def say_next(words: Sequence[str]) -> None:
     """Prints the next command as it can be typed."""
     say("next:")
     say(shlex.join(["concord", *words]))
-
-
-def after_agreement(corpus: str, model: str, counts: str) -> list[str]:
-    """Labelling the corpus again with its counts as a prior; the output folder stands beside the counts."""
-    out = f"{Path(counts).with_suffix('')}-out"
-    return ["reprocess", "--corpus", corpus, "--model", model, "--constraints", counts, "--out", out]
 
 
 def after_sweep(out: str) -> list[str]:

@@ -13,15 +13,15 @@ from concord.schemas.document import Batch, Document, ScoreColumn
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.run import REGISTRY
 from concord.schemas.run_context import HERE, RunContext
-from concord.schemas.secrets import short_name
+from concord.schemas.secrets import place_of, short_name
 from concord.schemas.settings import TextSettings
 from concord.workers.constraints.beside_model import joined
 from concord.workers.constraints.constraint_file import load_constraints
-from concord.workers.constraints.constraint_set import ConstraintSet, PriorAlone, Separable
+from concord.workers.constraints.constraint_set import ConstraintSet, Separable
+from concord.workers.constraints.rows import ConstraintError
 from concord.workers.corpus.plan import plan
-from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, file_columns, open_rows, read_batch
+from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, open_rows, read_batch
 from concord.workers.corpus.tokenizers.registry import pinned
-from concord.workers.models.corpus_agreement import SUFFIX, read_agreement
 from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model, text_tokenizer
@@ -78,29 +78,21 @@ def cutting(opened: OpenModel, text: TextSettings) -> TextSettings:
 
 
 def open_constraints(opened: OpenModel, files: Sequence[str], *, consistency: bool) -> Separable:
-    """Constraints of a model: its label consistency (unless switched off), and those of files (declared or counted).
+    """Constraints of a model: its label consistency (unless switched off), and those of files.
 
-    Tells what is both learned and declared, see `joined`. Raises `ConstraintError`, `AgreementFileError` and `OSError`.
+    Tells what is both learned and declared, see `joined`. Raises `ConstraintError` and `OSError`.
     """
-    # Agreement over the corpus comes before declared local features: it was counted without them.
-    counted = [name for name in files if short_name(name).endswith(SUFFIX)]
-    parts: list[Separable] = [PriorAlone(read_agreement(name, opened.model.labels)) for name in counted]
-    parts += [load_constraints(name).bind(opened.model.labels) for name in files if name not in counted]
+    for name in files:
+        if short_name(name).endswith(".parquet"):
+            raise ConstraintError(
+                f"{place_of(name)}: no YAML file of constraints; counts of `concord corpus agreement` are no longer "
+                "read: leave them out"
+            )
+    parts = [load_constraints(name).bind(opened.model.labels) for name in files]
     found = joined(saved_consistency(opened.folder) if consistency else None, parts)
     for note in found.notes:
         say(note)
     return found.constraints
-
-
-def check_columns(
-    shards: Sequence[Shard], text: TextSettings, *, model: Model, constraints: ConstraintSet, source: str
-) -> None:
-    """Raises `CorpusError` for the first file without a token column that the model or the constraints read.
-
-    - ``source``: the user's name of the model.
-    """
-    for file in dict.fromkeys(shard.file for shard in shards):
-        check_there(file_columns(file, text), file.path, model=model, constraints=constraints, source=source)
 
 
 def check_there(there: Sequence[str], place: str, *, model: Model, constraints: ConstraintSet, source: str) -> None:
@@ -192,9 +184,3 @@ def some_documents(shards: Sequence[Shard], text: TextSettings, model: Model, do
         if len(batch):
             return [batch.document(i) for i in range(min(documents, len(batch)))]
     return []
-
-
-def first_document(shards: Sequence[Shard], text: TextSettings, model: Model) -> Document | None:
-    """First document that the model can read, for compiling kernels; None if no shard can be read."""
-    found = some_documents(shards, text, model, 1)
-    return found[0] if found else None

@@ -22,7 +22,6 @@ COMPILED_FOLDERS = ("schemas", "workers")
 LABELLING_CODE = (
     "concord.workers.labelling.shard",
     "concord.workers.constraints.constraint_file",
-    "concord.workers.models.corpus_agreement",
     "concord.workers.models.saved_consistency",
     "concord.workers.models.loaders",
 )

@@ -81,34 +81,6 @@ class Separable(ConstraintSet, Protocol):
         ...
 
 
-class LabelPrior(Protocol):
-    """Prior knowledge about labels, in addition to the model: it adds to local scores, and constrains nothing.
-
-    - ``title``: its name in reports.
-    - ``digest``: hex digest of everything that decides its scores.
-    - ``columns``: the token columns that a batch must have.
-    """
-
-    @property
-    def title(self) -> str:
-        """Its name in reports."""
-        ...
-
-    @property
-    def digest(self) -> str:
-        """Hex digest; priors with equal digests add the same."""
-        ...
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The token columns that a batch must have."""
-        ...
-
-    def adjust(self, batch: Batch, potentials: Potentials, labels: LabelSet) -> Potentials:
-        """The batch's potentials with the prior added."""
-        ...
-
-
 @dataclass(frozen=True)
 class Unconstrained:
     """The empty set of constraints: nothing but the label set's legality."""
@@ -132,49 +104,6 @@ class Unconstrained:
         """The potentials, unchanged."""
         del batch, labels
         return potentials
-
-
-@dataclass(frozen=True, eq=False)
-class PriorAlone:
-    """The empty set of constraints, on scores to which a prior is added: the one entry that can be left out."""
-
-    prior: LabelPrior
-
-    names: tuple[str, ...] = ()
-
-    @property
-    def titles(self) -> tuple[str, ...]:
-        """Title of the prior."""
-        return (self.prior.title,)
-
-    @property
-    def digest(self) -> str:
-        """Hex digest of the prior."""
-        return self.prior.digest
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The token columns of the prior."""
-        return self.prior.columns
-
-    @property
-    def strengths(self) -> RuleStrengths:
-        """The prior, as a part of local scores."""
-        return RuleStrengths(local=self.digest)
-
-    def without(self, title: str) -> Unconstrained:
-        """The empty set. Raises `KeyError` for any title other than the prior's."""
-        if title != self.prior.title:
-            raise KeyError(title)
-        return Unconstrained()
-
-    def ground(self, batch: Batch, labels: LabelSet) -> list[GroundConstraints]:
-        """No rows and no agreements, for each document."""
-        return Unconstrained().ground(batch, labels)
-
-    def adjust(self, batch: Batch, potentials: Potentials, labels: LabelSet) -> Potentials:
-        """The potentials with the prior added."""
-        return self.prior.adjust(batch, potentials, labels)
 
 
 def build_problem(document: Document, potentials: Potentials, labels: LabelSet, constraints: ConstraintSet) -> Problem:

@@ -388,15 +388,3 @@ class CalibrationSettings(Settings):
         "cross-validation.",
     )
     c2: float = Field(1.0, ge=0, description="Weight of the quadratic prior of transitions: c2 · Σ w².")
-
-
-class AgreementSettings(Settings):
-    """Strength of the prior that a document gets from a model's labels elsewhere in the corpus."""
-
-    scale: float = Field(0.2, ge=0, le=10, description="Factor of the log odds of a word's labels elsewhere.")
-    tokens: float = Field(
-        1.0,
-        gt=0,
-        le=1e6,
-        description="Smoothing: number of tokens that the corpus's shares of labels count for in each word.",
-    )

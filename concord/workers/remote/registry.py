@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concord.workers.remote.answers import ANSWERS
 from concord.workers.remote.count import COUNT
 from concord.workers.remote.label import LABEL
 from concord.workers.remote.mining import COUNTED_RULES, ROWS
@@ -13,5 +12,5 @@ from concord.workers.remote.trials import TRIALS
 from concord.workers.remote.words import CONTEXTS, WORDS
 
 TASKS: dict[str, AnyTask] = {
-    task.name: task for task in (LABEL, COUNT, WORDS, CONTEXTS, ANSWERS, COUNTED_RULES, ROWS, TRIALS, SWEEP, SURVEY)
+    task.name: task for task in (LABEL, COUNT, WORDS, CONTEXTS, COUNTED_RULES, ROWS, TRIALS, SWEEP, SURVEY)
 }
