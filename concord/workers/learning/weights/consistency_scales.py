@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from concord.schemas.decoded import Budget
 from concord.schemas.document import Batch, Column, Document
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.problem import Problem
@@ -27,6 +28,11 @@ SCALES = (0.0, 0.125, 0.25, 0.5, 1.0)
 
 TUNED_BY = GibbsSettings(sweeps=20)
 """Engine that labels the documents."""
+
+TUNING_WORK = Budget(work=300_000)
+"""Its limit for a document. News needs 60,000 at most. Of a list of 1,000 references, which would take ten million, it
+leaves F1 the same within 0.1 points.
+"""
 
 
 ASSUMED = Scales(0.5, 0.5, 0.25)
@@ -144,7 +150,7 @@ class _CostProblems:
     def _entities(self, consistency: LabelConsistency, config: GibbsSettings, seed: int) -> Iterator[EntityCounts]:
         for document, problem, gold in zip(self.documents, self.problems, self.gold, strict=True):
             trial = consistency.with_costs(problem)
-            decoded = gibbs.solve(trial, config=config, rng=document_rng(seed, document.doc_id))
+            decoded = gibbs.solve(trial, config=config, rng=document_rng(seed, document.doc_id), budget=TUNING_WORK)
             yield EntityCounts.of(gold, decoded.labels, problem.labels, document.sentence_starts)
 
 
