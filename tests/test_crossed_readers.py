@@ -147,13 +147,13 @@ def test_a_form_that_no_reader_takes_is_told_by_its_name_and_never_as_plain(made
         assert "\n" not in found, reader
 
 
-BY_SED = [made for made in UNREAD if made.form is not None and "such as by sed" in UNREAD_FORMS[made.form]]
+BY_SED = [made for made in UNREAD if made.form is not None and "such as by `sed" in UNREAD_FORMS[made.form]]
 
 
 @pytest.mark.parametrize("made", BY_SED, ids=lambda made: made.title)
 def test_a_file_that_is_rewritten_as_proposed_keeps_its_gold(made: MadeForm, tmp_path: Path) -> None:
     path, advice = made.write(tmp_path / "in"), UNREAD_FORMS[made.form or SourceForm.BMES]
-    rewrite = advice.partition("such as by ")[2].rpartition("'")[0] + "'"
+    rewrite = advice.partition("such as by `")[2].partition("`")[0]
     (reader, options), *_ = re.findall(r"`concord ingest (\w+)(.*?)`", advice)
     again = tmp_path / "again.xml"
     again.write_bytes(subprocess.run(["bash", "-c", f"{rewrite} {path}"], capture_output=True, check=True).stdout)
@@ -161,6 +161,10 @@ def test_a_file_that_is_rewritten_as_proposed_keeps_its_gold(made: MadeForm, tmp
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.stderr
     assert gold_spans(tmp_path / "out") == made.spans
+
+
+def test_there_are_such_forms() -> None:
+    assert len(BY_SED) > 2
 
 
 def test_the_page_lists_all_forms_that_no_reader_takes_with_what_to_do() -> None:

@@ -23,7 +23,7 @@ _TEXTS_ALONE = "for the texts alone: `concord ingest text` with --set text_colum
 UNREAD_FORMS: Mapping[SourceForm, str] = {
     SourceForm.WEBANNO: f"export CoNLL 2002 in its place, {_COLUMNS}",
     SourceForm.UIMA: f"export CoNLL 2002 in its place, {_COLUMNS}",
-    SourceForm.BMES: "write I- in place of M-, such as by sed -E 's/([[:blank:]])M-([^[:blank:]]+)$/\\1I-\\2/', "
+    SourceForm.BMES: "write I- in place of M-, such as by `sed -E 's/([[:blank:]])M-([^[:blank:]]+)$/\\1I-\\2/'`, "
     f"{_COLUMNS}",
     SourceForm.BRACKETS: f"write B-PER, I-PER, O in place of (PER*, *), *, {_COLUMNS}",
     SourceForm.DATATURKS: f"write its points, whose end is one more, as {_RECORDS} reads it",
@@ -38,11 +38,11 @@ UNREAD_FORMS: Mapping[SourceForm, str] = {
     SourceForm.CSV_LABELS: f"export JSON in its place, or write {_RECORDS} reads it; {_TEXTS_ALONE}",
     SourceForm.PARQUET_SPANS: f"write its records as lines of JSON, and `concord ingest spans` reads them; "
     f"{_TEXTS_ALONE}",
-    SourceForm.SLASHED: "write word and label between tabs, such as by sed -E "
-    "'s,([^[:blank:]]+)/([^/[:blank:]]+)[[:blank:]]*,\\1\\t\\2\\n,g', and `concord ingest columns "
+    SourceForm.SLASHED: "write word and label between tabs, such as by `sed -E "
+    "'s,([^[:blank:]]+)/([^/[:blank:]]+)[[:blank:]]*,\\1\\t\\2\\n,g'`, and `concord ingest columns "
     "--set separator=tab --set scheme=plain` reads it",
-    SourceForm.INLINE_TAGS: "write each line as a record of XML, such as by sed "
-    "'s,.*,<record>&</record>,; 1s,^,<records>,; $s,$,</records>,' into a file .xml, and `concord ingest xml "
+    SourceForm.INLINE_TAGS: "write each line as a record of XML, such as by `sed "
+    "'s,.*,<record>&</record>,; 1s,^,<records>,; $s,$,</records>,'` into a file .xml, and `concord ingest xml "
     "--set record=record` reads it; for the texts alone, take the tags out",
 }
 """What to do with a file of each form, so that its labels are kept."""
