@@ -30,7 +30,7 @@ def test_a_run_ends_as_what_ended_it(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise KeyboardInterrupt
     with closing(sqlite3.connect(tmp_path / "runs.db")) as store:
         found = dict(store.execute("select name, status from runs").fetchall())
-    assert found == {"well": "FINISHED", "badly": "FAILED", "early": "KILLED"}
+    assert found == {"well": "FINISHED", "badly · failed": "FAILED", "early · cancelled": "KILLED"}
 
 
 FIRST_RUNS = """
