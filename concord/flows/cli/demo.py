@@ -125,7 +125,7 @@ def _reprocess(engine: str) -> Result:
     folder = str(FOLDER / f"out-{engine}")
     title = "3. Each sentence by itself" if engine == "viterbi" else "   The document as a whole"
     _step(
-        f"{title}: {engine}, on Ray.",
+        f"{title}: {engine}.",
         f"reprocess --corpus {FOLDER}/test --model models:/demo-news@champion --engine {engine} --out {folder}",
     )
     run = reprocess(str(FOLDER / "test"), "models:/demo-news@champion", folder, settings=RunSettings(engine=engine))
