@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,10 +76,12 @@ def test_a_process_with_kernels_of_its_own_takes_workers_or_says_what_to_set(
     assert starts == [None]
 
 
-def test_a_shard_that_fails_fails_alone() -> None:
+@pytest.mark.parametrize("error", [CorpusError("cannot be read"), ValueError("of a user's model")])
+def test_a_shard_that_fails_fails_alone(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     def run(shard: SimpleNamespace, parts: int) -> int:
+        sys.stdout.write("what a user's model prints")
         if shard.place == "b":
-            raise CorpusError("cannot be read")
+            raise error
         return parts + len(shard.place)
 
     task: Any = SimpleNamespace(run=run)
@@ -86,7 +89,8 @@ def test_a_shard_that_fails_fails_alone() -> None:
     with InProcess().pool(task, 1, most=9) as work:
         done = list(work(shards[:2], lambda one: shards[2:] if one.shard.place == "a" else []))
     assert [(one.shard.place, one.result) for one in done] == [("a", 2), ("b", None), ("ccc", 4)]
-    assert done[1].failure == "b: CorpusError: cannot be read"
+    assert done[1].failure == f"b: {type(error).__name__}: {error}"
+    assert capsys.readouterr().out == "", "it is not the answer of the command"
 
 
 @pytest.mark.parametrize("was_killed", [False, True])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 
 from threadpoolctl import threadpool_limits
 
 from concord.flows.environment import ANY_PROCESSOR
 from concord.flows.work.done import After, Done, PoolWork, no_more, reason
-from concord.schemas.errors import InputError, ServiceError, UsageError
+from concord.schemas.errors import USERS_FUNCTION_RAISES, UsageError
 from concord.workers.corpus.plan import U
 from concord.workers.remote.task import P, R, Task
 
@@ -36,7 +37,8 @@ class InProcess:
     def run(self, task: Task[U, P, R], shards: Sequence[U], parts: P) -> Iterator[Done[U, R]]:
         """As `Cluster.run`: a shard that fails is yielded with its error, and the others go on."""
         for shard in shards:
-            with threadpool_limits(1):
+            # What a user's part prints is not the command's answer.
+            with threadpool_limits(1), redirect_stdout(sys.stderr):
                 done = _done(task, shard, parts)
             yield done
 
@@ -58,7 +60,7 @@ class InProcess:
 def _done(task: Task[U, P, R], shard: U, parts: P) -> Done[U, R]:
     try:
         return Done(shard, task.run(shard, parts))
-    except (InputError, ServiceError, OSError) as error:  # any other is a fault of concord's own, and is seen whole
+    except USERS_FUNCTION_RAISES as error:  # of a user's model or template, too: it fails the shard alone
         return Done(shard, None, reason(error))
 
 
