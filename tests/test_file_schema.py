@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import yaml
 from typer.testing import CliRunner
 
 from concord.flows.cli.app import app
+from concord.flows.starting import write_start
 from concord.workers.constraints.constraint_file import ConstraintFileError, parse_constraints
 from concord.workers.constraints.file_schema import file_schema, file_schema_text
 
@@ -73,7 +73,5 @@ def test_the_command_and_init_write_it(tmp_path: Path) -> None:
     ended = CliRunner().invoke(app, ["constraints", "schema", "--out", str(tmp_path / "s.json")])
     assert "# yaml-language-server: $schema=" in ended.stdout
     assert (tmp_path / "s.json").read_text(encoding="utf-8") == file_schema_text()
-    shipped = files("concord.flows.starting").joinpath("constraints.schema.json").read_text(encoding="utf-8")
-    assert shipped == file_schema_text(), (
-        "write it anew: concord constraints schema --out concord/flows/starting/constraints.schema.json"
-    )
+    write_start(tmp_path / "nights")
+    assert (tmp_path / "nights" / "constraints.schema.json").read_text(encoding="utf-8") == file_schema_text()

@@ -61,7 +61,12 @@ def kernels(folder: Path) -> set[str]:
 
 def test_files_to_start_with_are_in_it(site: Path, tmp_path: Path) -> None:
     run(site, tmp_path, "init", "--out", "nights")
-    assert {path.name for path in (tmp_path / "nights").iterdir()} == {"prefect.yaml", "constraints.yaml", "night.yaml"}
+    assert {path.name for path in (tmp_path / "nights").iterdir()} == {
+        "prefect.yaml",
+        "constraints.yaml",
+        "constraints.schema.json",
+        "night.yaml",
+    }
     assert (site / "concord" / "workers" / "constraints" / "shipped" / "citations.yaml").is_file()
 
 

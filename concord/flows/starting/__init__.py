@@ -10,10 +10,12 @@ from pathlib import Path
 
 from concord.flows.inputs.apart import check_apart
 from concord.schemas.errors import InputError
+from concord.workers.constraints.file_schema import file_schema_text
 from concord.workers.storage.files import write_whole
 
-FILES = ("prefect.yaml", "constraints.yaml", "constraints.schema.json", "night.yaml")
-"""Files of this package."""
+SCHEMA = "constraints.schema.json"
+FILES = ("prefect.yaml", "constraints.yaml", SCHEMA, "night.yaml")
+"""Files that are written: those of this package, and the schema of constraints."""
 
 OFFERED, TAKEN = "# constraints: [", "constraints: ["
 """What stands before the deployment's constraints here, and in a folder that has them."""
@@ -42,6 +44,8 @@ def write_start(out: Path) -> list[Path]:
 
 
 def _content(name: str) -> bytes:
+    if name == SCHEMA:
+        return file_schema_text().encode()
     text = files(__name__).joinpath(name).read_text(encoding="utf-8").replace(OFFERED, TAKEN)
     return text.encode()
 
