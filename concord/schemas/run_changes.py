@@ -123,15 +123,18 @@ class RunChanges(Report):
         lines = list[str]()
         if self.model is not None:
             lines.append(f"model {_arrow([digest[:SHOWN_DIGITS] for digest in self.model])}")
-        lines += (change.line for change in self.rules)
-        if self.reordered:
-            lines.append("constraints are in another order")
+        lines += self.rule_lines
         if self.engine is not None:
             lines.append(f"engine {_arrow(self.engine)}")
         lines += (f"{name} {_arrow(values)}" for name, values in self.settings.items())
         if self.code:
             lines.append("concord's code has changed")
         return tuple(lines)
+
+    @property
+    def rule_lines(self) -> tuple[str, ...]:
+        """What differs in the constraints, a line each."""
+        return (*(change.line for change in self.rules), *(("constraints are in another order",) * self.reordered))
 
 
 def _other_settings(before: RunSettings, after: RunSettings) -> Iterator[tuple[str, tuple[Any, Any]]]:

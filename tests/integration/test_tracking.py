@@ -11,8 +11,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from mlflow import MlflowClient
 
+from concord.flows.nights.taken_back import NightSources, causes
+from concord.flows.runfolder.runfolder import Sources
 from concord.flows.tracking.tracking import Tracking, ui_command
+from concord.schemas.run import ReportSum, RunKey, RunManifest, RunSettings
 from tests.integration.processes import descendants
 from tests.integration.servers import free_port, wait_for
 
@@ -99,3 +103,29 @@ def test_the_command_that_shows_the_runs_starts_a_few_processes(tmp_path: Path) 
     finally:
         os.killpg(shell.pid, signal.SIGKILL)
         shell.wait(30)
+
+
+@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning")
+def test_the_command_that_a_rollback_proposes_brings_the_alias_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = f"sqlite:///{tmp_path / 'runs.db'}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    client = MlflowClient(uri)
+    client.create_registered_model("news")
+    for _ in range(2):
+        version = client.create_model_version("news", source=str(tmp_path)).version
+    client.set_registered_model_alias("news", "champion", version)
+    named = Sources(corpus="c", model="models:/news@champion", constraints=(), consistency=True)
+    before, after = (NightSources(named, {"model_version": f"news v{number}"}) for number in (1, 2))
+    there, gone = (manifest_of(digest) for digest in ("one", "two"))
+    (cause,) = causes(there, gone, before, after, "out")
+    assert subprocess.run(["bash", "-c", f"PATH={Path(sys.executable).parent}:$PATH; {cause.remedy}"], check=True)
+    assert int(client.get_model_version_by_alias("news", "champion").version) == 1
+    (cause,) = causes(there, gone, NightSources(named, {}), after, "out")
+    assert "set_registered_model_alias" not in cause.remedy, "the version of then is not known"
+
+
+def manifest_of(model: str) -> RunManifest:
+    key = RunKey(settings=RunSettings(), model=model, constraints="", code="")
+    return RunManifest(dataset="d", run=key, totals=ReportSum().report(), shards=0, lists={})

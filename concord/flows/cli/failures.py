@@ -48,7 +48,8 @@ MEANINGS = {
     Exit.INPUT: "a corpus, model or folder that cannot be used; one line says which, and what to do",
     Exit.SHARDS: "some shards failed; the others are done",
     Exit.SERVICE: "Ray, Prefect or MLflow out of reach",
-    Exit.DRIFT: "the run drifted (with `--fail-on-drift`), or is not published as too many documents are gone",
+    Exit.DRIFT: "the run drifted (with `--fail-on-drift`), or is not published: too many documents are gone, or a "
+    "rollback took it back",
     Exit.HUNG_UP: "the terminal was closed",
     Exit.INTERRUPTED: "Ctrl-C",
     Exit.TERMINATED: "SIGTERM",

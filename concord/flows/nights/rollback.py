@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from concord.flows.nights.record import Record, keep_rollback, read_record
 from concord.flows.nights.taken_back import NightSources, causes, run_manifest
 from concord.flows.runfolder.delta_table import commit_run, has_table
-from concord.flows.runfolder.former_run import FormerRun, former_run, taken_back
-from concord.flows.runfolder.layout import MANIFEST, SOURCES, RunOutput, staged_prefix
+from concord.flows.runfolder.former_run import former_run
+from concord.flows.runfolder.layout import MANIFEST, SOURCES, staged_prefix
 from concord.flows.runfolder.runfolder import republish, run_output, sources_in
 from concord.schemas.drift import MOST_MISSING
 from concord.schemas.errors import DriftedError
-from concord.schemas.nights import NightCause, NightLine, RollbackReport, night_name
+from concord.schemas.nights import NightLine, RollbackReport, night_name
+from concord.schemas.run import RunManifest
 from concord.schemas.secrets import redact
 from concord.workers.storage.files import OutputError
 from concord.workers.storage.storage import Storage, read_if_there
@@ -36,15 +37,18 @@ def rollback(out: str, *, allow_gone: bool = False) -> RollbackReport:
         shown_before = storage.read(MANIFEST)
         done_before = shown_before == former.run.manifest
         recorded = instead is not None and instead.manifest == staged_prefix(former.run.manifest)
-        assert shown_before is not None  # `former_run` has read it
+        back, gone = run_manifest(former.run.manifest), run_manifest(shown_before)
+        assert back is not None  # `former_run` has read both
+        assert gone is not None
         if not (done_before or allow_gone):
-            _check_less(shown_before, former, again)
+            _check_less(gone, back, again)
         sources = sources_in(read_if_there(storage, SOURCES))
         shown = republish(output, former)
         version = commit_run(output) if has_table(storage) else None
         if not recorded:
             keep_rollback(storage, again, shown.report, changes=shown.changes, seconds=time.monotonic() - started)
-        reasons = _causes(output, former, again, NightSources(sources, _request_of(instead)))
+        before = NightSources(sources_in(former.sources), _request_of(again))
+        after = NightSources(sources, _request_of(instead))
     return RollbackReport(
         out=redact(out),
         night=0 if again is None else again.night,
@@ -54,31 +58,18 @@ def rollback(out: str, *, allow_gone: bool = False) -> RollbackReport:
         changes=shown.changes,
         version=version,
         again=done_before,
-        causes=() if done_before else reasons,
+        causes=() if done_before else tuple(causes(back, gone, before, after, storage.uri)),
     )
 
 
-def _check_less(shown: bytes, former: FormerRun, again: NightLine | None) -> None:
+def _check_less(gone: RunManifest, back: RunManifest, again: NightLine | None) -> None:
     """Raises `DriftedError` where readers would lose more documents than a run may take from them."""
-    manifest, documents = run_manifest(shown), former.run.totals.documents
-    last = documents if manifest is None else manifest.totals.documents
+    last, documents = gone.totals.documents, back.totals.documents
     if last - documents > MOST_MISSING * last:
         raise DriftedError(
             f"{night_name(0 if again is None else again.night)} has {documents:,} documents, and readers have "
             f"{last:,} now: {last - documents:,} would be gone; give --allow-gone if that is meant"
         )
-
-
-def _causes(
-    output: RunOutput, former: FormerRun, again: NightLine | None, after: NightSources
-) -> tuple[NightCause, ...]:
-    """Why the run that was taken back differs from the one that readers have."""
-    gone = taken_back(output.storage)
-    manifests = [None if data is None else run_manifest(data) for data in (former.run.manifest, gone)]
-    if manifests[0] is None or manifests[1] is None:
-        return ()
-    before = NightSources(sources_in(former.sources), _request_of(again))
-    return tuple(causes(manifests[0], manifests[1], before, after, output.storage.uri))
 
 
 def _request_of(line: NightLine | None) -> Mapping[str, str]:

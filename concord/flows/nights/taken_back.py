@@ -25,9 +25,11 @@ from concord.workers.storage.storage import Storage, read_if_there
 
 def check_taken_back(storage: Storage, key: RunKey, dataset: str) -> None:
     """Raises `TakenBackError` where a run by that key, of the corpus with that digest, is one that was taken back."""
-    data, shown = taken_back(storage), read_if_there(storage, MANIFEST)
-    gone, there = (None if manifest is None else run_manifest(manifest) for manifest in (data, shown))
-    if data is None or gone is None or there is None or not _is_again(gone, there, key, dataset):
+    data = taken_back(storage)
+    if data is None:
+        return
+    gone, there = run_manifest(data), run_manifest(read_if_there(storage, MANIFEST))
+    if gone is None or there is None or not _is_again(gone, there, key, dataset):
         return
     night = _night_of(storage, data)
     causes = "; ".join(differences(there, gone))
@@ -49,10 +51,10 @@ def _is_again(gone: RunManifest, there: RunManifest, key: RunKey, dataset: str) 
     return all(getattr(key, name) == getattr(gone.run, name) for name in differing)
 
 
-def run_manifest(data: bytes) -> RunManifest | None:
-    """A sealed manifest; None for one that is damaged or of another version."""
+def run_manifest(data: bytes | None) -> RunManifest | None:
+    """A sealed manifest; None for none, and for one that is damaged or of another version."""
     try:
-        return RunManifest.model_validate(unseal(data))
+        return RunManifest.model_validate(None if data is None else unseal(data))
     except ValidationError:
         return None
 
@@ -87,8 +89,7 @@ def causes(
     if changes.model is not None:
         old, new = (digest[:SHOWN_DIGITS] for digest in changes.model)
         yield NightCause(differs=f"model {old} → {new}", remedy=_model_remedy(before, after, old))
-    rules = changes.model_copy(update={"model": None, "engine": None, "settings": {}, "code": False}).lines
-    yield from (NightCause(differs=line, remedy=_rule_remedy(before, after)) for line in rules)
+    yield from (NightCause(differs=line, remedy=_rule_remedy(before, after)) for line in changes.rule_lines)
     if changes.engine is not None:
         yield NightCause(differs=f"engine {' → '.join(changes.engine)}", remedy=f"--engine {changes.engine[0]}")
     for name, (old_value, new_value) in changes.settings.items():
@@ -108,9 +109,9 @@ def _model_remedy(before: NightSources, after: NightSources, digest: str) -> str
     named = before.sources.model
     if named != after.sources.model:
         return f"--model {named}"
-    if not named.startswith(REGISTRY):
-        return f"put the model of then ({digest}) back into {named}, or name another folder with --model"
     name, _, version = before.request.get("model_version", "").rpartition(" v")
+    if not named.startswith(REGISTRY) or not version:
+        return f"put the model of then ({digest}) back into {named}, or name another one with --model"
     alias = named.rpartition("@")[2]
     client = f"mlflow.MlflowClient({redact(tracking_uri(None))!r})"
     return f'python -c "import mlflow; {client}.set_registered_model_alias({name!r}, {alias!r}, {version!r})"'

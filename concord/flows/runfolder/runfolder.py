@@ -132,10 +132,7 @@ def write_sources(storage: Storage, sources: Sources) -> None:
 
 def read_sources(storage: Storage) -> Sources:
     """What `write_sources` kept. Raises `RunFolderError`."""
-    try:
-        sources = sources_in(storage.read(SOURCES))
-    except OSError:
-        sources = None
+    sources = sources_in(read_if_there(storage, SOURCES))
     if sources is None:
         raise RunFolderError(
             f"{place_of(storage.uri)}: no record of what this run was made from ({SOURCES}), or a damaged one; the "
