@@ -35,6 +35,7 @@ def reprocess(
     text_column: str | None = None,
     id_column: str | None = None,
     tokenizer: str | None = None,
+    keep_columns: Sequence[str] = (),
     confidence: ConfidenceKind = "none",
     n_best: int = 0,
     certificates: bool = False,
@@ -59,6 +60,7 @@ def reprocess(
     - ``seed``: seed of all random choices
     - ``text_column``, ``id_column``: columns of raw text and of document ids, for a corpus of raw text
     - ``tokenizer``: name of the tokenizer for raw text; the default is the one that the model names
+    - ``keep_columns``: columns of the corpus that predictions have, too, such as a source or a date
     - ``confidence``: figure for each entity: "marginal", "margin" or "none"
     - ``n_best``: number of best labellings that are listed; 0 for none
     - ``certificates``: write proofs that `verify` can check?
@@ -81,7 +83,8 @@ def reprocess(
     from concord.flows.reprocess import reprocess as flow
 
     columns = {"text_column": text_column, "id_column": id_column, "tokenizer": tokenizer}
-    text = TextSettings.model_validate({name: value for name, value in columns.items() if value is not None})
+    named = {name: value for name, value in columns.items() if value is not None}
+    text = TextSettings.model_validate(named | {"keep_columns": tuple(keep_columns)})
     settings = RunSettings(
         engine=engine,
         options=dict(options or {}),

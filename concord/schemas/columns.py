@@ -196,6 +196,15 @@ PREDICTIONS_LAYOUT = Layout(
     ),
     "give the folder that `concord reprocess` wrote",
 )
+PREDICTION_COLUMNS = frozenset(
+    {
+        *PREDICTIONS_LAYOUT.required.names,
+        *PREDICTIONS_LAYOUT.optional.names,
+        *(VITERBI_LABELS, VITERBI_LOCAL, VITERBI_PENALTY, VITERBI_CONSTRAINTS, DOCUMENT_DIGEST, SETTLED),
+    }
+)
+"""Names of all columns that concord itself gives to predictions."""
+
 CERTIFICATES_LAYOUT = Layout(
     "certificates",
     1,

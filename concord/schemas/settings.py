@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 LARGEST_TOLERANCE = 0.01
 """Nats of gap within which an answer may be called optimal: such a labelling is at most 1 % likelier."""
@@ -54,7 +54,18 @@ class WriterSettings(Settings):
     marks: bool = Field(default=True, description="Mark what the constraints changed, and why?")
 
 
-class TextSettings(ReaderSettings):
+def _split(value: Any) -> Any:
+    """Names of columns that are joined by commas, in one text or in several. Raises `ValueError`."""
+    parts = [value] if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+        return value
+    names = [name for part in parts for name in part.split(",")]
+    if "" in names or len(set(names)) < len(names):
+        raise ValueError("give names of columns, each of them once")
+    return tuple(names)
+
+
+class RawTextSettings(ReaderSettings):
     """Raw text: a Parquet file or folder, or .txt files."""
 
     id_column: str = Field("doc_id", description="Column of document ids (strings).")
@@ -70,6 +81,20 @@ class TextSettings(ReaderSettings):
     split_hyphens: bool = Field(
         default=False, description="Cut words at hyphens too, for a model whose training corpus was cut like that."
     )
+
+
+class TextSettings(RawTextSettings):
+    """What a run reads of a corpus: raw text, and columns beside it."""
+
+    keep_columns: Annotated[tuple[str, ...], BeforeValidator(_split)] = Field(
+        (),
+        description="Columns of the corpus that the output has, too, such as source and date, joined by commas.",
+    )
+
+    @property
+    def without_kept(self) -> TextSettings:
+        """The same for a corpus that need not have the columns that are kept."""
+        return self.model_copy(update={"keep_columns": ()})
 
 
 class Validation(StrEnum):

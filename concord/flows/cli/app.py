@@ -290,7 +290,7 @@ def export_predictions(
     ] = None,
     keep_columns: Annotated[
         list[str] | None,
-        typer.Option(help="Columns of the corpus that are passed on, joined by commas; may be given many times."),
+        typer.Option(help=f"{_meaning('keep_columns').rstrip('.')}; may be given many times."),
     ] = None,
     set_: Set = None,
 ) -> ExportReport:

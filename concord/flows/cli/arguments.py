@@ -35,7 +35,7 @@ DeclaredOptions = Annotated[Declared, FieldOptions(Declared)]
 ContextOptions = Annotated[RunContext, FieldOptions(RunContext)]
 RayOptions = Annotated[RunContext, FieldOptions(RunContext, apart=("tracking",))]
 TrackingOption = Annotated[RunContext, FieldOptions(RunContext, apart=("ray", "workers"))]
-TextOptions = Annotated[TextSettings, FieldOptions(TextSettings)]
+TextOptions = Annotated[TextSettings, FieldOptions(TextSettings, apart=("keep_columns",))]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables and lines.")]
 Corpus = Annotated[str, typer.Option(help=CORPUS_HELP)]
 Set = Annotated[

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 UTF_8 = "utf-8"
 OF_CORPORA = (
     *("options", "certificates", "certificate_nodes", "errors_of", "settle"),
-    *("text.id_column", "text.text_column"),
+    *("text.id_column", "text.text_column", "text.keep_columns"),
 )
 """Settings of a run that are no options here: a single text has no use for them, or --set gives them (the engine's)."""
 

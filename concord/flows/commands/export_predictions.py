@@ -116,7 +116,7 @@ def _write_folder(out: Path, pieces: Iterator[Piece]) -> None:
 
 def exported(run: Published, corpus: str | None, keep_columns: Sequence[str] = ()) -> Iterator[ExportedDocument]:
     """The documents of a run, in the order of the corpus. Raises as `export_predictions`."""
-    beside = None if corpus is None else _corpus(corpus, run.manifest.run.settings.text, keep_columns)
+    beside = None if corpus is None else _corpus(corpus, run.manifest.run.settings.text.without_kept, keep_columns)
     for table in run.tables(PREDICTIONS, PREDICTIONS_LAYOUT):
         for row in table.to_pylist():
             yield _document(row, None if beside is None else _of_corpus(row, beside, corpus))

@@ -77,7 +77,7 @@ class TextLabeller:
 
     def document_of(self, text: str, *, doc_id: str = TEXT_ID) -> Document:
         """A text cut into sentences and tokens. Raises `TextError`, `LanguageError`."""
-        settings = TextReaderSettings.model_validate(self.settings.text.model_dump())
+        settings = TextReaderSettings.of(self.settings.text)
         return self.read(RawText(doc_id, text.encode()), settings)
 
     def read(self, raw: RawText, settings: TextReaderSettings) -> Document:

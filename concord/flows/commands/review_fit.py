@@ -54,7 +54,7 @@ def fit_to(labelled: LabelledRun, request: ReviewRequest, order: str) -> Logisti
 def _wrong(run: Published, listed: Things, corpus: str) -> tuple[Mask, Mask]:
     """Which things of a run gold does not have, and of which gold is in_gold."""
     gold: dict[str, TypedPlaces] = {}
-    for shard in plan(corpus, text=run.manifest.run.settings.text):
+    for shard in plan(corpus, text=run.manifest.run.settings.text.without_kept):
         gold |= gold_places(read_batch(shard)[0])
     answers: dict[str, TypedPlaces] = {}
     for table in run.tables(PREDICTIONS, PREDICTIONS_LAYOUT):

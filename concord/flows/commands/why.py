@@ -134,7 +134,7 @@ def _document(run: Published, sources: Sources, model: Model, row: Mapping[str, 
     corrections = correction_file(sources.corrections)
     survey, _ = plan_corpus(Listing.of(sources.corpus), parts, run.storage, read_here, [doc_id], corrections)
     for shard in survey.shards:
-        batch, _, digests = read_documents(shard, text=text, tokenizer=text_tokenizer(model))
+        batch, _, digests, _ = read_documents(shard, text=text, tokenizer=text_tokenizer(model))
         if doc_id in batch.doc_ids and digests[batch.doc_ids.index(doc_id)] == row[DOCUMENT_DIGEST]:
             place = batch.doc_ids.index(doc_id)
             return batch.part(place, place + 1)

@@ -170,6 +170,6 @@ def with_engine(
 def text_settings(text: TextSettings, encoding: str) -> TextReaderSettings:
     """Settings for reading raw text in an encoding. Raises `OptionError` for an unknown encoding."""
     try:
-        return TextReaderSettings.model_validate({**text.model_dump(), "encoding": encoding})
+        return TextReaderSettings.of(text, encoding)
     except ValidationError as error:
         raise OptionError(faults(error)) from error

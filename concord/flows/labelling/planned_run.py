@@ -198,7 +198,7 @@ class _PlanCounts:
         """The digest of the answer of each document that can be labelled, by id; none of a shard that is damaged."""
         model, text = self.job.opened.model, self.job.key.settings.text
         try:
-            batch, rejects, digests = read_documents(shard, text=text, tokenizer=text_tokenizer(model))
+            batch, rejects, digests, _ = read_documents(shard, text=text, tokenizer=text_tokenizer(model))
         except CorpusError as error:
             self.faults.append(redact(str(error)))
             return {}

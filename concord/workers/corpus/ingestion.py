@@ -35,7 +35,7 @@ from concord.schemas.errors import InputError
 from concord.schemas.labels import OUTSIDE, LabelSet
 from concord.schemas.layers import with_layers_of
 from concord.schemas.names import unknown
-from concord.schemas.settings import ReaderSettings, TextSettings
+from concord.schemas.settings import RawTextSettings, ReaderSettings
 from concord.schemas.shown import fields_html, fields_text
 from concord.workers.corpus.fitting import check_form, with_what_it_must_have
 from concord.workers.corpus.parquet import (
@@ -198,7 +198,7 @@ def ingest(
 
 def _cut_by(settings: ReaderSettings) -> str | None:
     """Tokenizer of a reader of texts, NAME==VERSION; None for a reader of tokens. Raises `TokenizerError`."""
-    return pinned(settings.tokenizer) if isinstance(settings, TextSettings | MarkedTextSettings) else None
+    return pinned(settings.tokenizer) if isinstance(settings, RawTextSettings | MarkedTextSettings) else None
 
 
 def _read(source: str | Path, items: Iterable[ReaderItem]) -> Iterator[ReaderItem]:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from concord.schemas.columns import SchemaError
 from concord.schemas.document import ScoreColumn
 from concord.schemas.errors import CorpusError
 from concord.schemas.run import SHARD_BYTES
@@ -74,6 +75,7 @@ def joined_survey(
     runs: list[RunTable] = []
     damages: list[CorpusError] = []
     columns: dict[ParquetLocation, tuple[str, ...]] = {}
+    first: SurveyedFile | None = None
     for file in files:
         if file.wrong is not None:
             raise file.wrong
@@ -81,6 +83,12 @@ def joined_survey(
         if len(file.runs):
             runs.append(file.runs)
             columns[file.file.location] = file.columns
+            first = first or file
+            if file.carried != first.carried:
+                raise SchemaError(
+                    f"{file.file.location.path}: {', '.join(file.carried)} are kept, but of {first.file.location.path} "
+                    f"{', '.join(first.carried)}; give a column one type in all files"
+                )
     if damages and not runs:
         raise damages[0]
     if only is not None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from concord.schemas.columns import raw_strings
+from concord.workers.corpus.kept_columns import MOMENT, kept_type
 
 DIGEST_BYTES = 16
 COUNT_BYTES = 8
@@ -23,8 +24,8 @@ NULL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 def row_digests(table: pa.Table) -> list[bytes]:
     """Digest of each row: of its columns' names and of their decoded values.
 
-    Columns may hold strings, lists of strings or lists of integers, dictionary-encoded or not, of any width, or lists
-    of lists of floats.
+    Columns may hold strings, numbers, booleans, dates, timestamps, lists of strings or lists of integers,
+    dictionary-encoded or not, of any width, or lists of lists of floats.
     """
     columns = [_Stored.of(table[name]) for name in sorted(table.column_names)]
     names = "\0".join(sorted(table.column_names)).encode()
@@ -86,9 +87,19 @@ _Values = tuple[np.ndarray[tuple[int], np.dtype[np.int64]], np.ndarray[tuple[int
 
 
 def _bytes_of(values: pa.Array) -> _Values:
-    if pa.types.is_integer(values.type):
-        return _integers(values)
-    return _floats(values) if pa.types.is_nested(values.type) else _strings(values)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_nested(values.type):
+        return _floats(values)
+    kind = kept_type(values.type)
+    if kind in (None, pa.string()):
+        return _strings(values)
+    if kind == pa.float64():
+        return _strings(values.cast(kind).cast(pa.string()))
+    if kind in (pa.date32(), MOMENT):
+        values = values.cast(kind, safe=False)
+        return _integers(values.view(pa.int32() if kind == pa.date32() else pa.int64()))
+    return _integers(values)
 
 
 def _floats(values: pa.Array) -> _Values:
@@ -105,8 +116,6 @@ def _floats(values: pa.Array) -> _Values:
 def _strings(values: pa.Array) -> _Values:
     if not len(values):
         return np.zeros(0, np.int64), np.zeros(1, np.int64), memoryview(b"")
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
     plain = pa.concat_arrays(raw_strings(pa.chunked_array([values])).chunks)
     _, offsets_buffer, data = plain.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int64)[plain.offset : plain.offset + len(plain) + 1]

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from concord.schemas.settings import (
     TOKENIZER,
+    RawTextSettings,
     ReaderSettings,
     Settings,
     TextSettings,
@@ -138,11 +139,16 @@ class AddressSettings(ReaderSettings):
     prefix: Prefix = None
 
 
-class TextReaderSettings(TextSettings):
+class TextReaderSettings(RawTextSettings):
     """Options of the reader of raw text: those of a run (which reads Parquet only), and the form of other files."""
 
     encoding: Encoding = Field("utf-8", description="Encoding of files; Parquet is always UTF-8.")
     delimiter: str = Field(",", description="Separator of columns in .csv files; tab for a tab.")
+
+    @classmethod
+    def of(cls, text: TextSettings, encoding: str = "utf-8") -> Self:
+        """Options that read and cut texts as a run does. Raises `pydantic.ValidationError`."""
+        return cls.model_validate(text.model_dump(exclude={"keep_columns"}) | {"encoding": encoding})
 
     @field_validator("delimiter")
     @classmethod
@@ -175,9 +181,9 @@ class MarkedTextSettings(ReaderSettings):
     encoding: FileEncoding = "utf-8"
 
     @property
-    def cutting(self) -> TextSettings:
+    def cutting(self) -> RawTextSettings:
         """How the texts are cut."""
-        return TextSettings(language=self.language, tokenizer=self.tokenizer, split_hyphens=self.split_hyphens)
+        return RawTextSettings(language=self.language, tokenizer=self.tokenizer, split_hyphens=self.split_hyphens)
 
 
 class MailSettings(MarkedTextSettings):
@@ -195,7 +201,7 @@ class SentencesSettings(MarkedTextSettings):
     sentence_limit: int = Field(500, ge=1, description="Longest sentence, in tokens; longer ones are cut.")
 
     @property
-    def cutting(self) -> TextSettings:
+    def cutting(self) -> RawTextSettings:
         """How the texts are cut."""
         return super().cutting.model_copy(update={"sentence_limit": self.sentence_limit})
 

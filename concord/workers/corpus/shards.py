@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -29,6 +29,7 @@ from concord.schemas.document import TOKENS, Batch, ScoreColumn
 from concord.schemas.errors import CorpusError
 from concord.schemas.names import nearest
 from concord.schemas.settings import TextSettings
+from concord.workers.corpus.kept_columns import check_kept, kept_faults, kept_types, kept_values
 from concord.workers.corpus.parquet import ListedFile, ParquetLocation, listed_file, open_parquet, with_text_ids
 from concord.workers.corpus.readers.own_tokenizer import OwnTokenizer
 from concord.workers.corpus.readers.text import batch_from_text_table, check_text
@@ -90,6 +91,12 @@ def shard_columns(
 
     Raises `SchemaError`, also where ``scores`` are wanted of a file without tokens.
     """
+    check_kept(schema, text.keep_columns, source=source)
+    return list(dict.fromkeys([*_labelled_columns(schema, text, source, scores), *text.keep_columns]))
+
+
+def _labelled_columns(schema: pa.Schema, text: TextSettings, source: str, scores: ScoreColumn | None) -> list[str]:
+    """The columns that decide answers. Raises as `shard_columns`."""
     if scores is not None:
         check(schema, CORPUS_LAYOUT, source=source)
         check_scores(schema, scores, source=source)
@@ -190,6 +197,11 @@ def file_columns(file: ParquetLocation, text: TextSettings) -> list[str]:
     return token_columns(schema) if TOKENS in columns else [TOKENS]
 
 
+def carried_columns(file: ParquetLocation, text: TextSettings) -> tuple[str, ...]:
+    """The columns of the file that predictions have, too, each with its type. Raises `SchemaError`."""
+    return kept_types(open_rows(file, text=text).schema, text.keep_columns)
+
+
 def tokenizer_of(shards: Iterable[Shard], *, text: TextSettings = DEFAULT_TEXT) -> str | None:
     """Tokenizer that a corpus of tokens states in its files, NAME==VERSION; None where it states none.
 
@@ -221,11 +233,18 @@ def read_batch(
 
 
 class ShardDocuments(NamedTuple):
-    """What a shard holds: its good rows as a batch, its bad rows as rejects, and the digest of each good row."""
+    """What a shard holds.
+
+    - ``batch``: its good rows
+    - ``rejects``: its bad rows
+    - ``digests``: the digest of each good row
+    - ``columns``: of the good rows, the values of the columns that predictions have, too, by name
+    """
 
     batch: Batch
     rejects: list[Reject]
     digests: list[bytes]
+    columns: Mapping[str, pa.Array]
 
 
 def read_documents(
@@ -235,11 +254,12 @@ def read_documents(
     table, digests = _read(shard, text)
     batch, rejects = _documents(table, shard, text, tokenizer)
     bad = {reject.row for reject in rejects}
-    good = [digest for row, digest in enumerate(digests, shard.first_row) if row not in bad]
+    places = [place for place in range(len(table)) if place + shard.first_row not in bad]
+    good, columns = [digests[place] for place in places], kept_values(table, text.keep_columns, places)
     if shard.corrections:
         batch = replace(batch, corrections=dict(shard.corrections))
         good = corrected_digests(good, batch.doc_ids, batch.corrections)
-    return ShardDocuments(batch, rejects, good)
+    return ShardDocuments(batch, rejects, good, columns)
 
 
 def corrected_digests(digests: Sequence[bytes], doc_ids: Sequence[str], corrections: Corrections) -> list[bytes]:
@@ -257,6 +277,7 @@ def _documents(
 ) -> tuple[Batch, list[Reject]]:
     source, faults = shard.file.path, dict.fromkeys(shard.lethal, LETHAL)
     faults |= dict.fromkeys((row for row, _ in shard.repeats), REPEATED)
+    faults = kept_faults(table, text.keep_columns) | faults
     if TOKENS not in table.column_names:
         first = shard.first_row
         return batch_from_text_table(

@@ -271,6 +271,8 @@ PRIMITIVES = {
     pa.float32(): "float",
     pa.bool_(): "boolean",
     pa.binary(): "binary",
+    pa.date32(): "date",
+    pa.timestamp("us", "UTC"): "timestamp",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import date
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -11,8 +12,8 @@ import pyarrow.parquet as pq
 def statistics_of(metadata: pq.FileMetaData) -> dict[str, Any]:
     """Rows, least and greatest values, and counts of nulls, from a Parquet file's footer.
 
-    Left out are columns of lists, of structs and of bytes, those with values that JSON does not have, and those of
-    which the footer does not say all of this in every row group.
+    Left out are columns of lists, of structs, of bytes and of dates, those with values that JSON does not have, and
+    those of which the footer does not say all of this in every row group.
     """
     least, greatest, nulls = dict[str, Any](), dict[str, Any](), dict[str, int]()
     for place in range(metadata.num_columns):
@@ -23,7 +24,8 @@ def statistics_of(metadata: pq.FileMetaData) -> dict[str, Any]:
         if not groups or not all(one is not None and one.has_min_max and one.has_null_count for one in groups):
             continue
         low, high = min(one.min for one in groups), max(one.max for one in groups)
-        if isinstance(low, bytes) or (isinstance(low, float) and not (math.isfinite(low) and math.isfinite(high))):
+        endless = isinstance(low, float) and not (math.isfinite(low) and math.isfinite(high))
+        if endless or isinstance(low, bytes | date):
             continue
         least[name], greatest[name] = low, high
         nulls[name] = sum(one.null_count for one in groups)

@@ -69,18 +69,22 @@ def label_shard(
     started = time.perf_counter()
     name = shard_name(shard, key)
     there = read_documents(shard, text=key.settings.text, tokenizer=text_tokenizer(model))
-    batch, rejects, digests = there
+    batch, rejects, digests, columns = there
     read = time.perf_counter() - started
     labelled = _labelled(shard, there, last or LastAnswers.none(), model, constraints, key.settings)
     if labelled.refused:
         rejects = _with_refused(rejects, shard, batch, labelled.refused)
         answered = [i for i in range(len(batch)) if i not in labelled.refused]
         batch, digests = Batch.of([batch.document(i) for i in answered]), [digests[i] for i in answered]
+        columns = {name: column.take(pa.array(answered, pa.int64())) for name, column in columns.items()}
     report = report_of(batch, labelled, labels=model.labels, names=constraints.names, rejected=len(rejects))
     decided = time.perf_counter()
     write_table(times_table(batch, labelled.decoded, labelled.cpu_seconds), store, TIMES, name)
     table = answers_table(batch, labelled, model=model, constraints=constraints, settings=key.settings)
-    table = stamp(table.append_column(DOCUMENT_DIGEST, pa.array(digests, pa.binary())), PREDICTIONS_LAYOUT)
+    table = table.append_column(DOCUMENT_DIGEST, pa.array(digests, pa.binary()))
+    for column, values in columns.items():
+        table = table.append_column(column, values)
+    table = stamp(table, PREDICTIONS_LAYOUT)
     files = [write_table(table, store, PREDICTIONS, name)]
     if key.settings.certificates:
         files.append(write_table(certificates_table(batch, labelled.proofs), store, CERTIFICATES, name))

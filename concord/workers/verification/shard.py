@@ -131,7 +131,7 @@ def verify_shard(
 
     ``there`` is what is read from the shard, whose first row in its file is ``first_row``.
     """
-    batch, unread, digests = there
+    batch, unread, digests, columns = there
     verdict, answers = Verdict(rejected=len(written.rejects)), _ConfirmedAnswers()
     rows = _found(batch, written.rows, verdict)
     refused = set(_refused(batch, unread, first_row, written, definition, verdict, answers))
@@ -144,6 +144,7 @@ def verify_shard(
             document = batch.part(place, place + 1)
             claims = Claims(rows[doc_id], document, digests[place], written.proofs.get(doc_id))
             _judge(claims, definition, verdict, answers)
+            verdict.faults += _wrong_kept(claims.row, {name: values[place].as_py() for name, values in columns.items()})
         progress()
     if not verdict.faults:
         kept = Batch.of([batch.document(i) for i, doc_id in enumerate(batch.doc_ids) if doc_id in rows])
@@ -162,6 +163,13 @@ def _judge(claims: Claims, definition: RunDefinition, verdict: Verdict, answers:
         verdict.faults.append(WrongField(doc_id, error.field, error.reason))
     except DocumentError as error:
         verdict.faults.append(WrongField(doc_id, DOC_ID, f"has an answer, though {error.reason}"))
+
+
+def _wrong_kept(row: Row, values: Row) -> Iterator[WrongField]:
+    """Columns of the corpus that an answer has with another value; by how they are written, as NaN equals nothing."""
+    for name, value in values.items():
+        if repr(row.get(name)) != repr(value):
+            yield WrongField(row[DOC_ID], name, f"is {row.get(name)!r:.40}, and in the corpus {value!r:.40}")
 
 
 def _found(batch: Batch, rows: Sequence[Row], verdict: Verdict) -> dict[str, Row]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from concord.schemas.columns import DOC_ID, NO_FAULTS, TEXT, Notice, Reject, SchemaError, absent, decode, string_faults
 from concord.schemas.document import TOKENS, Batch, Document, TokenizedTexts
 from concord.schemas.errors import CorpusError, DocumentError
-from concord.schemas.settings import TextSettings
+from concord.schemas.settings import RawTextSettings
 from concord.workers.corpus.other_kinds import advice_for
 from concord.workers.corpus.parquet import (
     ids_as_text,
@@ -137,7 +137,7 @@ def text_of_bytes(
 
 
 def batch_from_texts(
-    doc_ids: Sequence[str], texts: Sequence[str], settings: TextSettings, *, tokenizer: OwnTokenizer | None = None
+    doc_ids: Sequence[str], texts: Sequence[str], settings: RawTextSettings, *, tokenizer: OwnTokenizer | None = None
 ) -> Batch:
     """Tokenised texts as a batch with character offsets; every text must have a token.
 
@@ -159,7 +159,7 @@ def batch_from_texts(
 
 def batch_from_text_table(
     table: pa.Table,
-    settings: TextSettings,
+    settings: RawTextSettings,
     *,
     source: str,
     first_row: int = 0,
@@ -190,14 +190,14 @@ def batch_from_text_table(
     return batch, [Reject(source, first_row + row, ids[row], reason) for row, reason in sorted(faults.items())]
 
 
-def _batch(found: Iterable[tuple[str, str]], settings: TextSettings, tokenizer: OwnTokenizer | None) -> Batch:
+def _batch(found: Iterable[tuple[str, str]], settings: RawTextSettings, tokenizer: OwnTokenizer | None) -> Batch:
     """Ids and their texts, tokenised."""
     given = list(found)
     return batch_from_texts([i for i, _ in given], [text for _, text in given], settings, tokenizer=tokenizer)
 
 
 def _uncut(
-    rows: Mapping[int, tuple[str, str]], settings: TextSettings, tokenizer: OwnTokenizer | None
+    rows: Mapping[int, tuple[str, str]], settings: RawTextSettings, tokenizer: OwnTokenizer | None
 ) -> Iterator[tuple[int, str]]:
     """Rows whose text the tokenizer cannot cut, each with the reason."""
     for row, found in rows.items():
@@ -207,7 +207,7 @@ def _uncut(
             yield row, error.reason
 
 
-def check_text(schema: pa.Schema, settings: TextSettings, *, source: str) -> None:
+def check_text(schema: pa.Schema, settings: RawTextSettings, *, source: str) -> None:
     """Raises `SchemaError` where the columns of ids and texts are missing or are not strings."""
     # A run's options have flags of their own; those of a reader are given by --set.
     read = isinstance(settings, TextReaderSettings)

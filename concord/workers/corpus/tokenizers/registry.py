@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from concord.schemas.distribution import DISTRIBUTION, with_extra
 from concord.schemas.names import unknown
-from concord.schemas.settings import TextSettings
+from concord.schemas.settings import RawTextSettings
 from concord.workers.corpus.tokenizers.sentences import TextCutter
 from concord.workers.corpus.tokenizers.tokenizer import Cut, Tokenizer, TokenizerError
 from concord.workers.corpus.tokenizers.words import VERSION, cutter
@@ -59,7 +59,7 @@ def pinned(tokenizer: str | None) -> str:
     return f"{name}{PIN}{version or _installed(name)}"
 
 
-def load_tokenizer(settings: TextSettings) -> TextCutter:
+def load_tokenizer(settings: RawTextSettings) -> TextCutter:
     """Cutter of texts into tokens and sentences; a process makes one for equal settings.
 
     Raises `TokenizerError` where the tokenizer is not installed or has another version, and `LanguageError`.
