@@ -649,6 +649,14 @@ def test_a_file_of_answers_that_cannot_be_read_is_the_one_that_is_named(form: st
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_a_review_that_cannot_begin_leaves_no_folder(form: str, run: str, tmp_path: Path) -> None:
+    words = ("--out", tmp_path / "r", "--form", form)
+    call("review", "answers", tmp_path / "nowhere.json", "--run", run, *words, code=3)
+    call("review", "tasks", "--run", run, *words, "--tasks", tmp_path / "t", "--error", 2, code=2)
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_a_file_of_another_form_is_refused(form: str, run: str, tmp_path: Path) -> None:
     call("review", "tasks", "--run", run, "--out", tmp_path / "r", "--form", form, "--tasks", tmp_path / "t")
     for content in ('{"a": 1}', "[1, 2]", "not json {", "a,b\n1,2\n"):

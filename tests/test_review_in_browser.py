@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import pytest
 
-from concord.flows.commands.review_tasks import take_answers, task_id, write_tasks
+from concord.flows.commands.review_tasks import answers_in, take_answers, task_id, write_tasks
 from concord.flows.commands.review_terminal import read_on
 from concord.flows.commands.reviewing import open_review
 from concord.schemas.document import Document
@@ -166,7 +166,7 @@ def test_the_file_of_answers_promises_what_the_same_answers_at_a_terminal_do(
         answers = reading.download(tmp_path)
         assert reading.said == []
     with open_review(run, tmp_path / "page", OPTIONS) as review:
-        assert take_answers(review, "page", answers) == len(asked)
+        assert take_answers(review, answers_in(answers, "page"), answers) == len(asked)
         ours = review.write()
     keys: dict[str, str] = dict(zip(asked, "r" * sure + "wwws" + "r" * (COUNT - sure - 4), strict=True))
     truths = dict(zip(asked[sure:], (str(other), "none", ""), strict=False))
@@ -289,6 +289,6 @@ def test_documents_are_right_or_wrong_and_no_more(browser: Any, run: str, tmp_pa
         reading.press("w r")
         answers = reading.download(tmp_path)
     with open_review(run, tmp_path / "r", {}) as review:
-        take_answers(review, "page", answers)
+        take_answers(review, answers_in(answers, "page"), answers)
         assert [one.verdict for one in review.answers.values()] == [ReadVerdict.WRONG, ReadVerdict.RIGHT]
         assert all(isinstance(one, ReadAnswer) and one.type is None for one in review.answers.values())

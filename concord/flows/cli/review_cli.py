@@ -134,13 +134,14 @@ def answers(
     form: TaskForm,
 ) -> ReviewPromise:
     """Take the answers of an annotation tool, and say what may be promised by now."""
-    from concord.flows.commands.review_tasks import check_task_form, take_answers
+    from concord.flows.commands.review_tasks import answers_in, check_task_form, take_answers
     from concord.flows.commands.reviewing import check_review_place, open_review
     from concord.flows.screen.progress import say
 
     check_review_place(out, [run, file])
     check_task_form(form)
+    replies = answers_in(file, form)
     with open_review(run, out, {}) as review:
-        taken = take_answers(review, form, file)
+        taken = take_answers(review, replies, file)
         say(f"{taken:,} answers taken; {review.line}")
         return review.write()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from concord.flows.commands.reviewing import Review, ReviewError
@@ -76,15 +77,20 @@ def task_id(thing: Thing) -> str:
     return f"{thing.doc_id}:{thing.start}-{thing.end}"
 
 
-def take_answers(review: Review, form: str, file: Path) -> int:
+def answers_in(file: Path, form: str) -> list[TaskAnswer]:
+    """The answers in a file. Raises `AnswerFileError` for a file of another form, `OSError` where it is not there."""
+    return read_task_answers(form, file_bytes(file), source=str(file))
+
+
+def take_answers(review: Review, replies: Sequence[TaskAnswer], file: Path) -> int:
     """Adds the answers of a file to the review; how many. All of them are taken, or none.
 
-    Raises `AnswerFileError` for a file of another form, and `ReviewError` for answers about other things, and where
-    two people say different things of one.
+    Raises `AnswerFileError` where there are none, and `ReviewError` for answers about other things, and where two
+    people say different things of one.
     """
     places = {task_id(thing): number for number, thing in enumerate(review.things)}
     taken: dict[int, ReadAnswer] = {}
-    for reply in read_task_answers(form, file_bytes(file), source=str(file)):
+    for reply in replies:
         number = places.get(reply.task)
         if reply.run not in (None, review.method.run):
             raise ReviewError(f"{file}: has answers about another run; give them to the review that asked for them")

@@ -337,8 +337,20 @@ def open_review(
             fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise ReviewError(f"{folder}: somebody else is reading there; wait, or give another --out") from None
-        method, listed = _method(done, folder, options, labelled)
+        try:
+            method, listed = _method(done, folder, options, labelled)
+        except (InputError, UsageError):
+            _leave(folder)
+            raise
         yield Review(done, method, listed, folder, log)
+
+
+def _leave(folder: Path) -> None:
+    """Takes away what a review that cannot begin has made."""
+    if not (folder / METHOD).exists():
+        (folder / ANSWER_LOG).unlink()
+        if not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def _method(

@@ -96,5 +96,5 @@ def _drafts(path: Path, form: Form, sentences_per_document: int | None) -> Itera
     raise CorpusError(
         f"{path}: no line opens a document with {boundary!r}; say where documents end, with --set "
         "sentences_per_document=10, or with --set boundary=WORD for a line that starts with another word"
-        + (f". Besides, {head.fault.reason}" if head.fault else "")
+        + (f". Besides, {head.fault.reason.partition(': write ')[0]}" if head.fault else "")
     )
