@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -44,8 +45,13 @@ PLACES = {
 """What names of a library are its own, and the module that may use them."""
 
 
-def names(path: Path) -> Iterator[str]:
+@cache
+def names(path: Path) -> frozenset[str]:
     """Every dotted name of a module's code, those of its imports in full."""
+    return frozenset(_names(path))
+
+
+def _names(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -160,17 +160,19 @@ class Mentions:
         code = spelled[self._words.codes] if len(spelled) else np.zeros(0, np.int64)
         scope = self.document * 27**LONGEST_ACRONYM
         wanted = np.unique((scope + code)[code > 0])
-        initials, (_, end), here = self._initials(), self.sequences, np.arange(len(code))
-        found, member, read = [np.zeros(0, np.int64)], np.zeros(len(code), np.bool_), np.zeros(len(code), np.int64)
-        letters = np.ones(len(code), np.bool_)
+        found, member = [np.zeros(0, np.int64)], np.zeros(len(code), np.bool_)
+        initials, (_, end) = self._initials(), self.sequences
+        here, read = np.flatnonzero((end - np.arange(len(code)) >= SHORTEST_ACRONYM) & (len(wanted) > 0)), np.int64(0)
         for size in range(1, LONGEST_ACRONYM + 1):
-            last = np.minimum(here + size - 1, len(code) - 1)
-            read = read * 27 + initials[last]
-            letters &= initials[last] > 0
-            fits = letters & (here + size <= end) & np.isin(scope + read, wanted) & (size >= SHORTEST_ACRONYM)
-            found.append((scope + read)[fits])
-            for step in range(size):
-                member[here[fits] + step] = True
+            letter = initials[np.minimum(here + size, len(code)) - 1]
+            inside = (here + size <= end[here]) & (letter > 0)
+            here, read = here[inside], (read * 27 + letter)[inside]
+            if size >= SHORTEST_ACRONYM:
+                names = scope[here] + read
+                fits = np.isin(names, wanted)
+                found.append(names[fits])
+                for step in range(size):
+                    member[here[fits] + step] = True
         return (code > 0) & np.isin(scope + code, np.concatenate(found)), member
 
 

@@ -105,6 +105,9 @@ def solve(descent: Descent, s: int) -> bool:
     _charges(chains, descent.state, first, last, descent.charge)
     solve_sentence(chains, s, descent.charge, descent.lattice)
     trace_sentence(chains, s, descent.lattice, descent.taken, fresh)
+    if _are_alike(fresh, labels, first, last):
+        count_labels(descent.state, chains.codec, labels, first, last, 1)
+        return False
     before = local_score(chains.unary, chains.edge, labels, first, last) - cost
     after = local_score(chains.unary, chains.edge, fresh, first, last)
     after -= labels_cost(descent.state, chains.codec, fresh, first, last)
@@ -113,6 +116,15 @@ def solve(descent: Descent, s: int) -> bool:
     if better:
         charges_changed(descent, first, last)
     return better
+
+
+@inner_in_place
+def _are_alike(one: Labels, other: Labels, first: int, last: int) -> bool:
+    """Are the labels from ``first`` to ``last``, exclusive, the same?"""
+    for t in range(first, last):
+        if one[t] != other[t]:
+            return False
+    return True
 
 
 @inner_in_place

@@ -252,6 +252,7 @@ class _Relaxation:
     - ``prices`` (K,): their prices in nats.
     - ``codes`` (K,): a number for each membership, rising.
     - ``rounds``: the prices of each round of the proof.
+    - ``descended``: did a block descent end in ``labels``?
 
     The code of a span (`_item_codes`) stays the same when the list of spans changes.
     """
@@ -267,6 +268,7 @@ class _Relaxation:
     prices: Floats = field(init=False)
     codes: Ints = field(init=False)
     rounds: list[Prices] = field(default_factory=list)
+    descended: bool = False
 
     def __post_init__(self) -> None:
         self.state = self.problem.empty_state(HARD_WEIGHT)
@@ -431,7 +433,12 @@ class _Relaxation:
         return RELATIVE_ROUNDING * (abs(self.best) + float(prices.sum()))
 
     def _offer(self, terms: _Terms, labels: Labels) -> None:
-        """Improves ``labels`` (N,) in place by block descent, and keeps them if they are better than the best."""
+        """Improves ``labels`` (N,) in place by block descent, and keeps them if they are better than the best.
+
+        A descent is not begun again where one ended.
+        """
+        if self.descended and np.array_equal(labels, self.labels):
+            return
         descent = start_at(terms.chains, terms.state, labels)
         reached = descend(descent, self.effort.remaining(UNLIMITED_WORK))
         finish(descent)
@@ -441,7 +448,7 @@ class _Relaxation:
         if reached > self.score.objective and not np.array_equal(labels, self.labels):
             score = self.whole.score(labels)
             if score.objective > self.score.objective:
-                self.labels, self.score = labels, score
+                self.labels, self.score, self.descended = labels, score, True
 
     def _losses(self, spans: CandidateSpans, bound: _Bound) -> tuple[Floats, Floats]:
         """(M,) lower bound of the loss of labellings with each span; (N, L) with each outside label; in nats."""
