@@ -1,4 +1,4 @@
-"""Fills the tables of the docs in from the results in ``benchmarks/results``, so that no figure is older than its run.
+"""Fills the tables of the log and of the docs in from ``benchmarks/results``, so that no figure is older than its run.
 
 A table stands between ``<!-- figures: NAME -->`` and ``<!-- end of figures -->``. Its head is the page's own, its rows
 are those of the function NAME in `tables` or `paper_tables`.
@@ -21,7 +21,9 @@ import paper_tables  # noqa: F401 - registers its tables
 from tables import TABLES
 
 HERE = Path(__file__).resolve().parent
-DOCS = HERE.parent / "docs"
+FOLDERS = (HERE / "results", HERE.parent / "docs")
+"""The log, and the pages of the site, which show few of its tables."""
+
 MARKED = re.compile(
     r"(<!-- figures: (\S+) -->\n\n(\|[^\n]*\|)\n\|[-:|]+\|\n)(.*?)\n\n(<!-- end of figures -->)", re.DOTALL
 )
@@ -43,9 +45,9 @@ def rows(name: str, head: str, given: Mapping[str, Any]) -> str:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """The pages that have tables, and their text with the rows filled in. A table without a page is an error."""
+    """Yields the pages that have tables, with the rows filled in. A table without a page is an error."""
     given, left = results(), set(TABLES)
-    for path in sorted(DOCS.glob("*.md")):
+    for path in sorted(page for folder in FOLDERS for page in folder.glob("*.md")):
 
         def filled(found: re.Match[str]) -> str:
             start, name, head, _, end = found.groups()

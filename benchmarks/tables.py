@@ -116,10 +116,10 @@ def expected(results: Results) -> Rows:
     found = [_sweep(results, "models", model="default", engine=engine) for engine in ("viterbi", "certify")]
     alone, agreed = (percent(own["value"]) for own in found)
     names = f"F1 of names in news {alone} by the model, {agreed} with it"
-    yield "What does agreement within a document gain?", names, "[models](quality.md#models)"
+    yield "What does agreement within a document gain?", names, "[agreement](quality.md#agreement)"
     own = results["taggers"]["taggers"]["spacy"]["F1"]
     tagger = f"spaCy's small model on news {percent(own['alone'])}, {percent(own['ours'])} with 300 documents of gold"
-    yield "And beside my own tagger?", tagger, "[nine taggers](quality.md#nine-taggers)"
+    yield "And beside my own tagger?", tagger, "[your own tagger](quality.md#your-own-tagger)"
     rows = results["nights"]["rows"]
     changed, equal = row(rows, night="1 % of rows changed"), all(one["equal_bytes"] for one in rows)
     seconds = [plain(changed[run]["cpu_seconds"], 0) for run in ("this", "whole")]

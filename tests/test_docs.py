@@ -34,8 +34,10 @@ from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.weights.penalties import PENALTIES
 
 ROOT = Path(__file__).parents[1]
-TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
-PAGES = [*(ROOT / name for name in TOP), *sorted((ROOT / "docs").glob("*.md"))]
+TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/RESULTS.md")
+LOG = sorted((ROOT / "benchmarks" / "results").glob("*.md"))
+"""What was measured: no part of the site."""
+PAGES = [*(ROOT / name for name in TOP), *sorted((ROOT / "docs").glob("*.md")), *LOG]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^    (\S.*)$", re.MULTILINE)
 SPAN = re.compile(r"`([^`]+)`")
@@ -45,7 +47,7 @@ BEFORE = re.compile(r"(?<=\n)  \|[^|\n]*\|(?=[^|\n]*\|\n)")
 """The first of two columns of an indented table: how something was written once."""
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 
-pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
 def code(page: Path) -> Iterator[str]:
@@ -244,8 +246,8 @@ def test_every_engine_is_on_the_page_on_engines() -> None:
 
 
 def races() -> Iterator[dict[str, tuple[float, float]]]:
-    """Mean gap in nats and mean CPU time in ms of each engine, in each race of the page on engines."""
-    text = (ROOT / "docs" / "engines.md").read_text()
+    """Mean gap in nats and mean CPU time in ms of each engine, in each race of the log."""
+    text = (ROOT / "benchmarks" / "results" / "speed.md").read_text()
     for block in re.findall(r"<!-- figures: race-\w+ -->\n(.*?)<!-- end", text, re.DOTALL):
         rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.strip().splitlines()[2:]]
         yield {row[0]: (float(row[2]), float(row[5].replace(",", ""))) for row in rows}

@@ -41,7 +41,7 @@ It halves the cost of late passes.
 """
 
 VISITS = 2_000_000
-"""Tokens that a fit visits in all passes together; chosen on held-out documents, see docs/quality.md."""
+"""Tokens that a fit visits in all passes together; chosen on held-out documents, see benchmarks/results/models.md."""
 FEWEST, MOST = 30, 300
 """Smallest number of passes, for large corpora, and largest, for tiny ones."""
 LAST = 0.1

@@ -25,7 +25,7 @@ from concord.workers.parts import Group, Registry, a_class, an_entry
 DEFAULT = sgd.NAME
 """Trainer used where none is named: about as good as the others or better, at a fraction of their cost.
 
-docs/quality.md has the figures on held-out documents.
+benchmarks/results/models.md has the figures on held-out documents.
 """
 
 OWN: dict[str, Trainer] = {
