@@ -125,7 +125,7 @@ def expected(results: Results) -> Rows:
     seconds = [plain(changed[run]["cpu_seconds"], 0) for run in ("this", "whole")]
     bytes_ = "the same bytes" if equal else "**not** the same bytes"
     night = f"{seconds[0]} CPU seconds in place of {seconds[1]} where 1 % of the rows changed; {bytes_}"
-    yield "What does the next night cost?", night, "[nights](operations.md#what-is-done-again)"
+    yield "What does the next night cost?", night, "[nights](rerun.md#what-is-done-again)"
     tried = [one for one in results["faults"].values() if "tried" in one]
     held = (
         f"{sum(one['held'] for one in tried)} of {sum(one['tried'] for one in tried)} kills and full disks did no harm"

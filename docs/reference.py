@@ -29,21 +29,43 @@ def write_reference(folder: Path) -> None:
     """Writes all pages."""
     folder.mkdir(exist_ok=True)
     pages = {"cli": command_line(), "api": api(), **{name: parts(name) for name in LISTS}}
+    pages |= {f"cli-{name}": command_page(name) for name in top_commands()}
     for name, lines in pages.items():
         _write(folder / f"{name}.md", lines)
 
 
+def top_commands() -> dict[str, Any]:
+    """Returns the commands that follow ``concord``, by name and in the order of use."""
+    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    return dict(sorted(commands.items(), key=lambda item: (_turn(item[0]), item[0])))
+
+
 def command_line() -> Iterator[str]:
-    """Every command with its arguments and options."""
+    """The list of all commands, each with a page of its own."""
     yield "# Command line\n"
-    yield "What `concord COMMAND --help` prints, in the order of use.\n"
+    yield "Commands in the order of use; each page has what `concord COMMAND --help` prints.\n"
     yield "Each command takes `--json` where it answers with figures.\n"
-    yield from _commands(typer.main.get_command(app), "concord")
+    yield "| command | what it does |\n| --- | --- |"
+    for name, command in top_commands().items():
+        yield f"| [{name}](cli-{name}.md) | {_cell(str(command.help))} |"
+    yield "\n```{toctree}\n:hidden:\n"
+    yield from (f"cli-{name}" for name in top_commands())
+    yield "```"
+
+
+def command_page(name: str) -> Iterator[str]:
+    """A command, or the commands of a group, with arguments and options."""
+    command = top_commands()[name]
+    if not hasattr(command, "commands"):
+        yield from _command(command, f"concord {name}", "#")
+        return
+    yield f"# concord {name}\n\n{' '.join(str(command.help).split())}\n"
+    yield from _commands(command, f"concord {name}")
 
 
 def parts(name: str) -> Iterator[str]:
     """A kind of parts: each with what it is, and its options with defaults and meanings."""
-    yield f"# {name.capitalize()}\n"
+    yield f"# All {name}, with their options\n"
     for entry in LISTS[name]():
         yield f"## `{entry.name}`\n\n{entry.summary}\n"
         if entry.options:
@@ -74,12 +96,16 @@ def _commands(command: Any, name: str) -> Iterator[str]:
     for own, below in sorted(getattr(command, "commands", {}).items(), key=lambda item: (_turn(item[0]), item[0])):
         yield from _commands(below, f"{name} {own}")
     if not hasattr(command, "commands"):
-        yield f"## {name}\n\n{' '.join(str(command.help).split())}\n"
-        if command.epilog:
-            yield f"```text\n{command.epilog.partition(chr(10))[0]}\n```\n"
-        yield "| | default | what it is |\n| --- | --- | --- |"
-        yield from map(_parameter, command.params)
-        yield ""
+        yield from _command(command, name, "##")
+
+
+def _command(command: Any, name: str, heading: str) -> Iterator[str]:
+    yield f"{heading} {name}\n\n{' '.join(str(command.help).split())}\n"
+    if command.epilog:
+        yield f"```text\n{command.epilog.partition(chr(10))[0]}\n```\n"
+    yield "| | default | what it is |\n| --- | --- | --- |"
+    yield from map(_parameter, command.params)
+    yield ""
 
 
 def _turn(name: str) -> int:

@@ -1,4 +1,4 @@
-"""Pages of the docs beside README, operations and tutorials: every command runs as it stands, on made-up files."""
+"""Pages of the docs beside those of `test_readme.py` and tutorials: every command runs as it stands, on made-up files."""
 
 from __future__ import annotations
 
@@ -35,6 +35,9 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 BASH = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
+FOLLOWED = ("rerun", "schedule", "cluster", "tracking", "operations")
+"""Pages that `test_readme.py` follows."""
+
 PAGES = (
     "readers",
     "confidence",
@@ -51,9 +54,20 @@ PAGES = (
     "models",
     "layers",
     "sweeps",
+    "clusters",
     "features",
+    "tuning",
+    "vectors",
+    "gazetteers",
+    "ensembles",
+    "bilou",
+    "pairs",
+    "few-labels",
+    "perceptron",
+    "segments",
+    "memory",
 )
-"""In this order: the first makes corpora, and the last trains other models of the name that all others use."""
+"""In this order: the first makes corpora, and the last ones train other models of the name that all others use."""
 
 TRAINING = 10
 """Documents to train on."""
@@ -269,15 +283,15 @@ def _answers(folder: Path, made: list[Document]) -> None:
 
 def test_every_page_with_commands_is_here_or_says_why() -> None:
     found = {path.stem for path in (ROOT / "docs").glob("*.md") if any("concord" in w[0] for w in commands(path.stem))}
-    assert found - {"operations"} <= {*PAGES, *ELSEWHERE}
+    assert found - {*FOLLOWED} <= {*PAGES, *ELSEWHERE}
     assert all(any(commands(page)) for page in PAGES)
 
 
 AS_PROCESSES = {"confidence"}
 """Pages whose commands start a process each, as for a user: a training and runs."""
 
-LONG = {"features"}
-"""Pages that take minutes: each command trains a model, some of them dozens."""
+LONG = {*PAGES[PAGES.index("clusters") :]}
+"""Pages that take minutes together: each command trains a model, some of them dozens."""
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -1,4 +1,4 @@
-"""README and docs/operations.md as a newcomer follows them: every command in its order, on made-up files."""
+"""README and the pages on runs as a newcomer follows them: every command in its order, on made-up files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PAGES = ("README.md", "docs/operations.md")
+PAGES = ("README.md", *(f"docs/{page}.md" for page in ("rerun", "schedule", "cluster", "tracking", "operations")))
 FOR_MAKE = {"make demo", "make test"}
 """Not run here: the second one runs this test."""
 

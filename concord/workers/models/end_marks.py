@@ -13,7 +13,7 @@ for all labels z before them, then the score of a labelling is a sum over pairs 
 (without δ at a sentence's first token, to which no transition leads).
 
 So the chain of BILOU labels has exact potentials of BIO labels, with a matrix for each token. Engines, constraints and
-certificates see nothing but BIO. `EndMarks.tied` makes the condition hold: what it loses is said in docs/features.md.
+certificates see nothing but BIO. `EndMarks.tied` makes the condition hold: what it loses is said in docs/bilou.md.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ leaves F1 the same within 0.1 points.
 
 
 ASSUMED = Scales(0.5, 0.5, 0.25)
-"""Scales where there is no gold to tune them on; chosen on newswire, see docs/layers.md."""
+"""Scales where there is no gold to tune them on; chosen on newswire, see benchmarks/results/models.md."""
 
 
 def assumed_consistency(documents: Sequence[Document], model: Model) -> LabelConsistency:
