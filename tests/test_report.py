@@ -81,7 +81,7 @@ def page(made: Made) -> bytes:
     return run_page(made.run, against=made.alone, gold=made.corpus).data
 
 
-# TypedPlaces
+# Places of entities
 
 
 def test_places_are_the_entities_that_the_run_wrote(made: Made) -> None:
@@ -93,7 +93,7 @@ def test_places_are_the_entities_that_the_run_wrote(made: Made) -> None:
 
 
 def some_places() -> st.SearchStrategy[TypedPlaces]:
-    """TypedPlaces that do not overlap, over 12 tokens."""
+    """Places that do not overlap, over 12 tokens."""
 
     def cut(choices: list[tuple[int, str | None]]) -> TypedPlaces:
         places, start = {}, 0

@@ -1,6 +1,6 @@
 """Names of array types, by their entries; the docstring of each array gives its shape.
 
-Arrays that cross from one part to another say the number of their axes as well: `Floats1d`, `Ints2d`.
+Arrays that cross from one part to another say the number of their axes as well: `Floats1d`, `Mask1d`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TaggerAnswers of taggers as layers of a corpus: `concord import entities`."""
+"""Imports the answers of a tagger as a layer of a corpus: `concord import entities`."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class NightScore(NamedTuple):
 
 
 def rise(new: Floats, others: Floats) -> NightScore:
-    """NightScore of a figure of new documents (n,) against others (m,), n and m at least 1."""
+    """Scores how far a figure of new documents (n,) rose above that of others (m,); n and m are at least 1."""
     from scipy import stats
 
     both = np.concatenate([new, others])
@@ -81,7 +81,7 @@ def rise(new: Floats, others: Floats) -> NightScore:
 
 
 def paired_rise(before: Floats, after: Floats) -> NightScore:
-    """NightScore of a figure of the same documents (n,) before and after: of those that moved, how many rose?"""
+    """Scores a figure of the same documents (n,) before and after, by how many of those that moved rose."""
     from scipy import stats
 
     rose, fell = int((after > before).sum()), int((after < before).sum())

@@ -5,11 +5,11 @@ of the last one depends on what has changed:
 
 | changed | taken | what is done |
 | --- | --- | --- |
-| nothing but other documents | every answer (`Known.SAME`) | nothing |
-| constraints | settled answers that stand (`Known.RULES`), see below | constraints are grounded, nothing is scored |
+| nothing but other documents | every answer (`Reusable.SAME`) | nothing |
+| constraints | settled answers that stand (`Reusable.RULES`), see below | constraints are grounded, nothing is scored |
 | the same, and the answer does not stand | the labels, to start from | scores, and looks near them, see below |
-| the model, or the engine | the labels, to start from (`Known.LABELS`) | scores, and looks near them, see below |
-| how texts are cut | nothing (`Known.NOTHING`) | everything |
+| the model, or the engine | the labels, to start from (`Reusable.LABELS`) | scores, and looks near them, see below |
+| how texts are cut | nothing (`Reusable.NOTHING`) | everything |
 
 A settled answer y (`workers.inference.nbest.settled`) scores at least LEAD nats more than every other labelling z under
 the old penalties p. It *stands* under the new penalties q if, for each constraint k of both runs,

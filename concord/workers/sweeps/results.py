@@ -52,7 +52,7 @@ class MeasureCounts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CellResult:
-    """CellResult of a cell on D documents.
+    """What a cell came to on D documents.
 
     - ``objective``, ``penalty``, ``gap`` (D,): nats
     - ``certified`` (D,): marks answers whose gap is closed
