@@ -26,11 +26,14 @@ NAME = re.compile(r"([A-Z][a-z]\w*)((?:\.\w+)*)(?:\(.*\))?")
 TICKS = re.compile(r"`+([^`]+)`+")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^(?: {4}|>>>|\.\.\. ).*$", re.MULTILINE)
-PROPER = frozenset(
-    "AnyStyle BioCreative CoNLL DataTurks DerSimonian DuckDB GeoNames GiB GloVe HiGHS KiB KubeRay LangExtract MaliVai "
-    "McCallum MiB MiniLM NaN NeurIPS NonLoc NumPy OpenMP PostgreSQL PubMed PubTator PyArrow PyPI RayCluster RoBERTa SemVer "
-    "SemiCRF TiMBL WebAnno".split()
-)
+# fmt: off
+PROPER = frozenset({
+    "AnyStyle", "BioCreative", "CoNLL", "DataTurks", "DerSimonian", "DuckDB", "GeoNames", "GiB", "GloVe", "HiGHS",
+    "KiB", "KubeRay", "LangExtract", "MaliVai", "McCallum", "MiB", "MiniLM", "NaN", "NeurIPS", "NonLoc", "NumPy",
+    "OpenMP", "PostgreSQL", "PubMed", "PubTator", "PyArrow", "PyPI", "RayCluster", "RoBERTa", "SemVer", "SemiCRF",
+    "TiMBL", "WebAnno",
+})
+# fmt: on
 """Names of people, programs, units and corpora that are written so."""
 
 

@@ -217,7 +217,7 @@ def _checked(
         gold=in_gold,
         model=in_model,
         effect=effect,
-        warnings=(*_warnings(name, weight, tally.documents, in_gold, in_model, conflicts), *_harm(effect)),
+        warnings=(*_warnings(name, weight, tally.documents, in_gold, in_model, effect, conflicts), *_harm(effect)),
     )
 
 
@@ -232,12 +232,14 @@ def _warnings(
     documents: int,
     gold: Breaches | None,
     model: Breaches | None,
+    effect: MeasuredEffect | None,
     conflicts: Sequence[Conflict],
 ) -> Iterable[str]:
     if documents == 0:
         yield "never applies: no document has a place for it"
         return
-    if model is not None and model.documents == 0:
+    # The output is that under the constraints: one that is kept there may well be what changed it.
+    if model is not None and model.documents == 0 and not (effect and effect.documents):
         yield "always holds in the model's output: it changes nothing there"
     if gold is not None and gold.bearing == 0:
         yield "says nothing in gold: no row has what it speaks of"

@@ -39,7 +39,7 @@ class Train(Protocol):
     """Learns a model from labelled documents and saves it as the folder ``out``, which `load_model` reads.
 
     Deterministic: equal documents and settings give equal files. The manifest's ``training`` has the entries of
-    `TrainingCounts.training` and the trainer's own figures. If training is interrupted, the folder it leaves does not load.
+    `TrainingCounts.training` and the trainer's own figures. A folder that an interrupted training leaves does not load.
     Raises an `InputError` of one line, most often a `TrainingError`, where the documents or settings cannot be used or
     the folder cannot be written, and `OSError`.
     """
