@@ -1,4 +1,4 @@
-"""Pages of the docs beside tutorials and those of `test_readme.py`: every command runs on made-up files, as it stands."""
+"""Pages beside tutorials and those of `test_readme.py`: every command runs on made-up files, as it stands."""
 
 from __future__ import annotations
 
