@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import statistics
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
@@ -277,3 +278,39 @@ def test_the_page_on_readers_names_them_all_and_its_options_are_theirs() -> None
             words = shlex.split(line, comments=True)
             pairs = [value for option, value in pairwise(words) if option == "--set"]
             parse_options(pairs, READERS[words[2]].settings, owner=words[2])
+
+
+SITE = [page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent.name != "reference"]
+"""The pages of the site that are written by hand."""
+
+
+def title_of(page: Path) -> str | None:
+    found = re.match(r"# (.+)\n", page.read_text())
+    return None if found is None else found[1]
+
+
+def test_pages_are_short_and_what_was_measured_is_elsewhere() -> None:
+    """Pages say what a user should do; a table of figures belongs to the log, but for three."""
+    words = {page.name: len(page.read_text().split()) for page in SITE}
+    assert sum(words.values()) <= 48_000
+    assert not [name for name, count in words.items() if count > 3_000]
+    assert statistics.median(words.values()) <= 700
+    assert sum(len(re.findall(r"<!-- figures: ", page.read_text())) for page in SITE) == 3
+
+
+def test_titles_are_unlike_each_other() -> None:
+    titles = [title for page in SITE if (title := title_of(page)) is not None]
+    assert len({title.lower() for title in titles}) == len(titles) > 45
+
+
+@pytest.mark.parametrize(
+    ("word", "page"),
+    [("duckdb", "table"), ("resume", "rerun"), ("gpu", "cluster"), ("gpu", "install"), ("schedule", "schedule")],
+)
+def test_a_word_that_people_search_for_is_on_the_page_about_it(word: str, page: str) -> None:
+    assert re.search(rf"\b{word}\b", (ROOT / "docs" / f"{page}.md").read_text(), re.IGNORECASE)
+
+
+def test_every_page_is_in_the_contents() -> None:
+    listed = re.findall(r"^(?:.* <)?([\w/-]+)>?$", (ROOT / "docs" / "index.md").read_text(), re.MULTILINE)
+    assert not {str(page.relative_to(ROOT / "docs").with_suffix("")) for page in SITE} - {"index", *listed}
