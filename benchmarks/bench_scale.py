@@ -36,7 +36,7 @@ from common import MADE, save
 
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.last_run import last_answers
-from concord.flows.runfolder.layout import MANIFEST, SHARD_LISTS, STORE, RunOutput, ToBeSeen
+from concord.flows.runfolder.layout import MANIFEST, SHARD_LISTS, STORE, Publication, RunOutput
 from concord.flows.runfolder.markers import KEPT_MARKERS, Markers
 from concord.flows.runfolder.published import published
 from concord.flows.runfolder.run_keys import RunKeys
@@ -277,7 +277,7 @@ class NoDisk:
         """As `RunOutput` has it: of the length that a folder gives."""
         return f"{FILE_BYTES} 1764180000000000000 1764180000000000000 {int(path[-30:-20], 16) % 10**8}"
 
-    def show(self, run: ToBeSeen) -> None:
+    def show(self, run: Publication) -> None:
         """Asks of each file what a folder asks, and keeps those that are no shard's."""
         seen = self.storage.folder.read(MANIFEST) == run.manifest
         for file in run.files():

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.folder_output import CURRENT, PUBLISHED, FolderOutput
-from concord.flows.runfolder.layout import CORPUS, FOLDERS, MANIFEST, SEEN, STORE
+from concord.flows.runfolder.layout import CORPUS, FOLDERS, MANIFEST, PUBLISHED_NAMES, STORE
 from concord.flows.runfolder.locks import LOCK
 from concord.flows.runfolder.markers import KEPT_MARKERS
 from concord.flows.runfolder.published import PublishedError, published
@@ -224,7 +224,7 @@ def test_another_corpus_is_kept_out_of_a_folder_with_work_in_it(corpus: Path, tm
         claim(FolderOutput(out), Purpose.of("elsewhere"))
 
 
-@pytest.mark.parametrize("name", SEEN)
+@pytest.mark.parametrize("name", PUBLISHED_NAMES)
 def test_what_another_program_put_there_is_left_alone(corpus: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / "out" / name).mkdir(parents=True)
     with pytest.raises(RunFolderError, match=f"{name}: not written by this version"):
@@ -335,7 +335,7 @@ def test_a_folder_copied_without_its_links_is_told_how_to_go_on(corpus: Path, tm
     copy = shutil.copytree(tmp_path / "out", tmp_path / "copy")  # as cp -rL does
     with pytest.raises(RunFolderError, match=r"copied without its links \(cp -rL\); delete .*, or copy with cp -a"):
         whole_run(copy, corpus)
-    for name in (*SEEN, CURRENT, PUBLISHED):
+    for name in (*PUBLISHED_NAMES, CURRENT, PUBLISHED):
         shutil.rmtree(copy / name) if (copy / name).is_dir() else (copy / name).unlink()
     assert whole_run(copy, corpus) == 0
     assert seen(copy) == seen(tmp_path / "out")

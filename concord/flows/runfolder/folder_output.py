@@ -24,11 +24,11 @@ from concord.flows.runfolder.layout import (
     FILE_NAME,
     FOLDERS,
     MANIFEST,
-    SEEN,
+    PUBLISHED_NAMES,
     STAGED,
     STORE,
-    SeenFile,
-    ToBeSeen,
+    Publication,
+    PublishedFile,
     files_seen,
     staged_prefix,
     times_of,
@@ -121,15 +121,15 @@ class FolderOutput(NamedTuple):
         make_folder(place.parent)
         create_whole(place, data)
 
-    def show(self, run: ToBeSeen) -> None:
+    def show(self, run: Publication) -> None:
         """Shows the run in one step."""
         out = self.root
-        if not _is_seen(out, run):
+        if not _is_current(out, run):
             number = _number(out)
             _clear_published(out, but=number)
             folder = out / PUBLISHED / f"{number + 1:08d}"
             _fill(folder, out, run)
-            for name in SEEN:
+            for name in PUBLISHED_NAMES:
                 point(out / name, f"{CURRENT}/{name}")
             point(out / CURRENT, f"{PUBLISHED}/{folder.name}")
         _clear_published(out, but=_number(out))
@@ -139,14 +139,14 @@ class FolderOutput(NamedTuple):
 
 def _check_own(out: Path) -> None:
     """Raises `RunFolderError` if the folder holds files that concord did not write; they are never deleted."""
-    for name in (*SEEN, CURRENT):
+    for name in (*PUBLISHED_NAMES, CURRENT):
         if not (out / name).exists() or (out / name).is_symlink():
             continue
         if (out / STORE).is_dir() and (out / PUBLISHED).is_dir():
             raise RunFolderError(
                 f"{out / name}: no link, as if the folder had been copied without its links (cp -rL); delete "
-                f"{', '.join((*SEEN, CURRENT))} and {PUBLISHED} there, and the same command makes them anew without "
-                f"labelling again, or copy with cp -a"
+                f"{', '.join((*PUBLISHED_NAMES, CURRENT))} and {PUBLISHED} there, and the same command makes them "
+                f"anew without labelling again, or copy with cp -a"
             )
         raise RunFolderError(
             f"{out / name}: not written by this version of concord; give another --out, or move that away"
@@ -187,8 +187,8 @@ def intact(folder: Path, entry: FileDigest) -> bool:
         return False
 
 
-def _is_seen(out: Path, run: ToBeSeen) -> bool:
-    """Is this what readers see, undamaged? The files in the store are known to be whole."""
+def _is_current(out: Path, run: Publication) -> bool:
+    """Do readers have this publication, undamaged? The files in the store are known to be whole."""
     try:
         if (out / MANIFEST).read_bytes() != run.manifest:
             return False
@@ -199,7 +199,7 @@ def _is_seen(out: Path, run: ToBeSeen) -> bool:
     return all(_is_second_name(file, out) or intact(out, file.entry) for file in run.files())
 
 
-def _is_second_name(file: SeenFile, out: Path) -> bool:
+def _is_second_name(file: PublishedFile, out: Path) -> bool:
     return file.stored is not None and _is_one(out / STORE / file.stored, out / file.entry.path)
 
 
@@ -220,7 +220,7 @@ def _number(out: Path) -> int:
     return max((int(path.name) for path in _shown(out / PUBLISHED) if _is_published(path)), default=0)
 
 
-def _fill(folder: Path, out: Path, run: ToBeSeen) -> None:
+def _fill(folder: Path, out: Path, run: Publication) -> None:
     store = out / STORE
     for name in FOLDERS:
         make_folder(folder / name)
@@ -252,7 +252,7 @@ def _fill_feed(folder: Path, out: Path, prefix: str) -> None:
             second_name(out / STAGED / name, folder / name.removeprefix(prefix))
 
 
-def _write(file: SeenFile, place: Path, out: Path) -> None:
+def _write(file: PublishedFile, place: Path, out: Path) -> None:
     """Makes a file with bytes of its own; the last run's where it is the same."""
     if intact(out, file.entry):
         second_name(out / file.entry.path, place)
@@ -260,7 +260,7 @@ def _write(file: SeenFile, place: Path, out: Path) -> None:
         write_whole(place, file.data)
 
 
-def _clear_store(store: FolderStorage, run: ToBeSeen) -> None:
+def _clear_store(store: FolderStorage, run: Publication) -> None:
     for folder in store.names(""):
         names = (name for name in store.names(folder) if not run.keeps(name.partition(".")[0]))
         remove(store.root / folder / name for name in names)

@@ -30,8 +30,8 @@ from concord.flows.runfolder.asking import asked
 from concord.flows.runfolder.layout import FOLDERS, MANIFEST, SOURCES, STORE, RunOutput, staged_prefix, times_of
 from concord.flows.runfolder.marked_shards import marked_shards, read_markers, schema
 from concord.flows.runfolder.markers import Markers
+from concord.flows.runfolder.publication import RunPublication
 from concord.flows.runfolder.published import Published, PublishedError, published
-from concord.flows.runfolder.seen_run import SeenRun
 from concord.schemas.run import FileDigest, RuleStrengths, RunManifest
 from concord.workers.labelling.output import NAME_LENGTH, PREDICTIONS, REJECTS, TIMES
 from concord.workers.storage.sealed import unseal
@@ -50,13 +50,13 @@ class FormerRun(NamedTuple):
     - ``sources``: what it was made from, as `runfolder.write_sources` keeps it; None where that is not known
     """
 
-    run: SeenRun
+    run: RunPublication
     markers: Markers
     rules: RuleStrengths
     sources: bytes | None
 
 
-def stage_former(out: RunOutput, run: SeenRun, markers: Markers) -> None:
+def stage_former(out: RunOutput, run: RunPublication, markers: Markers) -> None:
     """Keeps what is needed to publish a run again, and the published run, whose place it is to take.
 
     Raises `OutputError`.
@@ -69,14 +69,14 @@ def stage_former(out: RunOutput, run: SeenRun, markers: Markers) -> None:
         out.storage.write(_path(RUN_BEFORE, run.manifest, MANIFEST), before)
 
 
-def stage_rollback(out: RunOutput, run: SeenRun, markers: Markers) -> None:
+def stage_rollback(out: RunOutput, run: RunPublication, markers: Markers) -> None:
     """Keeps what is needed to publish a former run again, and that it takes the place of the published one."""
     before = _stage(out, run, markers)
     if before is not None:
         out.storage.write(_path(INSTEAD, run.manifest, MANIFEST), before)
 
 
-def _stage(out: RunOutput, run: SeenRun, markers: Markers) -> bytes | None:
+def _stage(out: RunOutput, run: RunPublication, markers: Markers) -> bytes | None:
     """Keeps a run; the manifest of the published one, None where it is the same or there is none."""
     storage, key = out.storage, staged_prefix(run.manifest)
     before = read_if_there(storage, MANIFEST)
@@ -92,7 +92,7 @@ def _stage(out: RunOutput, run: SeenRun, markers: Markers) -> bytes | None:
     return None if before == run.manifest else before
 
 
-def _copy_files(out: RunOutput, run: SeenRun) -> None:
+def _copy_files(out: RunOutput, run: RunPublication) -> None:
     """Gives files of the published run a name that stays, those of shards that the run to come does not have."""
     storage = out.storage
     last = published(storage.uri)
@@ -149,7 +149,7 @@ def _kept_run(storage: Storage, data: bytes, path: str) -> FormerRun:
     except ValidationError:
         raise _damaged(storage, path) from None
     markers = read_markers(partial(_tables, storage, data), former.run)
-    run = SeenRun(markers, former.rules, former.dataset)
+    run = RunPublication(markers, former.rules, former.dataset)
     if run.manifest != data:
         raise _damaged(storage, f"{FORMER}/{RUNS}/{staged_prefix(data)}*.parquet")
     return FormerRun(run, markers, former.rules, read_if_there(storage, _path(RUNS, data, SOURCES)))
@@ -171,7 +171,7 @@ def _tables(storage: Storage, manifest: bytes) -> Iterator[pa.Table]:
         yield table
 
 
-def bring_back(out: RunOutput, run: SeenRun) -> None:
+def bring_back(out: RunOutput, run: RunPublication) -> None:
     """Puts the files of the former run back into the store, where they are those of finished shards.
 
     Raises `RunFolderError` where one is missing or damaged.
@@ -246,7 +246,7 @@ def _kept_faults(storage: Storage, manifest: bytes, path: str) -> Iterator[tuple
             yield name, "is damaged"
 
 
-def _lost_files(storage: Storage, last: Published, run: SeenRun, manifest: bytes) -> Iterator[tuple[str, str]]:
+def _lost_files(storage: Storage, last: Published, run: RunPublication, manifest: bytes) -> Iterator[tuple[str, str]]:
     """Files of the run before that the published one has not, and that were not kept whole."""
     shown = {shard.place.key[:NAME_LENGTH] for shard in last.shards()}
     files = (file for file in run.files() if file.stored is not None and Path(file.stored).stem not in shown)

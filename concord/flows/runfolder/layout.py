@@ -1,7 +1,7 @@
 """Names of the files in a run's output, and what a folder and an object store do for it in ways of their own.
 
-Two halves. `STORE` holds finished shards by key; only concord reads it. `SEEN` is what readers open: tables by shard,
-lists of these, and the manifest that names the lists. File names there hold the key of
+Two halves. `STORE` holds finished shards by key; only concord reads it. `PUBLISHED_NAMES` are what readers open: tables
+by shard, lists of these, and the manifest that names the lists. File names there hold the key of
 their content: a reader
 that listed the last run and opens its files after the next one was published finds the same bytes or none.
 """
@@ -28,14 +28,14 @@ SHARD_LISTS = "_manifest"
 FOLDERS = (PREDICTIONS, REJECTS, TIMES, CERTIFICATES, SHARD_LISTS)
 FEED_FOLDER, STAGED = "changes", ".changes"
 """The folders of the feed of changes, and of its file of a run that is not published yet, see `feed`."""
-SEEN = (*FOLDERS, FEED_FOLDER, MANIFEST)
-"""What readers see."""
+PUBLISHED_NAMES = (*FOLDERS, FEED_FOLDER, MANIFEST)
+"""What readers open."""
 FILE_NAME = re.compile(r"[0-9]{8}-[0-9a-f]{16}\.parquet")
 """What files that readers see are called: the number of the shard or list, and a key of the content."""
 
 
-class SeenFile(NamedTuple):
-    """A file that readers shall see.
+class PublishedFile(NamedTuple):
+    """A file as a publication has it.
 
     - ``entry``: name, size and digest
     - ``stored``: the file in the store that it is; None for bytes of its own
@@ -47,15 +47,15 @@ class SeenFile(NamedTuple):
     data: bytes = b""
 
 
-class ToBeSeen(Protocol):
-    """What readers shall see of a run.
+class Publication(Protocol):
+    """The files of a run as readers get them.
 
     - ``manifest``: its bytes
     """
 
     manifest: bytes
 
-    def files(self) -> Iterator[SeenFile]:
+    def files(self) -> Iterator[PublishedFile]:
         """The files, in the order of the corpus; made anew at each call."""
 
     def shows(self, path: str) -> bool:
@@ -102,7 +102,7 @@ class RunOutput(Protocol):
         A file of these bytes may be there. Raises `OutputError`, also where another one is.
         """
 
-    def show(self, run: ToBeSeen) -> None:
+    def show(self, run: Publication) -> None:
         """Shows the run to readers, then removes what is neither shown nor of its shards.
 
         May be killed at any point: the same call again ends in the same state. Raises `OutputError`.

@@ -27,8 +27,8 @@ from concord.flows.runfolder.layout import (
     MANIFEST,
     STAGED,
     STORE,
-    SeenFile,
-    ToBeSeen,
+    Publication,
+    PublishedFile,
     staged_prefix,
     times_of,
 )
@@ -153,7 +153,7 @@ class ObjectOutput:
         """Puts the object on the condition that there is none."""
         self.storage.replace(path, data, over=None)
 
-    def show(self, run: ToBeSeen) -> None:
+    def show(self, run: Publication) -> None:
         """Copies what is not there, and commits it by the manifest.
 
         Raises `OvertakenError` where another run was published since this one began.
@@ -170,7 +170,7 @@ class ObjectOutput:
         """What was there when the run began."""
         return _There.at(self.storage)
 
-    def _copy(self, run: ToBeSeen, before: _There) -> None:
+    def _copy(self, run: Publication, before: _There) -> None:
         """Makes the files that readers shall see and that were not published ``before``."""
         there = _There.at(self.storage)  # since then the shards of this run have come
         _ = there.published  # worked out once, before threads ask for it
@@ -180,7 +180,7 @@ class ObjectOutput:
                 for _ in pool.map(lambda file: self._put(file, there), part):
                     pass
 
-    def _put(self, file: SeenFile, there: _There) -> None:
+    def _put(self, file: PublishedFile, there: _There) -> None:
         """Makes one file that readers shall see, and its times."""
         if file.stored is None:
             self.storage.write(file.entry.path, file.data)
@@ -195,7 +195,7 @@ class ObjectOutput:
                 self.storage.copy(times, times_of(file.entry.path))
         self.storage.copy(source, file.entry.path)
 
-    def _clear(self, run: ToBeSeen, last: NameTable) -> None:
+    def _clear(self, run: Publication, last: NameTable) -> None:
         """Removes published files of other runs, and from the store what is published or was the last run's.
 
         Of what is neither only what was written before the manifest: a run that has begun since may be writing.

@@ -19,7 +19,7 @@ from concord.flows.runfolder.former_run import FormerRun, bring_back, clear_form
 from concord.flows.runfolder.layout import CORPUS, SOURCES, STORE, RunOutput
 from concord.flows.runfolder.markers import Markers, keep_markers, kept_markers
 from concord.flows.runfolder.object_output import ObjectOutput
-from concord.flows.runfolder.seen_run import SeenRun
+from concord.flows.runfolder.publication import RunPublication
 from concord.schemas.changes import AddedChanges
 from concord.schemas.columns import Reject
 from concord.schemas.run import SHARD_BYTES, RuleStrengths, RunKey, ShardReport
@@ -204,7 +204,7 @@ def publish(out: RunOutput, markers: Markers, *, rules: RuleStrengths = NO_RULES
 
     May be killed at any point: the same call again ends in the same state. Raises `OutputError`.
     """
-    return _publish(out, SeenRun(markers, rules, dataset_digest(markers.shards)), markers, rules, stage_former)
+    return _publish(out, RunPublication(markers, rules, dataset_digest(markers.shards)), markers, rules, stage_former)
 
 
 def republish(out: RunOutput, former: FormerRun) -> PublishedRun:
@@ -221,10 +221,10 @@ def republish(out: RunOutput, former: FormerRun) -> PublishedRun:
 
 def _publish(
     out: RunOutput,
-    run: SeenRun,
+    run: RunPublication,
     markers: Markers,
     rules: RuleStrengths,
-    stage: Callable[[RunOutput, SeenRun, Markers], None],
+    stage: Callable[[RunOutput, RunPublication, Markers], None],
 ) -> PublishedRun:
     finish_changes(out)
     changes = stage_changes(out, run.manifest, markers, rules)

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from concord.flows.runfolder import seen_run
+from concord.flows.runfolder import publication
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.layout import MANIFEST, SHARD_LISTS, STORE, files_seen
+from concord.flows.runfolder.publication import RunPublication
 from concord.flows.runfolder.published import PublishedError, published
 from concord.flows.runfolder.runfolder import Purpose, claim, dataset_digest, find_done, publish
-from concord.flows.runfolder.seen_run import SeenRun
 from concord.workers.constraints.constraint_set import NO_RULES
 from concord.workers.corpus.plan import plan
 from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS, TIMES
@@ -27,7 +27,7 @@ KEY = key_of(CONSTRAINTS, engine="certify", options={}, certificates=True)
 @pytest.fixture(autouse=True)
 def short_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists of three shards."""
-    monkeypatch.setattr(seen_run, "LISTED_AT_ONCE", 3)
+    monkeypatch.setattr(publication, "LISTED_AT_ONCE", 3)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def written(path: Path, ids: list[str | None]) -> None:
     pq.write_table(pa.table({"doc_id": pa.array(ids, pa.string()), "text": texts}), path)
 
 
-def whole_run(corpus: Path, out: Path) -> SeenRun:
+def whole_run(corpus: Path, out: Path) -> RunPublication:
     """A run to its end."""
     folder, shards = FolderOutput(out), plan(corpus, shard_bytes=1)
     with folder.exclusive():
@@ -53,14 +53,14 @@ def whole_run(corpus: Path, out: Path) -> SeenRun:
         done = find_done(folder, shards, KEY)
         assert done.done.all()
         publish(folder, done)
-        return SeenRun(done, NO_RULES, dataset_digest(shards))
+        return RunPublication(done, NO_RULES, dataset_digest(shards))
 
 
 def test_a_file_is_seen_exactly_if_it_is_one_of_the_run(corpus: Path, tmp_path: Path) -> None:
     seen = whole_run(corpus, tmp_path / "out")
     files = [file.entry.path for file in seen.files()]
-    folders = {name: [path for path in files if path.startswith(f"{name}/")] for name in (*SEEN, SHARD_LISTS)}
-    assert [len(folders[name]) for name in SEEN] == [8, 8, 2]
+    folders = {name: [path for path in files if path.startswith(f"{name}/")] for name in (*TABLE_FOLDERS, SHARD_LISTS)}
+    assert [len(folders[name]) for name in TABLE_FOLDERS] == [8, 8, 2]
     assert len(folders[SHARD_LISTS]) == 3
     times = [path.replace(PREDICTIONS, TIMES) for path in folders[PREDICTIONS]]
     there = set(files_seen(FolderOutput(tmp_path / "out").storage))
@@ -71,7 +71,7 @@ def test_a_file_is_seen_exactly_if_it_is_one_of_the_run(corpus: Path, tmp_path: 
     assert not any(map(seen.shows, others))
 
 
-SEEN = (PREDICTIONS, CERTIFICATES, REJECTS)
+TABLE_FOLDERS = (PREDICTIONS, CERTIFICATES, REJECTS)
 
 
 def altered_names(path: str) -> list[str]:
@@ -80,7 +80,7 @@ def altered_names(path: str) -> list[str]:
     number, _, key = name.partition("-")
     other = f"{(int(key[0], 16) + 1) % 16:x}{key[1:]}"
     numbers = [f"{int(number) + step:08d}" for step in (1, 7, 99_999)]
-    folders = (*SEEN, TIMES, SHARD_LISTS)
+    folders = (*TABLE_FOLDERS, TIMES, SHARD_LISTS)
     return [f"{folder}/{number}-{other}", f"{folder}/x-{key}", *(f"{folder}/{n}-{key}" for n in numbers)] + [
         f"{place}/{name}" for place in folders
     ]

@@ -1,4 +1,4 @@
-"""What readers shall see of a run whose shards are all done, worked out shard by shard."""
+"""The files of a finished run as readers get them, worked out shard by shard."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from concord.flows.runfolder.layout import FILE_NAME, FOLDERS, SeenFile
+from concord.flows.runfolder.layout import FILE_NAME, FOLDERS, PublishedFile
 from concord.flows.runfolder.lists import LISTED_AT_ONCE, ListedShard, list_bytes, list_name
 from concord.flows.runfolder.markers import Markers
 from concord.schemas.columns import rejects_table
@@ -23,8 +23,8 @@ KEY_DIGITS = 16
 """Hex digits of a shard's key in the names of files that readers see."""
 
 
-class SeenRun:
-    """The files of a run that readers shall see, and its manifest, as `layout.ToBeSeen` has them.
+class RunPublication:
+    """The files of a run as readers get them, and its manifest: a `layout.Publication`.
 
     Of a shard nothing is held but in which folders it has files; those are worked out anew whenever they are asked for.
     """
@@ -50,7 +50,7 @@ class SeenRun:
         )
         self.manifest = seal(manifest.model_dump(mode="json"))
 
-    def files(self) -> Iterator[SeenFile]:
+    def files(self) -> Iterator[PublishedFile]:
         """The files in the order of the corpus, and each list of shards behind the shards that it lists."""
         for start, (name, digest) in zip(self._starts, self._lists.items(), strict=True):
             listed = []
@@ -58,7 +58,7 @@ class SeenRun:
                 listed.append(shard.listed)
                 yield from shard.files
             data = list_bytes(listed)
-            yield SeenFile(FileDigest(path=name, bytes=len(data), sha256=digest), None, data)
+            yield PublishedFile(FileDigest(path=name, bytes=len(data), sha256=digest), None, data)
 
     def shows(self, path: str) -> bool:
         """Is this one of the files, or the times of one?"""
@@ -81,14 +81,14 @@ class SeenRun:
     def _starts(self) -> range:
         return range(0, len(self._markers.shards), LISTED_AT_ONCE)
 
-    def _part(self, start: int) -> Iterator[_SeenShard]:
+    def _part(self, start: int) -> Iterator[_PublishedShard]:
         """The shards of a list."""
         shards = self._markers.shards[start : start + LISTED_AT_ONCE]
         for place, shard in enumerate(shards, start):
             marker = self._markers[place]
-            yield _SeenShard(place, shard, marker, tuple(_seen_files(place, shard, marker)))
+            yield _PublishedShard(place, shard, marker, tuple(_published_files(place, shard, marker)))
 
-    def _note(self, shard: _SeenShard) -> None:
+    def _note(self, shard: _PublishedShard) -> None:
         for file in shard.files:
             folder = file.entry.path.partition("/")[0]
             self._folders[shard.number, FOLDERS.index(folder)] = True
@@ -96,13 +96,13 @@ class SeenRun:
                 self._rejects[shard.number] = file.entry.path
 
 
-class _SeenShard(NamedTuple):
-    """A shard, its number in the corpus, its marker, and its files that readers shall see."""
+class _PublishedShard(NamedTuple):
+    """A shard, its number in the corpus, its marker, and its published files."""
 
     number: int
     shard: Shard
     marker: ShardMarker
-    files: tuple[SeenFile, ...]
+    files: tuple[PublishedFile, ...]
 
     @property
     def listed(self) -> ListedShard:
@@ -111,17 +111,17 @@ class _SeenShard(NamedTuple):
         return ListedShard(place, {file.entry.path: file.entry.sha256 for file in self.files})
 
 
-def _seen_files(number: int, shard: Shard, marker: ShardMarker) -> Iterator[SeenFile]:
+def _published_files(number: int, shard: Shard, marker: ShardMarker) -> Iterator[PublishedFile]:
     """The files of a shard, by its number in the corpus; their names sort as the corpus does."""
     for entry in marker.files:
         folder = entry.path.partition("/")[0]
-        yield SeenFile(replace(entry, path=f"{folder}/{_file_name(number, marker.key)}"), entry.path)
+        yield PublishedFile(replace(entry, path=f"{folder}/{_file_name(number, marker.key)}"), entry.path)
     if marker.rejects:
         data = table_bytes(rejects_table(in_place(marker.rejects, shard)))
         digest = hashlib.sha256(data).hexdigest()
         # Places are no part of the key, so the name is that of the bytes.
         entry = FileDigest(path=f"{REJECTS}/{_file_name(number, digest)}", bytes=len(data), sha256=digest)
-        yield SeenFile(entry, None, data)
+        yield PublishedFile(entry, None, data)
 
 
 def _file_name(number: int, digest: str) -> str:
