@@ -68,9 +68,30 @@ def framed(word: str) -> str:
     return f"<{word[:LONGEST_FRAMED]}>"
 
 
+class _Classes(dict[int, str]):
+    """The class of each character that was met, for `str.translate`: X upper, x lower, d digit, others as they are."""
+
+    def __missing__(self, code: int) -> str:
+        c = chr(code)
+        self[code] = "x" if c.islower() else "X" if c.isupper() else "d" if c.isdigit() else c
+        return self[code]
+
+
+class _Zeros(dict[int, str]):
+    """Each character that was met, for `str.translate`: 0 for a digit, others as they are."""
+
+    def __missing__(self, code: int) -> str:
+        c = chr(code)
+        self[code] = "0" if c.isdigit() else c
+        return self[code]
+
+
+_CLASS_OF, _ZERO_FOR = _Classes(), _Zeros()
+
+
 def _classes(word: str) -> str:
-    """One character class a character: X upper, x lower, d digit, others as they are."""
-    return "".join(["x" if c.islower() else "X" if c.isupper() else "d" if c.isdigit() else c for c in word])
+    """One character class a character."""
+    return word.translate(_CLASS_OF)
 
 
 def shape(word: str) -> str:
@@ -93,7 +114,7 @@ def pattern(word: str) -> str:
 
 def digits(word: str) -> str:
     """Lower case with every digit as 0: years, pages and sums fall together by their length."""
-    return "".join(["0" if c.isdigit() else c for c in word.lower()])
+    return word.lower().translate(_ZERO_FOR)
 
 
 def kind(word: str) -> str:

@@ -8,7 +8,7 @@ of a shard never change an answer. All columns take time near linear in the numb
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,12 @@ MOST_WORDS, MOST_PLACE = 4, 2
 """Longer sequences, and places further into one, count as these."""
 SHORTEST_ACRONYM, LONGEST_ACRONYM = 2, 6
 
+LOWER_LETTER, UPPER_LETTER, CAPITALISED, IN_LOWER_CASE, OPENS_WITH_LETTER = 1, 2, 4, 8, 16
+INITIAL_BITS, ACRONYM_BITS = 5, 10
+"""Traits of words, and the bits from which on numbers stand, see `traits_of`."""
+WORDS_KEPT = 1 << 18
+"""Words whose traits are kept from document to document: 40 MB at most."""
+
 MentionPlaces = NDArray[np.int64]
 
 
@@ -33,9 +39,15 @@ class Mentions:
         self._batch = batch
         self._words = batch.columns[TOKENS]
 
-    def _flags(self, holds: Callable[[str], bool]) -> Mask:
-        """(N,) whether it holds of each token's word."""
-        return np.fromiter(map(holds, self._words.values), np.bool_, len(self._words.values))[self._words.codes]
+    @cached_property
+    def _traits(self) -> MentionPlaces:
+        """(N,) the traits of each token's word, see `traits_of`."""
+        return np.fromiter(map(traits_of, self._words.values), np.int64, len(self._words.values))[self._words.codes]
+
+    def have(self, trait: int) -> Mask:
+        """(N,) whether each token's word has a trait."""
+        flags: Mask = (self._traits & trait) > 0
+        return flags
 
     @cached_property
     def sentence(self) -> MentionPlaces:
@@ -52,15 +64,15 @@ class Mentions:
     @cached_property
     def in_capitals(self) -> Mask:
         """(N,) whether the token's sentence has letters, and none in lower case: headlines, tables."""
-        lower = np.bincount(self.sentence, self._flags(lambda w: w != w.upper()), len(self._batch.sentence_starts))
-        cased = np.bincount(self.sentence, self._flags(lambda w: w != w.lower()), len(self._batch.sentence_starts))
+        lower = np.bincount(self.sentence, self.have(LOWER_LETTER), len(self._batch.sentence_starts))
+        cased = np.bincount(self.sentence, self.have(UPPER_LETTER), len(self._batch.sentence_starts))
         flags: Mask = ((lower == 0) & (cased > 0))[self.sentence]
         return flags
 
     @cached_property
     def capitalised(self) -> Mask:
         """(N,) whether the word starts with a capital."""
-        return self._flags(lambda w: w[:1].isupper())
+        return self.have(CAPITALISED)
 
     @cached_property
     def folded(self) -> Column:
@@ -147,21 +159,15 @@ class Mentions:
             (self.word[best] == self.word) & (length[best] > 0) & (best != np.arange(len(length))), best, -1
         )
 
-    def _initials(self) -> MentionPlaces:
-        """(N,) the first letter of each word as 1 to 26, 0 where it is none of A to Z."""
-        letters = [ord(w[0]) - 64 if "A" <= w[:1] <= "Z" else 0 for w in self._words.values]
-        return np.array(letters, np.int64)[self._words.codes] if letters else np.zeros(0, np.int64)
-
     @cached_property
     def acronyms(self) -> tuple[Mask, Mask]:
         """Two masks (N,): acronyms, which the initials of a capitalised run of the document spell, and the tokens of
         such runs."""
-        spelled = np.array([_spelled(w) for w in self._words.values], np.int64)
-        code = spelled[self._words.codes] if len(spelled) else np.zeros(0, np.int64)
+        code, initials = self._traits >> ACRONYM_BITS, self._traits >> INITIAL_BITS & 31
         scope = self.document * 27**LONGEST_ACRONYM
         wanted = np.unique((scope + code)[code > 0])
         found, member = [np.zeros(0, np.int64)], np.zeros(len(code), np.bool_)
-        initials, (_, end) = self._initials(), self.sequences
+        end = self.sequences[1]
         here, read = np.flatnonzero((end - np.arange(len(code)) >= SHORTEST_ACRONYM) & (len(wanted) > 0)), np.int64(0)
         for size in range(1, LONGEST_ACRONYM + 1):
             letter = initials[np.minimum(here + size, len(code)) - 1]
@@ -176,8 +182,21 @@ class Mentions:
         return (code > 0) & np.isin(scope + code, np.concatenate(found)), member
 
 
-def _spelled(word: str) -> int:
-    """Number of an acronym, its letters as digits 1 to 26 in base 27; 0 for any other word."""
+@lru_cache(maxsize=WORDS_KEPT)
+def traits_of(word: str) -> int:
+    """Traits of a word as bits.
+
+    These are `LOWER_LETTER` to `OPENS_WITH_LETTER`; from `INITIAL_BITS` on its first letter as 1 to 26, 0 where it is
+    none of A to Z; and from `ACRONYM_BITS` on its letters as digits 1 to 26 in base 27, 0 where it is no acronym.
+    """
+    traits = (word != word.upper()) * LOWER_LETTER | (word != word.lower()) * UPPER_LETTER
+    traits |= word[:1].isupper() * CAPITALISED | word.islower() * IN_LOWER_CASE | word[:1].isalpha() * OPENS_WITH_LETTER
+    initial = ord(word[0]) - 64 if "A" <= word[:1] <= "Z" else 0
+    return traits | initial << INITIAL_BITS | _acronym(word) << ACRONYM_BITS
+
+
+def _acronym(word: str) -> int:
+    """An acronym as a number, its letters as digits 1 to 26 in base 27; 0 for any other word."""
     if not (SHORTEST_ACRONYM <= len(word) <= LONGEST_ACRONYM and word.isascii() and word.isalpha() and word.isupper()):
         return 0
     code = 0
@@ -195,7 +214,7 @@ def mention_case(mentions: Mentions) -> Column:
     """
     m = mentions
     where = np.where(m.in_capitals, 0, np.where(m.opens, 1, 2))
-    lower = m.others(m._flags(str.islower))
+    lower = m.others(m.have(IN_LOWER_CASE))
     inside = m.others(m.capitalised & ~m.opens & ~m.in_capitals)
     values = [
         f"{name}.{'Xx'[small]}{'.lower' * low}{'.capitalised' * high}"
@@ -205,7 +224,7 @@ def mention_case(mentions: Mentions) -> Column:
         for high in (0, 1)
     ]
     code = ((where * 2 + ~m.capitalised) * 2 + lower) * 2 + inside
-    letters = m._flags(lambda w: w[:1].isalpha())
+    letters = m.have(OPENS_WITH_LETTER)
     return Column(np.where(letters, code + 1, 0).astype(np.int32), [NO_VALUE, *values])
 
 

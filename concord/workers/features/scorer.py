@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -126,6 +127,7 @@ def code_points(strings: Sequence[str]) -> tuple[NDArray[np.uint32], NDArray[np.
     return text, np.cumsum(np.fromiter(map(len, strings), np.int64, len(strings)))
 
 
+@lru_cache(maxsize=4096)
 def seed_of(name: str) -> np.uint64:
     """The state in which the hash of a template's (or source's) values starts."""
     return np.uint64(kernels.hash_runs(np.array([len(name)], np.uint64), *code_points([name]))[0])
