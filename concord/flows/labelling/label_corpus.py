@@ -103,12 +103,12 @@ def _stops_recorded(request: LabelRequest, out: RunOutput) -> Iterator[None]:
 
 
 def _planned(request: LabelRequest, out: RunOutput, ray: RayOnDemand) -> LabelJob:
-    """The job of the request, whose output folder is its own from now on."""
+    """Opens the job of the request, and claims its output folder."""
     job = LabelJob.of(request, out.storage, partial(read_anywhere, ray))
     claim(out, Purpose.of(request.corpus, request.only))
     if job.found is not None:
         job.found.keep(out.storage)
-    return job._replace(found=None)  # its memory is for other things now
+    return job._replace(found=None)  # frees the survey's memory before labelling
 
 
 def _tracked_before(job: LabelJob, out: Storage) -> str | None:
@@ -191,7 +191,7 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
 
 
 def _night_before(job: LabelJob, out: RunOutput) -> NightBefore | None:
-    """The night that readers have, and what this run is asked for otherwise."""
+    """Returns the last published night, and how this run's request differs from it."""
     before = night_before(out.storage, job.recorded)
     if before is None:
         return None

@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from concord.flows.labelling.label_job import LabelJob
 from concord.flows.nights.record import read_record
-from concord.flows.runfolder.asking import asked
 from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.lists import ListedShard
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import Published, PublishedError, published
+from concord.flows.runfolder.storage_queries import ask_all
 from concord.flows.screen.progress import meter
 from concord.schemas.arrays import Ints, Mask
 from concord.schemas.columns import DOC_ID, DOCUMENT_DIGEST
@@ -123,7 +123,7 @@ def _ids_before(last_run: _LastRun) -> dict[str, bytes]:
     """The digests of the documents of shards that are gone, by id; of a file that is damaged, none."""
     storage = last_run.run.storage
     rows_before = dict[str, bytes]()
-    for _, rows in asked(storage, lambda path: _ids_in(storage, path), last_run.gone):
+    for _, rows in ask_all(storage, lambda path: _ids_in(storage, path), last_run.gone):
         rows_before |= rows
     return rows_before
 
@@ -188,7 +188,10 @@ class _PlanCounts:
                 self.why[differing.get(doc_id, asked_otherwise)] += 1
 
     def add_done(self, shard: Shard, marker: ShardMarker) -> None:
-        """A shard that is done and that readers have not yet, or otherwise; an id that is repeated has an answer."""
+        """Counts a finished shard that is not published yet, or was published with other content.
+
+        A document whose id is repeated has an answer, so its rejected rows are no rejected documents.
+        """
         repeats = {row for row, _ in shard.repeats}
         refused = {reject.doc_id for reject in marker.rejects if reject.row not in repeats}
         documents = self._read(shard)
@@ -378,7 +381,7 @@ def _workers(context: RunContext) -> int | None:
 
 
 def _clock(work: Sequence[PlannedWork], workers: int | None, rows: Ints) -> Bounds | None:
-    """Seconds from the workers' start to their end: all of it by turns, and no less than the largest shard takes."""
+    """Seconds from the workers' start to their end: the total divided by the workers, at least the largest shard's."""
     if not len(rows):
         return NO_TIME
     total, known = NO_TIME, [kind.seconds for kind in work if kind.seconds is not None]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
 
 from concord.flows.labelling.ray_on_demand import RayOnDemand
-from concord.flows.runfolder.kept_tables import keep_tables, kept_tables
+from concord.flows.runfolder.saved_tables import save_tables, saved_tables
 from concord.flows.screen.progress import explained, meter
 from concord.schemas.errors import CorpusError
 from concord.schemas.secrets import place_of
@@ -60,7 +60,7 @@ class FoundSurvey(NamedTuple):
 
     def keep(self, storage: Storage) -> None:
         """Keeps it in the output of a run; tables that are there are not written again. Raises `OutputError`."""
-        keep_tables(storage, KEPT_SURVEY, survey_tables(self.files, self.key))
+        save_tables(storage, KEPT_SURVEY, survey_tables(self.files, self.key))
 
 
 class PlannedCorpus(NamedTuple):
@@ -85,7 +85,7 @@ def plan_corpus(
     """
     files, key = listing.files, _key(listing.corpus, parts)
     with IdFile() as ids:
-        kept = known_files(kept_tables(storage, KEPT_SURVEY, survey_schema(key)), files)
+        kept = known_files(saved_tables(storage, KEPT_SURVEY, survey_schema(key)), files)
         found = {file.file.id: ids.add(file) for file in kept}
         todo = [file for file in files if file.id not in found]
         found |= {file.file.id: ids.add(file) for file in read(todo, parts)} if todo else {}

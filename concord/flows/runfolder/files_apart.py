@@ -41,7 +41,7 @@ class FilesApart(NamedTuple):
 
 
 def places_now(last: Published, markers: Markers, count: int) -> Ints:
-    """(F,) for each of the ``count`` shards of the published run its place in the run to come, by its rows; else −1."""
+    """(F,) index in the next run of each of the ``count`` published shards with equal rows; −1 if none."""
     keys = markers.keys_under(last.manifest.run)
     places = (keys.first(shard.place.key) for shard in last.shards())
     return np.fromiter((-1 if place is None else place for place in places), np.int64, count)

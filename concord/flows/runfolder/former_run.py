@@ -26,12 +26,12 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from concord.flows.errors import RunFolderError
-from concord.flows.runfolder.asking import asked
 from concord.flows.runfolder.layout import FOLDERS, MANIFEST, SOURCES, STORE, RunOutput, staged_prefix, times_of
 from concord.flows.runfolder.marked_shards import marked_shards, read_markers, schema
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.publication import RunPublication
 from concord.flows.runfolder.published import Published, PublishedError, published
+from concord.flows.runfolder.storage_queries import ask_all
 from concord.schemas.run import FileDigest, RuleStrengths, RunManifest
 from concord.workers.labelling.output import NAME_LENGTH, PREDICTIONS, REJECTS, TIMES
 from concord.workers.storage.sealed import unseal
@@ -93,7 +93,7 @@ def _stage(out: RunOutput, run: RunPublication, markers: Markers) -> bytes | Non
 
 
 def _copy_files(out: RunOutput, run: RunPublication) -> None:
-    """Gives files of the published run a name that stays, those of shards that the run to come does not have."""
+    """Links (or copies) the files that the next run will not contain, so that they survive its publication."""
     storage = out.storage
     last = published(storage.uri)
     there = {folder: set(storage.names(folder)) for folder in FOLDERS}
@@ -109,7 +109,7 @@ def _copy_files(out: RunOutput, run: RunPublication) -> None:
         if folder == PREDICTIONS and name in there[TIMES]:
             out.copy(times_of(path), _path_of(times_of(path), run.manifest))
 
-    for _ in asked(storage, copy, paths):
+    for _ in ask_all(storage, copy, paths):
         pass
 
 
@@ -193,7 +193,7 @@ def bring_back(out: RunOutput, run: RunPublication) -> None:
         if path.startswith(f"{PREDICTIONS}/") and Path(source).name in times:
             out.copy(source, f"{STORE}/{times_of(path)}")
 
-    for _ in asked(storage, bring, ((file.stored, file.entry) for file in run.files() if file.stored is not None)):
+    for _ in ask_all(storage, bring, ((file.stored, file.entry) for file in run.files() if file.stored is not None)):
         pass
 
 

@@ -7,10 +7,10 @@ from itertools import islice
 import numpy as np
 import pyarrow as pa
 
-from concord.flows.runfolder.asking import asked
 from concord.flows.runfolder.lists import LISTED_AT_ONCE, ListedShard
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import Published, PublishedError, published
+from concord.flows.runfolder.storage_queries import ask_all
 from concord.schemas.arrays import Ints
 from concord.schemas.columns import DOCUMENT_DIGEST
 from concord.schemas.run import RuleStrengths
@@ -38,7 +38,7 @@ def last_answers(storage: Storage, done: Markers, rules: RuleStrengths) -> LastA
     if isinstance(storage, FolderStorage):
         # Readers' names lead to another folder as soon as this run is published; this one stays until then.
         there = FolderStorage((storage.root / PREDICTIONS).resolve().parent)
-    digests = (own for _, own in asked(there, lambda file: _digests(there, file[0]), gone))
+    digests = (own for _, own in ask_all(there, lambda file: _digests(there, file[0]), gone))
     return LastAnswers(
         storage=there,
         files=AnswerFiles.joined([same, gone]),

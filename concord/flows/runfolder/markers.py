@@ -19,8 +19,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from concord.flows.runfolder.kept_tables import keep_tables, kept_tables
 from concord.flows.runfolder.run_keys import RunKeys
+from concord.flows.runfolder.saved_tables import save_tables, saved_tables
 from concord.schemas.arrays import Ints, Mask
 from concord.schemas.run import FileDigest, RunKey, ShardMarker, ShardReport
 from concord.workers.corpus.parquet import table_bytes
@@ -145,7 +145,7 @@ class KeptMarker(NamedTuple):
         return all(store.version(file) == version for file, version in zip(self.files, self.versions, strict=True))
 
     def is_held(self, store: Held) -> bool:
-        """Does the store hold the files, whatever their versions? They have others where the output was copied."""
+        """True if the store holds the files with the recorded digests; version tags may differ after a copy."""
         return all(map(store.holds, ShardMarker.model_validate_json(self.packed).files))
 
 
@@ -156,7 +156,7 @@ def keep_markers(storage: Storage, markers: Markers, store: Held) -> None:
     """
     places = markers.keys.first_places()
     parts = (places[start : start + KEPT_AT_ONCE] for start in range(0, len(places), KEPT_AT_ONCE))
-    keep_tables(storage, KEPT_MARKERS, (table_bytes(_table(part, markers, store)) for part in parts))
+    save_tables(storage, KEPT_MARKERS, (table_bytes(_table(part, markers, store)) for part in parts))
 
 
 def _table(places: Ints, markers: Markers, store: Held) -> pa.Table:
@@ -173,7 +173,7 @@ def _table(places: Ints, markers: Markers, store: Held) -> pa.Table:
 
 def kept_markers(storage: Storage) -> Iterator[list[KeptMarker]]:
     """The markers that are kept, table by table; none of a version of concord with other markers."""
-    for table in kept_tables(storage, KEPT_MARKERS, _schema()):
+    for table in saved_tables(storage, KEPT_MARKERS, _schema()):
         yield [KeptMarker(*row.values()) for row in table.to_pylist()]
 
 

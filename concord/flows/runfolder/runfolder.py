@@ -12,7 +12,6 @@ import numpy as np
 from pydantic import ValidationError
 
 from concord.flows.errors import RunFolderError
-from concord.flows.runfolder.asking import asked
 from concord.flows.runfolder.feed import finish_changes, stage_changes
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.former_run import FormerRun, bring_back, clear_former, stage_former, stage_rollback
@@ -20,6 +19,7 @@ from concord.flows.runfolder.layout import CORPUS, SOURCES, STORE, RunOutput
 from concord.flows.runfolder.markers import Markers, keep_markers, kept_markers
 from concord.flows.runfolder.object_output import ObjectOutput
 from concord.flows.runfolder.publication import RunPublication
+from concord.flows.runfolder.storage_queries import ask_all
 from concord.schemas.changes import AddedChanges
 from concord.schemas.columns import Reject
 from concord.schemas.run import SHARD_BYTES, RuleStrengths, RunKey, ShardReport
@@ -171,7 +171,7 @@ def find_done(out: RunOutput, shards: ShardTable, key: RunKey) -> Markers:
     for rows in kept_markers(out.storage):
         wanted = [row for row in rows if done.keys.places(row.key)]
         doubted = [row for row in wanted if not row.stands(out)]
-        held = {row.key for row, is_held in asked(out.storage, lambda row: row.is_held(out), doubted) if is_held}
+        held = {row.key for row, is_held in ask_all(out.storage, lambda row: row.is_held(out), doubted) if is_held}
         gone = {row.key for row in doubted} - held
         for row in wanted:
             if row.key not in gone:
@@ -179,7 +179,7 @@ def find_done(out: RunOutput, shards: ShardTable, key: RunKey) -> Markers:
     store = out.storage.below(STORE)
     written = (done.keys.first(name.removesuffix(".json")) for name in store.names(MARKERS))
     waiting = (done.keys[place] for place in written if place is not None and not done.has(place))
-    for _, marker in asked(out.storage, lambda name: finished(name, store, holds=out.holds), waiting):
+    for _, marker in ask_all(out.storage, lambda name: finished(name, store, holds=out.holds), waiting):
         if marker is not None:
             done.add(marker)
     return done
@@ -200,7 +200,7 @@ class PublishedRun(NamedTuple):
 
 
 def publish(out: RunOutput, markers: Markers, *, rules: RuleStrengths = NO_RULES) -> PublishedRun:
-    """Shows the run to readers, and what it changes: all shards are done. Then removes what it no longer names.
+    """Publishes a finished run and what it changes. Then deletes files that the new manifest does not list.
 
     May be killed at any point: the same call again ends in the same state. Raises `OutputError`.
     """

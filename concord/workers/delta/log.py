@@ -120,7 +120,7 @@ def data_file(path: str, metadata: pq.FileMetaData, size: int) -> DataFile:
 
 
 def may_have(file: DataFile, column: str, value: str) -> bool:
-    """Does what is said of a file allow that a row has the value?"""
+    """Can the file contain the value, by its min/max statistics?"""
     stats = json.loads(file.stats or "{}")
     low, high = (stats.get(end, {}).get(column) for end in ("minValues", "maxValues"))
     return low is None or high is None or low <= value <= high

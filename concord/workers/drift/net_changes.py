@@ -28,7 +28,10 @@ OF_BEFORE = (LABELS_BEFORE, ENTITY_SPANS_BEFORE, TEXT_DIGEST_BEFORE)
 
 
 def net_changes(table: pa.Table, since: int) -> pa.Table:
-    """The rows of a feed, those of earlier runs first, as if all runs after ``since`` had been one; by id."""
+    """Net changes since a run: one row a document, sorted by id.
+
+    ``table`` has the rows of the feed, those of earlier runs first.
+    """
     rows = dict[str, list[int]]()
     for row, doc_id in enumerate(table[DOC_ID].to_pylist()):
         rows.setdefault(doc_id, []).append(row)

@@ -1,4 +1,4 @@
-"""What is best learned of layers (taggers' answers), judged on held-out documents beside the answers as they are.
+"""Chooses how to use layers (as they are, copied, or learned) by F1 on held-out documents.
 
 Candidates, by entity F1 of documents that nothing was learned from: a layer as it is; a layer with each name copied to
 its other places in the document; a model of the layers alone, of the words alone, and of both. The best layer as it is

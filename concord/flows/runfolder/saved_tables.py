@@ -11,8 +11,8 @@ from concord.workers.storage.storage import Storage, read_if_there
 from concord.workers.storage.tables import table_like
 
 
-def keep_tables(storage: Storage, folder: str, tables: Iterable[bytes]) -> None:
-    """Keeps these tables in a folder, and no others; one that is there as it was is not written again.
+def save_tables(storage: Storage, folder: str, tables: Iterable[bytes]) -> None:
+    """Makes the folder hold exactly these tables; one that is there unchanged is not written again.
 
     Raises `OutputError`.
     """
@@ -25,8 +25,8 @@ def keep_tables(storage: Storage, folder: str, tables: Iterable[bytes]) -> None:
     storage.remove([f"{folder}/{name}" for name in sorted(there - names)])
 
 
-def kept_tables(storage: Storage, folder: str, schema: pa.Schema) -> Iterator[pa.Table]:
-    """The tables with this schema and its metadata, one after the other; none that is damaged or of another version."""
+def saved_tables(storage: Storage, folder: str, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yields the tables with this schema and its metadata; leaves out damaged ones and those of another version."""
     for name in sorted(storage.names(folder)):
         data = read_if_there(storage, f"{folder}/{name}")
         table = None if data is None else table_like(data, schema)

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from concord.flows.runfolder import asking
-from concord.flows.runfolder.asking import asked
+from concord.flows.runfolder import storage_queries
+from concord.flows.runfolder.storage_queries import ask_all
 from concord.workers.storage.object_storage import ObjectStorage
 from concord.workers.storage.storage import FolderStorage, Storage
 
@@ -21,18 +21,18 @@ FOLDER, OBJECTS = FolderStorage(Path("out")), ObjectStorage("s3://bucket/out")
 def test_answers_come_in_the_order_of_questions(
     storage: Storage, seconds: float, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "ASKED_FIRST", 4)
-    monkeypatch.setattr(asking, "ASKED_AT_ONCE", 7)
+    monkeypatch.setattr(storage_queries, "ASKED_FIRST", 4)
+    monkeypatch.setattr(storage_queries, "ASKED_AT_ONCE", 7)
     asked_of: list[int] = []
     askers: set[int] = set()
-    monkeypatch.setattr(asking, "time", SimpleNamespace(perf_counter=lambda: seconds * len(asked_of)))
+    monkeypatch.setattr(storage_queries, "time", SimpleNamespace(perf_counter=lambda: seconds * len(asked_of)))
 
     def ask(number: int) -> int:
         asked_of.append(number)
         askers.add(threading.get_ident())
         return number * number
 
-    assert list(asked(storage, ask, iter(range(count)))) == [(number, number**2) for number in range(count)]
+    assert list(ask_all(storage, ask, iter(range(count)))) == [(number, number**2) for number in range(count)]
     assert sorted(asked_of) == list(range(count))
     aside = bool(askers - {threading.get_ident()})
     assert aside == (count > 0 if storage is OBJECTS else seconds > 0 and count > 4)
@@ -44,4 +44,4 @@ def test_the_error_of_a_question_is_raised(storage: Storage) -> None:
         raise OSError(f"{number} cannot be read")
 
     with pytest.raises(OSError, match="0 cannot be read"):
-        list(asked(storage, ask, range(3)))
+        list(ask_all(storage, ask, range(3)))

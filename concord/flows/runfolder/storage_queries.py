@@ -27,8 +27,8 @@ ASKED_AT_ONCE = 4096
 """Questions whose answers are in memory at once."""
 
 
-def asked(storage: Storage, ask: Callable[[T], R], about: Iterable[T]) -> Iterator[tuple[T, R]]:
-    """What a storage answers to questions, each with its answer, in their order. Raises what ``ask`` raises.
+def ask_all(storage: Storage, ask: Callable[[T], R], about: Iterable[T]) -> Iterator[tuple[T, R]]:
+    """Asks a storage about each of ``about``, and yields each with its answer, in order. Raises what ``ask`` raises.
 
     Several threads ask where that is sooner: answers of an object store take a while, and hashing leaves Python's lock.
     Small files of a local disk are asked for in turn.
