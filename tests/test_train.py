@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
@@ -174,6 +176,22 @@ def test_a_file_of_the_trainer_is_looked_at_before_the_corpus_is(
         assert message.exit_code == Exit.INPUT, message.output
         assert str(file) in message.stderr.replace("\n", "")
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("option", OF_SETS)
+@pytest.mark.parametrize("there", [True, False])
+def test_a_search_of_features_looks_at_files_that_no_set_names_yet(option: str, there: bool, tmp_path: Path) -> None:
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "of-corpus.parquet").write_bytes(b"damaged")
+    file = tmp_path / ("phrases.tsv" if option == "gazetteers" else "clusters.parquet")
+    if there and option == "gazetteers":
+        file.write_text("Oslo\tplace\n")
+    elif there:
+        pq.write_table(pa.table({"word": ["a", "b"], "cluster-2": pa.array([0, 1], pa.int32())}), file)
+    words = ["train", "--tune", "--corpus", str(tmp_path / "corpus"), "--out", str(tmp_path / "model")]
+    message = CliRunner().invoke(app, [*words, "--set", f"{option}={file}"])
+    assert message.exit_code == Exit.INPUT, message.output
+    assert ("of-corpus" if there else str(file)) in message.stderr.replace("\n", "")
 
 
 def test_an_array_of_vectors_asks_for_its_words_by_an_option_that_training_has(tmp_path: Path) -> None:

@@ -44,9 +44,10 @@ def train(
     from concord.flows.training.train_model import TrainJob, check_search, train_model
     from concord.workers.learning.trainers.given_features import check_given
     from concord.workers.learning.trainers.registry import trainer_named
+    from concord.workers.learning.trainers.selection import with_sets_of_files
 
     settings = trainer_named(trainer).settings.model_validate(options or {})
     check_search(request)
     check_apart(folder, [place, *settings.places()], makes=FolderKind.MODEL)
-    check_given(settings)
+    check_given(with_sets_of_files(settings) if tune else settings)
     return train_model(TrainJob(**dict(request) | {"corpus": place, "out": folder, "settings": settings}))

@@ -67,6 +67,17 @@ def chosen_of(settings: TrainerSettings) -> dict[str, Any]:
     return settings.model_dump(include=set(_choices(settings)))
 
 
+def with_sets_of_files(settings: TrainerSettings) -> TrainerSettings:
+    """The settings with the feature sets that read the given files, where features are still to be chosen.
+
+    A search tries them in turn, so the files have to be readable though no feature set names them yet.
+    """
+    if FEATURES not in _choices(settings) or FEATURES in settings.model_fields_set:
+        return settings
+    read = [name for name, option in FILES.items() if getattr(settings, option)]
+    return settings.model_copy(update={FEATURES: "+".join((chosen_of(settings)[FEATURES], *read))})
+
+
 def select(
     documents: Sequence[Document],
     train: Train,
