@@ -16,8 +16,8 @@ class RunContext(Settings):
     workers: int | None = Field(
         None,
         ge=0,
-        description="Number of Ray actors; 0 works in this process, without Ray (default: one for each CPU; 0 to label "
-        "at most 500 documents where no cluster is named).",
+        description="Number of Ray actors; 0 works in this process, without Ray (default: one for each CPU, on a "
+        "cluster also of nodes that join; 0 to label at most 500 documents where no cluster is named).",
     )
     tracking: str | None = Field(
         None, description="MLflow tracking URI (default: MLFLOW_TRACKING_URI, or SQLite in .concord/)."

@@ -24,10 +24,11 @@ from concord.flows.cluster.ray_internals import OwnPathJob, constants_of, head_a
 from concord.flows.cluster.ray_watch import EVERY_SECONDS, HEAD_KNOCKS, NODE_KNOCKS, Door, Watch, host_and_port
 from concord.flows.cluster.reaching import Mode, reach
 from concord.flows.cluster.room import check_room, working
+from concord.flows.cluster.warming import Warming
 from concord.flows.environment import ANY_PROCESSOR, LOCAL_RAY, RAY, applied, ray_address
 from concord.flows.inputs.left_ray import left_ray
-from concord.flows.screen.progress import CompilingLines, explained, say
-from concord.flows.work.done import After, Done, PoolWork, Workers, no_more, reason
+from concord.flows.screen.progress import explained
+from concord.flows.work.done import After, Done, PoolWork, Workers, no_more
 from concord.flows.work.in_process import InProcess
 from concord.workers.compiling.kept_digests import workers_digest
 from concord.workers.corpus.plan import U
@@ -45,14 +46,16 @@ R = TypeVar("R")
 class Cluster(NamedTuple):
     """A running Ray.
 
-    - ``workers``: number of actors.
+    - ``workers``: number of actors, at the start if it ``grows``.
     - ``aside``: the thread that calls Ray.
     - ``watch``: checks that Ray is alive.
+    - ``grows``: are there as many actors as work and the cluster's nodes allow at each moment?
     """
 
     workers: int
     aside: Aside
     watch: Watch
+    grows: bool = False
 
     def run(self, task: Task[U, P, R], shards: Sequence[U], parts: P) -> Iterator[Done[U, R]]:
         """Does a task of `TASKS` on shards, on a pool of actors, the largest first. Yields each when it ends.
@@ -73,7 +76,7 @@ class Cluster(NamedTuple):
         def work(shards: Sequence[U], after: After[U, R] = no_more) -> Iterator[Done[U, R]]:
             do(partial(pool.add, shards))
             while pool.busy:
-                for done in do(lambda: list(pool.answers(self.wait(list(pool.flying))))):
+                for done in do(lambda: self._turn(pool)):
                     yield done
                     if more := after(done):
                         do(partial(pool.add, more))
@@ -87,22 +90,25 @@ class Cluster(NamedTuple):
         count, memory = min(self.workers, most), memory_of(task, parts)
         check_room(ray.nodes(), count, memory)
         order = Order(task.name, [ray.put(parts)], workers_digest(), parts.text, memory)
-        pool = Pool.of(order, insist=self.insist)
+        warming = Warming(None if task.warm is nothing else partial(_warm, order), self.insist)
+        pool = Pool.of(order, insist=self.insist, warming=warming, grows=self.grows)
         stack.callback(self.aside.do, pool.close)
         pool.fill(count)
-        if task.warm is not nothing:
-            with explained(STARTING):
-                self._warm_nodes(order)  # while the actors start; none has a shard yet
+        with explained(STARTING):
+            self._warm_nodes(warming)  # while the actors start; none has a shard yet
         return pool
 
+    def _turn(self, pool: Pool) -> list[Done[Any, Any]]:
+        """Units that came back within half a second, maybe none."""
+        pool.tend()
+        return list(pool.answers(self.wait(pool.calls)))
+
     def wait(self, calls: list[Any]) -> list[Any]:
-        """The calls that end first. Interruptions and Ray's death end the wait."""
-        while True:
-            ready, _ = ray.wait(calls, num_returns=1, timeout=0.5)
-            self.aside.check()
-            self.watch.check()
-            if ready:
-                return list(ready)
+        """The calls that have ended within half a second, maybe none. Interruptions and Ray's death end the wait."""
+        ready, _ = ray.wait(calls, num_returns=1, timeout=0.5)
+        self.aside.check()
+        self.watch.check()
+        return list(ready)
 
     def insist(self) -> None:
         """Waits until all of Ray answers. Raises `ClusterError` if it has died."""
@@ -110,36 +116,21 @@ class Cluster(NamedTuple):
             time.sleep(EVERY_SECONDS)
             self.aside.check()
 
-    def _warm_nodes(self, order: Order) -> None:
-        """Compiles kernels in one process on each node first: numba's caches race when many processes start cold.
-
-        The death of such a process is no failure: the shard with its document is worked on later.
-        """
-        warm: Any = ray.remote(num_cpus=0, max_retries=0)(warm_node)
+    def _warm_nodes(self, warming: Warming) -> None:
+        """Warms up the nodes that are there."""
         nodes = working(ray.nodes())
-        there = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in nodes]
-        given = (order.task, order.code, order.shared)
-        begun = [warm.options(scheduling_strategy=node).remote(*given) for node in there]
-        for node, answers in zip(nodes, begun, strict=True):
-            tell = CompilingLines(f" on {node['NodeManagerHostname']}" if len(nodes) > 1 else "")
-            try:
-                for message in self._given(answers):
-                    tell(message)
-            except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError):
-                self.insist()
-                say("a process died in the warm-up; the workers start without it")
-            except ray.exceptions.RayError as error:
-                raise ClusterError(reason(error)) from error
+        for node in nodes:
+            warming.start(node["NodeID"], f" on {node['NodeManagerHostname']}" if len(nodes) > 1 else "")
+        while warming.calls:
+            for call in self.wait(list(warming.calls)):
+                warming.hear(call)
 
-    def _given(self, answers: Any) -> Iterator[Any]:
-        """Results of a call that yields several, each when it comes."""
-        while True:
-            self.wait([answers])
-            try:
-                one = next(answers)
-            except StopIteration:
-                return
-            yield ray.get(one)
+
+def _warm(order: Order, node: str) -> Any:
+    """The call that warms up a node."""
+    remote: Any = ray.remote(num_cpus=0, max_retries=0)(warm_node)
+    there = remote.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False))
+    return there.remote(order.task, order.code, order.shared)
 
 
 @contextmanager
@@ -210,7 +201,7 @@ def _authentication(mode: Mode | None, token: Path | None) -> Iterator[None]:
 def _started(address: str | None, workers: int | None, folder: RayFolder, thread: Aside) -> Cluster:
     _start(address, workers, folder)
     cpus = int(ray.cluster_resources().get("CPU", 1))
-    return Cluster(workers or max(1, cpus), thread, _watch())
+    return Cluster(workers or max(1, cpus), thread, _watch(), grows=address is not None and workers is None)
 
 
 def _start(address: str | None, workers: int | None, folder: RayFolder) -> None:

@@ -50,10 +50,10 @@ class ShardWorker:
         self._task = TASKS[task]
         self._parts: Any = None
 
-    def ready(self, shared: Sequence[Any]) -> int:
-        """The process id, once the parts are there."""
+    def ready(self, shared: Sequence[Any]) -> str:
+        """Id of this node, once the parts are there."""
         self._fetch(shared)
-        return os.getpid()
+        return str(ray.get_runtime_context().get_node_id())
 
     def run(self, shard: Unit, shared: Sequence[Any]) -> Any:
         """See `Task.run`."""
