@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from concord.flows.training.tuning import no_gain_line
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
@@ -197,3 +198,21 @@ def test_counts_on_conll_are_close_to_the_papers() -> None:
     # The paper counted 945 documents, the file has 946: every cell is within a twentieth, or within 25.
     assert (np.abs(seen.exact - PAPER.exact) <= np.maximum(25, PAPER.exact / 20)).all()
     assert (np.abs(seen.subsequence - PAPER.subsequence) <= np.maximum(25, PAPER.subsequence / 20)).all()
+
+
+@pytest.mark.parametrize(
+    ("trials", "line"),
+    [
+        ([(0.0, 0.0, 0.0, 0.8), (0.5, 0.5, 0.5, 0.8)], None),
+        ([(0.0, 0.0, 0.0, 0.8), (0.5, 0.5, 0.5, 0.9), (0.5, 0.5, 0.25, 0.7)], None),
+        (
+            [(0.0, 0.0, 0.0, 0.8), (0.5, 0.5, 0.5, 0.75), (0.0, 0.0, 0.5, 0.9)],
+            "label consistency gains nothing so far: entity F1 80.00% without it, 75.00% at best with it",
+        ),
+    ],
+)
+def test_training_says_after_the_first_scales_that_nothing_is_gained(
+    trials: list[tuple[float, float, float, float]], line: str | None
+) -> None:
+    said = no_gain_line([ScaleTrial(False, Scales(*scales), f1) for *scales, f1 in trials])
+    assert (said or "").partition(";")[0] == (line or "")

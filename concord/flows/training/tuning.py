@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from concord.flows.screen.progress import meter
+from concord.flows.screen.progress import meter, say
 from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet
 from concord.schemas.train_report import ConsistencyReport
@@ -59,12 +59,35 @@ def tune_consistency(
 ) -> Tuned:
     """Label consistency with the best scales on documents that the model has not seen; see `tune_scales`."""
     with meter("tuning label consistency", None) as bar:
+        tried = list[ScaleTrial]()
 
         def show(trial: ScaleTrial) -> None:
             note = f"scales {', '.join(f'{scale:g}' for scale in trial.scales)}: F1 {trial.f1:.2%}"
             bar.advance(note=note)
+            hint = no_gain_line([*tried, trial])
+            if hint is not None and no_gain_line(tried) is None:
+                say(hint)
+            tried.append(trial)
 
         best, trials = tune_scales(documents, model, counted, beyond_chance=beyond_chance, progress=show)
     f1 = {(trial.fold_case, trial.scales): trial.f1 for trial in trials}
     folded = best.counts.fold_case
     return Tuned(best, f1[folded, Scales(0.0, 0.0, 0.0)], f1[folded, best.scales])
+
+
+def no_gain_line(trials: Sequence[ScaleTrial]) -> str | None:
+    """What is said once trials with one scale for all families are done and none gained; None before, and if one did.
+
+    ``trials`` are the first ones, in their order.
+    """
+    alike = [trial for trial in trials if len(set(trial.scales)) == 1]
+    if len(alike) == len(trials):
+        return None
+    without = max(trial.f1 for trial in alike if not any(trial.scales))
+    best = max(trial.f1 for trial in alike if any(trial.scales))
+    if best > without:
+        return None
+    return (
+        f"label consistency gains nothing so far: entity F1 {without:.2%} without it, {best:.2%} at best with it; "
+        "--no-consistency leaves this step out"
+    )
