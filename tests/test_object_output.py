@@ -12,7 +12,7 @@ import pytest
 
 from concord.flows.commands.doctor import WrongError, _clocks, _output
 from concord.flows.errors import RunFolderError
-from concord.flows.inputs.apart import check_inputs
+from concord.flows.inputs.output_places import check_inputs
 from concord.flows.nights.record import keep_night, read_record
 from concord.flows.runfolder.delta_table import TABLE_FOLDER, commit_run
 from concord.flows.runfolder.folder_output import FolderOutput

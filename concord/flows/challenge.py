@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from concord.flows.inputs.apart import check_inputs
 from concord.flows.inputs.jobs import checked_places, folder_place
+from concord.flows.inputs.output_places import check_inputs
 from concord.flows.watched import watched
 from concord.schemas.challenge import ChallengeReport
 from concord.schemas.folders import FolderKind

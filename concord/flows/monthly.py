@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from concord.flows.inputs.apart import check_apart
 from concord.flows.inputs.jobs import folder_place, run_place
+from concord.flows.inputs.output_places import check_output_place
 from concord.flows.watched import watched
 from concord.schemas.nights import MonthReport
 from concord.schemas.requests import MonthRequest
@@ -16,7 +16,7 @@ def monthly(out: str, into: str, *, month: str | None = None) -> MonthReport:
     Raises `UsageError` for what is no month, `RunFolderError` where no run is recorded, and `OutputError`.
     """
     run, folder = run_place(out), folder_place(into)
-    check_apart(folder, [run], makes=None)
+    check_output_place(folder, [run], makes=None)
 
     from concord.flows.nights.month import report_month
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from concord.flows.inputs.apart import check_apart
 from concord.flows.inputs.jobs import folder_place
+from concord.flows.inputs.output_places import check_output_place
 from concord.flows.watched import watched
 from concord.schemas.folders import FolderKind
 from concord.schemas.requests import SweepRequest
@@ -31,7 +31,7 @@ def sweep(
     """
     request = SweepRequest.of(locals())
     folder = folder_place(out)
-    check_apart(folder, [file, reuse], makes=FolderKind.SWEEP)
+    check_output_place(folder, [file, reuse], makes=FolderKind.SWEEP)
 
     from concord.flows.sweeping.run_sweep import run_sweep
 

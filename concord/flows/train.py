@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from concord.flows.inputs.apart import check_apart
 from concord.flows.inputs.jobs import check_sources, folder_place, source_place
+from concord.flows.inputs.output_places import check_output_place
 from concord.flows.watched import watched
 from concord.schemas.folders import FolderKind
 from concord.schemas.requests import DEFAULT_TRAINER, TrainRequest
@@ -48,6 +48,6 @@ def train(
 
     settings = trainer_named(trainer).settings.model_validate(options or {})
     check_search(request)
-    check_apart(folder, [place, *settings.places()], makes=FolderKind.MODEL)
+    check_output_place(folder, [place, *settings.places()], makes=FolderKind.MODEL)
     check_given(with_sets_of_files(settings) if tune else settings)
     return train_model(TrainJob(**dict(request) | {"corpus": place, "out": folder, "settings": settings}))

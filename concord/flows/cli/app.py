@@ -337,8 +337,8 @@ def reprocess(
     ] = False,
 ) -> RunReport | RunPlan:
     """Label a corpus on Ray, each document as a whole. The same command again does only the rest."""
-    from concord.flows.inputs.apart import check_inputs
     from concord.flows.inputs.jobs import check_sources, source_place
+    from concord.flows.inputs.output_places import check_inputs
 
     lists = [] if only is None else [only]
     check_sources([request.corpus], model=request.model, files=[*request.files_read, *lists])

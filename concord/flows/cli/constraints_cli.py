@@ -97,11 +97,11 @@ def explain(
 @app.command(epilog="Example: concord constraints schema --out constraints.schema.json")
 def schema(*, out: Annotated[Path, typer.Option(help="File for the schema.")]) -> SchemaReport:
     """Write the JSON Schema of constraint files, by which editors complete and check them."""
-    from concord.flows.inputs.apart import check_apart
+    from concord.flows.inputs.output_places import check_output_place
     from concord.workers.constraints.file_schema import file_schema_text
     from concord.workers.constraints.templates.registry import TEMPLATES
     from concord.workers.storage.files import write_whole
 
-    check_apart(out, [], makes=None)
+    check_output_place(out, [], makes=None)
     write_whole(out, file_schema_text().encode())
     return SchemaReport(out=str(out), templates=len(TEMPLATES))

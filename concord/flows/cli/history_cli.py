@@ -66,11 +66,11 @@ def changes(
 
     Each run that changes a text or an answer has a number in its folder, and a file in changes/.
     """
-    from concord.flows.inputs.apart import check_apart
+    from concord.flows.inputs.output_places import check_output_place
     from concord.flows.nights.changes import changes as read_changes
 
     if out is not None:
-        check_apart(out, [run], makes=None)
+        check_output_place(out, [run], makes=None)
     return read_changes(run, since=since, file=out)
 
 

@@ -115,7 +115,7 @@ def tasks(
     """Write what is to be read next as tasks for an annotation tool, the least sure first."""
     from concord.flows.commands.review_tasks import check_task_form, write_tasks
     from concord.flows.commands.reviewing import check_review_place, open_review
-    from concord.flows.inputs.apart import check_inputs
+    from concord.flows.inputs.output_places import check_inputs
 
     read_places = [run, chosen.fit_run, chosen.fit_corpus]
     check_review_place(out, read_places)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from concord.flows.commands.sweeps import ShownSweep
-from concord.flows.inputs.apart import check_file_place
+from concord.flows.inputs.output_places import check_file_place
 from concord.schemas.distribution import with_extra
 from concord.schemas.errors import UsageError
 from concord.workers.storage.files import writing

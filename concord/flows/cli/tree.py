@@ -317,7 +317,7 @@ def _with_config(command: Callable[..., Any], *, resumes: bool | Resumes) -> Cal
         config = given.pop(CONFIG)
         with reported(resumes=resumes(given) if callable(resumes) else resumes):
             if config is not None and given.get("out") is not None:
-                from concord.flows.inputs.apart import check_inputs
+                from concord.flows.inputs.output_places import check_inputs
 
                 check_inputs(given["out"], [config])
             command(**given)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from concord.flows.cluster.cluster import cluster
 from concord.flows.cluster.counting import count_all
-from concord.flows.inputs.apart import check_file_place
 from concord.flows.inputs.jobs import folder_place, source_place
+from concord.flows.inputs.output_places import check_file_place
 from concord.flows.screen.progress import meter
 from concord.schemas.errors import UsageError
 from concord.schemas.reports import GazetteerReport

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from concord.flows.inputs.apart import check_apart
 from concord.flows.inputs.jobs import check_model_place, folder_place
+from concord.flows.inputs.output_places import check_output_place
 from concord.flows.labelling.sources import OpenModel, open_model, read_documents
 from concord.flows.screen.progress import meter
 from concord.flows.training.tuning import Tuned, pair_counts, tune_consistency
@@ -71,7 +71,7 @@ def calibrate_model(
     documents. Raises `TrainingError`, and the errors of reading model and corpus and of writing.
     """
     place = Path(folder_place(out))
-    check_apart(place, [corpus, model], makes=FolderKind.MODEL)
+    check_output_place(place, [corpus, model], makes=FolderKind.MODEL)
     check_model_place(place)
     opened = open_model(model, context)
     documents, rejected = read_documents(plan(corpus, scores=score_column(opened.model)), gold=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from concord.flows.inputs.apart import check_apart
 from concord.flows.inputs.jobs import folder_place
+from concord.flows.inputs.output_places import check_output_place
 from concord.flows.screen.progress import meter
 from concord.schemas.columns import REJECTS_LAYOUT
 from concord.schemas.errors import UsageError
@@ -27,7 +27,7 @@ def synthesize_corpus(
     Raises `RunFolderError` for a URI.
     """
     folder_place(str(out))
-    check_apart(out, [], makes=FolderKind.CORPUS)
+    check_output_place(out, [], makes=FolderKind.CORPUS)
     with _shown("writing", documents) as show:
         items = synthesize(documents, seed=seed, kind=kind)
         return write_corpus(items, out, source=f"synthesize {kind}", layout=layout, overwrite=overwrite, progress=show)
@@ -50,7 +50,7 @@ def ingest_corpus(
     if overwrite and append:
         raise UsageError("--append adds to a corpus, and --overwrite replaces it; give one of the two")
     folder_place(str(out))
-    check_apart(out, [source], makes=FolderKind.CORPUS)
+    check_output_place(out, [source], makes=FolderKind.CORPUS)
     with _shown("reading", None) as show:
         return ingest(
             *(reader, source, out), settings=settings, layout=layout, overwrite=overwrite, append=append, progress=show

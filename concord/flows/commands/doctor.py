@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from concord.flows.environment import SQLITE, home, ray_address, tracking_uri
 from concord.flows.errors import PrefectError
-from concord.flows.inputs.apart import check_apart
+from concord.flows.inputs.output_places import check_output_place
 from concord.flows.screen.patience import within
 from concord.flows.watched import is_watched
 from concord.schemas.distribution import DISTRIBUTION
@@ -74,7 +74,7 @@ def doctor(out: str, context: RunContext) -> DoctorReport:
 
     Raises `OutputError` where no run may write: in a folder of another kind; and `StorageError` for other URIs.
     """
-    check_apart(out, [], makes=FolderKind.RUN)
+    check_output_place(out, [], makes=FolderKind.RUN)
     storage = storage_at(out)
     uri = tracking_uri(context.tracking)
     looks = [

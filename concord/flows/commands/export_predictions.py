@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from concord.flows.inputs.apart import check_apart, check_file_place
+from concord.flows.inputs.output_places import check_file_place, check_output_place
 from concord.flows.runfolder.published import Published, published
 from concord.flows.screen.progress import meter
 from concord.schemas.columns import LABELS, PREDICTIONS_LAYOUT, PROBABILITY, VITERBI_CONSTRAINTS, VITERBI_LABELS
@@ -97,7 +97,7 @@ def export_predictions(
 
 
 def _check_folder(out: Path, inputs: Sequence[str | None]) -> None:
-    check_apart(out, inputs, makes=None)
+    check_output_place(out, inputs, makes=None)
     target = out.expanduser()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise OutputError(f"--out {out}: is not empty; give another folder")

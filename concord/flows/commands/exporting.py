@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from concord.flows.inputs.apart import check_file_place
+from concord.flows.inputs.output_places import check_file_place
 from concord.workers.learning.trainers.export import export_crfsuite
 from concord.workers.models.crf import CrfModel
 

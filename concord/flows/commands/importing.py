@@ -11,9 +11,9 @@ import numpy as np
 from pydantic import ValidationError
 
 from concord.flows.errors import faults
-from concord.flows.inputs.apart import check_apart
 from concord.flows.inputs.jobs import check_model_place, folder_place
 from concord.flows.inputs.options import OptionError
+from concord.flows.inputs.output_places import check_output_place
 from concord.flows.labelling.sources import first_documents, read_documents
 from concord.flows.screen.progress import meter
 from concord.schemas.arrays import Floats
@@ -55,7 +55,7 @@ def import_scores(
     Raises `SourceError`, `LabelFileError`, `OptionError`, `LabelError`, `ModelError`, `OutputError` and `OSError`.
     """
     place = Path(folder_place(str(out)))
-    check_apart(place, [labels, transitions], makes=FolderKind.MODEL)
+    check_output_place(place, [labels, transitions], makes=FolderKind.MODEL)
     check_model_place(place)
     source = _source(labels, settings)
     found = label_set(source)
@@ -99,7 +99,7 @@ def import_crfsuite(
     Raises `ModelError`, `ModelFileError`, `CorpusError`, `OutputError` and `OSError`.
     """
     place = Path(folder_place(str(out)))
-    check_apart(place, [file, corpus], makes=FolderKind.MODEL)
+    check_output_place(place, [file, corpus], makes=FolderKind.MODEL)
     check_model_place(place)
     data = file.read_bytes()
     documents = [] if corpus is None else _first_documents(corpus)
@@ -165,7 +165,7 @@ def import_onnx(
     `OutputError` and `OSError`.
     """
     place = Path(folder_place(str(out)))
-    check_apart(place, [folder, file, corpus], makes=FolderKind.MODEL)
+    check_output_place(place, [folder, file, corpus], makes=FolderKind.MODEL)
     check_model_place(place)
     if pooling == "auto" and corpus is not None:
         documents, _ = read_documents(plan(corpus), gold=True)

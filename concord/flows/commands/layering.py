@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from concord.flows.inputs.apart import check_apart
 from concord.flows.inputs.jobs import folder_place
 from concord.flows.inputs.options import OptionError, parse_options
+from concord.flows.inputs.output_places import check_output_place
 from concord.flows.screen.progress import meter
 from concord.schemas.columns import CORPUS_LAYOUT, DOC_ID, batch_from_table, check
 from concord.schemas.document import Document
@@ -66,7 +66,7 @@ def import_entities(
     yours = _names(names)
     settings = parse_options(options, READERS[form].settings, owner=f"reader {form}")
     place = Path(folder_place(str(out)))
-    check_apart(place, [source, corpus], makes=FolderKind.CORPUS)
+    check_output_place(place, [source, corpus], makes=FolderKind.CORPUS)
     check_target(place, overwrite=overwrite, append=False, ways=" or --overwrite")
     check_form(form, source, settings)
     files, tally = parquet_files(corpus), ImportTally()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from concord.flows.commands.review_promise import check_promise
-from concord.flows.inputs.apart import check_file_place
+from concord.flows.inputs.output_places import check_file_place
 from concord.flows.labelling.run_page import run_page
 from concord.schemas.reports import RunPageReport
 from concord.schemas.review import PromiseCheck

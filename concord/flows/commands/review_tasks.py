@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from concord.flows.commands.reviewing import Review, ReviewError
-from concord.flows.inputs.apart import check_file_place
+from concord.flows.inputs.output_places import check_file_place
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
 from concord.schemas.review import NONE_THERE, ReadAnswer, ReadVerdict, ReviewTasks

@@ -22,7 +22,7 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from concord.flows.commands.review_fit import LabelledRun, fit_to
-from concord.flows.inputs.apart import check_apart
+from concord.flows.inputs.output_places import check_output_place
 from concord.flows.nights.record import read_record
 from concord.flows.runfolder.published import Published, published, row_of
 from concord.schemas.arrays import Floats
@@ -312,7 +312,7 @@ def plan_of(method: ReviewMethod, predicted: Floats) -> ReviewPlan:
 def check_review_place(out: Path, inputs: Iterable[str | Path | None]) -> Path:
     """The folder of a review. Raises `OutputError` where it is another kind's, or would destroy what is read."""
     folder = out.expanduser()
-    check_apart(folder, inputs, makes=None)
+    check_output_place(folder, inputs, makes=None)
     return folder
 
 

@@ -10,9 +10,9 @@ from typing import cast
 from concord.flows.commands.constraints import gold_labels
 from concord.flows.commands.learning import learned_on
 from concord.flows.commands.requests import WeighRequest
-from concord.flows.inputs.apart import check_file_place
 from concord.flows.inputs.jobs import run_tags
 from concord.flows.inputs.options import parse_options
+from concord.flows.inputs.output_places import check_file_place
 from concord.flows.labelling.sources import open_model, read_documents
 from concord.flows.screen.progress import meter
 from concord.schemas.audit import CountedWeight, TuningReport, WeighReport

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from concord.flows.errors import RunFolderError
-from concord.flows.inputs.apart import check_apart
+from concord.flows.inputs.output_places import check_output_place
 from concord.schemas.errors import CorpusError
 from concord.schemas.folders import FolderKind
 from concord.workers.models.folder import ModelError, check_model_folder
@@ -69,11 +69,11 @@ def checked_places(
     """Places of corpora: all that is read is there, and the place ``out``, for a folder of the kind ``makes``, is apart
     from it.
 
-    Raises the errors of `source_place`, `check_sources` and `check_apart`.
+    Raises the errors of `source_place`, `check_sources` and `check_output_place`.
     """
     places = [source_place(corpus) for corpus in corpora]
     check_sources(places, model=model, files=files)
-    check_apart(out, [*places, model, *files], makes=makes)
+    check_output_place(out, [*places, model, *files], makes=makes)
     return places
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from concord.flows.nights.record import read_record
-from concord.flows.runfolder.files_apart import FilesApart, places_now, written, written_files
+from concord.flows.runfolder.file_difference import FileDifference, places_now, written, written_files
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import NothingPublishedError, Published, PublishedError, published
 from concord.flows.screen.progress import say
@@ -73,7 +73,7 @@ def against_last(
 
 
 def _against(last: Published, markers: Markers, key: RunKey, model: Model, rules: RuleStrengths) -> AgainstLast | None:
-    files = FilesApart.of(last, markers)
+    files = FileDifference.of(last, markers)
     if files.are_the_same:
         return None
     old, gone = files.old, files.gone
@@ -102,9 +102,9 @@ def _against(last: Published, markers: Markers, key: RunKey, model: Model, rules
     return AgainstLast(compared.drift, compared.chart, former)
 
 
-def _stand_for(last: Published, markers: Markers, files: FilesApart) -> tuple[Ints, Ints]:
+def _stand_for(last: Published, markers: Markers, files: FileDifference) -> tuple[Ints, Ints]:
     """(F,) of the files of either night: for how many shards each is read; 0 for those that are not read."""
-    gone, come = files.gone, files.come
+    gone, come = files.gone, files.added
     before, after = gone.astype(np.int64), come.astype(np.int64)
     if min(gone.sum(), come.sum()) <= MOST_SHARDS:
         return before, after

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from concord.flows.runfolder.feed_reader import feed_files
-from concord.flows.runfolder.files_apart import FilesApart, places_now, written, written_files
+from concord.flows.runfolder.file_difference import FileDifference, places_now, written, written_files
 from concord.flows.runfolder.layout import FEED_FOLDER, MANIFEST, STAGED, RunOutput, staged_prefix
 from concord.flows.runfolder.markers import Markers
 from concord.flows.runfolder.published import NothingPublishedError, Published, PublishedError, published
@@ -133,12 +133,12 @@ def _all_new(storage: Storage, markers: Markers, runs: TwoRuns, elsewhere: Mappi
 
 def _compared(last: Published, markers: Markers, runs: TwoRuns, folder: Path) -> Iterator[pa.Table]:
     """What differs between the published run and one whose shards are done."""
-    files = FilesApart.of(last, markers)
+    files = FileDifference.of(last, markers)
     if files.are_the_same:
         return
     now = places_now(last, markers, len(files.gone))
     paired = files.gone & (now >= 0)
-    old_alone, new_alone = files.gone & ~paired, files.come.copy()
+    old_alone, new_alone = files.gone & ~paired, files.added.copy()
     new_alone[now[paired]] = False
     storage = last.storage
 

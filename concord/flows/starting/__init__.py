@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-from concord.flows.inputs.apart import check_apart
+from concord.flows.inputs.output_places import check_output_place
 from concord.schemas.errors import InputError
 from concord.workers.constraints.file_schema import file_schema_text
 from concord.workers.storage.files import write_whole
@@ -30,7 +30,7 @@ def write_start(out: Path) -> list[Path]:
 
     Raises `TakenError`, before anything is written, and `OutputError`.
     """
-    check_apart(out, [], makes=None)
+    check_output_place(out, [], makes=None)
     contents = {out / name: _content(name) for name in FILES}
     others = [out] if _is_other_than_folder(out) else [path for path in contents if _is_other(path, contents[path])]
     if others:

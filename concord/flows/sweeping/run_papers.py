@@ -11,8 +11,8 @@ import yaml
 from pydantic import ValidationError
 
 from concord.flows.errors import PapersFailedError, RunFolderError, SweepFailedError
-from concord.flows.inputs.apart import check_apart
 from concord.flows.inputs.left_ray import one_ray
+from concord.flows.inputs.output_places import check_output_place
 from concord.flows.screen.progress import say
 from concord.flows.sweeping.run_sweep import run_sweep
 from concord.schemas.errors import CorpusError, UsageError
@@ -47,7 +47,7 @@ def run_papers(request: PapersRequest, *, files: Path = SHIPPED) -> PapersReport
     is written, if cells have failed.
     """
     began = time.monotonic()
-    check_apart(request.out, [request.data, request.test_parts], makes=FolderKind.TABLES)
+    check_output_place(request.out, [request.data, request.test_parts], makes=FolderKind.TABLES)
     wanted = list(_wanted(request, files))
     _check_data(request)
     out = Path(request.out)

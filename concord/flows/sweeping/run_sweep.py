@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from concord.flows.errors import RunFolderError, SweepFailedError
-from concord.flows.inputs.apart import check_apart, check_inputs
 from concord.flows.inputs.jobs import check_sources, run_tags
+from concord.flows.inputs.output_places import check_inputs, check_output_place
 from concord.flows.runfolder.locks import LOCK, is_at_work, locked
 from concord.flows.screen.progress import meter, say
 from concord.flows.sweeping.sweep_schedule import Schedule, UnitsMade
@@ -56,7 +56,7 @@ MOST_RUNS = 200
 def plan_sweep(file: str, out: str) -> SweepPlan:
     """What a sweep would do; nothing is written. Raises `SweepFileError`, `CorpusError` and `ModelError`."""
     planned, store = _planned(file), Store(Path(out))
-    check_apart(out, [file, *_inputs(planned.sweep)], makes=FolderKind.SWEEP)
+    check_output_place(out, [file, *_inputs(planned.sweep)], makes=FolderKind.SWEEP)
     _check_choice(planned)
     rows = _states(planned, store, live=is_at_work(store.folder))
     return estimated(planned.cells, store, rows)

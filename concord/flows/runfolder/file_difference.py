@@ -1,4 +1,4 @@
-"""Files of predictions that only one of two runs has: of the published run, and of one whose shards are done."""
+"""Compares the files of predictions of the published run with those of a finished one."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from concord.schemas.run import ShardMarker
 from concord.workers.labelling.output import PREDICTIONS
 
 
-class FilesApart(NamedTuple):
+class FileDifference(NamedTuple):
     """Files of predictions of two runs, a file a shard, in the order of the corpus of each.
 
     - ``old`` (F,): SHA-256 of the published ones
-    - ``gone`` (F,): mask of those that the run to come does not have
-    - ``come`` (G,): mask of its files that the published run does not have
+    - ``gone`` (F,): mask of those that the next run does not have
+    - ``added`` (G,): mask of the next run's files that the published run does not have
     """
 
     old: NDArray[np.bytes_]
     gone: Mask
-    come: Mask
+    added: Mask
 
     @classmethod
     def of(cls, last: Published, markers: Markers) -> Self:
-        """Of the published run, and of one whose shards are done. Raises as `Published.shards`."""
+        """Compares the published run with one whose shards are done. Raises as `Published.shards`."""
         old, new = _digests(last.files_in(PREDICTIONS)), _digests(written(markers))
         return cls(old, ~np.isin(old, new), ~np.isin(new, old))
 
     @property
     def are_the_same(self) -> bool:
         """Have both runs the same files?"""
-        return not self.gone.any() and not self.come.any()
+        return not self.gone.any() and not self.added.any()
 
 
 def places_now(last: Published, markers: Markers, count: int) -> Ints:

@@ -1,4 +1,4 @@
-"""Checks of output places: apart from all inputs (not the same, inside or around), and from folders of other kinds."""
+"""Checks output places: apart from all inputs (not the same, inside or around), and from folders of other kinds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALIASES = {"s3a": "s3", "abfss": "abfs"}
 """Schemes that name the same stores as others."""
 
 
-def check_apart(out: str | Path, inputs: Iterable[str | Path | None], *, makes: FolderKind | None) -> None:
+def check_output_place(out: str | Path, inputs: Iterable[str | Path | None], *, makes: FolderKind | None) -> None:
     """Raises `OutputError` if ``out`` is a folder of another kind than ``makes``, or inside one of any kind; or where
     `check_inputs` does.
 
@@ -74,8 +74,8 @@ def _parts(uri: str) -> tuple[str, ...]:
 
 
 def check_file_place(out: str | Path, inputs: Iterable[str | Path | None]) -> None:
-    """Checks, before the work, as `check_apart` does, and that a file can be written there."""
-    check_apart(out, inputs, makes=None)
+    """Checks, before the work, as `check_output_place` does, and that a file can be written there."""
+    check_output_place(out, inputs, makes=None)
     path = Path(out).expanduser()
     if path.is_dir():
         raise OutputError(f"--out {out}: is a folder; give a file")

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from concord.flows.cli.app import app
-from concord.flows.inputs.apart import check_inputs
+from concord.flows.inputs.output_places import check_inputs
 from concord.flows.prefect.private_flow import PrivateFlow
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.runfolder import Purpose, claim
