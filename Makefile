@@ -119,7 +119,7 @@ lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 	cp requirements-dev.lock requirements.lock
 	$(BIN)/$(COMPILE) --extra image -o requirements.lock
 
-benchmarks: $(READY)  ## measure speed and quality; figures go to benchmarks/results and the docs
+benchmarks: $(READY)  ## measure speed and quality; figures go to benchmarks/results, and into its pages
 	$(BIN)/python benchmarks/sweeps.py
 	set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
 	$(BIN)/python benchmarks/figures.py

@@ -1,4 +1,4 @@
-"""Tables of the docs that stand beside papers' figures: what `benchmarks/papers.py` has measured.
+"""Tables of the log that stand beside papers' figures: what `benchmarks/papers.py` has measured.
 
 As in `tables`, a function for each: the rows of a paper that were published, and those beside them.
 """

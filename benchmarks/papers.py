@@ -1,4 +1,4 @@
-"""Measures published tables again, and keeps their rows for the docs in ``benchmarks/results``.
+"""Measures published tables again, and keeps their rows for the log in ``benchmarks/results``.
 
 Corpora, models and cells stay in ``build/benchmarks/papers``: the same command again does only what is left. Tables
 that were not asked for keep the rows that they have.

@@ -1,4 +1,4 @@
-"""What stands in the tables of the docs: a function for each, from results to the rows below the head.
+"""What stands in the tables of the log and of the docs: a function for each, from results to the rows below the head.
 
 Results are those of `benchmarks/results` by name. `figures.py` writes the rows.
 """
