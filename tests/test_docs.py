@@ -314,3 +314,16 @@ def test_a_word_that_people_search_for_is_on_the_page_about_it(word: str, page: 
 def test_every_page_is_in_the_contents() -> None:
     listed = re.findall(r"^(?:.* <)?([\w/-]+)>?$", (ROOT / "docs" / "index.md").read_text(), re.MULTILINE)
     assert not {str(page.relative_to(ROOT / "docs").with_suffix("")) for page in SITE} - {"index", *listed}
+
+
+def test_the_figures_of_the_readme_are_those_of_the_page_of_what_to_expect() -> None:
+    """That page is filled in from results."""
+    (told,) = re.findall(
+        r"^\*\*Measured\*\*: (.*?)\(\[more\]", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    expected = (ROOT / "docs" / "benchmarks.md").read_text()
+    figures = re.findall(r"\d[\d,.]*\d|\b\d\b", told.replace("F1", ""))
+    assert len(figures) == 8
+    assert not [
+        figure for figure in figures if not re.search(rf"(?<![\d.,]){re.escape(figure)}(?![\d]|[.,]\d)", expected)
+    ]
