@@ -13,7 +13,7 @@ from concord.flows.inputs.in_python import speaks_python
 from concord.schemas.blocks import AnyBlock, Headline
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
-from concord.schemas.review import ReadAnswer, ReadVerdict, ReviewPromise, ReviewQuestion, ThingKind
+from concord.schemas.review import ItemKind, ReadAnswer, ReadVerdict, ReviewPromise, ReviewQuestion
 from concord.schemas.shown import blocks_html
 
 _VERDICTS = (ReadVerdict.RIGHT, ReadVerdict.WRONG, ReadVerdict.SKIPPED)
@@ -130,7 +130,7 @@ def review(
     out: str | PathLike[str],
     error: float | None = None,
     certainty: float | None = None,
-    unit: ThingKind | None = None,
+    unit: ItemKind | None = None,
     whole: float | None = None,
     seed: int | None = None,
     fit_run: str | PathLike[str] | None = None,

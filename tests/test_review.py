@@ -38,8 +38,8 @@ from concord.schemas.run import RunSettings
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.review.forms import CSV_COLUMNS, FORMS, read_task_answers
 from concord.workers.review.questions import question_of
+from concord.workers.review.review_items import Context, ReviewItem, ReviewItems, items_of, rivals
 from concord.workers.review.tasks import ReviewTask, TaskList
-from concord.workers.review.things import Context, Thing, rivals, things_of
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_pages import viewer_of
 from tests.support.runs_here import label, stay_here
@@ -251,13 +251,20 @@ def test_a_run_without_empty_sentences_has_none_to_read(shelf: Path, tmp_path: P
 
 
 def test_sentences_without_an_entity_are_one_set_and_need_no_confidence() -> None:
-    found = things_of([pa.Table.from_pylist([made_row()] * 3)], "sentence", run="r")
-    assert found.things == [Thing("d", 4, 5, None)] * 3
+    found = items_of([pa.Table.from_pylist([made_row()] * 3)], "sentence", run="r")
+    assert found.things == [ReviewItem("d", 4, 5, None)] * 3
     request = ReviewRequest(by="sentence")
     names = dict.fromkeys(("run", "model", "corpus"), "")
     method = ReviewMethod(request=request, order=found.order, **names, things=found.digest, size=3)
     plan = plan_of(method, found.predicted)
     assert (plan.sizes.tolist(), plan.refused.tolist(), len(plan.first)) == ([3], [1], 0)
+
+
+def test_a_review_that_has_begun_goes_on_with_its_digest() -> None:
+    """The digest is that of the first reviews, whatever the class is called now."""
+    items = [ReviewItem("a", 0, 2, "PER"), ReviewItem("b", 3, 4, None)]
+    listed = ReviewItems(items, np.array([0.5, 0.25]), "marginal")
+    assert listed.digest == "d8fea283c257479679c66beed68bd5b9e7c9192386fea3937374eb85074ebbe1"
 
 
 def test_documents_are_promised_as_a_whole(run: str, tmp_path: Path) -> None:
@@ -626,7 +633,7 @@ def test_tasks_go_out_and_answers_come_in(form: str, run: str, tmp_path: Path) -
     assert "4 answers taken" in result.output
     with open_review(run, out, {}) as review:
         found = {
-            task_id(Thing(a.doc_id, a.start, a.end, a.type)): (a.verdict, a.right_type, a.no_entity)
+            task_id(ReviewItem(a.doc_id, a.start, a.end, a.type)): (a.verdict, a.right_type, a.no_entity)
             for a in review.answers.values()
         }
     assert found == {
@@ -727,8 +734,8 @@ def test_rivals_are_what_other_labellings_make_of_the_span() -> None:
         (2.5, ["O", "O", "O", "O", "O"]),
     ]
     row = made_row(n_best=[{"gap": gap, "labels": labels} for gap, labels in lists])
-    assert rivals(row, Thing("d", 0, 1, "PER")) == [("no entity", 0.5), ("LOC", 1.5)]
-    assert rivals(row, Thing("d", 2, 4, "LOC")) == [("ORG", 0.5), ("other bounds", 1.5), ("no entity", 2.5)]
+    assert rivals(row, ReviewItem("d", 0, 1, "PER")) == [("no entity", 0.5), ("LOC", 1.5)]
+    assert rivals(row, ReviewItem("d", 2, 4, "LOC")) == [("ORG", 0.5), ("other bounds", 1.5), ("no entity", 2.5)]
 
 
 def test_a_question_says_what_the_model_alone_said_and_what_that_would_cost() -> None:
@@ -740,7 +747,7 @@ def test_a_question_says_what_the_model_alone_said_and_what_that_would_cost() ->
         constraints=[{"name": "same", "penalty": 0.0}, {"name": "banned", "penalty": 0.0}],
         viterbi_constraints=[{"name": "same", "penalty": 2.5}, {"name": "banned", "penalty": math.inf}],
     )
-    asked = question_of(row, Thing("d", 2, 3, "PER"), "entity", 0.125)
+    asked = question_of(row, ReviewItem("d", 2, 3, "PER"), "entity", 0.125)
     assert (asked.before, asked.tokens, asked.after) == (("a", "b"), ("a", "c"), ("a",))
     assert asked.facts == (
         "d, tokens 2 to 3",
@@ -748,30 +755,30 @@ def test_a_question_says_what_the_model_alone_said_and_what_that_would_cost() ->
         "the same words elsewhere: 1 × PER",
         "the model alone: LOC; same would charge the document 2.50 nats, not 0.00; banned forbids that",
     )
-    assert not any("alone" in fact for fact in question_of(row, Thing("d", 0, 1, "PER"), "entity", 0.1).facts)
-    assert question_of(row, Thing("d", 3, 4, None), "sentence", 0.0).facts[1:] == ("a sentence without an entity",)
-    whole = question_of(row, Thing("d", 0, 5, None), "document", 0.0)
+    assert not any("alone" in fact for fact in question_of(row, ReviewItem("d", 0, 1, "PER"), "entity", 0.1).facts)
+    assert question_of(row, ReviewItem("d", 3, 4, None), "sentence", 0.0).facts[1:] == ("a sentence without an entity",)
+    whole = question_of(row, ReviewItem("d", 0, 5, None), "document", 0.0)
     assert (whole.before, whole.tokens, whole.after) == ((), tuple("abaca"), ())
 
 
 def test_the_context_of_an_entity_is_its_sentence_and_of_a_document_all_of_it() -> None:
-    assert Context.of(made_row(), Thing("d", 2, 4, "LOC")) == (
+    assert Context.of(made_row(), ReviewItem("d", 2, 4, "LOC")) == (
         2,
         4,
         ["c", "d"],
         [{"type": "LOC", "start": 0, "end": 2}],
     )
-    whole = Context.of(made_row(), Thing("d", 0, 5, None))
+    whole = Context.of(made_row(), ReviewItem("d", 0, 5, None))
     assert (whole.first, whole.last, len(whole.entities)) == (0, 5, 2)
 
 
 def test_margins_and_gaps_order_where_there_are_no_marginals() -> None:
     table = pa.Table.from_pylist([made_row(**{MARGIN: [0.0, 40.0]})])
-    found = things_of([table], "entity", run="r")
+    found = items_of([table], "entity", run="r")
     assert found.order == "margin"
     np.testing.assert_allclose(found.predicted, [0.5, 0.0], atol=1e-12)
     ranked = [{"gap": 0.0, "labels": made_row()["labels"]}, {"gap": 0.0, "labels": ["O"] * 5}]
-    found = things_of([pa.Table.from_pylist([made_row(**{N_BEST: ranked})])], "document", run="r")
+    found = items_of([pa.Table.from_pylist([made_row(**{N_BEST: ranked})])], "document", run="r")
     assert found.order == "gap"
     assert found.predicted.tolist() == [0.75]
 

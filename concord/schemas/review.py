@@ -13,7 +13,7 @@ from concord.schemas.blocks import AnyBlock, Headline, Passage, Remark, Tone
 from concord.schemas.settings import Settings
 from concord.schemas.shown import Report, marked_text, marked_tokens
 
-ThingKind = Literal["entity", "document", "sentence"]
+ItemKind = Literal["entity", "document", "sentence"]
 """What is read one by one: entities, whole documents, or sentences without an entity."""
 
 
@@ -44,7 +44,7 @@ class ReviewRequest(Settings):
 
     error: Share = 0.05
     certainty: Annotated[float, Field(gt=0, lt=1)] = 0.95
-    by: ThingKind = "entity"
+    by: ItemKind = "entity"
     whole: Share | None = None
     seed: Annotated[int, Field(ge=0)] = 0
 
@@ -279,6 +279,6 @@ WRONG_WORDS = {"entity": "are wrong", "document": "have an error", "sentence": "
 _THINGS = {"entity": "entities", "document": "documents", "sentence": "sentences without an entity"}
 
 
-def things(by: ThingKind) -> str:
+def things(by: ItemKind) -> str:
     """What is read, in words."""
     return _THINGS[by]

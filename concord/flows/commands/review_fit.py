@@ -16,7 +16,7 @@ from concord.workers.corpus.shards import read_batch
 from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.report.places import TypedPlaces, gold_places
 from concord.workers.review.predicted import LogisticFit
-from concord.workers.review.things import Things, things_of
+from concord.workers.review.review_items import ReviewItems, items_of
 
 
 class LabelledRun(NamedTuple):
@@ -42,7 +42,7 @@ def fit_to(labelled: LabelledRun, request: ReviewRequest, order: str) -> Logisti
             "--fit-run: nothing says how sure empty sentences are, so there is nothing to fit; leave it out"
         )
     run = published(labelled.run)
-    listed = things_of(run.tables(PREDICTIONS, PREDICTIONS_LAYOUT), request.by, run=labelled.run)
+    listed = items_of(run.tables(PREDICTIONS, PREDICTIONS_LAYOUT), request.by, run=labelled.run)
     if listed.order != order:
         raise UsageError(f"--fit-run {labelled.run}: says how sure it is by {listed.order}, and the run by {order}")
     wrong, in_gold = _wrong(run, listed, labelled.corpus)
@@ -51,7 +51,7 @@ def fit_to(labelled: LabelledRun, request: ReviewRequest, order: str) -> Logisti
     return LogisticFit.of(listed.predicted[in_gold], wrong[in_gold])
 
 
-def _wrong(run: Published, listed: Things, corpus: str) -> tuple[Mask, Mask]:
+def _wrong(run: Published, listed: ReviewItems, corpus: str) -> tuple[Mask, Mask]:
     """Which things of a run gold does not have, and of which gold is in_gold."""
     gold: dict[str, TypedPlaces] = {}
     for shard in plan(corpus, text=run.manifest.run.settings.text.without_kept):

@@ -15,7 +15,7 @@ from concord.schemas.columns import PREDICTIONS_LAYOUT
 from concord.schemas.review import PromiseCheck, ReviewPromise
 from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.review.nested import NOT_READ, READ_WRONG, ReviewStanding, promised_level, standing
-from concord.workers.review.things import Things, things_of
+from concord.workers.review.review_items import ReviewItems, items_of
 from concord.workers.storage.storage import file_bytes
 
 
@@ -46,13 +46,13 @@ def _fault(run: Published, claim: ReviewPromise) -> str | None:
             return f"the {name} is another one" + (f", and {drift}" if drift else "") + "; review this run"
     if drift:
         return f"{drift}; review the run that it leads to"
-    listed = things_of(run.tables(PREDICTIONS, PREDICTIONS_LAYOUT), method.request.by, run=run.uri)
+    listed = items_of(run.tables(PREDICTIONS, PREDICTIONS_LAYOUT), method.request.by, run=run.uri)
     if other_run(method, run, listed) is not None or len(listed.things) != method.size:
         return "it does not list what this run has"
     return _recomputed(claim, listed)
 
 
-def _recomputed(claim: ReviewPromise, listed: Things) -> str | None:
+def _recomputed(claim: ReviewPromise, listed: ReviewItems) -> str | None:
     plan = plan_of(claim.method, fitted(claim.method, listed))
     places = {(one.doc_id, one.start, one.end): (number, one.type) for number, one in enumerate(listed.things)}
     verdicts: Ints = np.full(claim.method.size, NOT_READ, np.int64)

@@ -14,8 +14,8 @@ from concord.schemas.review import NONE_THERE, ReadAnswer, ReadVerdict, ReviewTa
 from concord.schemas.secrets import place_of, short_name
 from concord.workers.review.forms import FORMS, AnswerFileError, read_task_answers
 from concord.workers.review.question_page import ANSWERS_FILE
+from concord.workers.review.review_items import ReviewItem
 from concord.workers.review.tasks import MarkedSpan, ReviewTask, TaskAnswer, TaskList
-from concord.workers.review.things import Thing
 from concord.workers.storage.files import write_whole
 from concord.workers.storage.storage import file_bytes
 
@@ -72,7 +72,7 @@ def _task(review: Review, number: int) -> ReviewTask:
     )
 
 
-def task_id(thing: Thing) -> str:
+def task_id(thing: ReviewItem) -> str:
     """Id of a task: the document and the tokens."""
     return f"{thing.doc_id}:{thing.start}-{thing.end}"
 
@@ -127,7 +127,7 @@ def _meets(shown: list[MarkedSpan], spans: frozenset[MarkedSpan]) -> bool:
     return any(start < end_ and start_ < end for start, end, _ in spans for start_, end_, _ in shown)
 
 
-def _judged(thing: Thing, shown: list[MarkedSpan], spans: frozenset[MarkedSpan]) -> tuple[ReadVerdict, str | None]:
+def _judged(thing: ReviewItem, shown: list[MarkedSpan], spans: frozenset[MarkedSpan]) -> tuple[ReadVerdict, str | None]:
     """An entity is right where it was left as it was, whatever was added; a document or sentence where nothing was."""
     if thing.type is None:
         return (ReadVerdict.RIGHT if spans == set(shown) else ReadVerdict.WRONG), None

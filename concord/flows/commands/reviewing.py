@@ -57,7 +57,7 @@ from concord.workers.review.nested import (
 )
 from concord.workers.review.predicted import LogisticFit
 from concord.workers.review.questions import question_of
-from concord.workers.review.things import NO_ORDER, Thing, Things, things_of
+from concord.workers.review.review_items import NO_ORDER, ReviewItem, ReviewItems, items_of
 from concord.workers.storage.files import make_folder, write_whole, writing
 from concord.workers.storage.storage import file_bytes
 
@@ -87,7 +87,7 @@ def run_digest(run: Published) -> str:
 class Review:
     """A review that is open: it knows what was answered, and writes down what is."""
 
-    def __init__(self, run: Published, method: ReviewMethod, listed: Things, folder: Path, log: BinaryIO) -> None:
+    def __init__(self, run: Published, method: ReviewMethod, listed: ReviewItems, folder: Path, log: BinaryIO) -> None:
         self.run, self.method, self.things, self.folder = run, method, listed.things, folder
         self.predicted = fitted(method, listed)
         self.plan = plan_of(method, self.predicted)
@@ -267,9 +267,9 @@ def reader_name() -> str:
 def _promised_table(review: Review, promised: int) -> bytes:
     chosen = np.flatnonzero(review.plan.rank < promised).tolist()
     some = [review.things[number] for number in chosen]
-    columns: dict[str, Any] = {name: [getattr(one, name) for one in some] for name in Thing._fields}
+    columns: dict[str, Any] = {name: [getattr(one, name) for one in some] for name in ReviewItem._fields}
     kinds = (pa.string(), pa.int32(), pa.int32(), pa.string())
-    schema = pa.schema(list(zip(Thing._fields, kinds, strict=True)))
+    schema = pa.schema(list(zip(ReviewItem._fields, kinds, strict=True)))
     return table_bytes(pa.table(columns, schema=schema))
 
 
@@ -292,7 +292,7 @@ def corrections(promise: ReviewPromise) -> list[dict[str, Any]]:
     ]
 
 
-def fitted(method: ReviewMethod, listed: Things) -> Floats:
+def fitted(method: ReviewMethod, listed: ReviewItems) -> Floats:
     """Predicted errors, by the method's fit where it has one."""
     return listed.predicted if method.fit is None else LogisticFit(*method.fit).error(listed.predicted)
 
@@ -355,10 +355,10 @@ def _leave(folder: Path) -> None:
 
 def _method(
     run: Published, folder: Path, options: Mapping[str, Any], labelled: LabelledRun | None
-) -> tuple[ReviewMethod, Things]:
+) -> tuple[ReviewMethod, ReviewItems]:
     there = read_method(folder)
     request = _request(options) if there is None else there.request
-    listed = things_of(run.tables(PREDICTIONS, PREDICTIONS_LAYOUT), request.by, run=run.uri)
+    listed = items_of(run.tables(PREDICTIONS, PREDICTIONS_LAYOUT), request.by, run=run.uri)
     if there is not None:
         _check_same(there, run, listed, folder, options, labelled)
         return there, listed
@@ -409,7 +409,7 @@ def read_method(folder: Path) -> ReviewMethod | None:
 def _check_same(
     there: ReviewMethod,
     run: Published,
-    listed: Things,
+    listed: ReviewItems,
     folder: Path,
     options: Mapping[str, Any],
     labelled: LabelledRun | None,
@@ -427,7 +427,7 @@ def _check_same(
             )
 
 
-def other_run(method: ReviewMethod, run: Published, listed: Things) -> str | None:
+def other_run(method: ReviewMethod, run: Published, listed: ReviewItems) -> str | None:
     """Why a review is not one of a run; None if it is."""
     now = digests(run)
     for name, phrase in (("model", "the model"), ("corpus", "the corpus"), ("run", "the run")):

@@ -17,9 +17,9 @@ from concord.schemas.columns import (
     VITERBI_LABELS,
 )
 from concord.schemas.document import TOKENS
-from concord.schemas.review import ReviewQuestion, ThingKind
+from concord.schemas.review import ItemKind, ReviewQuestion
 from concord.workers.report.answered import Charge, charges_of
-from concord.workers.review.things import Context, Thing, rivals, said_of
+from concord.workers.review.review_items import Context, ReviewItem, rivals, said_of
 
 MOST_RIVALS = 3
 """Largest number of rivals that are shown."""
@@ -27,7 +27,7 @@ MOST_ALIKE = 3
 """Largest number of types that the same words have elsewhere in the document."""
 
 
-def question_of(row: Mapping[str, Any], thing: Thing, by: ThingKind, predicted: float) -> ReviewQuestion:
+def question_of(row: Mapping[str, Any], thing: ReviewItem, by: ItemKind, predicted: float) -> ReviewQuestion:
     """The question about a thing of a row of predictions; ``predicted`` is its error."""
     context, starts, words = Context.of(row, thing), row[SENTENCE_STARTS], row[TOKENS]
     begin = max((start for start in starts if start < context.first), default=context.first)
@@ -42,7 +42,7 @@ def question_of(row: Mapping[str, Any], thing: Thing, by: ThingKind, predicted: 
     )
 
 
-def _facts(row: Mapping[str, Any], thing: Thing, by: ThingKind, predicted: float) -> Iterator[str]:
+def _facts(row: Mapping[str, Any], thing: ReviewItem, by: ItemKind, predicted: float) -> Iterator[str]:
     yield f"{thing.doc_id}, tokens {thing.start} to {thing.end}"
     if thing.type is None:
         yield "a sentence without an entity" if by == "sentence" else "a whole document"
@@ -59,7 +59,7 @@ def _facts(row: Mapping[str, Any], thing: Thing, by: ThingKind, predicted: float
     yield from _reasons(row, thing)
 
 
-def _reasons(row: Mapping[str, Any], thing: Thing) -> Iterator[str]:
+def _reasons(row: Mapping[str, Any], thing: ReviewItem) -> Iterator[str]:
     """The types of the same words elsewhere, and what changed the answer of the model alone."""
     alike = _alike(row, thing).most_common(MOST_ALIKE)
     if alike:
@@ -77,7 +77,7 @@ def _in_words(charge: Charge) -> str:
     return f"{charge.name} would charge the document {charge.before:.2f} nats, not {charge.after:.2f}"
 
 
-def _alike(row: Mapping[str, Any], thing: Thing) -> Counter[str]:
+def _alike(row: Mapping[str, Any], thing: ReviewItem) -> Counter[str]:
     words = row[TOKENS][thing.start : thing.end]
     return Counter(
         one["type"]

@@ -16,7 +16,7 @@ class ReviewTask(NamedTuple):
     """A task.
 
     - ``task``: its id, unique in the review
-    - ``doc_id``, ``start``, ``end``, ``type``: what it asks about, see `workers.review.things.Thing`
+    - ``doc_id``, ``start``, ``end``, ``type``: what it asks about, see `workers.review.review_items.ReviewItem`
     - ``tokens``: words of its text, which has blanks between them
     - ``spans``: entities that it shows, as first and last token (exclusive) of these, and type
     - ``score``: how likely it is right

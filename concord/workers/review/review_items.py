@@ -14,7 +14,7 @@ from concord.schemas.columns import DOC_ID, LABELS, MARGIN, N_BEST, PROBABILITY,
 from concord.schemas.document import TOKENS
 from concord.schemas.errors import InputError
 from concord.schemas.labels import LabelSet
-from concord.schemas.review import ThingKind
+from concord.schemas.review import ItemKind
 from concord.workers.review.predicted import error_of_margin, error_of_marginal
 
 MARGINAL_ORDER, MARGIN_ORDER, GAP_ORDER, NO_ORDER = "marginal", "margin", "gap", "none"
@@ -25,7 +25,7 @@ class NoConfidenceError(InputError):
     """A run that does not say how sure its answers are."""
 
 
-class Thing(NamedTuple):
+class ReviewItem(NamedTuple):
     """Something that is read: where it is (in tokens, end exclusive), and the entity's type, if it is one."""
 
     doc_id: str
@@ -34,33 +34,38 @@ class Thing(NamedTuple):
     type: str | None
 
 
-class Things(NamedTuple):
+class ReviewItems(NamedTuple):
     """All that can be read of a run, in its order, with predicted errors (N,) by ``order``."""
 
-    things: list[Thing]
+    things: list[ReviewItem]
     predicted: Floats
     order: str
 
     @property
     def digest(self) -> str:
         """Digest of the places and types, in their order, and of the predicted errors."""
-        state = hashlib.sha256("\n".join(map(repr, self.things)).encode())
+        state = hashlib.sha256("\n".join(map(_spelled, self.things)).encode())
         state.update(self.predicted.astype("<f8").tobytes())
         return state.hexdigest()
 
 
-def things_of(tables: Iterable[pa.Table], by: ThingKind, *, run: str) -> Things:
+def _spelled(item: ReviewItem) -> str:
+    """An item as digests have it: reviews that have begun go on with the digest that they began with."""
+    return f"Thing(doc_id={item.doc_id!r}, start={item.start!r}, end={item.end!r}, type={item.type!r})"
+
+
+def items_of(tables: Iterable[pa.Table], by: ItemKind, *, run: str) -> ReviewItems:
     """What can be read of the predictions of ``run``. Raises `NoConfidenceError`."""
-    held, errors, order = list[Thing](), list[float](), NO_ORDER
+    held, errors, order = list[ReviewItem](), list[float](), NO_ORDER
     columns = [DOC_ID, TOKENS, SENTENCE_STARTS, "entities", PROBABILITY, MARGIN, N_BEST]
     for table in tables:
         if by != "sentence":
             order = _order(table.schema, run)
         for row in table.select([name for name in columns if name in table.column_names]).to_pylist():
-            some = _THINGS_OF[by](row)
+            some = _ITEMS_OF[by](row)
             held += some
             errors += [0.0] * len(some) if by == "sentence" else _errors(row, by, order)
-    return Things(held, np.array(errors, np.float64), order)
+    return ReviewItems(held, np.array(errors, np.float64), order)
 
 
 def _order(schema: pa.Schema, run: str) -> str:
@@ -72,15 +77,15 @@ def _order(schema: pa.Schema, run: str) -> str:
     )
 
 
-def _entities(row: Mapping[str, Any]) -> list[Thing]:
-    return [Thing(row[DOC_ID], one["start"], one["end"], one["type"]) for one in row["entities"]]
+def _entities(row: Mapping[str, Any]) -> list[ReviewItem]:
+    return [ReviewItem(row[DOC_ID], one["start"], one["end"], one["type"]) for one in row["entities"]]
 
 
-def _document(row: Mapping[str, Any]) -> list[Thing]:
-    return [Thing(row[DOC_ID], 0, len(row[TOKENS]), None)]
+def _document(row: Mapping[str, Any]) -> list[ReviewItem]:
+    return [ReviewItem(row[DOC_ID], 0, len(row[TOKENS]), None)]
 
 
-def _empty_sentences(row: Mapping[str, Any]) -> list[Thing]:
+def _empty_sentences(row: Mapping[str, Any]) -> list[ReviewItem]:
     starts, ends = row[SENTENCE_STARTS], [*row[SENTENCE_STARTS][1:], len(row[TOKENS])]
     held = np.zeros(len(row[TOKENS]) + 1, np.int64)
     for one in row["entities"]:
@@ -88,13 +93,13 @@ def _empty_sentences(row: Mapping[str, Any]) -> list[Thing]:
         held[one["end"]] -= 1
     inside = np.cumsum(held)
     places = zip(starts, ends, strict=True)
-    return [Thing(row[DOC_ID], a, b, None) for a, b in places if a < b and not inside[a:b].any()]
+    return [ReviewItem(row[DOC_ID], a, b, None) for a, b in places if a < b and not inside[a:b].any()]
 
 
-_THINGS_OF = {"entity": _entities, "document": _document, "sentence": _empty_sentences}
+_ITEMS_OF = {"entity": _entities, "document": _document, "sentence": _empty_sentences}
 
 
-def _errors(row: Mapping[str, Any], by: ThingKind, order: str) -> list[float]:
+def _errors(row: Mapping[str, Any], by: ItemKind, order: str) -> list[float]:
     """Predicted errors of the entities of a row; of a document that of at least one, as if they were independent."""
     single = entity_errors(row, order)
     return single.tolist() if by == "entity" else [float(-np.expm1(np.log1p(-np.minimum(single, 1 - 1e-12)).sum()))]
@@ -125,7 +130,7 @@ class Context(NamedTuple):
     entities: list[dict[str, Any]]
 
     @classmethod
-    def of(cls, row: Mapping[str, Any], thing: Thing) -> Context:
+    def of(cls, row: Mapping[str, Any], thing: ReviewItem) -> Context:
         """The sentence of an entity, a sentence, or a whole document with all its entities."""
         starts, ends = row[SENTENCE_STARTS], [*row[SENTENCE_STARTS][1:], len(row[TOKENS])]
         first = max((a for a in starts if a <= thing.start), default=0)
@@ -136,7 +141,7 @@ class Context(NamedTuple):
         return cls(first, last, row[TOKENS][first:last], entities)
 
 
-def rivals(row: Mapping[str, Any], thing: Thing) -> list[tuple[str, float]]:
+def rivals(row: Mapping[str, Any], thing: ReviewItem) -> list[tuple[str, float]]:
     """What the other ones of the best labellings make of an entity, each with the nats by which it is worse."""
     others: dict[str, float] = {}
     for one in row.get(N_BEST) or ():
@@ -146,7 +151,7 @@ def rivals(row: Mapping[str, Any], thing: Thing) -> list[tuple[str, float]]:
     return list(others.items())
 
 
-def said_of(row: Mapping[str, Any], labels: Sequence[str], thing: Thing) -> str:
+def said_of(row: Mapping[str, Any], labels: Sequence[str], thing: ReviewItem) -> str:
     """What a labelling of a row makes of an entity: a type, other bounds, or no entity."""
     names = LabelSet.infer(labels)
     spans = names.spans(names.encode(labels), np.array(row[SENTENCE_STARTS], np.int64))
