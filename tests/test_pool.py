@@ -16,7 +16,7 @@ import ray
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from concord.flows.cluster import lost_nodes
+from concord.flows.cluster import lost_nodes, warming
 from concord.flows.cluster import pool as module
 from concord.flows.cluster.deaths import LETHAL_DOCUMENTS, ClusterError, Deaths, Work
 from concord.flows.cluster.lost_nodes import LOST_NODES
@@ -305,7 +305,9 @@ def test_losses_of_nodes_without_an_end_are_told(monkeypatch: pytest.MonkeyPatch
 
 def test_an_actor_on_a_node_that_joins_waits_for_its_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     machine, begun = Nodes(frozenset(), random.Random(0)), list[str]()
-    monkeypatch.setattr(ray, "get", lambda part: part)
+    shown = {"Alive": True, "Resources": {"CPU": 2.0}, "NodeManagerHostname": "host"}
+    monkeypatch.setattr(ray, "nodes", lambda: [shown | {"NodeID": node} for node in machine.free])
+    monkeypatch.setattr(warming, "LOOK_SECONDS", 0.0)
     pool = pool_on(machine, monkeypatch, grows=True)
 
     def begin(node: str) -> Any:
@@ -316,11 +318,13 @@ def test_an_actor_on_a_node_that_joins_waits_for_its_kernels(monkeypatch: pytest
     pool.fill(2)
     pool.add([shard_of(1, str(number)) for number in range(5)])
     machine.join(2)
-    starts(pool, machine)
-    assert begun == ["n0"]
-    assert not any(actor.calls for actor in machine.actors if actor.node)
+    for _ in range(2):
+        starts(pool, machine)
+        assert begun == ["n0"]
+        assert not any(actor.calls for actor in machine.actors if actor.node)
     assert list(pool.answers(list(pool.warming.calls))) == []
     assert all(actor.calls for actor in machine.actors if actor.node)
+    pool.tend()
     assert begun == ["n0"]
 
 

@@ -23,7 +23,7 @@ from concord.flows.cluster.ray_folder import RayFolder, ray_folder
 from concord.flows.cluster.ray_internals import OwnPathJob, constants_of, head_and_node, read_environment
 from concord.flows.cluster.ray_watch import EVERY_SECONDS, HEAD_KNOCKS, NODE_KNOCKS, Door, Watch, host_and_port
 from concord.flows.cluster.reaching import Mode, reach
-from concord.flows.cluster.room import check_room, working
+from concord.flows.cluster.room import check_room
 from concord.flows.cluster.warming import Warming
 from concord.flows.environment import ANY_PROCESSOR, LOCAL_RAY, RAY, applied, ray_address
 from concord.flows.inputs.left_ray import left_ray
@@ -118,9 +118,7 @@ class Cluster(NamedTuple):
 
     def _warm_nodes(self, warming: Warming) -> None:
         """Warms up the nodes that are there."""
-        nodes = working(ray.nodes())
-        for node in nodes:
-            warming.start(node["NodeID"], f" on {node['NodeManagerHostname']}" if len(nodes) > 1 else "")
+        warming.look()
         while warming.calls:
             for call in self.wait(list(warming.calls)):
                 warming.hear(call)

@@ -125,7 +125,10 @@ class Pool:
             self._add()
 
     def tend(self) -> None:
-        """Makes a pool that grows as large as its work is: asks for actors, and ends those that have none."""
+        """Looks for nodes that have joined. Makes a pool that grows as large as its work is: asks for actors, and ends
+        those that have none.
+        """
+        self.warming.look()
         if not self.grows:
             return
         unplaced = sorted(self.actors.keys() - self.started.keys())
@@ -218,7 +221,6 @@ class Pool:
         """Takes notice that an actor has started on a node."""
         self.started[number] = node
         self.lost_nodes.most = max(self.lost_nodes.most, len(set(self.started.values())))
-        self.warming.start(node, " on a node that has joined")
 
     def _actor_lost(self, number: int, error: Exception) -> Iterator[Done[Any, Any]]:
         """Units that came back with the death of an actor, for which the first call without an answer is blamed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,16 +10,18 @@ from typing import Any
 import ray
 
 from concord.flows.cluster.deaths import ClusterError
+from concord.flows.cluster.room import working
 from concord.flows.screen.progress import CompilingLines, say
 from concord.flows.work.done import reason
 
-ENDS = (
-    ray.exceptions.WorkerCrashedError,
-    ray.exceptions.OutOfMemoryError,
-    ray.exceptions.NodeDiedError,
-    ray.exceptions.TaskUnschedulableError,
-)
-"""Ends of a warm-up with its process or its node."""
+LOOK_SECONDS = 2.0
+"""Seconds from one look at the cluster's nodes to the next."""
+
+DEATHS = (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)
+"""Ends of a warm-up with its process."""
+
+LOSSES = (ray.exceptions.NodeDiedError, ray.exceptions.TaskUnschedulableError)
+"""Ends of a warm-up with its node."""
 
 
 @dataclass
@@ -29,22 +32,34 @@ class Warming:
     - ``insist``: raises if Ray has died.
     - ``nodes``: ids of the nodes whose warm-up has begun.
     - ``calls``: warm-ups that have not ended: id of the node, and printer of what is compiled.
+    - ``next_look``: time from which nodes are looked for.
     """
 
     begin: Callable[[str], Any] | None
     insist: Callable[[], None]
     nodes: set[str] = field(default_factory=set)
     calls: dict[Any, tuple[str, CompilingLines]] = field(default_factory=dict)
+    next_look: float = 0.0
 
-    def start(self, node: str, where: str) -> None:
-        """Begins the warm-up of a node, unless that has been done; ``where`` names the node for people."""
-        if self.begin is not None and node not in self.nodes:
-            self.nodes.add(node)
-            self.calls[self.begin(node)] = node, CompilingLines(where)
+    def look(self) -> None:
+        """Begins the warm-ups of nodes that are new, while their actors start. Does so every `LOOK_SECONDS` at most."""
+        now = time.monotonic()
+        if self.begin is None or now < self.next_look:
+            return
+        self.next_look = now + LOOK_SECONDS
+        nodes = working(ray.nodes())  # type: ignore[no-untyped-call]
+        for node in nodes:
+            name = node["NodeID"]
+            if name not in self.nodes:
+                self.nodes.add(name)
+                tell = CompilingLines(f" on {node['NodeManagerHostname']}" if len(nodes) > 1 else "")
+                self.calls[self.begin(name)] = name, tell
 
     def lasts(self, node: str) -> bool:
-        """Has the warm-up of this node not ended?"""
-        return any(node == place for place, _ in self.calls.values())
+        """Has the warm-up of this node not ended, or not begun?"""
+        if self.begin is None:
+            return False
+        return node not in self.nodes or any(node == place for place, _ in self.calls.values())
 
     def hear(self, call: Any) -> None:
         """Takes notice of a message of a warm-up, or of its end.
@@ -56,9 +71,9 @@ class Warming:
         try:
             tell(ray.get(next(call)))
             return
-        except StopIteration:
+        except (StopIteration, *LOSSES):
             pass
-        except ENDS:
+        except DEATHS:
             self.insist()
             say("a process died in the warm-up; the workers start without it")
         except ray.exceptions.RayError as error:
