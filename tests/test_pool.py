@@ -307,7 +307,7 @@ def test_an_actor_on_a_node_that_joins_waits_for_its_kernels(monkeypatch: pytest
     machine, begun = Nodes(frozenset(), random.Random(0)), list[str]()
     shown = {"Alive": True, "Resources": {"CPU": 2.0}, "NodeManagerHostname": "host"}
     monkeypatch.setattr(ray, "nodes", lambda: [shown | {"NodeID": node} for node in machine.free])
-    monkeypatch.setattr(warming, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(warming, "JOIN_SECONDS", 0.0)
     pool = pool_on(machine, monkeypatch, grows=True)
 
     def begin(node: str) -> Any:

@@ -14,7 +14,7 @@ from concord.flows.cluster.room import working
 from concord.flows.screen.progress import CompilingLines, say
 from concord.flows.work.done import reason
 
-LOOK_SECONDS = 2.0
+JOIN_SECONDS = 2.0
 """Seconds from one look at the cluster's nodes to the next."""
 
 DEATHS = (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)
@@ -42,11 +42,11 @@ class Warming:
     next_look: float = 0.0
 
     def look(self) -> None:
-        """Begins the warm-ups of nodes that are new, while their actors start. Does so every `LOOK_SECONDS` at most."""
+        """Begins the warm-ups of nodes that are new, while their actors start. Does so every `JOIN_SECONDS` at most."""
         now = time.monotonic()
         if self.begin is None or now < self.next_look:
             return
-        self.next_look = now + LOOK_SECONDS
+        self.next_look = now + JOIN_SECONDS
         nodes = working(ray.nodes())  # type: ignore[no-untyped-call]
         for node in nodes:
             name = node["NodeID"]
