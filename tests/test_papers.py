@@ -16,7 +16,8 @@ from scipy.stats import ttest_1samp
 
 import concord.flows.cluster.cluster
 import concord.flows.sweeping.run_sweep
-from concord.flows.errors import PapersFailedError, RunFolderError
+from concord.flows.errors import RunFolderError
+from concord.flows.sweeping.errors import PapersFailedError
 from concord.flows.sweeping.run_papers import HTML_PAGE, PAGE, run_papers
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.published import Lies, MeasuredRow, MeasuredTable, PapersReport, PublishedCorpus, PublishedRow

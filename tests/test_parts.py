@@ -80,7 +80,8 @@ def test_what_pyproject_registers_is_installed() -> None:
         (group, name, value) for group, entries in project["entry-points"].items() for name, value in entries.items()
     }
     assert {(entry.group, entry.name, entry.value) for entry in parts.own_entries(Group)} == wanted
-    assert all(value.startswith("concord.workers.papers.") for _, _, value in wanted)
+    places = {Group.TASKS: "concord.workers.remote."}
+    assert all(value.startswith(places.get(Group(group), "concord.workers.papers.")) for group, _, value in wanted)
     assert sorted(name for group, name, _ in wanted if group == Group.ENGINES) == PAPERS
 
 

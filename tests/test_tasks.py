@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from concord.schemas.labels import LabelSet
-from concord.workers.compiling.code import LABELLING_CODE, WORKERS, files_behind, imports_of
+from concord.workers.compiling.code import LABELLING_CODE, WORKERS, files_behind, imports_of, with_registered
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.runs import AppearsOnce
 from concord.workers.corpus.ingestion import write_corpus
@@ -28,6 +28,7 @@ from concord.workers.features.clustering.word_counts import Contexts
 from concord.workers.learning.mining.logic.clauses import OpeningCounts
 from concord.workers.learning.mining.miner import Counting
 from concord.workers.models.encoder import Encoder, encoder_at
+from concord.workers.parts import Group
 from concord.workers.remote.count import CountParts
 from concord.workers.remote.label import LabelParts
 from concord.workers.remote.mining import HeldOut, MinedParts, RowsParts
@@ -186,9 +187,22 @@ def test_a_warm_up_leaves_nothing(task: AnyTask, tmp_path: Path) -> None:
 
 
 def test_the_code_of_every_task_is_compared_with_the_drivers() -> None:
-    files = set(files_behind((*LABELLING_CODE, *WORKERS)))
+    files = set(files_behind(with_registered((*LABELLING_CODE, *WORKERS), tuple(Group))))
     for task in TASKS.values():
         assert set(files_behind([task.run.__module__])) <= files
+
+
+MOST_FILES, MOST_LINES = 365, 53_000
+"""Bounds of what a nightly run can reach. Who adds to it looks whether that has to be read by everybody."""
+
+
+def test_the_nightly_run_reaches_neither_learning_nor_sweeps() -> None:
+    files = files_behind(["concord.flows.reprocess"])
+    rooms = {"/".join(path.parts[-3:-1]) for path in files}
+    assert not {room for room in rooms if room.startswith(("sweeps/", "learning/trainers", "learning/mining"))}
+    assert not {path.name for path in files if path.parent.name in ("trainers", "mining", "sweeps", "sweeping")}
+    assert len(files) <= MOST_FILES
+    assert sum(path.read_bytes().count(b"\n") for path in files) <= MOST_LINES
 
 
 def test_ray_is_imported_by_the_actor_alone() -> None:

@@ -8,9 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from concord.schemas.errors import DriftedError, InputError, ServiceError, ShardsError, UsageError
-from concord.schemas.published import PapersReport
 from concord.schemas.run_report import RunReport
-from concord.schemas.sweep import SweepReport, reasons_told
 
 NAMED = 8
 """Largest number of failed shards that a message names; a report has them all."""
@@ -41,22 +39,6 @@ class ShardsFailedError(ReportingError, ShardsError):
     def __init__(self, report: RunReport) -> None:
         every = report.shards_done + report.shards_skipped + report.shards_failed
         super().__init__(failed_message(report.errors, every), report)
-
-
-class SweepFailedError(ReportingError, ShardsError):
-    """Some cells of a sweep failed; the others are done, and `report` has the reasons."""
-
-    def __init__(self, report: SweepReport) -> None:
-        reasons = reasons_told(report.failed)
-        super().__init__(f"{len(report.failed)} of {report.cells} cells failed: {'; '.join(reasons)}", report)
-
-
-class PapersFailedError(ReportingError, ShardsError):
-    """Some cells of papers' tables failed; the page is written, and rows without a figure say why."""
-
-    def __init__(self, report: PapersReport) -> None:
-        reasons = reasons_told(report.failed)
-        super().__init__(f"{len(report.failed)} cells of published tables failed: {'; '.join(reasons)}", report)
 
 
 class DriftedRunError(ReportingError, DriftedError):

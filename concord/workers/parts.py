@@ -37,6 +37,7 @@ class Group(StrEnum):
     MODELS = "concord.models"
     PENALTIES = "concord.penalties"
     READERS = "concord.readers"
+    TASKS = "concord.tasks"
     TEMPLATES = "concord.templates"
     TOKENIZERS = "concord.tokenizers"
     TRAINERS = "concord.trainers"

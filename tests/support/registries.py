@@ -16,6 +16,7 @@ from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.weights.penalties import PENALTIES
 from concord.workers.models.loaders import LOADERS
 from concord.workers.parts import Group, Registry
+from concord.workers.remote.registry import TASKS
 
 REGISTRIES: dict[Group, Registry[Any]] = {
     Group.ENGINES: SOLVERS,
@@ -25,6 +26,7 @@ REGISTRIES: dict[Group, Registry[Any]] = {
     Group.MODELS: LOADERS,
     Group.PENALTIES: PENALTIES,
     Group.READERS: READERS,
+    Group.TASKS: TASKS,
     Group.TEMPLATES: TEMPLATES,
     Group.TOKENIZERS: TOKENIZERS,
     Group.TRAINERS: TRAINERS,

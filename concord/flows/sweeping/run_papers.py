@@ -10,10 +10,11 @@ from typing import NamedTuple
 import yaml
 from pydantic import ValidationError
 
-from concord.flows.errors import PapersFailedError, RunFolderError, SweepFailedError
+from concord.flows.errors import RunFolderError
 from concord.flows.inputs.left_ray import one_ray
 from concord.flows.inputs.output_places import check_output_place
 from concord.flows.screen.progress import say
+from concord.flows.sweeping.errors import PapersFailedError, SweepFailedError
 from concord.flows.sweeping.run_sweep import run_sweep
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.folders import FolderKind

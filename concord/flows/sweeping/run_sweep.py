@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from concord.flows.errors import RunFolderError, SweepFailedError
+from concord.flows.errors import RunFolderError
 from concord.flows.inputs.jobs import check_sources, run_tags
 from concord.flows.inputs.output_places import check_inputs, check_output_place
 from concord.flows.runfolder.locks import LOCK, is_at_work, locked
 from concord.flows.screen.progress import meter, say
+from concord.flows.sweeping.errors import SweepFailedError
 from concord.flows.sweeping.sweep_schedule import Schedule, UnitsMade
 from concord.schemas.errors import InputError
 from concord.schemas.folders import FolderKind

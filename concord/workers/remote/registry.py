@@ -1,16 +1,19 @@
-"""Registry of tasks by name, in which a worker looks up its task."""
+"""Registry of tasks by name, in which a worker looks up its task.
+
+All of them come by entry points, ours too: a worker imports its own task, so that a nightly run reads nothing of mining
+or sweeps.
+"""
 
 from __future__ import annotations
 
-from concord.workers.remote.count import COUNT
-from concord.workers.remote.label import LABEL
-from concord.workers.remote.mining import COUNTED_RULES, ROWS
-from concord.workers.remote.survey import SURVEY
-from concord.workers.remote.sweep import SWEEP
-from concord.workers.remote.task import AnyTask
-from concord.workers.remote.trials import TRIALS
-from concord.workers.remote.words import CONTEXTS, WORDS
+from typing import Any
 
-TASKS: dict[str, AnyTask] = {
-    task.name: task for task in (LABEL, COUNT, WORDS, CONTEXTS, COUNTED_RULES, ROWS, TRIALS, SWEEP, SURVEY)
-}
+from concord.workers.parts import Group, Registry
+from concord.workers.remote.task import AnyTask, Task
+
+
+def _wrong(part: Any) -> str | None:
+    return None if isinstance(part, Task) else f"want a Task, not a {type(part).__name__}"
+
+
+TASKS: Registry[AnyTask] = Registry(Group.TASKS, {}, _wrong)
