@@ -16,7 +16,7 @@ import ray
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from concord.flows.cluster import lost_nodes, warming
+from concord.flows.cluster import lost_nodes
 from concord.flows.cluster import pool as module
 from concord.flows.cluster.deaths import LETHAL_DOCUMENTS, ClusterError, Deaths, Work
 from concord.flows.cluster.lost_nodes import LOST_NODES
@@ -307,7 +307,6 @@ def test_an_actor_on_a_node_that_joins_waits_for_its_kernels(monkeypatch: pytest
     machine, begun = Nodes(frozenset(), random.Random(0)), list[str]()
     shown = {"Alive": True, "Resources": {"CPU": 2.0}, "NodeManagerHostname": "host"}
     monkeypatch.setattr(ray, "nodes", lambda: [shown | {"NodeID": node} for node in machine.free])
-    monkeypatch.setattr(warming, "JOIN_SECONDS", 0.0)
     pool = pool_on(machine, monkeypatch, grows=True)
 
     def begin(node: str) -> Any:

@@ -100,14 +100,14 @@ class Cluster(NamedTuple):
 
     def _turn(self, pool: Pool) -> list[Done[Any, Any]]:
         """Units that came back within half a second, maybe none."""
-        pool.tend()
+        if self.watch.check():
+            pool.tend()  # a Ray that has died would block it
         return list(pool.answers(self.wait(pool.calls)))
 
     def wait(self, calls: list[Any]) -> list[Any]:
-        """The calls that have ended within half a second, maybe none. Interruptions and Ray's death end the wait."""
+        """The calls that have ended within half a second, maybe none. Interruptions end the wait."""
         ready, _ = ray.wait(calls, num_returns=1, timeout=0.5)
         self.aside.check()
-        self.watch.check()
         return list(ready)
 
     def insist(self) -> None:
@@ -120,6 +120,7 @@ class Cluster(NamedTuple):
         """Warms up the nodes that are there."""
         warming.look()
         while warming.calls:
+            self.watch.check()
             for call in self.wait(list(warming.calls)):
                 warming.hear(call)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +25,7 @@ NODE_DIED = re.compile(r"its node has died\. Node Id: (\w+)")
 """What Ray says of an actor once it knows that its node is gone, preempted and drained nodes included."""
 
 
-def lost_node(error: Exception, node: str | None) -> str | None:
+def lost_node(error: Exception, node: str | None, lost: Collection[str]) -> str | None:
     """Id of the node that an actor has ended with; None if the node is there.
 
     Ray itself takes half a minute to miss a node that goes without a word, and tells of its actors sooner. So this asks
@@ -32,12 +33,15 @@ def lost_node(error: Exception, node: str | None) -> str | None:
 
     - ``error``: Ray's word for the actor's end.
     - ``node``: id of the node where the actor was, if that is known.
+    - ``lost``: ids of nodes that are known to be lost; a knock at a host that is gone takes seconds.
     """
     named = NODE_DIED.search(str(error))
     if named is not None:
         return named[1]
     if node is None or node == ray.get_runtime_context().get_node_id():
         return None
+    if node in lost:
+        return node
     deadline = time.monotonic() + SETTLE_SECONDS
     while _answers(node):
         if time.monotonic() >= deadline:

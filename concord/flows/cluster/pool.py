@@ -230,7 +230,7 @@ class Pool:
         """
         if "creation task" in str(error):
             raise ClusterError(reason(error)) from error
-        node = lost_node(error, self.started.get(number))
+        node = lost_node(error, self.started.get(number), self.lost_nodes.nodes)
         ray.kill(self.actors.pop(number))
         calls = [call for call, (at, _) in self.flying.items() if at == number]
         waiting: list[Work] = []

@@ -72,10 +72,11 @@ class Watch:
         self._doors = doors
         self._next = time.monotonic() + EVERY_SECONDS
 
-    def check(self) -> None:
-        """Knocks if it is time. Raises `ClusterError` if a part of Ray has died or cannot be reached."""
-        if time.monotonic() >= self._next:
-            self.answers()
+    def check(self) -> bool:
+        """Knocks if it is time. Has it, and do all doors answer? Raises `ClusterError` if a part of Ray has died or is
+        out of reach.
+        """
+        return time.monotonic() >= self._next and self.answers()
 
     def answers(self) -> bool:
         """Knocks. Do all doors answer this time? Raises `ClusterError` as `check` does."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,9 +12,6 @@ from concord.flows.cluster.deaths import ClusterError
 from concord.flows.cluster.room import working
 from concord.flows.screen.progress import CompilingLines, say
 from concord.flows.work.done import reason
-
-JOIN_SECONDS = 2.0
-"""Seconds from one look at the cluster's nodes to the next."""
 
 DEATHS = (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)
 """Ends of a warm-up with its process."""
@@ -32,21 +28,17 @@ class Warming:
     - ``insist``: raises if Ray has died.
     - ``nodes``: ids of the nodes whose warm-up has begun.
     - ``calls``: warm-ups that have not ended: id of the node, and printer of what is compiled.
-    - ``next_look``: time from which nodes are looked for.
     """
 
     begin: Callable[[str], Any] | None
     insist: Callable[[], None]
     nodes: set[str] = field(default_factory=set)
     calls: dict[Any, tuple[str, CompilingLines]] = field(default_factory=dict)
-    next_look: float = 0.0
 
     def look(self) -> None:
-        """Begins the warm-ups of nodes that are new, while their actors start. Does so every `JOIN_SECONDS` at most."""
-        now = time.monotonic()
-        if self.begin is None or now < self.next_look:
+        """Begins the warm-ups of nodes that are new, while their actors start."""
+        if self.begin is None:
             return
-        self.next_look = now + JOIN_SECONDS
         nodes = working(ray.nodes())  # type: ignore[no-untyped-call]
         for node in nodes:
             name = node["NodeID"]
