@@ -2,76 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from concord.flows.inputs.frames import Corpus, place_of_corpus
+from concord.flows.inputs.frames import place_of_corpus
 from concord.flows.inputs.in_python import speaks_python
+from concord.flows.inputs.request_fields import takes_fields
 from concord.rules import Rules
 from concord.schemas.audit import Explanation
 from concord.schemas.reports import EvaluationReport, RunPageReport, VerifyReport
-from concord.schemas.run import ENGINE, ConfidenceKind, RunSettings
+from concord.schemas.requests import LabelRequest
+from concord.schemas.run import ENGINE
 from concord.schemas.run_context import RunContext
 from concord.schemas.run_report import RunReport
-from concord.schemas.settings import TextSettings
 from concord.schemas.why import WhyReport
 
 
+def _with_place(values: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a request with the place of a corpus that is a table."""
+    return values | {"corpus": place_of_corpus(values["corpus"], fspath(values["out"]))}
+
+
 @speaks_python
-def reprocess(
-    corpus: Corpus,
-    *,
-    model: str | PathLike[str],
-    out: str | PathLike[str],
-    engine: str = ENGINE,
-    options: Mapping[str, Any] | None = None,
-    constraints: Sequence[str | PathLike[str]] = (),
-    consistency: bool = True,
-    only: Sequence[str] | None = None,
-    corrections: str | PathLike[str] | None = None,
-    seed: int = 0,
-    text_column: str | None = None,
-    id_column: str | None = None,
-    tokenizer: str | None = None,
-    keep_columns: Sequence[str] = (),
-    confidence: ConfidenceKind = "none",
-    n_best: int = 0,
-    certificates: bool = False,
-    settle: bool = False,
-    allow_gone: bool = False,
-    allow_again: bool = False,
-    report: bool = False,
-    ray: str | None = None,
-    workers: int | None = None,
-    tracking: str | None = None,
-) -> RunReport:
+@takes_fields(LabelRequest, prepared=_with_place)
+def reprocess(request: LabelRequest) -> RunReport:
     """Labels every document of a corpus on Ray; the same call again does only the work that is not done yet.
 
-    - ``corpus``: the corpus, or a pandas frame or Arrow table of documents, which is kept beside ``out``
-    - ``model``: model folder, URI (``s3://bucket/model``), or ``models:/NAME@ALIAS`` of MLflow's registry
-    - ``out``: folder of the run, or URI of an object store (``s3://bucket/out``); `read_predictions` opens it
-    - ``engine``, ``options``: name of the engine and its options
-    - ``constraints``: paths of YAML files
-    - ``consistency``: use the label consistency that was learned with the model, too?
-    - ``only``: ids of the documents that are labelled; the default is all. Such a run needs an output of its own
-    - ``corrections``: path of a file of corrections, which every answer keeps, see ``docs/corrections.md``
-    - ``seed``: seed of all random choices
-    - ``text_column``, ``id_column``: columns of raw text and of document ids, for a corpus of raw text
-    - ``tokenizer``: name of the tokenizer for raw text; the default is the one that the model names
-    - ``keep_columns``: columns of the corpus that predictions have, too, such as a source or a date
-    - ``confidence``: figure for each entity: "marginal", "margin" or "none"
-    - ``n_best``: number of best labellings that are listed; 0 for none
-    - ``certificates``: write proofs that `verify` can check?
-    - ``settle``: prove that no other labelling comes near an answer, so that later runs with other constraints or
-      another model keep it without a search?
-    - ``allow_gone``: publish although more than a tenth of the last run's documents are gone or rejects?
-    - ``allow_again``: publish although a rollback took the same answers back?
-    - ``report``: log the page of `report` to MLflow?
-    - ``ray``: address of a Ray cluster; the default is ``RAY_ADDRESS``, or else this machine ("local")
-    - ``workers``: number of this machine's cores to use
-    - ``tracking``: address of MLflow
+    The corpus may be a pandas frame or an Arrow table of documents, too, which is kept beside ``out``;
+    `read_predictions` opens what is written there.
+
+    {fields}
 
     Raises `InputError` for input that cannot be used. If shards fail, the others are finished first; then an error with
     the report is raised.
@@ -82,35 +44,7 @@ def reprocess(
     """
     from concord.flows.reprocess import reprocess as flow
 
-    columns = {"text_column": text_column, "id_column": id_column, "tokenizer": tokenizer}
-    named = {name: value for name, value in columns.items() if value is not None}
-    text = TextSettings.model_validate(named | {"keep_columns": tuple(keep_columns)})
-    settings = RunSettings(
-        engine=engine,
-        options=dict(options or {}),
-        seed=seed,
-        text=text,
-        confidence=confidence,
-        n_best=n_best,
-        certificates=certificates,
-        settle=settle,
-    )
-    return flow(
-        place_of_corpus(corpus, fspath(out)),
-        fspath(model),
-        fspath(out),
-        settings=settings,
-        constraints=[fspath(path) for path in constraints],
-        consistency=consistency,
-        only=only,
-        corrections=None if corrections is None else fspath(corrections),
-        allow_gone=allow_gone,
-        allow_again=allow_again,
-        report=report,
-        ray=ray,
-        workers=workers,
-        tracking=tracking,
-    )
+    return flow(**request.parameters)
 
 
 @speaks_python

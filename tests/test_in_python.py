@@ -13,10 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import concord
+import concord.flows.reprocess
 from concord.flows.inputs.frames import place_of_corpus
 from concord.flows.inputs.in_python import in_python
+from concord.flows.inputs.request_fields import fields_of
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, InputError, UsageError
+from concord.schemas.requests import LabelRequest
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
@@ -51,6 +54,78 @@ def test_errors_name_parameters(tmp_path: Path) -> None:
     hmm.train(list(synthesize(4, seed=1, kind="news")), settings=HmmSettings(), out=tmp_path / "model")
     with pytest.raises(InputError, match=r"name the one of document ids with id_column$"):
         concord.reprocess(tmp_path / "c.parquet", model=tmp_path / "model", out=tmp_path / "out", workers=1)
+
+
+OTHERS: dict[str, Any] = {
+    "engine": "gibbs",
+    "options": {"sweeps": 5},
+    "seed": 3,
+    "work": 7,
+    "seconds": 2.5,
+    "on_infeasible": "reject",
+    "relaxed_weight": 9.0,
+    "id_column": "i",
+    "text_column": "t",
+    "language": "de",
+    "tokenizer": "words",
+    "sentence_limit": 9,
+    "split_hyphens": True,
+    "keep_columns": ["a", "b"],
+    "certificates": True,
+    "errors_of": "viterbi",
+    "confidence": "margin",
+    "margin_work": 8,
+    "n_best": 4,
+    "n_best_work": 6,
+    "certificate_nodes": 5,
+    "settle": True,
+    "constraints": [Path("r.yaml")],
+    "consistency": False,
+    "only": ["a"],
+    "corrections": "c.jsonl",
+    "shard_bytes": 5,
+    "table": "delta",
+    "fail_on_drift": True,
+    "allow_gone": True,
+    "allow_again": True,
+    "report": True,
+    "ray": "local",
+    "workers": 1,
+    "tracking": "x",
+}
+"""A value of each option that is not its default."""
+
+
+def test_every_field_of_a_request_is_a_parameter_and_reaches_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new option of runs is one field: no list of them is written by hand."""
+    asked: list[LabelRequest] = []
+    monkeypatch.setattr(concord.flows.reprocess, "reprocess", lambda **given: asked.append(LabelRequest.of(given)))
+    fields = {field.path[-1]: field for field in fields_of(LabelRequest)}
+    assert len(fields) == len(list(fields_of(LabelRequest))), "a name has one meaning"
+    assert set(fields) == set(REPROCESS)
+    places: dict[str, Any] = {"corpus": tmp_path / "c", "model": tmp_path / "m", "out": str(tmp_path / "o")}
+    assert set(OTHERS) == set(fields) - set(places)
+    for name, other in OTHERS.items():
+        concord.reprocess(**places | {name: other})
+        value: Any = asked[-1]
+        for step in fields[name].path:
+            value = getattr(value, step)
+        assert value != fields[name].parameter.default, name
+        assert str(value) == str(tuple(map(str, other)) if isinstance(other, list) else other), name
+    assert (asked[-1].corpus, asked[-1].model) == (str(tmp_path / "c"), str(tmp_path / "m"))
+    concord.reprocess(pa.table({"doc_id": ["a"], "text": ["b"]}), model="m", out=tmp_path / "o")
+    assert asked[-1].corpus == str(tmp_path / "o-corpus")
+
+
+def test_an_option_that_is_not_there_is_named_with_the_one_that_was_meant() -> None:
+    with pytest.raises(UsageError, match="no option is called 'confidense'; did you mean 'confidence'"):
+        concord.reprocess("c", model="m", out="o", confidense="margin")
+    with pytest.raises(UsageError, match="n_best"):
+        concord.reprocess("c", model="m", out="o", n_best=-1)
+    with pytest.raises(TypeError, match="model"):
+        concord.reprocess("c", out="o")
 
 
 IDS: dict[str, list[Any]] = {
