@@ -7,8 +7,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 
-from threadpoolctl import threadpool_limits
-
 from concord.flows.environment import ANY_PROCESSOR
 from concord.flows.work.done import After, Done, PoolWork, no_more, reason
 from concord.schemas.errors import USERS_FUNCTION_RAISES, UsageError
@@ -36,6 +34,8 @@ class InProcess:
 
     def run(self, task: Task[U, P, R], shards: Sequence[U], parts: P) -> Iterator[Done[U, R]]:
         """As `Cluster.run`: a shard that fails is yielded with its error, and the others go on."""
+        from threadpoolctl import threadpool_limits  # its import sets a variable of the environment
+
         for shard in shards:
             # What a user's part prints is not the command's answer.
             with threadpool_limits(1), redirect_stdout(sys.stderr):
