@@ -8,14 +8,15 @@ from typing import Any
 
 from concord.flows.commands.label import TextLabeller, open_labeller
 from concord.flows.inputs.in_python import speaks_python
+from concord.flows.inputs.options import validated
 from concord.rules import Rules, files_of
 from concord.schemas.audit import Explanation
 from concord.schemas.corrections import Clamp, clamped
 from concord.schemas.document import Document
+from concord.schemas.errors import UsageError
 from concord.schemas.labelled import LabelledText
 from concord.schemas.run import ENGINE, ConfidenceKind, RunSettings
 from concord.schemas.run_context import RunContext
-from concord.schemas.settings import TextSettings
 
 
 class Labeller:
@@ -58,6 +59,8 @@ class Labeller:
         >>> model.label("Police met Ada.", clamp=[(0, 1, None), (2, 3, "LOC")]).labels
         ('O', 'O', 'B-LOC', 'O')
         """
+        if not isinstance(text, str):
+            raise UsageError(f"one text is labelled, a str, not a {type(text).__name__}; `label_many` takes many texts")
         return self._opened(text, doc_id=doc_id, clamp=clamp)
 
     def label_many(self, texts: Iterable[str], *, doc_ids: Iterable[str] | None = None) -> Iterator[LabelledText]:
@@ -150,14 +153,9 @@ def load(
     >>> concord.load("models/news", engine="gibbs", options={"sweeps": 300})
     Labeller('models/news', engine='gibbs', constraints: consistent, consistent_subsequence, consistent_unlabelled)
     """
-    settings = RunSettings(
-        engine=engine,
-        options=dict(options or {}),
-        seed=seed,
-        text=TextSettings(tokenizer=tokenizer),
-        confidence=confidence,
-        n_best=n_best,
-    )
+    values: dict[str, Any] = {"engine": engine, "options": dict(options or {}), "seed": seed}
+    values |= {"text": {"tokenizer": tokenizer}, "confidence": confidence, "n_best": n_best}
+    settings = validated(values, RunSettings, owner="load")
     with files_of(constraints) as files:
         return Labeller(
             open_labeller(

@@ -119,6 +119,27 @@ def test_every_field_of_a_request_is_a_parameter_and_reaches_it(
     assert asked[-1].corpus == str(tmp_path / "o-corpus")
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [["a b", "c"], pd.Series(["a"]), pd.DataFrame({"text": ["a"]}), b"a", None],
+    ids=lambda one: type(one).__name__,
+)
+def test_what_is_no_text_is_told_by_the_method_that_takes_it(texts: Any, tmp_path: Path) -> None:
+    hmm.train(list(synthesize(4, seed=1, kind="news")), settings=HmmSettings(), out=tmp_path / "model")
+    with pytest.raises(UsageError, match=rf"not a {type(texts).__name__}; `label_many` takes many texts"):
+        concord.load(tmp_path / "model").label(texts)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("confidence", "margins"), ("n_best", -1), ("seed", -1), ("tokenizer", "")]
+)
+def test_a_wrong_option_of_load_is_one_line(name: str, value: Any) -> None:
+    with pytest.raises(UsageError, match=name) as caught:
+        concord.load("nowhere", **{name: value})
+    assert "\n" not in str(caught.value)
+    assert "pydantic" not in str(caught.value)
+
+
 def test_an_option_that_is_not_there_is_named_with_the_one_that_was_meant() -> None:
     with pytest.raises(UsageError, match="no option is called 'confidense'; did you mean 'confidence'"):
         concord.reprocess("c", model="m", out="o", confidense="margin")
