@@ -22,6 +22,7 @@ OTHER = {
     "errors_of": "gibbs",
     "confidence": "margin",
     "tokenizer": "signs",
+    "keep_columns": ("source",),
 }
 """Values that are not the default, of settings that are neither numbers nor switches nor free text."""
 
