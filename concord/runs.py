@@ -20,13 +20,13 @@ from concord.schemas.run_report import RunReport
 from concord.schemas.why import WhyReport
 
 
-def _with_place(values: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a request with the place of a corpus that is a table."""
-    return values | {"corpus": place_of_corpus(values["corpus"], fspath(values["out"]))}
+def _place_of(corpus: Any, request: LabelRequest) -> str:
+    """The place of a corpus that is a table."""
+    return place_of_corpus(corpus, request.out)
 
 
 @speaks_python
-@takes_fields(LabelRequest, prepared=_with_place)
+@takes_fields(LabelRequest, _place_of)
 def reprocess(request: LabelRequest) -> RunReport:
     """Labels every document of a corpus on Ray; the same call again does only the work that is not done yet.
 

@@ -16,11 +16,10 @@ import concord
 import concord.flows.reprocess
 from concord.flows.inputs.frames import place_of_corpus
 from concord.flows.inputs.in_python import in_python
-from concord.flows.inputs.request_fields import fields_of
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, InputError, UsageError
 from concord.schemas.requests import LabelRequest
-from concord.schemas.settings import TextSettings
+from concord.schemas.settings import TextSettings, fields_within
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.readers.registry import READERS
@@ -102,8 +101,8 @@ def test_every_field_of_a_request_is_a_parameter_and_reaches_it(
     """A new option of runs is one field: no list of them is written by hand."""
     asked: list[LabelRequest] = []
     monkeypatch.setattr(concord.flows.reprocess, "reprocess", lambda **given: asked.append(LabelRequest.of(given)))
-    fields = {field.path[-1]: field for field in fields_of(LabelRequest)}
-    assert len(fields) == len(list(fields_of(LabelRequest))), "a name has one meaning"
+    fields = {field.path[-1]: field for field in fields_within(LabelRequest)}
+    assert len(fields) == len(list(fields_within(LabelRequest))), "a name has one meaning"
     assert set(fields) == set(REPROCESS)
     places: dict[str, Any] = {"corpus": tmp_path / "c", "model": tmp_path / "m", "out": str(tmp_path / "o")}
     assert set(OTHERS) == set(fields) - set(places)
@@ -112,11 +111,16 @@ def test_every_field_of_a_request_is_a_parameter_and_reaches_it(
         value: Any = asked[-1]
         for step in fields[name].path:
             value = getattr(value, step)
-        assert value != fields[name].parameter.default, name
+        assert value != fields[name].default, name
         assert str(value) == str(tuple(map(str, other)) if isinstance(other, list) else other), name
+        concord.reprocess(**places | {name: None})
+        assert asked[-1] == LabelRequest(**{place: str(path) for place, path in places.items()}), "None is the default"
     assert (asked[-1].corpus, asked[-1].model) == (str(tmp_path / "c"), str(tmp_path / "m"))
     concord.reprocess(pa.table({"doc_id": ["a"], "text": ["b"]}), model="m", out=tmp_path / "o")
     assert asked[-1].corpus == str(tmp_path / "o-corpus")
+    with pytest.raises(UsageError, match="seed"):
+        concord.reprocess(pa.table({"doc_id": ["a"]}), model="m", out=tmp_path / "wrong", seed=-1)
+    assert not (tmp_path / "wrong-corpus").exists(), "nothing is written before all options are right"
 
 
 @pytest.mark.parametrize(

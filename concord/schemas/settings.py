@@ -5,11 +5,13 @@ YAML files and the command line are parsed into these classes, which name defaul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.fields import FieldInfo
 
 LARGEST_TOLERANCE = 0.01
 """Nats of gap within which an answer may be called optimal: such a labelling is at most 1 % likelier."""
@@ -19,6 +21,35 @@ class Settings(BaseModel):
     """Base of all settings: frozen; an unknown key is an error, and so is a number that is infinite or none."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class SettingsField(NamedTuple):
+    """A field of settings, or of settings within them; ``path`` are the names that lead to it, its own last."""
+
+    path: tuple[str, ...]
+    info: FieldInfo
+
+    @property
+    def default(self) -> Any:
+        """The field's default; `inspect.Parameter.empty` where it is needed."""
+        return inspect.Parameter.empty if self.info.is_required() else self.info.get_default(call_default_factory=True)
+
+
+def fields_within(kind: type[Settings], above: tuple[str, ...] = ()) -> Iterator[SettingsField]:
+    """The fields of settings, and in the place of settings within them those of these."""
+    for name, info in kind.model_fields.items():
+        inner = info.annotation
+        if isinstance(inner, type) and issubclass(inner, Settings):
+            yield from fields_within(inner, (*above, name))
+        else:
+            yield SettingsField((*above, name), info)
+
+
+def put_within(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Puts a field's value where it stands in the values of settings."""
+    for name in path[:-1]:
+        values = values.setdefault(name, {})
+    values[path[-1]] = value
 
 
 class EngineSettings(Settings):
@@ -54,7 +85,7 @@ class WriterSettings(Settings):
     marks: bool = Field(default=True, description="Mark what the constraints changed, and why?")
 
 
-def _split(value: Any) -> Any:
+def _column_names(value: Any) -> Any:
     """Names of columns that are joined by commas, in one text or in several. Raises `ValueError`."""
     parts = [value] if isinstance(value, str) else value
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
@@ -86,7 +117,7 @@ class RawTextSettings(ReaderSettings):
 class TextSettings(RawTextSettings):
     """What a run reads of a corpus: raw text, and columns beside it."""
 
-    keep_columns: Annotated[tuple[str, ...], BeforeValidator(_split)] = Field(
+    keep_columns: Annotated[tuple[str, ...], BeforeValidator(_column_names)] = Field(
         (),
         description="Columns of the corpus that the output has, too, such as source and date, joined by commas.",
     )

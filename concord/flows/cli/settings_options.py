@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 
 from concord.flows.cli.typer_internals import OptionInfo
 from concord.schemas.errors import UsageError
-from concord.schemas.settings import Settings
+from concord.schemas.settings import Settings, SettingsField, fields_within, put_within
 
 
 def _unchanged(value: Any) -> Any:
@@ -124,7 +124,7 @@ def with_fields(command: Callable[..., Any]) -> Callable[..., Any]:
         for name, parameter in marked.items():
             values: dict[str, Any] = {}
             for option in parameter.options:
-                _put(values, option.path, option.value(given.pop(option.parameter.name)))
+                put_within(values, option.path, option.value(given.pop(option.parameter.name)))
             try:
                 given[name] = parameter.made(values)
             except ValidationError as error:
@@ -147,13 +147,10 @@ def with_signature(called: Callable[..., Any], parameters: Sequence[inspect.Para
     return called
 
 
-def _options(kind: type[Settings], forms: Mapping[str, OptionForm], above: tuple[str, ...] = ()) -> Iterator[_Option]:
-    for name, field in kind.model_fields.items():
-        inner = field.annotation
-        if isinstance(inner, type) and issubclass(inner, Settings):
-            yield from _options(inner, NO_FORMS, (*above, name))
-        else:
-            yield _option((*above, name), field, forms.get(name) or _form(field))
+def _options(kind: type[Settings], forms: Mapping[str, OptionForm]) -> Iterator[_Option]:
+    for field in fields_within(kind):
+        own = forms.get(field.path[0]) if len(field.path) == 1 else None
+        yield _option(field, own or _form(field.info))
 
 
 def _form(field: FieldInfo) -> OptionForm:
@@ -167,17 +164,17 @@ def _form(field: FieldInfo) -> OptionForm:
     return OptionForm()
 
 
-def _option(path: tuple[str, ...], field: FieldInfo, form: OptionForm) -> _Option:
+def _option(field: SettingsField, form: OptionForm) -> _Option:
     """The option of a field: by the field's own `OptionInfo` if it has one, or else by form and description."""
-    info = next((part for part in field.metadata if isinstance(part, OptionInfo)), None)
-    default = inspect.Parameter.empty if field.is_required() else field.get_default(call_default_factory=True)
+    info = next((part for part in field.info.metadata if isinstance(part, OptionInfo)), None)
+    name = field.path[-1]
     parameter = inspect.Parameter(
-        form.name or path[-1],
+        form.name or name,
         inspect.Parameter.KEYWORD_ONLY,
-        default=default if form.default is None else form.default,
-        annotation=Annotated[form.kind or field.annotation, info or _described(path[-1], field, form)],
+        default=field.default if form.default is None else form.default,
+        annotation=Annotated[form.kind or field.info.annotation, info or _described(name, field.info, form)],
     )
-    return _Option(path, parameter, form.value)
+    return _Option(field.path, parameter, form.value)
 
 
 def _described(name: str, field: FieldInfo, form: OptionForm) -> Any:
@@ -189,9 +186,3 @@ def _described(name: str, field: FieldInfo, form: OptionForm) -> Any:
     spelled = f"--{words}/--no-{words}" if field.default is True else f"--{words}"
     spellings = [spelled] if form.parameter is typer.Option else []
     return form.parameter(*spellings, help=f"{text[0].upper()}{text[1:].rstrip('.')}.", **limits)
-
-
-def _put(values: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    for name in path[:-1]:
-        values = values.setdefault(name, {})
-    values[path[-1]] = value

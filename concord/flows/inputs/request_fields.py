@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import wraps
 from os import PathLike, fspath
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
-from pydantic.fields import FieldInfo
 
 from concord.flows.errors import faults
 from concord.flows.inputs.in_python import in_python
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
 from concord.schemas.requests import FlowRequest
-from concord.schemas.settings import Settings
+from concord.schemas.settings import SettingsField, fields_within, put_within
 
 R = TypeVar("R")
 Request = TypeVar("Request", bound=FlowRequest)
@@ -25,65 +24,42 @@ FIELDS = "{fields}"
 """Line of a docstring in whose place the fields stand."""
 
 
-class RequestField(NamedTuple):
-    """A field of a request, or of settings within it; ``path`` are the names that lead to it, its own last."""
-
-    path: tuple[str, ...]
-    info: FieldInfo
-
-    @property
-    def parameter(self) -> inspect.Parameter:
-        """The field as a keyword of a function."""
-        empty, kind = inspect.Parameter.empty, inspect.Parameter.KEYWORD_ONLY
-        default = empty if self.info.is_required() else self.info.get_default(call_default_factory=True)
-        return inspect.Parameter(self.path[-1], kind, default=default, annotation=self.info.annotation)
-
-
-def fields_of(kind: type[Settings], above: tuple[str, ...] = ()) -> Iterator[RequestField]:
-    """The fields of settings, and in the place of settings within them those of these."""
-    for name, info in kind.model_fields.items():
-        inner = info.annotation
-        if isinstance(inner, type) and issubclass(inner, Settings):
-            yield from fields_of(inner, (*above, name))
-        else:
-            yield RequestField((*above, name), info)
-
-
 def takes_fields(
-    kind: type[Request], prepared: Callable[[dict[str, Any]], dict[str, Any]]
+    kind: type[Request], place_of: Callable[[Any, Request], str]
 ) -> Callable[[Callable[[Request], R]], Callable[..., R]]:
     """Makes a function of a request one of its fields: the first by its place, too, the others by their names alone.
 
-    Paths may be path objects; ``prepared`` makes what else may be given the fields' own values. The line `FIELDS` of
-    the docstring becomes a list of the fields. A call raises `UsageError` for an unknown name and for a value that a
-    field does not take.
+    Paths may be path objects, and None is a field's default. What is given for the first field may be no path; then
+    ``place_of`` makes one of it, once all else is known to be right. The line `FIELDS` of the docstring becomes a list
+    of the fields. A call raises `UsageError` for an unknown name and for a value that a field does not take.
     """
-    fields = {field.path[-1]: field for field in fields_of(kind)}
+    fields = {field.path[-1]: field for field in fields_within(kind)}
+    first, *others = fields
 
     def decorate(function: Callable[[Request], R]) -> Callable[..., R]:
         @wraps(function)
         def called(*args: Any, **kwargs: Any) -> R:
-            values = prepared(_bound(signature, args, kwargs))
-            try:
-                request = kind.model_validate(_nested(fields, values))
-            except ValidationError as error:
-                raise UsageError(faults(error)) from None
-            return function(request)
+            values = _bound(signature, args, kwargs)
+            place = values[first]
+            if isinstance(place, str | PathLike):
+                return function(_request(kind, fields, values))
+            request = _request(kind, fields, values | {first: ""})
+            return function(request.model_copy(update={first: place_of(place, request)}))
 
-        first, *others = (field.parameter for field in fields.values())
-        parameters = [first.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD), *others]
-        required = [one for one in parameters if one.default is inspect.Parameter.empty]
-        signature = inspect.signature(function).replace(
-            parameters=[*required, *(one for one in parameters if one not in required)]
-        )
+        parameters = [_parameter(fields[first], inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+        parameters += [_parameter(fields[name], inspect.Parameter.KEYWORD_ONLY) for name in others]
+        signature = inspect.signature(function).replace(parameters=parameters)
         vars(called)["__signature__"] = signature
-        lines = (
-            f"    - ``{name}``: {in_python(str(field.info.description), fields)}" for name, field in fields.items()
-        )
+        meanings = {name: in_python(str(field.info.description), fields) for name, field in fields.items()}
+        lines = [f"    - ``{name}``: {meaning}" for name, meaning in meanings.items()]
         called.__doc__ = (function.__doc__ or "").replace(f"    {FIELDS}", "\n".join(lines))
         return called
 
     return decorate
+
+
+def _parameter(field: SettingsField, kind: Any) -> inspect.Parameter:
+    return inspect.Parameter(field.path[-1], kind, default=field.default, annotation=field.info.annotation)
 
 
 def _bound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,15 +70,16 @@ def _bound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[
     return signature.bind(*args, **kwargs).arguments
 
 
-def _nested(fields: Mapping[str, RequestField], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values where their fields stand in the request."""
-    request: dict[str, Any] = {}
+def _request(kind: type[Request], fields: Mapping[str, SettingsField], values: Mapping[str, Any]) -> Request:
+    """The request of the values by name. Raises `UsageError`."""
+    nested: dict[str, Any] = {}
     for name, value in values.items():
-        place = request
-        for outer in fields[name].path[:-1]:
-            place = place.setdefault(outer, {})
-        place[name] = _plain(value)
-    return request
+        if value is not None:
+            put_within(nested, fields[name].path, _plain(value))
+    try:
+        return kind.model_validate(nested)
+    except ValidationError as error:
+        raise UsageError(faults(error)) from None
 
 
 def _plain(value: Any) -> Any:
