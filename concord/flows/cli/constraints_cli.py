@@ -64,7 +64,9 @@ def weigh(
 @app.command(
     epilog="Example: concord constraints mine --corpus corpora/train/ --model models/cite/ --out mined.yaml",
 )
-def mine(*, request: Annotated[MineRequest, FieldOptions(MineRequest)], set_: Set = None) -> MineReport:
+def mine(
+    *, request: Annotated[MineRequest, FieldOptions(MineRequest, apart=("text.keep_columns",))], set_: Set = None
+) -> MineReport:
     """Find rules about runs of labels that hold more often than by chance, and the rules among them that help a model.
 
     --method counting counts rules of known kinds, on Ray; --method logic learns clauses of several conditions from one

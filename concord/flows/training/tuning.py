@@ -64,10 +64,9 @@ def tune_consistency(
         def show(trial: ScaleTrial) -> None:
             note = f"scales {', '.join(f'{scale:g}' for scale in trial.scales)}: F1 {trial.f1:.2%}"
             bar.advance(note=note)
-            hint = no_gain_line([*tried, trial])
-            if hint is not None and no_gain_line(tried) is None:
-                say(hint)
             tried.append(trial)
+            if hint := no_gain_line(tried):
+                say(hint)
 
         best, trials = tune_scales(documents, model, counted, beyond_chance=beyond_chance, progress=show)
     f1 = {(trial.fold_case, trial.scales): trial.f1 for trial in trials}
@@ -76,12 +75,12 @@ def tune_consistency(
 
 
 def no_gain_line(trials: Sequence[ScaleTrial]) -> str | None:
-    """What is said once trials with one scale for all families are done and none gained; None before, and if one did.
+    """What is said after the first trial whose families differ in scale, if none with one scale for all has gained.
 
-    ``trials`` are the first ones, in their order.
+    ``trials`` are all so far, in their order. None after any other trial.
     """
-    alike = [trial for trial in trials if len(set(trial.scales)) == 1]
-    if len(alike) == len(trials):
+    *alike, last = trials
+    if len(set(last.scales)) == 1 or any(len(set(trial.scales)) > 1 for trial in alike):
         return None
     without = max(trial.f1 for trial in alike if not any(trial.scales))
     best = max(trial.f1 for trial in alike if any(trial.scales))

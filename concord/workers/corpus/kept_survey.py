@@ -34,7 +34,7 @@ SCHEMA = pa.schema(
         ("modified", pa.int64()),
         ("changed", pa.int64()),
         ("columns", pa.list_(pa.string())),
-        ("carried", pa.list_(pa.string())),
+        ("kept_columns", pa.list_(pa.string())),
         ("rows", pa.list_(pa.int64())),
         ("bytes", pa.list_(pa.int64())),
         ("digests", pa.binary()),
@@ -77,7 +77,7 @@ def _table(files: Sequence[SurveyedFile], schema: pa.Schema) -> pa.Table:
         "modified": [file.file.modified for file in files],
         "changed": [file.file.changed for file in files],
         "columns": [file.columns for file in files],
-        "carried": [file.carried for file in files],
+        "kept_columns": [file.kept_columns for file in files],
         "rows": [file.runs.rows for file in files],
         "bytes": [file.runs.size for file in files],
         "digests": [file.runs.digest.tobytes() for file in files],
@@ -93,8 +93,8 @@ def known_files(tables: Iterable[pa.Table], files: Iterable[ListedFile]) -> Iter
         for place, version in enumerate(table.select(KNOWN_BY).to_pylist()):
             file = wanted.get(tuple(version.values()))
             if file is not None:
-                columns, carried = (tuple(table[name][place].as_py()) for name in ("columns", "carried"))
-                yield SurveyedFile(file, columns, _runs(file.location, table, place), carried=carried)
+                columns, kept_columns = (tuple(table[name][place].as_py()) for name in ("columns", "kept_columns"))
+                yield SurveyedFile(file, columns, _runs(file.location, table, place), kept_columns=kept_columns)
 
 
 def _runs(file: ParquetLocation, table: pa.Table, place: int) -> RunTable:

@@ -84,10 +84,10 @@ def joined_survey(
             runs.append(file.runs)
             columns[file.file.location] = file.columns
             first = first or file
-            if file.carried != first.carried:
+            if file.kept_columns != first.kept_columns:
                 raise SchemaError(
-                    f"{file.file.location.path}: {', '.join(file.carried)} are kept, but of {first.file.location.path} "
-                    f"{', '.join(first.carried)}; give a column one type in all files"
+                    f"{file.file.location.path}: {', '.join(file.kept_columns)} are kept, but of "
+                    f"{first.file.location.path} {', '.join(first.kept_columns)}; give a column one type in all files"
                 )
     if damages and not runs:
         raise damages[0]

@@ -197,7 +197,7 @@ def file_columns(file: ParquetLocation, text: TextSettings) -> list[str]:
     return token_columns(schema) if TOKENS in columns else [TOKENS]
 
 
-def carried_columns(file: ParquetLocation, text: TextSettings) -> tuple[str, ...]:
+def kept_columns_of(file: ParquetLocation, text: TextSettings) -> tuple[str, ...]:
     """The columns of the file that predictions have, too, each with its type. Raises `SchemaError`."""
     return kept_types(open_rows(file, text=text).schema, text.keep_columns)
 

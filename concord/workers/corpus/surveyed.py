@@ -11,7 +11,7 @@ from concord.schemas.settings import TextSettings
 from concord.workers.corpus.parquet import ListedFile
 from concord.workers.corpus.row_runs import RowRun, row_runs
 from concord.workers.corpus.run_table import RunTable
-from concord.workers.corpus.shards import carried_columns, file_columns
+from concord.workers.corpus.shards import file_columns, kept_columns_of
 
 
 class SurveyedFile(NamedTuple):
@@ -22,7 +22,7 @@ class SurveyedFile(NamedTuple):
     - ``runs``: in the order of its rows.
     - ``damages``: errors of its parts that cannot be read.
     - ``wrong``: the error of a file with the wrong columns, of which nothing can be read.
-    - ``carried``: columns that predictions have, too, each with its type.
+    - ``kept_columns``: columns that predictions have, too, each with its type.
     """
 
     file: ListedFile
@@ -30,7 +30,7 @@ class SurveyedFile(NamedTuple):
     runs: RunTable
     damages: tuple[CorpusError, ...] = ()
     wrong: SchemaError | None = None
-    carried: tuple[str, ...] = ()
+    kept_columns: tuple[str, ...] = ()
 
     @classmethod
     def unread(cls, file: ListedFile, damage: CorpusError) -> SurveyedFile:
@@ -46,7 +46,7 @@ class SurveyedFile(NamedTuple):
 def surveyed_file(file: ListedFile, text: TextSettings, run_bytes: int, scores: ScoreColumn | None) -> SurveyedFile:
     """Reads a file, and cuts it into runs of about ``run_bytes`` bytes of text, see `workers.corpus.row_runs`."""
     try:
-        columns, carried = tuple(file_columns(file.location, text)), carried_columns(file.location, text)
+        columns, kept_columns = tuple(file_columns(file.location, text)), kept_columns_of(file.location, text)
         found = list(row_runs(file.location, text, run_bytes, scores))
     except CorpusError as error:
         return SurveyedFile.unread(file, error)
@@ -54,4 +54,4 @@ def surveyed_file(file: ListedFile, text: TextSettings, run_bytes: int, scores: 
         return SurveyedFile(file, (), RunTable.of(file.location, ()), wrong=error)
     runs = RunTable.of(file.location, [part for part in found if isinstance(part, RowRun)])
     damages = tuple(part for part in found if isinstance(part, CorpusError))
-    return SurveyedFile(file, columns, runs, damages, carried=carried)
+    return SurveyedFile(file, columns, runs, damages, kept_columns=kept_columns)

@@ -68,29 +68,23 @@ def framed(word: str) -> str:
     return f"<{word[:LONGEST_FRAMED]}>"
 
 
-class _Classes(dict[int, str]):
-    """The class of each character that was met, for `str.translate`: X upper, x lower, d digit, others as they are."""
+class _Images(dict[int, str]):
+    """What stands for each character that was met, for `str.translate`."""
+
+    def __init__(self, image: Callable[[str], str]) -> None:
+        self._image = image
 
     def __missing__(self, code: int) -> str:
-        c = chr(code)
-        self[code] = "x" if c.islower() else "X" if c.isupper() else "d" if c.isdigit() else c
+        self[code] = self._image(chr(code))
         return self[code]
 
 
-class _Zeros(dict[int, str]):
-    """Each character that was met, for `str.translate`: 0 for a digit, others as they are."""
-
-    def __missing__(self, code: int) -> str:
-        c = chr(code)
-        self[code] = "0" if c.isdigit() else c
-        return self[code]
-
-
-_CLASS_OF, _ZERO_FOR = _Classes(), _Zeros()
+_CLASS_OF = _Images(lambda c: "x" if c.islower() else "X" if c.isupper() else "d" if c.isdigit() else c)
+_ZERO_FOR = _Images(lambda c: "0" if c.isdigit() else c)
 
 
 def _classes(word: str) -> str:
-    """One character class a character."""
+    """One character class a character: X upper, x lower, d digit, others as they are."""
     return word.translate(_CLASS_OF)
 
 

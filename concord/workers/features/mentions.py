@@ -25,9 +25,9 @@ SHORTEST_ACRONYM, LONGEST_ACRONYM = 2, 6
 
 LOWER_LETTER, UPPER_LETTER, CAPITALISED, IN_LOWER_CASE, OPENS_WITH_LETTER = 1, 2, 4, 8, 16
 INITIAL_BITS, ACRONYM_BITS = 5, 10
-"""Traits of words, and the bits from which on numbers stand, see `traits_of`."""
-WORDS_KEPT = 1 << 18
-"""Words whose traits are kept from document to document: 40 MB at most."""
+"""Traits of words, and the bits from which on numbers stand, see `_traits_of`."""
+WORDS_KEPT, LONGEST_KEPT = 1 << 16, 64
+"""Words whose traits are kept from document to document, and characters of the longest one: 30 MB at most."""
 
 MentionPlaces = NDArray[np.int64]
 
@@ -41,7 +41,7 @@ class Mentions:
 
     @cached_property
     def _traits(self) -> MentionPlaces:
-        """(N,) the traits of each token's word, see `traits_of`."""
+        """(N,) the traits of each token's word, see `_traits_of`."""
         return np.fromiter(map(traits_of, self._words.values), np.int64, len(self._words.values))[self._words.codes]
 
     def have(self, trait: int) -> Mask:
@@ -182,8 +182,12 @@ class Mentions:
         return (code > 0) & np.isin(scope + code, np.concatenate(found)), member
 
 
-@lru_cache(maxsize=WORDS_KEPT)
 def traits_of(word: str) -> int:
+    """`_traits_of`, which is kept for words of ordinary length."""
+    return _kept_traits(word) if len(word) <= LONGEST_KEPT else _traits_of(word)
+
+
+def _traits_of(word: str) -> int:
     """Traits of a word as bits.
 
     These are `LOWER_LETTER` to `OPENS_WITH_LETTER`; from `INITIAL_BITS` on its first letter as 1 to 26, 0 where it is
@@ -193,6 +197,9 @@ def traits_of(word: str) -> int:
     traits |= word[:1].isupper() * CAPITALISED | word.islower() * IN_LOWER_CASE | word[:1].isalpha() * OPENS_WITH_LETTER
     initial = ord(word[0]) - 64 if "A" <= word[:1] <= "Z" else 0
     return traits | initial << INITIAL_BITS | _acronym(word) << ACRONYM_BITS
+
+
+_kept_traits = lru_cache(maxsize=WORDS_KEPT)(_traits_of)
 
 
 def _acronym(word: str) -> int:
