@@ -8,35 +8,21 @@ from typing import Any
 from concord.flows.commands.calibrating import calibrate_model
 from concord.flows.inputs.in_python import speaks_python
 from concord.flows.inputs.options import validated
+from concord.flows.inputs.request_fields import takes_fields
 from concord.schemas.reports import CalibrationReport
+from concord.schemas.requests import TrainRequest
 from concord.schemas.run_context import RunContext
 from concord.schemas.train_report import TrainReport
-from concord.workers.learning.trainers.registry import DEFAULT, trainer_named
+from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.models.settings import CalibrationSettings
 
 
 @speaks_python
-def train(
-    corpus: str | PathLike[str],
-    *,
-    out: str | PathLike[str],
-    trainer: str | None = None,
-    tune: bool = False,
-    consistency: bool = True,
-    register: str | None = None,
-    tracking: str | None = None,
-    **options: Any,
-) -> TrainReport:
+@takes_fields(TrainRequest, names={"register_as": "register"}, rest="options")
+def train(request: TrainRequest) -> TrainReport:
     """Trains a model on a labelled corpus.
 
-    - ``corpus``: the labelled corpus
-    - ``out``: folder of the new model
-    - ``trainer``: name of the trainer, see ``concord list trainers``
-    - ``tune``: choose options that are not given by a search, such as cross-validation?
-    - ``consistency``: learn on held-out documents how much the labels of one document should agree?
-    - ``register``: name of the model in MLflow's registry
-    - ``tracking``: address of MLflow
-    - ``options``: options of the trainer, such as ``features=``
+    {fields}
 
     Raises `InputError`.
 
@@ -46,18 +32,8 @@ def train(
     """
     from concord.flows.train import train as flow
 
-    name = trainer or DEFAULT
-    validated(options, trainer_named(name).settings, owner=f"trainer {name}")
-    return flow(
-        fspath(corpus),
-        fspath(out),
-        trainer=name,
-        options=options,
-        tune=tune,
-        consistency=consistency,
-        register_as=register,
-        tracking=tracking,
-    )
+    validated(request.options or {}, trainer_named(request.trainer).settings, owner=f"trainer {request.trainer}")
+    return flow(request)
 
 
 @speaks_python

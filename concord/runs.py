@@ -44,7 +44,7 @@ def reprocess(request: LabelRequest) -> RunReport:
     """
     from concord.flows.reprocess import reprocess as flow
 
-    return flow(**request.parameters)
+    return flow(request)
 
 
 @speaks_python

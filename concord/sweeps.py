@@ -13,6 +13,8 @@ from concord.flows.cli.sweep_plot import figure_of
 from concord.flows.cli.sweep_tables import shown_lines, shown_table
 from concord.flows.commands.sweeps import show_sweep
 from concord.flows.inputs.in_python import speaks_python
+from concord.flows.inputs.request_fields import takes_fields
+from concord.schemas.requests import SweepRequest
 from concord.schemas.shown import blocks_html
 from concord.schemas.sweep import CellRow, CellState, SweepReport
 from concord.workers.sweeps.results import Store
@@ -25,28 +27,14 @@ if TYPE_CHECKING:
 
 
 @speaks_python
-def sweep(
-    file: str | PathLike[str],
-    *,
-    out: str | PathLike[str],
-    reuse: str | PathLike[str] | None = None,
-    retry_failed: bool = False,
-    ray: str | None = None,
-    workers: int | None = None,
-    tracking: str | None = None,
-) -> SweepReport:
+@takes_fields(SweepRequest)
+def sweep(request: SweepRequest) -> SweepReport:
     """Does every cell of a sweep file on Ray; the same call again does only what is not done yet.
 
-    - ``file``: the sweep file (YAML), see ``docs/sweeps.md``
-    - ``out``: folder for results and models; `read_sweep` opens it
-    - ``reuse``: folder of another sweep, whose results and models of equal content are copied
-    - ``retry_failed``: try cells again that failed before?
-    - ``ray``: address of a Ray cluster; the default is ``RAY_ADDRESS``, or else this machine ("local")
-    - ``workers``: number of this machine's cores to use
-    - ``tracking``: address of MLflow
+    {fields}
 
-    Raises `InputError` with every mistake in the file before anything runs. If cells fail, the others are finished
-    first; then an error with the report is raised.
+    `read_sweep` opens the results. Raises `InputError` with every mistake in the file before anything runs. If cells
+    fail, the others are finished first; then an error with the report is raised.
 
     >>> report = concord.sweep("sweep.yaml", out="sweep", workers=1)
     >>> report.cells, report.done
@@ -54,15 +42,7 @@ def sweep(
     """
     from concord.flows.sweep import sweep as flow
 
-    return flow(
-        fspath(file),
-        fspath(out),
-        reuse=None if reuse is None else fspath(reuse),
-        retry_failed=retry_failed,
-        ray=ray,
-        workers=workers,
-        tracking=tracking,
-    )
+    return flow(request)
 
 
 class SweepResults:

@@ -194,7 +194,7 @@ def test_every_error_of_ours_is_a_line_without_secrets_or_signals() -> None:
 
 def test_an_interrupt_stays_one_and_is_a_line() -> None:
     @watched("label", FlowRequest, run_name="label")
-    def label() -> None:
+    def label(_request: FlowRequest) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as caught:

@@ -18,6 +18,7 @@ from concord.flows import deployed
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
 from concord.flows.starting import FILES, write_start
+from concord.schemas.requests import LabelRequest
 from concord.workers.constraints.consistency import CONSISTENCY_FAMILIES
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.templates.registry import TEMPLATES
@@ -111,12 +112,13 @@ def test_a_run_by_hand_a_night_and_the_weekly_judge_label_alike(
     init(tmp_path / "nights")
     monkeypatch.chdir(tmp_path / "nights")
     write_corpus(list(synthesize(2, seed=1, kind="news")), Path("corpora/news"), source="made up")
-    by_hand = list[dict[str, Any]]()
-    monkeypatch.setattr(concord.flows.reprocess, "reprocess", lambda *_, **given: by_hand.append(given))
+    asked = list[LabelRequest]()
+    monkeypatch.setattr(concord.flows.reprocess, "reprocess", asked.append)
     CliRunner().invoke(app, ["reprocess", "--config", "night.yaml"])
-    assert by_hand[0]["consistency"]
+    (by_hand,) = asked
+    assert by_hand.consistency
     nightly, weekly, _ = (one["parameters"] for one in yaml.safe_load(Path("prefect.yaml").read_text())["deployments"])
-    wanted = check_settings(by_hand[0]["settings"]), [Path(name).name for name in by_hand[0]["constraints"]]
+    wanted = check_settings(by_hand.settings), [Path(name).name for name in by_hand.constraints]
     for flow, given in ((deployed.reprocess, nightly), (deployed.challenge, weekly)):
         parameters = flow.validate_parameters(given)
         assert (check_settings(parameters["settings"]), list(parameters["constraints"])) == wanted

@@ -30,12 +30,17 @@ from concord.schemas.requests import FlowRequest
 ran: list[Sequence[str]] = []
 
 
-@watched("double", FlowRequest, run_name="doubles")
-def double(words: Sequence[str], *, fail: bool = False) -> list[str]:
-    ran.append(words)
-    if fail:
+class Words(FlowRequest):
+    words: tuple[str, ...]
+    fail: bool = False
+
+
+@watched("double", Words, run_name="doubles")
+def double(request: Words) -> list[str]:
+    ran.append(request.words)
+    if request.fail:
         raise KeyError("its own")
-    return [*words, *words]
+    return [*request.words, *request.words]
 
 
 @pytest.fixture
@@ -97,8 +102,8 @@ class _Terminated(BaseException):
     pass
 
 
-@watched("end", FlowRequest, run_name="ends")
-def end(words: Sequence[str]) -> None:
+@watched("end", Words, run_name="ends")
+def end(request: Words) -> None:
     raise TerminationSignal(signal.SIGTERM)
 
 

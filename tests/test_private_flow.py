@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping
 from inspect import signature
 from types import SimpleNamespace
 from typing import Any
@@ -18,17 +19,23 @@ import concord.flows.deployed
 from concord.flows.prefect import shown
 from concord.flows.screen.pages import INTERRUPTED
 from concord.flows.screen.progress import tell_left
-from concord.flows.watched import FlowError, flow_of, watched
+from concord.flows.watched import WATCHED, FlowError, flow_of, watched
 from concord.schemas.requests import FlowRequest
 from concord.schemas.run import RunSettings
 from concord.schemas.settings import Settings
 from tests.support.made_reports import run_report
 
 
-@watched("read", FlowRequest, run_name="reads {corpus}")
-def read(corpus: str, rules: Sequence[str] = (), *, options: dict[str, object] | None = None) -> str:
+class ReadRequest(FlowRequest):
+    corpus: str
+    rules: tuple[str, ...] = ()
+    options: Mapping[str, object] | None = None
+
+
+@watched("read", ReadRequest, run_name="reads {corpus}")
+def read(request: ReadRequest) -> str:
     """Gives back the address as it came."""
-    return corpus
+    return request.corpus
 
 
 def test_parameters_are_stored_without_secrets_and_otherwise_as_they_are() -> None:
@@ -48,12 +55,17 @@ def test_parameters_are_stored_without_secrets_and_otherwise_as_they_are() -> No
     }
 
 
-@watched("settle", FlowRequest, run_name="settles")
-def settle(settings: RunSettings, *, fail: bool = False) -> RunSettings:
+class SettleRequest(FlowRequest):
+    settings: RunSettings
+    fail: bool = False
+
+
+@watched("settle", SettleRequest, run_name="settles")
+def settle(request: SettleRequest) -> RunSettings:
     """Gives back the settings as the function gets them."""
-    if fail:
+    if request.fail:
         raise OSError("cannot read s3://KEY:S3CRET@bucket")
-    return settings
+    return request.settings
 
 
 def test_parameters_are_validated_and_errors_masked_where_nobody_watches_too() -> None:
@@ -68,10 +80,14 @@ def test_parameters_are_validated_and_errors_masked_where_nobody_watches_too() -
         settle(given, fail=True)
 
 
-@watched("stop", FlowRequest, run_name="stops")
-def stop(*, told: bool) -> None:
+class StopRequest(FlowRequest):
+    told: bool
+
+
+@watched("stop", StopRequest, run_name="stops")
+def stop(request: StopRequest) -> None:
     """Ends by a signal, with a report or before there is one."""
-    if told:
+    if request.told:
         tell_left(run_report(cancelled=True, labelled=7, documents=7, out="out/news"))
     raise TerminationSignal(signal=15)
 
@@ -101,9 +117,30 @@ def test_a_deployed_run_that_a_signal_ends_has_a_page_a_line_and_a_tag(
 
 @pytest.mark.parametrize(("name", "settings"), [("reprocess", {"engine": "certify"}), ("train", None), ("codl", {})])
 def test_a_deployment_validates_the_parameters_that_prefect_has_stored(name: str, settings: Any) -> None:
-    """Settings come back from its database as mappings; the names of their types are of the flow's own module."""
-    flow = getattr(concord.flows.deployed, name)
+    """Settings come back from its database as mappings."""
+    asked = list[Any]()
+    called = getattr(importlib.import_module(f"concord.flows.{name}"), name)
+    flow = WATCHED[called]._replace(run=asked.append).for_prefect()
+    assert flow.parameters == getattr(concord.flows.deployed, name).parameters
     stored = {key: "x" for key, value in signature(flow.fn).parameters.items() if value.default is value.empty}
-    checked = flow.validate_parameters(stored if settings is None else {**stored, "settings": settings})
-    assert {key: checked[key] for key in stored} == stored
-    assert settings is None or isinstance(checked["settings"], Settings)
+    flow.fn(**stored if settings is None else {**stored, "settings": settings})
+    assert {key: getattr(asked[0], key) for key in stored} == stored
+    assert settings is None or isinstance(asked[0].settings, Settings)
+    with pytest.raises(FlowError, match=f"^{name}: workers: Input should be greater than or equal to 0$"):
+        flow.fn(**stored, workers=-1)
+
+
+def test_a_request_is_used_as_it_is_whether_prefect_watches_or_not() -> None:
+    """It is neither validated again nor made of its own parameters."""
+    given, asked = StopRequest(told=True), list[StopRequest]()
+    known = WATCHED[stop]._replace(run=asked.append)
+    known.for_prefect(given).fn(**given.parameters)
+    known.run(known.request_of((given,), {}))
+    assert [one is given for one in asked] == [True, True]
+
+
+def test_a_call_that_lacks_a_parameter_is_one_line() -> None:
+    with pytest.raises(FlowError, match=r"^settle: missing a required argument: 'settings'$"):
+        settle()
+    with pytest.raises(FlowError, match=r"^settle: got an unexpected keyword argument 'colour'$"):
+        settle({}, colour="red")

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 import typer
 from annotated_types import Ge
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
+from typer.testing import CliRunner
 
+import concord
 import concord.flows
 from concord.flows import deployed
 from concord.flows.cli.app import TRAIN_FORMS, app
@@ -23,15 +26,17 @@ from concord.flows.cli.challenge_cli import CHALLENGE_FORMS, ENGINE_ALONE
 from concord.flows.cli.codl_cli import CODL_FORMS
 from concord.flows.cli.history_cli import MONTH_FORMS
 from concord.flows.cli.papers_cli import PAPERS_FORMS
-from concord.flows.cli.settings_options import SHARD_KIB, OptionForm
+from concord.flows.cli.settings_options import SHARD_KIB, FieldOptions, OptionForm
 from concord.flows.cli.sweep_cli import SWEEP_FORMS
+from concord.flows.cli.tree import CommandTree
+from concord.flows.inputs.request_fields import takes_fields
 from concord.flows.prefect.private_flow import PrivateFlow
 from concord.flows.reprocess import reprocess
-from concord.flows.watched import WATCHED, FlowError, Watched, flow_of
+from concord.flows.watched import WATCHED, FlowError, Watched, flow_of, watched
 from concord.schemas.requests import DEFAULT_TRAINER, FlowRequest, LabelRequest, TrainRequest
 from concord.schemas.settings import Settings
 from concord.workers.learning.search.progressive import LEAST_SAMPLE
-from concord.workers.learning.trainers.registry import DEFAULT
+from concord.workers.learning.trainers.registry import DEFAULT, TRAINERS
 
 DOORS = Path(concord.flows.__file__).parent
 
@@ -83,7 +88,8 @@ def test_every_flow_has_a_request_of_its_own() -> None:
     assert {"reprocess", "train", "sweep", "challenge", "codl", "monthly", "papers"} == FLOWS.keys() == FORMS.keys()
     requests = [known(name).request for name in FLOWS]
     assert len(set(requests)) == len(FLOWS)
-    assert set(requests) == set(FlowRequest.__subclasses__())
+    every_request = {kind for kind in FlowRequest.__subclasses__() if kind.__module__ == FlowRequest.__module__}
+    assert set(requests) == every_request
 
 
 @every
@@ -185,7 +191,7 @@ def test_a_value_out_of_range_is_told_as_one_of_another_type_is() -> None:
     with pytest.raises(FlowError, match="reprocess: shard_bytes"):
         reprocess("c", "m", "o", shard_bytes=0)
     with pytest.raises(FlowError, match="reprocess: shard_bytes"):
-        reprocess("c", "m", "o", shard_bytes="many")  # type: ignore[arg-type]
+        reprocess("c", "m", "o", shard_bytes="many")
 
 
 def test_defaults_and_limits_are_those_of_the_parts() -> None:
@@ -197,3 +203,54 @@ def test_defaults_and_limits_are_those_of_the_parts() -> None:
 def test_forms_name_fields_that_there_are() -> None:
     for name, forms in FORMS.items():
         assert forms.keys() <= known(name).request.model_fields.keys()
+
+
+class WiderRequest(LabelRequest):
+    """A request with one more option, which is no more than a field."""
+
+    lamps: int = Field(3, ge=1, description="Number of lamps that burn at night.")
+
+
+def test_an_option_is_a_field_everywhere() -> None:
+    asked = list[WiderRequest]()
+    flow: Any = watched("widen", WiderRequest, run_name="widens")(asked.append)
+    flow("c", "m", "o", lamps=4)
+    python: Any = takes_fields(WiderRequest)(asked.append)
+    python("c", model="m", out="o", lamps=5)
+    tree = CommandTree()
+
+    @tree.command()
+    def widen(*, request: Annotated[WiderRequest, FieldOptions(WiderRequest, apart=("settings", "only"))]) -> None:
+        asked.append(request)
+
+    done = CliRunner().invoke(tree, ["--corpus", "c", "--model", "m", "--out", "o", "--lamps", "6"])
+    assert done.exit_code == 0, done.output
+    assert [one.lamps for one in asked] == [4, 5, 6]
+    shown = WATCHED[flow].for_prefect().parameters.properties["lamps"]
+    assert (shown["default"], shown["minimum"], shown["description"]) == (3, 1, "Number of lamps that burn at night.")
+    assert "lamps" in inspect.signature(python).parameters
+    assert "--lamps" in CliRunner().invoke(tree, ["--help"]).output
+    with pytest.raises(FlowError, match="widen: lamps"):
+        flow("c", "m", "o", lamps=0)
+
+
+def test_an_option_stands_in_its_request_and_where_it_is_read() -> None:
+    """No list of parameters has it once more."""
+    declared = {name: list[str]() for name in ("allow_again", "fail_on_drift", "retry_failed", "largest_sample")}
+    for path in Path(concord.__file__).parent.rglob("*.py"):
+        text = path.read_text()
+        if not any(name in text for name in declared):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            target = node.target if isinstance(node, ast.AnnAssign) else node
+            name = getattr(target, "id", "") if target is not node else getattr(node, "arg", "")
+            if name in declared and not isinstance(node, ast.keyword):
+                declared[name].append(path.name)
+    assert declared == {name: ["requests.py"] for name in declared}
+
+
+def test_options_of_trainers_have_names_that_python_can_take() -> None:
+    """`concord.train` takes both by name."""
+    of_request = inspect.signature(concord.train).parameters.keys()
+    for trainer in TRAINERS.values():
+        assert not trainer.settings.model_fields.keys() & of_request

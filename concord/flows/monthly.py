@@ -10,14 +10,14 @@ from concord.schemas.requests import MonthRequest
 
 
 @watched("monthly", MonthRequest, run_name="{out}")
-def monthly(out: str, into: str, *, month: str | None = None) -> MonthReport:
+def monthly(request: MonthRequest) -> MonthReport:
     """Writes what the runs of an output folder came to in a month, as Markdown and HTML, into the folder ``into``.
 
     Raises `UsageError` for what is no month, `RunFolderError` where no run is recorded, and `OutputError`.
     """
-    run, folder = run_place(out), folder_place(into)
+    run, folder = run_place(request.out), folder_place(request.into)
     check_output_place(folder, [run], makes=None)
 
     from concord.flows.nights.month import report_month
 
-    return report_month(run, folder, month)
+    return report_month(run, folder, request.month)

@@ -9,18 +9,7 @@ from concord.schemas.requests import PapersRequest
 
 
 @watched("papers", PapersRequest, run_name="{paper}")
-def papers(
-    paper: str,
-    out: str,
-    *,
-    data: str | None = None,
-    table: str | None = None,
-    test_parts: str | None = None,
-    quick: bool = False,
-    ray: str | None = None,
-    workers: int | None = None,
-    tracking: str | None = None,
-) -> PapersReport:
+def papers(request: PapersRequest) -> PapersReport:
     """Measures the published tables of a paper, or of all, and writes one page of both figures into ``out``.
 
     Each table is a sweep: the same call again does only what is left. Tables whose data are not there say so.
@@ -28,8 +17,6 @@ def papers(
     Raises `UsageError` for a paper or table that is not there, `PaperFileError`, and `PapersFailedError`, with the
     report, if cells have failed.
     """
-    request = PapersRequest.of(locals())
-
     from concord.flows.sweeping.run_papers import run_papers
 
-    return run_papers(request.model_copy(update={"out": folder_place(out)}))
+    return run_papers(request.model_copy(update={"out": folder_place(request.out)}))

@@ -11,16 +11,7 @@ from concord.schemas.sweep import SweepReport
 
 
 @watched("sweep", SweepRequest, run_name="{file}")
-def sweep(
-    file: str,
-    out: str,
-    *,
-    reuse: str | None = None,
-    retry_failed: bool = False,
-    ray: str | None = None,
-    workers: int | None = None,
-    tracking: str | None = None,
-) -> SweepReport:
+def sweep(request: SweepRequest) -> SweepReport:
     """Does every cell of a sweep file without a result in the folder ``out``, on Ray.
 
     Cells of one model train it once. A cell that fails is a row with its reason, and the others go on. The same call
@@ -29,9 +20,8 @@ def sweep(
     Raises `SweepFileError` with every mistake in the file before anything runs, and `SweepFailedError`, with the
     report, if a cell has failed.
     """
-    request = SweepRequest.of(locals())
-    folder = folder_place(out)
-    check_output_place(folder, [file, reuse], makes=FolderKind.SWEEP)
+    folder = folder_place(request.out)
+    check_output_place(folder, [request.file, request.reuse], makes=FolderKind.SWEEP)
 
     from concord.flows.sweeping.run_sweep import run_sweep
 

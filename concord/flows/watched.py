@@ -5,24 +5,25 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator
-from functools import cache, wraps
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
-from pydantic import ConfigDict, ValidationError, validate_call
+from pydantic import ValidationError
 
 from concord.flows.errors import faults
 from concord.flows.screen.progress import compiling_told
 from concord.schemas.errors import FlowInterrupt, UsageError
-from concord.schemas.requests import FlowRequest
-from concord.schemas.secrets import masked_errors
+from concord.schemas.requests import CONTEXT, FlowRequest
+from concord.schemas.secrets import masked_errors, redact
+from concord.schemas.settings import SettingsField
 
 if TYPE_CHECKING:
     from prefect import Flow
 
-P = ParamSpec("P")
 R = TypeVar("R")
+Request = TypeVar("Request", bound=FlowRequest)
 
 _FILES = (".env", "prefect.toml", "pyproject.toml")
 """Files in the current folder that can configure Prefect."""
@@ -40,61 +41,94 @@ class Watched(NamedTuple):
 
     - ``name``: its name.
     - ``run_name``: template over its parameters, for the names of its runs.
-    - ``run``: the function.
-    - ``request``: describes its parameters.
+    - ``run``: does what a request asks for.
+    - ``request``: whose fields are its parameters.
     """
 
     name: str
     run_name: str
-    run: Callable[..., Any]
+    run: Callable[[Any], Any]
     request: type[FlowRequest]
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """Parameters of the flow: fields without a default may be given by place, the others by name alone."""
+        parameters = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.POSITIONAL_OR_KEYWORD if field.is_required() else inspect.Parameter.KEYWORD_ONLY,
+                default=SettingsField((name,), field).default,
+                annotation=Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation,
+            )
+            for name, field in self.request.fields().items()
+        ]
+        return inspect.signature(self.run, eval_str=True).replace(parameters=sorted(parameters, key=lambda p: p.kind))
+
+    def request_of(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> FlowRequest:
+        """The request of a call: the one that it gives as it is, or that of its parameters. Raises `FlowError`."""
+        if len(args) == 1 and not kwargs and isinstance(args[0], self.request):
+            return args[0]
+        try:
+            return self.request.of(self.signature.bind(*args, **kwargs).arguments)
+        except TypeError as error:
+            raise FlowError(redact(f"{self.name}: {error}")) from None
+        except ValidationError as error:
+            message = faults(error).replace(f"{CONTEXT}.", "")  # its fields are parameters themselves
+            raise FlowError(redact(f"{self.name}: {message}")) from None
+
+    def for_prefect(self, request: FlowRequest | None = None) -> Flow[..., Any]:
+        """Prefect's object for it; ``request`` is that of a call, which then is not made of parameters again."""
+        from concord.flows.prefect.private_flow import private_flow
+
+        @wraps(self.run)
+        def by_parameters(*args: Any, **kwargs: Any) -> Any:
+            return self.run(self.request_of(args, kwargs) if request is None else request)
+
+        vars(by_parameters)["__signature__"] = self.signature
+        return private_flow(self.name, self.run_name, by_parameters, self.request)
 
 
 WATCHED: dict[Any, Watched] = {}
 """Flows, by the function that users call."""
 
 
-def watched(name: str, request: type[FlowRequest], *, run_name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Makes a function a flow of that name; ``run_name`` is a template over its parameters.
+def watched(
+    name: str, request: type[Request], *, run_name: str
+) -> Callable[[Callable[[Request], R]], Callable[..., R]]:
+    """Makes a function of a request a flow of that name; ``run_name`` is a template over its parameters.
 
-    Its docstring gets the descriptions of its parameters, which are the fields of ``request``. Parameters are
-    validated, so that a mapping is allowed in place of settings, and errors hold no secrets. A call raises `FlowError`
-    for a value that a parameter does not take, and the errors of `flows.prefect.private_flow.PrivateFlow`.
+    The flow is called with a request, or with the fields of one as parameters: then these are validated, so that a
+    mapping is allowed in place of settings. Its docstring gets the descriptions of the fields, and errors hold no
+    secrets. A call raises `FlowError` for a value that a parameter does not take, and the errors of
+    `flows.prefect.private_flow.PrivateFlow`.
     """
 
-    def decorate(run: Callable[P, R]) -> Callable[P, R]:
-        masked = masked_errors()(run)
-
-        @cache
-        def checked() -> Callable[P, R]:
-            return validate_call(config=ConfigDict(arbitrary_types_allowed=True))(masked)
+    def decorate(run: Callable[[Request], R]) -> Callable[..., R]:
+        flow = Watched(name, run_name, masked_errors()(run), request)
 
         @wraps(run)
-        def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        def called(*args: Any, **kwargs: Any) -> R:
+            call = flow.request_of(args, kwargs)
             try:
                 with compiling_told():
-                    return flow_of(called)(*args, **kwargs) if is_watched() else checked()(*args, **kwargs)
+                    answer: R = flow.for_prefect(call)(**call.parameters) if is_watched() else flow.run(call)
+                    return answer
             except FlowInterrupt:
                 raise  # of a flow in this one
             except KeyboardInterrupt:
                 raise FlowInterrupt(f"{name} was interrupted; the same call does what is not done yet") from None
-            except ValidationError as error:
-                if error.title not in (run.__name__, request.__name__):
-                    raise  # of something that the function did
-                raise FlowError(f"{name}: {faults(error)}") from None
 
+        vars(called)["__signature__"] = flow.signature
         called.__doc__ = request.documented(inspect.cleandoc(run.__doc__ or ""))
-        WATCHED[called] = Watched(name, run_name, masked, request)
+        WATCHED[called] = flow
         return called
 
     return decorate
 
 
-def flow_of(called: Callable[P, R]) -> Flow[P, R]:
+def flow_of(called: Callable[..., Any]) -> Flow[..., Any]:
     """Prefect's object for a function that `watched` made a flow; a deployment needs it."""
-    from concord.flows.prefect.private_flow import private_flow
-
-    return private_flow(*WATCHED[called])
+    return WATCHED[called].for_prefect()
 
 
 def is_watched() -> bool:

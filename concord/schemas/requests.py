@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 
 from concord.schemas.codl import CodlSettings
@@ -47,6 +47,8 @@ DEFAULT_CODL = CodlSettings()
 DEFAULT_TRAINER = "sgd"
 """Trainer where none is named."""
 
+Job = TypeVar("Job", bound=BaseModel)
+
 CONTEXT = "context"
 """Field of requests whose own fields are parameters of the flow."""
 
@@ -72,6 +74,10 @@ class FlowRequest(Settings):
         """The parameters of a call of the flow, by name."""
         values = dict(self)
         return values | dict(values.pop(CONTEXT, ()))
+
+    def job(self, kind: type[Job], **parts: Any) -> Job:
+        """The request with ``parts`` in place of its values and beside them, which are all valid already."""
+        return kind.model_construct(**dict(self) | parts)
 
     @classmethod
     def documented(cls, text: str) -> str:

@@ -235,7 +235,7 @@ def train(
 
     pairs = trainer_pairs(request.trainer, flags, set_ or [])
     settings = parse_options(pairs, trainer_named(request.trainer).settings, owner=f"trainer {request.trainer}")
-    return run_training(**request.parameters | {"options": settings.model_dump(exclude_unset=True)})
+    return run_training(request.model_copy(update={"options": settings.model_dump(exclude_unset=True)}))
 
 
 @app.command(
@@ -362,7 +362,7 @@ def reprocess(
 
     from concord.flows.reprocess import reprocess as run_reprocess
 
-    return run_reprocess(**request.parameters)
+    return run_reprocess(request)
 
 
 @app.command(epilog="Example: concord verify --run out/")

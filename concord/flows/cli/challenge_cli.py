@@ -54,4 +54,4 @@ def challenge(
         "settings": request.settings.model_copy(update={"options": of_engine}),
         "constraints": tuple(map(source_place, request.constraints)),
     }
-    return run_challenge(**request.parameters | parts)
+    return run_challenge(request.model_copy(update=parts))

@@ -43,4 +43,4 @@ def codl(
         "settings": settings,
         "labelling": RunSettings(engine=engine, options=of_engine, n_best=n_best if n_best > 1 else 0),
     }
-    return run_codl(**request.parameters | parts)
+    return run_codl(request.model_copy(update=parts))

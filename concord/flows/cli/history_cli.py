@@ -97,4 +97,4 @@ def monthly(*, request: Annotated[MonthRequest, FieldOptions(MonthRequest, forms
     """Write a page about the runs of a month: counts, drift, and what was asked for otherwise than before."""
     from concord.flows.monthly import monthly as report_month
 
-    return report_month(**request.parameters)
+    return report_month(request)

@@ -29,4 +29,4 @@ def papers(*, request: Annotated[PapersRequest, FieldOptions(PapersRequest, form
     """
     from concord.flows.papers import papers as flow
 
-    return flow(**request.parameters)
+    return flow(request)

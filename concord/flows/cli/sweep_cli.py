@@ -40,7 +40,7 @@ def run(*, request: Annotated[SweepRequest, FieldOptions(SweepRequest, forms=SWE
     """
     from concord.flows.sweep import sweep
 
-    return sweep(**request.parameters)
+    return sweep(request)
 
 
 @app.command(epilog="Example: concord sweep plan sweep.yaml --out sweeps/cora/")

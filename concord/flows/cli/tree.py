@@ -112,49 +112,11 @@ PANELS = {
         *("margin_work", "n_best", "n_best_work", "certificates", "certificate_nodes", "errors_of", "explain", "clamp"),
         "settle",
     ),
-    CHOICES: (
-        *(
-            "set",
-            "consistency",
-            "all",
-            "c2",
-            "column",
-            "conflicts",
-            "form",
-            "keep_columns",
-            "map",
-            "name",
-            "group_documents",
-        ),
-        *(
-            "group_tokens",
-            "fit",
-            "kind",
-            "least_gain",
-            "measure",
-            "month",
-            "nights",
-            "since",
-            "keep",
-            "method",
-            "penalty",
-            "temperature",
-            "transitions",
-            "word_tables",
-            "words",
-            "by",
-            "cell",
-            "choose",
-            "retry_failed",
-            "table",
-            "quick",
-            *("error", "certainty", "unit", "whole", "count"),
-        ),
-    ),
+    CHOICES: (),
     CLUSTER: ("ray", "workers", "shard_kib"),
     FORM: ("tracking", "register", "alias", "fail_on_drift", "allow_gone", "allow_again", "report", "json", "help"),
 }
-"""All options that there are, each under the heading that it is shown with."""
+"""Options by the heading that they are shown with, in this order; those that no heading names are choices."""
 HEADINGS = {name: heading for heading, names in PANELS.items() for name in names}
 
 SET, CONFIG = "set", "config"
@@ -178,7 +140,7 @@ class Command(TyperCommand):
             option.metavar = _value_word(option)
         if len(self.options) > ONE_GROUP:
             for name, option in self.options.items():
-                option.rich_help_panel = HEADINGS[name]
+                option.rich_help_panel = HEADINGS.get(name, CHOICES)
             self.params.sort(key=_place)
 
     @property
@@ -216,7 +178,9 @@ class Command(TyperCommand):
 
 def _place(parameter: Any) -> int:
     """Sort key: arguments first, then one group of options after the other."""
-    return list(PANELS).index(HEADINGS[spelled(parameter)]) if isinstance(parameter, TyperOption) else -1
+    if not isinstance(parameter, TyperOption):
+        return -1
+    return list(PANELS).index(HEADINGS.get(spelled(parameter), CHOICES))
 
 
 def _paragraphs(text: str) -> str:

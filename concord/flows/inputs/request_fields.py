@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import wraps
 from os import PathLike, fspath
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -25,30 +26,39 @@ FIELDS = "{fields}"
 
 
 def takes_fields(
-    kind: type[Request], place_of: Callable[[Any, Request], str]
+    kind: type[Request],
+    place_of: Callable[[Any, Request], str] | None = None,
+    *,
+    names: Mapping[str, str] = MappingProxyType({}),
+    rest: str | None = None,
 ) -> Callable[[Callable[[Request], R]], Callable[..., R]]:
     """Makes a function of a request one of its fields: the first by its place, too, the others by their names alone.
 
     Paths may be path objects, and None is a field's default. What is given for the first field may be no path; then
     ``place_of`` makes one of it, once all else is known to be right. The line `FIELDS` of the docstring becomes a list
     of the fields. A call raises `UsageError` for an unknown name and for a value that a field does not take.
+
+    - ``names``: parameters of other names than their fields, by field
+    - ``rest``: field that takes the arguments of all other names
     """
-    fields = {field.path[-1]: field for field in fields_within(kind)}
-    first, *others = fields
+    fields = {names.get(field.path[-1], field.path[-1]): field for field in fields_within(kind)}
+    first = next(iter(fields))
 
     def decorate(function: Callable[[Request], R]) -> Callable[..., R]:
         @wraps(function)
         def called(*args: Any, **kwargs: Any) -> R:
             values = _bound(signature, args, kwargs)
             place = values[first]
-            if isinstance(place, str | PathLike):
+            if place_of is None or isinstance(place, str | PathLike):
                 return function(_request(kind, fields, values))
             request = _request(kind, fields, values | {first: ""})
             return function(request.model_copy(update={first: place_of(place, request)}))
 
-        parameters = [_parameter(fields[first], inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-        parameters += [_parameter(fields[name], inspect.Parameter.KEYWORD_ONLY) for name in others]
-        signature = inspect.signature(function).replace(parameters=parameters)
+        kinds = {first: inspect.Parameter.POSITIONAL_OR_KEYWORD, rest: inspect.Parameter.VAR_KEYWORD}
+        parameters = [
+            _parameter(name, field, kinds.get(name, inspect.Parameter.KEYWORD_ONLY)) for name, field in fields.items()
+        ]
+        signature = inspect.signature(function).replace(parameters=sorted(parameters, key=lambda one: one.kind))
         vars(called)["__signature__"] = signature
         meanings = {name: in_python(str(field.info.description), fields) for name, field in fields.items()}
         lines = [f"    - ``{name}``: {meaning}" for name, meaning in meanings.items()]
@@ -58,14 +68,17 @@ def takes_fields(
     return decorate
 
 
-def _parameter(field: SettingsField, kind: Any) -> inspect.Parameter:
-    return inspect.Parameter(field.path[-1], kind, default=field.default, annotation=field.info.annotation)
+def _parameter(name: str, field: SettingsField, kind: Any) -> inspect.Parameter:
+    if kind is inspect.Parameter.VAR_KEYWORD:
+        return inspect.Parameter(name, kind, annotation=Any)
+    return inspect.Parameter(name, kind, default=field.default, annotation=field.info.annotation)
 
 
 def _bound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by name. Raises `UsageError` for an unknown name, `TypeError` where one is missing."""
+    open_ended = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in signature.parameters.values())
     for name in kwargs:
-        if name not in signature.parameters:
+        if name not in signature.parameters and not open_ended:
             raise UsageError(unknown("option", name, signature.parameters))
     return signature.bind(*args, **kwargs).arguments
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from inspect import getdoc, signature
+from inspect import getdoc
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
@@ -137,12 +137,17 @@ def private_flow(name: str, run_name: str, run: Callable[P, R], request: type[Fl
     def called() -> str:
         return redact(run_name.format(**flow_run.parameters))
 
-    # Prefect would look the names of annotations up where the wrapper around the function was written.
-    vars(run)["__signature__"] = signature(run, eval_str=True)
     function, text = shown(run), getdoc(run) or ""
     # Prefect's form takes the descriptions of parameters from the docstring.
     function.__doc__ = request.documented(text)
-    return PrivateFlow(function, name=name, description=text, flow_run_name=called, persist_result=False)
+    return PrivateFlow(
+        function,
+        name=name,
+        description=text,
+        flow_run_name=called,
+        persist_result=False,
+        validate_parameters=False,  # the function does, and says what is wrong in a line
+    )
 
 
 @contextmanager
