@@ -115,7 +115,7 @@ COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 
 lock: $(READY)  ## pin the newest versions that pyproject.toml allows
-	$(BIN)/$(COMPILE) --upgrade --extra dev --extra image --extra memory --extra onnx --extra spacy -o requirements-dev.lock
+	$(BIN)/$(COMPILE) --upgrade --extra delta --extra dev --extra image --extra memory --extra onnx --extra spacy -o requirements-dev.lock
 	cp requirements-dev.lock requirements.lock
 	$(BIN)/$(COMPILE) --extra image -o requirements.lock
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 UV = (sys.executable, "-m", "uv")
-EXTRAS = ("memory", "plot", "spacy")
+EXTRAS = ("delta", "memory", "plot", "spacy")
 COMMANDS = (
     ("synthesize", "--documents", "12", "--out", "corpus"),
     ("train", "--corpus", "corpus", "--features", "core", "--out", "model"),

@@ -31,7 +31,6 @@ ROOMS_OUT = {
     "workers/verification/": "checks a run that is there",
     "workers/synthesis/": "makes a corpus, whose rows are in the key",
     "workers/audit/": "looks at constraints before a run",
-    "workers/delta/": "writes the log of a table over answers that are there",
     "workers/drift/": "compares a run with the last one",
     "workers/review/": "promises something of a run that is there",
     "workers/corpus/writers/": "writes answers in the forms of other programs",

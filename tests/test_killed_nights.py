@@ -23,7 +23,7 @@ from concord.flows.errors import RunFolderError
 from concord.flows.nights.record import RECORD
 from concord.flows.nights.rollback import rollback
 from concord.flows.runfolder import delta_table
-from concord.flows.runfolder.delta_table import TABLE_FOLDER, commit_run, table_state
+from concord.flows.runfolder.delta_table import LOG, NOTES_FOLDER, TABLE_FOLDER, commit_run, table_state
 from concord.flows.runfolder.folder_output import CURRENT, PUBLISHED
 from concord.flows.runfolder.layout import FOLDERS, MANIFEST, STAGED, STORE, foreign_files
 from concord.flows.runfolder.locks import LOCK
@@ -35,11 +35,11 @@ from concord.workers.labelling.output import MARKERS, TIMES
 from concord.workers.storage.files import TEMPORARY
 from concord.workers.storage.object_storage import ObjectStorage
 from concord.workers.synthesis.made_up import synthesize
-from tests.support.kills import killed_before, killed_before_request
+from tests.support.kills import killed_before_request, killed_here
 from tests.support.made_runs import LABELS
 from tests.support.memory_store import copy_objects, memory_store, objects_below
 from tests.support.seeds import blocks
-from tests.support.small_nights import Files, Night, State, answers, merged, predicted, rows_of, seen
+from tests.support.small_nights import Files, Night, State, answers, in_table, merged, predicted, rows_of, seen
 
 PARTS = 16
 """Parts of the moments; one is tried at each commit, all of them by the slow tests."""
@@ -118,19 +118,19 @@ def copy_output(uri: str, other: str) -> None:
 def content(uri: str) -> Files:
     """All that must not depend on how the nights went.
 
-    Not times, what was known of files at a time, numbers of published folders, and checkpoints of tables, without
-    which their logs say the same. Markers of the last run may stay in an object store, for some days.
+    Not times, what was known of files at a time, numbers of published folders, and logs of tables, which have the time
+    of each commit. Markers of the last run may stay in an object store, for some days.
     """
     if "://" in uri:
         files: Files = dict(objects_below(uri))
-        apart = {TIMES, KEPT_MARKERS, f"{STORE}/{MARKERS}"}
+        apart = {TIMES, KEPT_MARKERS, NOTES_FOLDER, f"{STORE}/{MARKERS}"}
     else:
         files = {path.relative_to(uri).as_posix(): path.read_bytes() for path in Path(uri).rglob("*") if path.is_file()}
-        apart = {TIMES, KEPT_MARKERS, PUBLISHED, CURRENT}
+        apart = {TIMES, KEPT_MARKERS, NOTES_FOLDER, PUBLISHED, CURRENT}
     return {
         name: data
         for name, data in files.items()
-        if name not in (RECORD, LOCK) and "checkpoint" not in name and not any(f"{one}/" in name for one in apart)
+        if name not in (RECORD, LOCK) and f"/{LOG}/" not in name and not any(f"{one}/" in name for one in apart)
     }
 
 
@@ -192,7 +192,7 @@ class Bench(NamedTuple):
     def killed(self, killing: Killing, step: int, uri: str) -> bool:
         """Kills it before a change of the output: was it?"""
         work = partial(killing.run, uri, self.folder)
-        return killed_before_request(step, work) if "://" in uri else killed_before(step, work, Path(uri))
+        return killed_before_request(step, work) if "://" in uri else killed_here(step, work, Path(uri))
 
 
 @pytest.fixture(scope="module", params=["folder", "objects"])
@@ -204,7 +204,6 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield Bench(uri if request.param == "objects" else lambda name: str(folder / name), folder, {})
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.parametrize("part", blocks(PARTS))
 @pytest.mark.parametrize("name", KILLINGS)
 def test_a_kill_before_any_change_leaves_one_run_or_the_other_and_all_that_follows_it(
@@ -262,7 +261,7 @@ def check_followers(uri: str, undisturbed: Undisturbed, *, runs: Sequence[Files]
     In a folder the feed has those of the run that readers see; in an object store it may come after.
     """
     rows = [undisturbed.rows.get(run.get(MANIFEST), {}) for run in runs]
-    assert table_rows(uri) in rows
+    assert table_rows(uri) in map(in_table, rows)
     if not seen_at(uri):
         return
     out = run_output(uri)
@@ -291,7 +290,7 @@ def check_way_back(bench: Bench, killing: Killing, uri: str, seen_by_readers: Fi
     out = run_output(uri)
     now = predicted(out)
     assert answers(now) == merged(out)
-    assert table_rows(uri) == now
+    assert table_rows(uri) == in_table(now)
     if seen_by_readers:
         rollback(uri)
         assert seen_at(uri) == seen_by_readers, "the way back from a later night"

@@ -27,7 +27,7 @@ def test_what_runs_is_part_of_what_develops_and_has_no_tool_of_developers() -> N
     apart = set.union(*(wanted(extras[name]) for name in ("dev", "memory", "spacy")))
     assert apart <= set(develops)
     assert wanted(extras["image"]) <= set(runs)
-    brought = {"setuptools", "matplotlib"}  # by the image and by MLflow
+    brought = {"setuptools", "deltalake", "matplotlib"}  # by the image and by MLflow
     assert not (apart & set(runs)) - brought
 
 

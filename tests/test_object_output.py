@@ -14,7 +14,7 @@ from concord.flows.commands.doctor import WrongError, _clocks, _output
 from concord.flows.errors import RunFolderError
 from concord.flows.inputs.output_places import check_inputs
 from concord.flows.nights.record import keep_night, read_record
-from concord.flows.runfolder.delta_table import TABLE_FOLDER, commit_run
+from concord.flows.runfolder.delta_table import LOG, TABLE_FOLDER, commit_run, table_state
 from concord.flows.runfolder.folder_output import FolderOutput
 from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import FOLDERS, MANIFEST, SHARD_LISTS, STORE, RunOutput, foreign_files
@@ -38,7 +38,6 @@ from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import read_digests
-from concord.workers.delta.log import LOG, commit_name
 from concord.workers.labelling.kept import Reusable
 from concord.workers.labelling.output import MARKERS, PREDICTIONS, TIMES
 from concord.workers.labelling.shard import label_shard
@@ -435,16 +434,17 @@ def test_a_table_in_a_store_is_that_of_a_folder(out: str, corpus: Path, tmp_path
         for output in (folder, store):
             whole_run(output, corpus, key)
         assert commit_run(folder) == commit_run(store) == commit_run(run_output(out))
-    names = [name for place in (TABLE_FOLDER, f"{TABLE_FOLDER}/{LOG}") for name in folder.storage.names(place)]
-    files = [f"{TABLE_FOLDER}/{name}" for name in names if name.endswith(".parquet")]
-    files += [f"{TABLE_FOLDER}/{LOG}/{name}" for name in names if name.endswith(".json")]
-    assert len(files) == 5
+    files = [f"{TABLE_FOLDER}/{name}" for name in folder.storage.names(TABLE_FOLDER) if name.endswith(".parquet")]
+    assert len(files) == 3
     assert all(folder.storage.read(name) == store.storage.read(name) for name in files)
+    for version in (0, 1):
+        assert table_state(folder.storage, version) == table_state(store.storage, version)
 
 
 def test_of_two_commits_at_once_the_second_is_refused(out: str, corpus: Path) -> None:
     store = run_output(out)
     whole_run(store, corpus)
-    store.create(f"{TABLE_FOLDER}/{commit_name(0)}", b"{}")
+    commit = f"{TABLE_FOLDER}/{LOG}/{0:020d}.json"
+    store.create(commit, b"{}")
     with pytest.raises(OvertakenError):
-        store.create(f"{TABLE_FOLDER}/{commit_name(0)}", b'{"add": {}}')
+        store.create(commit, b'{"add": {}}')

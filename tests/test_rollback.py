@@ -6,7 +6,7 @@ Kills are in `test_killed_nights`.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from concord.flows.errors import RunFolderError, TakenBackError
 from concord.flows.nights.month import report_month
 from concord.flows.nights.record import RECORD, Record, read_record
 from concord.flows.nights.rollback import rollback
-from concord.flows.runfolder.delta_table import commit_run, table_state
+from concord.flows.runfolder.delta_table import answer_names, commit_run, table_state
 from concord.flows.runfolder.former_run import FORMER, former_run
 from concord.flows.runfolder.layout import SOURCES, STORE, RunOutput, staged_prefix
 from concord.flows.runfolder.locks import LOCK, locked
@@ -108,7 +108,7 @@ def test_whatever_the_nights_readers_have_the_bytes_of_the_run_before(
     out = back(out)
     assert seen(out) == files
     commit_run(out)
-    assert set(table_state(out.storage).files) == {f"{digest}.parquet" for digest in predictions_of(out)}
+    assert set(table_state(out.storage).files) == answer_names(published(out.storage.uri))
     assert merged(out) == answers(predicted(out))
     assert seen(back(out)) == files, "the same again"
     assert before.found_in(out, tmp_path).done.all(), "its work is there"
@@ -116,10 +116,6 @@ def test_whatever_the_nights_readers_have_the_bytes_of_the_run_before(
     assert merged(out) == answers(predicted(out))
     if seen(out) != files:
         assert seen(back(out)) == files
-
-
-def predictions_of(out: RunOutput) -> Iterator[str]:
-    return (digest for _, digest in published(out.storage.uri).files_in(PREDICTIONS))
 
 
 def test_times_and_what_the_run_was_made_from_come_back(tmp_path: Path) -> None:
@@ -387,5 +383,5 @@ def test_a_table_goes_on_with_the_run_before(three_nights: Path) -> None:
     report = rollback(str(three_nights))
     assert report.version == 1
     assert "version 1 of the table" in [block.text for block in report.blocks() if isinstance(block, Remark)]
-    assert set(table_state(out.storage).files) == {f"{digest}.parquet" for digest in predictions_of(out)}
+    assert set(table_state(out.storage).files) == answer_names(published(out.storage.uri))
     assert rollback(str(three_nights)).version == 1

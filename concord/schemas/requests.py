@@ -127,7 +127,8 @@ class LabelRequest(FlowRequest):
     table: TableForm | None = Field(
         None,
         description="Keep the answers as a table that other programs read and whose earlier versions stay: delta is a "
-        "Delta table in the folder table of the output, one version a run (default: none, or that which is there).",
+        "Delta table in the folder table of the output, a version for each run that changed an answer; it needs "
+        "concord-nlp[delta] (default: none, or that which is there).",
     )
     fail_on_drift: bool = Field(
         default=False,

@@ -9,6 +9,7 @@ import resource
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -43,6 +44,44 @@ def killed_before(step: int, work: Callable[[], Any], below: Path = ROOT) -> boo
     """Does ``work`` in a process of its own that is killed before its ``step``-th change below a folder: was it?"""
     code, _ = _forked(step, work, lambda _: os._exit(9), below)
     return code == 9
+
+
+def killed_here(step: int, work: Callable[[], Any], below: Path) -> bool:
+    """Does ``work`` up to its ``step``-th change below a folder: was it killed? It does none after.
+
+    In this process, for libraries that do not outlive a fork.
+    """
+    left = step
+
+    def dying(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal left
+        if is_change(event, arguments) and any(str(part).startswith(str(below)) for part in arguments[:2]):
+            left -= 1
+            if left <= 0:
+                raise Killed
+
+    listeners = _audit_listeners()
+    listeners.append(dying)
+    try:
+        work()
+    except Killed:
+        return True
+    finally:
+        listeners.clear()
+    return False
+
+
+@cache
+def _audit_listeners() -> list[Callable[[str, tuple[Any, ...]], None]]:
+    """Who is told of audit events: the hook itself stays as long as the process."""
+    listeners = list[Callable[[str, tuple[Any, ...]], None]]()
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        for listener in listeners:
+            listener(event, arguments)
+
+    sys.addaudithook(hook)
+    return listeners
 
 
 def killed_before_request(step: int, work: Callable[[], Any]) -> bool:

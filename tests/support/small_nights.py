@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from concord.flows.runfolder.delta_table import ANSWER_COLUMNS
 from concord.flows.runfolder.feed_reader import changes_of, feed_files, files_since
 from concord.flows.runfolder.layout import MANIFEST, STORE, RunOutput, files_seen
 from concord.flows.runfolder.markers import Markers
@@ -121,6 +122,11 @@ def seen(out: RunOutput) -> Files:
     if not isinstance(out.storage, ObjectStorage):
         assert {path for path in files_seen(out.storage) if not path.startswith(f"{TIMES}/")} == set(paths)
     return {path: out.storage.read(path) for path in sorted({*paths, MANIFEST})}
+
+
+def in_table(state: State) -> State:
+    """The rows as the Delta table has them."""
+    return {doc_id: {name: row[name] for name in row if name in ANSWER_COLUMNS} for doc_id, row in state.items()}
 
 
 def answers(state: State) -> State:

@@ -11,7 +11,7 @@ import numpy as np
 from concord.flows.labelling.corrected_documents import correction_file
 from concord.flows.labelling.planning import Listing, plan_corpus, read_here
 from concord.flows.labelling.sources import open_constraints, open_model
-from concord.flows.runfolder.delta_table import has_table, past_answers
+from concord.flows.runfolder.delta_table import TableState, has_table, past_answers
 from concord.flows.runfolder.published import Published, published, row_of
 from concord.flows.runfolder.runfolder import Sources, read_sources
 from concord.flows.screen.progress import compiling_told
@@ -100,14 +100,14 @@ def why(
 
 
 def _changes(
-    past: Sequence[tuple[int, Mapping[str, Any]]], span: SpanReason, now: Mapping[str, Any]
+    past: Sequence[tuple[TableState, Mapping[str, Any]]], span: SpanReason, now: Mapping[str, Any]
 ) -> tuple[PastAnswer, ...]:
     """The versions in which the answer at a span became another one."""
     changes = list[PastAnswer]()
-    for version, row in past:
+    for state, row in past:
         here = (one["type"] for one in row["entities"] if (one["start"], one["end"]) == (span.start, span.end))
         same_text, kind = row[TOKENS] == now[TOKENS], next(here, None)
-        answer = PastAnswer(version=version, type=kind, model_digest=row["model_digest"], same_text=same_text)
+        answer = PastAnswer(version=state.version, type=kind, model_digest=state.model, same_text=same_text)
         if not changes or (changes[-1].type, changes[-1].same_text) != (kind, same_text):
             changes.append(answer)
     return tuple(changes)

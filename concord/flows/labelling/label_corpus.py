@@ -33,7 +33,7 @@ from concord.flows.labelling.ray_on_demand import RayOnDemand
 from concord.flows.labelling.sources import some_documents
 from concord.flows.nights.record import keep_night, keep_stopped, night_before
 from concord.flows.nights.taken_back import check_taken_back
-from concord.flows.runfolder.delta_table import commit_run, has_table
+from concord.flows.runfolder.delta_table import check_library, commit_run, has_table
 from concord.flows.runfolder.last_run import last_answers
 from concord.flows.runfolder.layout import AT_WORK, MANIFEST, STORE, RunOutput
 from concord.flows.runfolder.markers import Markers
@@ -81,6 +81,8 @@ def label_corpus(request: LabelRequest) -> RunReport:
     out = run_output(request.out)
     with out.exclusive(), RayOnDemand(request.context) as ray:
         with _stops_recorded(request, out):
+            if _keeps_table(request, out):
+                check_library(out.storage)
             job = _planned(request, out, ray)
             if not request.allow_again:
                 check_taken_back(out.storage, job.key, dataset_digest(job.shards))
@@ -223,9 +225,13 @@ def _published(job: LabelJob, out: RunOutput, done: Markers) -> PublishedRun:
     """The run, which readers can see from now on."""
     write_sources(out.storage, job.sources)
     shown = publish(out, done, rules=job.constraints.strengths)
-    if job.request.table is TableForm.DELTA or has_table(out.storage):
+    if _keeps_table(job.request, out):
         commit_run(out)
     return shown
+
+
+def _keeps_table(request: LabelRequest, out: RunOutput) -> bool:
+    return request.table is TableForm.DELTA or has_table(out.storage)
 
 
 def _failure(report: RunReport) -> ShardsFailedError | WithheldRunError | NothingLabelledError | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from concord.flows.nights.record import Record, keep_rollback, read_record
 from concord.flows.nights.taken_back import NightSources, causes, run_manifest
-from concord.flows.runfolder.delta_table import commit_run, has_table
+from concord.flows.runfolder.delta_table import check_library, commit_run, has_table
 from concord.flows.runfolder.former_run import former_run
 from concord.flows.runfolder.layout import MANIFEST, SOURCES, staged_prefix
 from concord.flows.runfolder.runfolder import republish, run_output, sources_in
@@ -32,6 +32,8 @@ def rollback(out: str, *, allow_gone: bool = False) -> RollbackReport:
     with output.exclusive():
         output.tidy()
         storage = output.storage
+        if has_table(storage):
+            check_library(storage)
         former, record = former_run(output), _record(storage)
         again, instead = record.with_manifest(former.run.manifest), record.published
         shown_before = storage.read(MANIFEST)

@@ -13,7 +13,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from concord.flows.runfolder.delta_table import TABLE_FOLDER, checkpoint_state
+from concord.flows.errors import RunFolderError
+from concord.flows.runfolder.delta_table import (
+    COMMIT,
+    LOG,
+    TABLE_FOLDER,
+    TableState,
+    answer_names,
+    file_name,
+    log_digests,
+    table_states,
+    versions_of,
+)
 from concord.flows.runfolder.feed_reader import FeedFile, feed_files, read_changes
 from concord.flows.runfolder.former_run import former_faults
 from concord.flows.runfolder.layout import CORPUS, FEED_FOLDER, FILE_NAME, RunOutput
@@ -22,29 +33,12 @@ from concord.schemas.changes import ChangeKind
 from concord.schemas.columns import DOC_ID, LABELS, PREDICTIONS_LAYOUT, SchemaError
 from concord.schemas.feed import CHANGE_KIND, CHANGES_SCHEMA, ENTITY_SPANS, RUN_NUMBER, SINCE, TEXT_DIGEST
 from concord.schemas.reports import VerifyFault
-from concord.workers.corpus.parquet import table_bytes
-from concord.workers.delta.log import (
-    CHECKPOINT,
-    COMMIT,
-    LAST_CHECKPOINT,
-    LOG,
-    DeltaLogError,
-    TableState,
-    after,
-    checkpoint,
-    checkpoint_name,
-    commit_fault,
-    commit_name,
-    last_checkpoint,
-    versions_of,
-)
 from concord.workers.drift.changes import COMPARED_COLUMNS, READ_COLUMNS, answers
 from concord.workers.drift.parts_by_id import PartsById, part_count
 from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.storage.scratch import scratch_folder
 from concord.workers.storage.sealed import unseal
 from concord.workers.storage.storage import Storage, read_if_there
-from concord.workers.storage.tables import is_as_written
 
 SHARED_COLUMNS = (TEXT_DIGEST, LABELS, ENTITY_SPANS)
 """Columns that the feed has as the predictions have them."""
@@ -154,55 +148,45 @@ def _table_faults(run: Published) -> Iterator[VerifyFault]:
     """Files and log of the table that are damaged or missing, and a last version that is not the predictions."""
     table = run.storage.below(TABLE_FOLDER)
     names = list(table.names(""))
+    if not names:
+        return
+    now = answer_names(run)
     data = {name for name in names if DATA_FILE.fullmatch(name)}
-    now = {f"{digest}.parquet" for _, digest in run.files_in(PREDICTIONS)}
     faults = [(name, _reason(name, now, "damaged")) for name in sorted(data) if not _is_named_so(table, name)]
-    if versions_of(COMMIT, table.names(LOG)):
-        try:
-            faults += _log_faults(table, data, now)
-        except DeltaLogError as error:
-            path, _, reason = str(error).partition(": ")
-            faults.append((path, reason))
-    elif names:
-        faults.append((LOG, "has no commit, and the table has files; move the table away, or put its log back"))
+    try:
+        faults += _log_faults(run.storage, data, now)
+    except RunFolderError as error:
+        faults.append((LOG, str(error)))
     yield from (_fault(f"{TABLE_FOLDER}/{path}", reason) for path, reason in faults)
 
 
 def _reason(name: str, now: set[str], what: str) -> str:
     if name not in now:
         return f"is {what}, and of earlier versions alone, which no run writes again"
-    return f"is {what}; {COMMITTED_AGAIN}, in an object store once it is removed"
+    return f"is {what}; {COMMITTED_AGAIN}, once the file is gone"
 
 
 def _is_named_so(table: Storage, name: str) -> bool:
     data = read_if_there(table, name)
-    return data is not None and f"{hashlib.sha256(data).hexdigest()}.parquet" == name
+    return data is not None and file_name(data) == name
 
 
-def _log_faults(table: Storage, data: set[str], now: set[str]) -> Iterator[tuple[str, str]]:
-    """Faults of a log with a commit, and files that its versions have and the table lacks. Raises `DeltaLogError`."""
-    commits, checkpoints = (versions_of(pattern, table.names(LOG)) for pattern in (COMMIT, CHECKPOINT))
-    first, last = commits[0], commits[-1]
-    lost = sorted({*range(first, last)} - {*commits}) or [first - 1] * (first > 0 and first not in checkpoints)
-    wrong = [(commit_name(number), "is missing") for number in lost]
-    lines = {number: read_if_there(table, commit_name(number)) or b"" for number in commits}
-    of_commits = ((commit_name(number), commit_fault(lines[number], number)) for number in commits)
-    wrong += [(name, reason) for name, reason in of_commits if reason is not None]
-    yield from wrong
-    if wrong:
+def _log_faults(storage: Storage, data: set[str], now: set[str]) -> Iterator[tuple[str, str]]:
+    """Faults of the log, and files that its versions have and the table lacks. Raises `RunFolderError`."""
+    wrong = False
+    for name, digest in log_digests(storage).items():
+        content = read_if_there(storage, f"{TABLE_FOLDER}/{LOG}/{name}")
+        if content is None or hashlib.sha256(content).hexdigest() != digest:
+            wrong = True
+            yield f"{LOG}/{name}", "is missing" if content is None else "is damaged"
+    commits = versions_of(COMMIT, storage.below(TABLE_FOLDER).names(LOG))
+    if not commits:
+        yield LOG, "has no commit, and the table has files; move the table away, or put its log back"
+    if wrong or not commits:
         return
-    state, readable, ends = TableState(), set[str](), set[bytes]()
-    for number in commits:
-        name = commit_name(number)
-        state = checkpoint_state(table, number) if number == first > 0 else after(state, lines[number], source=name)
+    state, readable = TableState(), set[str]()
+    for state in table_states(storage, commits[0]):
         readable |= state.files.keys()
-        if number in checkpoints:
-            ends.add(last_checkpoint(state))
-            if not is_as_written(read_if_there(table, checkpoint_name(number)), table_bytes(checkpoint(state))):
-                yield checkpoint_name(number), "is damaged or missing"
     yield from ((name, _reason(name, now, "missing")) for name in sorted(readable - data))
-    pointer = read_if_there(table, LAST_CHECKPOINT)
-    if pointer is not None and pointer not in ends:
-        yield LAST_CHECKPOINT, f"is damaged, or {LOG} lacks the checkpoint that it names; it can be removed"
     if state.files.keys() != now:
-        yield LOG, f"ends with version {last}, which is not the published run; {COMMITTED_AGAIN}"
+        yield LOG, f"ends with version {state.version}, which is not the published run; {COMMITTED_AGAIN}"

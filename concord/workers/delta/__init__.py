@@ -1,1 +1,0 @@
-"""The log of a Delta table over files that concord has written: format only, no storage."""
