@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -108,12 +108,6 @@ class FolderOutput(NamedTuple):
         make_folder(place.parent)
         if not place.exists():
             second_name((self.root / path).resolve(), place)
-
-    def differing(self, folder: str, files: Mapping[str, FileDigest]) -> list[str]:
-        """Copies that are no second names are read."""
-        below = self.root / folder
-        pairs = ((path, entry) for path, entry in files.items() if not _is_one(self.root / path, below / entry.path))
-        return [path for path, entry in pairs if not intact(below, entry)]
 
     def create(self, path: str, data: bytes) -> None:
         """Writes the file beside its place, and links it there."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
@@ -89,12 +89,6 @@ class RunOutput(Protocol):
 
     def copy(self, path: str, other: str) -> None:
         """Gives a file that readers see a second name, or a copy in the store. Raises `OutputError`."""
-
-    def differing(self, folder: str, files: Mapping[str, FileDigest]) -> list[str]:
-        """Files that readers see whose copies in a folder, by name, are missing or damaged, as far as is cheap to tell.
-
-        In a folder of a disk all damage is; in an object store another size.
-        """
 
     def create(self, path: str, data: bytes) -> None:
         """Writes a file that is not there yet, whole or not at all.

@@ -144,11 +144,6 @@ class ObjectOutput:
         """Copies the object within the store."""
         self.storage.copy(path, other)
 
-    def differing(self, folder: str, files: Mapping[str, FileDigest]) -> list[str]:
-        """Those of another size; the store vouches for bytes that it has taken."""
-        sizes = {name: file.size for name, file in self.storage.files(folder)}
-        return [path for path, entry in files.items() if sizes.get(entry.path) != entry.bytes]
-
     def create(self, path: str, data: bytes) -> None:
         """Puts the object on the condition that there is none."""
         self.storage.replace(path, data, over=None)
