@@ -49,6 +49,7 @@ SWEEPS = {
     "steps-once": Shown("model", ("default", "posts, default", "fields, default")),
     "steps-public": Shown("model", ("default", "posts, default", "chunks, default", "fields, default")),
     "substrings": Shown("model", ("finkel", "finkel-tf")),
+    "words": Shown("model", ("tags", "no tags", "fields")),
     "training": Shown("model", ("before", "before, no tags", "before, fields")),
 }
 

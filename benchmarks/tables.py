@@ -916,7 +916,7 @@ def features_later(results: Results) -> Rows:
 
 
 STEPS = {
-    "default": "the default",
+    "default": "the former default",
     "bilou": "`--set scheme=bilou`",
     "six": "`--trainer ensemble`",
     "six, consistent": "`--trainer ensemble`",
@@ -957,6 +957,23 @@ def steps(results: Results) -> Rows:
     return _steps(results["steps"]["rows"], results["steps_public"]["rows"])
 
 
+WORD_MODELS = {
+    "tags": "`core+pos+mentions+entities`",
+    "no tags": "`core+mentions+entities`",
+    "words": "`core+mentions+clusters+entities`, the default",
+    "words and tags": "`core+pos+mentions+clusters+entities`",
+    "fields": "`fields`",
+    "fields, words": "`fields+clusters`",
+}
+"""What is said of the models of the sweep of the table of words."""
+
+
+@table
+def words(results: Results) -> Rows:
+    """What the table of words gains on later documents."""
+    return _steps(results["words"]["rows"])
+
+
 @table
 def steps_once(results: Results) -> Rows:
     """The same on development parts."""
@@ -980,7 +997,11 @@ def _steps(*sweeps: Sequence[Any]) -> Rows:
 
 
 def _step(corpus: str, model: str) -> str:
-    return STEPS_OF_SOME.get(model) or STEPS[model.removeprefix(f"{corpus}, ").removeprefix("fields, ")]
+    return (
+        STEPS_OF_SOME.get(model)
+        or WORD_MODELS.get(model)
+        or STEPS[model.removeprefix(f"{corpus}, ").removeprefix("fields, ")]
+    )
 
 
 @table

@@ -38,11 +38,7 @@ from concord.workers.corpus.settings import ColumnsSettings
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.corpus.writers.registry import WRITERS
 from concord.workers.evaluation.measures import MEASURES, check_measures
-from concord.workers.features.settings import (
-    ClarkSettings,
-    ClusterSettings,
-    TreeSettings,
-)
+from concord.workers.features.settings import ClusterSettings, TreeSettings
 from concord.workers.features.templates import FEATURE_SETS, SUMMARIES, feature_set
 from concord.workers.inference.registry import SOLVERS, solver_named
 from concord.workers.inference.settings import CertifySettings, DiscrepancySettings, GibbsSettings
@@ -105,7 +101,6 @@ LISTED: dict[str, dict[str, type[Settings]]] = {
     "penalties": {name: entry.settings for name, entry in PENALTIES.items()},
     "methods": {name: entry.settings for name, entry in MINERS.items()},
     "clusters": {
-        "clark": ClarkSettings,
         "import": ClusterSettings,
         "paths": TreeSettings,
     },

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import json
 import pickle
 import re
 from collections import Counter
@@ -19,13 +21,14 @@ from hypothesis import strategies as st
 from concord.schemas.document import Batch, Document
 from concord.workers.features.attributes import AttributeMaker
 from concord.workers.features.clustering.vectors import VectorError, read_vectors
-from concord.workers.features.clustering.word_clusters import FewWordsError, clustered, frequent_words
-from concord.workers.features.clustering.word_counts import ContextCounts, Contexts, WordCounts
-from concord.workers.features.clusters import ClusterFileError, Clusters, read_clusters, write_clusters
+from concord.workers.features.clustering.word_clusters import FewWordsError, clustered
+from concord.workers.features.clustering.word_counts import WordCounts
+from concord.workers.features.clusters import WORD_TABLE, ClusterFileError, Clusters, read_clusters, write_clusters
 from concord.workers.features.scorer import Scorer, compile_weights
 from concord.workers.features.settings import ClusterSettings
 from concord.workers.features.templates import FeatureSetError, feature_set
-from concord.workers.learning.trainers import crfsuite
+from concord.workers.learning.trainers import crfsuite, given_features
+from concord.workers.learning.trainers.given_features import features_of
 from concord.workers.models.folder import ModelError
 from concord.workers.models.loaders import load_model
 from concord.workers.models.settings import CrfSettings
@@ -33,8 +36,6 @@ from concord.workers.models.settings import CrfSettings
 TABLE = Clusters(
     pa.array(["Paris", "rome", "0000", "said"]), ("2", "3"), np.array([[0, 2], [0, 1], [1, 0], [1, 1]], np.int32)
 )
-
-PLACES = (-2, -1, 1, 2)
 
 documents = st.lists(
     st.lists(st.lists(st.sampled_from(["a", "b", "c", "1", "2", "d"]), min_size=1, max_size=6), max_size=4),
@@ -47,26 +48,47 @@ documents = st.lists(
 @given(nested=documents)
 def test_counts_are_those_of_plain_loops(nested: list[list[list[str]]]) -> None:
     batches = [Batch.of([Document.build(str(i), d)]) for i, d in enumerate(nested)]
-    sentences = [[re.sub("[0-9]", "0", w) for w in s] for d in nested for s in d]
-    assert WordCounts.merge(map(WordCounts.of, batches)).words == Counter(w for s in sentences for w in s)
-    words = ["b", "0", "a", "x"]
-    contexts = Contexts(words, 2, PLACES)
-    counts = ContextCounts.merge(map(contexts.count, batches))
-    found = np.bincount(counts.pair, counts.times, np.prod(contexts.shape)).reshape(contexts.shape)
-    expected = np.zeros_like(found)
-    for sentence in sentences:
-        for t, word in enumerate(sentence):
-            for nth, place in enumerate(PLACES):
-                near = sentence[t + place] if 0 <= t + place < len(sentence) else None
-                context = 2 if near is None else words.index(near) if near in words[:2] else -1
-                if word in words and context >= 0:
-                    expected[words.index(word), nth * 3 + context] += 1
-    np.testing.assert_array_equal(found, expected)
+    counts = WordCounts.merge(map(WordCounts.of, batches))
+    assert counts.words == Counter(re.sub("[0-9]", "0", w) for d in nested for s in d for w in s)
+    assert (counts.documents, counts.tokens) == (len(nested), sum(len(s) for d in nested for s in d))
+
+
+def test_the_shipped_table_is_what_stands_beside_it() -> None:
+    about = json.loads(WORD_TABLE.with_suffix(".json").read_text())
+    table = read_clusters(WORD_TABLE)
+    words = table.words.to_pylist()
+    assert hashlib.sha256(WORD_TABLE.read_bytes()).hexdigest() == about["sha256"][WORD_TABLE.name]
+    assert len(words) == about["words"]
+    assert table.names == tuple(map(str, about["clusters"]))
+    assert (table.codes.max(axis=0) < about["clusters"]).all()
+    assert words == sorted(words)
+    assert about["licence"] == "PDDL-1.0"
+    paris, madrid, friday = (table.codes[table.place(word)] for word in ("Paris", "Madrid", "Friday"))
+    assert paris[1] == madrid[1] != friday[1]
+
+
+@pytest.mark.parametrize("files", [None, ["glove"], ["c.parquet"], ["glove", "c.parquet"], ["c.parquet", "glove"]])
+def test_features_read_the_shipped_table_where_no_file_or_its_name_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: list[str] | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_clusters(Path("c.parquet"), TABLE)
+    read = features_of(CrfSettings(features="core+clusters", clusters=files), [])
+    ours = {"glove": len(read_clusters(WORD_TABLE).words), "c.parquet": len(TABLE.words)}
+    assert [len(table.words) for table in read.clusters] == [ours[name] for name in files or ["glove"]]
+
+
+def test_the_default_features_read_nothing_but_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = [Document.build("d", [["Paris", "said"]], labels=[["B-LOC", "O"]])]
+    trained = crfsuite.train(corpus, settings=CrfSettings(max_iterations=3), out=tmp_path / "model")
+    assert trained.columns == ("tokens",)
+    monkeypatch.setattr(given_features, "WORD_TABLE", tmp_path / "gone")  # a model keeps a copy
+    loaded = load_model(tmp_path / "model")
+    batch = Batch.of([Document.build("e", [["Madrid", "said"]])])
+    np.testing.assert_array_equal(loaded.potentials(batch).unary, trained.potentials(batch).unary)
 
 
 def test_too_few_words_are_named() -> None:
-    with pytest.raises(FewWordsError, match="2 words for 1000 clusters"):
-        frequent_words(Counter(a=9, b=5, c=1), least_count=5, most=10, clusters=1000)
     with pytest.raises(FewWordsError, match="1 words for 2 clusters"):
         clustered(["a"], np.ones((1, 2)), ClusterSettings(clusters=(2,)))
 

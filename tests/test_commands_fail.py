@@ -39,7 +39,6 @@ GIVEN: dict[str, tuple[str, ...]] = {
     "ingest": (),
     "train": ("--trainer", "hmm"),
     "calibrate": (),
-    "clusters clark": ("--set", "clusters=[3]"),
     "clusters import": ("--set", "clusters=[2]"),
     "clusters paths": (),
     "constraints weigh": (),

@@ -22,12 +22,7 @@ from concord.schemas.settings import Settings
 from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.writers.registry import WRITERS
-from concord.workers.features.settings import (
-    ClarkSettings,
-    ClusterSettings,
-    PhraseSettings,
-    TreeSettings,
-)
+from concord.workers.features.settings import ClusterSettings, PhraseSettings, TreeSettings
 from concord.workers.features.templates import PAPER_SETS, SUMMARIES
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.learning.mining.registry import MINERS
@@ -215,7 +210,6 @@ def test_every_option_of_a_command_line_can_be_given_as_it_is_written() -> None:
         entry for registry in (SOLVERS, TRAINERS, READERS, WRITERS, PENALTIES, MINERS) for entry in registry.values()
     ]
     kinds: list[type[Settings]] = [
-        ClarkSettings,
         PhraseSettings,
         ClusterSettings,
         CodlSettings,

@@ -58,7 +58,6 @@ PLACES = {
 """What names a place has one type, wherever it stands."""
 OTHERWISE = {
     ("export crfsuite", "model"): Path,
-    ("clusters clark", "corpus"): list[str],
     ("gazetteer build", "corpus"): list[str],
     ("reprocess", "out"): str,
     ("codl", "constraints"): str,

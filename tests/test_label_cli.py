@@ -211,7 +211,7 @@ def test_a_model_that_needs_parts_of_speech_says_so_of_raw_text(tmp_path: Path) 
     assert said.count("\n") == 1
     assert "text: the model" in said
     assert "reads the column 'pos', which is not there (there are tokens)" in said
-    assert "core+mentions+entities" in said
+    assert "core+mentions+clusters+entities" in said
     with pytest.raises(CorpusError, match="'pos'"):
         open_labeller(str(model)).explain(Document.build("d", [["Ada"]]))
 

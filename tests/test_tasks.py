@@ -24,7 +24,6 @@ from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.parquet import ParquetLocation
 from concord.workers.corpus.plan import distinct, plan
 from concord.workers.corpus.shards import Shard, split
-from concord.workers.features.clustering.word_counts import Contexts
 from concord.workers.learning.mining.logic.clauses import OpeningCounts
 from concord.workers.learning.mining.miner import Counting
 from concord.workers.models.encoder import Encoder, encoder_at
@@ -34,7 +33,7 @@ from concord.workers.remote.label import LabelParts
 from concord.workers.remote.mining import HeldOut, MinedParts, RowsParts
 from concord.workers.remote.registry import TASKS
 from concord.workers.remote.task import AnyTask
-from concord.workers.remote.words import ContextsParts, WordsParts
+from concord.workers.remote.words import WordsParts
 from concord.workers.storage.storage import FolderStorage
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import HashModel, consistency, key_of
@@ -77,7 +76,6 @@ PARTS: dict[str, Callable[[Path], Any]] = {
     "label": label_parts,
     "count": lambda _: CountParts(vocabulary=Words()),
     "words": lambda _: WordsParts(),
-    "contexts": lambda _: ContextsParts(Contexts(["the", "of", "said", "in", "."], 3, (-1, 1))),
     "mined": lambda _: MinedParts(SAMPLING, HeldOut(0.5)),
     "rows": lambda _: RowsParts(NEWS, DeclaredConstraints((AppearsOnce(labels=("PER", "LOC"), weight=1.0),))),
 }

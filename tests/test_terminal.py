@@ -106,7 +106,7 @@ def test_what_ray_counts_is_shown_by_the_same_console(capsys: pytest.CaptureFixt
         out.print(table)
     show(HOSTILE)
     say(HOSTILE)
-    show_report(ClusterReport(tokens=1, words=2, clusterings=(HOSTILE,), examples=[[HOSTILE]], out=HOSTILE))
+    show_report(ClusterReport(words=2, clusterings=(HOSTILE,), examples=[[HOSTILE]], out=HOSTILE))
     shown = capsys.readouterr()
     assert not STEERING.findall(shown.out + shown.err)
     assert shown.out.count("␛") == 2 * (2 + 3 + 1 + 4)

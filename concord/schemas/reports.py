@@ -220,13 +220,11 @@ class EvaluationReport(Report):
 class ClusterReport(Report):
     """Report of ``concord clusters``.
 
-    - ``tokens``: number of tokens that were counted; 0 for words that came with vectors.
     - ``words``: number of words with a cluster.
     - ``clusterings``: names of the clusterings.
     - ``examples``: some words of one cluster of each clustering.
     """
 
-    tokens: int
     words: int
     clusterings: tuple[str, ...]
     examples: list[list[str]]

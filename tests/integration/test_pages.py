@@ -73,9 +73,9 @@ TRAINING = 10
 """Documents to train on."""
 
 BEFORE = {
-    "readers": ("concord train --corpus corpora/all/ --features core --out models/nopos/",),
+    "readers": ("concord train --corpus corpora/all/ --features core --out models/news/",),
     "confidence": ("concord train --corpus corpora/train/ --out models/news/",),
-    "corrections": ("concord train --corpus corpora/train/ --features core+mentions+entities --out models/first/",),
+    "corrections": ("concord train --corpus corpora/train/ --out models/first/",),
     "measures": tuple(
         f"concord reprocess --corpus corpora/testa/ --model models/news/ --engine {engine} --out {out}"
         for engine, out in (("certify", "out/"), ("viterbi", "out-viterbi/"))
@@ -241,7 +241,9 @@ def _vectors(folder: Path, words: list[str]) -> None:
     """Vectors of some words, as text and as a table beside an array, and a tree of them."""
     vectors = np.random.default_rng(0).normal(size=(len(words), 4)).astype(np.float32)
     lines = (f"{word} {' '.join(map(str, row))}" for word, row in zip(words, vectors.tolist(), strict=True))
-    (folder / "glove.6B.50d.txt").write_text("\n".join(lines) + "\n")
+    text = "\n".join(lines) + "\n"
+    for name in ("glove.6B.50d.txt", "cc.nl.300.vec"):
+        (folder / name).write_text(text)
     tree = {word: number for number, word in enumerate(words, 1)}
     (folder / "en_lexeme_cluster.json.gz").write_bytes(gzip.compress(json.dumps(tree).encode()))
     np.save(folder / "vectors.npy", vectors)

@@ -18,7 +18,7 @@ import concord
 
 concord.synthesize("corpora/train", documents=60)
 concord.synthesize("corpora/test", documents=20, seed=1)
-concord.train("corpora/train", out="models/news", features="core+mentions+entities")
+concord.train("corpora/train", out="models/news")
 concord.reprocess("corpora/test", model="models/news", out="proven", confidence="marginal", certificates=True,
                   workers=1)
 Path("chunks.txt").write_text("Ada NNP B-PER\\nwrote VBD O\\n\\n")

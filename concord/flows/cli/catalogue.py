@@ -25,7 +25,7 @@ from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.corpus.writers.registry import WRITERS
 from concord.workers.evaluation.measures import MEASURES
-from concord.workers.features.settings import ClarkSettings, ClusterSettings, TreeSettings
+from concord.workers.features.settings import ClusterSettings, TreeSettings
 from concord.workers.features.templates import FEATURE_SETS, PAPER_SETS, SUMMARIES
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.learning.trainers.registry import TRAINERS
@@ -181,7 +181,6 @@ def clusters() -> list[EntryReport]:
 
 
 CLUSTER_COMMANDS: dict[str, type[Settings]] = {
-    "clark": ClarkSettings,
     "import": ClusterSettings,
     "paths": TreeSettings,
 }

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from concord.flows.cli.arguments import RayOptions, Set, TextOptions
+from concord.flows.cli.arguments import Set
 from concord.flows.cli.next_steps import after_clusters
 from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.tree import CommandTree
 from concord.schemas.reports import ClusterReport
-from concord.workers.features.settings import ClarkSettings, ClusterSettings, TreeSettings
+from concord.workers.features.settings import ClusterSettings, TreeSettings
 
 app = CommandTree(help="Group words into clusters, for the feature set clusters.")
 
@@ -21,29 +21,6 @@ ClustersOut = Annotated[Path, typer.Option(help="Parquet file for the clusters."
 
 def _next(report: ClusterReport) -> list[str]:
     return after_clusters(report.out)
-
-
-@app.command(
-    "clark",
-    epilog=with_options(
-        "Example: concord clusters clark --corpus novels/ --corpus corpora/train/ --out words.parquet", ClarkSettings
-    ),
-    proposes=_next,
-)
-def learn_classes(
-    *,
-    corpus: Annotated[list[str], typer.Option(help="Corpus of any text, labelled or not; may be given many times.")],
-    out: ClustersOut,
-    set_: Set = None,
-    context: RayOptions,
-    text: TextOptions,
-) -> ClusterReport:
-    """Learn Clark clusters from text, on Ray: words of one cluster have similar neighbours and similar letters."""
-    from concord.flows.commands.clusters import learn
-    from concord.flows.inputs.options import parse_options
-
-    settings = parse_options(set_ or [], ClarkSettings, owner="clusters clark")
-    return learn(corpus, out, settings, text=text, context=context)
 
 
 @app.command(

@@ -21,13 +21,12 @@ def after_sweep(out: str) -> list[str]:
 
 def after_clusters(clusters: str) -> list[str]:
     """Training a model with the clusters; corpus and model are names in capitals, to be replaced."""
-    features = "core+mentions+clusters+entities"
-    return ["train", "--corpus", "CORPUS", "--features", features, "--clusters", clusters, "--out", "MODEL"]
+    return ["train", "--corpus", "CORPUS", "--clusters", "glove", "--clusters", clusters, "--out", "MODEL"]
 
 
 def after_gazetteer(phrases: str) -> list[str]:
     """Training a model with the phrases; corpus and model are names in capitals, to be replaced."""
-    features = "core+mentions+entities+gazetteer"
+    features = "core+mentions+clusters+entities+gazetteer"
     return ["train", "--corpus", "CORPUS", "--features", features, "--gazetteer", phrases, "--out", "MODEL"]
 
 

@@ -22,7 +22,8 @@ class TrainerFlags(Settings):
     )
     clusters: list[str] | None = Field(
         None,
-        description="Cluster file of `concord clusters`, for the feature set clusters; may be given many times.",
+        description="Cluster file of `concord clusters`, for the feature set clusters; may be given many times; glove "
+        "stands for the table that comes with concord (default: glove).",
     )
     encoder: Path | None = Field(None, description=ENCODER_HELP)
     vectors: Path | None = Field(

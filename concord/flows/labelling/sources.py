@@ -101,7 +101,7 @@ def check_there(there: Sequence[str], place: str, *, model: Model, constraints: 
         (
             f"the model {source}",
             model.columns,
-            "use a model trained without it, such as with --features core+mentions+entities",
+            "use a model trained without it, such as with the default features, core+mentions+clusters+entities",
         ),
         ("a constraint", constraints.columns, "leave that constraint out"),
     ]

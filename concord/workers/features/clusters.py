@@ -30,6 +30,11 @@ VECTOR = "vector"
 UNKNOWN = "?"
 """The value of a word that is in no cluster; numbers are the values of the others."""
 MOST_CLUSTERINGS = 32
+WORD_TABLE_NAME = "glove"
+"""Name of the table that comes with the program; it stands in the place of a file."""
+WORD_TABLE = Path(__file__).with_name("shipped") / "glove.parquet"
+"""Clusters of the 150,000 most frequent words of GloVe's vectors (Pennington, Socher & Manning 2014), which are in the
+public domain; ``glove.json`` beside it says where they are from, and `benchmarks/word_table.py` makes it."""
 _DIGIT = re.compile(r"\d")
 
 
@@ -99,7 +104,14 @@ def write_clusters(path: Path, clusters: Clusters) -> None:
     """Writes the table in one step; equal tables give equal bytes. Raises `OutputError`."""
     columns = {WORD_FIELD: clusters.words} | {name: clusters.codes[:, g] for g, name in enumerate(clusters.names)}
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), sink, compression="zstd")
+    pq.write_table(
+        pa.table(columns),
+        sink,
+        compression="zstd",
+        use_dictionary=list(clusters.names),
+        column_encoding={WORD_FIELD: "DELTA_BYTE_ARRAY"},  # a sorted table's words share their beginnings
+        write_statistics=False,
+    )
     write_whole(path, sink.getvalue().to_pybytes())
 
 

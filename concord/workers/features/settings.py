@@ -46,18 +46,6 @@ class TreeSettings(Settings):
         return self
 
 
-class ClarkSettings(ClusterSettings):
-    """Classes of words by the words before and after them and by their letters (Clark clusters)."""
-
-    clusters: tuple[int, ...] = Field(
-        (100, 400), min_length=1, description="Numbers of clusters; each gives one clustering."
-    )
-    least_count: int = Field(5, ge=1, description="Least count of a word; rarer ones have no cluster.")
-    iterations: int = Field(10, ge=1, description="Largest number of times that all words change their cluster.")
-    states: int = Field(5, ge=1, le=32, description="Number of states of each cluster's model of letters.")
-    seed: int = Field(0, ge=0, description="Seed of the models of letters.")
-
-
 class PhraseSettings(Settings):
     """Choice of the phrases of a gazetteer."""
 

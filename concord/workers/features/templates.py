@@ -339,7 +339,7 @@ SUMMARIES = {
     "pos": "part-of-speech tags; needs the column pos",
     "sentence": "how the sentence is capitalised, its length and first word, the document's first word; for newswire",
     "mentions": "what the document says of the word elsewhere; for names",
-    CLUSTERS: "groups of words that are used alike; needs --clusters FILE, see `concord clusters`",
+    CLUSTERS: "groups of words that are used alike, from other texts; --clusters FILE names others than ours",
     VECTORS: "vectors of words, which others have learned from other texts; needs --vectors FILE",
     GAZETTEER: "phrases of lists that you have; needs --gazetteer FILE",
     f"{GAZETTEER}-cased": "the same where letters have the same case; needs --gazetteer FILE",

@@ -22,11 +22,13 @@ class FeatureSettings(TrainerSettings):
     """Can features be learned for pairs of labels?"""
 
     features: str = Field(
-        "core+pos+mentions+entities",
+        "core+mentions+clusters+entities",
         description="Feature sets, joined by +; `concord list features` has them.",
     )
     clusters: tuple[str, ...] | None = Field(
-        None, description="Cluster files for the feature set clusters, told apart by their order."
+        None,
+        description="Cluster files for the feature set clusters, told apart by their order; glove stands for the table "
+        "that comes with concord (default: glove alone).",
     )
     gazetteers: tuple[str, ...] = Field((), description="Files of phrases and types for the feature set gazetteer.")
     layers: tuple[str, ...] = Field(

@@ -1,4 +1,4 @@
-"""The two tasks of word clusters: counting words, then counting the contexts of the frequent ones."""
+"""The task of counting words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, read_batch
-from concord.workers.features.clustering.word_counts import ContextCounts, Contexts, WordCounts
+from concord.workers.features.clustering.word_counts import WordCounts
 from concord.workers.remote.task import Task, itself, nothing
 
 
@@ -16,22 +16,9 @@ class WordsParts(NamedTuple):
     text: TextSettings = DEFAULT_TEXT
 
 
-class ContextsParts(NamedTuple):
-    """Shared parts: the pairs of word and context to count, and how raw text is read."""
-
-    contexts: Contexts
-    text: TextSettings = DEFAULT_TEXT
-
-
 def _count_words(shard: Shard, parts: WordsParts) -> WordCounts:
     batch, rejects = read_batch(shard, text=parts.text)
     return WordCounts.of(batch, rejected=len(rejects))
 
 
-def _count_contexts(shard: Shard, parts: ContextsParts) -> ContextCounts:
-    batch, rejects = read_batch(shard, text=parts.text)
-    return parts.contexts.count(batch, rejected=len(rejects))
-
-
 WORDS = Task("words", WordsParts, run=_count_words, counts=itself, rehearse=_count_words, warm=nothing)
-CONTEXTS = Task("contexts", ContextsParts, run=_count_contexts, counts=itself, rehearse=_count_contexts, warm=nothing)

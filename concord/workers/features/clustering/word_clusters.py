@@ -1,8 +1,8 @@
-"""The words that get clusters, and clusters of words by their vectors: k-means of the vectors' directions."""
+"""Clusters of words by their vectors: k-means of the vectors' directions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -20,25 +20,7 @@ SAMPLE = 4096
 
 
 class FewWordsError(InputError):
-    """Text with too few words to be put into so many clusters."""
-
-
-def frequent_words(counts: Mapping[str, int], *, least_count: int, most: int, clusters: int) -> list[str]:
-    """The words that get clusters, the most frequent first, equals in the order of their letters.
-
-    Raises `FewWordsError` where they are fewer than the clusters.
-    """
-    words = [word for word, count in counts.items() if count >= least_count]
-    words.sort(key=lambda word: (-counts[word], word))
-    return _enough(words[:most], clusters)
-
-
-def _enough(words: list[str], clusters: int) -> list[str]:
-    if len(words) < clusters:
-        raise FewWordsError(
-            f"there are {len(words)} words for {clusters} clusters; give more text, or fewer --set clusters"
-        )
-    return words
+    """Too few words to be put into so many clusters."""
 
 
 def clustered(words: Sequence[str], points: Floats, settings: ClusterSettings) -> Clusters:
@@ -46,7 +28,10 @@ def clustered(words: Sequence[str], points: Floats, settings: ClusterSettings) -
 
     Raises `FewWordsError` if there are fewer words than clusters.
     """
-    _enough(list(words), max(settings.clusters))
+    if len(words) < max(settings.clusters):
+        raise FewWordsError(
+            f"there are {len(words)} words for {max(settings.clusters)} clusters; give more, or fewer --set clusters"
+        )
     unit = _directions(points)
     codes = [k_means(unit, size, settings.seed).labels_.astype(np.int32) for size in settings.clusters]
     return Clusters(pa.array(words, pa.string()), tuple(map(str, settings.clusters)), np.stack(codes, axis=1))

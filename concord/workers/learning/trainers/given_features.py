@@ -10,9 +10,11 @@ from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.settings import TrainerSettings
 from concord.workers.features.clustering.vectors import read_vectors
+from concord.workers.features.clusters import WORD_TABLE, WORD_TABLE_NAME
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries
 from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SEEN_WORDS, Gazetteer, PhraseEntry
 from concord.workers.features.templates import (
+    CLUSTERS,
     LAYER,
     LAYERS,
     OF_PAIRS,
@@ -53,7 +55,7 @@ def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> Fea
         lists[ENTITIES] = Gazetteer.of(entities_of(documents))
     if SEEN_WORDS in read:
         lists[SEEN_WORDS] = Gazetteer.of(_seen(documents))
-    return feature_set(name, settings.clusters or (), lists, vectors)
+    return feature_set(name, _cluster_files(settings, name), lists, vectors)
 
 
 def check_given(settings: TrainerSettings) -> None:
@@ -79,6 +81,13 @@ def check_pairs(settings: FeatureSettings) -> None:
             f"the feature set {of_pairs[0]!r}: this trainer learns no features of pairs of labels; give --trainer sgd, "
             "lbfgs, ensemble or perceptron, or leave it out"
         )
+
+
+def _cluster_files(settings: FeatureSettings, features: str) -> list[Path]:
+    """Files of word clusters that the features read: those of the settings, or else the one that comes with us."""
+    parts = [part.removeprefix(OF_PAIRS) for part in features.split("+")]
+    files = settings.clusters or ((WORD_TABLE_NAME,) if CLUSTERS in parts else ())
+    return [WORD_TABLE if file == WORD_TABLE_NAME else Path(file).expanduser() for file in files]
 
 
 def _vectors(settings: FeatureSettings) -> WordVectors | None:

@@ -34,8 +34,6 @@ from concord.workers.models.crf import CrfModel
 from concord.workers.models.settings import FeatureSettings, FittingSettings
 
 LAYER_FOLDS = 3
-TAGS = "pos"
-"""Feature set of a column that not every corpus has, and the column."""
 CERTAIN = 10.0
 """Nats by which a layer's label is better than any other, where a model gives the answers as they are."""
 UNKNOWN_OUTSIDE = 0.01
@@ -113,7 +111,7 @@ def choose_layers(
     """
     check_layers(documents, settings.layers)
     trials: list[Trial[Candidate]] = []
-    learned = _learned(settings, documents)
+    learned = _learned(settings)
     counts_of = {
         way.name: cross_validated(documents, train, way.settings, folds=LAYER_FOLDS, validation=validation)
         for way in learned
@@ -134,12 +132,10 @@ def choose_layers(
     return LayersChoice.of(trials, names)
 
 
-def _learned(settings: FeatureSettings, documents: Sequence[Document]) -> list[Candidate]:
+def _learned(settings: FeatureSettings) -> list[Candidate]:
     """The ways that learn; the words alone are one of them, since a tagger may have nothing to add."""
     part = layers_part(settings.layers)
     words = settings.features
-    if "features" not in settings.model_fields_set and not all(TAGS in document.columns for document in documents):
-        words = "+".join(name for name in words.split("+") if name != TAGS)
     both = Candidate("learned beside the words", settings=settings.model_copy(update={"features": f"{words}+{part}"}))
     alone = settings.model_copy(update={"features": words, "layers": ()})
     if "features" in settings.model_fields_set:

@@ -47,7 +47,7 @@ FAMILIES = ("pos", "sentence", "mentions", CLUSTERS, ENTITIES, GAZETTEER)
 """Feature sets that are tried beside it, in this order, if the corpus has the columns that they read."""
 
 FILES = {CLUSTERS: "clusters", GAZETTEER: "gazetteers"}
-"""Feature sets that need files, with the setting that names these; without files they are not tried."""
+"""Feature sets that read files, with the setting that names these."""
 
 FACTOR = 3.0
 """Factor by which the prior's weight is multiplied or divided."""
@@ -74,8 +74,8 @@ def with_sets_of_files(settings: TrainerSettings) -> TrainerSettings:
     """
     if FEATURES not in _choices(settings) or FEATURES in settings.model_fields_set:
         return settings
-    read = [name for name, option in FILES.items() if getattr(settings, option)]
-    return settings.model_copy(update={FEATURES: "+".join((chosen_of(settings)[FEATURES], *read))})
+    phrases = [GAZETTEER] if getattr(settings, FILES[GAZETTEER]) else []
+    return settings.model_copy(update={FEATURES: "+".join((chosen_of(settings)[FEATURES], *phrases))})
 
 
 def select(
@@ -148,7 +148,7 @@ def _features(
     best = search.best(settings.model_copy(update={FEATURES: name, **none}) for name in _usable(BASES, documents))
     for name in _usable(FAMILIES, documents):
         added = {field: value for field, value in files.items() if FILES.get(name) == field}
-        if all(added.values()):
+        if name != GAZETTEER or all(added.values()):
             more = {FEATURES: f"{chosen_of(best)[FEATURES]}+{name}", **added}
             best = search.along(best, [best.model_copy(update=more)])
     return best

@@ -135,7 +135,7 @@ class TrainingCounts:
         if missing:
             raise TrainingError(
                 f"document {document.doc_id!r} has no column {', '.join(map(repr, missing))}, which the features read; "
-                "use others, such as --features core+mentions+entities, or add the column"
+                "leave out --features, or add the column"
             )
         self.documents += 1
         self.sentences += len(document.sentence_starts)
