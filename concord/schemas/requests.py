@@ -157,6 +157,14 @@ class LabelRequest(FlowRequest):
         return (*self.constraints, *(() if self.corrections is None else (self.corrections,)))
 
 
+class Effort(StrEnum):
+    """How much work a training puts into a better model."""
+
+    QUICK = "quick"
+    NORMAL = "normal"
+    BEST = "best"
+
+
 class TrainRequest(FlowRequest):
     """Request to train a model: `flows.train`."""
 
@@ -164,11 +172,16 @@ class TrainRequest(FlowRequest):
     out: str = Field(description="Folder for the model.")
     trainer: str = Field(DEFAULT_TRAINER, description=TRAINER_HELP)
     options: Mapping[str, Any] | None = Field(None, description=TRAINER_OPTIONS_HELP)
-    tune: bool = Field(
-        default=False,
-        description="Choose the options that you leave out by cross-validation: features, c2 (perceptron: passes), "
-        "min_freq and dropout; with trainer trigram k, metric, weighting and decay, by wrapped progressive sampling on "
-        "Ray.",
+    effort: Effort = Field(
+        Effort.NORMAL,
+        description="Work for a better model. quick: a third of the passes, for a first look. normal: the default "
+        "options. best: step by step what gains on documents that are held apart, and what to expect of it (trainer "
+        "trigram: by wrapped progressive sampling on Ray). Options that you give stay as they are.",
+    )
+    minutes: float | None = Field(
+        None,
+        gt=0,
+        description="With --effort best: begin no step that would not be done in so many minutes (default: try all).",
     )
     consistency: bool = Field(
         default=True,
@@ -177,7 +190,7 @@ class TrainRequest(FlowRequest):
     held_out_share: float = Field(
         0.2, ge=0.01, le=0.9, description="Fraction of the documents kept apart to tune label consistency."
     )
-    validation: Validation = Field(Validation.RANDOM, description=JUDGING_HELP)
+    validation: Validation | None = Field(None, description=f"{JUDGING_HELP} --effort best takes the last ones.")
     register_as: str | None = Field(None, description=REGISTER_HELP)
     alias: str = Field(ALIAS, description=ALIAS_HELP)
     largest_sample: int | None = Field(
@@ -187,6 +200,11 @@ class TrainRequest(FlowRequest):
         "one tunes sooner.",
     )
     context: RunContext = HERE
+
+    @property
+    def judging(self) -> Validation:
+        """The held-out documents."""
+        return self.validation or (Validation.LATER if self.effort is Effort.BEST else Validation.RANDOM)
 
 
 class SweepRequest(FlowRequest):

@@ -10,20 +10,66 @@ from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, Tone, figu
 from concord.schemas.shown import Report
 
 
-class SelectionRow(Report):
-    """A trial of ``concord train --tune``; figures are fractions.
+class StepRow(Report):
+    """A step of ``concord train --effort best``; figures are fractions.
 
-    - ``chosen``: the settings.
-    - ``f1``: entity F1 in cross-validation.
-    - ``gain``: F1 minus that of the first trial.
-    - ``low``, ``high``: 95 % interval of the gain.
+    - ``step``: what it changes of the best model before it.
+    - ``f1``: entity F1 of models that have not seen the documents that they label.
+    - ``gain``, ``low``, ``high``: F1 minus that of the best model before it, and its 95 % interval; null for the base.
+    - ``cpu_seconds``: of its trainings.
+    - ``is_kept``: does it take the place of that model?
     """
 
-    chosen: dict[str, str | float]
+    step: str
+    f1: float
+    gain: float | None
+    low: float | None
+    high: float | None
+    cpu_seconds: float
+    is_kept: bool
+
+
+class SearchReport(Report):
+    """How a model was chosen, and what to expect of it; figures are fractions.
+
+    - ``steps``: what was tried, in order.
+    - ``untried``: steps for which no time was left.
+    - ``documents``: number of documents that the steps were judged by.
+    - ``held_out``: number of documents that had no part in the choice.
+    - ``base_f1``, ``f1``: entity F1 on these, of the base and of what was chosen.
+    - ``gain``, ``low``, ``high``: the difference, and its 95 % interval.
+    - ``tokens_a_second``: tokens that the chosen model scores and labels by Viterbi in a CPU second.
+    """
+
+    steps: tuple[StepRow, ...]
+    untried: tuple[str, ...]
+    documents: int
+    held_out: int
+    base_f1: float
     f1: float
     gain: float
     low: float
     high: float
+    tokens_a_second: float
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """A line for each step (F1 and gain in points; those kept are strong), and what to expect."""
+        columns = figure_columns("step", "F1", "gain", "from", "to", "CPU s")
+        yield Table(columns, tuple(map(_step_row, self.steps)))
+        if self.untried:
+            yield Remark(f"not tried, for want of time: {', '.join(self.untried)}", Tone.NOTICE)
+        gain = f"{100 * self.gain:+.2f} points, {100 * self.low:+.2f} to {100 * self.high:+.2f}"
+        yield Remark(
+            f"expect an F1 of {self.f1:.2%}; the base has {self.base_f1:.2%} ({gain}): on {self.held_out:,} documents that "
+            "had no part in the choice"
+        )
+        yield Remark(f"labels {self.tokens_a_second:,.0f} tokens a CPU second by Viterbi")
+
+
+def _step_row(step: StepRow) -> Row:
+    gains = ("" if value is None else f"{100 * value:+.2f}" for value in (step.gain, step.low, step.high))
+    tone = Tone.STRONG if step.is_kept else Tone.PLAIN
+    return row(step.step, f"{100 * step.f1:.2f}", *gains, f"{step.cpu_seconds:,.1f}", tone=tone)
 
 
 class SampleRow(Report):
@@ -182,7 +228,7 @@ class TrainReport(Report):
 
     - ``labels``: number of labels.
     - ``figures``: figures of the trainer, such as its iterations and its last loss in nats.
-    - ``selection``: trials of cross-validation.
+    - ``search``: how the model was chosen; null if it was not.
     - ``samples``: samples of wrapped progressive sampling.
     - ``consistency``: label consistency, tuned on the held-out part; null if it was not.
     - ``layers``: ways to use layers of the corpus; null if no layer was asked for.
@@ -197,7 +243,7 @@ class TrainReport(Report):
     rejected: int
     labels: int
     figures: dict[str, float]
-    selection: tuple[SelectionRow, ...]
+    search: SearchReport | None = None
     samples: tuple[SampleRow, ...] = ()
     consistency: ConsistencyReport | None
     layers: LayersReport | None = None
@@ -212,8 +258,8 @@ class TrainReport(Report):
 
     def blocks(self) -> Iterator[AnyBlock]:
         """What was tried, what the model has learned from, its figures, and where it is."""
-        if self.selection:
-            yield selection_table(self.selection)
+        if self.search is not None:
+            yield from self.search.blocks()
         if self.samples:
             yield samples_table(self.samples)
             trials, seconds = sum(one.tried for one in self.samples), sum(one.seconds for one in self.samples)
@@ -234,23 +280,6 @@ class TrainReport(Report):
         yield Remark(f"model in {self.out}{registered}")
         if self.mlflow_page is not None:
             yield Remark(f"MLflow run {self.mlflow_run}", link=self.mlflow_page)
-
-
-def selection_table(trials: Sequence[SelectionRow]) -> Table:
-    """Settings that a training chose from: F1 in cross-validation, and the gain over the first row (points, interval of
-    95 %). The chosen row is strong."""
-    names = list(trials[0].chosen)
-    best = max(trials, key=lambda one: one.f1)
-    rows = (
-        row(
-            *_values(one.chosen),
-            f"{100 * one.f1:.2f}",
-            *(f"{100 * value:+.2f}" for value in (one.gain, one.low, one.high)),
-            tone=Tone.STRONG if one is best else Tone.PLAIN,
-        )
-        for one in trials
-    )
-    return Table(figure_columns(names[0], *names[1:], "F1", "gain", "from", "to"), tuple(rows))
 
 
 def samples_table(samples: Sequence[SampleRow]) -> Table:

@@ -8,79 +8,36 @@ than most trials.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 from concord.flows.cluster.cluster import cluster
 from concord.flows.errors import failed_message
 from concord.flows.screen.progress import meter, say
 from concord.flows.tracking.tracking import Outcome, Tracking
+from concord.flows.training.trial_file import TrialFile
 from concord.flows.work.done import Done
 from concord.schemas.document import Document
 from concord.schemas.errors import ShardsError
 from concord.schemas.run_context import RunContext
 from concord.schemas.settings import TrainerSettings
 from concord.schemas.train_report import SampleRow
-from concord.workers.compiling.kept_digests import workers_digest
 from concord.workers.learning.search.progressive import SampleRound, Sampling, TrialTally, rounds, sizes_of
 from concord.workers.remote.trials import TRIALS, TrialGroup, TrialParts, name_of
-from concord.workers.storage.files import write_whole, writing
 
 TRIALS_TABLE = "trials.json"
 """Name of the artifact with every trial of a sample."""
-KEPT = ".trials"
-"""Suffix of the name of the file of trials."""
 
 TrialWork = Callable[[Sequence[TrialGroup]], Iterator[Done[TrialGroup, list[TrialTally]]]]
 
 
-class Kept:
-    """File of finished trials. The first line is the digest of their search; each other line is a trial."""
+def search_of(corpus: str, sampling: Sampling, settings: TrainerSettings) -> list[str]:
+    """All that decides the result of a trial; ``corpus`` is the digest of the documents.
 
-    def __init__(self, out: Path, corpus: str, sampling: Sampling, settings: TrainerSettings) -> None:
-        """Takes the trials of an earlier call beside the folder ``out``, if they are of the same search.
-
-        - ``corpus``: digest of the documents
-
-        Raises `TrainingError` if there is nothing to search, and `OutputError`.
-        """
-        self._path = _file_of(out)
-        every = [one.model_dump_json() for one in sampling.grid(settings)]
-        key = hashlib.sha256(json.dumps([corpus, every, workers_digest()]).encode()).hexdigest()
-        lines = _whole_lines(self._path)
-        lines = lines if lines[:1] == [key] else [key]
-        self.tallies = {name: TrialTally(*tally) for name, tally in map(json.loads, lines[1:])}
-        write_whole(self._path, "".join(f"{line}\n" for line in lines).encode())
-
-    def add(self, trial: TrialGroup, tallies: Sequence[TrialTally]) -> None:
-        """Adds a group of trials. Raises `OutputError`."""
-        tally_of = dict(zip(trial.names, tallies, strict=True))
-        self.tallies |= tally_of
-        with writing(self._path), self._path.open("a") as file:
-            file.writelines(json.dumps(line) + "\n" for line in tally_of.items())
-
-
-def forget(out: Path) -> None:
-    """Removes the file of trials, which a finished model no longer needs. Raises `OutputError`."""
-    path = _file_of(out)
-    with writing(path):
-        path.unlink(missing_ok=True)
-
-
-def _file_of(out: Path) -> Path:
-    folder = Path(os.path.realpath(out))
-    return folder.with_name(f".{folder.name}{KEPT}")
-
-
-def _whole_lines(path: Path) -> list[str]:
-    """Complete lines of a file that a kill or a full disk may have cut off."""
-    if not path.is_file():
-        return []
-    return [line[:-1] for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    Raises `TrainingError` if there is nothing to search.
+    """
+    return [corpus, *(one.model_dump_json() for one in sampling.grid(settings))]
 
 
 def choose(
@@ -90,7 +47,7 @@ def choose(
     *,
     context: RunContext,
     largest: int | None,
-    kept: Kept,
+    trials: TrialFile,
     progress: Callable[[SampleRound, SampleRow, Sequence[TrainerSettings]], None],
 ) -> tuple[TrainerSettings, list[SampleRow]]:
     """The best settings, and a row for each sample; ``progress`` gets each sample.
@@ -106,7 +63,7 @@ def choose(
         cluster(context.ray, workers=context.workers) as running,
         running.pool(TRIALS, parts, most=len(sampling.together(every))) as work,
     ):
-        attempt = partial(_tallies, sampling, every, work, kept)
+        attempt = partial(_tallies, sampling, every, work, trials)
         for made in rounds(len(every), sizes_of(sample.tokens, largest), attempt):
             best = every[made.best]
             rows.append(_row(sampling, made, best))
@@ -119,13 +76,13 @@ def _tallies(
     sampling: Sampling,
     every: Sequence[TrainerSettings],
     work: TrialWork,
-    kept: Kept,
+    trials: TrialFile,
     tokens: int,
     numbers: Sequence[int],
 ) -> Mapping[int, TrialTally]:
     """Tallies by number of the setting, from an earlier call or from Ray. Raises `ShardsError`."""
     names = {number: name_of(sampling, every[number], tokens) for number in numbers}
-    todo = [every[number] for number, name in names.items() if name not in kept.tallies]
+    todo = [every[number] for number, name in names.items() if name not in trials.results]
     groups = [TrialGroup(sampling, tuple(group), tokens) for group in sampling.together(todo)]
     errors = list[str]()
     with meter(f"samples of {tokens:,} tokens", len(names)) as bar:
@@ -134,11 +91,11 @@ def _tallies(
             if done.result is None:
                 errors.append(done.failure)
                 continue
-            kept.add(done.shard, done.result)
+            trials.add(dict(zip(done.shard.names, done.result, strict=True)))
             bar.advance(len(done.result), note="trials")
     if errors:
         raise ShardsError(failed_message(sorted(errors), len(groups), of="groups of trials"))
-    return {number: kept.tallies[name] for number, name in names.items()}
+    return {number: TrialTally(*trials.results[name]) for number, name in names.items()}
 
 
 def _row(sampling: Sampling, made: SampleRound, best: TrainerSettings) -> SampleRow:

@@ -24,15 +24,17 @@ from concord.flows.tracking.tracking import (
     Run,
     Tracking,
 )
-from concord.flows.training.progressive import Kept, choose, forget, track
+from concord.flows.training.best_model import best_model
+from concord.flows.training.progressive import choose, search_of, track
+from concord.flows.training.trial_file import TrialFile, forget
 from concord.flows.training.tuning import Tuned, pair_counts, tune_consistency
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import LabelError
-from concord.schemas.requests import TrainRequest
+from concord.schemas.requests import Effort, TrainRequest
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import TrainerSettings
-from concord.schemas.train_report import LayersReport, SampleRow, SelectionRow, TaggersReport, TrainReport
+from concord.schemas.train_report import LayersReport, SampleRow, SearchReport, TaggersReport, TrainReport
 from concord.workers.constraints.consistency import LabelConsistency
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import ConstraintSet
@@ -41,10 +43,9 @@ from concord.workers.corpus.shards import Shard, tokenizer_of
 from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.learning.search.folds import held_out
 from concord.workers.learning.search.progressive import Sampling
-from concord.workers.learning.search.trials import Trial, best_of
 from concord.workers.learning.trainers.layers import LayersChoice, answering, choose_layers
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
-from concord.workers.learning.trainers.selection import chosen_of, select
+from concord.workers.learning.trainers.selection import Candidate
 from concord.workers.learning.trainers.trainer import Iteration, Train
 from concord.workers.learning.weights.consistency_scales import assumed_consistency
 from concord.workers.learning.weights.known_weights import known_weights_text
@@ -68,14 +69,14 @@ class TrainJob(TrainRequest):
 class _ChosenSettings(NamedTuple):
     """Chosen settings.
 
-    - ``settings``: settings to train with.
-    - ``trials``: trials of cross-validation, one for each setting.
+    - ``candidate``: trainer and settings to train with.
+    - ``search``: how they were chosen, step by step.
     - ``samples``: rows of progressive sampling, one for each sample.
     - ``layers``: ways to use layers of the corpus, where it is asked for.
     """
 
-    settings: TrainerSettings
-    trials: Sequence[Trial[TrainerSettings]] = ()
+    candidate: Candidate
+    search: SearchReport | None = None
     samples: Sequence[SampleRow] = ()
     layers: LayersChoice | None = None
 
@@ -84,19 +85,25 @@ class _ChosenSettings(NamedTuple):
         """The layer whose answers the model gives, as a feature set; None where the model learns."""
         return None if self.layers is None else self.layers.best.setting.answers
 
-    def trainer(self, name: str) -> Train:
-        """The trainer of that name; or one of models that give a layer's answers, where nothing learned is better."""
-        return trainer_named(name).train if self.answers is None else answering(self.answers)
+    @property
+    def train(self) -> Train:
+        """The trainer; or one of models that give a layer's answers, where nothing learned is better."""
+        return trainer_named(self.candidate.trainer).train if self.answers is None else answering(self.answers)
 
 
 def check_search(request: TrainRequest) -> None:
     """Raises `TrainingError` if Ray or a sample is asked for, but no trial runs on Ray, or if nothing can be tried."""
+    is_best = request.effort is Effort.BEST
     asked = (request.context.ray, request.context.workers, request.largest_sample)
-    if asked != (None, None, None) and not (request.tune and _sampling(request) is not None):
+    if asked != (None, None, None) and not (is_best and _sampling(request) is not None):
         able = " or ".join(name for name, trainer in TRAINERS.items() if trainer.sampling is not None)
-        raise TrainingError(f"--ray, --workers and --largest-sample are for --tune of trainer {able} alone")
-    if request.tune and not trainer_named(request.trainer).gold:
-        raise TrainingError(f"--tune: trainer {request.trainer} reads no gold labels that could judge; leave it out")
+        raise TrainingError(f"--ray, --workers and --largest-sample are for --effort best of trainer {able} alone")
+    if request.minutes is not None and not (is_best and _sampling(request) is None):
+        raise TrainingError("--minutes is for --effort best of trainers that climb step by step; leave it out")
+    if is_best and not trainer_named(request.trainer).gold:
+        raise TrainingError(
+            f"--effort best: trainer {request.trainer} reads no gold labels that could judge; leave it out"
+        )
 
 
 def _sampling(request: TrainRequest) -> Sampling | None:
@@ -126,15 +133,14 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
         if layers is not None and layers.best.setting.settings is not None:
             request = request.model_copy(update={"settings": layers.best.setting.settings})
         choice = _choose(request, documents, dataset_digest(shards["training"]), tracking, run)._replace(layers=layers)
-        request = request.model_copy(update={"settings": choice.settings})
+        request = request.model_copy(update=choice.candidate._asdict())
         run.params(_params(request))
         for context, place in corpora_of(request).items():
             run.dataset(name=place, digest=dataset_digest(shards[context]), source=place, context=context)
         parts = _divided(request, documents) if request.consistency and gold else None
         with staged(out) as folder:
             losses: dict[int, float] = {}
-            train = choice.trainer(request.trainer)
-            model = _fit(documents, request, train, folder, "training", losses)
+            model = _fit(documents, request, choice.train, folder, "training", losses)
             tuned = None if parts is None else _tune(request, documents, choice, *parts)
             figures = {} if tuned is None else tuned.figures
             manifest = parse_manifest(folder / MANIFEST)
@@ -170,29 +176,29 @@ def _read(request: TrainJob, shards: Sequence[Shard]) -> tuple[list[Document], i
 def _choose(
     request: TrainJob, documents: Sequence[Document], corpus: str, tracking: Tracking, run: Run
 ) -> _ChosenSettings:
-    """Settings to train with; options that were not given are chosen if that is asked for.
+    """Trainer and settings to train with; options that were not given are chosen if that is asked for.
 
     - ``corpus``: digest of the documents.
     """
-    settings = request.settings
-    if not request.tune:
-        return _ChosenSettings(settings)
-    sampling = _sampling(request)
+    base = Candidate(request.trainer, request.settings)
+    if request.effort is not Effort.BEST:
+        return _ChosenSettings(base)
+    sampling, out = _sampling(request), Path(request.out)
     if sampling is None:
-        trials = _select(request, documents)
-        return _ChosenSettings(best_of(trials).setting, trials)
-    kept = Kept(Path(request.out), corpus, sampling, settings)
+        best = best_model(documents, base, out=out, corpus=corpus, validation=request.judging, minutes=request.minutes)
+        return _ChosenSettings(best.candidate, best.report)
+    trials = TrialFile(out, search_of(corpus, sampling, request.settings))
     tracked_sample = partial(track, tracking, run_tags(job="train", **{PARENT: run.id}), sampling)
-    best, samples = choose(
+    settings, samples = choose(
         documents,
         sampling,
-        settings,
+        request.settings,
         context=request.context,
         largest=request.largest_sample,
-        kept=kept,
+        trials=trials,
         progress=tracked_sample,
     )
-    return _ChosenSettings(best, samples=samples)
+    return _ChosenSettings(base._replace(settings=settings), samples=samples)
 
 
 def _judge_layers(request: TrainJob, documents: Sequence[Document]) -> LayersChoice | None:
@@ -206,7 +212,7 @@ def _judge_layers(request: TrainJob, documents: Sequence[Document]) -> LayersCho
             documents,
             trainer_named(request.trainer).train,
             settings,
-            validation=request.validation,
+            validation=request.judging,
             progress=lambda trial: bar.advance(note=f"{trial.setting.name}: F1 {trial.value:.2%}"),
         )
 
@@ -230,21 +236,9 @@ def _taggers_report(manifest: Manifest) -> TaggersReport | None:
     return TaggersReport(**{name: manifest.training[name] for name in TaggersReport.model_fields})
 
 
-def _select(request: TrainJob, documents: Sequence[Document]) -> list[Trial[TrainerSettings]]:
-    """Trials of options that were not given, by cross-validation."""
-    with meter("cross-validation", None) as bar:
-
-        def show(trial: Trial[TrainerSettings]) -> None:
-            given = ", ".join(f"{name} {value}" for name, value in chosen_of(trial.setting).items())
-            bar.advance(note=f"{given}: F1 {trial.value:.2%}")
-
-        train = trainer_named(request.trainer).train
-        return select(documents, train, request.settings, validation=request.validation, progress=show)
-
-
 def _divided(request: TrainJob, documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
     """Documents of which the model for tuning learns, and those that are held out. Raises `TrainingError`."""
-    held = held_out(documents, request.held_out_share, request.validation)
+    held = held_out(documents, request.held_out_share, request.judging)
     inside = [d for d, out in zip(documents, held, strict=True) if not out]
     outside = [d for d, out in zip(documents, held, strict=True) if out]
     if not inside or not outside:
@@ -266,9 +260,9 @@ def _tune(
 
     Beside answers of a layer it has to be better beyond chance, as all that is added to them.
     """
-    train, sure = choice.trainer(request.trainer), choice.answers is not None
+    sure = choice.answers is not None
     with scratch_folder() as folder:
-        model = _fit(inside, request, train, folder, "training without the held-out part")
+        model = _fit(inside, request, choice.train, folder, "training without the held-out part")
         try:
             return tune_consistency(outside, model, pair_counts(documents, model.labels), beyond_chance=sure)
         except LabelError as error:
@@ -314,7 +308,7 @@ def corpora_of(request: TrainJob) -> dict[str, str]:
 
 
 def _params(request: TrainJob) -> dict[str, object]:
-    given = request.model_dump(mode="json", include={"corpus", "held_out_share", "validation", "trainer"})
+    given = request.model_dump(mode="json", include={"corpus", "held_out_share", "validation", "trainer", "effort"})
     return given | request.settings.model_dump()
 
 
@@ -353,7 +347,7 @@ def _report(
         labels=len(manifest.labels),
         figures=manifest.figures,
         remarks=tuple(trainer_named(request.trainer).remarks(manifest.figures)),
-        selection=tuple(_row(trial, choice.trials[0]) for trial in choice.trials),
+        search=choice.search,
         samples=tuple(choice.samples),
         consistency=None if tuned is None else tuned.report,
         layers=None if choice.layers is None else _layers_report(choice.layers),
@@ -365,8 +359,3 @@ def _report(
         mlflow_page=page_of_run(tracking_uri(request.context.tracking), run.id),
         registered=None if registered is None else f"models:/{registered.name}@{registered.alias}",
     )
-
-
-def _row(trial: Trial[TrainerSettings], base: Trial[TrainerSettings]) -> SelectionRow:
-    gain, chosen = trial.gain(base), chosen_of(trial.setting)
-    return SelectionRow(chosen=chosen, f1=trial.value, gain=gain.difference, low=gain.low, high=gain.high)

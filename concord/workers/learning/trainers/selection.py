@@ -1,53 +1,52 @@
-"""Choice of a trainer's settings by cross-validation over documents: features, prior, cut-off, passes, dropout.
+"""Choice of a model by climbing a ladder: from a base, step by step, each judged on documents that it has not seen.
 
-The settings are chosen one after another, each step kept only if entity F1 rises:
+A step changes one thing of the best model so far: it adds a family of features, tags the ends of entities, changes the
+prior or dropout, reads pairs of labels, or averages several models. It is kept if entity F1 rises by at least the
+standard error of the gain (paired bootstrap over documents); a smaller gain is as likely chance. Steps come in the
+order of their costs. What was chosen is then measured on documents that had no part in the choice, beside the base.
 
-1. features: families of features are added;
-2. prior: its weight is multiplied or divided by a factor, again and again;
-3. cut-off: rare features are dropped;
-4. passes, for a trainer without a prior: more, or fewer, since an early end replaces the prior;
-5. dropout, for a trainer that has it: none, or a larger share.
-
-F1 is that of Viterbi over legal labels. Folds are made of whole documents, since words of one document are not
-independent; `Validation` says which documents are in a fold.
+F1 is that of Viterbi over legal labels. Parts are made of whole documents, since words of one document are not
+independent; `Validation` says which documents judge.
 """
 
 from __future__ import annotations
 
-import itertools
-import operator
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from concord.schemas.document import Document
-from concord.schemas.errors import TrainingError
+from concord.schemas.labels import Scheme
 from concord.schemas.settings import TrainerSettings, Validation
+from concord.workers.evaluation.bootstrap import Comparison
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.features.derived import needed_columns
 from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, PHRASE_SETS
-from concord.workers.features.templates import CLUSTERS, feature_set
+from concord.workers.features.templates import CLUSTERS, OF_PAIRS, feature_set
 from concord.workers.learning.search.folds import rounds
-from concord.workers.learning.search.trials import SettingsSearch, Trial
+from concord.workers.learning.search.trials import Trial
+from concord.workers.learning.trainers import ensemble, sgd
 from concord.workers.learning.trainers.entity_counts import viterbi_counts
-from concord.workers.learning.trainers.trainer import Train, labels_of
+from concord.workers.learning.trainers.trainer import Train, gold_of, labels_of
+from concord.workers.models.settings import EnsembleSettings, FeatureSettings
 from concord.workers.storage.scratch import scratch_folder
 
 FOLDS = 5
 
-FEATURES, PRIOR, CUT_OFF, PASSES, DROPOUT = CHOSEN = ("features", "c2", "min_freq", "passes", "dropout")
-"""Settings to choose, in this order, if they are not given; passes only for a trainer without a prior."""
+FEATURES, SCHEME, PRIOR, CUT_OFF, PASSES, DROPOUT = "features", "scheme", "c2", "min_freq", "passes", "dropout"
+"""Options that steps change."""
 
-BASES = ("core", "fields")
-"""Feature sets to start from; the better one is taken."""
+BASES = ("core+mentions+clusters+entities", "fields")
+"""Feature sets to start from: for names, and for citations and addresses."""
 
 FAMILIES = ("pos", "sentence", "mentions", CLUSTERS, ENTITIES, GAZETTEER)
-"""Feature sets that are tried beside it, in this order, if the corpus has the columns that they read."""
+"""Feature sets that are added, in this order, if the corpus has the columns, and the user the files, that they read."""
 
-FILES = {CLUSTERS: "clusters", GAZETTEER: "gazetteers"}
-"""Feature sets that read files, with the setting that names these."""
+PAIRS = (f"{OF_PAIRS}kinds", f"{OF_PAIRS}pos")
+"""Feature sets of pairs of labels that are added."""
 
 FACTOR = 3.0
 """Factor by which the prior's weight is multiplied or divided."""
@@ -58,114 +57,265 @@ RARE_FEATURES = 2.0
 DROPOUTS = (0.0, 0.5)
 """Fractions that are tried beside the default."""
 
-MORE, FEWER = (20, 40, 80), (5, 2, 1)
-"""Numbers of passes that are tried one after another, as long as F1 rises; ten are the default."""
+
+class Candidate(NamedTuple):
+    """A way to train: a trainer by name, and its settings."""
+
+    trainer: str
+    settings: TrainerSettings
 
 
-def chosen_of(settings: TrainerSettings) -> dict[str, Any]:
-    """The values of the settings that can be chosen for the trainer, by name."""
-    return settings.model_dump(include=set(_choices(settings)))
+TrainNamed = Callable[[str], Train]
+"""The trainer of a name."""
 
 
-def with_sets_of_files(settings: TrainerSettings) -> TrainerSettings:
-    """The settings with the feature sets that read the given files, where features are still to be chosen.
+class Judged(NamedTuple):
+    """What a candidate's models answered: counts (D, 3) of entities, and CPU seconds of training and labelling."""
 
-    A search tries them in turn, so the files have to be readable though no feature set names them yet.
+    counts: Counts
+    cpu_seconds: float
+
+
+class Step(NamedTuple):
+    """A candidate on the ladder.
+
+    - ``name``: what it changes, for people; the base has none.
+    - ``trial``: the candidate with its counts (D, 3).
+    - ``gain``: over the best candidate before it; None for the base.
+    - ``cpu_seconds``: of its trainings and labellings.
+    - ``is_kept``: does it take the place of the best one?
     """
-    if FEATURES not in _choices(settings) or FEATURES in settings.model_fields_set:
-        return settings
-    phrases = [GAZETTEER] if getattr(settings, FILES[GAZETTEER]) else []
-    return settings.model_copy(update={FEATURES: "+".join((chosen_of(settings)[FEATURES], *phrases))})
+
+    name: str
+    trial: Trial[Candidate]
+    gain: Comparison | None
+    cpu_seconds: float
+    is_kept: bool
 
 
-def select(
+Change = Callable[[Candidate], Candidate]
+
+
+class Rung(NamedTuple):
+    """Steps that change one option.
+
+    - ``option``: steps are left out where the user gives it, or the trainer does not have it; None for all trainers.
+    - ``cost``: of a step, as a multiple of the base's.
+    - ``changes``: what the steps change of the best candidate, for these documents, by their names.
+    """
+
+    option: str | None
+    cost: float
+    changes: Callable[[Candidate, Sequence[Document]], Iterator[tuple[str, Change]]]
+
+
+class Climb(NamedTuple):
+    """A ladder that was climbed.
+
+    - ``steps``: all that was judged, the base first.
+    - ``untried``: names of steps for which no time was left.
+    """
+
+    steps: Sequence[Step]
+    untried: Sequence[str]
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate of the last step that was kept."""
+        return [step for step in self.steps if step.is_kept][-1].trial.setting
+
+
+def climb(
     documents: Sequence[Document],
-    train: Train,
-    settings: TrainerSettings,
+    base: Candidate,
+    judge: Callable[[Candidate], Judged],
     *,
-    folds: int = FOLDS,
-    validation: Validation = Validation.RANDOM,
-    progress: Callable[[Trial[TrainerSettings]], None] | None = None,
-) -> list[Trial[TrainerSettings]]:
-    """The trials in the order in which they were made, with counts (D, 3) of entities; `best_of` gives the chosen one.
+    has_time: Callable[[float], bool] = lambda _: True,
+    progress: Callable[[Step], None] = lambda _: None,
+) -> Climb:
+    """The steps from a base; options that its settings were given stay as they are.
 
-    Settings that are given stay as they are; the others of `CHOSEN` are searched. Raises `TrainingError` where there
-    are too few documents or all settings are given, and the errors of training.
+    - ``has_time``: is there time for a step that costs so many times what the base does?
+    - ``progress``: called after each step.
+
+    Raises `TrainingError` where documents have no gold labels, and the errors of ``judge``.
     """
-    names = [name for name in _choices(settings) if name not in settings.model_fields_set]
-    if not names:
-        raise TrainingError(f"nothing is left to be chosen: give fewer options; chosen are {', '.join(CHOSEN)}")
-
-    def attempt(tried: TrainerSettings) -> Counts:
-        return cross_validated(documents, train, tried, folds=folds, validation=validation)
-
-    search = SettingsSearch(attempt, f1_of_counts, progress=progress)
-    best = settings
-    if FEATURES in names:
-        best = _features(search, settings, documents)
-    if PRIOR in names:
-        best = _further(search, best, (_weights(best, FACTOR), _weights(best, 1.0 / FACTOR)))
-    if CUT_OFF in names:
-        best = search.along(best, _with(best, min_freq=[RARE_FEATURES]))
-    if PASSES in names:
-        best = _further(search, best, (_with(best, passes=MORE), _with(best, passes=FEWER)))
-    if DROPOUT in names:
-        for share in DROPOUTS:
-            best = search.along(best, _with(best, dropout=[share]))
-    return search.trials
-
-
-def _with(settings: TrainerSettings, **values: Iterable[object]) -> Iterator[TrainerSettings]:
-    """Copies of the settings, with each of several values for one field."""
-    ((name, given),) = values.items()
-    for value in given:
-        yield settings.model_copy(update={name: value})
+    for document in documents:
+        gold_of(document)
+    steps, untried, tried = [_first(base, judge)], list[str](), {base}
+    progress(steps[0])
+    best = steps[0].trial
+    for rung in RUNGS.values():
+        if not _is_open(rung, base.settings):
+            continue
+        for name, change in rung.changes(best.setting, documents):
+            candidate = change(best.setting)
+            if candidate in tried:
+                continue
+            if not has_time(rung.cost):
+                untried.append(name)
+                continue
+            tried.add(candidate)
+            steps.append(_step(name, candidate, best, judge))
+            progress(steps[-1])
+            best = steps[-1].trial if steps[-1].is_kept else best
+    return Climb(steps, untried)
 
 
-def _weights(settings: TrainerSettings, factor: float) -> Iterator[TrainerSettings]:
-    """Copies of the settings with the prior's weight times factor, factor², and so on, without end."""
-    first = chosen_of(settings)[PRIOR]
-    return _with(settings, c2=itertools.accumulate(itertools.repeat(factor), operator.mul, initial=first * factor))
+def _first(base: Candidate, judge: Callable[[Candidate], Judged]) -> Step:
+    answer = judge(base)
+    return Step("base", Trial(base, answer.counts, f1_of_counts), None, answer.cpu_seconds, is_kept=True)
 
 
-def _further(
-    search: SettingsSearch[TrainerSettings], base: TrainerSettings, ways: Iterable[Iterable[TrainerSettings]]
-) -> TrainerSettings:
-    """The last settings up to which F1 rises, on the first of the ways on which it does; ``base`` if on none."""
-    for steps in ways:
-        best = search.along(base, steps)
-        if best is not base:
-            return best
-    return base
+def _step(name: str, candidate: Candidate, best: Trial[Candidate], judge: Callable[[Candidate], Judged]) -> Step:
+    answer = judge(candidate)
+    trial = Trial(candidate, answer.counts, f1_of_counts)
+    gain = trial.gain(best)
+    return Step(name, trial, gain, answer.cpu_seconds, is_worth(gain))
 
 
-def _features(
-    search: SettingsSearch[TrainerSettings], settings: TrainerSettings, documents: Sequence[Document]
-) -> TrainerSettings:
-    """The settings with the better one of `BASES`, and each of `FAMILIES` that raises F1."""
-    files = settings.model_dump(include=set(FILES.values()))
-    none = {name: type(settings).model_fields[name].default for name in files}
-    best = search.best(settings.model_copy(update={FEATURES: name, **none}) for name in _usable(BASES, documents))
-    for name in _usable(FAMILIES, documents):
-        added = {field: value for field, value in files.items() if FILES.get(name) == field}
-        if name != GAZETTEER or all(added.values()):
-            more = {FEATURES: f"{chosen_of(best)[FEATURES]}+{name}", **added}
-            best = search.along(best, [best.model_copy(update=more)])
-    return best
+def is_worth(gain: Comparison) -> bool:
+    """Is a gain at least its standard error, a quarter of its interval of 95 %?"""
+    return gain.difference > 0.0 and gain.difference >= (gain.high - gain.low) / 4.0
 
 
-def _usable(names: Iterable[str], documents: Sequence[Document]) -> Iterator[str]:
-    """The feature sets whose columns all documents have."""
-    there = set.intersection(*(set(document.columns) for document in documents))
+def _is_open(rung: Rung, settings: TrainerSettings) -> bool:
+    if rung.option is None:
+        return True
+    return rung.option in type(settings).model_fields and rung.option not in settings.model_fields_set
+
+
+def _with(**values: Any) -> Change:
+    def change(best: Candidate) -> Candidate:
+        return best._replace(settings=best.settings.model_copy(update=values))
+
+    return change
+
+
+def _and(name: str) -> Change:
+    """Adds a feature set."""
+
+    def change(best: Candidate) -> Candidate:
+        return _with(features=f"{_value(best, FEATURES)}+{name}")(best)
+
+    return change
+
+
+def _value(best: Candidate, option: str) -> Any:
+    return getattr(best.settings, option)
+
+
+def _bases(best: Candidate, documents: Sequence[Document]) -> Iterator[tuple[str, Change]]:
+    del best, documents
+    for name in BASES:
+        yield f"features {name}", _with(features=name)
+
+
+def _families(best: Candidate, documents: Sequence[Document]) -> Iterator[tuple[str, Change]]:
+    names = FAMILIES if _value(best, "gazetteers") else FAMILIES[: FAMILIES.index(GAZETTEER)]
+    yield from _added(best, documents, names)
+
+
+def _pairs(best: Candidate, documents: Sequence[Document]) -> Iterator[tuple[str, Change]]:
+    if isinstance(best.settings, FeatureSettings) and best.settings.learns_pairs:
+        yield from _added(best, documents, PAIRS)
+
+
+def _added(best: Candidate, documents: Sequence[Document], names: Iterable[str]) -> Iterator[tuple[str, Change]]:
+    """Further feature sets, of those that the corpus has the columns for."""
+    columns = set.intersection(*(set(document.columns) for document in documents))
     for name in names:
-        if name in (CLUSTERS, *PHRASE_SETS) or set(needed_columns(feature_set(name))) <= there:
-            yield name
+        own = name.removeprefix(OF_PAIRS)
+        is_readable = own in (CLUSTERS, *PHRASE_SETS) or set(needed_columns(feature_set(own))) <= columns
+        if is_readable and name not in _value(best, FEATURES).split("+"):
+            yield f"+{name}", _and(name)
 
 
-def _choices(settings: TrainerSettings) -> list[str]:
-    """Names of the settings that can be chosen for a trainer, in the order of `CHOSEN`."""
-    fields = type(settings).model_fields
-    return [name for name in CHOSEN if name in fields and not (name == PASSES and PRIOR in fields)]
+def _schemes(best: Candidate, documents: Sequence[Document]) -> Iterator[tuple[str, Change]]:
+    del best
+    if labels_of(documents).scheme is Scheme.BIO:
+        yield "scheme bilou", _with(scheme="bilou")
+
+
+def _priors(best: Candidate, documents: Sequence[Document]) -> Iterator[tuple[str, Change]]:
+    del documents
+    for weight in (_value(best, PRIOR) * FACTOR, _value(best, PRIOR) / FACTOR):
+        yield f"c2 {weight:.3g}", _with(c2=weight)
+
+
+def _cut_offs(best: Candidate, documents: Sequence[Document]) -> Iterator[tuple[str, Change]]:
+    del best, documents
+    yield f"min_freq {RARE_FEATURES:g}", _with(min_freq=RARE_FEATURES)
+
+
+def _passes(best: Candidate, documents: Sequence[Document]) -> Iterator[tuple[str, Change]]:
+    """More passes, or fewer, where there is no prior: an early end replaces it."""
+    del documents
+    passes = _value(best, PASSES)
+    if not hasattr(best.settings, PRIOR):
+        for number in (passes * 2, max(passes // 2, 1)):
+            yield f"passes {number}", _with(passes=number)
+
+
+def _dropouts(best: Candidate, documents: Sequence[Document]) -> Iterator[tuple[str, Change]]:
+    del best, documents
+    for share in DROPOUTS:
+        yield f"dropout {share:g}", _with(dropout=share)
+
+
+def _averages(best: Candidate, documents: Sequence[Document]) -> Iterator[tuple[str, Change]]:
+    """Models of different seeds, averaged, with the settings of the one."""
+    del documents
+    if best.trainer == sgd.NAME:
+        yield (
+            "models averaged",
+            lambda one: Candidate(ensemble.NAME, EnsembleSettings.model_validate(one.settings.model_dump())),
+        )
+
+
+RUNGS: dict[str, Rung] = {
+    "base": Rung(FEATURES, 1.0, _bases),
+    "families": Rung(FEATURES, 1.3, _families),
+    "cut-off": Rung(CUT_OFF, 1.0, _cut_offs),
+    "dropout": Rung(DROPOUT, 1.0, _dropouts),
+    "prior": Rung(PRIOR, 1.0, _priors),
+    "passes": Rung(PASSES, 2.0, _passes),
+    "scheme": Rung(SCHEME, 1.5, _schemes),
+    "pairs": Rung(FEATURES, 2.5, _pairs),
+    "averages": Rung(None, 6.0, _averages),
+}
+"""The ladder, cheapest steps first; one line each."""
+
+
+class Expected(NamedTuple):
+    """What is to be expected on new documents: figures of documents that had no part in the choice.
+
+    - ``base``, ``chosen``: trials of the base and of what was chosen.
+    - ``gain``: of what was chosen over the base.
+    - ``tokens_a_second``: tokens that the chosen model scores and labels by Viterbi in a CPU second.
+    """
+
+    base: Trial[Candidate]
+    chosen: Trial[Candidate]
+    gain: Comparison
+    tokens_a_second: float
+
+
+def expected(
+    inside: Sequence[Document], outside: Sequence[Document], base: Candidate, chosen: Candidate, train: TrainNamed
+) -> Expected:
+    """Trains base and choice on the documents that chose, and labels others. Raises the errors of training."""
+    labels, trials = labels_of([*inside, *outside]), dict[Candidate, tuple[Trial[Candidate], float]]()
+    for candidate in dict.fromkeys((base, chosen)):
+        with scratch_folder() as folder:
+            model = train(candidate.trainer)(inside, settings=candidate.settings, out=folder / "model")
+            started = time.process_time()
+            counts = viterbi_counts(model, outside, labels)
+            spent = time.process_time() - started
+        trials[candidate] = Trial(candidate, counts, f1_of_counts), spent
+    best, spent = trials[chosen]
+    tokens = sum(map(len, outside))
+    return Expected(trials[base][0], best, best.gain(trials[base][0]), tokens / max(spent, 1e-9))
 
 
 def cross_validated(
