@@ -139,7 +139,6 @@ SAID_BY_EACH = {
     "consistency": "label consistency is learned with a model, and used with one",
     "doc": "one is looked at, some are labelled alone",
     "documents": "some are made up, some are looked at",
-    "tune": "what is chosen by trials",
     "measure": "a measure, or one of its figures",
     "against": "a run, or a value of an axis of a sweep",
     "form": "that of vectors, or of predictions",

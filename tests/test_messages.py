@@ -174,7 +174,7 @@ def test_only_what_goes_on_after_an_interruption_says_so(
         words = writer.words(made, None, tmp_path / "o")
         said = CliRunner().invoke(app, words).stderr
         assert f"the same command {'goes on where' if name in RESUMED else 'begins anew'}" in said, (name, said)
-    wrapped = ["train", "--corpus", "c", "--out", "o", "--tune", "--trainer", "trigram"]
+    wrapped = ["train", "--corpus", "c", "--out", "o", "--effort", "best", "--trainer", "trigram"]
     assert "goes on where this one stopped" in CliRunner().invoke(app, wrapped).stderr
     assert WRITERS.keys() > RESUMED
 

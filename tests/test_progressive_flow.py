@@ -16,15 +16,18 @@ from rich.console import Console
 
 import concord.flows.training.progressive
 import concord.flows.training.train_model
+import concord.flows.training.trial_file
 from concord.flows.screen import terminal
 from concord.flows.tracking.tracking import Outcome
-from concord.flows.training.progressive import KEPT, TRIALS_TABLE, Kept, choose
+from concord.flows.training.progressive import TRIALS_TABLE, choose, search_of
 from concord.flows.training.train_model import TrainJob, check_search, train_model
+from concord.flows.training.trial_file import TRIALS_END, TrialFile
 from concord.schemas.errors import ShardsError, TrainingError
+from concord.schemas.requests import TrainingEffort
 from concord.schemas.run_context import HERE, RunContext
 from concord.schemas.train_report import SampleRow, TrainReport, samples_table
 from concord.workers.corpus.ingestion import write_corpus
-from concord.workers.learning.search.progressive import LEAST_SAMPLE, TrialTally, rounds, sizes_of
+from concord.workers.learning.search.progressive import TrialTally, rounds, sizes_of
 from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.models.settings import SgdSettings
 from concord.workers.papers.canisius.settings import TrigramSettings
@@ -38,8 +41,8 @@ from tests.support.made_tracking import untracked
 SETTINGS = TrigramSettings.model_validate({"metric": "overlap", "decay": "none"})
 
 
-def kept(folder: Path, corpus: str = "digest", settings: TrigramSettings = SETTINGS) -> Kept:
-    return Kept(folder / "model", corpus, SAMPLING, settings)
+def kept(folder: Path, corpus: str = "digest", settings: TrigramSettings = SETTINGS) -> TrialFile:
+    return TrialFile(folder / "model", search_of(corpus, SAMPLING, settings))
 
 
 def chosen(folder: Path, monkeypatch: pytest.MonkeyPatch, broken: int | None = None) -> tuple[Any, int]:
@@ -57,7 +60,7 @@ def chosen(folder: Path, monkeypatch: pytest.MonkeyPatch, broken: int | None = N
     monkeypatch.setattr(concord.flows.training.progressive, "cluster", here)
     sampling = SAMPLING._replace(tried=counted)
     told = lambda *_: None  # noqa: E731
-    found = choose(DOCUMENTS, sampling, SETTINGS, context=HERE, largest=None, kept=kept(folder), progress=told)
+    found = choose(DOCUMENTS, sampling, SETTINGS, context=HERE, largest=None, trials=kept(folder), progress=told)
     return SimpleNamespace(settings=found[0], samples=found[1]), len(done)
 
 
@@ -90,31 +93,28 @@ def test_the_choice_is_that_of_plain_trials(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_trials_of_another_search_are_not_taken(tmp_path: Path) -> None:
-    trial, tally = TrialGroup(SAMPLING, (SETTINGS,), LEAST_SAMPLE), TrialTally(1, 2, 0.5)
-    kept(tmp_path).add(trial, [tally])
-    assert kept(tmp_path).tallies == {name_of(SAMPLING, SETTINGS, LEAST_SAMPLE): tally}
+    kept(tmp_path).add({"a": [1, 2, 0.5]})
+    assert kept(tmp_path).results == {"a": [1, 2, 0.5]}
     given = SETTINGS.model_copy(update={"n": 2})
-    assert kept(tmp_path, settings=given).tallies == {}
-    kept(tmp_path).add(trial, [tally])
-    assert kept(tmp_path, corpus="another").tallies == {}
+    assert kept(tmp_path, settings=given).results == {}
+    kept(tmp_path).add({"a": [1, 2, 0.5]})
+    assert kept(tmp_path, corpus="another").results == {}
 
 
 def test_code_that_has_changed_makes_trials_stale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept(tmp_path).add(TrialGroup(SAMPLING, (SETTINGS,), LEAST_SAMPLE), [TrialTally(1, 2)])
-    monkeypatch.setattr(concord.flows.training.progressive, "workers_digest", lambda: "other code")
-    assert kept(tmp_path).tallies == {}
+    kept(tmp_path).add({"a": [1, 2]})
+    monkeypatch.setattr(concord.flows.training.trial_file, "workers_digest", lambda: "other code")
+    assert kept(tmp_path).results == {}
 
 
 def test_a_line_that_was_cut_off_is_done_again(tmp_path: Path) -> None:
-    both = SETTINGS, SETTINGS.model_copy(update={"k": 3})
-    first, second = (name_of(SAMPLING, one, LEAST_SAMPLE) for one in both)
-    kept(tmp_path).add(TrialGroup(SAMPLING, both, LEAST_SAMPLE), [TrialTally(1, 2), TrialTally(2, 2)])
-    path = tmp_path / f".model{KEPT}"
+    kept(tmp_path).add({"a": [1, 2], "b": [2, 2]})
+    path = tmp_path / f".model{TRIALS_END}"
     path.write_bytes(path.read_bytes()[:-5])
     again = kept(tmp_path)
-    assert list(again.tallies) == [first]
-    again.add(TrialGroup(SAMPLING, both[1:], LEAST_SAMPLE), [TrialTally(2, 2)])
-    assert kept(tmp_path).tallies == {first: TrialTally(1, 2), second: TrialTally(2, 2)}
+    assert again.results == {"a": [1, 2]}
+    again.add({"b": [2, 2]})
+    assert kept(tmp_path).results == {"a": [1, 2], "b": [2, 2]}
 
 
 def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,8 +124,8 @@ def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(OutputError, match=rf"\.model{KEPT}: cannot be written \(No space left on device\)"):
-        file.add(TrialGroup(SAMPLING, (SETTINGS,), LEAST_SAMPLE), [TrialTally(1, 2)])
+    with pytest.raises(OutputError, match=rf"\.model{TRIALS_END}: cannot be written \(No space left on device\)"):
+        file.add({"a": [1, 2]})
 
 
 def test_a_training_that_searches_keeps_the_choice_and_no_trials(
@@ -140,7 +140,7 @@ def test_a_training_that_searches_keeps_the_choice_and_no_trials(
         out=str(tmp_path / "m"),
         trainer="trigram",
         settings=SETTINGS,
-        tune=True,
+        effort=TrainingEffort.BEST,
         consistency=False,
     )
     report: TrainReport = train_model(request)
@@ -151,15 +151,17 @@ def test_a_training_that_searches_keeps_the_choice_and_no_trials(
     table = json.loads(str(told[TRIALS_TABLE]))
     assert len(table) == report.samples[-1].tried
     assert set(table[0]) == {"k", "metric", "weighting", "decay", "right", "seconds"}
-    assert not list(tmp_path.glob(f".m{KEPT}"))
+    assert not list(tmp_path.glob(f".m{TRIALS_END}"))
 
 
 def test_where_no_settings_are_searched_ray_is_not_asked_for() -> None:
     context = RunContext(workers=2)
-    request = TrainJob(corpus="c", out="o", trainer="trigram", settings=SETTINGS, tune=True, context=context)
+    request = TrainJob(
+        corpus="c", out="o", trainer="trigram", settings=SETTINGS, effort=TrainingEffort.BEST, context=context
+    )
     check_search(request)
-    for changes in ({"trainer": "sgd", "settings": SgdSettings()}, {"tune": False}):
-        with pytest.raises(TrainingError, match="are for --tune of trainer trigram alone"):
+    for changes in ({"trainer": "sgd", "settings": SgdSettings()}, {"effort": TrainingEffort.NORMAL}):
+        with pytest.raises(TrainingError, match="are for --effort best of trainer trigram alone"):
             check_search(request.model_copy(update=changes))
 
 

@@ -1,31 +1,41 @@
-"""Choosing a trainer's settings by cross-validation: folds, counts, and what is tried."""
+"""Choosing a model by a ladder of steps: folds, counts, what is tried and kept, and what is expected."""
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
-from concord.schemas.settings import TrainerSettings, Validation
+from concord.schemas.settings import Validation
+from concord.workers.evaluation.bootstrap import Comparison
 from concord.workers.evaluation.conlleval import EntityCounts
-from concord.workers.features.clusters import Clusters, write_clusters
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.search.folds import fold_of, held_out, is_held_out, rounds
-from concord.workers.learning.search.trials import Trial, best_of
-from concord.workers.learning.trainers.selection import FOLDS, chosen_of, cross_validated, select
-from concord.workers.learning.trainers.trainer import Progress
-from concord.workers.models.settings import CrfSettings, PerceptronSettings, SgdSettings
+from concord.workers.learning.trainers.entity_counts import viterbi_counts
+from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
+from concord.workers.learning.trainers.selection import (
+    FOLDS,
+    Climb,
+    Judged,
+    Step,
+    TrainerChoice,
+    climb,
+    cross_validated,
+    expected,
+    is_worth,
+)
+from concord.workers.learning.trainers.trainer import Progress, Trainer
+from concord.workers.models.settings import CrfSettings, EnsembleSettings, SgdSettings
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import LABELS
 
@@ -108,71 +118,160 @@ def test_a_label_that_a_fold_lacks_is_an_error_of_that_model_alone(documents: li
     assert counts[first, 2].sum() < counts[first, 0].sum()
 
 
-def best_at(features: str, c2: float, min_freq: float) -> Share:
-    """Forgets more with every difference from these settings."""
+class Ladder:
+    """Judges candidates by a share of tokens that they forget, and remembers which were asked for."""
 
-    def share(given: CrfSettings) -> float:
-        differ = len(set(given.features.split("+")) ^ set(features.split("+")))
-        return min(0.9, 0.1 * differ + 0.1 * abs(math.log(given.c2 / c2)) + 0.05 * abs(given.min_freq - min_freq))
+    def __init__(self, documents: list[Document], share: Callable[[TrainerChoice], float]) -> None:
+        self.documents, self.share, self.asked = documents, share, list[TrainerChoice]()
+
+    def judge(self, candidate: TrainerChoice) -> Judged:
+        self.asked.append(candidate)
+        parrot = Parrot({d.doc_id: d for d in self.documents}, LABELS, self.share(candidate))
+        return Judged(viterbi_counts(parrot, self.documents, LABELS), 1.0)
+
+    def climb(self, base: TrainerChoice, **options: Any) -> Climb:
+        return climb(self.documents, base, self.judge, **options)
+
+
+def best_at(**wanted: Any) -> Callable[[TrainerChoice], float]:
+    """Forgets more with every difference from these options."""
+
+    def share(candidate: TrainerChoice) -> float:
+        given = candidate.settings.model_dump()
+        parts = len(set(given["features"].split("+")) ^ set(wanted["features"].split("+")))
+        other = sum(given[name] != value for name, value in wanted.items() if name != "features")
+        return float(min(0.9, 0.08 * parts + 0.2 * other))
 
     return share
 
 
-@pytest.mark.parametrize(("features", "factor", "min_freq"), [("core+mentions", 9.0, 2.0), ("fields", 1 / 3, 0.0)])
-def test_the_best_of_what_is_tried_is_chosen(
-    documents: list[Document], features: str, factor: float, min_freq: float
-) -> None:
-    start = CrfSettings()
-    school = School(documents, best_at(features, start.c2 * factor, min_freq))
-    told: list[Trial[TrainerSettings]] = []
-    trials = select(documents, school.train, start, folds=2, progress=told.append)
-    assert trials == told
-    assert best_of(trials).value == max(trial.value for trial in trials)
-    chosen = chosen_of(best_of(trials).setting)
-    assert (chosen["features"], chosen["min_freq"]) == (features, min_freq)
-    assert chosen["c2"] == pytest.approx(start.c2 * factor)
-    assert not any(
-        "pos" in str(chosen_of(trial.setting)["features"]) for trial in trials
-    )  # these documents have no tags
-    assert len({str(chosen_of(trial.setting)) for trial in trials}) == len(trials)
+BASE = TrainerChoice("sgd", SgdSettings())
 
 
-def test_what_is_given_stays(documents: list[Document]) -> None:
-    school = School(documents, lambda given: 0.1 + given.c2)
-    trials = select(documents, school.train, CrfSettings(features="fields", c2=0.7), folds=2)
-    assert [chosen_of(trial.setting) for trial in trials] == [
-        {"features": "fields", "c2": 0.7, "min_freq": 0.0},
-        {"features": "fields", "c2": 0.7, "min_freq": 2.0},
-    ]
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"features": "core+mentions+clusters+entities"},
+        {"features": "core+mentions+clusters+entities+sentence", "scheme": "bilou"},
+        {"features": "fields", "dropout": 0.0, "min_freq": 2.0},
+        {"features": "fields+mentions+pairs:kinds", "c2": 0.09},
+        {"features": "core+mentions+clusters+entities", "dropout": 0.5, "members": 6},
+    ],
+)
+def test_the_ladder_ends_where_it_is_best(documents: list[Document], wanted: dict[str, Any]) -> None:
+    ladder = Ladder(documents, lambda candidate: best_at(**wanted)(_with_members(candidate)))
+    told: list[Step] = []
+    found = ladder.climb(BASE, progress=told.append)
+    given = _with_members(found.best).settings.model_dump()
+    assert set(given["features"].split("+")) == set(wanted["features"].split("+"))
+    assert {name: given[name] for name in wanted if name != "features"} == {
+        name: pytest.approx(value) for name, value in wanted.items() if name != "features"
+    }
+    assert told == list(found.steps)
+    assert not found.untried
+    assert len(set(ladder.asked)) == len(ladder.asked) == len(found.steps)
+    assert not any("pos" in step.name for step in found.steps)  # these documents have no tags
+    kept = [step for step in found.steps if step.is_kept]
+    assert [step.trial.value for step in kept] == sorted(step.trial.value for step in kept)
+    for step in found.steps[1:]:
+        assert step.gain is not None
+        assert step.is_kept == is_worth(step.gain)
 
 
-@pytest.mark.parametrize(("best", "tried"), [(40, [10, 20, 40, 80]), (10, [10, 20, 5]), (1, [10, 20, 5, 2, 1])])
-def test_passes_are_chosen_where_there_is_no_prior(documents: list[Document], best: int, tried: list[int]) -> None:
-    def share(given: TrainerSettings) -> float:
-        assert isinstance(given, PerceptronSettings)
-        return 0.1 + 0.1 * abs(math.log(given.passes / best)) + 0.05 * given.min_freq
-
-    school = School(documents, share)
-    trials = select(documents, school.train, PerceptronSettings(features="core"), folds=2)
-    assert [chosen_of(trial.setting)["passes"] for trial in trials] == [10, *tried]
-    assert chosen_of(best_of(trials).setting) == {"features": "core", "min_freq": 0.0, "passes": best}
-    given = select(documents, school.train, PerceptronSettings(features="core", passes=3), folds=2)
-    assert {chosen_of(trial.setting)["passes"] for trial in given} == {3}
-    with_prior = select(documents, School(documents, lambda _: 0.1).train, SgdSettings(features="core"), folds=2)
-    assert not any("passes" in chosen_of(trial.setting) for trial in with_prior)
+def _with_members(candidate: TrainerChoice) -> TrainerChoice:
+    """The candidate with a number of models; one of them has one."""
+    members = 6 if candidate.trainer == "ensemble" else 1
+    return candidate._replace(
+        settings=EnsembleSettings.model_construct(**{**dict(candidate.settings), "members": members})
+    )
 
 
-@pytest.mark.parametrize(("best", "tried"), [(0.3, [0.3, 0.0, 0.5]), (0.0, [0.3, 0.0, 0.5]), (0.5, [0.3, 0.0, 0.5])])
-def test_no_dropout_and_more_are_tried(documents: list[Document], best: float, tried: list[float]) -> None:
-    def share(given: TrainerSettings) -> float:
-        assert isinstance(given, SgdSettings)
-        return 0.1 + 0.2 * abs(given.dropout - best) + 0.1 * (given.min_freq > 0) + 0.1 * abs(math.log(given.c2 / 0.03))
+def test_where_nothing_gains_the_base_stays(documents: list[Document]) -> None:
+    ladder = Ladder(documents, lambda _: 0.3)
+    found = ladder.climb(BASE)
+    assert found.best == BASE
+    assert len(found.steps) > 8
+    assert [step.name for step in found.steps if step.is_kept] == ["base"]
 
-    trials = select(documents, School(documents, share).train, SgdSettings(features="core", passes=4), folds=2)
-    assert list(dict.fromkeys(chosen_of(trial.setting)["dropout"] for trial in trials)) == tried
-    assert best_of(trials).setting == SgdSettings(features="core", passes=4, dropout=best)
-    none = select(documents, School(documents, share).train, SgdSettings(features="core", dropout=0), folds=2)
-    assert {chosen_of(trial.setting).get("dropout") for trial in none} == {0.0}
+
+@pytest.mark.parametrize(
+    ("gain", "low", "high", "worth"),
+    [(0.01, 0.001, 0.02, True), (0.01, -0.01, 0.03, True), (0.01, -0.02, 0.04, False), (0.0, 0.0, 0.0, False)],
+)
+def test_a_gain_counts_from_its_standard_error_on(gain: float, low: float, high: float, *, worth: bool) -> None:
+    assert is_worth(Comparison(gain, low, high, 0.5)) == worth
+
+
+def test_options_that_are_given_stay(documents: list[Document]) -> None:
+    given = SgdSettings(features="core", c2=0.7, dropout=0.1)
+    ladder = Ladder(
+        documents, lambda candidate: 0.1 * (candidate.trainer == "sgd") + 0.2 * candidate.settings.model_dump()["c2"]
+    )
+    found = ladder.climb(TrainerChoice("sgd", given))
+    assert found.best.trainer == "ensemble"
+    for candidate in ladder.asked:
+        options = candidate.settings.model_dump()
+        assert (options["features"], options["c2"], options["dropout"]) == ("core", 0.7, 0.1)
+    assert {step.name for step in found.steps} == {"base", "min_freq 2", "scheme bilou", "models averaged"}
+
+
+@pytest.mark.parametrize(("name", "trainer"), list(TRAINERS.items()))
+def test_every_trainer_that_reads_gold_has_a_ladder(documents: list[Document], name: str, trainer: Trainer) -> None:
+    if not trainer.gold or trainer.sampling is not None:
+        pytest.skip("has another way to be chosen, or none")
+    ladder = Ladder(documents, lambda _: 0.3)
+    ladder.climb(TrainerChoice(name, trainer.settings()))
+    for candidate in ladder.asked:
+        own = trainer_named(candidate.trainer).settings
+        assert own.model_validate(candidate.settings.model_dump()) == candidate.settings
+    assert all(candidate.trainer in (name, "ensemble") for candidate in ladder.asked)
+
+
+@pytest.mark.parametrize("most", [0.0, 1.0, 1.4, 3.0, 9.0])
+def test_a_step_without_time_is_named_and_not_tried(documents: list[Document], most: float) -> None:
+    ladder = Ladder(documents, lambda _: 0.3)
+    found = ladder.climb(BASE, has_time=lambda cost: cost <= most)
+    every = [step.name for step in Ladder(documents, lambda _: 0.3).climb(BASE).steps]
+    assert [step.name for step in found.steps] == [name for name in every if name not in found.untried]
+    assert set(found.untried) <= set(every)
+    assert bool(found.untried) == (most < 6.0)
+
+
+def test_plain_labels_have_no_bilou(documents: list[Document]) -> None:
+    plain = [Document.build(f"p{i}", [["a", "b"]], labels=[["X", "Y"]]) for i in range(5)]
+    found = climb(plain, BASE, lambda _: Judged(np.ones((5, 3), np.int64), 1.0))
+    assert not any("bilou" in step.name for step in found.steps)
+    assert any("bilou" in step.name for step in Ladder(documents, lambda _: 0.3).climb(BASE).steps)
+
+
+def test_lists_that_are_worth_nothing_are_left_out(documents: list[Document]) -> None:
+    base = TrainerChoice("sgd", SgdSettings(gazetteers=("phrases.tsv",)))
+    for better, files in ((0.1, ()), (-0.1, ("phrases.tsv",))):
+        ladder = Ladder(documents, partial(_forgets_with_lists, better))
+        assert ladder.climb(base).best.settings.model_dump()["gazetteers"] == files
+
+
+def _forgets_with_lists(more: float, candidate: TrainerChoice) -> float:
+    return 0.3 + more * bool(candidate.settings.model_dump()["gazetteers"])
+
+
+def test_what_is_expected_is_of_documents_that_chose_nothing(documents: list[Document]) -> None:
+    inside, outside = documents[:24], documents[24:]
+    school = School(documents, lambda settings: 0.4 if settings.features == "fields" else 0.1)
+    base, chosen = (TrainerChoice("sgd", SgdSettings(features=name)) for name in ("fields", "core"))
+    figures = expected(inside, outside, base, chosen, lambda _: school.train)
+    assert school.seen == [{document.doc_id for document in inside}] * 2
+    assert len(figures.base.counts) == len(figures.chosen.counts) == len(outside)
+    assert figures.gain.difference == figures.chosen.value - figures.base.value > 0
+    assert figures.tokens_a_second > 0
+    same = expected(inside, outside, base, base, lambda _: school.train)
+    assert (same.gain.difference, same.gain.low, same.gain.high) == (0.0, 0.0, 0.0)
+    assert len(school.seen) == 3
+
+
+def test_documents_without_gold_are_one_line() -> None:
+    with pytest.raises(TrainingError, match="has no gold labels, and training needs them"):
+        climb([Document.build("d", [["a"]])], BASE, lambda _: Judged(np.ones((1, 3), np.int64), 1.0))
 
 
 def test_later_documents_are_judged_by_models_of_those_before(documents: list[Document]) -> None:
@@ -206,22 +305,6 @@ class Ages(Parrot):
         return replace(super().potentials(batch), unary=np.concatenate(parts))
 
 
-def test_the_choice_is_by_later_documents_where_that_is_asked_for(documents: list[Document]) -> None:
-    late = {document.doc_id for document in documents[2 * len(documents) // 5 :]}
-    school = School(documents, lambda _: 0.0)
-
-    def train(
-        documents: Iterable[Document], *, settings: CrfSettings, out: Path, progress: Progress | None = None
-    ) -> Parrot:
-        parrot = school.train(documents, settings=settings, out=out, progress=progress)
-        return Ages(parrot, late, 0.0, 0.5) if settings.features == "core" else Ages(parrot, late, 0.9, 0.4)
-
-    given = CrfSettings(c2=1.0, min_freq=0.0)
-    trials = {v: select(documents, train, given, validation=v)[:2] for v in Validation}
-    chosen = {v: chosen_of(best_of(found).setting)["features"] for v, found in trials.items()}
-    assert chosen == {Validation.RANDOM: "core", Validation.LATER: "fields"}
-
-
 @pytest.mark.parametrize("share", [0.01, 0.2, 0.34, 0.9])
 def test_a_share_is_held_out_by_ids_or_from_the_end(documents: list[Document], share: float) -> None:
     later = held_out(documents, share, Validation.LATER)
@@ -230,38 +313,3 @@ def test_a_share_is_held_out_by_ids_or_from_the_end(documents: list[Document], s
     assert held_out(documents, share, Validation.RANDOM) == [is_held_out(d.doc_id, share) for d in documents]
     turned = held_out(documents[::-1], share, Validation.RANDOM)[::-1]
     assert turned == held_out(documents, share, Validation.RANDOM)
-
-
-def test_clusters_are_a_family_where_there_is_a_table(documents: list[Document], tmp_path: Path) -> None:
-    table = tmp_path / "words.parquet"
-    write_clusters(table, Clusters(pa.array(["a"]), ("2",), np.zeros((1, 1), np.int32)))
-    school = School(documents, best_at("core+clusters", 0.1, 0.0))
-    trials = select(documents, school.train, CrfSettings(clusters=(str(table),)), folds=2)
-    assert best_of(trials).setting.model_dump()["clusters"] == (str(table),)
-    assert chosen_of(best_of(trials).setting)["features"] == "core+clusters"
-    with_table = [trial for trial in trials if trial.setting.model_dump()["clusters"] is not None]
-    assert all("clusters" in str(chosen_of(trial.setting)["features"]).split("+") for trial in with_table)
-
-
-def test_lists_are_families_the_users_where_there_is_a_file(documents: list[Document], tmp_path: Path) -> None:
-    phrases = tmp_path / "phrases.tsv"
-    phrases.write_text("a\tX\n")
-    for files, wanted in (((), "core+entities"), ((str(phrases),), "core+entities+gazetteer")):
-        school = School(documents, best_at("core+entities+gazetteer", 0.1, 0.0))
-        trials = select(documents, school.train, CrfSettings(gazetteers=files), folds=2)
-        assert chosen_of(best_of(trials).setting)["features"] == wanted
-        assert best_of(trials).setting.model_dump()["gazetteers"] == files
-        with_files = [trial for trial in trials if trial.setting.model_dump()["gazetteers"]]
-        assert all("gazetteer" in str(chosen_of(trial.setting)["features"]).split("+") for trial in with_files)
-
-
-def test_what_cannot_be_searched_is_one_line(documents: list[Document]) -> None:
-    school = School(documents, lambda _: 0.0)
-    with pytest.raises(TrainingError, match="nothing is left to be chosen: give fewer options"):
-        select(documents, school.train, CrfSettings(features="core", c2=1.0, min_freq=0.0))
-    with pytest.raises(TrainingError, match="nothing is left to be chosen"):
-        select(documents, school.train, TrainerSettings())
-    with pytest.raises(TrainingError, match="2 documents are too few for 5 folds"):
-        select(documents[:2], school.train, CrfSettings())
-    with pytest.raises(TrainingError, match="has no gold labels, and training needs them"):
-        select([Document.build(f"d{i}", [["a"]]) for i in range(50)], school.train, CrfSettings())

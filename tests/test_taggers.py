@@ -17,6 +17,7 @@ from concord.schemas.document import Batch, Column, Document
 from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import LabelSet
 from concord.schemas.layers import NO_ANSWER, layer_columns, types_under
+from concord.schemas.requests import TrainingEffort
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.learning.trainers import taggers
@@ -215,7 +216,7 @@ def test_the_command_needs_no_gold_and_says_how_far_to_trust_it(
     with pytest.raises(CorpusError, match="--trainer taggers, which learns from layers without gold"):
         train_model(request.model_copy(update={"trainer": "sgd", "settings": SgdSettings(layers=("a",))}))
     with pytest.raises(TrainingError, match="reads no gold labels that could judge"):
-        check_search(request.model_copy(update={"tune": True}))
+        check_search(request.model_copy(update={"effort": TrainingEffort.BEST}))
 
 
 def test_a_sweep_reads_no_gold_for_it_either(tmp_path: Path) -> None:

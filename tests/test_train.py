@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+import concord.flows.training.best_model
 import concord.flows.training.train_model
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
@@ -22,16 +23,17 @@ from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.locks import locked
 from concord.flows.screen.terminal import grid, show_report
 from concord.flows.tracking.tracking import PENALTIES_FILE
-from concord.flows.training.train_model import TrainJob, train_model
+from concord.flows.training.train_model import TrainJob, check_search, train_model
+from concord.schemas.blocks import Table
 from concord.schemas.document import Document
-from concord.schemas.errors import CorpusError
+from concord.schemas.errors import CorpusError, TrainingError
+from concord.schemas.requests import TrainRequest
 from concord.schemas.settings import TrainerSettings, Validation
-from concord.schemas.train_report import TrainReport, selection_table
+from concord.schemas.train_report import TrainReport
 from concord.workers.corpus.ingestion import write_corpus
-from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.learning.trainers.given_features import FEATURE_FILES
 from concord.workers.learning.trainers.registry import DEFAULT, OWN, TRAINERS
-from concord.workers.learning.trainers.selection import FOLDS, cross_validated
+from concord.workers.learning.trainers.selection import cross_validated
 from concord.workers.learning.trainers.trainer import Progress, Trainer, TrainingCounts
 from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.models.folder import MANIFEST, Manifest, begin, parse_manifest, write_manifest
@@ -188,7 +190,7 @@ def test_a_search_of_features_looks_at_files_that_no_set_names_yet(option: str, 
         file.write_text("Oslo\tplace\n")
     elif there:
         pq.write_table(pa.table({"word": ["a", "b"], "cluster-2": pa.array([0, 1], pa.int32())}), file)
-    words = ["train", "--tune", "--corpus", str(tmp_path / "corpus"), "--out", str(tmp_path / "model")]
+    words = ["train", "--effort", "best", "--corpus", str(tmp_path / "corpus"), "--out", str(tmp_path / "model")]
     message = CliRunner().invoke(app, [*words, "--set", f"{option}={file}"])
     assert message.exit_code == Exit.INPUT, message.output
     assert ("of-corpus" if there else str(file)) in message.stderr.replace("\n", "")
@@ -220,28 +222,98 @@ def test_the_trainers_are_listed_with_their_options() -> None:
     assert all(field in said for field in CrfSettings.model_fields)
 
 
-def test_a_training_that_chooses_reports_what_it_chose_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_that_chooses_says_what_it_tried_and_what_to_expect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
     write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
-    options = SgdSettings(features="finkel", passes=1)
-    request = TrainJob(
-        corpus=str(tmp_path / "corpus"),
-        out=str(tmp_path / "model"),
-        trainer="sgd",
-        settings=options,
-        tune=True,
-        consistency=False,
-    )
+    given = {"corpus": str(tmp_path / "corpus"), "trainer": "sgd", "consistency": False, "effort": "best"}
+    options = SgdSettings(features="kinds", passes=1, c2=0.3)
+    request = TrainJob.model_validate({**given, "out": str(tmp_path / "model"), "settings": options})
     report: TrainReport = train_model(request)
-    best = max(report.selection, key=lambda row: row.f1)
+    search = report.search
+    assert search is not None
     settings = parse_manifest(tmp_path / "model" / MANIFEST).settings
-    assert settings["features"] == "finkel"
-    assert settings["passes"] == 1
-    assert {name: settings[name] for name in best.chosen} == best.chosen
-    assert [row.gain for row in report.selection] == [row.f1 - report.selection[0].f1 for row in report.selection]
-    shown = Console(width=100, record=True, file=io.StringIO())
-    shown.print(grid(selection_table(report.selection)))
-    assert len(shown.export_text().splitlines()) == 1 + len(report.selection)
+    assert (settings["features"], settings["passes"], settings["c2"]) == ("kinds", 1, 0.3)
+    assert {step.step for step in search.steps} == {
+        *("base", "min_freq 2", "dropout 0", "dropout 0.5", "scheme bilou", "models averaged")
+    }
+    assert (search.documents, search.held_out) == (
+        14,
+        6,
+    )  # the last three of five parts of the first 24, and the others
+    assert search.gain == pytest.approx(search.f1 - search.base_f1)
+    kept = {step.step for step in search.steps if step.is_kept}
+    assert (settings["scheme"] == "bilou") == ("scheme bilou" in kept)
+    assert (report.trainer == "ensemble") == ("models averaged" in kept)
+    assert not list(tmp_path.glob(".model.trials"))
+    shown = Console(width=120, record=True, file=io.StringIO())
+    for block in search.blocks():
+        if isinstance(block, Table):
+            shown.print(grid(block))
+            assert len(shown.export_text().splitlines()) == 1 + len(search.steps)
+    said = " ".join(str(getattr(block, "text", "")) for block in search.blocks())
+    assert "expect an F1 of" in said
+    assert "on 6 documents that had no part in the choice" in said
+    in_time = request.model_copy(update={"out": str(tmp_path / "second"), "minutes": 1e-9})
+    hurried = train_model(in_time).search
+    assert hurried is not None
+    assert [step.step for step in hurried.steps] == ["base"]
+    assert len(hurried.untried) == len(search.steps) - 1
+
+
+def test_a_choice_that_was_killed_goes_on_and_ends_with_the_same_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
+    write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
+    given = {"corpus": str(tmp_path / "corpus"), "trainer": "sgd", "consistency": False, "effort": "best"}
+    options = SgdSettings(features="kinds", passes=1, c2=0.3)
+    requests = [
+        TrainJob.model_validate({**given, "out": str(tmp_path / name), "settings": options}) for name in ("a", "b")
+    ]
+    whole = train_model(requests[0])
+    trained, own = list[object](), cross_validated
+
+    def dies(*arguments: Any, **options: Any) -> Any:
+        trained.append(arguments)
+        if len(trained) == 3:
+            raise KeyboardInterrupt
+        return own(*arguments, **options)
+
+    monkeypatch.setattr(concord.flows.training.best_model, "cross_validated", dies)
+    with pytest.raises(KeyboardInterrupt):
+        train_model(requests[1])
+    assert whole.search is not None
+    again = train_model(requests[1])
+    assert len(trained) == 3 + len(whole.search.steps) - 2
+    assert again.model_digest == whole.model_digest
+    assert again.search is not None
+    assert [step.step for step in again.search.steps] == [step.step for step in whole.search.steps]
+
+
+def test_a_quick_training_makes_few_passes_and_keeps_what_is_given(tmp_path: Path) -> None:
+    assert SgdSettings().quick == SgdSettings(passes=10, dropout=0.0, c2=0.3, decay=0.85)
+    assert SgdSettings(passes=2, features="core").quick.model_dump(include={"passes", "features"}) == {
+        "passes": 2,
+        "features": "core",
+    }
+    for trainer in TRAINERS.values():
+        quick = trainer.settings().quick
+        assert trainer.settings.model_validate(quick.model_dump()) == quick
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"minutes": 5.0}, "--minutes is for --effort best"),
+        ({"minutes": 5.0, "effort": "best", "trainer": "trigram"}, "--minutes is for --effort best"),
+        ({"effort": "best", "trainer": "taggers"}, "reads no gold labels"),
+    ],
+)
+def test_a_search_that_cannot_be_is_one_line(changes: dict[str, Any], fault: str) -> None:
+    with pytest.raises(TrainingError, match=fault):
+        check_search(TrainRequest.model_validate({"corpus": "c", "out": "o", **changes}))
 
 
 def test_segments_that_were_cut_are_told_of(
@@ -276,7 +348,7 @@ def test_a_corpus_without_labels_is_tracked_too(tmp_path: Path, monkeypatch: pyt
     assert len({entry["digest"] for entry in read}) == 2
 
 
-def test_later_documents_tune_consistency_and_judge_settings_where_that_is_asked_for(
+def test_later_documents_tune_consistency_where_that_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class StoppedError(Exception):
@@ -298,9 +370,6 @@ def test_later_documents_tune_consistency_and_judge_settings_where_that_is_asked
         (judged,) = stopped.value.args
         last = [document.doc_id for document in documents[-9:]]
         assert (judged == last) == (validation is Validation.LATER)
-        report: TrainReport = train_model(request.model_copy(update={"tune": True, "consistency": False}))
+        report: TrainReport = train_model(request.model_copy(update={"consistency": False}))
         show_report(report)
-        counted = report.selection[0].f1
-        folds = cross_validated(documents, TRAINERS["sgd"].train, options, folds=FOLDS, validation=validation)
-        assert counted == f1_of_counts(folds.sum(axis=0))
         assert f"sgd: 1 passes over {report.tokens:,} tokens, dropout" in " ".join(capsys.readouterr().out.split())

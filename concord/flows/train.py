@@ -6,7 +6,7 @@ from concord.flows.inputs.jobs import check_sources, folder_place, source_place
 from concord.flows.inputs.output_places import check_output_place
 from concord.flows.watched import watched
 from concord.schemas.folders import FolderKind
-from concord.schemas.requests import TrainRequest
+from concord.schemas.requests import TrainingEffort, TrainRequest
 from concord.schemas.train_report import TrainReport
 
 
@@ -14,8 +14,8 @@ from concord.schemas.train_report import TrainReport
 def train(request: TrainRequest) -> TrainReport:
     """Trains a model on a labelled corpus and saves it as the folder ``out``.
 
-    Options are tuned as `workers.learning.trainers.selection` says, those of memory-based n-grams as
-    `workers.learning.search.progressive` does, where the same call again goes on where that stopped.
+    The best model is looked for as `workers.learning.trainers.selection` says, that of memory-based n-grams as
+    `workers.learning.search.progressive` does; the same call again goes on where that stopped.
     """
     corpus, out = source_place(request.corpus), folder_place(request.out)
     check_sources([corpus])
@@ -23,10 +23,10 @@ def train(request: TrainRequest) -> TrainReport:
     from concord.flows.training.train_model import TrainJob, check_search, train_model
     from concord.workers.learning.trainers.given_features import check_given
     from concord.workers.learning.trainers.registry import trainer_named
-    from concord.workers.learning.trainers.selection import with_sets_of_files
 
     settings = trainer_named(request.trainer).settings.model_validate(request.options or {})
+    settings = settings.quick if request.effort is TrainingEffort.QUICK else settings
     check_search(request)
     check_output_place(out, [corpus, *settings.places()], makes=FolderKind.MODEL)
-    check_given(with_sets_of_files(settings) if request.tune else settings)
+    check_given(settings)
     return train_model(request.job(TrainJob, corpus=corpus, out=out, settings=settings))

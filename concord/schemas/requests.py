@@ -33,8 +33,8 @@ ALIAS_HELP = "Alias of the model in use, in MLflow's registry, which moves to th
 ENGINE_HELP, N_BEST_HELP = (str(RunSettings.model_fields[name].description) for name in ("engine", "n_best"))
 CONSTRAINTS_HELP = "YAML files of constraints, each a path or URI"
 JUDGING_HELP = (
-    "Held-out documents: a random sample, by id (the default), or the last ones of the corpus, in the order of files "
-    "and rows."
+    "Held-out documents: a random sample, by id (the default, but for `train --effort best`), or the last ones of the "
+    "corpus, in the order of files and rows."
 )
 SHARD_HELP = (
     "Approximate size of a shard, in bytes of text; smaller ones spread a few slow documents over more workers "
@@ -157,7 +157,7 @@ class LabelRequest(FlowRequest):
         return (*self.constraints, *(() if self.corrections is None else (self.corrections,)))
 
 
-class Effort(StrEnum):
+class TrainingEffort(StrEnum):
     """How much work a training puts into a better model."""
 
     QUICK = "quick"
@@ -172,8 +172,8 @@ class TrainRequest(FlowRequest):
     out: str = Field(description="Folder for the model.")
     trainer: str = Field(DEFAULT_TRAINER, description=TRAINER_HELP)
     options: Mapping[str, Any] | None = Field(None, description=TRAINER_OPTIONS_HELP)
-    effort: Effort = Field(
-        Effort.NORMAL,
+    effort: TrainingEffort = Field(
+        TrainingEffort.NORMAL,
         description="Work for a better model. quick: a third of the passes, for a first look. normal: the default "
         "options. best: step by step what gains on documents that are held apart, and what to expect of it (trainer "
         "trigram: by wrapped progressive sampling on Ray). Options that you give stay as they are.",
@@ -190,7 +190,7 @@ class TrainRequest(FlowRequest):
     held_out_share: float = Field(
         0.2, ge=0.01, le=0.9, description="Fraction of the documents kept apart to tune label consistency."
     )
-    validation: Validation | None = Field(None, description=f"{JUDGING_HELP} --effort best takes the last ones.")
+    validation: Validation | None = Field(None, description=JUDGING_HELP)
     register_as: str | None = Field(None, description=REGISTER_HELP)
     alias: str = Field(ALIAS, description=ALIAS_HELP)
     largest_sample: int | None = Field(
@@ -204,7 +204,7 @@ class TrainRequest(FlowRequest):
     @property
     def judging(self) -> Validation:
         """The held-out documents."""
-        return self.validation or (Validation.LATER if self.effort is Effort.BEST else Validation.RANDOM)
+        return self.validation or (Validation.LATER if self.effort is TrainingEffort.BEST else Validation.RANDOM)
 
 
 class SweepRequest(FlowRequest):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
@@ -146,6 +146,11 @@ class TrainerSettings(Settings):
 
     corpora: ClassVar[tuple[str, ...]] = ()
     files: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def quick(self) -> Self:
+        """The settings for a first look: what was not given is as it trains fastest."""
+        return self
 
     @property
     def learning(self) -> str:

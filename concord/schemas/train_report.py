@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import Field
 
-from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, Tone, figure_columns, row
+from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, TableRow, Tone, figure_columns, row
 from concord.schemas.shown import Report
 
 
@@ -60,13 +60,13 @@ class SearchReport(Report):
             yield Remark(f"not tried, for want of time: {', '.join(self.untried)}", Tone.NOTICE)
         gain = f"{100 * self.gain:+.2f} points, {100 * self.low:+.2f} to {100 * self.high:+.2f}"
         yield Remark(
-            f"expect an F1 of {self.f1:.2%}; the base has {self.base_f1:.2%} ({gain}): on {self.held_out:,} documents that "
-            "had no part in the choice"
+            f"expect an F1 of {self.f1:.2%}; the base has {self.base_f1:.2%} ({gain}): on {self.held_out:,} documents "
+            "that had no part in the choice"
         )
         yield Remark(f"labels {self.tokens_a_second:,.0f} tokens a CPU second by Viterbi")
 
 
-def _step_row(step: StepRow) -> Row:
+def _step_row(step: StepRow) -> TableRow:
     gains = ("" if value is None else f"{100 * value:+.2f}" for value in (step.gain, step.low, step.high))
     tone = Tone.STRONG if step.is_kept else Tone.PLAIN
     return row(step.step, f"{100 * step.f1:.2f}", *gains, f"{step.cpu_seconds:,.1f}", tone=tone)

@@ -55,7 +55,8 @@ def searched_without_a_worker(world: World, *command: str) -> Any:
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("timblapi") is None, reason="the extra memory is not installed: python3-timbl")
 def test_a_search_that_is_killed_ends_with_the_same_model(world: World) -> None:
-    command = ["train", "--corpus", "train", "--out", "memory", "--trainer", "trigram", "--tune", "--no-consistency"]
+    command = ["train", "--corpus", "train", "--out", "memory", "--trainer", "trigram", "--effort", "best"]
+    command += ["--no-consistency"]
     command += [f"--set={name}={value}" for name, value in GIVEN.items()]
     first = world.start(*command, "--workers", "1")
     kept = world.folder / ".memory.trials"

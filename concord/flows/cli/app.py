@@ -58,7 +58,7 @@ from concord.flows.screen.progress import say, show
 from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.errors import InputError
 from concord.schemas.reports import CalibrationReport, EvaluationReport, ExportReport
-from concord.schemas.requests import LabelRequest, TrainRequest
+from concord.schemas.requests import LabelRequest, TrainingEffort, TrainRequest
 from concord.schemas.run_plan import RunPlan
 from concord.schemas.run_report import RunReport
 from concord.schemas.settings import TextSettings
@@ -204,19 +204,14 @@ def ingest(
         say(f"first reject: {first_reason(out.expanduser())}", style="yellow")
 
 
-def _is_sampled(given: Mapping[str, Any]) -> bool:
-    """Whether a training tries settings on samples, of which those that are done are not tried again."""
-    if not given["tune"]:
-        return False
-    from concord.workers.learning.trainers.registry import TRAINERS
-
-    trainer = TRAINERS.get(given["trainer"])
-    return trainer is not None and trainer.sampling is not None
+def _is_search(given: Mapping[str, Any]) -> bool:
+    """Whether a training tries settings, of which those that are done are not tried again."""
+    return given["effort"] is TrainingEffort.BEST
 
 
 @app.command(
     epilog="Example: concord train --corpus corpora/train/ --out models/news/",
-    resumes=_is_sampled,
+    resumes=_is_search,
 )
 def train(
     *,

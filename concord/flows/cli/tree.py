@@ -101,6 +101,8 @@ PANELS = {
             "network",
             "pooling",
             "overlap",
+            "effort",
+            "minutes",
             "tune",
             "largest_sample",
             "held_out_share",

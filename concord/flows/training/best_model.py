@@ -24,11 +24,11 @@ from concord.workers.learning.search.folds import LATER_SHARE, held_out
 from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.learning.trainers.selection import (
     FOLDS,
-    Candidate,
     Climb,
-    Expected,
+    ExpectedFigures,
     Judged,
     Step,
+    TrainerChoice,
     climb,
     cross_validated,
     expected,
@@ -45,7 +45,7 @@ LEAST_DOCUMENTS = 25
 class BestModel(NamedTuple):
     """What was chosen, and the report of the search."""
 
-    candidate: Candidate
+    candidate: TrainerChoice
     report: SearchReport
 
 
@@ -62,7 +62,7 @@ class _Clock:
 
 def best_model(
     documents: Sequence[Document],
-    base: Candidate,
+    base: TrainerChoice,
     *,
     out: Path,
     corpus: str,
@@ -101,18 +101,20 @@ def _train_named(name: str) -> Train:
     return trainer_named(name).train
 
 
-def _judged(documents: Sequence[Document], validation: Validation, trials: TrialFile, candidate: Candidate) -> Judged:
+def _judged(
+    documents: Sequence[Document], validation: Validation, trials: TrialFile, candidate: TrainerChoice
+) -> Judged:
     """The answers of a candidate's models, from an earlier call or new ones."""
     name = f"{candidate.trainer} {candidate.settings.model_dump_json()}"
     if name not in trials.results:
         started, train = time.process_time(), _train_named(candidate.trainer)
         counts = cross_validated(documents, train, candidate.settings, folds=FOLDS, validation=validation)
         trials.add({name: [counts.tolist(), time.process_time() - started]})
-    found, cpu_seconds = trials.results[name]
-    return Judged(np.array(found, np.int64), cpu_seconds)
+    counts_of_documents, cpu_seconds = trials.results[name]
+    return Judged(np.array(counts_of_documents, np.int64), cpu_seconds)
 
 
-def _report(ladder: Climb, figures: Expected) -> SearchReport:
+def _report(ladder: Climb, figures: ExpectedFigures) -> SearchReport:
     return SearchReport(
         steps=tuple(map(_row, ladder.steps)),
         untried=tuple(ladder.untried),

@@ -31,7 +31,7 @@ from concord.flows.training.tuning import Tuned, pair_counts, tune_consistency
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import LabelError
-from concord.schemas.requests import Effort, TrainRequest
+from concord.schemas.requests import TrainingEffort, TrainRequest
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import TrainerSettings
 from concord.schemas.train_report import LayersReport, SampleRow, SearchReport, TaggersReport, TrainReport
@@ -45,7 +45,7 @@ from concord.workers.learning.search.folds import held_out
 from concord.workers.learning.search.progressive import Sampling
 from concord.workers.learning.trainers.layers import LayersChoice, answering, choose_layers
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
-from concord.workers.learning.trainers.selection import Candidate
+from concord.workers.learning.trainers.selection import TrainerChoice
 from concord.workers.learning.trainers.trainer import Iteration, Train
 from concord.workers.learning.weights.consistency_scales import assumed_consistency
 from concord.workers.learning.weights.known_weights import known_weights_text
@@ -75,7 +75,7 @@ class _ChosenSettings(NamedTuple):
     - ``layers``: ways to use layers of the corpus, where it is asked for.
     """
 
-    candidate: Candidate
+    candidate: TrainerChoice
     search: SearchReport | None = None
     samples: Sequence[SampleRow] = ()
     layers: LayersChoice | None = None
@@ -93,7 +93,7 @@ class _ChosenSettings(NamedTuple):
 
 def check_search(request: TrainRequest) -> None:
     """Raises `TrainingError` if Ray or a sample is asked for, but no trial runs on Ray, or if nothing can be tried."""
-    is_best = request.effort is Effort.BEST
+    is_best = request.effort is TrainingEffort.BEST
     asked = (request.context.ray, request.context.workers, request.largest_sample)
     if asked != (None, None, None) and not (is_best and _sampling(request) is not None):
         able = " or ".join(name for name, trainer in TRAINERS.items() if trainer.sampling is not None)
@@ -180,8 +180,8 @@ def _choose(
 
     - ``corpus``: digest of the documents.
     """
-    base = Candidate(request.trainer, request.settings)
-    if request.effort is not Effort.BEST:
+    base = TrainerChoice(request.trainer, request.settings)
+    if request.effort is not TrainingEffort.BEST:
         return _ChosenSettings(base)
     sampling, out = _sampling(request), Path(request.out)
     if sampling is None:

@@ -12,7 +12,7 @@ from typing import Any
 from concord.workers.compiling.kept_digests import workers_digest
 from concord.workers.storage.files import write_whole, writing
 
-TRIALS = ".trials"
+TRIALS_END = ".trials"
 """Suffix of the name of the file."""
 
 
@@ -49,7 +49,7 @@ def forget(out: Path) -> None:
 
 def _file_of(out: Path) -> Path:
     folder = Path(os.path.realpath(out))
-    return folder.with_name(f".{folder.name}{TRIALS}")
+    return folder.with_name(f".{folder.name}{TRIALS_END}")
 
 
 def _whole_lines(path: Path) -> list[str]:

@@ -255,6 +255,12 @@ class DescentSettings(GradientSettings):
     dropout: float = Field(0.3, ge=0, lt=1, description="Fraction of each token's features that a step leaves out.")
     seed: int = Field(0, ge=0, description="Seed of the order of sentences and of dropout.")
 
+    @property
+    def quick(self) -> Self:
+        """Ten passes without dropout, whose place a stronger prior takes."""
+        few = {"passes": 10, "dropout": 0.0, "c2": 0.3, "decay": 0.85}
+        return self.model_copy(update={name: few[name] for name in few.keys() - self.model_fields_set})
+
 
 class SgdSettings(EncoderSettings, VectorSettings, DescentSettings):
     """Options of training a CRF by stochastic gradient descent."""

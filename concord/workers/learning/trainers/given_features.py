@@ -45,6 +45,9 @@ def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> Fea
         entries = (entry for path in settings.gazetteers for entry in _phrases(Path(path).expanduser()))
         lists[GAZETTEER] = Gazetteer.of((entry, None) for entry in entries)
     name = settings.features
+    for part, files in ((CLUSTERS, settings.clusters), (GAZETTEER, settings.gazetteers)):
+        if files and not {part, OF_PAIRS + part, f"{part}-cased"} & set(name.split("+")):
+            name = f"{name}+{part}"
     if settings.layers and LAYER not in name and LAYERS not in name:
         name = f"{name}+{layers_part(settings.layers)}"
     vectors = _vectors(settings)

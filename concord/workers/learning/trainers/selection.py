@@ -24,7 +24,7 @@ from concord.workers.evaluation.bootstrap import Comparison
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.features.derived import needed_columns
-from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, PHRASE_SETS
+from concord.workers.features.gazetteers import ENTITIES, PHRASE_SETS
 from concord.workers.features.templates import CLUSTERS, OF_PAIRS, feature_set
 from concord.workers.learning.search.folds import rounds
 from concord.workers.learning.search.trials import Trial
@@ -36,16 +36,17 @@ from concord.workers.storage.scratch import scratch_folder
 
 FOLDS = 5
 
-FEATURES, SCHEME, PRIOR, CUT_OFF, PASSES, DROPOUT = "features", "scheme", "c2", "min_freq", "passes", "dropout"
+FEATURES, LISTS, SCHEME = "features", "gazetteers", "scheme"
+PRIOR, CUT_OFF, PASSES, DROPOUT = "c2", "min_freq", "passes", "dropout"
 """Options that steps change."""
 
 BASES = ("core+mentions+clusters+entities", "fields")
 """Feature sets to start from: for names, and for citations and addresses."""
 
-FAMILIES = ("pos", "sentence", "mentions", CLUSTERS, ENTITIES, GAZETTEER)
-"""Feature sets that are added, in this order, if the corpus has the columns, and the user the files, that they read."""
+FAMILIES = ("pos", "sentence", "mentions", CLUSTERS, ENTITIES)
+"""Feature sets that are added, in this order, if the corpus has the columns that they read."""
 
-PAIRS = (f"{OF_PAIRS}kinds", f"{OF_PAIRS}pos")
+PAIR_SETS = (f"{OF_PAIRS}kinds", f"{OF_PAIRS}pos")
 """Feature sets of pairs of labels that are added."""
 
 FACTOR = 3.0
@@ -58,7 +59,7 @@ DROPOUTS = (0.0, 0.5)
 """Fractions that are tried beside the default."""
 
 
-class Candidate(NamedTuple):
+class TrainerChoice(NamedTuple):
     """A way to train: a trainer by name, and its settings."""
 
     trainer: str
@@ -87,13 +88,13 @@ class Step(NamedTuple):
     """
 
     name: str
-    trial: Trial[Candidate]
+    trial: Trial[TrainerChoice]
     gain: Comparison | None
     cpu_seconds: float
     is_kept: bool
 
 
-Change = Callable[[Candidate], Candidate]
+SettingsChange = Callable[[TrainerChoice], TrainerChoice]
 
 
 class Rung(NamedTuple):
@@ -106,7 +107,7 @@ class Rung(NamedTuple):
 
     option: str | None
     cost: float
-    changes: Callable[[Candidate, Sequence[Document]], Iterator[tuple[str, Change]]]
+    changes: Callable[[TrainerChoice, Sequence[Document]], Iterator[tuple[str, SettingsChange]]]
 
 
 class Climb(NamedTuple):
@@ -120,15 +121,15 @@ class Climb(NamedTuple):
     untried: Sequence[str]
 
     @property
-    def best(self) -> Candidate:
+    def best(self) -> TrainerChoice:
         """The candidate of the last step that was kept."""
         return [step for step in self.steps if step.is_kept][-1].trial.setting
 
 
 def climb(
     documents: Sequence[Document],
-    base: Candidate,
-    judge: Callable[[Candidate], Judged],
+    base: TrainerChoice,
+    judge: Callable[[TrainerChoice], Judged],
     *,
     has_time: Callable[[float], bool] = lambda _: True,
     progress: Callable[[Step], None] = lambda _: None,
@@ -162,12 +163,14 @@ def climb(
     return Climb(steps, untried)
 
 
-def _first(base: Candidate, judge: Callable[[Candidate], Judged]) -> Step:
+def _first(base: TrainerChoice, judge: Callable[[TrainerChoice], Judged]) -> Step:
     answer = judge(base)
     return Step("base", Trial(base, answer.counts, f1_of_counts), None, answer.cpu_seconds, is_kept=True)
 
 
-def _step(name: str, candidate: Candidate, best: Trial[Candidate], judge: Callable[[Candidate], Judged]) -> Step:
+def _step(
+    name: str, candidate: TrainerChoice, best: Trial[TrainerChoice], judge: Callable[[TrainerChoice], Judged]
+) -> Step:
     answer = judge(candidate)
     trial = Trial(candidate, answer.counts, f1_of_counts)
     gain = trial.gain(best)
@@ -185,43 +188,44 @@ def _is_open(rung: Rung, settings: TrainerSettings) -> bool:
     return rung.option in type(settings).model_fields and rung.option not in settings.model_fields_set
 
 
-def _with(**values: Any) -> Change:
-    def change(best: Candidate) -> Candidate:
+def _with(**values: Any) -> SettingsChange:
+    def change(best: TrainerChoice) -> TrainerChoice:
         return best._replace(settings=best.settings.model_copy(update=values))
 
     return change
 
 
-def _and(name: str) -> Change:
+def _and(name: str) -> SettingsChange:
     """Adds a feature set."""
 
-    def change(best: Candidate) -> Candidate:
+    def change(best: TrainerChoice) -> TrainerChoice:
         return _with(features=f"{_value(best, FEATURES)}+{name}")(best)
 
     return change
 
 
-def _value(best: Candidate, option: str) -> Any:
+def _value(best: TrainerChoice, option: str) -> Any:
     return getattr(best.settings, option)
 
 
-def _bases(best: Candidate, documents: Sequence[Document]) -> Iterator[tuple[str, Change]]:
+def _bases(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
     del best, documents
     for name in BASES:
         yield f"features {name}", _with(features=name)
 
 
-def _families(best: Candidate, documents: Sequence[Document]) -> Iterator[tuple[str, Change]]:
-    names = FAMILIES if _value(best, "gazetteers") else FAMILIES[: FAMILIES.index(GAZETTEER)]
-    yield from _added(best, documents, names)
+def _families(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
+    yield from _added(best, documents, FAMILIES)
 
 
-def _pairs(best: Candidate, documents: Sequence[Document]) -> Iterator[tuple[str, Change]]:
+def _pairs(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
     if isinstance(best.settings, FeatureSettings) and best.settings.learns_pairs:
-        yield from _added(best, documents, PAIRS)
+        yield from _added(best, documents, PAIR_SETS)
 
 
-def _added(best: Candidate, documents: Sequence[Document], names: Iterable[str]) -> Iterator[tuple[str, Change]]:
+def _added(
+    best: TrainerChoice, documents: Sequence[Document], names: Iterable[str]
+) -> Iterator[tuple[str, SettingsChange]]:
     """Further feature sets, of those that the corpus has the columns for."""
     columns = set.intersection(*(set(document.columns) for document in documents))
     for name in names:
@@ -231,24 +235,31 @@ def _added(best: Candidate, documents: Sequence[Document], names: Iterable[str])
             yield f"+{name}", _and(name)
 
 
-def _schemes(best: Candidate, documents: Sequence[Document]) -> Iterator[tuple[str, Change]]:
+def _without_lists(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
+    """Lists that the user gave may be worth nothing."""
+    del documents
+    if getattr(best.settings, LISTS, ()):
+        yield "without the lists of phrases", _with(**{LISTS: ()})
+
+
+def _schemes(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
     del best
     if labels_of(documents).scheme is Scheme.BIO:
         yield "scheme bilou", _with(scheme="bilou")
 
 
-def _priors(best: Candidate, documents: Sequence[Document]) -> Iterator[tuple[str, Change]]:
+def _priors(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
     del documents
     for weight in (_value(best, PRIOR) * FACTOR, _value(best, PRIOR) / FACTOR):
         yield f"c2 {weight:.3g}", _with(c2=weight)
 
 
-def _cut_offs(best: Candidate, documents: Sequence[Document]) -> Iterator[tuple[str, Change]]:
+def _cut_offs(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
     del best, documents
     yield f"min_freq {RARE_FEATURES:g}", _with(min_freq=RARE_FEATURES)
 
 
-def _passes(best: Candidate, documents: Sequence[Document]) -> Iterator[tuple[str, Change]]:
+def _passes(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
     """More passes, or fewer, where there is no prior: an early end replaces it."""
     del documents
     passes = _value(best, PASSES)
@@ -257,25 +268,26 @@ def _passes(best: Candidate, documents: Sequence[Document]) -> Iterator[tuple[st
             yield f"passes {number}", _with(passes=number)
 
 
-def _dropouts(best: Candidate, documents: Sequence[Document]) -> Iterator[tuple[str, Change]]:
+def _dropouts(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
     del best, documents
     for share in DROPOUTS:
         yield f"dropout {share:g}", _with(dropout=share)
 
 
-def _averages(best: Candidate, documents: Sequence[Document]) -> Iterator[tuple[str, Change]]:
+def _averages(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
     """Models of different seeds, averaged, with the settings of the one."""
     del documents
     if best.trainer == sgd.NAME:
         yield (
             "models averaged",
-            lambda one: Candidate(ensemble.NAME, EnsembleSettings.model_validate(one.settings.model_dump())),
+            lambda one: TrainerChoice(ensemble.NAME, EnsembleSettings.model_validate(one.settings.model_dump())),
         )
 
 
 RUNGS: dict[str, Rung] = {
     "base": Rung(FEATURES, 1.0, _bases),
     "families": Rung(FEATURES, 1.3, _families),
+    "lists": Rung(None, 1.0, _without_lists),
     "cut-off": Rung(CUT_OFF, 1.0, _cut_offs),
     "dropout": Rung(DROPOUT, 1.0, _dropouts),
     "prior": Rung(PRIOR, 1.0, _priors),
@@ -287,7 +299,7 @@ RUNGS: dict[str, Rung] = {
 """The ladder, cheapest steps first; one line each."""
 
 
-class Expected(NamedTuple):
+class ExpectedFigures(NamedTuple):
     """What is to be expected on new documents: figures of documents that had no part in the choice.
 
     - ``base``, ``chosen``: trials of the base and of what was chosen.
@@ -295,17 +307,21 @@ class Expected(NamedTuple):
     - ``tokens_a_second``: tokens that the chosen model scores and labels by Viterbi in a CPU second.
     """
 
-    base: Trial[Candidate]
-    chosen: Trial[Candidate]
+    base: Trial[TrainerChoice]
+    chosen: Trial[TrainerChoice]
     gain: Comparison
     tokens_a_second: float
 
 
 def expected(
-    inside: Sequence[Document], outside: Sequence[Document], base: Candidate, chosen: Candidate, train: TrainNamed
-) -> Expected:
+    inside: Sequence[Document],
+    outside: Sequence[Document],
+    base: TrainerChoice,
+    chosen: TrainerChoice,
+    train: TrainNamed,
+) -> ExpectedFigures:
     """Trains base and choice on the documents that chose, and labels others. Raises the errors of training."""
-    labels, trials = labels_of([*inside, *outside]), dict[Candidate, tuple[Trial[Candidate], float]]()
+    labels, trials = labels_of([*inside, *outside]), dict[TrainerChoice, tuple[Trial[TrainerChoice], float]]()
     for candidate in dict.fromkeys((base, chosen)):
         with scratch_folder() as folder:
             model = train(candidate.trainer)(inside, settings=candidate.settings, out=folder / "model")
@@ -315,7 +331,7 @@ def expected(
         trials[candidate] = Trial(candidate, counts, f1_of_counts), spent
     best, spent = trials[chosen]
     tokens = sum(map(len, outside))
-    return Expected(trials[base][0], best, best.gain(trials[base][0]), tokens / max(spent, 1e-9))
+    return ExpectedFigures(trials[base][0], best, best.gain(trials[base][0]), tokens / max(spent, 1e-9))
 
 
 def cross_validated(
