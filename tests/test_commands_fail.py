@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 import concord.flows.cluster.cluster
 import concord.flows.training.train_model
 from concord.flows.cli.app import app
-from concord.flows.commands import clusters, corpus_stats, mining
+from concord.flows.commands import corpus_stats, mining
 from concord.schemas.errors import InputError
 from tests.support.in_process import Here
 from tests.support.kills import changes_of, full_before, killed_before
@@ -74,7 +74,7 @@ REFUSES = ("synthesize", "ingest")
 """Commands that write over nothing without being told to."""
 IN_PARTS = ("init",)
 """Commands whose files are whole one by one."""
-WITH_CLUSTERS = (clusters, corpus_stats, mining, concord.flows.cluster.cluster)
+WITH_CLUSTERS = (corpus_stats, mining, concord.flows.cluster.cluster)
 """Modules by which a command starts Ray, which outlives no fork."""
 FAULTS = ("kill", "disk full")
 """A block has a half of the commands meet each."""

@@ -168,8 +168,9 @@ def test_lists_and_feature_sets_go_together(tmp_path: Path) -> None:
         with pytest.raises(FeatureSetError, match="go together"):
             feature_set(name, lists=lists)
     (tmp_path / "l.tsv").write_text("Ann\tPER\n")
-    with pytest.raises(FeatureSetError, match="'gazetteer' and its list of phrases go together"):
-        features_of(FeatureSettings(features="core", gazetteers=(str(tmp_path / "l.tsv"),)), CORPUS)
+    for features in ("core", "core+gazetteer"):
+        with_file = features_of(FeatureSettings(features=features, gazetteers=(str(tmp_path / "l.tsv"),)), CORPUS)
+        assert with_file.name == "core+gazetteer"
     with pytest.raises(FeatureSetError, match="'gazetteer' and its list of phrases go together"):
         features_of(FeatureSettings(features="core+gazetteer"), CORPUS)
     with pytest.raises(TrainingError, match="'d' has no gold labels"):
