@@ -27,7 +27,7 @@ from concord.workers.learning.trainers.selection import (
     FOLDS,
     Climb,
     Judged,
-    Step,
+    LadderStep,
     TrainerChoice,
     climb,
     cross_validated,
@@ -160,7 +160,7 @@ BASE = TrainerChoice("sgd", SgdSettings())
 )
 def test_the_ladder_ends_where_it_is_best(documents: list[Document], wanted: dict[str, Any]) -> None:
     ladder = Ladder(documents, lambda candidate: best_at(**wanted)(_with_members(candidate)))
-    told: list[Step] = []
+    told: list[LadderStep] = []
     found = ladder.climb(BASE, progress=told.append)
     given = _with_members(found.best).settings.model_dump()
     assert set(given["features"].split("+")) == set(wanted["features"].split("+"))

@@ -27,7 +27,7 @@ from concord.workers.learning.trainers.selection import (
     Climb,
     ExpectedFigures,
     Judged,
-    Step,
+    LadderStep,
     TrainerChoice,
     climb,
     cross_validated,
@@ -87,7 +87,7 @@ def best_model(
     trials, clock = TrialFile(out, [corpus, validation]), _Clock(minutes)
     with meter("choosing", None) as bar:
 
-        def show(step: Step) -> None:
+        def show(step: LadderStep) -> None:
             clock.base_seconds = clock.base_seconds or step.cpu_seconds
             bar.advance(note=f"{step.name}: F1 {step.trial.value:.2%}{', kept' if step.is_kept else ''}")
 
@@ -129,7 +129,7 @@ def _report(ladder: Climb, figures: ExpectedFigures) -> SearchReport:
     )
 
 
-def _row(step: Step) -> StepRow:
+def _row(step: LadderStep) -> StepRow:
     gain = step.gain
     return StepRow(
         step=step.name,

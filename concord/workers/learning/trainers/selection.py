@@ -77,7 +77,7 @@ class Judged(NamedTuple):
     cpu_seconds: float
 
 
-class Step(NamedTuple):
+class LadderStep(NamedTuple):
     """A candidate on the ladder.
 
     - ``name``: what it changes, for people; the base has none.
@@ -117,7 +117,7 @@ class Climb(NamedTuple):
     - ``untried``: names of steps for which no time was left.
     """
 
-    steps: Sequence[Step]
+    steps: Sequence[LadderStep]
     untried: Sequence[str]
 
     @property
@@ -132,7 +132,7 @@ def climb(
     judge: Callable[[TrainerChoice], Judged],
     *,
     has_time: Callable[[float], bool] = lambda _: True,
-    progress: Callable[[Step], None] = lambda _: None,
+    progress: Callable[[LadderStep], None] = lambda _: None,
 ) -> Climb:
     """The steps from a base; options that its settings were given stay as they are.
 
@@ -163,18 +163,18 @@ def climb(
     return Climb(steps, untried)
 
 
-def _first(base: TrainerChoice, judge: Callable[[TrainerChoice], Judged]) -> Step:
+def _first(base: TrainerChoice, judge: Callable[[TrainerChoice], Judged]) -> LadderStep:
     answer = judge(base)
-    return Step("base", Trial(base, answer.counts, f1_of_counts), None, answer.cpu_seconds, is_kept=True)
+    return LadderStep("base", Trial(base, answer.counts, f1_of_counts), None, answer.cpu_seconds, is_kept=True)
 
 
 def _step(
     name: str, candidate: TrainerChoice, best: Trial[TrainerChoice], judge: Callable[[TrainerChoice], Judged]
-) -> Step:
+) -> LadderStep:
     answer = judge(candidate)
     trial = Trial(candidate, answer.counts, f1_of_counts)
     gain = trial.gain(best)
-    return Step(name, trial, gain, answer.cpu_seconds, is_worth(gain))
+    return LadderStep(name, trial, gain, answer.cpu_seconds, is_worth(gain))
 
 
 def is_worth(gain: Comparison) -> bool:
