@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from concord.flows.cli.failures import Exit
 from concord.schemas.distribution import DISTRIBUTION
 from tests.support.foreign_package import PACKAGE, installed
 
 KINDS = {
+    "commands": "longest",
     "engines": "restarts",
     "features": "ends",
     "measures": "sentences",
@@ -74,7 +76,7 @@ for kind in {kinds}:
 
 
 def test_the_command_lists_them_all(env: dict[str, str], tmp_path: Path) -> None:
-    kinds = sorted(KINDS.keys() - {"models"})
+    kinds = sorted(KINDS.keys() - {"models", "commands"})
     found = python(LISTED.format(kinds=kinds), env, tmp_path).splitlines()
     for kind, line in zip(kinds, found, strict=True):
         (shown,) = json.loads(line).values()
@@ -89,7 +91,7 @@ def test_the_page_for_authors_shows_this_package_and_names_every_kind() -> None:
     pieces = [block for block in blocks if "def test_" not in block]
     tests = [function for block in blocks if "def test_" in block for function in block.split("\n\n\n")]
     assert len(pieces) == len(KINDS)
-    assert len(tests) == 9
+    assert len(tests) == 10
     for piece in (*pieces, *tests):
         assert any(piece in source for source in sources), piece
     (registration,) = re.findall(r"```toml\n(.*?)\n```", page, re.DOTALL)
@@ -102,12 +104,14 @@ def test_its_own_tests_pass(env: dict[str, str], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
     run = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path, check=False)
     assert run.returncode == 0, run.stdout
-    assert "10 passed" in run.stdout
+    assert "11 passed" in run.stdout
 
 
 USED = """
 import concord
+from concord.flows.cli.app import app
 from pathlib import Path
+from typer.testing import CliRunner
 
 Path("a.txt").write_text("\\n".join("Ann|B-PER\\nmet|O\\nAda|B-PER\\n.|O\\n" for _ in range(12)))
 Path("rules.yaml").write_text("constraints:\\n  - template: ends_with\\n    labels: [PER]\\n    weight: hard\\n")
@@ -118,14 +122,25 @@ concord.train("corpus", out="crf", trainer="lbfgs", features="ends", consistency
 model = concord.load("model", engine="restarts", options={"restarts": 2}, constraints=["rules.yaml"])
 answer = model.label_tokens([["Ann", "met", "Ada"], ["."]])
 print(answer.labels[-1], [name for name in model.constraints])
+concord.reprocess("corpus", model="crf", out="out", workers=0)
+print(CliRunner().invoke(app, ["longest", "--run", "out"]).output)
 assert concord.load("crf").label_tokens([["Ann", "met", "Ada", "."]]).labels[0] == "B-PER"
 """
+
+
+def test_its_command_is_listed_and_tells_errors_in_a_line(env: dict[str, str], tmp_path: Path) -> None:
+    assert re.search(r"longest +Show the document of a run", concord(env, tmp_path, "--help").stdout)
+    assert "Folder of a finished run." in concord(env, tmp_path, "longest", "--help").stdout
+    ended = concord(env, tmp_path, "longest", "--run", "nowhere")
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (Exit.INPUT, "", 1)
 
 
 def test_without_a_cluster_its_reader_trainer_model_features_engine_and_template_do_their_work(
     env: dict[str, str], tmp_path: Path
 ) -> None:
-    label, names = python(USED, env, tmp_path).strip().splitlines()[-1].split(" ", 1)
+    answer, longest = python(USED, env, tmp_path).strip().splitlines()[-2:]
+    assert re.fullmatch(r"\S+: 4 tokens", longest)
+    label, names = answer.split(" ", 1)
     assert label in ("B-PER", "I-PER")
     assert names == "['ends_with(PER)']"
 

@@ -10,8 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from concord.flows.cli.app import app
+from concord.flows.cli.commands import COMMANDS, _written, summary_of
+from concord.flows.cli.failures import Exit
+from concord.flows.cli.typer_internals import command_of
 from concord.schemas.distribution import DISTRIBUTION
+from concord.testing import check_command
 from concord.workers import parts
 from concord.workers.compiling.code import ROOT
 from concord.workers.compiling.kept_digests import workers_digest
@@ -29,14 +35,21 @@ from tests.support.registries import REGISTRIES
 
 
 def install(
-    folder: Path, name: str, lines: Mapping[str, str], code: str = "", *, module: str = "", version: str = "1.0"
+    folder: Path,
+    name: str,
+    lines: Mapping[str, str],
+    code: str = "",
+    *,
+    module: str = "",
+    version: str = "1.0",
+    group: Group = Group.ENGINES,
 ) -> None:
-    """A package as an installer leaves it: its metadata, ``lines`` of the group of engines, and one module."""
+    """A package as an installer leaves it: its metadata, ``lines`` of a group, and one module."""
     info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     entries = "".join(f"{entry} = {value}\n" for entry, value in lines.items())
-    (info / "entry_points.txt").write_text(f"[{Group.ENGINES}]\n{entries}")
+    (info / "entry_points.txt").write_text(f"[{group}]\n{entries}")
     if module:
         (folder / f"{module}.py").write_text(code)
 
@@ -80,7 +93,7 @@ def test_what_pyproject_registers_is_installed() -> None:
         (group, name, value) for group, entries in project["entry-points"].items() for name, value in entries.items()
     }
     assert {(entry.group, entry.name, entry.value) for entry in parts.own_entries(Group)} == wanted
-    places = {Group.TASKS: "concord.workers.remote."}
+    places = {Group.TASKS: "concord.workers.remote.", Group.COMMANDS: "concord.flows.cli."}
     assert all(value.startswith(places.get(Group(group), "concord.workers.papers.")) for group, _, value in wanted)
     assert sorted(name for group, name, _ in wanted if group == Group.ENGINES) == PAPERS
 
@@ -314,3 +327,75 @@ def test_a_worker_with_other_packages_says_which_it_has(folder: Path) -> None:
     parts.registered_entries.cache_clear()
     with pytest.raises(CodeMismatchError, match=r"the same packages with parts for it: here here 1\.2$"):
         check_code("f" * 64)
+
+
+# Commands
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The commands are looked up anew, now and afterwards."""
+    vars(COMMANDS).pop("_registered", None)
+    yield
+    vars(COMMANDS).pop("_registered", None)
+
+
+def asked(*words: str) -> tuple[int, str]:
+    """Exit code of a command, and what it says of errors."""
+    ended = CliRunner().invoke(app, list(words))
+    return ended.exit_code, ended.stderr
+
+
+@pytest.mark.usefixtures("commands")
+def test_a_command_of_no_use_is_one_line_and_leaves_the_others(folder: Path) -> None:
+    lines = {"gone": "bad_commands:tree", "wrong": "wrong_commands:tree"}
+    install(folder, "bad", lines, "import nowhere_to_be_found", module="bad_commands", group=Group.COMMANDS)
+    (folder / "wrong_commands.py").write_text("tree = 7")
+    place = "package bad 1.0, entry point concord.commands"
+    code, said = asked("gone", "--x")
+    assert (code, said.count("\n")) == (Exit.INPUT, 1)
+    assert f"{place} 'gone' = bad_commands:tree: cannot be imported: ModuleNotFoundError" in said
+    code, said = asked("wrong")
+    assert (code, said.count("\n")) == (Exit.INPUT, 1)
+    assert "want a CommandTree, not a int" in said
+    listed = CliRunner().invoke(app, ["--help"])
+    assert listed.exit_code == 0
+    assert "cannot be imported" in listed.output
+    assert "reprocess" in listed.output
+    assert asked("list", "--help") == (0, "")
+
+
+@pytest.mark.usefixtures("commands")
+@pytest.mark.parametrize("words", [["label"], ["list"], ["--help"]], ids=" ".join)
+def test_a_command_that_takes_the_name_of_ours_is_one_line(folder: Path, words: list[str]) -> None:
+    install(folder, "other", {"label": "other_commands:tree"}, "", module="other_commands", group=Group.COMMANDS)
+    code, said = asked(*words)
+    assert (code, said.count("\n")) == (Exit.INPUT, 1)
+    assert "package other 1.0, entry point concord.commands 'label' = other_commands:tree: concord has a part" in said
+
+
+@pytest.mark.usefixtures("commands")
+def test_an_installation_of_before_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("concord.flows.cli.commands.own_entries", lambda _groups: [])
+    code, said = asked("label")
+    assert (code, said.count("\n")) == (Exit.INPUT, 1)
+    assert "install it again" in said
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_ours_are_listed_as_their_help_says_and_keep_the_contract(name: str) -> None:
+    check_command(name, COMMANDS[name])
+    first = str(command_of(COMMANDS[name], name).help).strip().partition("\n\n")[0]
+    assert _written(name) is not None, "read without an import"
+    assert summary_of(name) == " ".join(first.split())
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    script = (
+        "import sys; sys.argv = ['concord', '--help']\n"
+        "from concord.flows.cli.app import app\n"
+        "try: app()\nexcept SystemExit: pass\n"
+        "print([name for name in sys.modules if name.endswith('_cli') or name in ('numpy', 'pydantic')])"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[-1] == "[]"

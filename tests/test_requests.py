@@ -21,13 +21,14 @@ from typer.testing import CliRunner
 import concord
 import concord.flows
 from concord.flows import deployed
-from concord.flows.cli.app import TRAIN_FORMS, app
+from concord.flows.cli.app import app
 from concord.flows.cli.challenge_cli import CHALLENGE_FORMS, ENGINE_ALONE
 from concord.flows.cli.codl_cli import CODL_FORMS
-from concord.flows.cli.history_cli import MONTH_FORMS
+from concord.flows.cli.monthly_cli import MONTH_FORMS
 from concord.flows.cli.papers_cli import PAPERS_FORMS
 from concord.flows.cli.settings_options import SHARD_KIB, FieldOptions, OptionForm
 from concord.flows.cli.sweep_cli import SWEEP_FORMS
+from concord.flows.cli.train_cli import TRAIN_FORMS
 from concord.flows.cli.tree import CommandTree
 from concord.flows.inputs.request_fields import takes_fields
 from concord.flows.prefect.private_flow import PrivateFlow

@@ -12,6 +12,7 @@ promise that was broken. The same functions run over concord's own parts. All na
 
 from __future__ import annotations
 
+from concord.testing.commands import check_command
 from concord.testing.engines import check_answer, check_engine
 from concord.testing.features import check_features
 from concord.testing.measures import check_measure
@@ -30,6 +31,7 @@ __all__ = [
     "Case",
     "GoodFile",
     "check_answer",
+    "check_command",
     "check_engine",
     "check_features",
     "check_measure",

@@ -30,6 +30,7 @@ CACHE_FOLDER = "__pycache__"
 class Group(StrEnum):
     """Kinds of parts; the value is the group of their entry points."""
 
+    COMMANDS = "concord.commands"
     ENGINES = "concord.engines"
     FEATURES = "concord.features"
     MEASURES = "concord.measures"
@@ -148,6 +149,10 @@ class Registry(Mapping[str, Part], Generic[Part]):
         if name in self._own:
             return DISTRIBUTION
         raise KeyError(name)
+
+    def entry(self, name: str) -> EntryPoint:
+        """The entry point of that name. Raises `KeyError` for a part that has none."""
+        return self._registered[name]
 
     def name_of(self, part: Part) -> str:
         """Name of a registered part. Raises `PartError` if it is not registered.

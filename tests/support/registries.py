@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from concord.flows.cli.commands import COMMANDS
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
@@ -19,6 +20,7 @@ from concord.workers.parts import Group, Registry
 from concord.workers.remote.registry import TASKS
 
 REGISTRIES: dict[Group, Registry[Any]] = {
+    Group.COMMANDS: COMMANDS,
     Group.ENGINES: SOLVERS,
     Group.FEATURES: FEATURE_SETS,
     Group.MEASURES: MEASURES,

@@ -7,8 +7,11 @@ from typing import Annotated
 from concord.flows.cli.arguments import Set
 from concord.flows.cli.settings_options import A_PATH, REGISTER, FieldOptions
 from concord.flows.cli.trainer_flags import TrainerFlagOptions, trainer_pairs
+from concord.flows.cli.tree import CommandTree
 from concord.schemas.challenge import ChallengeReport
 from concord.schemas.requests import ChallengeRequest
+
+app = CommandTree()
 
 CHALLENGE_EXAMPLE = (
     "Example: concord challenge --corpus corpora/train/ --held-out corpora/testa/ --register news --out challenge/"
@@ -23,6 +26,7 @@ ENGINE_ALONE = (
 CHALLENGE_FORMS = {"out": A_PATH, "register_as": REGISTER}
 
 
+@app.command(epilog=CHALLENGE_EXAMPLE)
 def challenge(
     *,
     request: Annotated[

@@ -9,9 +9,12 @@ import typer
 from concord.flows.cli.arguments import Set
 from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.settings_options import A_PATH, SHARD_KIB, FieldOptions
+from concord.flows.cli.tree import CommandTree
 from concord.schemas.codl import CodlReport, CodlSettings
 from concord.schemas.requests import ENGINE_HELP, N_BEST_HELP, CodlRequest
 from concord.schemas.run import ENGINE, RunSettings
+
+app = CommandTree()
 
 CODL_EXAMPLE = with_options(
     "Example: concord codl --corpus gold/ --pool pool/ --constraints rules.yaml --out learned/", CodlSettings
@@ -21,6 +24,7 @@ CODL_EXAMPLE = with_options(
 CODL_FORMS = {"out": A_PATH, "shard_bytes": SHARD_KIB}
 
 
+@app.command(epilog=CODL_EXAMPLE, resumes=True)
 def codl(
     *,
     request: Annotated[CodlRequest, FieldOptions(CodlRequest, apart=("settings", "labelling"), forms=CODL_FORMS)],

@@ -9,11 +9,13 @@ import typer
 from concord.flows.cli.arguments import Json, print_report
 from concord.flows.cli.failures import Exit
 from concord.flows.cli.settings_options import FieldOptions
+from concord.flows.cli.tree import CommandTree
 from concord.schemas.run_context import RunContext
 
-DOCTOR_EXAMPLE = "Example: concord doctor --out out/"
+app = CommandTree()
 
 
+@app.command(epilog="Example: concord doctor --out out/")
 def doctor(
     *,
     out: Annotated[str, typer.Option(help="Folder or URI that runs write to.")] = ".",

@@ -9,11 +9,13 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.arguments import Json, print_json
+from concord.flows.cli.tree import CommandTree
 from concord.flows.screen.progress import say, show
 
-INIT_EXAMPLE = "Example: concord init --out nights/"
+app = CommandTree()
 
 
+@app.command(epilog="Example: concord init --out nights/")
 def init(
     *,
     out: Annotated[Path, typer.Option(help="Folder for the files; what is in it stays as it is.")],

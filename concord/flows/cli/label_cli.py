@@ -12,12 +12,15 @@ import typer
 
 from concord.flows.cli.arguments import DeclaredOptions, Json, ModelName, Set, TrackingOption, print_report
 from concord.flows.cli.settings_options import FieldOptions
+from concord.flows.cli.tree import CommandTree
 from concord.flows.screen.progress import say
 from concord.schemas.errors import UsageError
 from concord.schemas.run import RunSettings
 
 if TYPE_CHECKING:
     from concord.flows.commands.label import RawText
+
+app = CommandTree()
 
 UTF_8 = "utf-8"
 OF_CORPORA = (
@@ -27,6 +30,7 @@ OF_CORPORA = (
 """Settings of a run that are no options here: a single text has no use for them, or --set gives them (the engine's)."""
 
 
+@app.command(epilog='Example: concord label --model models/news/ "Ada Lovelace wrote to Charles Babbage."')
 def label(
     text: Annotated[str | None, typer.Argument(help="Text to label (default: --file, or standard input).")] = None,
     *,

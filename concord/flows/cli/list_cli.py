@@ -8,9 +8,12 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.arguments import Json, print_json
+from concord.flows.cli.tree import CommandTree
 from concord.flows.screen.progress import show
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
+
+app = CommandTree()
 
 KINDS = {
     "engines": "Engines, which decode documents: `--engine`.",
@@ -27,13 +30,12 @@ KINDS = {
 }
 """Kinds of parts, and the option that takes a part's name."""
 
-LIST_EXAMPLE = "Example: concord list engines certify"
-
 
 def _completed(incomplete: str) -> list[str]:
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
+@app.command(epilog="Example: concord list engines certify")
 def list_parts(
     kind: Annotated[
         str | None,

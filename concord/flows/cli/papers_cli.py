@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.settings_options import A_PATH, PERHAPS_A_PATH, FieldOptions, OptionForm
+from concord.flows.cli.tree import CommandTree
 from concord.schemas.published import PapersReport
 from concord.schemas.requests import PapersRequest
 
-PAPERS_EXAMPLE = "Example: concord papers finkel --data ../shared/data --out papers/"
+app = CommandTree()
 
 
 PAPERS_FORMS = {
@@ -21,6 +22,7 @@ PAPERS_FORMS = {
 }
 
 
+@app.command(epilog="Example: concord papers finkel --data ../shared/data --out papers/", resumes=True)
 def papers(*, request: Annotated[PapersRequest, FieldOptions(PapersRequest, forms=PAPERS_FORMS)]) -> PapersReport:
     """Measure the published tables of a paper again, and write a page of published and measured figures.
 

@@ -8,11 +8,13 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.arguments import PromiseFile, RunFolder
+from concord.flows.cli.tree import CommandTree
 from concord.schemas.reports import RunPageReport
 
-REPORT_EXAMPLE = "Example: concord report --run out/ --corpus corpora/testa/ --out report.html"
+app = CommandTree()
 
 
+@app.command(epilog="Example: concord report --run out/ --corpus corpora/testa/ --out report.html")
 def report(
     *,
     run: RunFolder,

@@ -14,7 +14,7 @@ from concord.flows.cli.arguments import Json, print_report
 from concord.flows.cli.failures import reported
 from concord.flows.cli.next_steps import say_next
 from concord.flows.cli.settings_options import with_fields, with_signature
-from concord.flows.cli.typer_internals import TyperCommand, TyperOption, value_kind, value_source
+from concord.flows.cli.typer_internals import LOOK, TyperCommand, TyperOption, value_kind, value_source
 from concord.flows.errors import ReportingError
 from concord.flows.inputs.given import name_of, pairs_of, read_mapping
 from concord.schemas.errors import UsageError
@@ -214,9 +214,7 @@ class CommandTree(typer.Typer):
     """A group of commands of `Command`."""
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(
-            **{"no_args_is_help": True, "rich_markup_mode": "rich", "pretty_exceptions_show_locals": False, **given}
-        )
+        super().__init__(**LOOK | {"add_completion": False} | given)
 
     def command(
         self,

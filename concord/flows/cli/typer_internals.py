@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import typer
 from typer.core import TyperCommand as TyperCommand
+from typer.core import TyperGroup as TyperGroup
 from typer.core import TyperOption as TyperOption
 from typer.models import OptionInfo as OptionInfo
+
+LOOK: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": "rich", "pretty_exceptions_show_locals": False}
+"""How every group of commands is shown, and what ends in an error of ours."""
 
 
 class ValueKind(NamedTuple):
@@ -45,3 +50,10 @@ def value_source(ctx: Any, option: TyperOption) -> str:
     """Origin of an option's value: COMMANDLINE, DEFAULT_MAP (the file), DEFAULT and so on; empty where it has none."""
     source = ctx.get_parameter_source(option.name)
     return "" if source is None else str(source.name)
+
+
+def command_of(tree: typer.Typer, name: str) -> Any:
+    """What Typer makes of a tree: a group where that has a help text, or else its one command."""
+    made: Any = typer.main.get_group(tree) if isinstance(tree.info.help, str) else typer.main.get_command(tree)
+    made.name = name
+    return made

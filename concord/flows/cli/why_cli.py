@@ -7,11 +7,13 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.arguments import RunFolder, TrackingOption
+from concord.flows.cli.tree import CommandTree
 from concord.schemas.why import WhyReport
 
-WHY_EXAMPLE = "Example: concord why --run out/ --doc news-3 --span 3:5"
+app = CommandTree()
 
 
+@app.command(epilog="Example: concord why --run out/ --doc news-3 --span 3:5")
 def why(
     *,
     run: RunFolder,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from spare_parts.command import LONGEST
 from spare_parts.engine import RESTARTS
 from spare_parts.features import ENDS
 from spare_parts.measure import SENTENCES
@@ -21,6 +22,7 @@ from concord.testing import (
     PLAIN,
     Case,
     GoodFile,
+    check_command,
     check_engine,
     check_features,
     check_measure,
@@ -89,3 +91,7 @@ def test_tokenizer() -> None:
 
 def test_writer() -> None:
     check_writer(BARS)
+
+
+def test_command() -> None:
+    check_command("longest", LONGEST)
