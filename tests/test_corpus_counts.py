@@ -57,7 +57,7 @@ def documents(labels: st.SearchStrategy[str]) -> st.SearchStrategy[list[Document
 def of(given: Sequence[Document]) -> CorpusCounts:
     batch = Batch.of(given)
     known = np.array([word[0].islower() for word in batch.columns["tokens"].values], np.bool_)
-    return CorpusCounts.of(batch, rejected=0, repeated=0, known=known)
+    return CorpusCounts.of(batch, rejected=0, repeated=0, in_vocabulary=known)
 
 
 def sentences_of(given: Sequence[Document]) -> list[list[tuple[str, str]]]:

@@ -58,7 +58,7 @@ from concord.workers.sweeps.results import ResultError, Store
 from concord.workers.sweeps.searching import Choice, keep_choice, standing, without_dropped
 from concord.workers.sweeps.sweep_file import SweepFileError, read_sweep_file
 from concord.workers.sweeps.tables import chosen_on, compared, long_table
-from concord.workers.sweeps.training import chosen
+from concord.workers.sweeps.training import sample_of
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.in_process import Here
 
@@ -161,7 +161,7 @@ def test_folds_are_cells_that_judge_what_they_did_not_learn(
     for cell in made.cells:
         learned = made.trained(cell)
         assert learned is not None
-        inside = {document.doc_id for document in chosen(learned.part)}
+        inside = {document.doc_id for document in sample_of(learned.part)}
         judged = {document.doc_id for document in documents_of(learned.part.documents)} - inside
         assert len(judged) >= 6
         if validation is Validation.LATER:
@@ -175,15 +175,15 @@ def test_sizes_are_the_first_documents_or_draws_of_them(corpora: Path) -> None:
     assert first is not None
     assert every is not None
     ids = [document.doc_id for document in documents_of(first.part.documents)]
-    assert [document.doc_id for document in chosen(first.part)] == ids[:5]
-    assert [document.doc_id for document in chosen(every.part)] == ids
+    assert [document.doc_id for document in sample_of(first.part)] == ids[:5]
+    assert [document.doc_id for document in sample_of(every.part)] == ids
     drawn = planned(corpora, **one, subsets=3)
-    sets = [[d.doc_id for d in chosen(one.part)] for one in map(drawn.trained, drawn.cells) if one is not None]
+    sets = [[d.doc_id for d in sample_of(one.part)] for one in map(drawn.trained, drawn.cells) if one is not None]
     assert [len(own) for own in sets] == [5, 5, 5, 24], "all documents have no draws"
     assert len({tuple(own) for own in sets}) == 4
     assert all(own == sorted(own, key=ids.index) for own in sets)
     with pytest.raises(CorpusError, match="has 24 documents to learn from, and size 25 wants more"):
-        chosen(first.part._replace(size=25))
+        sample_of(first.part._replace(size=25))
 
 
 @pytest.mark.parametrize(
@@ -410,7 +410,7 @@ def test_a_corpus_that_changes_after_planning_is_an_error_of_the_cell(corpora: P
     assert learned is not None
     changed = learned.part._replace(documents=learned.part.documents._replace(digest="another"))
     with pytest.raises(CorpusError, match="has changed since the sweep was planned"):
-        chosen(changed)
+        sample_of(changed)
 
 
 def test_a_model_folder_is_used_as_it_is(corpora: Path, tmp_path: Path) -> None:
@@ -785,7 +785,7 @@ def test_weights_are_counted_on_what_the_model_of_the_cell_learns_from(corpora: 
     for cell in made.cells:
         given = made.to_weigh(cell, store)
         assert given is not None
-        counts = count_rows(given.declared, [Batch.of(chosen(given.part))], load_model(given.model).labels)
+        counts = count_rows(given.declared, [Batch.of(sample_of(given.part))], load_model(given.model).labels)
         wanted = {n: round(c.weight(PENALTIES["odds"], OddsSettings()), 3) for n, c in counts.items()}
         found = dict(declared_weights(load_constraints(store.weights(given.key))))
         assert found == {name: nats for name, nats in wanted.items() if nats}

@@ -114,8 +114,8 @@ def _replaced(before: Sequence[MeasuredTable], tables: Sequence[MeasuredTable]) 
 
 def _write_page(out: Path, tables: Sequence[MeasuredTable], *, made_up: bool, left: int) -> None:
     write_whole(out / TABLES, _PageTables(made_up=made_up, tables=tuple(tables)).model_dump_json().encode())
-    write_whole(out / PAGE, markdown(tables, made_up=made_up, left=left).encode())
-    write_whole(out / HTML_PAGE, html(tables, made_up=made_up, left=left).encode())
+    write_whole(out / PAGE, markdown(tables, made_up=made_up, unmeasured=left).encode())
+    write_whole(out / HTML_PAGE, html(tables, made_up=made_up, unmeasured=left).encode())
 
 
 def _wanted(request: PapersRequest, files: Path) -> Iterator[TableRequest]:

@@ -112,8 +112,8 @@ class CorpusCounts:
     sentence_tokens: Lengths
 
     @classmethod
-    def of(cls, batch: Batch, *, rejected: int, repeated: int, known: NDArray[np.bool_] | None) -> CorpusCounts:
-        """Counts of a batch; ``known`` (V,) says of each of its words whether a vocabulary has it, if there is one."""
+    def of(cls, batch: Batch, *, rejected: int, repeated: int, in_vocabulary: NDArray[np.bool_] | None) -> CorpusCounts:
+        """Counts of a batch; ``in_vocabulary`` (V,): the words that a vocabulary has, if there is one."""
         words = batch.columns[TOKENS]
         used = np.bincount(words.codes, minlength=len(words.values))
         sentences = np.diff(batch.sentence_bounds)
@@ -122,7 +122,7 @@ class CorpusCounts:
             0 if batch.labels is None else len(batch),
             rejected,
             repeated,
-            0 if known is None else int(used[~known].sum()),
+            0 if in_vocabulary is None else int(used[~in_vocabulary].sum()),
             batch.labels is not None and batch.labels.plain,
             *_gold_of(batch),
             Lengths.of(np.diff(batch.doc_starts)),
@@ -174,8 +174,8 @@ def _gold_of(batch: Batch) -> tuple[LabelTotals, SpanTotals, SpanTotals]:
         return LabelTotals.empty(), SpanTotals.empty(), SpanTotals.empty()
     labels, (ids,) = shared_label_ids(batch.labels)
     tokens = np.bincount(ids, minlength=len(labels))
-    seen = [i for i, count in enumerate(tokens.tolist()) if count]
-    totals = LabelTotals.of_columns([labels.names[i] for i in seen], [tokens[seen]])
+    present = [i for i, count in enumerate(tokens.tolist()) if count]
+    totals = LabelTotals.of_columns([labels.names[i] for i in present], [tokens[present]])
     runs = _spans_seen(SpanTotals.of(batch, LabelSet(labels.names, Scheme.PLAIN), ids))
     bio = labels.scheme is Scheme.BIO
     return totals, runs, _spans_seen(SpanTotals.of(batch, labels, ids)) if bio else SpanTotals.empty()
@@ -183,5 +183,5 @@ def _gold_of(batch: Batch) -> tuple[LabelTotals, SpanTotals, SpanTotals]:
 
 def _spans_seen(totals: SpanTotals) -> SpanTotals:
     """Drops types without spans: they only complete the label set, which may differ from shard to shard."""
-    kept = np.flatnonzero(totals.table[:, 0]).tolist()
-    return SpanTotals(tuple(totals.names[i] for i in kept), totals.table[kept])
+    present = np.flatnonzero(totals.table[:, 0]).tolist()
+    return SpanTotals(tuple(totals.names[i] for i in present), totals.table[present])

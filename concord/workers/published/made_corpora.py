@@ -47,9 +47,9 @@ class DataFolders(NamedTuple):
 
     def origin(self, name: str, corpus: PublishedCorpus) -> str:
         """A sentence: the official test part of a corpus, or what stands for it."""
-        found, names = self.official(corpus), " or ".join(corpus.test_part)
-        if found is not None:
-            return f"{name}: the official test part, {found.name}."
+        file, names = self.official(corpus), " or ".join(corpus.test_part)
+        if file is not None:
+            return f"{name}: the official test part, {file.name}."
         own = "made-up documents" if self.data is None else f"{corpus.source}{_told_part(corpus)}"
         return f"{name}: {own} in place of the official test part ({names})."
 
@@ -69,8 +69,8 @@ def made_corpus(name: str, corpora: Mapping[str, PublishedCorpus], *, sources: D
     source = source or sources.data / corpus.source
     if not source.exists():
         raise MissingDataError(f"{corpus.source} is not in the data folder")
-    given = cut.model_dump(mode="json", exclude={"made_up", "source", "test_part", "whole_with"})
-    place = folder / f"{name}-{_digest(given, _content(source))}"
+    choices = cut.model_dump(mode="json", exclude={"made_up", "source", "test_part", "whole_with"})
+    place = folder / f"{name}-{_digest(choices, _content(source))}"
     if not place.exists():
         entry = READERS[corpus.reader]
         with naming(source):
@@ -109,10 +109,10 @@ def _sentences(document: Document) -> Iterator[Document]:
 def _stand_in(name: str, corpus: PublishedCorpus, folder: Path) -> Path:
     if corpus.made_up is None:
         raise MissingDataError(f"no made-up corpus stands in for {corpus.source}")
-    given = corpus.made_up
-    place = folder / f"{name}-made-up-{_digest(given.model_dump(mode='json'), b'')}"
+    recipe = corpus.made_up
+    place = folder / f"{name}-made-up-{_digest(recipe.model_dump(mode='json'), b'')}"
     if not place.exists():
-        documents = synthesize(given.documents, seed=given.seed, kind=cast("Kind", given.kind))
+        documents = synthesize(recipe.documents, seed=recipe.seed, kind=cast("Kind", recipe.kind))
         write_corpus(documents, place, source="made up")
     return place
 
@@ -127,8 +127,8 @@ def _part(items: list[Any], corpus: PublishedCorpus) -> Iterable[Document | Reje
     return islice(items, cut, None) if corpus.last else islice(items, cut)
 
 
-def _digest(given: Any, content: bytes) -> str:
-    return hashlib.sha256(json.dumps(given, sort_keys=True).encode() + content).hexdigest()[:DIGEST_LETTERS]
+def _digest(choices: Any, content: bytes) -> str:
+    return hashlib.sha256(json.dumps(choices, sort_keys=True).encode() + content).hexdigest()[:DIGEST_LETTERS]
 
 
 def _content(source: Path) -> bytes:

@@ -38,22 +38,22 @@ class PageCell(NamedTuple):
     lies: Lies | None = None
 
 
-def markdown(tables: Sequence[MeasuredTable], *, made_up: bool, left: int = 0) -> str:
-    """The page as Markdown; ``left``: number of tables that are not measured yet."""
-    paragraphs = _paragraphs(made_up=made_up, left=left)
+def markdown(tables: Sequence[MeasuredTable], *, made_up: bool, unmeasured: int = 0) -> str:
+    """The page as Markdown; ``unmeasured``: number of tables that are not measured yet."""
+    paragraphs = _paragraphs(made_up=made_up, unmeasured=unmeasured)
     return "\n".join([f"# {TITLE}", "", *paragraphs, *_markdown_of(tables)]).rstrip() + "\n"
 
 
-def html(tables: Sequence[MeasuredTable], *, made_up: bool, left: int = 0) -> str:
-    """The page as HTML, whole in one file; ``left`` as above."""
-    paragraphs = (f"<p>{escape(p)}</p>" for p in _paragraphs(made_up=made_up, left=left) if p)
+def html(tables: Sequence[MeasuredTable], *, made_up: bool, unmeasured: int = 0) -> str:
+    """The page as HTML, whole in one file; ``unmeasured`` as above."""
+    paragraphs = (f"<p>{escape(p)}</p>" for p in _paragraphs(made_up=made_up, unmeasured=unmeasured) if p)
     return html_page(TITLE, [*paragraphs, *_html_of(tables)], style=STYLE)
 
 
-def _paragraphs(*, made_up: bool, left: int) -> list[str]:
-    more = "table is" if left == 1 else "tables are"
-    unfinished = f"{left} more {more} not measured yet: give the same command again."
-    return [*([MADE_UP, ""] if made_up else []), *([unfinished, ""] if left else []), READING, ""]
+def _paragraphs(*, made_up: bool, unmeasured: int) -> list[str]:
+    more = "table is" if unmeasured == 1 else "tables are"
+    unfinished = f"{unmeasured} more {more} not measured yet: give the same command again."
+    return [*([MADE_UP, ""] if made_up else []), *([unfinished, ""] if unmeasured else []), READING, ""]
 
 
 def _markdown_of(tables: Sequence[MeasuredTable]) -> Iterator[str]:

@@ -41,15 +41,15 @@ def _rows(
     pairs: PublishedPairs, counts: PairCounts | None, *, beside: bool = True, why: str | None = None
 ) -> Iterator[MeasuredRow]:
     for first, published in pairs.published.items():
-        for second, given in zip(pairs.types[-len(published) :], published, strict=True):
+        for second, published_count in zip(pairs.types[-len(published) :], published, strict=True):
             value = None if counts is None else _count(pairs, counts, first, second)
             yield MeasuredRow(
                 name=f"{first}, {RUNS if beside else LABELLED}",
                 column=second,
                 figure=PAIRS,
-                published=given if beside else None,
+                published=published_count if beside else None,
                 measured=value,
-                lies=None if value is None or not beside else lies(given, value, value),
+                lies=None if value is None or not beside else lies(published_count, value, value),
                 why=why,
             )
 

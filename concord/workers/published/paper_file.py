@@ -71,10 +71,10 @@ class PaperFileError(InputError):
 
 def papers_of(name: str, folder: Path = SHIPPED) -> list[str]:
     """The papers of a folder that a name stands for: one, or `ALL`. Raises `UsageError` for one that is not there."""
-    known = sorted(path.stem for path in folder.glob("*.yaml"))
-    if name != ALL and name not in known:
-        raise UsageError(unknown("paper", name, [*known, ALL]))
-    return known if name == ALL else [name]
+    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    if name != ALL and name not in names:
+        raise UsageError(unknown("paper", name, [*names, ALL]))
+    return names if name == ALL else [name]
 
 
 def read_paper_file(path: Path) -> PaperFile:
@@ -116,14 +116,14 @@ def taught_beside(model: SweptModel) -> dict[str, str]:
     return {name: str(model.options[name]) for name in settings.corpora if model.options.get(name) is not None}
 
 
-def is_meant(cell: Cell, wanted: Mapping[str, str]) -> bool:
+def is_meant(cell: Cell, values: Mapping[str, str]) -> bool:
     """Whether a cell has these values of its axes."""
-    return all(_value(cell, axis) == value for axis, value in wanted.items())
+    return all(_value(cell, axis) == value for axis, value in values.items())
 
 
 def _value(cell: Cell, axis: str) -> str:
-    found = getattr(cell, axis)
-    return EVERY if found is None else str(found)
+    value = getattr(cell, axis)
+    return EVERY if value is None else str(value)
 
 
 def _declared_alone(sweep: SweepFile) -> SweepFile:
@@ -138,32 +138,32 @@ def _without_mined(entry: SweptConstraints) -> SweptConstraints:
 def _whole(table: PublishedTable, sweep: Sweep) -> PublishedTable:
     """The table with absolute paths of files, corpora by the names of the paper file, and the rows of its lattice."""
     assert table.sweep is not None
-    given, placed = table.sweep.constraints, sweep.file.constraints
+    entries, placed = table.sweep.constraints, sweep.file.constraints
     constraints = {
-        name: entry.model_copy(update={"files": (*entry.files, *(f"{MINED}{n}" for n in mined_in(given[name])))})
+        name: entry.model_copy(update={"files": (*entry.files, *(f"{MINED}{n}" for n in mined_in(entries[name])))})
         for name, entry in placed.items()
     }
     models = {name: _with_files(model, sweep.trainers.get(name)) for name, model in sweep.file.models.items()}
     update = {"corpora": table.sweep.corpora, "models": models, "constraints": constraints}
     whole = sweep.file.model_copy(update=update)
-    made = () if table.lattice is None else _lattice_rows(table.lattice, sweep)
-    return table.model_copy(update={"sweep": whole, "rows": (*made, *table.rows)})
+    lattice_rows = () if table.lattice is None else _lattice_rows(table.lattice, sweep)
+    return table.model_copy(update={"sweep": whole, "rows": (*lattice_rows, *table.rows)})
 
 
 def _with_files(model: SweptModel, settings: TrainerSettings | None) -> SweptModel:
     """A model whose trainer's files have absolute paths."""
-    given = () if settings is None else [name for name in settings.files if name in model.options]
-    return model.model_copy(update={"options": {**model.options, **{name: getattr(settings, name) for name in given}}})
+    files = () if settings is None else [name for name in settings.files if name in model.options]
+    return model.model_copy(update={"options": {**model.options, **{name: getattr(settings, name) for name in files}}})
 
 
 def _lattice_rows(lattice: PublishedLattice, sweep: Sweep) -> Iterator[PublishedRow]:
     """A row for each value of the axis and each figure."""
     for value in dict.fromkeys(_value(cell, lattice.axis) for cell in cells_of(sweep)):
-        given, note = {"name": value, "cells": {lattice.axis: value}}, lattice.notes.get(value)
+        fields, note = {"name": value, "cells": {lattice.axis: value}}, lattice.notes.get(value)
         for column, figure in lattice.figures.items():
-            yield PublishedRow(**given, column=column, figure=figure, note=note)
+            yield PublishedRow(**fields, column=column, figure=figure, note=note)
         for column, figure in lattice.less.items():
-            yield PublishedRow(**given, column=column, figure=figure, note=note, minus={lattice.axis: lattice.against})
+            yield PublishedRow(**fields, column=column, figure=figure, note=note, minus={lattice.axis: lattice.against})
 
 
 def _source_mistakes(file: PaperFile) -> Iterator[tuple[Location, str]]:
@@ -201,13 +201,13 @@ def _unknown_parts(file: PaperFile, table: PublishedTable) -> Iterator[tuple[Loc
     assert table.sweep is not None
     for name, corpus in table.sweep.corpora.items():
         for part in ("train", "test"):
-            given = getattr(corpus, part)
-            if given is not None and given not in file.corpora:
-                yield ("corpora", name, part), f"no corpus is called {given!r}{nearest(given, file.corpora)}"
+            source = getattr(corpus, part)
+            if source is not None and source not in file.corpora:
+                yield ("corpora", name, part), f"no corpus is called {source!r}{nearest(source, file.corpora)}"
     for name, model in table.sweep.models.items():
-        for option, given in taught_beside(model).items():
-            if given not in file.corpora:
-                yield ("models", name, "options", option), unknown("corpus", given, file.corpora)
+        for option, source in taught_beside(model).items():
+            if source not in file.corpora:
+                yield ("models", name, "options", option), unknown("corpus", source, file.corpora)
     for name, entry in table.sweep.constraints.items():
         for rules in mined_in(entry):
             if rules not in file.mined:
@@ -219,14 +219,14 @@ def _row_mistakes(table: PublishedTable, sweep: Sweep) -> Iterator[tuple[Locatio
     if table.lattice is not None:
         yield from _lattice_mistakes(table.lattice, cells, counted)
     for number, row in enumerate(table.rows):
-        known = [one.name for one in table.rows]
+        names = [one.name for one in table.rows]
         for name in rows_in(row.note or ""):
-            if name not in known:
-                yield ("rows", number, "note"), unknown("row", name, known)
+            if name not in names:
+                yield ("rows", number, "note"), unknown("row", name, names)
         if row.missing is not None:
             continue
-        for part, wanted in (("cells", row.cells), ("minus", row.minus or {}), ("over", row.over or {})):
-            for place, what in _axis_mistakes(wanted, cells):
+        for part, values in (("cells", row.cells), ("minus", row.minus or {}), ("over", row.over or {})):
+            for place, what in _axis_mistakes(values, cells):
                 yield ("rows", number, part, *place), what
         yield from ((("rows", number, "figure"), what) for what in _figure_mistakes(row.figure, counted))
 
@@ -243,18 +243,18 @@ def _lattice_mistakes(
             yield from ((("lattice", key, title), what) for what in _figure_mistakes(figure, counted))
 
 
-def _axis_mistakes(wanted: Mapping[str, str], cells: list[Cell]) -> Iterator[tuple[Location, str]]:
-    strange = [axis for axis in wanted if axis not in AXES]
+def _axis_mistakes(values: Mapping[str, str], cells: list[Cell]) -> Iterator[tuple[Location, str]]:
+    strange = [axis for axis in values if axis not in AXES]
     yield from (((axis,), unknown("axis", axis, AXES)) for axis in strange)
-    if not strange and not any(is_meant(cell, wanted) for cell in cells):
-        values = ", ".join(f"{axis} {value}" for axis, value in wanted.items())
-        yield (), f"no cell of the sweep has {values}"
+    if not strange and not any(is_meant(cell, values) for cell in cells):
+        text = ", ".join(f"{axis} {value}" for axis, value in values.items())
+        yield (), f"no cell of the sweep has {text}"
 
 
-def _figure_mistakes(given: str, counted: Sequence[str]) -> Iterator[str]:
+def _figure_mistakes(name: str, counted: Sequence[str]) -> Iterator[str]:
     """What is wrong with a figure; ``counted``: measures of the sweep, none for those of the label scheme."""
-    measure, _, figure = given.partition(".")
-    if given in OF_CELLS:
+    measure, _, figure = name.partition(".")
+    if name in OF_CELLS:
         return
     if measure not in MEASURES:
         yield unknown("measure", measure, [*MEASURES, *OF_CELLS])

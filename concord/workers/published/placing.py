@@ -33,8 +33,8 @@ class TableRequest(NamedTuple):
         if self.table.sweep is None:
             return []
         swept, models = self.table.sweep.corpora.values(), self.table.sweep.models.values()
-        judged = [name for corpus in swept for name in (corpus.train, corpus.test) if name is not None]
-        return list(dict.fromkeys([*judged, *(name for model in models for name in taught_beside(model).values())]))
+        names = [name for corpus in swept for name in (corpus.train, corpus.test) if name is not None]
+        return list(dict.fromkeys([*names, *(name for model in models for name in taught_beside(model).values())]))
 
     @property
     def rules(self) -> dict[str, PublishedRules]:
@@ -64,44 +64,44 @@ class MadeCorpora(NamedTuple):
         return "; ".join(dict.fromkeys(self.missing.values()))
 
 
-def gathered(wanted: TableRequest, sources: DataFolders, folder: Path) -> MadeCorpora:
+def gathered(request: TableRequest, sources: DataFolders, folder: Path) -> MadeCorpora:
     """The corpora that a table is measured on, and those that its rules are mined in. Raises `CorpusError`."""
     places, missing = dict[str, Path](), dict[str, str]()
-    for name in dict.fromkeys([*wanted.corpora, *(rules.corpus for rules in wanted.rules.values())]):
+    for name in dict.fromkeys([*request.corpora, *(rules.corpus for rules in request.rules.values())]):
         try:
-            places[name] = made_corpus(name, wanted.file.corpora, sources=sources, folder=folder)
+            places[name] = made_corpus(name, request.file.corpora, sources=sources, folder=folder)
         except MissingDataError as error:
             missing[name] = str(error)
     return MadeCorpora(places, missing)
 
 
-def placed(wanted: TableRequest, made: MadeCorpora, folder: Path) -> SweepFile | None:
+def placed(request: TableRequest, corpora_made: MadeCorpora, folder: Path) -> SweepFile | None:
     """The sweep of a table on the corpora that are there; mined rules are made below ``folder``.
 
     None where there is no sweep, or none of its corpora, or where a model or mined rules want one that is missing.
     """
-    sweep, missing, places = wanted.table.sweep, set(made.missing), made.places
+    sweep, missing, places = request.table.sweep, set(corpora_made.missing), corpora_made.places
     if sweep is None:
         return None
     corpora = {name: corpus for name, corpus in sweep.corpora.items() if not {corpus.train, corpus.test} & missing}
     beside = {corpus for model in sweep.models.values() for corpus in taught_beside(model).values()}
-    if not corpora or (beside | {rules.corpus for rules in wanted.rules.values()}) & missing:
+    if not corpora or (beside | {rules.corpus for rules in request.rules.values()}) & missing:
         return None
-    kept = ((one, one.corpus and tuple(name for name in one.corpus if name in corpora)) for one in sweep.cross)
-    rules = {name: str(mined_file(name, one, places[one.corpus], folder)) for name, one in wanted.rules.items()}
+    crossings = ((one, one.corpus and tuple(name for name in one.corpus if name in corpora)) for one in sweep.cross)
+    rules = {name: str(mined_file(name, one, places[one.corpus], folder)) for name, one in request.rules.items()}
     return sweep.model_copy(
         update={
             "corpora": {name: _with_corpora(corpus, places) for name, corpus in corpora.items()},
             "models": {name: _beside(model, places) for name, model in sweep.models.items()},
             "constraints": {name: _with_rules(entry, rules) for name, entry in sweep.constraints.items()},
-            "cross": tuple(one.model_copy(update={"corpus": names}) for one, names in kept if names != ()),
+            "cross": tuple(one.model_copy(update={"corpus": names}) for one, names in crossings if names != ()),
         }
     )
 
 
 def _with_corpora(corpus: SweptCorpus, places: Mapping[str, Path]) -> SweptCorpus:
-    given = {part: getattr(corpus, part) for part in ("train", "test")}
-    return corpus.model_copy(update={part: name and str(places[name]) for part, name in given.items()})
+    names = {part: getattr(corpus, part) for part in ("train", "test")}
+    return corpus.model_copy(update={part: name and str(places[name]) for part, name in names.items()})
 
 
 def _beside(model: SweptModel, places: Mapping[str, Path]) -> SweptModel:

@@ -31,7 +31,7 @@ from concord.workers.sweeps.tables import PooledCounts, check_same, pooled
 
 PER_CENT = 100.0
 
-KEPT = {"name", "column", "figure", "published", "sd", "minimum", "note"}
+COPIED_FIELDS = {"name", "column", "figure", "published", "sd", "minimum", "note"}
 """Fields of a published row that are those of the measured one."""
 
 
@@ -41,7 +41,7 @@ class NoFigureError(Exception):
 
 def unmeasured(row: PublishedRow, why: str | None) -> MeasuredRow:
     """A row without figures of ours, and why."""
-    return MeasuredRow(**row.model_dump(include=KEPT), why=why)
+    return MeasuredRow(**row.model_dump(include=COPIED_FIELDS), why=why)
 
 
 def measured(
@@ -54,8 +54,8 @@ def measured(
     measurement = unmeasured(row, row.missing)
     if row.missing is not None:
         return measurement
-    for wanted in (row.cells, row.minus or {}, row.over or {}):
-        if not any(is_meant(cell, wanted) for cell, _ in cells):
+    for values in (row.cells, row.minus or {}, row.over or {}):
+        if not any(is_meant(cell, values) for cell, _ in cells):
             return unmeasured(row, absent)
     try:
         return measurement.model_copy(update=(_seconds if row.figure == CPU else _figures)(row, cells, store))
@@ -68,7 +68,7 @@ def with_figures(rows: Sequence[MeasuredRow]) -> list[MeasuredRow]:
     figures = {row.name: "no figure" if row.measured is None else f"{row.measured:.1f}" for row in rows}
 
     def filled(note: str) -> str:
-        return NAMED_ROW.sub(lambda found: figures[rows_in(found[0])[0]], note)
+        return NAMED_ROW.sub(lambda match: figures[rows_in(match[0])[0]], note)
 
     return [row.model_copy(update={"note": row.note and filled(row.note)}) for row in rows]
 
@@ -83,15 +83,15 @@ def lies(published: float | None, low: float, high: float) -> Lies | None:
 def _figures(row: PublishedRow, cells: Sequence[tuple[Cell, CellRow]], store: Store) -> dict[str, Any]:
     mine = _runs(row, row.cells, cells, store)
     base = None if row.minus is None else _runs(row, row.minus, cells, store)
-    made, scale = _made(row), 1.0 if row.figure == OBJECTIVE else PER_CENT
-    values, settings = mine.values(made), [mine] if base is None else [mine, base]
+    figure, scale = _figure_of(row), 1.0 if row.figure == OBJECTIVE else PER_CENT
+    values, settings = mine.values(figure), [mine] if base is None else [mine, base]
     if len({len(runs.counts) for runs in settings}) > 1:
         raise NoFigureError("the figure that is taken off is of other documents")
-    means = drawn_means(settings, made, rng=np.random.default_rng(0), draws=BOOTSTRAP_DRAWS)
-    taken_off = np.zeros(1) if base is None else _taken_off(mine, base, base.values(made))
+    means = drawn_means(settings, figure, rng=np.random.default_rng(0), draws=BOOTSTRAP_DRAWS)
+    taken_off = np.zeros(1) if base is None else _taken_off(mine, base, base.values(figure))
     value, low, high = means[0].interval() if base is None else means[0].minus(means[1])[:3]
     low, high = scale * low, scale * high
-    found = {
+    fields = {
         "measured": scale * value,
         "low": low,
         "high": high,
@@ -101,10 +101,10 @@ def _figures(row: PublishedRow, cells: Sequence[tuple[Cell, CellRow]], store: St
     }
     if len(values) > 1:
         own = values - taken_off
-        found["measured_sd"] = scale * float(own.std(ddof=1))
-        found["measured_minimum"] = scale * float(own.min())
-        found["t_test"] = None if base is None else _t_test(own)
-    return found
+        fields["measured_sd"] = scale * float(own.std(ddof=1))
+        fields["measured_minimum"] = scale * float(own.min())
+        fields["t_test"] = None if base is None else _t_test(own)
+    return fields
 
 
 def _taken_off(mine: RunCounts, base: RunCounts, values: Floats) -> Floats:
@@ -118,15 +118,15 @@ def _seconds(row: PublishedRow, cells: Sequence[tuple[Cell, CellRow]], store: St
     values = _seconds_of(row.cells, cells, store)
     if row.over is not None:
         values = values / _seconds_of(row.over, cells, store).mean()
-    found: dict[str, Any] = {"measured": float(values.mean()), "runs": len(values)}
+    fields: dict[str, Any] = {"measured": float(values.mean()), "runs": len(values)}
     if len(values) > 1:
-        found |= {"measured_sd": float(values.std(ddof=1)), "measured_minimum": float(values.min())}
-    return found
+        fields |= {"measured_sd": float(values.std(ddof=1)), "measured_minimum": float(values.min())}
+    return fields
 
 
-def _seconds_of(wanted: Mapping[str, str], cells: Sequence[tuple[Cell, CellRow]], store: Store) -> Floats:
+def _seconds_of(values: Mapping[str, str], cells: Sequence[tuple[Cell, CellRow]], store: Store) -> Floats:
     """(S,) CPU seconds of the engine in each run. Raises `NoFigureError`."""
-    return np.array([sum(result.cpu_seconds for result in own) for own in _results(wanted, cells, store).values()])
+    return np.array([sum(result.cpu_seconds for result in own) for own in _results(values, cells, store).values()])
 
 
 def _t_test(differences: Floats) -> float | None:
@@ -136,17 +136,17 @@ def _t_test(differences: Floats) -> float | None:
     return float(ttest_1samp(differences, 0.0).pvalue)
 
 
-def _made(row: PublishedRow) -> Figure:
+def _figure_of(row: PublishedRow) -> Figure:
     if row.figure == OBJECTIVE:
         return lambda counts: np.asarray(counts[..., GOLD].sum(axis=-1), np.float64)
     return FIGURES["recall" if row.figure == PROVEN_SHARE else row.figure.partition(".")[2]]
 
 
 def _runs(
-    row: PublishedRow, wanted: Mapping[str, str], cells: Sequence[tuple[Cell, CellRow]], store: Store
+    row: PublishedRow, values: Mapping[str, str], cells: Sequence[tuple[Cell, CellRow]], store: Store
 ) -> RunCounts:
     """Counts of every run of the cells. Raises `NoFigureError`."""
-    runs = _results(wanted, cells, store)
+    runs = _results(values, cells, store)
     pools = [_of_cells(own, row.figure) if row.figure in OF_CELLS else _counts(own, row) for own in runs.values()]
     try:
         for pool in pools[1:]:
@@ -160,12 +160,12 @@ def _runs(
 
 
 def _results(
-    wanted: Mapping[str, str], cells: Sequence[tuple[Cell, CellRow]], store: Store
+    values: Mapping[str, str], cells: Sequence[tuple[Cell, CellRow]], store: Store
 ) -> dict[tuple[int, int | None], list[CellResult]]:
     """Results of the cells by seed and draw. Raises `NoFigureError` where a cell has none."""
     runs: dict[tuple[int, int | None], list[CellResult]] = {}
     for cell, row in cells:
-        if not is_meant(cell, wanted):
+        if not is_meant(cell, values):
             continue
         if row.state is not CellState.DONE:
             reason = (row.reason or "").partition("\n")[0]
@@ -187,11 +187,11 @@ def _counts(results: Sequence[CellResult], row: PublishedRow) -> PooledCounts:
 
 def _of_cells(results: Sequence[CellResult], figure: str) -> PooledCounts:
     """What a figure of `OF_CELLS` adds up, in the place of counts; gold ones are all documents."""
-    found = {
+    sums = {
         i: value for result in results for i, value in zip(result.doc_ids, _by_document(result, figure), strict=True)
     }
-    ids = tuple(sorted(found))
-    return PooledCounts(ids, ByDocument((figure,), np.array([found[doc_id] for doc_id in ids])[:, None]))
+    ids = tuple(sorted(sums))
+    return PooledCounts(ids, ByDocument((figure,), np.array([sums[doc_id] for doc_id in ids])[:, None]))
 
 
 def _by_document(result: CellResult, figure: str) -> NDArray[Any]:

@@ -22,8 +22,8 @@ class CountParts(NamedTuple):
 def _run(shard: Shard, parts: CountParts) -> CorpusCounts:
     batch, rejects = read_batch(shard, text=parts.text)
     words = batch.columns[TOKENS].values
-    known = None if parts.vocabulary is None else parts.vocabulary.known(words)
-    return CorpusCounts.of(batch, rejected=len(rejects), repeated=len(shard.repeats), known=known)
+    in_vocabulary = None if parts.vocabulary is None else parts.vocabulary.known(words)
+    return CorpusCounts.of(batch, rejected=len(rejects), repeated=len(shard.repeats), in_vocabulary=in_vocabulary)
 
 
 def _warm(parts: CountParts) -> None:

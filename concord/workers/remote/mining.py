@@ -83,14 +83,14 @@ class RowsCounted:
     @classmethod
     def merge(cls, parts: Iterable[RowsCounted]) -> RowsCounted:
         """The counts of all parts together."""
-        given = list(parts)
-        names = dict.fromkeys(name for part in given for name in part.rows)
-        rows = {name: [part.rows[name] for part in given if name in part.rows] for name in names}
+        shards = list(parts)
+        names = dict.fromkeys(name for part in shards for name in part.rows)
+        rows = {name: [part.rows[name] for part in shards if name in part.rows] for name in names}
         return cls(
-            sum(part.documents for part in given),
-            sum(part.rejected for part in given),
+            sum(part.documents for part in shards),
+            sum(part.rejected for part in shards),
             {name: RowCounts(*map(sum, zip(*counts, strict=True))) for name, counts in rows.items()},
-            largest(part.too_large for part in given),
+            largest(part.too_large for part in shards),
         )
 
 
@@ -101,8 +101,8 @@ def _count_mined(shard: Shard, parts: MinedParts) -> Any:
 
 def _count_rows(shard: Shard, parts: RowsParts) -> RowsCounted:
     batch, rejects = read_batch(shard, text=parts.text)
-    chosen = part_of(batch, parts.held_out.share, held_out=True, first=parts.held_out.place_in(shard))
-    batches = [] if chosen.labels is None else [chosen]
+    held_out = part_of(batch, parts.held_out.share, held_out=True, first=parts.held_out.place_in(shard))
+    batches = [] if held_out.labels is None else [held_out]
     too_large = parts.constraints.too_large(batch, parts.labels)
     fitting = parts.constraints.only(set(parts.constraints.titles) - set(too_large))
     return RowsCounted(len(batch), len(rejects), count_rows(fitting, batches, parts.labels), too_large)

@@ -31,8 +31,8 @@ class UnitsDone:
     @classmethod
     def merge(cls, parts: Iterable[Self]) -> Self:
         """All parts together."""
-        given = list(parts)
-        return cls(sum(part.units for part in given), sum(part.cpu_seconds for part in given))
+        units = list(parts)
+        return cls(sum(part.units for part in units), sum(part.cpu_seconds for part in units))
 
 
 class SweepParts(NamedTuple):
@@ -50,58 +50,58 @@ class SweepParts(NamedTuple):
 class TrainingUnit(NamedTuple):
     """A model to train; see `Unit`."""
 
-    learned: TrainingJob
+    job: TrainingJob
 
     @property
     def id(self) -> str:
         """Key of the model."""
-        return self.learned.key
+        return self.job.key
 
     @property
     def size(self) -> int:
         """Training documents; unknown sizes, which are whole corpora, are handed out first."""
-        return self.learned.part.size or 1 << 40
+        return self.job.part.size or 1 << 40
 
     @property
     def place(self) -> str:
         """Description for messages."""
-        return f"model {self.learned.name}"
+        return f"model {self.job.name}"
 
     def run(self, store: Store) -> None:
         """Trains the model, and notes its CPU seconds beside it."""
         began = time.process_time()
-        train_into(self.learned, store.model(self.learned.key))
+        train_into(self.job, store.model(self.job.key))
         seconds = time.process_time() - began
-        store.note(MODELS, LearnedPart(key=self.learned.key, name=self.learned.name, cpu_seconds=seconds))
+        store.note(MODELS, LearnedPart(key=self.job.key, name=self.job.name, cpu_seconds=seconds))
 
 
 class WeighingUnit(NamedTuple):
     """Constraints to weigh; see `Unit`."""
 
-    given: ToWeigh
+    job: ToWeigh
 
     @property
     def id(self) -> str:
         """Key of the weights."""
-        return self.given.key
+        return self.job.key
 
     @property
     def size(self) -> int:
         """Training documents, as of a model."""
-        return self.given.part.size or 1 << 40
+        return self.job.part.size or 1 << 40
 
     @property
     def place(self) -> str:
         """Description for messages."""
-        return f"weights {self.given.name}"
+        return f"weights {self.job.name}"
 
     def run(self, store: Store) -> None:
         """Weighs the constraints, writes them as a file, and notes the CPU seconds beside it."""
         began = time.process_time()
-        text = constraints_text(weighed(self.given), {})
-        write_whole(store.weights(self.given.key), text.encode())
+        text = constraints_text(weighed(self.job), {})
+        write_whole(store.weights(self.job.key), text.encode())
         seconds = time.process_time() - began
-        store.note(WEIGHINGS, LearnedPart(key=self.given.key, name=self.given.name, cpu_seconds=seconds))
+        store.note(WEIGHINGS, LearnedPart(key=self.job.key, name=self.job.name, cpu_seconds=seconds))
 
 
 class CellUnit(NamedTuple):
@@ -110,7 +110,7 @@ class CellUnit(NamedTuple):
     - ``content``: what decides the result, by part.
     """
 
-    judged: JudgingJob
+    job: JudgingJob
     content: Mapping[str, Any]
 
     @property
@@ -121,16 +121,16 @@ class CellUnit(NamedTuple):
     @property
     def id(self) -> str:
         """Key of the cell."""
-        return self.judged.key
+        return self.job.key
 
     @property
     def place(self) -> str:
         """Description for messages."""
-        return f"cell {self.judged.name}"
+        return f"cell {self.job.name}"
 
     def run(self, store: Store) -> None:
         """Judges the cell and writes its result."""
-        store.write(judge(self.judged), self.content)
+        store.write(judge(self.job), self.content)
 
 
 SweepUnit = TrainingUnit | WeighingUnit | CellUnit

@@ -36,9 +36,9 @@ class TrialGroup(NamedTuple):
     @property
     def place(self) -> str:
         """Description of the group, for messages."""
-        given = ", ".join(f"{name} {value}" for name, value in self.sampling.chosen_of(self.group[0]).items())
+        settings = ", ".join(f"{name} {value}" for name, value in self.sampling.chosen_of(self.group[0]).items())
         others = f" and {len(self.group) - 1} like it" if len(self.group) > 1 else ""
-        return f"{given}{others} on {self.tokens:,} tokens"
+        return f"{settings}{others} on {self.tokens:,} tokens"
 
 
 def name_of(sampling: Sampling, settings: TrainerSettings, tokens: int) -> str:

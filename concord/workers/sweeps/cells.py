@@ -27,8 +27,8 @@ ALL = "all"
 
 def cells_of(sweep: Sweep) -> list[Cell]:
     """The cells, without repeats."""
-    found = list(dict.fromkeys(cell for crossing in sweep.file.cross for cell in _crossed(sweep, crossing)))
-    return _drawn(found, sweep.file)
+    cells = list(dict.fromkeys(cell for crossing in sweep.file.cross for cell in _crossed(sweep, crossing)))
+    return _drawn(cells, sweep.file)
 
 
 def _drawn(cells: list[Cell], file: SweepFile) -> list[Cell]:
@@ -46,8 +46,8 @@ def _drawn(cells: list[Cell], file: SweepFile) -> list[Cell]:
 def rules_of(sweep: Sweep, name: str) -> DeclaredConstraints:
     """The declared constraints of a cell, by the name that the cell has for them."""
     for mark in (ONLY, WITHOUT):
-        entry, found, title = name.partition(mark)
-        if found and entry in sweep.declared:
+        entry, separator, title = name.partition(mark)
+        if separator and entry in sweep.declared:
             whole = sweep.declared[entry]
             return whole.only([title]) if mark == ONLY else whole.without(title)
     return sweep.declared[name]
@@ -65,15 +65,15 @@ def settings_of(sweep: Sweep, cell: Cell) -> TrainerSettings:
 
 def engine_of(sweep: Sweep, cell: Cell) -> RunSettings:
     """Engine, options, budget and seed of a cell; the seed is 0 for an engine without chance."""
-    found = sweep.engines[cell.engine]
-    return found.model_copy(update={"seed": cell.seed if SOLVERS[found.engine].chance else 0})
+    settings = sweep.engines[cell.engine]
+    return settings.model_copy(update={"seed": cell.seed if SOLVERS[settings.engine].chance else 0})
 
 
 def entry_of(sweep: Sweep, name: str) -> str:
     """The constraints entry of the file that a cell's constraints are made from."""
     for mark in (ONLY, WITHOUT):
-        entry, found, _ = name.partition(mark)
-        if found and entry in sweep.declared:
+        entry, separator, _ = name.partition(mark)
+        if separator and entry in sweep.declared:
             return entry
     return name
 
@@ -84,17 +84,17 @@ def _crossed(sweep: Sweep, crossing: Crossing) -> Iterator[Cell]:
         for combination in product(*values.values()):
             yield from _cells(sweep, dict(zip(AXES, combination, strict=True)))
         return
-    given = [axis for axis in AXES if getattr(crossing, axis) is not None]
-    for beside in zip(*(values[axis] for axis in given), strict=True):
-        fixed = dict(zip(given, ([value] for value in beside), strict=True))
+    axes = [axis for axis in AXES if getattr(crossing, axis) is not None]
+    for beside in zip(*(values[axis] for axis in axes), strict=True):
+        fixed = dict(zip(axes, ([value] for value in beside), strict=True))
         for combination in product(*(fixed.get(axis, values[axis]) for axis in AXES)):
             yield from _cells(sweep, dict(zip(AXES, combination, strict=True)))
 
 
 def _values(sweep: Sweep, crossing: Crossing, axis: str) -> Sequence[Any]:
-    given = getattr(crossing, axis)
-    if given is not None:
-        return list(given)
+    names = getattr(crossing, axis)
+    if names is not None:
+        return list(names)
     file = sweep.file
     if axis == "constraints":
         return [name for entry in file.constraints for name in _ablated(sweep, entry)]
@@ -118,19 +118,19 @@ def _ablated(sweep: Sweep, entry: str) -> Iterator[str]:
         yield from (f"{entry}{mark}{title}" for title in sweep.declared[entry].titles)
 
 
-def _cells(sweep: Sweep, given: Mapping[str, Any]) -> Iterator[Cell]:
+def _cells(sweep: Sweep, axes: Mapping[str, Any]) -> Iterator[Cell]:
     """The cells of one combination: one for each fold.
 
     A model that is not trained has no sizes, and constraints without soft weights have no penalties.
     """
-    file, constraints = sweep.file, given["constraints"]
-    there = file.models[given["model"]].folder is not None
-    penalty = given["penalty"] if _is_soft(sweep.declared[entry_of(sweep, constraints)]) else DECLARED
-    size = None if given["size"] == ALL or there else given["size"]
-    subset = given["subset"] if size is not None else None
-    for fold in folds_of(file.corpora[given["corpus"]]):
+    file, constraints = sweep.file, axes["constraints"]
+    there = file.models[axes["model"]].folder is not None
+    penalty = axes["penalty"] if _is_soft(sweep.declared[entry_of(sweep, constraints)]) else DECLARED
+    size = None if axes["size"] == ALL or there else axes["size"]
+    subset = axes["subset"] if size is not None else None
+    for fold in folds_of(file.corpora[axes["corpus"]]):
         yield Cell(
-            given["corpus"], fold, given["model"], size, subset, constraints, given["engine"], given["seed"], penalty
+            axes["corpus"], fold, axes["model"], size, subset, constraints, axes["engine"], axes["seed"], penalty
         )
 
 

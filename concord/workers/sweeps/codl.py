@@ -47,24 +47,24 @@ def learn_here(
 ) -> CycleOutcome:
     """All cycles, at most `CycleSettings.cycles`, in this process. Raises `TrainingError` as `label_here` does."""
     batch, settings = Batch.of(pool), learner.settings
-    found, before = CycleOutcome(learner.first, None if weights is None else weights.begun(), 1.0), None
+    outcome, before = CycleOutcome(learner.first, None if weights is None else weights.begun(), 1.0), None
     # With a share of 1 nothing that is learned of the pool is in the mixture.
     for _ in range(settings.cycles if settings.gamma < 1.0 else 0):
-        ways = _ways(label_here(learner, found, batch, labelling), settings)
+        ways = _ways(label_here(learner, outcome, batch, labelling), settings)
         best = ways[0].labels
         weighed = None if weights is None else weights.learned(best, batch, learner.labels)
-        found = CycleOutcome(learner.learned(ways), weighed, 1.0 if before is None else changed(before, best))
-        if found.changed < settings.change:
+        outcome = CycleOutcome(learner.learned(ways), weighed, 1.0 if before is None else changed(before, best))
+        if outcome.changed < settings.change:
             break
         before = best
-    return found
+    return outcome
 
 
-def label_here(learner: Learner, found: CycleOutcome, batch: Batch, labelling: RunSettings) -> Labelled:
+def label_here(learner: Learner, cycle: CycleOutcome, batch: Batch, labelling: RunSettings) -> Labelled:
     """The answers to a batch. Raises `TrainingError` where a document has none."""
     with scratch_folder() as folder:
-        model = learner.save(found.parts, folder / "model")
-        answers = label_batch(batch, model=model, constraints=found.constraints or Unconstrained(), settings=labelling)
+        model = learner.save(cycle.parts, folder / "model")
+        answers = label_batch(batch, model=model, constraints=cycle.constraints or Unconstrained(), settings=labelling)
     for place, reason in answers.refused.items():
         raise TrainingError(f"document {batch.doc_ids[place]!r} cannot be labelled: {reason}")
     return answers
@@ -116,18 +116,18 @@ def train_codl(
     Raises `CorpusError`, `ConstraintError` and `EngineError` as well.
     """
     del progress
-    given = list(documents)
+    labelled = list(documents)
     if settings.pool is None:
         raise TrainingError("trainer codl learns on from a pool, and has none")
     pool, _ = unlabelled(settings.pool)
-    learner, weights = learner_of(given, pool, settings), None
+    learner, weights = learner_of(labelled, pool, settings), None
     if settings.constraints is not None:
         declared = load_constraints(settings.constraints).bind(learner.labels)
-        weights = Weights.of(declared, Batch.of(given), learner.labels, settings)
-    found = learn_here(learner, weights, pool, settings.labelling)
-    kind = learner.save(found.parts, out).manifest.kind
-    if found.constraints is not None:
-        write_whole(out / CONSTRAINTS_FILE, constraints_text(found.constraints, {}).encode())
+        weights = Weights.of(declared, Batch.of(labelled), learner.labels, settings)
+    outcome = learn_here(learner, weights, pool, settings.labelling)
+    kind = learner.save(outcome.parts, out).manifest.kind
+    if outcome.constraints is not None:
+        write_whole(out / CONSTRAINTS_FILE, constraints_text(outcome.constraints, {}).encode())
         update_manifest(out, kind=kind, files=(CONSTRAINTS_FILE,))
     return load_model(out)
 
@@ -140,7 +140,7 @@ def trainer_of(name: str | None) -> Trainer:
 
     Raises `TrainerError` if there is none of that name.
     """
-    known = {**TRAINERS, NAME: CODL}
-    if (name or DEFAULT) not in known:
-        raise TrainerError(unknown("trainer", str(name), known))
-    return known[name or DEFAULT]
+    trainers = {**TRAINERS, NAME: CODL}
+    if (name or DEFAULT) not in trainers:
+        raise TrainerError(unknown("trainer", str(name), trainers))
+    return trainers[name or DEFAULT]

@@ -58,17 +58,17 @@ def digests_of(sweep: Sweep) -> dict[str, str]:
 
     Raises `CorpusError`, `ModelError` for a model folder that cannot be read, and `OSError` for a trainer's file.
     """
-    found = {place: digest_of(plan(place)) for place in corpora_of(sweep)}
-    found |= {folder: model_digest_of(Path(folder)) for folder in folders_of(sweep)}
+    digests = {place: digest_of(plan(place)) for place in corpora_of(sweep)}
+    digests |= {folder: model_digest_of(Path(folder)) for folder in folders_of(sweep)}
     for settings in sweep.trainers.values():
-        found |= digests_beside(settings)
-    return found
+        digests |= digests_beside(settings)
+    return digests
 
 
 def corpora_of(sweep: Sweep) -> list[str]:
     """Places of all corpora of the file."""
-    given = [place for one in sweep.file.corpora.values() for place in (one.train, one.test, one.pool) if place]
-    return list(dict.fromkeys(given))
+    places = [place for one in sweep.file.corpora.values() for place in (one.train, one.test, one.pool) if place]
+    return list(dict.fromkeys(places))
 
 
 def folders_of(sweep: Sweep) -> list[str]:
@@ -117,12 +117,12 @@ def cell_content(
 ) -> Content:
     """Content of a cell."""
     corpus = sweep.file.corpora[cell.corpus]
-    judged = corpus.test or corpus.train
-    assert judged is not None
+    test_place = corpus.test or corpus.train
+    assert test_place is not None
     return Content(
         {
             **model.parts,
-            "judged documents": [digests[judged], *_fold(sweep, cell)],
+            "judged documents": [digests[test_place], *_fold(sweep, cell)],
             "constraints": _constraints(sweep, cell),
             **({} if weights is None else weights.parts),
             "engine": engine_of(sweep, cell).model_dump(mode="json"),

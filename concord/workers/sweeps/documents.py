@@ -21,11 +21,11 @@ from concord.workers.models.folder import MANIFEST, parse_manifest
 class Fold(NamedTuple):
     """One of the folds of a corpus.
 
-    - ``judged``: its number
+    - ``number``: which one of them is judged, from 0
     - ``folds``: number of all
     """
 
-    judged: int
+    number: int
     folds: int
     validation: Validation
 
@@ -69,7 +69,7 @@ def round_in(documents: Documents, read: Sequence[Document]) -> TrainingRound:
     """Documents to learn from and to judge in one fold. Raises `TrainingError` for fewer documents than folds."""
     fold = documents.fold
     assert fold is not None
-    return round_of(parts_of(read, fold.folds, fold.validation), fold.judged, fold.validation)
+    return round_of(parts_of(read, fold.folds, fold.validation), fold.number, fold.validation)
 
 
 def documents_of(documents: Documents) -> Sequence[Document]:
@@ -85,13 +85,13 @@ def _read(place: str, digest: str) -> Sequence[Document]:
     shards = plan(place)
     if digest_of(shards) != digest:
         raise changed(place)
-    found = list[Document]()
+    documents = list[Document]()
     for shard in shards:
         batch, rejects = read_batch(shard)
         if rejects:
             raise CorpusError(f"a sweep takes no corpus with rejects; the first: {rejects[0].line}")
-        found += batch
-    return found
+        documents += batch
+    return documents
 
 
 def _digest_of_files(path: Path) -> str:

@@ -38,12 +38,12 @@ def cell_mistakes(file: str, sweep: Sweep, cells: Sequence[Cell], digests: Mappi
     ``digests`` are those of the corpora, see `digests_of`. Raises `CorpusError` and `ModelError`.
     """
     gold = {name: gold_labels(place, digests[place]) for name, place in _judging(sweep).items()}
-    learned = {name: gold_labels(c.train, digests[c.train]) for name, c in sweep.file.corpora.items() if c.train}
+    gold_by_corpus = {name: gold_labels(c.train, digests[c.train]) for name, c in sweep.file.corpora.items() if c.train}
     mistakes = [
         *_unjudged(sweep, cells, gold),
         *_without_consistency(sweep, cells),
         *_unlearned(sweep, cells),
-        *_unknown_labels(sweep, cells, learned),
+        *_unknown_labels(sweep, cells, gold_by_corpus),
     ]
     return [f"{file}: {mistake}" for mistake in mistakes]
 
@@ -108,14 +108,14 @@ def _pairs(sweep: Sweep, cells: Sequence[Cell]) -> list[tuple[str, str]]:
     return list(dict.fromkeys((cell.model, entry_of(sweep, cell.constraints)) for cell in cells))
 
 
-def _unknown_labels(sweep: Sweep, cells: Sequence[Cell], learned: Mapping[str, GoldLabels]) -> Iterator[str]:
+def _unknown_labels(sweep: Sweep, cells: Sequence[Cell], gold_by_corpus: Mapping[str, GoldLabels]) -> Iterator[str]:
     """Constraints that name a label which their model cannot know; a cell of few documents may lack more of them."""
     for corpus, model, constraints in dict.fromkeys((cell.corpus, cell.model, cell.constraints) for cell in cells):
         declared = rules_of(sweep, constraints)
         if not declared.templates or sweep.file.constraints[entry_of(sweep, constraints)].known_labels_only:
             continue
         try:
-            declared.bind(_labels_of(sweep, model, learned.get(corpus)))
+            declared.bind(_labels_of(sweep, model, gold_by_corpus.get(corpus)))
         except ConstraintError as error:
             fault = "; ".join(str(error).splitlines())
             yield (
@@ -124,14 +124,14 @@ def _unknown_labels(sweep: Sweep, cells: Sequence[Cell], learned: Mapping[str, G
             )
 
 
-def _labels_of(sweep: Sweep, model: str, learned: GoldLabels | None) -> LabelSet:
-    """The labels that a model has, or learns from all documents of a corpus with the gold labels ``learned``."""
+def _labels_of(sweep: Sweep, model: str, gold: GoldLabels | None) -> LabelSet:
+    """The labels that a model has, or learns from all documents of a corpus with the gold labels ``gold``."""
     folder = sweep.file.models[model].folder
     if folder is not None:
         return parse_manifest(Path(folder) / MANIFEST).label_set
-    assert learned is not None, "the cells of a model that is trained have documents to learn from"
+    assert gold is not None, "the cells of a model that is trained have documents to learn from"
     further: tuple[str, ...] = getattr(sweep.trainers[model], "labels", ())
-    return LabelSet.infer([*learned.names, *further])
+    return LabelSet.infer([*gold.names, *further])
 
 
 @cache

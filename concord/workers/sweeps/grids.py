@@ -26,9 +26,9 @@ def spread(file: SweepFile) -> tuple[SweepFile, Mapping[str, str]]:
         for name, entry in file.penalties.items()
     }
     became = {
-        "model": {name: list(found) for name, found in models.items()},
-        "penalty": {name: list(found) for name, found in penalties.items()},
-        "engine": {name: list(found) for name, found in engines.items()},
+        "model": {name: list(combinations) for name, combinations in models.items()},
+        "penalty": {name: list(combinations) for name, combinations in penalties.items()},
+        "engine": {name: list(combinations) for name, combinations in engines.items()},
     }
     update = {
         "models": {name: entry for some in models.values() for name, entry in some.items()},
@@ -36,19 +36,19 @@ def spread(file: SweepFile) -> tuple[SweepFile, Mapping[str, str]]:
         "engines": {name: entry for some in engines.values() for name, entry in some.items()},
         "cross": tuple(_crossing(crossing, became) for crossing in file.cross),
     }
-    origins = {name: source for every in became.values() for source, found in every.items() for name in found}
+    origins = {name: source for every in became.values() for source, names in every.items() for name in names}
     return file.model_copy(update=update), origins
 
 
 def _combinations(name: str, entry: Entry) -> dict[str, Entry]:
     if not entry.grid:
         return {name: entry}
-    found = {}
+    every = {}
     for values in product(*entry.grid.values()):
-        given = dict(zip(entry.grid, values, strict=True))
-        options_text = ", ".join(f"{option}={value}".replace("/", "|") for option, value in given.items())
-        found[f"{name} {options_text}"] = entry.model_copy(update={"options": {**entry.options, **given}, "grid": {}})
-    return found
+        point = dict(zip(entry.grid, values, strict=True))
+        options_text = ", ".join(f"{option}={value}".replace("/", "|") for option, value in point.items())
+        every[f"{name} {options_text}"] = entry.model_copy(update={"options": {**entry.options, **point}, "grid": {}})
+    return every
 
 
 def _crossing(crossing: Crossing, became: Mapping[str, Mapping[str, Sequence[str]]]) -> Crossing:
@@ -56,7 +56,7 @@ def _crossing(crossing: Crossing, became: Mapping[str, Mapping[str, Sequence[str
         return crossing
     update: dict[str, Sequence[str] | None] = {}
     for axis, entries in became.items():
-        given = getattr(crossing, axis)
-        if given is not None:
-            update[axis] = tuple(name for source in given for name in entries.get(source, [source]))
+        names = getattr(crossing, axis)
+        if names is not None:
+            update[axis] = tuple(name for source in names for name in entries.get(source, [source]))
     return crossing.model_copy(update=update)

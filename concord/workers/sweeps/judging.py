@@ -72,8 +72,8 @@ def judge(cell: JudgingJob) -> CellResult:
     began = time.process_time()
     batch = _batch(cell.documents)
     model = _loaded(cell.model, cell.model_digest)
-    given = _learned(cell.model) if cell.learned else cell.declared
-    fitting = given.fitting(model.labels) if cell.known_only else given
+    candidates = _constraints_beside(cell.model) if cell.learned else cell.declared
+    fitting = candidates.fitting(model.labels) if cell.known_only else candidates
     declared = fitting if cell.weights is None else load_constraints(cell.weights)
     constraints = _constraints(cell, declared, model.labels)
     # A cold machine compiles for half a minute, which is no cost of the cell that comes first.
@@ -95,7 +95,7 @@ def judge(cell: JudgingJob) -> CellResult:
         penalty=np.array([decoded.score.penalty for decoded in labelled.decoded]),
         gap=np.array([decoded.gap for decoded in labelled.decoded]),
         certified=np.array([decoded.certified for decoded in labelled.decoded], np.bool_),
-        left_out=tuple(title for title in given.titles if title not in fitting.titles),
+        left_out=tuple(title for title in candidates.titles if title not in fitting.titles),
         cpu_seconds=sum(labelled.cpu_seconds),
         worker_cpu_seconds=time.process_time() - began,
     )
@@ -129,8 +129,8 @@ def _pair(batch: Batch, labelled: Labelled, labels: LabelSet) -> Pair:
     assert batch.labels is not None
     gold = batch.labels
     every = LabelSet.infer([*labels.names, *gold.values], plain=gold.plain)
-    given = np.concatenate([np.zeros(0, np.int32), *(decoded.labels for decoded in labelled.decoded)])
-    return Pair(batch, every, every.encode(gold.values)[gold.codes], every.encode(labels.names)[given])
+    answers = np.concatenate([np.zeros(0, np.int32), *(decoded.labels for decoded in labelled.decoded)])
+    return Pair(batch, every, every.encode(gold.values)[gold.codes], every.encode(labels.names)[answers])
 
 
 @lru_cache(maxsize=2)
@@ -153,7 +153,7 @@ def _constraints(cell: JudgingJob, declared: DeclaredConstraints, labels: LabelS
     return joined(trained, [declared.bind(labels)] if declared.templates else []).constraints
 
 
-def _learned(folder: Path) -> DeclaredConstraints:
+def _constraints_beside(folder: Path) -> DeclaredConstraints:
     """The constraints of a model's folder, with their learned weights. Raises `CorpusError` where it has none."""
     if not (folder / CONSTRAINTS_FILE).is_file():
         raise CorpusError(f"{folder}: this model was not learned under constraints; use constraints with 'files'")

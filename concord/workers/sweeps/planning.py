@@ -87,7 +87,7 @@ class SweepCells(NamedTuple):
             name="/".join([cell.corpus, cell.model, *_drawn(cell), cell.constraints, cell.penalty]),
             part=self._part(cell),
             model=self._model(planned, store),
-            learned=self.trained(planned),
+            training=self.trained(planned),
             declared=rules_of(self.sweep, cell.constraints),
             known_only=self.sweep.file.constraints[entry_of(self.sweep, cell.constraints)].known_labels_only,
             weighing=self.sweep.weighings[cell.penalty],
@@ -133,8 +133,8 @@ class SweepCells(NamedTuple):
 
 def _drawn(cell: Cell) -> list[str]:
     """Coordinates that decide the training documents, where they are not the whole corpus."""
-    given = {"fold": cell.fold, "size": cell.size, "subset": cell.subset}
-    return [f"{name}={value}" for name, value in given.items() if value is not None]
+    coordinates = {"fold": cell.fold, "size": cell.size, "subset": cell.subset}
+    return [f"{name}={value}" for name, value in coordinates.items() if value is not None]
 
 
 PLAN = "plan.json"
@@ -203,19 +203,19 @@ def failure_of(cell: PlannedCell, failures: Mapping[str, Failure]) -> Failure | 
 
 def estimated(cells: Sequence[PlannedCell], store: Store, rows: Sequence[CellRow]) -> SweepPlan:
     """What is left to do, with its cost by results that are there."""
-    markers, made = store.markers(), store.models() | store.weighings()
-    left = [c for c, row in zip(cells, rows, strict=True) if row.state not in (CellState.DONE, CellState.DROPPED)]
-    todo = {cell.key: cell for cell in left}.values()
-    models = {c.model.key for c in todo if c.is_trained} - made.keys()
-    weights = {c.weights.key for c in todo if c.weights is not None} - made.keys()
+    markers, parts = store.markers(), store.models() | store.weighings()
+    unfinished = [c for c, row in zip(cells, rows, strict=True) if row.state not in (CellState.DONE, CellState.DROPPED)]
+    todo = {cell.key: cell for cell in unfinished}.values()
+    models = {c.model.key for c in todo if c.is_trained} - parts.keys()
+    weights = {c.weights.key for c in todo if c.weights is not None} - parts.keys()
     seconds = _means({m.key: (_engine(m.name), m.worker_cpu_seconds) for m in markers.values()})
     sizes = [marker.bytes for marker in markers.values()]
     costs = [seconds.get(c.cell.engine) for c in todo]
-    known = [cost for cost in costs if cost is not None]
+    measured_costs = [cost for cost in costs if cost is not None]
     learning = [_costs(store.models().values(), len(models)), _costs(store.weighings().values(), len(weights))]
     total = None
-    if len(known) == len(costs) and None not in learning:
-        total = sum(known) + sum(cost for cost in learning if cost is not None)
+    if len(measured_costs) == len(costs) and None not in learning:
+        total = sum(measured_costs) + sum(cost for cost in learning if cost is not None)
     return SweepPlan(
         out=str(store.folder),
         cells=tuple(rows),
@@ -226,11 +226,11 @@ def estimated(cells: Sequence[PlannedCell], store: Store, rows: Sequence[CellRow
     )
 
 
-def _costs(made: Collection[LearnedPart], count: int) -> float | None:
+def _costs(parts: Collection[LearnedPart], count: int) -> float | None:
     """CPU seconds of so many more, by the mean of those that are there; None without any."""
     if not count:
         return 0.0
-    return count * sum(one.cpu_seconds for one in made) / len(made) if made else None
+    return count * sum(one.cpu_seconds for one in parts) / len(parts) if parts else None
 
 
 def _engine(name: str) -> str:
@@ -238,9 +238,9 @@ def _engine(name: str) -> str:
     return name.split("/")[-2]
 
 
-def _means(given: Mapping[str, tuple[str, float]]) -> dict[str, float]:
+def _means(numbers: Mapping[str, tuple[str, float]]) -> dict[str, float]:
     """Mean of the numbers by name."""
-    found: dict[str, list[float]] = {}
-    for name, value in given.values():
-        found.setdefault(name, []).append(value)
-    return {name: sum(values) / len(values) for name, values in found.items()}
+    by_name: dict[str, list[float]] = {}
+    for name, value in numbers.values():
+        by_name.setdefault(name, []).append(value)
+    return {name: sum(values) / len(values) for name, values in by_name.items()}

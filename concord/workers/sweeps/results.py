@@ -185,9 +185,9 @@ class Store(NamedTuple):
         write_whole(self.marker(result.key), marker.model_dump_json().encode())
         return marker
 
-    def note(self, kind: str, made: LearnedPart) -> None:
+    def note(self, kind: str, part: LearnedPart) -> None:
         """Notes what one of `MODELS` or `WEIGHINGS` took, when it is whole. Raises `OutputError`."""
-        write_whole(self.folder / kind / f"{made.key}.json", made.model_dump_json().encode())
+        write_whole(self.folder / kind / f"{part.key}.json", part.model_dump_json().encode())
 
     def is_done(self, key: str) -> bool:
         """Whether a cell has a result."""
@@ -195,11 +195,11 @@ class Store(NamedTuple):
 
     def models(self) -> dict[str, LearnedPart]:
         """The models that are whole, by key."""
-        return {key: made for key, made in self._noted(MODELS).items() if self.model(key).is_dir()}
+        return {key: part for key, part in self._noted(MODELS).items() if self.model(key).is_dir()}
 
     def weighings(self) -> dict[str, LearnedPart]:
         """The weights that are whole, by key."""
-        return {key: made for key, made in self._noted(WEIGHINGS).items() if self.weights(key).is_file()}
+        return {key: part for key, part in self._noted(WEIGHINGS).items() if self.weights(key).is_file()}
 
     def _noted(self, kind: str) -> dict[str, LearnedPart]:
         return {path.stem: _parsed(LearnedPart, path) for path in sorted((self.folder / kind).glob("*.json"))}
@@ -220,8 +220,8 @@ class Store(NamedTuple):
 
     def markers(self) -> dict[str, Marker]:
         """Markers of all results whose table is there, by key."""
-        found = {path.stem: _parsed(Marker, path) for path in sorted((self.folder / CELLS).glob("*.json"))}
-        return {key: marker for key, marker in found.items() if self.table(key).is_file()}
+        markers = {path.stem: _parsed(Marker, path) for path in sorted((self.folder / CELLS).glob("*.json"))}
+        return {key: marker for key, marker in markers.items() if self.table(key).is_file()}
 
     def failures(self) -> dict[str, Failure]:
         """All failures by key."""
@@ -238,10 +238,10 @@ class Store(NamedTuple):
             path.unlink(missing_ok=True)
 
 
-Kept = TypeVar("Kept", bound=Settings)
+Item = TypeVar("Item", bound=Settings)
 
 
-def _parsed(kind: type[Kept], path: Path) -> Kept:
+def _parsed(kind: type[Item], path: Path) -> Item:
     try:
         return kind.model_validate_json(path.read_bytes())
     except (OSError, ValueError) as error:

@@ -118,14 +118,14 @@ class _StagedSearch:
             alive.sort(key=lambda setting: -worth[setting])
             if number + 1 < len(stages):
                 alive = alive[: ceil(len(alive) * self._choice.search.kept)]
-        chosen = alive[0] if alive and worth[alive[0]] >= 0.0 else None
-        wanted = {cell for cell in self._others if self._is_reported(cell, chosen)}
-        self._opened |= wanted
-        self._dropped |= self._others - wanted
-        return self._so_far(chosen, worth)
+        best = alive[0] if alive and worth[alive[0]] >= 0.0 else None
+        reported_cells = {cell for cell in self._others if self._is_reported(cell, best)}
+        self._opened |= reported_cells
+        self._dropped |= self._others - reported_cells
+        return self._so_far(best, worth)
 
-    def _so_far(self, chosen: Setting | None, worth: Mapping[Setting, float]) -> SearchStanding:
-        return SearchStanding(frozenset(self._opened), frozenset(self._dropped), chosen, self._figure, worth)
+    def _so_far(self, best: Setting | None, worth: Mapping[Setting, float]) -> SearchStanding:
+        return SearchStanding(frozenset(self._opened), frozenset(self._dropped), best, self._figure, worth)
 
     def _stages(self) -> list[list[tuple[Cell, CellRow]]]:
         """The cells that choose: those of each size for halving, otherwise all at once."""
@@ -148,29 +148,29 @@ class _StagedSearch:
     def _is_halving(self) -> bool:
         return self._choice.search.kind == "halving"
 
-    def _is_reported(self, cell: Cell, chosen: Setting | None) -> bool:
+    def _is_reported(self, cell: Cell, best: Setting | None) -> bool:
         """Whether the figures of a cell of another corpus are asked for: that of the choice or the baseline."""
-        if chosen is None or cell.corpus not in self._choice.reported:
+        if best is None or cell.corpus not in self._choice.reported:
             return False
         sized = not self._is_halving or cell.size == _documents(self._choice.sizes[-1])
-        return sized and Setting.of(cell) in (chosen, self._baseline)
+        return sized and Setting.of(cell) in (best, self._baseline)
 
 
 def reported(
-    cells: Sequence[tuple[Cell, CellRow]], choice: Choice, found: SearchStanding
+    cells: Sequence[tuple[Cell, CellRow]], choice: Choice, standing: SearchStanding
 ) -> list[tuple[Cell, CellRow]]:
     """The cells whose figures are those of the chosen setting and the baseline."""
     assert choice.select is not None
     base = choice.select.baseline
-    wanted = (found.chosen, None if base is None else Setting.of(base))
-    return [(c, row) for c, row in cells if c.corpus in choice.reported and Setting.of(c) in wanted]
+    settings = (standing.chosen, None if base is None else Setting.of(base))
+    return [(c, row) for c, row in cells if c.corpus in choice.reported and Setting.of(c) in settings]
 
 
-def without_dropped(rows: Sequence[CellRow], cells: Sequence[Cell], found: SearchStanding) -> list[CellRow]:
+def without_dropped(rows: Sequence[CellRow], cells: Sequence[Cell], standing: SearchStanding) -> list[CellRow]:
     """The rows, where those that the search left out say so unless they have a result."""
     return [
         row.model_copy(update={"state": CellState.DROPPED})
-        if cell in found.dropped and row.state is not CellState.DONE
+        if cell in standing.dropped and row.state is not CellState.DONE
         else row
         for cell, row in zip(cells, rows, strict=True)
     ]

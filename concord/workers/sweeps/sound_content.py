@@ -51,8 +51,8 @@ class SoundContent:
         """Takes entries that were dropped out of what names them."""
         crossings = self.content.get("cross")
         if isinstance(crossings, list):
-            left = [self._without_names(one) if isinstance(one, dict) else one for one in crossings]
-            self.content["cross"] = [one for one in left if one is not None]
+            sound_crossings = [self._without_names(one) if isinstance(one, dict) else one for one in crossings]
+            self.content["cross"] = [one for one in sound_crossings if one is not None]
         choice = self.content.get("select")
         baseline = choice.get("baseline") if isinstance(choice, dict) else None
         named = baseline.items() if isinstance(baseline, dict) else ()
@@ -62,10 +62,10 @@ class SoundContent:
 
     def _without_names(self, crossing: Mapping[str, Any]) -> dict[str, Any] | None:
         """A crossing without the entries that were dropped; None where it has none left on an axis."""
-        left = dict(crossing)
+        sound = dict(crossing)
         for axis, names in self._dropped.items():
-            if isinstance(left.get(axis), list):
-                left[axis] = [name for name in left[axis] if name not in names]
-                if not left[axis] and crossing[axis]:
+            if isinstance(sound.get(axis), list):
+                sound[axis] = [name for name in sound[axis] if name not in names]
+                if not sound[axis] and crossing[axis]:
                     return None
-        return left
+        return sound

@@ -144,8 +144,8 @@ def _checked(
 
 def looked_up(folder: Path, file: SweepFile) -> tuple[Sweep, list[tuple[Location, str]]]:
     """A sweep whose paths are relative to a folder, and the place and reason of every part that is not there."""
-    found = _Checked(folder, file)
-    return Sweep(found.placed(), found.trainers, found.declared, found.weighings, found.engines), found.mistakes
+    parts = _Checked(folder, file)
+    return Sweep(parts.placed(), parts.trainers, parts.declared, parts.weighings, parts.engines), parts.mistakes
 
 
 def is_rising(sizes: Sequence[Size]) -> bool:
@@ -203,11 +203,11 @@ class _Checked:
         return file.model_copy(update={"corpora": corpora, "models": models, "constraints": constraints})
 
     def _corpus(self, corpus: SweptCorpus) -> SweptCorpus:
-        given = {name: getattr(corpus, name) for name in ("train", "test", "pool")}
-        return corpus.model_copy(update={n: p if p is None else self._place(p) for n, p in given.items()})
+        places = {name: getattr(corpus, name) for name in ("train", "test", "pool")}
+        return corpus.model_copy(update={n: p if p is None else self._place(p) for n, p in places.items()})
 
-    def _place(self, given: str) -> str:
-        return given if "://" in given else str(self.folder / Path(given).expanduser())
+    def _place(self, place: str) -> str:
+        return place if "://" in place else str(self.folder / Path(place).expanduser())
 
     def _check_model(self, name: str, model: SweptModel) -> None:
         place: Location = ("models", self._origins[name])
@@ -222,8 +222,8 @@ class _Checked:
             self.mistakes.append(((*place, "trainer"), str(error)))
             return
         try:
-            given = {POOL_OF: "", **model.options} if model.pool and POOL_OF in settings.corpora else model.options
-            self.trainers[name] = self._with_places(settings.model_validate(given))
+            options = {POOL_OF: "", **model.options} if model.pool and POOL_OF in settings.corpora else model.options
+            self.trainers[name] = self._with_places(settings.model_validate(options))
         except ValidationError as error:
             grid = self._given.models[self._origins[name]].grid
             for at, what in problems(error, settings):
@@ -254,11 +254,11 @@ class _Checked:
         """The settings with absolute paths of corpora and files."""
         placed: dict[str, Any] = {}
         for name in (*settings.corpora, *settings.files):
-            given = getattr(settings, name)
-            if isinstance(given, tuple | list):
-                placed[name] = tuple(self._place(str(one)) for one in given)
-            elif given:
-                placed[name] = type(given)(self._place(str(given)))
+            value = getattr(settings, name)
+            if isinstance(value, tuple | list):
+                placed[name] = tuple(self._place(str(one)) for one in value)
+            elif value:
+                placed[name] = type(value)(self._place(str(value)))
         return settings.model_copy(update=placed)
 
     def _check_constraints(self, name: str, entry: SweptConstraints) -> None:
@@ -296,9 +296,9 @@ class _Checked:
             return
         kind = PENALTIES[penalty].settings
         try:
-            found = Weighing(penalty, kind.model_validate(entry.options))
-            if isinstance(found.settings, TunedSettings | LearnedSettings):
-                check_figure(found.settings.measure, found.settings.figure)
+            weighing = Weighing(penalty, kind.model_validate(entry.options))
+            if isinstance(weighing.settings, TunedSettings | LearnedSettings):
+                check_figure(weighing.settings.measure, weighing.settings.figure)
         except ValidationError as error:
             self.mistakes += [
                 ((*place, "options", *at), what + _several(entry.options, at)) for at, what in problems(error, kind)
@@ -307,21 +307,21 @@ class _Checked:
         except UsageError as error:
             self.mistakes.append(((*place, "options"), str(error)))
             return
-        self.weighings[name] = found
+        self.weighings[name] = weighing
         message = f"penalty {penalty!r} weighs constraints on training documents"
         if (untaught := self._untaught) and all(one.corpus is None for one in self.file.cross):
             self.mistakes.append((place, f"{message}, but corpus {untaught[0]!r} has no 'train'"))
         there = [model for model, one in self.file.models.items() if one.folder is not None]
-        if found.trains and there and all(one.model is None for one in self.file.cross):
+        if weighing.trains and there and all(one.model is None for one in self.file.cross):
             self.mistakes.append(
                 (place, f"{message} that a model has not seen, but model {there[0]!r} is not trained here")
             )
 
     def _check_engine(self, name: str, engine: SweptEngine) -> None:
-        given = {"engine": engine.engine or name, "options": engine.options}
+        settings = {"engine": engine.engine or name, "options": engine.options}
         budget = {"work": engine.work, "seconds": engine.seconds}
         try:
-            self.engines[name] = check_settings(RunSettings.model_validate(given | budget))
+            self.engines[name] = check_settings(RunSettings.model_validate(settings | budget))
         except UsageError as error:
             lists = [option for option in engine.options if f" {option}: " in str(error)]
             message = "".join(_several(engine.options, (option,)) for option in lists)
@@ -354,9 +354,9 @@ class _Checked:
             message = f"corpus {select.on!r} would choose and be reported on; give another to 'report'"
             self.mistakes.append((("select",), f"{message}, or say `same_documents: true`"))
         if select.baseline is not None:
-            for key, known in self._settings().items():
-                if (name := getattr(select.baseline, key)) not in known:
-                    self.mistakes.append((("select", "baseline", key), unknown(key, name, known)))
+            for key, entries in self._settings().items():
+                if (name := getattr(select.baseline, key)) not in entries:
+                    self.mistakes.append((("select", "baseline", key), unknown(key, name, entries)))
         if select.measure is not None and not is_figure(select.measure):
             message = f"want MEASURE.FIGURE, such as spans.f1 (given: {select.measure})"
             self.mistakes.append((("select", "measure"), message))
@@ -371,7 +371,7 @@ class _Checked:
         }
 
     def _check_cross(self) -> None:
-        known = {
+        names = {
             "corpus": list(self.file.corpora),
             "model": list(self.file.models),
             "constraints": list(self.file.constraints),
@@ -381,8 +381,8 @@ class _Checked:
         for number, crossing in enumerate(self.file.cross):
             for axis in AXES:
                 for value in getattr(crossing, axis) or ():
-                    if axis in known and value not in known[axis]:
-                        message = f"no {axis} is called {value!r}{nearest(value, known[axis])}"
+                    if axis in names and value not in names[axis]:
+                        message = f"no {axis} is called {value!r}{nearest(value, names[axis])}"
                         self.mistakes.append((("cross", number, axis), message))
 
 

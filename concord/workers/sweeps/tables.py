@@ -99,13 +99,13 @@ def compared(
     for cell in done:
         groups.setdefault(_others(cell, by, done), {}).setdefault(value_of(cell, by), []).append(cell)
     rows = list[ComparisonRow]()
-    for others, found in groups.items():
-        pools = {value: complete_runs(own, keys, store, figure) for value, own in found.items()}
-        for value in found:
-            if against is not None and base in found and value != base:
+    for others, cells_by_value in groups.items():
+        pools = {value: complete_runs(own, keys, store, figure) for value, own in cells_by_value.items()}
+        for value in cells_by_value:
+            if against is not None and base in cells_by_value and value != base:
                 check_same(pools[base].doc_ids, pools[value].doc_ids)
         means = _drawn(pools, figure)
-        for value, own in found.items():
+        for value, own in cells_by_value.items():
             change = None if base not in means or value == base else means[value].minus(means[base])
             runs = pools[value]
             spread = None if len(runs.values) < 2 else float(runs.values.std(ddof=1))
@@ -154,7 +154,7 @@ def chosen_on(
     for setting in dict.fromkeys((*_setting(cell, by), getattr(cell, by)) for cell, _ in judges):
         own = [cell for cell, _ in judges if (*_setting(cell, by), getattr(cell, by)) == setting]
         value = float(complete_runs(own, keys, store, figure).values.mean())
-        best[setting[:-1]] = max(best.get(setting[:-1], (-1.0, None)), (value, setting[-1]), key=lambda found: found[0])
+        best[setting[:-1]] = max(best.get(setting[:-1], (-1.0, None)), (value, setting[-1]), key=lambda trial: trial[0])
     return [
         (cell, row)
         for cell, row in others
@@ -206,8 +206,8 @@ def comparison_table(rows: Sequence[ComparisonRow], *, by: str) -> pa.Table:
 def _adjusted(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
     at = [i for i, row in enumerate(rows) if row.difference is not None]
     chances = holm(np.array([row.difference.p_value for row in rows if row.difference is not None], np.float64))
-    found = dict(zip(at, chances.tolist(), strict=True))
-    return [row._replace(adjusted=found.get(i)) for i, row in enumerate(rows)]
+    adjusted_chances = dict(zip(at, chances.tolist(), strict=True))
+    return [row._replace(adjusted=adjusted_chances.get(i)) for i, row in enumerate(rows)]
 
 
 TOGETHER = ("fold", "subset", "seed")
@@ -237,12 +237,12 @@ class PooledCounts(NamedTuple):
 def pooled(results: Sequence[CellResult], figure: str) -> PooledCounts:
     """Counts of a measure over results, added up by document. Raises `ResultError` and `UsageError`."""
     measure = figure.partition(".")[0]
-    found: list[tuple[CellResult, MeasureCounts]] = [(result, result.of(measure)) for result in results]
-    names = sorted({name for _, measured in found for name in measured.names})
+    counts: list[tuple[CellResult, MeasureCounts]] = [(result, result.of(measure)) for result in results]
+    names = sorted({name for _, measured in counts for name in measured.names})
     ids = sorted({doc_id for result in results for doc_id in result.doc_ids})
     place = {doc_id: i for i, doc_id in enumerate(ids)}
     table = np.zeros((len(ids), len(names), 3), np.int64)
-    for result, measured in found:
+    for result, measured in counts:
         rows = np.array([place[doc_id] for doc_id in result.doc_ids], np.int64)
         columns = np.array([names.index(name) for name in measured.names], np.int64)
         table[np.ix_(rows, columns)] += measured.table
@@ -283,10 +283,10 @@ def complete_runs(cells: Sequence[Cell], keys: Mapping[Cell, str], store: Store,
 
     Raises `ResultError`, `UsageError` for a figure that is not there.
     """
-    found: dict[tuple[int, int | None], list[CellResult]] = {}
+    runs: dict[tuple[int, int | None], list[CellResult]] = {}
     for cell in cells:
-        found.setdefault((cell.seed, cell.subset), []).append(store.read(keys[cell]))
-    pools = {run: pooled(results, figure) for run, results in found.items()}
+        runs.setdefault((cell.seed, cell.subset), []).append(store.read(keys[cell]))
+    pools = {run: pooled(results, figure) for run, results in runs.items()}
     most = max((pool.doc_ids for pool in pools.values()), key=len)
     whole = {run: pool for run, pool in pools.items() if pool.doc_ids == most}
     return SettingRuns(most, list(whole.values()), tuple(subset for _, subset in whole), figure)

@@ -56,50 +56,50 @@ class TrainingJob(NamedTuple):
     consistency: Consistency
 
 
-def train_into(learned: TrainingJob, folder: Path) -> None:
+def train_into(job: TrainingJob, folder: Path) -> None:
     """Trains a model and saves it as ``folder``, whole or not at all.
 
     Raises `CorpusError` where the corpus has changed or is too small, `TrainingError`, and `OutputError`.
     """
-    documents = chosen(learned.part)
-    beside = digests_beside(learned.settings)
-    if different := [place for place in beside if beside[place] != learned.beside.get(place)]:
+    documents = sample_of(job.part)
+    beside = digests_beside(job.settings)
+    if different := [place for place in beside if beside[place] != job.beside.get(place)]:
         raise changed(different[0])
-    train = trainer_of(learned.trainer).train
+    train = trainer_of(job.trainer).train
     with staged(folder) as place:
-        model = train(documents, settings=learned.settings, out=place)
-        if not learned.consistency:
+        model = train(documents, settings=job.settings, out=place)
+        if not job.consistency:
             return
-        found = _consistency(learned, documents, model)
+        consistency = _consistency(job, documents, model)
         manifest = parse_manifest(place / MANIFEST)
         update_manifest(
             place,
             kind=manifest.kind,
             metrics=manifest.figures,
-            extras={EXTRA: consistency_extra(found)},
+            extras={EXTRA: consistency_extra(consistency)},
             tokenizer=manifest.tokenizer,
         )
 
 
-def _consistency(learned: TrainingJob, documents: Sequence[Document], model: Model) -> LabelConsistency:
+def _consistency(job: TrainingJob, documents: Sequence[Document], model: Model) -> LabelConsistency:
     """Label consistency as it is asked for; of a trainer that reads no gold, what the model's own answers give."""
-    if not trainer_of(learned.trainer).gold:
+    if not trainer_of(job.trainer).gold:
         return assumed_consistency(documents, model)
-    if learned.consistency == "published":
+    if job.consistency == "published":
         return _as_published(documents, model.labels)
-    return _scaled(learned, documents, model.labels)
+    return _scaled(job, documents, model.labels)
 
 
 def _as_published(documents: Sequence[Document], labels: LabelSet) -> LabelConsistency:
     return LabelConsistency(PairCounts.of(documents, labels), AS_PUBLISHED)
 
 
-def _scaled(learned: TrainingJob, documents: Sequence[Document], labels: LabelSet) -> LabelConsistency:
+def _scaled(job: TrainingJob, documents: Sequence[Document], labels: LabelSet) -> LabelConsistency:
     """Costs of all documents, scaled on a share of them, which a model of the others has not seen."""
     inside, outside = parted(documents)
     counted = [PairCounts.of(documents, labels, fold_case=fold) for fold in (False, True)]
     with scratch_folder() as scratch:
-        unseen = trainer_of(learned.trainer).train(inside, settings=learned.settings, out=scratch)
+        unseen = trainer_of(job.trainer).train(inside, settings=job.settings, out=scratch)
         best, _ = tune_scales(outside, unseen, counted)
     return best
 
@@ -114,7 +114,7 @@ def parted(documents: Sequence[Document]) -> tuple[list[Document], list[Document
     return inside, outside
 
 
-def chosen(part: TrainingPart) -> Sequence[Document]:
+def sample_of(part: TrainingPart) -> Sequence[Document]:
     """The documents of a part, in the order of the corpus. Raises `CorpusError`."""
     documents = documents_of(part.documents)
     if part.documents.fold is not None:
