@@ -183,8 +183,8 @@ def an_incumbent_is_never_made_worse(solver: Solver, seeds: range) -> None:
         rng = np.random.default_rng(seed)
         start = random_labelling(rng, problem.labels, problem.potentials.sentence_starts, len(problem))
         decoded = run(solver, problem, incumbent=start, budget=Budget(work=1))
-        given = problem.score(start).objective
-        expect(decoded.objective >= given, f"given a labelling of {given} nats, an answer of {decoded.objective}")
+        floor = problem.score(start).objective
+        expect(decoded.objective >= floor, f"given a labelling of {floor} nats, an answer of {decoded.objective}")
 
 
 def a_tiny_budget_still_answers(solver: Solver, seeds: range) -> None:

@@ -13,13 +13,13 @@ def expect(holds: object, promise: str) -> None:
         raise AssertionError(promise)
 
 
-def expect_same(found: Any, wanted: Any, promise: str) -> None:
+def expect_same(actual: Any, expected: Any, promise: str) -> None:
     """Raises `AssertionError` with the promise and both values if they differ; arrays are compared by elements."""
-    same = np.array_equal(found, wanted) if isinstance(wanted, np.ndarray) else found == wanted
+    same = np.array_equal(actual, expected) if isinstance(expected, np.ndarray) else actual == expected
     if not same:  # arrays take long to be written out
-        raise AssertionError(f"{promise}: found {found!r}, want {wanted!r}")
+        raise AssertionError(f"{promise}: found {actual!r}, want {expected!r}")
 
 
-def expect_near(found: float, wanted: float, tolerance: float, promise: str) -> None:
+def expect_near(actual: float, expected: float, tolerance: float, promise: str) -> None:
     """Raises `AssertionError` if two numbers differ by more than ``tolerance``; infinities have to be equal."""
-    expect(found == wanted or abs(found - wanted) <= tolerance, f"{promise}: found {found!r}, want {wanted!r}")
+    expect(actual == expected or abs(actual - expected) <= tolerance, f"{promise}: found {actual!r}, want {expected!r}")

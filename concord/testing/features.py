@@ -68,10 +68,10 @@ def equal_documents_have_equal_attributes(features: FeatureSet) -> None:
     """A document's attributes do not depend on documents read before it, and survive pickling."""
     documents = made_up(features)
     maker = AttributeMaker(features)
-    wanted = [maker(document) for document in documents]
+    first = [maker(document) for document in documents]
     again: FeatureSet = pickle.loads(pickle.dumps(features))  # noqa: S301
     other = AttributeMaker(again)
-    expect_same([other(document) for document in reversed(documents)][::-1], wanted, "attributes of the same documents")
+    expect_same([other(document) for document in reversed(documents)][::-1], first, "attributes of the same documents")
 
 
 def tables_score_as_attributes_say(features: FeatureSet) -> None:
@@ -84,9 +84,9 @@ def tables_score_as_attributes_say(features: FeatureSet) -> None:
     source, target = (axis.ravel().astype(np.int32) for axis in np.indices((len(names), LABEL_COUNT)))
     weight = np.array([table[name] for name in names]).reshape(-1)
     weights = compile_weights(features, names, source, target, weight)
-    found = Scorer(features, weights, LABEL_COUNT).unary(Batch.of(documents))
-    wanted = np.array([sum((table[attribute] for attribute in row), np.zeros(LABEL_COUNT)) for row in rows])
-    worst = float(np.abs(found - wanted).max(initial=0.0))
+    actual = Scorer(features, weights, LABEL_COUNT).unary(Batch.of(documents))
+    expected = np.array([sum((table[attribute] for attribute in row), np.zeros(LABEL_COUNT)) for row in rows])
+    worst = float(np.abs(actual - expected).max(initial=0.0))
     expect(worst < 1e-9, f"scores that are the sums of attributes' weights; they differ by up to {worst:.3g} nats")
 
 

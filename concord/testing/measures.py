@@ -86,8 +86,8 @@ def document(number: int, text: Text, source: list[CharacterSpan], *, offsets: b
     columns = {"tokens": Column.encode(words)}
     whole, places = written(text)
     bounds = np.array(places, np.int32)
-    given = (TokenizedText(whole, bounds[:, 0], bounds[:, 1]), None, SourceSpans.of(source)) if offsets else ()
-    return Document(f"d{number}", np.array(starts, np.int64), columns, None, *given)
+    layout = (TokenizedText(whole, bounds[:, 0], bounds[:, 1]), None, SourceSpans.of(source)) if offsets else ()
+    return Document(f"d{number}", np.array(starts, np.int64), columns, None, *layout)
 
 
 def pair_of(
@@ -111,7 +111,7 @@ def kind_of(label: str) -> str:
 
 def plain_spans(text: Text, side: str) -> Things:
     """Spans of a labelling: (type, (first token, last token))."""
-    found: Things = Counter()
+    spans: Things = Counter()
     start = 0
     for i, token in enumerate(text):
         label = getattr(token, side)
@@ -124,9 +124,9 @@ def plain_spans(text: Text, side: str) -> Things:
             or following.startswith("B-")
         ):
             if kind_of(label):
-                found[kind_of(label), (start, i)] = 1
+                spans[kind_of(label), (start, i)] = 1
             start = i + 1
-    return found
+    return spans
 
 
 def character_spans(text: Text, side: str) -> list[CharacterSpan]:
@@ -164,8 +164,8 @@ def _total(measure: Measure, pair: Pair) -> Mapping[str, list[int]]:
 
 def counts_are_those_of_a_plain_loop(measure: Measure, plain: Plain, labels: LabelSet, documents: list[Text]) -> None:
     """The counts of each document and name are those of the plain count."""
-    wanted = [{name: row for name, row in one.items() if any(row)} for one in plainly(plain, documents)]
-    expect_same(_counted(measure, pair_of(labels, documents)), wanted, f"gold, predicted, both of {documents}")
+    expected = [{name: row for name, row in one.items() if any(row)} for one in plainly(plain, documents)]
+    expect_same(_counted(measure, pair_of(labels, documents)), expected, f"gold, predicted, both of {documents}")
 
 
 def parts_add_up(measure: Measure, labels: LabelSet, documents: list[Text], cut: int) -> None:
@@ -187,9 +187,9 @@ def perfect_labels_give_one(measure: Measure, labels: LabelSet, documents: list[
     """Each figure of perfect labels is 1; 0 if gold has no items."""
     right = [[token._replace(predicted=token.gold) for token in text] for text in documents]
     counts = measure.items(pair_of(labels, right)).total()
-    wanted = 1.0 if counts.total("gold") else 0.0
+    expected = 1.0 if counts.total("gold") else 0.0
     for name in measure.figures:
-        expect_same(float(FIGURES[name](counts.table)), wanted, f"{name} of perfect labels of {right}")
+        expect_same(float(FIGURES[name](counts.table)), expected, f"{name} of perfect labels of {right}")
 
 
 def nothing_is_counted_in_nothing(measure: Measure, labels: LabelSet) -> None:

@@ -36,10 +36,10 @@ def _mined(miner: Miner, task: MiningTask, parts: Sequence[Sequence[Document]]) 
 
     def count(counting: Counting) -> Any:
         sent: Counting = pickle.loads(pickle.dumps(counting))  # noqa: S301
-        left, counts = first_held_out(sum(map(len, parts)), sent.held_out), []
+        before_held_out, counts = first_held_out(sum(map(len, parts)), sent.held_out), []
         for part in parts:
-            counts.append(sent.of_batch(Batch.of(part), first=max(0, left), rejected=0))
-            left -= len(part)
+            counts.append(sent.of_batch(Batch.of(part), first=max(0, before_held_out), rejected=0))
+            before_held_out -= len(part)
         return sent.merge(counts)
 
     return mined(miner, task, count)

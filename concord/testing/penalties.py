@@ -42,9 +42,9 @@ def what_breaks_more_costs_no_more(penalty: Penalty, settings: PenaltySettings) 
 def the_same_counts_cost_the_same(penalty: Penalty, settings: PenaltySettings) -> None:
     """The cost depends only on the counts and the settings, not on earlier calls."""
     counts = [(rows, broken) for rows in ROW_COUNTS for broken in broken_of(rows)]
-    wanted = [penalty.nats(*pair, settings) for pair in counts]
+    first = [penalty.nats(*pair, settings) for pair in counts]
     again = [penalty.nats(*pair, penalty.settings()) for pair in reversed(counts)]
-    expect_same(again[::-1], wanted, "nats of the same counts, a second time")
+    expect_same(again[::-1], first, "nats of the same counts, a second time")
 
 
 def the_interval_is_around_the_weight(penalty: Penalty, settings: PenaltySettings) -> None:

@@ -100,11 +100,11 @@ def naive_keys(words: Sequence[int], sentence_starts: Sequence[int], width: int)
 def random_labelling(rng: np.random.Generator, labels: LabelSet, sentence_starts: NDArray[np.int64], n: int) -> Labels:
     """A random legal labelling (N,)."""
     starts = set(sentence_starts.tolist())
-    chosen = np.zeros(n, np.int32)
+    labelling = np.zeros(n, np.int32)
     for t in range(n):
-        legal = labels.legal_start if t in starts else labels.legal_transition[chosen[t - 1]]
-        chosen[t] = rng.choice(np.flatnonzero(legal))
-    return chosen
+        legal = labels.legal_start if t in starts else labels.legal_transition[labelling[t - 1]]
+        labelling[t] = rng.choice(np.flatnonzero(legal))
+    return labelling
 
 
 def random_potentials(
@@ -114,24 +114,24 @@ def random_potentials(
     width = len(labels)
     unary = rng.normal(0.0, 2.0, (n, width))
     transition = rng.normal(0.0, 1.0, (width, width))
-    kept = random_labelling(rng, labels, sentence_starts, n)
+    labelling = random_labelling(rng, labels, sentence_starts, n)
     no_unary, no_transition = rng.random((n, width)) < forbid, rng.random((width, width)) < forbid
-    no_unary[np.arange(n), kept] = False
-    no_transition[kept[:-1], kept[1:]] = False
+    no_unary[np.arange(n), labelling] = False
+    no_transition[labelling[:-1], labelling[1:]] = False
     unary[no_unary], transition[no_transition] = -np.inf, -np.inf
-    return Potentials(unary, transition, sentence_starts).legal(labels), kept
+    return Potentials(unary, transition, sentence_starts).legal(labels), labelling
 
 
 def random_rows(
     rng: np.random.Generator,
     labels: LabelSet,
-    kept: Labels,
+    labelling: Labels,
     starts: NDArray[np.int64],
     n: int,
     *,
     hard_share: float = HARD_SHARE,
 ) -> LinearRows:
-    """One to three random rows, each a constraint with an id from 0 on; hard rows hold for the labelling ``kept``."""
+    """One to three random rows, each a constraint with an id from 0 on; hard rows hold for ``labelling``."""
     parts = []
     for r in range(int(rng.integers(1, 4))):
         size = int(rng.integers(1, 6))
@@ -153,7 +153,7 @@ def random_rows(
             np.array([r], np.int32),
         )
         # A row that the kept labelling breaks is moved until it just holds.
-        excess = float(row.degree(kept)[0])
+        excess = float(row.degree(labelling)[0])
         row.bound[0] += excess if hard else 0.0
         parts.append(row)
     return LinearRows.join(parts)
@@ -181,10 +181,10 @@ def random_agreement(
     labels: LabelSet,
     key: NDArray[np.int32],
     constraint: int,
-    kept: Spans,
+    spans: Spans,
     relations: Sequence[Relation] = EVERY_RELATION,
 ) -> SpanAgreement:
-    """A random agreement over a key table; some costs are 0, some infinite, but none forbids the spans ``kept``."""
+    """A random agreement over a key table; some costs are 0, some infinite, but none forbids the spans ``spans``."""
     relation = Relation(rng.choice([r.value for r in relations]))
     kinds = len(labels.types)
     cost = rng.uniform(0.2, 3.0, (kinds, kinds)) * (rng.random((kinds, kinds)) < 0.7)
@@ -195,7 +195,7 @@ def random_agreement(
         cost = (cost + cost.T) / 2.0
     per_token = relation is not Relation.DIFFERENT and bool(rng.random() < 0.5)
     agreement = SpanAgreement(constraint, relation, key, cost, per_token=per_token)
-    if np.isinf(agreement.degree_and_penalty(NamedSpans.of(key, kept))[1]):
+    if np.isinf(agreement.degree_and_penalty(NamedSpans.of(key, spans))[1]):
         cost[np.isinf(cost)] = 1.0
     return agreement
 
@@ -232,18 +232,18 @@ def random_problem(
     most = int(np.floor(np.log(MAX_LABELLINGS) / np.log(max(2, len(labels)))))
     n = tokens or (len(words[0]) if words else int(rng.integers(1, min(7, most) + 1)))
     ids, starts = words or random_words(rng, n)
-    potentials, kept = random_potentials(rng, labels, starts, n)
+    potentials, labelling = random_potentials(rng, labels, starts, n)
     if own_edges:
         added = rng.normal(0.0, 1.0, (n, len(labels), len(labels)))
         potentials = Potentials(potentials.unary, potentials.transition + added, starts)
-    parts = [random_rows(rng, labels, kept, starts, n)] if rows else []
+    parts = [random_rows(rng, labels, labelling, starts, n)] if rows else []
     count = sum(len(p) for p in parts)
     if infeasible:
         parts.append(impossible_rows(labels, n, count))
         count += 1
     key = naive_keys(ids, starts.tolist(), int(rng.integers(1, 5)))
     size = int(rng.integers(1, 4)) if agreements else 0
-    spans = labels.spans(kept, starts)
+    spans = labels.spans(labelling, starts)
     return Problem(
         potentials,
         labels,

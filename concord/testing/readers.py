@@ -52,10 +52,10 @@ def read(entry: ReaderEntry, sample: GoodFile, content: bytes, folder: Path, **o
     path = folder / sample.name
     path.write_bytes(content)
     read_items = entry.read(str(path), entry.settings(**{**sample.options, **options}))
-    found = [item for item in read_items if not isinstance(item, Notice)]
-    items = [item for item in found if not isinstance(item, Misfit)]
+    content_items = [item for item in read_items if not isinstance(item, Notice)]
+    items = [item for item in content_items if not isinstance(item, Misfit)]
     expect(items, "a file gives something, if only a reject")
-    for before, after in pairwise(found):
+    for before, after in pairwise(content_items):
         if isinstance(after, Misfit):
             expect_same(after.doc_id, before.doc_id, "a misfit follows its document")
             expect(not isinstance(before, Reject), "a misfit is of a document that was read")
@@ -91,8 +91,8 @@ def a_good_file_is_read_whole(entry: ReaderEntry, sample: GoodFile) -> None:
         items = read(entry, sample, sample.content, folder)
     expect_same(len(items), sample.documents, "documents of a good file")
     expect_same(rejects_of(items), [], "rejects of a good file")
-    found = sum(sample.word.decode() in item.tokens for item in items if isinstance(item, Document))
-    expect_same(found, 1, f"documents with the word {sample.word!r}")
+    with_word = sum(sample.word.decode() in item.tokens for item in items if isinstance(item, Document))
+    expect_same(with_word, 1, f"documents with the word {sample.word!r}")
 
 
 def the_same_file_gives_the_same_documents(entry: ReaderEntry, sample: GoodFile) -> None:

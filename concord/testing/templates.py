@@ -89,8 +89,8 @@ def ground(template: Template, text: Sentences, labels: LabelSet) -> tuple[Probl
 
 def has_antecedent(template: Template, text: Sentences, labels: LabelSet) -> NDArray[np.bool_]:
     """(R,) does the text have the antecedent of each row?"""
-    (found,) = DeclaredConstraints((template,)).antecedents(Batch.of([document_of(text)]), labels)
-    there: NDArray[np.bool_] = found.degree(labels.encode([label for s in text for _, label in s])) > 0
+    (antecedents,) = DeclaredConstraints((template,)).antecedents(Batch.of([document_of(text)]), labels)
+    there: NDArray[np.bool_] = antecedents.degree(labels.encode([label for s in text for _, label in s])) > 0
     return there
 
 
@@ -102,11 +102,11 @@ def degrees_are_those_of_a_plain_count(template: type[Template], cases: Sequence
         for shape in SHAPES * 15:
             text = random_text(rng, case.labels, shape)
             problem, labels = ground(entry, text, case.labels)
-            score, wanted = problem.score(labels), case.degree(text)
+            score, degree = problem.score(labels), case.degree(text)
             where = f"of {dict(case.fields)} on {text}"
-            expect_near(float(score.degree[0]), wanted, 1e-6, f"the degree {where}")
-            expect_near(score.penalty, WEIGHT * wanted, 1e-6, f"the penalty {where}")
-            broken += wanted > 0
+            expect_near(float(score.degree[0]), degree, 1e-6, f"the degree {where}")
+            expect_near(score.penalty, WEIGHT * degree, 1e-6, f"the penalty {where}")
+            broken += degree > 0
     expect(broken > 20, "the cases hardly ever break it, so the comparison says nothing: give others")
 
 
@@ -141,16 +141,16 @@ def no_row_breaks_without_its_antecedent(template: type[Template], cases: Sequen
 
 def hard_is_infinite(template: type[Template], cases: Sequence[Case]) -> None:
     """With the weight ``hard``, a labelling that breaks the constraint costs inf, any other one nothing."""
-    rng, seen = np.random.default_rng(3), set()
+    rng, breaches = np.random.default_rng(3), set()
     for case in cases[:1]:
         entry = case.made(template, "hard")
         for _ in range(150):
             text = random_text(rng, case.labels, (3, 4))
             problem, labels = ground(entry, text, case.labels)
-            wanted = case.degree(text) > 0
-            expect_same(problem.score(labels).penalty, np.inf if wanted else 0.0, f"the hard penalty on {text}")
-            seen.add(wanted)
-    expect_same(seen, {True, False}, "the first case is kept here and broken there")
+            is_broken = case.degree(text) > 0
+            expect_same(problem.score(labels).penalty, np.inf if is_broken else 0.0, f"the hard penalty on {text}")
+            breaches.add(is_broken)
+    expect_same(breaches, {True, False}, "the first case is kept here and broken there")
 
 
 def an_empty_document_has_no_rows(template: type[Template], cases: Sequence[Case]) -> None:
@@ -174,9 +174,9 @@ def a_batch_grounds_as_its_documents_do(template: type[Template], cases: Sequenc
             together = declared.ground(batch, case.labels)
             for document, own in zip(batch, together, strict=True):
                 (alone,) = declared.ground(Batch.of([document]), case.labels)
-                for name, found, wanted in _fields(own.rows, alone.rows):
-                    expect_same(found, wanted, f"{name} of the rows of a batch")
-                    expect_same(found.dtype, wanted.dtype, f"the type of {name} of the rows of a batch")
+                for name, actual, expected in _fields(own.rows, alone.rows):
+                    expect_same(actual, expected, f"{name} of the rows of a batch")
+                    expect_same(actual.dtype, expected.dtype, f"the type of {name} of the rows of a batch")
                 for mine, its in zip(own.agreements, alone.agreements, strict=True):
                     expect_same(mine.key, its.key, "the keys of a batch")
                     expect_same(mine.cost, its.cost, "the costs of a batch")

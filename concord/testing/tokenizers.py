@@ -88,10 +88,10 @@ def the_same_text_is_cut_alike(tokenizer: Tokenizer, language: str) -> None:
     """A text is cut in the same way alone, among others, after others, and by a tokenizer that is opened again."""
     texts = made_up_texts(100)
     cut, other = tokenizer.open(language), tokenizer.open(language)
-    wanted = places(cut(texts))
-    expect_same(places(cut(texts)), wanted, "the same texts, a second time")
-    expect_same(places(other(texts[::-1]))[::-1], wanted, "the same texts, opened anew and turned round")
-    for text, own in zip(texts, wanted, strict=True):
+    expected = places(cut(texts))
+    expect_same(places(cut(texts)), expected, "the same texts, a second time")
+    expect_same(places(other(texts[::-1]))[::-1], expected, "the same texts, opened anew and turned round")
+    for text, own in zip(texts, expected, strict=True):
         expect_same(places(other([text])), [own], f"{text!r}, alone")
 
 
@@ -113,10 +113,10 @@ def long_runs_take_no_longer_than_long_texts(tokenizer: Tokenizer, language: str
     mixed = "".join(pieces[i] for i in rng.integers(len(pieces), size=RUN // 4))
     for text in (*(run * (RUN // len(run)) for run in RUNS), mixed):
         started = time.process_time()
-        found = cut([text])
+        tokens = cut([text])
         seconds = time.process_time() - started
         expect(seconds < SECONDS, f"{seconds:.0f} s for {len(text):,} characters {text[:8]!r}…, want {SECONDS:.0f}")
-        _whole(text, found)
+        _whole(text, tokens)
 
 
 def _whole(text: str, cuts: Cuts) -> None:
@@ -127,8 +127,8 @@ def a_language_is_known_or_refused(tokenizer: Tokenizer, language: str) -> None:
     """An unknown language is refused with a `LanguageError` of one line."""
     for code in (language, "de", "ja", "qq", ""):
         try:
-            opened: Cut = tokenizer.open(code)
-            tokens_stand_in_the_text(["Ada ran."], opened(["Ada ran."]))
+            cut_text: Cut = tokenizer.open(code)
+            tokens_stand_in_the_text(["Ada ran."], cut_text(["Ada ran."]))
         except LanguageError as error:
             expect(
                 "\n" not in str(error) and code != language, f"one line of a language that it does not know: {error}"

@@ -80,11 +80,11 @@ def the_model_scores_as_it_was_trained(
     again = trained(trainer, out, documents)
     expect_same(again.digest, model.digest, "the digest of a model that is trained again")
     expect(set(model.columns) <= set(batch.columns), f"columns that documents have, not {model.columns}")
-    wanted = model.potentials(batch)
-    expect_same(wanted.unary.shape, (batch.token_count, len(model.labels)), "scores of each token and label")
+    scores = model.potentials(batch)
+    expect_same(scores.unary.shape, (batch.token_count, len(model.labels)), "scores of each token and label")
     for other in (again, pickle.loads(pickle.dumps(model, protocol=5))):  # noqa: S301
         expect_same(other.labels, model.labels, "the labels of the same model")
-        expect_same(other.potentials(batch).unary.tobytes(), wanted.unary.tobytes(), "the scores of the same model")
+        expect_same(other.potentials(batch).unary.tobytes(), scores.unary.tobytes(), "the scores of the same model")
 
 
 def equal_documents_give_equal_files(folder: Path, again: Path) -> None:
@@ -127,8 +127,8 @@ def it_labels_better_than_nothing(load: Load, folder: Path, documents: Sequence[
     """On unseen documents more tokens are right than if all were labelled outside."""
     model, batch = load(folder), Batch.of(list(documents))
     gold = [] if batch.labels is None else batch.labels.strings()
-    found = model.labels.decode(viterbi(model.potentials(batch).legal(model.labels)))
-    right = sum(a == b for a, b in zip(found, gold, strict=True))
+    answers = model.labels.decode(viterbi(model.potentials(batch).legal(model.labels)))
+    right = sum(a == b for a, b in zip(answers, gold, strict=True))
     expect(right > gold.count("O"), f"{right} of {len(gold)} tokens right, and {gold.count('O')} are outside")
 
 
@@ -150,13 +150,13 @@ def progress_rises_and_what_it_raises_ends_all(
     trainer: Trainer, load: Load, out: Path, documents: Sequence[Document]
 ) -> None:
     """Numbers of iterations rise up to one total; after an interrupt no model is left, not even an earlier one."""
-    seen = list[Iteration]()
-    trainer.train(documents, settings=trainer.settings(), out=out, progress=seen.append)
-    numbers = [iteration.number for iteration in seen]
+    iterations = list[Iteration]()
+    trainer.train(documents, settings=trainer.settings(), out=out, progress=iterations.append)
+    numbers = [iteration.number for iteration in iterations]
     expect(numbers, "progress is told of at least one iteration")
     expect_same(numbers, sorted(set(numbers)), "numbers of iterations")
-    expect(1 <= numbers[0] <= numbers[-1] <= seen[0].total, f"numbers from 1 to at most the total, not {numbers}")
-    expect_same(len({iteration.total for iteration in seen}), 1, "totals")
+    expect(1 <= numbers[0] <= numbers[-1] <= iterations[0].total, f"numbers from 1 to at most the total, not {numbers}")
+    expect_same(len({iteration.total for iteration in iterations}), 1, "totals")
 
     def interrupt(_: Iteration) -> None:
         raise KeyboardInterrupt
@@ -172,11 +172,11 @@ def progress_rises_and_what_it_raises_ends_all(
 def bad_input_is_one_line(trainer: Trainer, out: Path, documents: Sequence[Document]) -> None:
     """No documents, no tokens, no gold labels or no layer: an `InputError` of one line, and no model."""
     without = Document.build("u", [["a"]], pos=[["X"]])
-    for given in ([], [Document.build("e", [], labels=[], pos=[])], [*documents[:2], without]):
+    for documents_without_gold in ([], [Document.build("e", [], labels=[], pos=[])], [*documents[:2], without]):
         try:
-            trained(trainer, out, given)
+            trained(trainer, out, documents_without_gold)
         except InputError as error:
             expect("\n" not in str(error), f"one line, not {error}")
         else:
-            expect(None, f"{len(given)} documents that nothing can be learned from are an InputError")
+            expect(None, f"{len(documents_without_gold)} documents that nothing can be learned from are an InputError")
         expect(not (out / MANIFEST).exists(), "bad input leaves no model")

@@ -63,14 +63,14 @@ TokenRange = tuple[int, int]
 
 
 def _random_spans(tokens: int, rng: np.random.Generator) -> dict[TokenRange, str]:
-    found: dict[TokenRange, str] = {}
+    spans: dict[TokenRange, str] = {}
     at = 0
     while at < tokens:
         length = int(rng.integers(1, 4))
         if rng.random() < 0.5 and at + length <= tokens:
-            found[at, at + length] = MADE_TYPES[rng.integers(len(MADE_TYPES))]
+            spans[at, at + length] = MADE_TYPES[rng.integers(len(MADE_TYPES))]
         at += length
-    return found
+    return spans
 
 
 def _span(
@@ -93,7 +93,7 @@ def _labels(tokens: int, spans: dict[TokenRange, str]) -> list[str]:
 def written(entry: WriterEntry, documents: Sequence[ExportedDocument], **options: object) -> dict[str, bytes]:
     """The files of documents, by their names."""
     pieces = list(entry.write(iter(documents), entry.settings.model_validate(options)))
-    return {name: b"".join(piece.content for piece in found) for name, found in groupby(pieces, _name)}
+    return {name: b"".join(piece.content for piece in own) for name, own in groupby(pieces, _name)}
 
 
 def _name(piece: Piece) -> str:
@@ -114,12 +114,12 @@ def no_documents_are_no_error(entry: WriterEntry) -> None:
 def files_lie_below_the_folder(entry: WriterEntry) -> None:
     """One file has no name; those of a folder lie in it, whatever documents are called."""
     names = ("a", "b/c", "../d", "/e", ".f", "g\\h", "CON.", "i j", "%2F", "k/../l", "//")
-    found = written(entry, [made_document(seed, name) for seed, name in enumerate(names)])
-    for name in found:
+    files = written(entry, [made_document(seed, name) for seed, name in enumerate(names)])
+    for name in files:
         path = PurePosixPath(name)
         expect(bool(name) == entry.folder, f"a name where there are several files, not {name!r}")
         expect(not path.is_absolute() and ".." not in path.parts, f"{name!r} below the folder")
-    expect(not entry.folder or len(found) == 2 * len(names), "files of their own for each document")
+    expect(not entry.folder or len(files) == 2 * len(names), "files of their own for each document")
 
 
 def nothing_is_marked_unless_asked_for(entry: WriterEntry) -> None:

@@ -63,7 +63,7 @@ def a_class(base: type) -> Check:
 
     def wrong(part: Any) -> str | None:
         good = isinstance(part, type) and issubclass(part, base)
-        return None if good else f"want a class after {base.__name__}, not {_shown(part)}"
+        return None if good else f"want a class after {base.__name__}, not {_type_name(part)}"
 
     return wrong
 
@@ -72,7 +72,7 @@ def a_function(what: str) -> Check:
     """Check that a part is a function; ``what`` names its kind in messages."""
 
     def wrong(part: Any) -> str | None:
-        return None if callable(part) and not isinstance(part, type) else f"want {what}, not {_shown(part)}"
+        return None if callable(part) and not isinstance(part, type) else f"want {what}, not {_type_name(part)}"
 
     return wrong
 
@@ -85,10 +85,10 @@ def an_entry(kind: type, settings: type | None = None) -> Check:
 
     def wrong(part: Any) -> str | None:
         if not isinstance(part, kind):
-            return f"want a {kind.__name__}, not {_shown(part)}"
+            return f"want a {kind.__name__}, not {_type_name(part)}"
         entry: Any = part
         if not callable(entry[0]):
-            return f"its {entry._fields[0]} is no function, but {_shown(entry[0])}"
+            return f"its {entry._fields[0]} is no function, but {_type_name(entry[0])}"
         if settings is None:
             return None
         problem = a_class(settings)(entry.settings)
@@ -97,7 +97,7 @@ def an_entry(kind: type, settings: type | None = None) -> Check:
     return wrong
 
 
-def _shown(part: object) -> str:
+def _type_name(part: object) -> str:
     return f"the class {part.__name__}" if isinstance(part, type) else f"a {type(part).__name__}"
 
 
@@ -129,7 +129,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
             part = self._own[name] if entry is None else _loaded(entry)
             problem = self.wrong(part)
             if problem is not None:
-                raise PartError(f"{f'{self.group} {name!r}' if entry is None else said(entry)}: {problem}")
+                raise PartError(f"{f'{self.group} {name!r}' if entry is None else label_of(entry)}: {problem}")
             self._ready[name] = part
         return self._ready[name]
 
@@ -165,22 +165,22 @@ class Registry(Mapping[str, Part], Generic[Part]):
         for name in (*self._own, *self._ready, *nearest):
             if self[name] is part:
                 return name
-        raise PartError(f"{_shown(part)} is not registered: no entry point of the group {self.group} leads to it")
+        raise PartError(f"{_type_name(part)} is not registered: no entry point of the group {self.group} leads to it")
 
     @cached_property
     def _registered(self) -> dict[str, EntryPoint]:
         """Entry points by name, concord's first."""
-        found: dict[str, EntryPoint] = {}
+        by_name: dict[str, EntryPoint] = {}
         for entry in registered_entries():
             if entry.group != self.group:
                 continue
-            other = distribution_of(found[entry.name]) if entry.name in found else None
+            other = distribution_of(by_name[entry.name]) if entry.name in by_name else None
             if entry.name in self._own or (other is not None and other.name == DISTRIBUTION):
-                raise PartError(f"{said(entry)}: concord has a part of that name itself; give yours another one")
+                raise PartError(f"{label_of(entry)}: concord has a part of that name itself; give yours another one")
             if other is not None:
-                raise PartError(f"{said(entry)}: {other} claims the name, too; take one of both packages out")
-            found[entry.name] = entry
-        return found
+                raise PartError(f"{label_of(entry)}: {other} claims the name, too; take one of both packages out")
+            by_name[entry.name] = entry
+        return by_name
 
 
 class Distribution(NamedTuple):
@@ -200,15 +200,15 @@ def registered_entries() -> tuple[EntryPoint, ...]:
     Raises `PartError` where another distribution registers modules of concord: one of before it had its name.
     """
     everything = entry_points()
-    found = [entry for group in Group for entry in everything.select(group=group)]
-    for entry in found:
+    entries = [entry for group in Group for entry in everything.select(group=group)]
+    for entry in entries:
         if _package(entry.module) == PACKAGE and not is_ours(entry):
             other = distribution_of(entry)
             raise PartError(
                 f"package {other}: it is concord under another name than {DISTRIBUTION}; take it out with "
                 f"`pip uninstall {other.name}`, and install {DISTRIBUTION} again"
             )
-    return tuple(sorted(found, key=lambda entry: (not is_ours(entry), entry.name, distribution_of(entry))))
+    return tuple(sorted(entries, key=lambda entry: (not is_ours(entry), entry.name, distribution_of(entry))))
 
 
 def is_ours(entry: EntryPoint) -> bool:
@@ -229,7 +229,7 @@ def _named(installed: Installed) -> Distribution:
     return Distribution(installed.name, installed.version)
 
 
-def said(entry: EntryPoint) -> str:
+def label_of(entry: EntryPoint) -> str:
     """Text that names an entry point in messages."""
     return f"package {distribution_of(entry)}, entry point {entry.group} {entry.name!r} = {entry.value}"
 
@@ -243,7 +243,7 @@ def _loaded(entry: EntryPoint) -> Any:
     try:
         return entry.load()
     except (ImportError, SyntaxError, *USERS_CODE_RAISES) as error:
-        raise PartError(f"{said(entry)}: cannot be imported: {error_line(error)}") from error
+        raise PartError(f"{label_of(entry)}: cannot be imported: {error_line(error)}") from error
 
 
 # Parts with an entry point in keys
@@ -251,8 +251,8 @@ def _loaded(entry: EntryPoint) -> Any:
 
 def own_entries(groups: Iterable[Group]) -> list[EntryPoint]:
     """The entry points of concord's own parts in these groups, in the order of `registered_entries`."""
-    wanted = set(groups)
-    return [entry for entry in registered_entries() if entry.group in wanted and is_ours(entry)]
+    chosen_groups = set(groups)
+    return [entry for entry in registered_entries() if entry.group in chosen_groups and is_ours(entry)]
 
 
 def foreign_packages() -> list[Distribution]:
@@ -266,11 +266,11 @@ def foreign_code(groups: Iterable[Group]) -> list[str]:
     The digest covers these entry points and all files, except compiled ones, of the importable packages that they point
     into. Nothing is imported for it. Modules that those packages import from elsewhere are not covered.
     """
-    wanted, packages = set(groups), dict[Distribution, list[EntryPoint]]()
+    chosen_groups, packages = set(groups), dict[Distribution, list[EntryPoint]]()
     for entry in registered_entries():
-        if entry.group in wanted and not is_ours(entry):
+        if entry.group in chosen_groups and not is_ours(entry):
             packages.setdefault(distribution_of(entry), []).append(entry)
-    return [f"{found}={_digest(entries)}" for found, entries in sorted(packages.items())]
+    return [f"{distribution}={_digest(entries)}" for distribution, entries in sorted(packages.items())]
 
 
 def _digest(entries: Sequence[EntryPoint]) -> str:

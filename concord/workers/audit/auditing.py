@@ -90,8 +90,8 @@ def check(
                 _count_breaches([t.gold for t in tallies], problem, antecedents[i], gold)
             if model is not None:
                 own = None if local.rows is None else local.rows[0]
-                asked = problem if own is None else problem.with_own_rows(own)
-                answer = decoder(asked, document.doc_id).labels if decoder else viterbi(problem.potentials)
+                own_problem = problem if own is None else problem.with_own_rows(own)
+                answer = decoder(own_problem, document.doc_id).labels if decoder else viterbi(problem.potentials)
                 _count_breaches([t.model for t in tallies], problem, antecedents[i], answer)
                 if effects is not None and gold is not None:
                     effects.look_at(document, problem, own, gold, answer)
@@ -101,10 +101,10 @@ def check(
         tokens += batch.token_count
         if progress is not None:
             progress(len(batch))
-    found = conflicts.report()
+    smallest = conflicts.report()
     checks = [
         _checked(
-            *(name, weights[name], tally, found, None if effects is None else effects.of(k)),
+            *(name, weights[name], tally, smallest, None if effects is None else effects.of(k)),
             gold=with_gold > 0,
             model=model is not None,
         )
@@ -117,7 +117,7 @@ def check(
         searched=conflicts.searched,
         undecided=conflicts.undecided,
         constraints=tuple(checks),
-        conflicts=found,
+        conflicts=smallest,
         effect=None if effects is None else effects.whole(),
     )
 
@@ -208,7 +208,7 @@ def _checked(
     gold: bool,
     model: bool,
 ) -> ConstraintCheck:
-    in_gold, in_model = (_breaches(t) if known else None for t, known in ((tally.gold, gold), (tally.model, model)))
+    in_gold, in_model = (_breaches(t) if there else None for t, there in ((tally.gold, gold), (tally.model, model)))
     return ConstraintCheck(
         name=name,
         weight=weight,
@@ -259,11 +259,11 @@ def _warnings(
 
 def _harm(effect: MeasuredEffect | None) -> Iterable[str]:
     """Warnings of figures that are lower with the constraint, by more than the choice of documents explains."""
-    for found in () if effect is None else effect.figures:
-        if found.high < 0:
+    for figure in () if effect is None else effect.figures:
+        if figure.high < 0:
             yield (
-                f"{found.figure} of {found.measure} is {found.after:.2%} with it and {found.before:.2%} without it "
-                f"({100 * found.low:+.2f} to {100 * found.high:+.2f} points): leave it out"
+                f"{figure.figure} of {figure.measure} is {figure.after:.2%} with it and {figure.before:.2%} without it "
+                f"({100 * figure.low:+.2f} to {100 * figure.high:+.2f} points): leave it out"
             )
 
 

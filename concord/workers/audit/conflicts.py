@@ -36,7 +36,7 @@ class Conflicts:
     - ``constraints``: the constraints.
     - ``labels``: the label set.
     - ``hard``: names of the hard constraints.
-    - ``found``: ids of the documents with each conflicting set, by the names in it.
+    - ``documents``: ids of those with each conflicting set, by the names in it.
     - ``searched``: number of documents searched.
     - ``undecided``: number of documents in which the limit of work was reached.
 
@@ -46,7 +46,7 @@ class Conflicts:
     constraints: DeclaredConstraints
     labels: LabelSet
     hard: frozenset[str]
-    found: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
+    documents: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
     searched: int = 0
     undecided: int = 0
 
@@ -67,7 +67,7 @@ class Conflicts:
         """The conflicts: hard ones first, then by the number of documents that have them."""
         conflicts = [
             Conflict(constraints=names, hard=set(names) <= self.hard, documents=len(ids), doc_id=ids[0])
-            for names, ids in self.found.items()
+            for names, ids in self.documents.items()
         ]
         return tuple(sorted(conflicts, key=lambda c: (not c.hard, -c.documents, c.constraints)))
 
@@ -77,16 +77,16 @@ class Conflicts:
         names = self.constraints.names
         inside = set(group)
         present = {*problem.rows.constraint.tolist(), *(a.constraint for a in problem.agreements)}
-        for known, ids in self.found.items():
-            places = [names.index(name) for name in known]
+        for earlier, ids in self.documents.items():
+            places = [names.index(name) for name in earlier]
             here = inside.issuperset(places) and present.issuperset(places)
             if here and not feasible(problem, places, doc_id):
                 ids.append(doc_id)
                 return True
-        if len(self.found) >= MOST_CONFLICTS:
+        if len(self.documents) >= MOST_CONFLICTS:
             raise UndecidedError
         smallest = smallest_conflict(problem, group, doc_id)
-        self.found[tuple(names[k] for k in smallest)] = [doc_id]
+        self.documents[tuple(names[k] for k in smallest)] = [doc_id]
         return True
 
 
@@ -102,12 +102,12 @@ def strict_problem(document: Document, labels: LabelSet, constraints: DeclaredCo
 
 def feasible(problem: Problem, group: Iterable[int], doc_id: str) -> bool:
     """Can the constraints of ``group`` (indices) all hold? Raises `UndecidedError` at the limit of work."""
-    chosen = np.zeros(len(problem.constraint_names), np.bool_)
-    chosen[list(group)] = True
+    in_group = np.zeros(len(problem.constraint_names), np.bool_)
+    in_group[list(group)] = True
     part = replace(
         problem,
-        rows=selected(problem.rows, chosen[problem.rows.constraint]),
-        agreements=tuple(a for a in problem.agreements if chosen[a.constraint]),
+        rows=selected(problem.rows, in_group[problem.rows.constraint]),
+        agreements=tuple(a for a in problem.agreements if in_group[a.constraint]),
     )
     decoded = Decoder.of(CONFLICT_ENGINE, budget=Budget(work=CONFLICT_WORK))(part, doc_id)
     if decoded.status is Status.INFEASIBLE:
@@ -122,9 +122,9 @@ def smallest_conflict(problem: Problem, group: Sequence[int], doc_id: str) -> li
 
     It takes one question of feasibility for each member. Raises `UndecidedError`.
     """
-    kept = list(group)
+    members = list(group)
     for k in group:
-        rest = [other for other in kept if other != k]
+        rest = [other for other in members if other != k]
         if not feasible(problem, rest, doc_id):
-            kept = rest
-    return kept
+            members = rest
+    return members

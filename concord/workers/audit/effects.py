@@ -93,36 +93,36 @@ class Effects:
             others = np.arange(self.constraints) != k
             yield self._under(document, problem, own, others) if here[k] else answer
 
-    def _under(self, document: Document, problem: Problem, own: LinearRows | None, chosen: Mask) -> Labels:
-        asked = only(problem, chosen)
-        return self.decoder(asked if own is None else asked.with_own_rows(own), document.doc_id).labels
+    def _under(self, document: Document, problem: Problem, own: LinearRows | None, in_force: Mask) -> Labels:
+        restricted = only(problem, in_force)
+        return self.decoder(restricted if own is None else restricted.with_own_rows(own), document.doc_id).labels
 
 
-def only(problem: Problem, chosen: Mask) -> Problem:
-    """The problem under the constraints that ``chosen`` (K,) marks."""
+def only(problem: Problem, in_force: Mask) -> Problem:
+    """The problem under the constraints that ``in_force`` (K,) marks."""
     return replace(
         problem,
-        rows=selected(problem.rows, chosen[problem.rows.constraint]),
-        agreements=tuple(agreement for agreement in problem.agreements if chosen[agreement.constraint]),
+        rows=selected(problem.rows, in_force[problem.rows.constraint]),
+        agreements=tuple(agreement for agreement in problem.agreements if in_force[agreement.constraint]),
     )
 
 
 def _present(problem: Problem, constraints: int) -> Mask:
     """(K,) marks the constraints that have a row or an agreement in a document."""
-    found = np.zeros(constraints, np.bool_)
-    found[problem.rows.constraint] = True
-    found[[agreement.constraint for agreement in problem.agreements]] = True
-    return found
+    present = np.zeros(constraints, np.bool_)
+    present[problem.rows.constraint] = True
+    present[[agreement.constraint for agreement in problem.agreements]] = True
+    return present
 
 
 def _counts(measure: str, batch: Batch, labels: LabelSet, gold: Labels, answers: Sequence[Labels]) -> Counts:
     """(K + 2, R, 3) counts of each answer to one document; equal answers are counted once."""
-    known: dict[bytes, Counts] = {}
+    by_answer: dict[bytes, Counts] = {}
     for answer in answers:
         key = answer.tobytes()
-        if key not in known:
-            known[key] = MEASURES[measure].items(Pair(batch, labels, gold, answer)).by_document()[0]
-    return np.array([known[answer.tobytes()] for answer in answers])
+        if key not in by_answer:
+            by_answer[key] = MEASURES[measure].items(Pair(batch, labels, gold, answer)).by_document()[0]
+    return np.array([by_answer[answer.tobytes()] for answer in answers])
 
 
 def _compared(measure: str, counts: Counts, without: int) -> FigureEffect:
@@ -130,12 +130,12 @@ def _compared(measure: str, counts: Counts, without: int) -> FigureEffect:
     figure = next(name for name in FIRST_FIGURES if name in MEASURES[measure].figures)
     of, sums = FIGURES[figure], counts.sum(axis=0)
     rng = np.random.default_rng(0)
-    found = paired_bootstraps(counts[:, without], counts[:, _ALL], {figure: of}, rng=rng)[figure]
+    difference = paired_bootstraps(counts[:, without], counts[:, _ALL], {figure: of}, rng=rng)[figure]
     return FigureEffect(
         measure=measure,
         figure=figure,
         before=float(of(sums[without])),
         after=float(of(sums[_ALL])),
-        low=found.low,
-        high=found.high,
+        low=difference.low,
+        high=difference.high,
     )

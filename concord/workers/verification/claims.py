@@ -117,13 +117,13 @@ class Claims(NamedTuple):
     proof: Ints | None
 
 
-def confirm(claims: Claims, problem: Problem, promises: Promises, said: Row) -> Standing:
-    """Confirmation of the claims; ``said`` are the columns that are the same in every row of a run.
+def confirm(claims: Claims, problem: Problem, promises: Promises, constants: Row) -> Standing:
+    """Confirmation of the claims; ``constants`` are the columns that are the same in every row of a run.
 
     Raises `ClaimError` for the first field that is wrong.
     """
     row, batch = claims.row, claims.document
-    for name, value in {**_copied(batch), **said, DOCUMENT_DIGEST: claims.digest}.items():
+    for name, value in {**_copied(batch), **constants, DOCUMENT_DIGEST: claims.digest}.items():
         _require(name in row, name, "is no column")
         _require(row[name] == value, name, f"{_short(row[name])}, not {_short(value)}")
     status = _status(row, promises)
@@ -162,8 +162,8 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _same(found: Any, value: float) -> bool:
-    return isinstance(found, float) and math.isclose(found, value, rel_tol=RELATIVE, abs_tol=CLAIM_TOLERANCE)
+def _same(claim: Any, value: float) -> bool:
+    return isinstance(claim, float) and math.isclose(claim, value, rel_tol=RELATIVE, abs_tol=CLAIM_TOLERANCE)
 
 
 def _above(one: float, other: float) -> bool:
@@ -197,10 +197,10 @@ def _status(row: Row, promises: Promises) -> Status:
     possible |= set() if promises.exact else {Status.FEASIBLE}
     possible |= {Status.BY_SOLVER} if promises.asks_solver else set()
     possible |= {Status.RELAXED} if promises.settings.on_infeasible == "relax" else set()
-    found = row["status"]
+    status = row["status"]
     named = ", ".join(sorted(possible))
-    _require(found in possible, "status", f"{found!r}, but engine {promises.settings.engine} says one of {named}")
-    return Status(found)
+    _require(status in possible, "status", f"{status!r}, but engine {promises.settings.engine} says one of {named}")
+    return Status(status)
 
 
 def _labels(problem: Problem, names: Any, field: str) -> Labels:
@@ -229,9 +229,9 @@ def _check_score(row: Row, problem: Problem, score: Score) -> None:
 
 
 def _check_entities(row: Row, problem: Problem, batch: Batch, labels: Labels) -> None:
-    wanted, found = entities_column(batch, problem.labels, labels).to_pylist()[0], row["entities"]
-    _require(isinstance(found, list) and len(found) == len(wanted), "entities", f"its labels have {len(wanted)}")
-    for one, other in zip(found, wanted, strict=True):
+    entities, claim = entities_column(batch, problem.labels, labels).to_pylist()[0], row["entities"]
+    _require(isinstance(claim, list) and len(claim) == len(entities), "entities", f"its labels have {len(entities)}")
+    for one, other in zip(claim, entities, strict=True):
         wrong = next((key for key, value in other.items() if one is None or one[key] != value), None)
         where = f"of tokens {other['start']} to {other['end']}"
         _require(wrong is None, f"entities, {wrong}", f"{where} is {wrong and _short(other[wrong])}")
@@ -259,11 +259,11 @@ def _check_viterbi(row: Row, problem: Problem, declared: Problem, promises: Prom
 
 def _check_charges(row: Row, field: str, problem: Problem, charges: Mapping[str, NDArray[Any]]) -> None:
     """Raises `ClaimError` if the field does not hold these ``charges``, (K,) each, by the name of their key."""
-    found = row[field] or []
-    names = [part and part["name"] for part in found]
+    claim = row[field] or []
+    names = [part and part["name"] for part in claim]
     _require(names == list(problem.constraint_names), field, f"are {_short(names)}, not those of the run")
     for key, values in charges.items():
-        for part, value in zip(found, values.tolist(), strict=True):
+        for part, value in zip(claim, values.tolist(), strict=True):
             right = part[key] is value if isinstance(value, bool) else _same(part[key], value)
             _require(right, f"{field}, {key} of {part['name']}", f"is {value!r}, not {part[key]!r}")
 
@@ -272,14 +272,14 @@ def _check_settled(row: Row, problem: Problem, promises: Promises, labels: Label
     """Raises `ClaimError` if a settled answer has a gap, or if the Viterbi labels are other ones and come near it."""
     if not promises.settings.settle:
         return
-    found = row[SETTLED]
-    _require(isinstance(found, bool), SETTLED, f"is {found!r}")
+    claim = row[SETTLED]
+    _require(isinstance(claim, bool), SETTLED, f"is {claim!r}")
     whole = row["status"] == Status.OPTIMAL and row["gap"] == 0.0
-    _require(whole or not found, SETTLED, f"beside status {row['status']!r} and a gap of {row['gap']!r} nats")
+    _require(whole or not claim, SETTLED, f"beside status {row['status']!r} and a gap of {row['gap']!r} nats")
     first = _labels(problem, row[VITERBI_LABELS], VITERBI_LABELS)
     less = row["objective"] - problem.score(first).objective
     near = not np.array_equal(first, labels) and _above(LEAD / 2, less)
-    _require(not (found and near), SETTLED, f"though the Viterbi labels score only {less!r} nats less")
+    _require(not (claim and near), SETTLED, f"though the Viterbi labels score only {less!r} nats less")
 
 
 def _check_bound(row: Row, promises: Promises, status: Status, top: float) -> None:
@@ -321,8 +321,8 @@ def _check_confidence(row: Row, problem: Problem, promises: Promises, labels: La
     kind = promises.settings.confidence
     if kind == "none":
         return
-    wanted = span_probabilities(problem.potentials, problem.labels, spans).tolist()
-    for place, (one, other) in enumerate(zip(_one_each(row, PROBABILITY, len(spans)), wanted, strict=True)):
+    probabilities = span_probabilities(problem.potentials, problem.labels, spans).tolist()
+    for place, (one, other) in enumerate(zip(_one_each(row, PROBABILITY, len(spans)), probabilities, strict=True)):
         right = one is None if math.isnan(other) else _same(one, other)
         _require(right, PROBABILITY, f"of entity {place} is {other!r}, not {one!r}")
     if kind == "margin":
@@ -330,9 +330,9 @@ def _check_confidence(row: Row, problem: Problem, promises: Promises, labels: La
 
 
 def _one_each(row: Row, field: str, count: int) -> list[Any]:
-    found = row.get(field)
-    _require(isinstance(found, list) and len(found) == count, field, f"is not there for each of {count} entities")
-    return list(found or [])
+    claims = row.get(field)
+    _require(isinstance(claims, list) and len(claims) == count, field, f"is not there for each of {count} entities")
+    return list(claims or [])
 
 
 def _check_margins(row: Row, problem: Problem, labels: Labels, spans: Spans) -> None:
@@ -341,8 +341,8 @@ def _check_margins(row: Row, problem: Problem, labels: Labels, spans: Spans) -> 
         if row["objective"] == -math.inf:
             _require((margin, status) == (None, None), MARGIN, "is there, though the answer breaks something hard")
             continue
-        known = isinstance(margin, float) and not math.isnan(margin)
-        _require(known, MARGIN, f"of entity {place} is no number of nats")
+        is_number = isinstance(margin, float) and not math.isnan(margin)
+        _require(is_number, MARGIN, f"of entity {place} is no number of nats")
         _require(status in set(MarginStatus), MARGIN_STATUS, f"of entity {place} is {status!r}")
         _require(
             margin >= -row["gap"] - CLAIM_TOLERANCE,
@@ -362,13 +362,13 @@ def _rival(problem: Problem, labels: Labels, spans: Spans, place: int) -> float:
     Its labels are the best ones of the entity's sentence under the chain, and the answer's elsewhere.
     """
     p, start = problem.potentials, int(spans.start[place])
-    found = best_without(p, problem.labels, start, int(spans.end[place]), int(spans.type[place]))
-    if found is None:
+    rival = best_without(p, problem.labels, start, int(spans.end[place]), int(spans.type[place]))
+    if rival is None:
         return -math.inf
     bounds = np.append(p.sentence_starts, len(p))
     last = int(np.searchsorted(bounds, start, side="right"))
     other, own = labels.copy(), slice(int(bounds[last - 1]), int(bounds[last]))
-    other[own] = found[own]
+    other[own] = rival[own]
     return problem.score(other).objective
 
 
@@ -388,15 +388,15 @@ def _check_ranking(row: Row, problem: Problem, promises: Promises, labels: Label
     _require(isinstance(bound, float) and not math.isnan(bound), N_BEST_BOUND, f"{bound} is no number of nats")
     assert isinstance(listed, list)
     assert isinstance(bound, float)
-    known: dict[bytes, float] = {}
+    scores: dict[bytes, float] = {}
     for place, one in enumerate(listed or ()):
-        known |= _ranked(problem, one, place, first=listed[0], before=known)
+        scores |= _ranked(problem, one, place, first=listed[0], before=scores)
         proven = one["score"] >= bound - TOLERANCE
         _require(one["proven"] is proven, N_BEST, f"number {place} is proven {one['proven']} under a bound of {bound}")
     at_hand = (labels, _labels(problem, row[VITERBI_LABELS], VITERBI_LABELS))
     first = problem.labels.encode(listed[0][LABELS]) if listed else labels
     for other, score in _rivals(problem, at_hand, first, most):
-        unlisted = other not in known
+        unlisted = other not in scores
         _require(not (unlisted and _above(score, bound)), N_BEST_BOUND, f"{bound!r} nats, and another scores {score!r}")
 
 
@@ -406,17 +406,17 @@ def _rivals(problem: Problem, at_hand: Iterable[Labels], first: Labels, count: i
     They are those ``at_hand``, more than ``count`` of the chain, and what one or two changes make of ``first`` (N,): of
     one label, or of one sentence.
     """
-    found = {other.tobytes(): problem.score(other).objective for other in at_hand}
+    scores_by_labels = {other.tobytes(): problem.score(other).objective for other in at_hand}
     p = problem.potentials
     near = [first] if len(p) and p.score(first) > -math.inf else []
     others = best_list(p, count + 1) if len(p) else ()
     for _ in range(CHANGES):
         changed = (other for one in near for other in _changed(p, one))
         new = {own.tobytes(): own for own in itertools.chain(others, changed)}
-        scores = {name: problem.score(own).objective for name, own in new.items() if name not in found}
-        found |= scores
+        scores = {name: problem.score(own).objective for name, own in new.items() if name not in scores_by_labels}
+        scores_by_labels |= scores
         near, others = [new[name] for name in sorted(scores, key=scores.__getitem__, reverse=True)[:MOST_NEAR]], ()
-    yield from found.items()
+    yield from scores_by_labels.items()
 
 
 def _changed(potentials: Potentials, labels: Labels) -> Iterator[Labels]:

@@ -51,13 +51,13 @@ def best_list(potentials: Potentials, count: int) -> Labels:
         score = np.take_along_axis(reached, order, axis=0).T + potentials.unary[t][:, None]
     ends = np.argsort(-score, axis=None, kind="stable")[:count]
     ends = ends[score.ravel()[ends] > FORBIDDEN]
-    found = np.zeros((len(ends), len(potentials)), np.int32)
+    best = np.zeros((len(ends), len(potentials)), np.int32)
     label, rank = np.divmod(ends, score.shape[1])
     for t in range(len(potentials) - 1, 0, -1):
-        found[:, t] = label
+        best[:, t] = label
         label, rank = steps[t - 1][:, rank, label]
-    found[:, 0] = label
-    return found
+    best[:, 0] = label
+    return best
 
 
 def changed_once(potentials: Potentials, labels: Labels, count: int) -> Labels:
@@ -72,9 +72,9 @@ def changed_once(potentials: Potentials, labels: Labels, count: int) -> Labels:
     gain[np.arange(len(labels)), labels] = FORBIDDEN
     best = np.argsort(-gain, axis=None, kind="stable")[:count]
     token, label = np.unravel_index(best[gain.ravel()[best] > FORBIDDEN], gain.shape)
-    found = np.repeat(labels[None, :], len(token), axis=0)
-    found[np.arange(len(token)), token] = label
-    return found
+    labellings = np.repeat(labels[None, :], len(token), axis=0)
+    labellings[np.arange(len(token)), token] = label
+    return labellings
 
 
 def sentences_changed(potentials: Potentials, labels: Labels, count: int) -> Iterator[Labels]:
@@ -99,20 +99,20 @@ def best_without(potentials: Potentials, labels: LabelSet, start: int, end: int,
     score[0, on], score[1, ~on] = unary[first, on], unary[first, ~on]
     steps = []
     for t in range(first + 1, last):
-        kept = _on_track(labels, t, start, end, kind)
+        on_track = _on_track(labels, t, start, end, kind)
         reached = score[:, :, None] + edges[t]
-        stays, leaves = np.where(kept, reached[0], FORBIDDEN), np.where(kept, FORBIDDEN, reached[0])
+        stays, leaves = np.where(on_track, reached[0], FORBIDDEN), np.where(on_track, FORBIDDEN, reached[0])
         off = np.concatenate([leaves, reached[1]])
         steps.append((stays.argmax(axis=0), off.argmax(axis=0)))
         score = np.stack([stays.max(axis=0), off.max(axis=0)]) + unary[t]
     if score[1].max() == FORBIDDEN:
         return None
-    found, side, label = np.zeros(len(potentials), np.int32), 1, int(score[1].argmax())
+    best, side, label = np.zeros(len(potentials), np.int32), 1, int(score[1].argmax())
     for t in range(last - 1, first, -1):
-        found[t] = label
+        best[t] = label
         side, label = divmod(int(steps[t - 1 - first][side][label]), width)
-    found[first] = label
-    return found
+    best[first] = label
+    return best
 
 
 def _on_track(labels: LabelSet, t: int, start: int, end: int, kind: int) -> NDArray[np.bool_]:
@@ -133,7 +133,7 @@ def span_probabilities(potentials: Potentials, labels: LabelSet, spans: Spans) -
     """(M,) probability of exactly each span under the chain; NaN if its sentence has no possible labelling."""
     (forward, backward), edges = _log_sums(potentials), potentials.edges_by_token
     starts = np.append(potentials.sentence_starts, len(potentials))
-    found = []
+    probabilities = []
     for start, end, kind in zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True):
         total = _log_sum(forward[starts[np.searchsorted(starts, start, side="right")] - 1], axis=0)
         opens = start in potentials.sentence_starts
@@ -143,8 +143,8 @@ def span_probabilities(potentials: Potentials, labels: LabelSet, spans: Spans) -
             mass = _step(mass, edges[t], labels.continues) + potentials.unary[t]
         if end not in starts:
             mass = _step(mass, edges[end], ~labels.continues) + potentials.unary[end] + backward[end]
-        found.append(np.nan if total == FORBIDDEN else min(1.0, np.exp(_log_sum(mass, axis=0) - total)))
-    return np.array(found)
+        probabilities.append(np.nan if total == FORBIDDEN else min(1.0, np.exp(_log_sum(mass, axis=0) - total)))
+    return np.array(probabilities)
 
 
 def _log_sums(potentials: Potentials) -> tuple[Floats, Floats]:

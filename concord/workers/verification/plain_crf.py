@@ -78,8 +78,8 @@ class PlainScorer:
         chains = {name: isinstance(self._templates[before], Conjunction) for name, (before, _, _) in split.items()}
         for conjoined, find in ((False, self._single), (True, self._conjoined)):
             new = [name for name in split if chains[name] is conjoined]
-            found = find([split[name][0] for name in new], [split[name][2] for name in new])
-            self._rows.update(zip(new, found.tolist(), strict=True))
+            rows = find([split[name][0] for name in new], [split[name][2] for name in new])
+            self._rows.update(zip(new, rows.tolist(), strict=True))
 
     def _single(self, templates: Sequence[str], values: Sequence[str]) -> Ints:
         """(A,) the rows of attributes with one value."""
@@ -134,9 +134,9 @@ def text_hashes(seeds: Hashes, texts: Sequence[str]) -> Hashes:
 def run_hashes(seeds: Hashes, items: Hashes, sizes: Ints) -> Hashes:
     """(A,) hashes of runs of ``sizes`` (A,) items, which stand end to end; each starts from its own seed."""
     state, start = seeds.copy(), np.cumsum(sizes) - sizes
-    left = np.arange(len(sizes))
+    running = np.arange(len(sizes))
     for place in range(int(sizes.max(initial=0))):
-        left = left[sizes[left] > place]
-        mixed = (state[left] ^ items[start[left] + place]) * FACTOR
-        state[left] = mixed ^ (mixed >> SHIFT)
+        running = running[sizes[running] > place]
+        mixed = (state[running] ^ items[start[running] + place]) * FACTOR
+        state[running] = mixed ^ (mixed >> SHIFT)
     return state

@@ -133,7 +133,7 @@ def verify_shard(
     """
     batch, unread, digests, columns = there
     verdict, answers = Verdict(rejected=len(written.rejects)), _ConfirmedAnswers()
-    rows = _found(batch, written.rows, verdict)
+    rows = _rows_by_document(batch, written.rows, verdict)
     refused = set(_refused(batch, unread, first_row, written, definition, verdict, answers))
     for doc_id in batch.doc_ids:
         if (doc_id in rows) + (doc_id in refused) != 1:
@@ -147,9 +147,9 @@ def verify_shard(
             verdict.faults += _wrong_kept(claims.row, {name: values[place].as_py() for name, values in columns.items()})
         progress()
     if not verdict.faults:
-        kept = Batch.of([batch.document(i) for i, doc_id in enumerate(batch.doc_ids) if doc_id in rows])
+        answered = Batch.of([batch.document(i) for i, doc_id in enumerate(batch.doc_ids) if doc_id in rows])
         names = definition.constraints.names
-        verdict.report = report_of(kept, answers, labels=definition.labels, names=names, rejected=verdict.rejected)
+        verdict.report = report_of(answered, answers, labels=definition.labels, names=names, rejected=verdict.rejected)
     return verdict
 
 
@@ -172,23 +172,23 @@ def _wrong_kept(row: Row, values: Row) -> Iterator[WrongField]:
             yield WrongField(row[DOC_ID], name, f"is {row.get(name)!r:.40}, and in the corpus {value!r:.40}")
 
 
-def _found(batch: Batch, rows: Sequence[Row], verdict: Verdict) -> dict[str, Row]:
+def _rows_by_document(batch: Batch, rows: Sequence[Row], verdict: Verdict) -> dict[str, Row]:
     """The rows by document; rows that cannot be there are faults."""
     place = {doc_id: i for i, doc_id in enumerate(batch.doc_ids)}
-    found: dict[str, Row] = {}
+    by_document: dict[str, Row] = {}
     last = -1
     for row in rows:
         doc_id = row[DOC_ID]
         if doc_id not in place:
             verdict.faults.append(WrongField(doc_id, DOC_ID, "is no document of these rows of the corpus"))
-        elif doc_id in found:
+        elif doc_id in by_document:
             verdict.faults.append(WrongField(doc_id, DOC_ID, "is there twice"))
         else:
-            found[doc_id] = row
+            by_document[doc_id] = row
             if place[doc_id] < last:
                 verdict.faults.append(WrongField(doc_id, DOC_ID, "is not where the corpus has it"))
             last = place[doc_id]
-    return found
+    return by_document
 
 
 def _refused(
@@ -201,22 +201,22 @@ def _refused(
     answers: _ConfirmedAnswers,
 ) -> Iterator[str]:
     """The documents of the batch that are rejects, each for a reason that it has; other rejects are faults."""
-    wanted = Counter(unread)
+    expected = Counter(unread)
     bad = {reject.row for reject in unread}
     count = len(batch) + len(bad)
     place_of = {row: i for i, row in enumerate(r for r in range(first_row, first_row + count) if r not in bad)}
-    seen: set[int] = set()
+    rejected_places: set[int] = set()
     for reject in written.rejects:
         place = None if reject.row is None else place_of.get(reject.row)
-        if wanted[reject]:
-            wanted[reject] -= 1
-        elif place is None or place in seen or batch.doc_ids[place] != reject.doc_id:
+        if expected[reject]:
+            expected[reject] -= 1
+        elif place is None or place in rejected_places or batch.doc_ids[place] != reject.doc_id:
             verdict.faults.append(WrongField(reject.doc_id, "row", f"{reject.row} is no such reject", rejected=True))
         else:
-            seen.add(place)
+            rejected_places.add(place)
             _check_reason(reject, batch.part(place, place + 1), definition, verdict, answers)
             yield batch.doc_ids[place]
-    for reject in wanted.elements():
+    for reject in expected.elements():
         reason = f"{reject.row} is not among the rejects, though {reject.reason}"
         verdict.faults.append(WrongField(reject.doc_id, "row", reason, rejected=True))
 
