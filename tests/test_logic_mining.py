@@ -169,7 +169,7 @@ def broken(clause: Clause, document: Document, labels: LabelSet) -> bool:
     """Is there a run where all literals hold and that has the wrong type?"""
     truth = [plain_truth(literal, document, labels.scheme) for literal in clause.literals]
     kinds = [kind for sentence in plain_runs(document, labels.scheme) for kind, _ in sentence]
-    return any(all(held) and (kind == clause.label) != clause.wanted for kind, *held in zip(kinds, *truth, strict=True))
+    return any(all(held) and (own == clause.label) != clause.positive for own, *held in zip(kinds, *truth, strict=True))
 
 
 @given(ANY, st.lists(CLAUSE, max_size=6), st.floats(0.1, 0.9))
@@ -204,7 +204,7 @@ def test_trials_are_held_out_documents(
 def _bears(clause: Clause, document: Document, labels: LabelSet) -> bool:
     kinds = [kind for sentence in plain_runs(document, labels.scheme) for kind, _ in sentence]
     truth = zip(*(plain_truth(literal, document, labels.scheme) for literal in clause.literals), strict=True)
-    return any(map(all, truth)) and (clause.wanted or clause.label in kinds)
+    return any(map(all, truth)) and (clause.positive or clause.label in kinds)
 
 
 def mined(documents: Sequence[Document], labels: LabelSet, chosen: LogicSettings) -> list[TriedClause]:

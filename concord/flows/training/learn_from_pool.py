@@ -94,7 +94,7 @@ def learn(request: CodlRequest) -> CodlReport:
             run.model(learned, load_model(learned).columns)
             run.end(Outcome.now(_figures(cycles[-1]) | _tried(job.trials) | {"cycles": len(cycles) - 1}))
             return CodlReport(
-                documents=job.learner.seen.documents,
+                documents=job.learner.counts.documents,
                 pool=len(job.pool),
                 pool_tokens=sum(map(len, job.pool)),
                 rejected=job.rejected,

@@ -209,13 +209,13 @@ class TrainingChains(FeatureClasses):
 
     @classmethod
     def of(
-        cls, found: Incidence, gold: GoldChains, rules: FeatureRules, pairs: Incidence | None = None
+        cls, features: Incidence, gold: GoldChains, rules: FeatureRules, pairs: Incidence | None = None
     ) -> TrainingChains:
         """Training data of an incidence of tokens and attributes, with the features that the rules allow.
 
         ``pairs`` are attributes whose features look at pairs of labels, see `pair_incidence`; None: there are none.
         """
-        own = cls.of_classes(found, gold, rules.min_freq, everything=rules.possible_states)
+        own = cls.of_classes(features, gold, rules.min_freq, everything=rules.possible_states)
         edges = Incidence.none(len(gold.labels)) if pairs is None else pairs
         return cls(
             **vars(own),
@@ -260,17 +260,17 @@ class TrainingChains(FeatureClasses):
         return np.concatenate([states.ravel(), (weights.transitions * self.transitions).ravel(), pairs.ravel()])
 
 
-def _classes(found: Incidence) -> tuple[Ids, Ids]:
+def _classes(features: Incidence) -> tuple[Ids, Ids]:
     """(A,) the class of each attribute, and (C,) the first attribute of each class, ascending.
 
     Attributes are compared by two hashes, each a sum of 64 random bits per token. Among ten million attributes, the
     probability that any two different ones collide is below 10^−24.
     """
-    keys = np.zeros((2, len(found.attributes)), np.uint64)
+    keys = np.zeros((2, len(features.attributes)), np.uint64)
     for key, seed in zip(keys, (1, 2), strict=True):
-        groups = np.zeros(len(found.members), np.uint64)
-        _sum_hashes(*found.groups, np.uint64(seed), groups)
-        _sum_members(*found.members, groups, key)
+        groups = np.zeros(len(features.members), np.uint64)
+        _sum_hashes(*features.groups, np.uint64(seed), groups)
+        _sum_members(*features.members, groups, key)
     order = np.lexsort(keys)
     is_first = np.ones(len(order), np.bool_)
     is_first[1:] = np.any(keys[:, order[1:]] != keys[:, order[:-1]], axis=0)

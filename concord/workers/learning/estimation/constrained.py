@@ -89,7 +89,7 @@ class ConstrainedPerceptron:
     - ``labels``: the label set of L labels.
     - ``order`` (W,): id in the label set of each label of the chains.
     - ``documents``: the documents of these sentences, with their constraints.
-    - ``learned`` (K,): marks the constraints whose penalty is learned.
+    - ``is_learned`` (K,): marks the constraints whose penalty is learned.
     - ``decoder``: engine that answers a document.
     - ``relaxed_weight``: penalty in nats of a broken hard constraint, where nothing keeps all of them.
     """
@@ -98,7 +98,7 @@ class ConstrainedPerceptron:
     labels: LabelSet
     order: Ids
     documents: Sequence[Grounded]
-    learned: Mask
+    is_learned: Mask
     decoder: Decoder
     relaxed_weight: float
 
@@ -118,22 +118,22 @@ class ConstrainedPerceptron:
             if number == passes - 1:
                 for part, delayed in zip(point.weights, late, strict=True):
                     part -= delayed / max(1, passes * count)
-                point.penalty[self.learned] = penalties[self.learned] / max(1, passes * count)
+                point.penalty[self.is_learned] = penalties[self.is_learned] / max(1, passes * count)
             yield Pass(wrong, relaxed)
 
-    def _step(self, document: Grounded, point: Point, late: ChainWeights, seen: int) -> Pass:
-        """Answers one document and moves the point towards gold; ``seen`` documents came before."""
-        found, broken = answer(self._scored(document, point), document.doc_id, self.decoder, self.relaxed_weight)
+    def _step(self, document: Grounded, point: Point, late: ChainWeights, earlier: int) -> Pass:
+        """Answers one document and moves the point towards gold; ``earlier`` documents came before."""
+        labels, broken = answer(self._scored(document, point), document.doc_id, self.decoder, self.relaxed_weight)
         chains, bounds = self.chains, self.chains.gold.bounds
-        answers, begin = self._place[found], bounds[document.first]
+        answers, begin = self._place[labels], bounds[document.first]
         weights = AveragedWeights(point.weights, late)
         wrong = 0
         for s in range(document.first, document.last):
             first, last = bounds[s], bounds[s + 1]
             own = answers[first - begin : last - begin]
             features = chains.features, chains.pairs.features
-            wrong += correct(*features, chains.gold.labels, own, first, last, chains.allowed, weights, seen)
-        stepped(point.penalty, self.learned, degrees(document.problem, found) - document.gold)
+            wrong += correct(*features, chains.gold.labels, own, first, last, chains.allowed, weights, earlier)
+        stepped(point.penalty, self.is_learned, degrees(document.problem, labels) - document.gold)
         return Pass(wrong, int(broken))
 
     @cached_property
@@ -159,7 +159,7 @@ class ConstrainedPerceptron:
         potentials = Potentials(unary, transition if len(point.pairs) else transition[0], empty.sentence_starts).legal(
             self.labels
         )
-        return replace(under(document.problem, self.learned, point.penalty), potentials=potentials)
+        return replace(under(document.problem, self.is_learned, point.penalty), potentials=potentials)
 
 
 def answer(
@@ -175,16 +175,16 @@ def answer(
     return decoder(Prepared.of(problem.relaxed(relaxed_weight)), doc_id).labels, True
 
 
-def under(problem: Problem, learned: Mask, penalty: Floats) -> Prepared:
-    """The problem with ``penalty`` (K,) as weight of the ``learned`` (K,) constraints; rows of weight 0 are dropped."""
+def under(problem: Problem, is_learned: Mask, penalty: Floats) -> Prepared:
+    """The problem with ``penalty`` (K,) as weight where ``is_learned`` (K,); rows of weight 0 are dropped."""
     constraint = problem.rows.constraint
-    weight = np.where(learned[constraint], penalty[constraint], problem.rows.weight)
+    weight = np.where(is_learned[constraint], penalty[constraint], problem.rows.weight)
     return Prepared.of(problem).with_rows(selected(replace(problem.rows, weight=weight), weight > 0))
 
 
-def stepped(penalty: Floats, learned: Mask, step: Floats) -> None:
+def stepped(penalty: Floats, is_learned: Mask, step: Floats) -> None:
     """Adds ``step`` (K,) to the learned penalties (K,), in place; none falls below 0."""
-    penalty[learned] = np.maximum(0.0, penalty + step)[learned]
+    penalty[is_learned] = np.maximum(0.0, penalty + step)[is_learned]
 
 
 def grounded(batch: Batch, constraints: ConstraintSet, labels: LabelSet) -> list[Grounded]:
@@ -205,5 +205,5 @@ def grounded(batch: Batch, constraints: ConstraintSet, labels: LabelSet) -> list
 def degrees(problem: Problem, labels: Labels) -> Floats:
     """(K,) degree of each constraint under a labelling, summed over its rows."""
     size = len(problem.constraint_names)
-    found: Floats = np.bincount(problem.rows.constraint, problem.rows.degree(labels), size).astype(np.float64)
-    return found
+    sums: Floats = np.bincount(problem.rows.constraint, problem.rows.degree(labels), size).astype(np.float64)
+    return sums

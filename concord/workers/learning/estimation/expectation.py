@@ -93,8 +93,8 @@ def expected_by_all(tables: Tables, words: ExpectedWords, labels: LabelSet) -> E
 
 def expected_by_best(tables: Tables, words: ExpectedWords, labels: LabelSet) -> Expected:
     """Hard counts: those of the best legal labelling."""
-    found, scores = best_labels(_potentials(tables, words, labels))
-    gold = GoldChains(words.bounds, found, len(labels))
+    best, scores = best_labels(_potentials(tables, words, labels))
+    gold = GoldChains(words.bounds, best, len(labels))
     return Expected(counted(gold, words.word, len(tables.word)), float(scores.sum()))
 
 
@@ -112,9 +112,9 @@ def improved(
     expect, mix = EXPECT[settings.em], MIXTURES[settings.mixing](labelled, shape_of, settings)
     tables, before = estimated(labelled, shape_of), np.inf
     for _ in range(settings.iterations):
-        found = expect(tables, words, labels)
-        loss = -mix.aim(tables, found.score)
-        tables = mix(found.counts)
+        expectation = expect(tables, words, labels)
+        loss = -mix.aim(tables, expectation.score)
+        tables = mix(expectation.counts)
         yield ExpectationStep(tables, loss)
         if abs(before - loss) < settings.change * len(words.word):
             return
@@ -149,8 +149,8 @@ class MixedModels:
 
     def __call__(self, counts: HmmCounts) -> Tables:
         """The mixture, given expected counts."""
-        learned = estimated(counts, self._shape_of)
-        pairs = zip(self._first, learned, strict=True)
+        estimate = estimated(counts, self._shape_of)
+        pairs = zip(self._first, estimate, strict=True)
         return Tables(*(mixed(first, new, self._gamma) for first, new in pairs))
 
     def aim(self, tables: Tables, score: float) -> float:

@@ -93,14 +93,14 @@ def witten_bell(counts: Floats, coarser: Floats) -> Floats:
 
 def shares(counts: Floats) -> Floats:
     """Counts (..., J) divided by the sum of their row."""
-    found: Floats = counts / counts.sum(axis=-1, keepdims=True)
-    return found
+    fractions: Floats = counts / counts.sum(axis=-1, keepdims=True)
+    return fractions
 
 
-def likeliest(found: Evidence, words: int) -> Tables:
+def likeliest(evidence: Evidence, words: int) -> Tables:
     """The model of maximum likelihood, in log probabilities; ``words`` is V."""
     with np.errstate(divide="ignore"):  # an event without evidence is impossible
-        initial, transition, emission = (np.log(shares(counts)) for counts in found)
+        initial, transition, emission = (np.log(shares(counts)) for counts in evidence)
     return Tables(
         initial,
         transition,
@@ -114,8 +114,8 @@ def estimated(counts: HmmCounts, shape_of: Ints) -> Tables:
     return likeliest(evidence(counts, shape_of), len(shape_of))
 
 
-def mixed(first: Floats, learned: Floats, gamma: float) -> Floats:
-    """Log probabilities of the mixture γ · first + (1 − γ) · learned, of log probabilities."""
+def mixed(first: Floats, second: Floats, gamma: float) -> Floats:
+    """Log probabilities of the mixture γ · first + (1 − γ) · second, of log probabilities."""
     with np.errstate(divide="ignore"):  # either share may be 0
-        found: Floats = np.logaddexp(np.log(gamma) + first, np.log1p(-gamma) + learned)
-    return found
+        mixture: Floats = np.logaddexp(np.log(gamma) + first, np.log1p(-gamma) + second)
+    return mixture

@@ -98,11 +98,11 @@ class SegmentChains(NamedTuple):
 
     def views(self, point: Floats) -> Views:
         """The parts of a point (size,), as views."""
-        found, at = [], 0
+        parts, at = [], 0
         for rows, columns in self._shapes():
-            found.append(point[at : at + rows * columns].reshape(rows, columns))
+            parts.append(point[at : at + rows * columns].reshape(rows, columns))
             at += rows * columns
-        return Views(*found)
+        return Views(*parts)
 
     def _shapes(self) -> Iterator[tuple[int, int]]:
         width = self.gold.width

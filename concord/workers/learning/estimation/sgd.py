@@ -142,9 +142,9 @@ def _thinned(features: TokenFeatures, dropout: float, noise: np.random.Generator
     """The features without a random fraction ``dropout`` of them, and the values of the others raised."""
     if not dropout:
         return features
-    kept = noise.random(len(features.ids), np.float32) >= dropout
-    start = np.append(0, np.cumsum(kept))[features.start]
-    return TokenFeatures(start, features.ids[kept], features.value / (1.0 - dropout))
+    stays = noise.random(len(features.ids), np.float32) >= dropout
+    start = np.append(0, np.cumsum(stays))[features.start]
+    return TokenFeatures(start, features.ids[stays], features.value / (1.0 - dropout))
 
 
 @kernel_in_place

@@ -236,8 +236,8 @@ class WitnessLearner:
         score = add_expected(posterior, factors[None], bounds, room)
         together = []
         for witness, codes in zip(answers.witnesses, answers.codes, strict=True):
-            asked = codes != NO_SYMBOL
-            rows = [np.bincount(codes[asked], share, len(witness.symbols)) for share in posterior[asked].T]
+            has_answer = codes != NO_SYMBOL
+            rows = [np.bincount(codes[has_answer], share, len(witness.symbols)) for share in posterior[has_answer].T]
             together.append(np.stack(rows).astype(np.float64))
         return ExpectedAnswers(room.joint[0] * factors, tuple(together), score), posterior
 
@@ -278,14 +278,14 @@ def _reliability(events: Floats, alarms: Floats) -> Reliability:
 
 
 def _shared(counts: Floats) -> Floats:
-    found: Floats = counts / counts.sum(axis=-1, keepdims=True)
-    return found
+    fractions: Floats = counts / counts.sum(axis=-1, keepdims=True)
+    return fractions
 
 
 def _log(chances: Floats) -> Floats:
     with np.errstate(divide="ignore"):  # what cannot be is impossible
-        found: Floats = np.log(chances)
-    return found
+        nats: Floats = np.log(chances)
+    return nats
 
 
 def _weighed(counts: Floats, chances: Floats) -> float:
@@ -312,8 +312,8 @@ def equal_shares(answers: WitnessAnswers) -> dict[tuple[int, int], float]:
 
 def _equal_share(answers: WitnessAnswers, one: int, other: int) -> float:
     codes, others = answers.codes[one], answers.codes[other]
-    asked = (codes != NO_SYMBOL) & (others != NO_SYMBOL)
-    marked = asked & ((codes > 0) | (others > 0))
+    by_both = (codes != NO_SYMBOL) & (others != NO_SYMBOL)
+    marked = by_both & ((codes > 0) | (others > 0))
     return float((codes == _symbols_of(answers, one, other)[others])[marked].mean()) if marked.any() else 0.0
 
 
@@ -352,13 +352,13 @@ def coinciding_errors(
 
 
 def _coinciding(answers: WitnessAnswers, posterior: Floats, one: int, other: int) -> float:
-    asked = (answers.codes[one] != NO_SYMBOL) & (answers.codes[other] != NO_SYMBOL)
+    by_both = (answers.codes[one] != NO_SYMBOL) & (answers.codes[other] != NO_SYMBOL)
     pair = [answers.witnesses[j] for j in (one, other)]
-    codes = [answers.codes[j][asked] for j in (one, other)]
+    codes = [answers.codes[j][by_both] for j in (one, other)]
     same = _symbols_of(answers, one, other)
     alike = chance = 0.0
     most = np.zeros(2)
-    for state, share in enumerate(posterior[asked].T):
+    for state, share in enumerate(posterior[by_both].T):
         wrong = [_errors(witness)[state] for witness in pair]
         both = wrong[0][codes[0]] & (codes[0] == same[codes[1]])
         sums = [np.bincount(c, share * w[c], len(w)) for c, w in zip(codes, wrong, strict=True)]

@@ -62,8 +62,8 @@ def _alike(score: Floats, size: int) -> Floats:
 
 
 def _by_probability(score: Floats, size: int) -> Floats:
-    found: Floats = np.pad(softmax(score), (0, size - len(score)))
-    return found
+    shares: Floats = np.pad(softmax(score), (0, size - len(score)))
+    return shares
 
 
 SHARE = {"hard": _alike, "soft": _by_probability}
@@ -111,8 +111,8 @@ def counted_weights(
 ) -> dict[str, float]:
     """Log odds of each constraint, by name, see `workers.learning.weights.penalties`."""
     counts = count_rows(constraints, [labelled], labels)
-    odds, chosen = PENALTIES["odds"], OddsSettings(held=settings.held)
-    return {name: found.weight(odds, chosen) for name, found in counts.items()}
+    odds, odds_settings = PENALTIES["odds"], OddsSettings(held=settings.held)
+    return {name: tally.weight(odds, odds_settings) for name, tally in counts.items()}
 
 
 def changed(before: Labels, after: Labels) -> float:

@@ -51,9 +51,9 @@ class LearningWay(NamedTuple):
     share: Floats
 
 
-def straight(first: Floats, learned: Floats, gamma: float) -> Floats:
-    """Mixture γ · first + (1 − γ) · learned of logarithms or weights, as the paper prints it."""
-    return gamma * first + (1.0 - gamma) * learned
+def straight(first: Floats, second: Floats, gamma: float) -> Floats:
+    """Mixture γ · first + (1 − γ) · second of logarithms or weights, as the paper prints it."""
+    return gamma * first + (1.0 - gamma) * second
 
 
 MIXED = {"probabilities": mixed, "logarithms": straight}
@@ -65,35 +65,35 @@ class HmmLearner:
 
     - ``read``: words of the labelled documents and of the pool.
     - ``first``: model of the labelled documents.
-    - ``seen``: counts and digest of the documents, for the manifest.
+    - ``counts``: counts and digest of the documents, for the manifest.
     """
 
     labels: LabelSet
     read: Read
     first: ModelParts
-    seen: TrainingCounts
+    counts: TrainingCounts
     settings: CycleSettings
 
     @classmethod
     def of(cls, documents: Sequence[Document], pool: Sequence[Document], settings: CycleSettings) -> HmmLearner:
         """Learner with a model of the labelled documents. Raises `TrainingError` where one of them has no labels."""
-        seen = _seen(documents, pool, (TOKENS,))
-        labels = seen.label_set(settings.labels)
+        counts = _counts_of(documents, pool, (TOKENS,))
+        labels = counts.label_set(settings.labels)
         read = read_words(list(documents), list(pool), labels)
         first = estimated(counted(read.gold, read.word, len(read.words)), read.shape_of)
-        return cls(labels, read, first, seen, settings)
+        return cls(labels, read, first, counts, settings)
 
     def learned(self, ways: Sequence[LearningWay]) -> ModelParts:
         """Mixture of the first model and of a model of the pool, which is labelled in one or more ways."""
         words, size, labels = self.read.unlabelled, len(self.read.words), len(self.labels)
-        found = [counted(GoldChains(words.bounds, way.labels, labels), words.word, size, way.share) for way in ways]
-        new = estimated(HmmCounts(*(sum(parts) for parts in zip(*found, strict=True))), self.read.shape_of)
+        counts = [counted(GoldChains(words.bounds, way.labels, labels), words.word, size, way.share) for way in ways]
+        new = estimated(HmmCounts(*(sum(parts) for parts in zip(*counts, strict=True))), self.read.shape_of)
         mix, gamma = MIXED[self.settings.mixing], self.settings.gamma
         return tuple(mix(*pair, gamma) for pair in zip(self.first, new, strict=True))
 
     def save(self, parts: ModelParts, folder: Path) -> HmmModel:
         """The model of these parts as a folder. Raises `OutputError`."""
-        training: dict[str, Any] = self.seen.training(NAME, self.settings.mixture)
+        training: dict[str, Any] = self.counts.training(NAME, self.settings.mixture)
         begin(folder)
         words, shapes, settings = self.read.words, self.read.shapes, HmmSettings(labels=self.labels.names)
         return save(folder, self.labels, words, shapes, Tables(*parts), settings=settings, training=training)
@@ -107,7 +107,7 @@ class PerceptronLearner:
     - ``tokens``: number of tokens of the labelled documents.
     - ``sentences``: number of sentences of the labelled documents.
     - ``first``: weights learned from the labelled documents.
-    - ``seen``: counts and digest of the documents, for the manifest.
+    - ``counts``: counts and digest of the documents, for the manifest.
     """
 
     labels: LabelSet
@@ -115,7 +115,7 @@ class PerceptronLearner:
     tokens: int
     sentences: int
     first: ModelParts
-    seen: TrainingCounts
+    counts: TrainingCounts
     settings: CycleSettings
 
     @classmethod
@@ -124,36 +124,36 @@ class PerceptronLearner:
 
         Raises `TrainingError`, `ColumnError`, and `FeatureSetError` for features that are not there.
         """
-        chosen = PerceptronSettings(features=settings.features, passes=settings.passes)
-        features = features_of(chosen, documents)
+        inner = PerceptronSettings(features=settings.features, passes=settings.passes)
+        features = features_of(inner, documents)
         columns = needed_columns(features)
-        seen = _seen(documents, pool, columns)
-        labels = seen.label_set(settings.labels)
-        order = np.sort(labels.encode(sorted(seen.names.union(settings.labels))))
+        counts = _counts_of(documents, pool, columns)
+        labels = counts.label_set(settings.labels)
+        order = np.sort(labels.encode(sorted(counts.names.union(settings.labels))))
         batch = Batch.of([_only(document, columns) for document in (*documents, *pool)])
         own = labels.encode([label for d in documents if d.labels is not None for label in d.labels.strings()])
         gold = np.zeros(batch.token_count, np.int32)
         gold[: len(own)] = np.searchsorted(order, own)
-        found, pairs = incidence(batch, features), pair_incidence(batch, features)
-        rules = FeatureRules(chosen.min_freq, chosen.all_possible_states, chosen.all_possible_transitions)
-        chains = TrainingChains.of(found, GoldChains(batch.sentence_bounds, gold, len(order)), rules, pairs)
+        states, pairs = incidence(batch, features), pair_incidence(batch, features)
+        rules = FeatureRules(inner.min_freq, inner.all_possible_states, inner.all_possible_transitions)
+        chains = TrainingChains.of(states, GoldChains(batch.sentence_bounds, gold, len(order)), rules, pairs)
         vectors = TokenVectors.none(batch.token_count, len(order))
-        fitting = Fitting(features, chosen, {}, found.attributes, chains, labels, order, vectors, pairs.attributes)
+        fitting = Fitting(features, inner, {}, states.attributes, chains, labels, order, vectors, pairs.attributes)
         sentences = sum(len(document.sentence_starts) for document in documents)
         first = _weights(fitting, batch.sentence_bounds[: sentences + 1], gold)
-        return cls(labels, fitting, len(own), sentences, (first,), seen, settings)
+        return cls(labels, fitting, len(own), sentences, (first,), counts, settings)
 
     def learned(self, ways: Sequence[LearningWay]) -> ModelParts:
         """Mixture of the first weights and those of the pool; if it is labelled in several ways, their mean is used."""
         gold, order = self.fitting.chains.gold, self.fitting.order
         bounds, own = gold.bounds[self.sentences :], gold.labels[: self.tokens]
-        found = [np.concatenate([own, np.searchsorted(order, way.labels)]).astype(np.int32) for way in ways]
-        mean = np.mean([_weights(self.fitting, bounds, labels) for labels in found], axis=0)
+        labellings = [np.concatenate([own, np.searchsorted(order, way.labels)]).astype(np.int32) for way in ways]
+        mean = np.mean([_weights(self.fitting, bounds, labels) for labels in labellings], axis=0)
         return (straight(self.first[0], mean, self.settings.gamma),)
 
     def save(self, parts: ModelParts, folder: Path) -> CrfModel:
         """The model of these parts as a folder. Raises `OutputError`."""
-        training = self.seen.training(NAME, self.settings.mixture)
+        training = self.counts.training(NAME, self.settings.mixture)
         begin(folder)
         return replace(self.fitting, training=training).save(folder, *parts)
 
@@ -168,13 +168,13 @@ def learner_of(documents: Sequence[Document], pool: Sequence[Document], settings
     return LEARNERS[settings.trainer].of(documents, pool, settings)
 
 
-def _seen(documents: Sequence[Document], pool: Sequence[Document], columns: tuple[str, ...]) -> TrainingCounts:
-    seen = TrainingCounts(columns)
+def _counts_of(documents: Sequence[Document], pool: Sequence[Document], columns: tuple[str, ...]) -> TrainingCounts:
+    counts = TrainingCounts(columns)
     for document in documents:
-        seen.gold(document)
+        counts.gold(document)
     for document in pool:
-        seen.beside(document)
-    return seen
+        counts.beside(document)
+    return counts
 
 
 def _only(document: Document, columns: Sequence[str]) -> Document:

@@ -56,15 +56,15 @@ def fields_of(labels: LabelSet) -> Fields:
     place = {name: i for i, name in enumerate(names)}
     deepest = max((kind.count("/") for kind in labels.types), default=0) + 1
     # Below the deepest level there are types alone.
-    seen = [tuple(place[_at(kind, depth, place)] for kind in labels.types) for depth in range(deepest + 1, 0, -1)]
-    return Fields(names, types, tuple(_view(fields, len(names)) for fields in dict.fromkeys(seen)))
+    views = [tuple(place[_at(kind, depth, place)] for kind in labels.types) for depth in range(deepest + 1, 0, -1)]
+    return Fields(names, types, tuple(_view(fields, len(names)) for fields in dict.fromkeys(views)))
 
 
-def _at(kind: str, depth: int, known: Container[str]) -> str:
+def _at(kind: str, depth: int, fields: Container[str]) -> str:
     """The field of a type at a depth: its level there if that is a known field, otherwise the type itself."""
     path = kind.split("/")
     level = "/".join(path[:depth]) + BELOW
-    return level if len(path) >= depth and level in known else kind
+    return level if len(path) >= depth and level in fields else kind
 
 
 def _view(fields: tuple[int, ...], outside: int) -> View:

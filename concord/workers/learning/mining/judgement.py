@@ -147,7 +147,7 @@ class _RuleSet(NamedTuple):
     counts: Counts
 
 
-Told = Callable[[str], None]
+Announce = Callable[[str], None]
 
 
 def judged(
@@ -159,7 +159,7 @@ def judged(
     *,
     validation: Validation = Validation.RANDOM,
     seed: int = 0,
-    progress: Told | None = None,
+    progress: Announce | None = None,
 ) -> Judgement:
     """The rules that help, with their weights.
 
@@ -173,11 +173,11 @@ def judged(
     """
     union = {
         title: template.model_copy(update={"name": title})
-        for given in (whole, *parts)
-        for title, template in zip(given.titles, given.templates, strict=True)
+        for constraints in (whole, *parts)
+        for title, template in zip(constraints.titles, constraints.templates, strict=True)
     }
     constraints = DeclaredConstraints(tuple(union.values())).bind(unseen.labels)
-    nats = [dict(declared_weights(given)) for given in (*parts, whole)]
+    nats = [dict(declared_weights(constraints)) for constraints in (*parts, whole)]
     counted = np.array([[own.get(name, 0.0) for name in constraints.names] for own in nats])
     decoder = Decoder.of(settings.engine, seed=seed, budget=Budget(work=settings.work))
     answers = UnseenAnswers(unseen, constraints, np.ones(len(constraints.names), np.bool_), decoder)
@@ -201,7 +201,7 @@ class _Judge:
     settings: JudgedSettings
     validation: Validation
     seed: int
-    progress: Told | None
+    progress: Announce | None
     tried: dict[bytes, Counts] = field(default_factory=dict)
     """Counts of all sets tried, by digest; equal counts are kept once."""
 
@@ -215,10 +215,10 @@ class _Judge:
         p = float(chances_of_best(base, [*self.tried.values(), self._narrow(best.counts)], self._figure, rng=rng)[-1])
         compared = paired_bootstraps(base, self._narrow(best.counts), {"": self._figure}, rng=rng)[""]
         nats = self._final(best) if gains and p <= self.settings.level else np.zeros(len(self._names))
-        kept = [k for k in sorted(gains) if nats[k] > 0]
+        gaining = [k for k in sorted(gains) if nats[k] > 0]
         return Judgement(
-            {self._names[k]: float(nats[k]) for k in kept},
-            {self._names[k]: gains[k] for k in kept},
+            {self._names[k]: float(nats[k]) for k in gaining},
+            {self._names[k]: gains[k] for k in gaining},
             best.source,
             best.passes,
             best.scale,
@@ -244,8 +244,8 @@ class _Judge:
                 best = max(best, one, key=lambda own: self._figured(own.counts))
             new = self.pools.grown(best.weights[self.fold])
             best = self._again(best)
-            said = f"{best.source} × {best.scale:g}: {self._figured(best.counts):.2%}"
-            self._say(f"{said}, {self._figured(none.counts):.2%} without; {new} new answers")
+            line = f"{best.source} × {best.scale:g}: {self._figured(best.counts):.2%}"
+            self._say(f"{line}, {self._figured(none.counts):.2%} without; {new} new answers")
             if not new:
                 break
         return max(none, best, key=lambda own: self._figured(own.counts))
@@ -254,7 +254,7 @@ class _Judge:
         for source in self.settings.sources:
             match source:
                 case WeightSource.LEARNED:
-                    yield from self._learned()
+                    yield from self._by_perceptron()
                 case WeightSource.BEYOND:
                     yield from self._scaled(source, beyond)
                 case WeightSource.COUNTED:
@@ -268,16 +268,16 @@ class _Judge:
 
     def _beyond(self, part: int) -> Floats:
         """(K,) nats `WeightSource.BEYOND` of a part's rules, from the documents outside it; the last part is empty."""
-        chosen, answers, none = self._outside(part), self.pools.answers, np.zeros((0, len(self._names)))
-        answered = np.array([answers.alone(i).degrees for i in chosen]) if len(chosen) else none
-        gold = np.array([answers.gold_degrees(i) for i in chosen]) if len(chosen) else none
+        outside, answers, none = self._outside(part), self.pools.answers, np.zeros((0, len(self._names)))
+        answered = np.array([answers.alone(i).degrees for i in outside]) if len(outside) else none
+        gold = np.array([answers.gold_degrees(i) for i in outside]) if len(outside) else none
         broken = (answered > 0).sum(axis=0)
-        nats = _log_odds(broken, len(chosen)) - _log_odds((gold > 0).sum(axis=0), len(chosen))
+        nats = _log_odds(broken, len(outside)) - _log_odds((gold > 0).sum(axis=0), len(outside))
         units = np.where(broken > 0, answered.sum(axis=0) / np.maximum(broken, 1), 1.0)
-        found: Floats = np.where(self.counted[part] > 0, np.maximum(0.0, nats) / units, 0.0)
-        return found
+        excess: Floats = np.where(self.counted[part] > 0, np.maximum(0.0, nats) / units, 0.0)
+        return excess
 
-    def _learned(self) -> Iterator[_RuleSet]:
+    def _by_perceptron(self) -> Iterator[_RuleSet]:
         """The set after each pass, and the set of the best pass times each scale."""
         runs = [self._perceptron(f) for f in self._parts]
         patience, best = Patience(self.settings.patience), None
@@ -302,25 +302,25 @@ class _Judge:
         last = len(self.counted) - 1
         match best.source:
             case WeightSource.COUNTED:
-                found = self.counted[last]
+                nats = self.counted[last]
             case WeightSource.BEYOND:
-                found = self._beyond(last)
+                nats = self._beyond(last)
             case WeightSource.LEARNED:
                 run = self._perceptron(last)
-                found = [next(run) for _ in range(best.passes)][-1]
-        scaled: Floats = found * best.scale
+                nats = [next(run) for _ in range(best.passes)][-1]
+        scaled: Floats = nats * best.scale
         return scaled
 
     def _eliminated(self, best: _RuleSet) -> tuple[_RuleSet, dict[int, RuleGain]]:
         """The set without the rules that gain nothing, by exact answers; and the gain of each rule that is left."""
         for _ in range(self.settings.rounds):
-            left, gains = self._greedily(best)
-            new = self.pools.grown(left.weights[self.fold])
-            left = self._again(left)
+            smaller, gains = self._greedily(best)
+            new = self.pools.grown(smaller.weights[self.fold])
+            smaller = self._again(smaller)
             if not new:
                 break
             best = self._again(best)
-        return left, gains
+        return smaller, gains
 
     def _greedily(self, best: _RuleSet) -> tuple[_RuleSet, dict[int, RuleGain]]:
         """The same as `_eliminated`, by the answers in the pools."""
@@ -366,9 +366,9 @@ class _Judge:
 
     def _counted(self, documents: Ints, rows: Ints) -> Counts:
         """(D, R, 3) counts of the pools' rows (D,) of some documents; 0 for documents that are not judged."""
-        judged = self.fold[documents] >= first_judged(len(self._parts), self.validation)
-        found: Counts = np.where(judged[:, None, None], self.pools.counts(rows), 0)
-        return found
+        is_judged = self.fold[documents] >= first_judged(len(self._parts), self.validation)
+        counts: Counts = np.where(is_judged[:, None, None], self.pools.counts(rows), 0)
+        return counts
 
     def _again(self, one: _RuleSet) -> _RuleSet:
         """The set of the same weights, with answers from the pools as they are now."""
@@ -404,10 +404,10 @@ class _Judge:
 
 def _ruling(one: _RuleSet) -> list[int]:
     """The rules with a weight in some fold."""
-    found: list[int] = np.flatnonzero(one.weights.any(axis=0)).tolist()
-    return found
+    ruling: list[int] = np.flatnonzero(one.weights.any(axis=0)).tolist()
+    return ruling
 
 
 def _log_odds(broken: NDArray[np.int64], documents: int) -> Floats:
-    found: Floats = np.log((broken + PRIOR_ROWS) / (documents - broken + PRIOR_ROWS))
-    return found
+    odds: Floats = np.log((broken + PRIOR_ROWS) / (documents - broken + PRIOR_ROWS))
+    return odds

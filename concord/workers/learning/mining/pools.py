@@ -57,8 +57,8 @@ class Pools:
 
     def chosen(self, weights: Floats) -> Ints:
         """(D,) row of the best labelling of each document under weights (D, K); ties go to the first."""
-        found = [self.best(i, own) for i, own in enumerate(weights)]
-        return np.array(found, np.int64)
+        rows = [self.best(i, own) for i, own in enumerate(weights)]
+        return np.array(rows, np.int64)
 
     def best(self, i: int, weights: Floats) -> int:
         """Row of the best labelling of document i under weights (K,); ties go to the first."""
@@ -89,14 +89,14 @@ class Pools:
 
     def _added(self, i: int, weights: Floats) -> bool:
         rows = self.places[i]
-        found = self.answers.under(i, weights, start=self.labels[self.best(i, weights)])
-        if any((self.labels[row] == found.labels).all() for row in rows):
+        answer = self.answers.under(i, weights, start=self.labels[self.best(i, weights)])
+        if any((self.labels[row] == answer.labels).all() for row in rows):
             return False
         if len(rows) == 1:
             self._local[rows[0]] = self.answers.local(i, self.labels[rows[0]])
         rows.append(len(self.labels))
-        (counts,) = self.answers.counts([i], [found.labels], self.measure)
-        self._row(found.labels, self.answers.local(i, found.labels), found.degrees, counts)
+        (counts,) = self.answers.counts([i], [answer.labels], self.measure)
+        self._row(answer.labels, self.answers.local(i, answer.labels), answer.degrees, counts)
         return True
 
     def _row(self, labels: Labels, local: float, degrees: Floats, counts: Counts) -> None:

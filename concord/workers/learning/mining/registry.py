@@ -54,15 +54,15 @@ def by_logic(task: MiningTask) -> Mining:
     sample = partial(OpeningCounts.of, labels=labels, held_out=share)
     samples: OpeningCounts = yield Counting("counting runs", sample, OpeningCounts.merge, share)
     clause_stream = clauses_of(samples, names_of(labels), settings, seed=task.seed)
-    learned: list[LearnedClause] = list(task.watched("finding clauses", clause_stream))
-    clauses = tuple(one.clause for one in learned)
+    clauses_of_search: list[LearnedClause] = list(task.watched("finding clauses", clause_stream))
+    clauses = tuple(one.clause for one in clauses_of_search)
     counts = ClauseCounts.merge([])
     if clauses:
         trial = partial(
             ClauseCounts.of, labels=labels, clauses=clauses, held_out=share, orders=settings.orders, seed=task.seed
         )
         counts = yield Counting("trying clauses", trial, ClauseCounts.merge, share)
-    every = tried(learned, counts)
+    every = tried(clauses_of_search, counts)
     beyond_chance = passing(every, settings)
     rules = written(kept_clauses(beyond_chance, settings), labels)
     return MinedRules(
@@ -76,7 +76,7 @@ def by_logic(task: MiningTask) -> Mining:
         share,
         {one.name: found_by(one) for one in rules.clauses},
         tuple(unsaid_report(one, reason) for one, reason in rules.unsaid),
-        tuple(remarks_on(samples, counts, learned, settings)),
+        tuple(remarks_on(samples, counts, clauses_of_search, settings)),
     )
 
 

@@ -135,15 +135,15 @@ class RuleCounts:
     @classmethod
     def merge(cls, parts: Iterable[RuleCounts]) -> RuleCounts:
         """The counts of all parts together."""
-        given = list(parts)
-        runs = [part.runs for part in given if len(part.runs)]
+        counts = list(parts)
+        runs = [part.runs for part in counts if len(part.runs)]
         return cls(
-            sum(part.documents for part in given),
-            sum(part.rejected for part in given),
-            sum(part.with_gold for part in given),
-            _added([part.tables for part in given]),
-            dict(sorted(_added([part.marks for part in given]).items())),
-            dict(sorted(_added([part.sizes for part in given]).items())),
+            sum(part.documents for part in counts),
+            sum(part.rejected for part in counts),
+            sum(part.with_gold for part in counts),
+            _added([part.tables for part in counts]),
+            dict(sorted(_added([part.marks for part in counts]).items())),
+            dict(sorted(_added([part.sizes for part in counts]).items())),
             np.sum(runs, axis=0) if runs else np.zeros(0, np.int64),
         )
 
@@ -194,12 +194,12 @@ class _Orders:
 
     def tables(self) -> dict[RuleKind, NDArray[np.int64]]:
         """Tables (3, size, …) of each kind of rule about order, see `RuleCounts`."""
-        found: dict[RuleKind, NDArray[np.int64]] = {}
+        tables: dict[RuleKind, NDArray[np.int64]] = {}
         for kind, (bind, holds) in self._gold.items():
             # Gold is one of the orders, so the share is defined where gold binds, and never 0 where gold holds.
             chance = billionths(self._sums[kind][1], self._sums[kind][0])
-            found[kind] = np.stack([bind.sum(axis=0), (bind & ~holds).sum(axis=0), (bind * chance).sum(axis=0)])
-        return found
+            tables[kind] = np.stack([bind.sum(axis=0), (bind & ~holds).sum(axis=0), (bind * chance).sum(axis=0)])
+        return tables
 
 
 def billionths(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -208,15 +208,15 @@ def billionths(part: NDArray[np.int64], whole: NDArray[np.int64]) -> NDArray[np.
 
 
 def _order_tables(runs: Runs, fields: Fields, orders: int, seed: int) -> dict[str, NDArray[np.int64]]:
-    seen = [_Orders(runs, view) for view in fields.views]
+    by_view = [_Orders(runs, view) for view in fields.views]
     pairs = [_followed_by_two(runs, runs.types)]
     for types in runs.shuffled(orders, seed):
         pairs.append(_followed_by_two(runs, types))
-        for one in seen:
+        for one in by_view:
             one.add(types)
-    tables: dict[str, NDArray[np.int64]] = {RuleKind.CHOICE: _choice_table(pairs, seen[0], runs.kinds)}
+    tables: dict[str, NDArray[np.int64]] = {RuleKind.CHOICE: _choice_table(pairs, by_view[0], runs.kinds)}
     size = len(fields.names) + 1
-    for view, one in zip(fields.views, seen, strict=True):
+    for view, one in zip(fields.views, by_view, strict=True):
         for kind, table in one.tables().items():
             named = table.ndim - 1
             whole = tables.setdefault(kind, np.zeros((3, *[size] * named), np.int64))
@@ -266,26 +266,26 @@ def order_verdicts(runs: Runs, types: Ints, kinds: int) -> dict[RuleKind, RuleMa
     differ = every[:, None] != every
     always = np.ones((count, kinds), np.bool_)
     ends = (("starts", runs.starts[:-1]), ("ends", runs.starts[1:] - 1))
-    found: dict[RuleKind, RuleMasks] = {
+    verdicts: dict[RuleKind, RuleMasks] = {
         RuleKind(name): (always, types[place][:, None] == every) for name, place in ends
     }
     binds = np.broadcast_to((followed > 0) & differ, pairs.shape)
-    found[RuleKind.FOLLOWED] = binds, binds & (pairs == followed)
+    verdicts[RuleKind.FOLLOWED] = binds, binds & (pairs == followed)
     binds = binds & there[:, None, :]
-    found[RuleKind.APART] = binds, binds & (pairs == 0)
+    verdicts[RuleKind.APART] = binds, binds & (pairs == 0)
     binds = there[:, :, None] & there[:, None, :] & differ
-    found[RuleKind.ORDER] = binds, binds & (last[:, :, None] < first[:, None, :])
-    found[RuleKind.TOGETHER] = there, _stretches(runs, types, kinds) == 1
-    return found
+    verdicts[RuleKind.ORDER] = binds, binds & (last[:, :, None] < first[:, None, :])
+    verdicts[RuleKind.TOGETHER] = there, _stretches(runs, types, kinds) == 1
+    return verdicts
 
 
 def _stretches(runs: Runs, types: Ints, kinds: int) -> NDArray[np.int64]:
     """(D, kinds) number of stretches of neighbouring runs of one kind."""
     begins = np.ones(len(types), np.bool_)
     begins[1:] = ~runs.joined[1:] | (types[1:] != types[:-1])
-    found = np.zeros((len(runs), kinds), np.int64)
-    np.add.at(found, (runs.documents[begins], types[begins]), 1)
-    return found
+    stretches = np.zeros((len(runs), kinds), np.int64)
+    np.add.at(stretches, (runs.documents[begins], types[begins]), 1)
+    return stretches
 
 
 def _change_table(site: Site, gold: Labels) -> NDArray[np.int64]:
@@ -297,9 +297,9 @@ def _change_table(site: Site, gold: Labels) -> NDArray[np.int64]:
     document, table = site.document_of[inner], np.zeros((3, len(CHANGE_SIDES)), np.int64)
     edges, changed = (np.bincount(document, m, size).astype(int) for m in (np.ones(len(inner)), changes))
     for i, side in enumerate(CHANGE_SIDES):
-        there, kept = (np.bincount(document, m, size).astype(int) for m in (free[side], free[side] & changes))
+        there, changed_there = (np.bincount(document, m, size).astype(int) for m in (free[side], free[side] & changes))
         chances = [_all_free(*d) for d in zip(there.tolist(), edges.tolist(), changed.tolist(), strict=True) if d[2]]
-        table[:, i] = len(chances), int((kept < changed).sum()), sum(chances)
+        table[:, i] = len(chances), int((changed_there < changed).sum()), sum(chances)
     return table
 
 
@@ -341,8 +341,8 @@ def _marked(site: Site, at: Ints, of: Ints, changes: Mask) -> Iterator[tuple[str
     here = site.mask(TokenTest(pattern=PUNCTUATION))[at]
     cell = np.stack([words.codes[at[here]], place[here]])
     cells, cell_of, count = np.unique(cell, axis=1, return_inverse=True, return_counts=True)
-    kept = np.bincount(cell_of.ravel(), changes[here], cells.shape[1]).astype(int)
-    for (word, there), marks, held in zip(cells.T.tolist(), count.tolist(), kept.tolist(), strict=True):
+    holding = np.bincount(cell_of.ravel(), changes[here], cells.shape[1]).astype(int)
+    for (word, there), marks, held in zip(cells.T.tolist(), count.tolist(), holding.tolist(), strict=True):
         chance = _all_free(int(changed[there]), int(edges[there]), marks)
         yield words.values[word], there % (len(site.labels.types) + 1), (1, int(held < marks), chance)
 
@@ -376,10 +376,10 @@ def _presence_tables(there: NDArray[np.int64], has: Mask) -> dict[str, NDArray[n
 
 def _sizes(there: NDArray[np.int64], has: Mask) -> dict[int, NDArray[np.int64]]:
     totals, types = there.sum(axis=1), there.shape[1]
-    found = {}
+    sizes = {}
     for size in np.unique(totals).tolist():
         one = has[totals == size].astype(np.int64)
         own = one[:, :types]
         either = own.sum(axis=0)[:, None] + own.sum(axis=0) - own.T @ own
-        found[size] = np.concatenate([[len(one)], one.sum(axis=0), either.ravel()])
-    return found
+        sizes[size] = np.concatenate([[len(one)], one.sum(axis=0), either.ravel()])
+    return sizes

@@ -212,8 +212,8 @@ def _of_marks(counts: RuleCounts, types: Sequence[str]) -> Iterator[Rule]:
 def _named(kind: RuleKind, place: Sequence[int], names: Sequence[str]) -> tuple[str, str]:
     if kind is RuleKind.CHANGES:
         return CHANGE_SIDES[place[0]].value, ""
-    said = [names[i] if i < len(names) else OUTSIDE for i in place]
-    return said[0], said[1] if len(said) > 1 else ""
+    texts = [names[i] if i < len(names) else OUTSIDE for i in place]
+    return texts[0], texts[1] if len(texts) > 1 else ""
 
 
 def _speaks(kind: RuleKind, place: Sequence[int], fields: Fields) -> bool:
@@ -253,9 +253,9 @@ class _Dealt:
         self._types, self._runs = fields.types, counts.runs
         self._total = int(counts.runs.sum())
         self._sizes = np.array(list(counts.sizes), np.float64)
-        given = np.array(list(counts.sizes.values()), np.float64).reshape(len(self._sizes), -1)
-        self._documents, self._has, either = np.split(given, [1, 1 + len(fields.names)], axis=1)
-        self._either = either.reshape(len(given), len(counts.runs), -1)
+        rows = np.array(list(counts.sizes.values()), np.float64).reshape(len(self._sizes), -1)
+        self._documents, self._has, either = np.split(rows, [1, 1 + len(fields.names)], axis=1)
+        self._either = either.reshape(len(rows), len(counts.runs), -1)
         self._known: dict[int, Floats] = {}
 
     def share(self, kind: RuleKind, place: Sequence[int], n: int) -> float:
@@ -296,8 +296,8 @@ class _Dealt:
         sizes = self._sizes if isinstance(count, int) else self._sizes[:, None]
         number = np.asarray(count, np.float64)
         ways = _ways(of, number) + _ways(self._total - of, sizes - number)
-        found: Floats = np.exp(ways - _ways(self._total, sizes))
-        return found
+        chance: Floats = np.exp(ways - _ways(self._total, sizes))
+        return chance
 
     def _as_many(self, first: int, second: int) -> Floats:
         """(S,) probability that a document gets at least one of ``first`` runs, and as many of ``second`` or more."""
@@ -306,8 +306,8 @@ class _Dealt:
         fits = (of_first >= 1) & (in_all >= 2 * of_first)
         ways = np.where(fits, _ways(first, of_first) + _ways(second, in_all - of_first), -np.inf)
         possible = np.minimum(in_all, first + second)
-        found: Floats = self._drawn(first + second, in_all) @ np.exp(ways - _ways(first + second, possible)).sum(axis=0)
-        return found
+        total: Floats = self._drawn(first + second, in_all) @ np.exp(ways - _ways(first + second, possible)).sum(axis=0)
+        return total
 
 
 def _ratio(part: Floats, whole: Floats) -> Floats:
@@ -341,13 +341,13 @@ def kept_of(rules: Sequence[Rule], settings: MiningSettings) -> list[Rule]:
 
 def unimplied(rules: Sequence[T], settings: KeptSettings, implied: Callable[[list[T], T], bool]) -> list[T]:
     """The rules that hold often enough and that the others of these do not imply, in their order."""
-    left = [rule for rule in rules if held(rule) >= settings.held]
+    remaining = [rule for rule in rules if held(rule) >= settings.held]
     # Rules that are broken most often go first, so that of rules that imply each other the surest stays.
-    for rule in sorted(left, key=lambda rule: (held(rule), -rule.n)):
-        others = [other for other in left if other is not rule]
+    for rule in sorted(remaining, key=lambda rule: (held(rule), -rule.n)):
+        others = [other for other in remaining if other is not rule]
         if implied(others, rule):
-            left = others
-    return left
+            remaining = others
+    return remaining
 
 
 def any_implies(implies: Callable[[T, T], bool], others: Sequence[T], rule: T) -> bool:

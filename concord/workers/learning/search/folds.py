@@ -31,10 +31,10 @@ def fold_of(documents: Sequence[Document], folds: int) -> list[int]:
     """(D,) fold of each document, all of about equal size. Raises `TrainingError` for fewer documents than folds."""
     _check_enough(documents, folds)
     order = sorted(range(len(documents)), key=lambda i: place_of(documents[i].doc_id))
-    found = [0] * len(documents)
+    numbers = [0] * len(documents)
     for rank, i in enumerate(order):
-        found[i] = rank * folds // len(documents)
-    return found
+        numbers[i] = rank * folds // len(documents)
+    return numbers
 
 
 def held_out(documents: Sequence[Document], share: float, validation: Validation) -> list[bool]:
@@ -81,9 +81,9 @@ def round_of(part: Sequence[int], mine: int, validation: Validation) -> Training
 
     - ``part`` (D,): part of each document, from `parts_of`.
     """
-    judged = [i for i, own in enumerate(part) if own == mine]
-    learned = [i for i, own in enumerate(part) if own < mine or (own > mine and validation is Validation.RANDOM)]
-    return TrainingRound(learned, judged)
+    test = [i for i, own in enumerate(part) if own == mine]
+    training = [i for i, own in enumerate(part) if own < mine or (own > mine and validation is Validation.RANDOM)]
+    return TrainingRound(training, test)
 
 
 def rounds(documents: Sequence[Document], folds: int, validation: Validation) -> Iterator[TrainingRound]:

@@ -47,8 +47,8 @@ class TrialTally(NamedTuple):
     @classmethod
     def merge(cls, parts: Iterable[TrialTally]) -> TrialTally:
         """See `Mergeable`."""
-        given = list(parts)
-        return cls(sum(p.right for p in given), sum(p.tested for p in given), sum(p.seconds for p in given))
+        tallies = list(parts)
+        return cls(sum(p.right for p in tallies), sum(p.tested for p in tallies), sum(p.seconds for p in tallies))
 
 
 class Sampled(Protocol):
@@ -107,20 +107,20 @@ Attempt = Callable[[int, Sequence[int]], Mapping[int, TrialTally]]
 
 def rounds(settings: int, sizes: Sequence[int], attempt: Attempt) -> Iterator[SampleRound]:
     """One round for each size until one setting of so many is left; `SampleRound.best` of the last one is chosen."""
-    left: Sequence[int] = range(settings)
+    staying: Sequence[int] = range(settings)
     for size in sizes:
-        tallies = attempt(size, sorted({0, *left}))
-        left = [left[i] for i in survivors([tallies[number].right for number in left])]
-        yield SampleRound(size, tallies, left)
-        if len(left) == 1:
+        tallies = attempt(size, sorted({0, *staying}))
+        staying = [staying[i] for i in survivors([tallies[number].right for number in staying])]
+        yield SampleRound(size, tallies, staying)
+        if len(staying) == 1:
             return
 
 
 def sizes_of(instances: int, largest: int | None = None) -> list[int]:
     """Ascending sample sizes for so many ``instances``; none above ``largest``, which is at least `LEAST_SAMPLE`."""
     powers = [round(instances ** (i / SAMPLE_POWERS)) for i in range(1, SAMPLE_POWERS)]
-    found = [min(LEAST_SAMPLE, instances), *(size for size in powers if LEAST_SAMPLE < size < instances), instances]
-    return [size for size in dict.fromkeys(found) if largest is None or size <= largest]
+    sizes = [min(LEAST_SAMPLE, instances), *(size for size in powers if LEAST_SAMPLE < size < instances), instances]
+    return [size for size in dict.fromkeys(sizes) if largest is None or size <= largest]
 
 
 def asked_of(size: int, available: int) -> int:

@@ -77,10 +77,10 @@ class SettingsSearch(Generic[Setting]):
     def trial(self, setting: Setting) -> Trial[Setting]:
         """The trial of a setting."""
         if setting not in self._trials:
-            made = Trial(setting, self._attempt(setting), self._figure)
-            self._trials[setting] = made
+            trial = Trial(setting, self._attempt(setting), self._figure)
+            self._trials[setting] = trial
             if self._progress is not None:
-                self._progress(made)
+                self._progress(trial)
         return self._trials[setting]
 
     def worth(self, setting: Setting) -> tuple[float, float]:

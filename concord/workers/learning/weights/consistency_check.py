@@ -39,8 +39,8 @@ def held_out_f1(
     Raises `TrainingError` for fewer than two documents, and the errors of ``fit``.
     """
     without, with_it = [], []
-    for learned, judged in rounds(documents, 2, Validation.RANDOM):
-        first, other = [documents[i] for i in learned], [documents[i] for i in judged]
+    for training, test in rounds(documents, 2, Validation.RANDOM):
+        first, other = [documents[i] for i in training], [documents[i] for i in test]
         model = fit(first)
         tuned, _ = tune_scales(first, model, count(first, model))
         without.append(entity_counts(other, model, LabelConsistency(tuned.counts, NO_SCALES)))

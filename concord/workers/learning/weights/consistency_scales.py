@@ -42,9 +42,9 @@ ASSUMED = Scales(0.5, 0.5, 0.25)
 def assumed_consistency(documents: Sequence[Document], model: Model) -> LabelConsistency:
     """Label consistency of documents without gold: the pairs in the model's own answers, at the scales `ASSUMED`."""
     batch = Batch.of(documents)
-    found, ends = model.labels.decode(viterbi_labels(model, batch)), batch.doc_starts.tolist()
+    names, ends = model.labels.decode(viterbi_labels(model, batch)), batch.doc_starts.tolist()
     answered = [
-        replace(document, labels=Column.encode(found[start:end]))
+        replace(document, labels=Column.encode(names[start:end]))
         for document, (start, end) in zip(documents, pairwise(ends), strict=True)
     ]
     return LabelConsistency(PairCounts.of(answered, model.labels), ASSUMED)
@@ -87,11 +87,11 @@ def tune_scales(
     trials = list[ScaleTrial]()
     searches = [_search(documents, model, counts, settings, seed, trials, progress) for counts in counted]
     starts = [alike(scales, len(Scales._fields), search.worth) for search in searches]
-    chosen, search, start = max(zip(counted, searches, starts, strict=True), key=lambda one: one[1].trial(one[2]).value)
+    pairs, search, start = max(zip(counted, searches, starts, strict=True), key=lambda one: one[1].trial(one[2]).value)
     best, off = climb(start, scales, search.worth), tuple([0.0] * len(start))
     if beyond_chance and search.trial(best).gain(search.trial(off)).low <= 0:
         best = off
-    return LabelConsistency(chosen, Scales(*best)), trials
+    return LabelConsistency(pairs, Scales(*best)), trials
 
 
 def entity_counts(

@@ -67,11 +67,11 @@ def _weight(name: str, scale: float, shares: Iterable[tuple[int, int]]) -> Known
 
     Its interval is made of the ends of the shares' intervals in the same way.
     """
-    found = np.zeros(3)
+    nats = np.zeros(3)
     for count, total in shares:
         least, most = wilson(count, total)
-        found += [_nats(amount, total) for amount in (count, most * total, least * total)]
-    weight, low, high = (scale * found).tolist()
+        nats += [_nats(amount, total) for amount in (count, most * total, least * total)]
+    weight, low, high = (scale * nats).tolist()
     return KnownWeight(name=name, weight=weight, low=low, high=high)
 
 

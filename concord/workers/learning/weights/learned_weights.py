@@ -78,24 +78,24 @@ class PenaltyPerceptron:
 
     - ``excess``: function of a document's number and penalties (K,): the degrees (K,) of its answer less those of gold;
       None where the answer is right. See `UnseenAnswers.excess`.
-    - ``learned`` (K,): marks the penalties that are learned; the others stay at 0.
+    - ``is_learned`` (K,): marks the penalties that are learned; the others stay at 0.
     """
 
     excess: Callable[[int, Floats], Floats | None]
-    learned: Mask
+    is_learned: Mask
 
-    def run(self, chosen: Ints, rate: float, rng: np.random.Generator) -> Iterator[Floats]:
+    def run(self, documents: Ints, rate: float, rng: np.random.Generator) -> Iterator[Floats]:
         """Mean penalties (K,) after each pass over the chosen documents; ``rng`` decides their order."""
-        penalty = np.zeros(len(self.learned))
-        total, seen = np.zeros_like(penalty), 0
+        penalty = np.zeros(len(self.is_learned))
+        total, steps = np.zeros_like(penalty), 0
         while True:
-            for i in rng.permutation(chosen).tolist():
+            for i in rng.permutation(documents).tolist():
                 excess = self.excess(i, penalty)
                 if excess is not None:
-                    stepped(penalty, self.learned, rate * excess)
+                    stepped(penalty, self.is_learned, rate * excess)
                 total += penalty
-                seen += 1
-            yield total / max(1, seen)
+                steps += 1
+            yield total / max(1, steps)
 
 
 class Patience:
@@ -140,11 +140,11 @@ def learn_weights(
     Raises `LabelError` for labels that no document has, and `EngineError`.
     """
     soft = {name for name, weight in row_weights(constraints) if math.isfinite(weight)}
-    learned = np.array([name in soft for name in constraints.names], np.bool_)
-    answers = UnseenAnswers(unseen, constraints, learned, Decoder.of(settings.engine, seed=seed))
-    learner = PenaltyPerceptron(answers.excess, learned)
+    is_learned = np.array([name in soft for name in constraints.names], np.bool_)
+    answers = UnseenAnswers(unseen, constraints, is_learned, Decoder.of(settings.engine, seed=seed))
+    learner = PenaltyPerceptron(answers.excess, is_learned)
     halves = _Halves.of(answers, learner, settings, validation, seed)
-    means = {LearningPoint(0.0, 0, 1.0): np.zeros((len(halves.learned), len(learned)))}
+    means = {LearningPoint(0.0, 0, 1.0): np.zeros((len(halves.training), len(is_learned)))}
     search = SettingsSearch[LearningPoint](lambda point: halves.counts(means[point]), FIGURES[settings.figure])
     base, stopped = search.trial(*means), True
     for rate in settings.rates:
@@ -163,7 +163,7 @@ def learn_weights(
     unscaled = best_of(search.trials[1:]).setting
     means |= {unscaled._replace(scale=scale): means[unscaled] * scale for scale in settings.scales}
     best = search.trial(search.best([unscaled, *(unscaled._replace(scale=scale) for scale in settings.scales)]))
-    penalty = np.zeros(len(learned))
+    penalty = np.zeros(len(is_learned))
     rate, passes, scale = best.setting
     run = learner.run(halves.every, rate, np.random.default_rng(seed))
     for done, mean in zip(range(passes), run, strict=False):
@@ -171,7 +171,7 @@ def learn_weights(
         if progress is not None:
             progress(PassDone(rate, done + 1, None))
     gain = best.gain(base, seed=seed)
-    weights = {n: p for n, p, own in zip(constraints.names, penalty.tolist(), learned, strict=True) if own}
+    weights = {n: p for n, p, own in zip(constraints.names, penalty.tolist(), is_learned, strict=True) if own}
     return LearnedWeights(weights, rate, passes, scale, stopped, base.value, best.value, gain)
 
 
@@ -179,14 +179,14 @@ def learn_weights(
 class _Halves:
     """Two halves of the documents, in H rounds: one half is learned from, the other judged.
 
-    - ``learned``: H arrays with the documents to learn from.
-    - ``judged``: H arrays with the documents to judge.
+    - ``training``: H arrays with the documents to learn from.
+    - ``test``: H arrays with the documents to judge.
     """
 
     answers: UnseenAnswers
     learner: PenaltyPerceptron
-    learned: Sequence[Ints]
-    judged: Sequence[Ints]
+    training: Sequence[Ints]
+    test: Sequence[Ints]
     settings: LearnedSettings
     seed: int
 
@@ -200,17 +200,17 @@ class _Halves:
         seed: int,
     ) -> _Halves:
         halves = rounds(answers.unseen.documents, 2, validation)
-        learned, judged = zip(*((np.array(one.learned), np.array(one.judged)) for one in halves), strict=True)
-        return cls(answers, learner, learned, judged, settings, seed)
+        training, test = zip(*((np.array(one.learned), np.array(one.judged)) for one in halves), strict=True)
+        return cls(answers, learner, training, test, settings, seed)
 
     @property
     def every(self) -> Ints:
         """(D,) all documents, one half after the other."""
-        return np.concatenate([self.judged[0], self.learned[0]])
+        return np.concatenate([self.test[0], self.training[0]])
 
     def passes(self, rate: float) -> Iterator[tuple[int, Floats]]:
         """Number of each pass, and the mean penalties (H, K) of each round after it."""
-        runs = [self.learner.run(part, rate, np.random.default_rng(self.seed)) for part in self.learned]
+        runs = [self.learner.run(part, rate, np.random.default_rng(self.seed)) for part in self.training]
         for passes, penalties in enumerate(zip(*runs, strict=True), 1):
             yield passes, np.stack(penalties)
             if passes == self.settings.passes:
@@ -218,6 +218,6 @@ class _Halves:
 
     def counts(self, penalties: Floats) -> Counts:
         """(D, R, 3) counts of the judged documents, under the penalties (H, K) of each round."""
-        parts = zip(self.judged, penalties, strict=True)
+        parts = zip(self.test, penalties, strict=True)
         labels = [one for part, own in parts for one in answered(self.answers, part, own)]
-        return self.answers.counts(np.concatenate(self.judged).tolist(), labels, self.settings.measure)
+        return self.answers.counts(np.concatenate(self.test).tolist(), labels, self.settings.measure)

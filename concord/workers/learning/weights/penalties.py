@@ -140,8 +140,8 @@ def counted_named(name: str) -> Penalty:
     """The penalty of that name, if it is decided by counts alone. Raises `PenaltyError` otherwise."""
     if name in PENALTIES and PENALTIES[name].by is By.COUNTS:
         return PENALTIES[name]
-    known = [other for other, penalty in PENALTIES.items() if penalty.by is By.COUNTS]
-    raise PenaltyError(unknown("penalty that is counted", name, known))
+    names = [other for other, penalty in PENALTIES.items() if penalty.by is By.COUNTS]
+    raise PenaltyError(unknown("penalty that is counted", name, names))
 
 
 def _counted(name: str) -> str:

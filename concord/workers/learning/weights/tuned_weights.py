@@ -150,8 +150,8 @@ class _WeightProblems:
         own = {t: factors[family[t]] if math.isfinite(w) else 1.0 for t, w in declared_weights(self.constraints)}
         # The last factor is that of the model's own rows.
         by_constraint = np.array([*(own[name] for name in self.constraints.names), 1.0])
-        found = np.concatenate([np.zeros(0, np.int32), *self._answers(by_constraint)])
-        items = MEASURES[self.settings.measure].items(self.pair._replace(predicted=found))
+        predicted = np.concatenate([np.zeros(0, np.int32), *self._answers(by_constraint)])
+        items = MEASURES[self.settings.measure].items(self.pair._replace(predicted=predicted))
         return items.by_document()
 
     def _answers(self, factors: Floats) -> Iterator[Labels]:

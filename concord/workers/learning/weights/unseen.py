@@ -73,15 +73,15 @@ class Unseen:
         Raises the errors of `parts_of` and of training, and `TrainingError` for a model with rows of its own.
         """
         labels = labels_of(documents)
-        part, found = parts_of(documents, folds, validation), dict[int, Potentials]()
+        part, scores_of = parts_of(documents, folds, validation), dict[int, Potentials]()
         for mine in range(first_answered(validation), folds):
             inside, outside = round_of(part, mine, validation)
             scores = scored_by_others(
                 [documents[i] for i in inside], [documents[i] for i in outside], train, settings, labels
             )
-            found |= dict(zip(outside, scores, strict=True))
-        scored = sorted(found)
-        return cls([documents[i] for i in scored], [found[i] for i in scored], labels)
+            scores_of |= dict(zip(outside, scores, strict=True))
+        scored = sorted(scores_of)
+        return cls([documents[i] for i in scored], [scores_of[i] for i in scored], labels)
 
     def gold(self, i: int) -> Labels:
         """(n,) gold labels of document i."""
@@ -163,21 +163,21 @@ class UnseenAnswers:
 
         ``start`` (n,) is a labelling from which the search starts.
         """
-        given, alone = self.weighed & (weights > 0), self._looked[i].alone
-        active = given & (alone.degrees > 0)
+        positive, alone = self.weighed & (weights > 0), self._looked[i].alone
+        active = positive & (alone.degrees > 0)
         if not active.any():
             return alone
         lasting = self._lasting[i]
-        again = lasting.under(np.where(given, weights, 0.0))
+        again = lasting.under(np.where(positive, weights, 0.0))
         if again is not None:
             return again
         while True:
             charged = np.where(active, weights, 0.0)
-            found = self._answer(i, under(self._problem(i, active), self.weighed, charged), start)
-            broken = self._degrees(i, found, active)
-            missed = given & (broken > 0) & ~active
+            labels = self._answer(i, under(self._problem(i, active), self.weighed, charged), start)
+            broken = self._degrees(i, labels, active)
+            missed = positive & (broken > 0) & ~active
             if not missed.any():
-                return lasting.add(charged, Answer(found, broken, active))
+                return lasting.add(charged, Answer(labels, broken, active))
             active |= missed
 
     def gold_degrees(self, i: int) -> Floats:
@@ -197,10 +197,10 @@ class UnseenAnswers:
         answer = self.under(i, weights)
         return None if self.is_right(i, answer.labels) else answer.degrees - self.gold_degrees(i)
 
-    def counts(self, chosen: Sequence[int], labels: Sequence[Labels], measure: str) -> Counts:
+    def counts(self, documents: Sequence[int], labels: Sequence[Labels], measure: str) -> Counts:
         """(D, R, 3) a measure's counts of the chosen documents, given their answers."""
-        batch = Batch.of([self.unseen.documents[i] for i in chosen])
-        gold = np.concatenate([self._looked[i].gold for i in chosen])
+        batch = Batch.of([self.unseen.documents[i] for i in documents])
+        gold = np.concatenate([self._looked[i].gold for i in documents])
         pair = Pair(batch, self.unseen.labels, gold, np.concatenate(labels))
         return MEASURES[measure].items(pair).by_document()
 
@@ -214,16 +214,16 @@ class UnseenAnswers:
 
     @cached_property
     def _looked(self) -> list[_Looked]:
-        nothing, found = np.zeros(len(self.weighed)), list[_Looked]()
+        nothing, looks = np.zeros(len(self.weighed)), list[_Looked]()
         for i, problem in enumerate(self._grounded(range(len(self)))):
             gold = self.unseen.gold(i)
             labels = self._answer(i, under(problem, self.weighed, nothing), None)
             alone = Answer(labels, degrees(problem, labels), np.zeros(len(self.weighed), np.bool_))
-            found.append(_Looked(alone, gold, degrees(problem, gold)))
+            looks.append(_Looked(alone, gold, degrees(problem, gold)))
             broken = self.weighed & (alone.degrees > 0)
             if broken.any():
                 self._hold(i, problem, broken)
-        return found
+        return looks
 
     def _degrees(self, i: int, labels: Labels, active: Mask) -> Floats:
         """(K,) degrees of document i's ``labels`` (n,), remembered; the rows of what they break are held with others.
@@ -282,6 +282,6 @@ def _summed(one: Potentials, other: Potentials) -> Potentials:
     return Potentials(one.unary + other.unary, one.transition + other.transition, one.sentence_starts)
 
 
-def answered(answers: UnseenAnswers, chosen: Ints, weights: Floats) -> list[Labels]:
+def answered(answers: UnseenAnswers, documents: Ints, weights: Floats) -> list[Labels]:
     """Answered labels of the chosen documents under weights (K,)."""
-    return [answers.under(i, weights).labels for i in chosen.tolist()]
+    return [answers.under(i, weights).labels for i in documents.tolist()]

@@ -39,16 +39,16 @@ from concord.workers.learning.mining.run_order import Runs
 
 
 class Clause(NamedTuple):
-    """Clause: if all literals hold, the run's type is ``label``; if not ``wanted``, it is another type."""
+    """Clause: if all literals hold, the run's type is ``label``; if not ``positive``, it is another type."""
 
     literals: tuple[Literal, ...]
     label: str
-    wanted: bool = True
+    positive: bool = True
 
     @property
     def name(self) -> str:
         """Name in files and reports."""
-        return f"{', '.join(map(said, self.literals))}: {'' if self.wanted else 'no '}{self.label}"
+        return f"{', '.join(map(text_of, self.literals))}: {'' if self.positive else 'no '}{self.label}"
 
     def verdict(self, samples: Openings, runs: Runs) -> tuple[Mask, Mask]:
         """Two masks (D,): documents in which the clause binds, and those of them where it holds."""
@@ -56,9 +56,9 @@ class Clause(NamedTuple):
         own = samples.codes[:, 0] == samples.names.index(self.label)
         truth = np.logical_and.reduce([samples.truth(literal) for literal in self.literals])
         binds = np.logical_or.reduceat(truth, first)
-        if not self.wanted:
+        if not self.positive:
             binds &= np.logical_or.reduceat(own, first)
-        return binds, binds & ~np.logical_or.reduceat(truth & (own != self.wanted), first)
+        return binds, binds & ~np.logical_or.reduceat(truth & (own != self.positive), first)
 
 
 SAYINGS = {
@@ -78,7 +78,7 @@ ANYTHING = {Place.BEFORE: "a run", Place.AFTER: "a run", **dict.fromkeys(MARKS, 
 """Text for a literal without a value."""
 
 
-def said(literal: Literal) -> str:
+def text_of(literal: Literal) -> str:
     """Text of a literal; marks are quoted."""
     named = repr(literal.value) if literal.place in MARKS else literal.value
     text = SAYINGS[literal.place].format(named if literal.value else ANYTHING.get(literal.place, ""))
@@ -109,9 +109,9 @@ class OpeningCounts:
         cls, batch: Batch, labels: LabelSet, *, held_out: float, first: int | None = None, rejected: int = 0
     ) -> OpeningCounts:
         """Samples of the documents that are not held out, see `part_of`. Raises `LabelError` for unknown labels."""
-        learned = part_of(batch, held_out, held_out=False, first=first)
-        parts = [cls(len(batch), rejected, 0 if learned.labels is None else len(learned))]
-        for part, gold in blocks(learned, labels):
+        training = part_of(batch, held_out, held_out=False, first=first)
+        parts = [cls(len(batch), rejected, 0 if training.labels is None else len(training))]
+        for part, gold in blocks(training, labels):
             runs = Runs.of(part, gold, labels)
             samples = openings_of(runs, runs.types, Marks.of(Site(part, labels)), names_of(labels))
             parts.append(cls(0, 0, 0, samples.marks, samples.codes, np.ones(len(samples.codes), np.int64)))
@@ -120,18 +120,18 @@ class OpeningCounts:
     @classmethod
     def merge(cls, parts: Iterable[OpeningCounts]) -> OpeningCounts:
         """The samples of all parts together."""
-        given = list(parts)
-        filled = [part for part in given if len(part.codes)]
-        documents, rejected = sum(part.documents for part in given), sum(part.rejected for part in given)
-        learned = sum(part.learned for part in given)
+        shares = list(parts)
+        filled = [part for part in shares if len(part.codes)]
+        documents, rejected = sum(part.documents for part in shares), sum(part.rejected for part in shares)
+        documents_read = sum(part.learned for part in shares)
         if not filled:
-            return cls(documents, rejected, learned)
+            return cls(documents, rejected, documents_read)
         marks = tuple(sorted({mark for part in filled for mark in part.marks}))
         every = np.concatenate([_recoded(part, marks) for part in filled])
         codes, place = np.unique(every, axis=0, return_inverse=True)
         counts = np.zeros(len(codes), np.int64)
         np.add.at(counts, place.ravel(), np.concatenate([part.counts for part in filled]))
-        return cls(documents, rejected, learned, marks, codes, counts)
+        return cls(documents, rejected, documents_read, marks, codes, counts)
 
 
 def _recoded(part: OpeningCounts, marks: Sequence[str]) -> Ids:
@@ -176,9 +176,9 @@ class ClauseCounts:
         rejected: int = 0,
     ) -> ClauseCounts:
         """Counts in the held-out documents, see `part_of`. Raises `LabelError` for labels of no such name."""
-        chosen = part_of(batch, held_out, held_out=True, first=first)
-        parts = [cls(len(batch), rejected, 0 if chosen.labels is None else len(chosen))]
-        for part, gold in blocks(chosen, labels):
+        held = part_of(batch, held_out, held_out=True, first=first)
+        parts = [cls(len(batch), rejected, 0 if held.labels is None else len(held))]
+        for part, gold in blocks(held, labels):
             runs, marks = Runs.of(part, gold, labels), Marks.of(Site(part, labels))
             parts.append(cls(0, 0, 0, _tried(runs, marks, labels, clauses, orders, seed) if clauses else None))
         return cls.merge(parts)
@@ -186,12 +186,12 @@ class ClauseCounts:
     @classmethod
     def merge(cls, parts: Iterable[ClauseCounts]) -> ClauseCounts:
         """The counts of all parts together."""
-        given = list(parts)
-        tables = [part.table for part in given if part.table is not None]
+        counts = list(parts)
+        tables = [part.table for part in counts if part.table is not None]
         return cls(
-            sum(part.documents for part in given),
-            sum(part.rejected for part in given),
-            sum(part.tried for part in given),
+            sum(part.documents for part in counts),
+            sum(part.rejected for part in counts),
+            sum(part.tried for part in counts),
             np.sum(tables, axis=0) if tables else None,
         )
 
@@ -203,8 +203,8 @@ def _tried(
     verdicts = [_verdicts(runs, types, marks, labels, clauses) for types in (runs.types, *runs.shuffled(orders, seed))]
     binds, holds = verdicts[0]
     # Gold is one of the orders, so the share is defined where gold binds, and never 0 where gold holds.
-    bound, kept = (np.sum([verdict[i] for verdict in verdicts], axis=0) for i in range(2))
-    chance = binds * billionths(kept, bound)
+    bound, kept_orders = (np.sum([verdict[i] for verdict in verdicts], axis=0) for i in range(2))
+    chance = binds * billionths(kept_orders, bound)
     return np.stack([binds.sum(axis=1), (binds & ~holds).sum(axis=1), chance.sum(axis=1)])
 
 

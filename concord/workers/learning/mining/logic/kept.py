@@ -60,8 +60,8 @@ def implies(one: TriedClause, other: TriedClause) -> bool:
     first, second = one.learned.clause, other.learned.clause
     if not set(first.literals) <= set(second.literals):
         return False
-    same = (first.label, first.wanted) == (second.label, second.wanted)
-    return same or (first.wanted and not second.wanted and first.label != second.label)
+    same = (first.label, first.positive) == (second.label, second.positive)
+    return same or (first.positive and not second.positive and first.label != second.label)
 
 
 class WrittenClauses(NamedTuple):
@@ -77,11 +77,11 @@ class WrittenClauses(NamedTuple):
     unsaid: list[tuple[TriedClause, str]]
 
 
-def written(kept: Sequence[TriedClause], labels: LabelSet) -> WrittenClauses:
+def written(trials: Sequence[TriedClause], labels: LabelSet) -> WrittenClauses:
     """Clauses as constraints of `UNWEIGHED` nats. Raises `ConstraintError` for label names that cannot be used."""
-    said = [(one, template_of(one.learned.clause, labels)) for one in kept]
-    rows = [(one, template) for one, template in said if isinstance(template, RowTemplate)]
-    unsaid = [(one, template.reason) for one, template in said if isinstance(template, Unsaid)]
+    templates = [(one, template_of(one.learned.clause, labels)) for one in trials]
+    rows = [(one, template) for one, template in templates if isinstance(template, RowTemplate)]
+    unsaid = [(one, template.reason) for one, template in templates if isinstance(template, Unsaid)]
     constraints = DeclaredConstraints(tuple(template for _, template in rows)).bind(labels)
     return WrittenClauses([one for one, _ in rows], constraints, unsaid)
 
@@ -109,8 +109,8 @@ def remarks_on(
     )
     distinct = len(samples.counts)
     if distinct > settings.vectors:
-        left = np.sort(samples.counts)[: distinct - settings.vectors].sum() / samples.counts.sum()
+        without = np.sort(samples.counts)[: distinct - settings.vectors].sum() / samples.counts.sum()
         yield (
             f"of {distinct:,} distinct runs the {settings.vectors:,} most frequent were learned from, without "
-            f"{left:.1%} of all runs; --set vectors=N takes more"
+            f"{without:.1%} of all runs; --set vectors=N takes more"
         )

@@ -123,15 +123,15 @@ class Openings(NamedTuple):
         place, value, holds = literal
         if place is Place.EARLIER:
             byte, bit = divmod(self.names.index(value), 8)
-            seen: Mask = (self.codes[:, FIRST_BIT + byte] >> (7 - bit)) & 1 == int(holds)
-            return seen
+            earlier: Mask = (self.codes[:, FIRST_BIT + byte] >> (7 - bit)) & 1 == int(holds)
+            return earlier
         own = self.codes[:, 1 + COLUMNS.index(place)]
         there: Mask = own != NOWHERE
         if not value:
             anything: Mask = there if place in BESIDE else own > 0
             return anything if holds else ~anything & (there | (place in BESIDE))
-        found: Mask = own == self._code(place, value)
-        return found if holds else ~found & there
+        equal: Mask = own == self._code(place, value)
+        return equal if holds else ~equal & there
 
     def _code(self, place: Place, value: str) -> int:
         if place not in MARKS:
@@ -140,12 +140,12 @@ class Openings(NamedTuple):
 
     def literals(self) -> list[Literal]:
         """All literals that these samples can have, the simplest first."""
-        found = [Literal(Place.BEGINS), Literal(Place.ENDS), Literal(Place.BEFORE), Literal(Place.AFTER)]
-        found += [Literal(place) for place in MARKS]
+        literals = [Literal(Place.BEGINS), Literal(Place.ENDS), Literal(Place.BEFORE), Literal(Place.AFTER)]
+        literals += [Literal(place) for place in MARKS]
         for place in Place:
             values = () if place in (Place.BEGINS, Place.ENDS) else self.marks if place in MARKS else self.names
-            found += [Literal(place, value) for value in values]
-        return found + [literal._replace(holds=False) for literal in found]
+            literals += [Literal(place, value) for value in values]
+        return literals + [literal._replace(holds=False) for literal in literals]
 
 
 def openings_of(runs: Runs, types: Ints, marks: Marks, names: Sequence[str]) -> Openings:
@@ -174,11 +174,11 @@ def openings_of(runs: Runs, types: Ints, marks: Marks, names: Sequence[str]) -> 
 
 def _earlier(runs: Runs, types: Ints, kinds: int) -> Mask:
     """(R, kinds) does the document have an earlier run of the type?"""
-    seen = np.zeros((len(types) + 1, kinds), np.int64)
-    seen[np.arange(len(types)) + 1, types] = 1
-    seen = np.cumsum(seen, axis=0)
-    found: Mask = seen[:-1] > seen[runs.starts[runs.documents]]
-    return found
+    before = np.zeros((len(types) + 1, kinds), np.int64)
+    before[np.arange(len(types)) + 1, types] = 1
+    before = np.cumsum(before, axis=0)
+    earlier: Mask = before[:-1] > before[runs.starts[runs.documents]]
+    return earlier
 
 
 class Marks(NamedTuple):
@@ -215,5 +215,5 @@ def part_of(batch: Batch, share: float, *, held_out: bool, first: int | None = N
     Held out are the documents from index ``first`` on; if it is not given, a fraction ``share`` of all, by their ids.
     """
     held = (is_held_out(own.doc_id, share) if first is None else i >= first for i, own in enumerate(batch))
-    chosen = [document for document, own in zip(batch, held, strict=True) if own == held_out]
-    return batch if len(chosen) == len(batch) else Batch.of(chosen)
+    documents = [document for document, own in zip(batch, held, strict=True) if own == held_out]
+    return batch if len(documents) == len(batch) else Batch.of(documents)

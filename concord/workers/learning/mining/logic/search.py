@@ -128,8 +128,8 @@ class Samples(NamedTuple):
         """
         _, first = np.unique(np.vstack([self.truth, self.sides.astype(np.uint8)]), axis=1, return_index=True)
         enough = (self.right @ self.truth >= support) & ~self.truth.all(axis=0)
-        kept: Ints = np.sort(first[enough[first]])
-        return kept
+        places: Ints = np.sort(first[enough[first]])
+        return places
 
 
 def cheapest(samples: Samples, settings: LogicSettings, *, seed: int = 0) -> ChosenLiterals:
@@ -149,8 +149,8 @@ def cheapest(samples: Samples, settings: LogicSettings, *, seed: int = 0) -> Cho
     for v in np.flatnonzero(weight).tolist():
         false, covered = literals[~truth[v]].tolist(), not hints[~truth[v]].any()
         if weight[v] > 0:
-            left = draft.variable(hint=int(not covered), cost=float(weight[v]))
-            draft.at_most([(left, -settings.literals), *((j, 1) for j in false)], 0)
+            reward = draft.variable(hint=int(not covered), cost=float(weight[v]))
+            draft.at_most([(reward, -settings.literals), *((j, 1) for j in false)], 0)
         else:
             paid = draft.variable(hint=int(covered), cost=float(-weight[v]))
             draft.at_most([(paid, -1), *((j, -1) for j in false)], -1)
@@ -160,21 +160,21 @@ def cheapest(samples: Samples, settings: LogicSettings, *, seed: int = 0) -> Cho
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return ChosenLiterals(start, proven=False)
     solution = solver.response_proto.solution
-    chosen = tuple(j for j, variable in enumerate(literals.tolist()) if solution[variable] == 1)
-    return ChosenLiterals(chosen, status == cp_model.OPTIMAL)
+    best = tuple(j for j, variable in enumerate(literals.tolist()) if solution[variable] == 1)
+    return ChosenLiterals(best, status == cp_model.OPTIMAL)
 
 
 def _greedy(samples: Samples, settings: LogicSettings) -> tuple[int, ...]:
     """Literals added one after the other, as long as each makes the clause cheaper."""
-    chosen: tuple[int, ...] = ()
-    while len(chosen) < settings.literals:
-        covered = samples.covered(chosen)
+    literals: tuple[int, ...] = ()
+    while len(literals) < settings.literals:
+        covered = samples.covered(literals)
         weight = covered * (samples.right - samples.price * samples.wrong)
-        longer = (*chosen, int((weight @ samples.truth).argmax()))
-        if chosen and samples.cost(longer, settings) >= samples.cost(chosen, settings):
+        longer = (*literals, int((weight @ samples.truth).argmax()))
+        if literals and samples.cost(longer, settings) >= samples.cost(literals, settings):
             break
-        chosen = longer
-    return chosen
+        literals = longer
+    return literals
 
 
 def clauses_of(
@@ -186,8 +186,8 @@ def clauses_of(
     """
     if not len(counts.codes):
         return
-    kept = np.sort(np.argsort(-counts.counts, kind="stable")[: settings.vectors])
-    codes, count = counts.codes[kept], counts.counts[kept]
+    frequent = np.sort(np.argsort(-counts.counts, kind="stable")[: settings.vectors])
+    codes, count = counts.codes[frequent], counts.counts[frequent]
     # Samples that differ only in their class are one row.
     _, first, row = np.unique(codes[:, 1:], axis=0, return_index=True, return_inverse=True)
     of_type = np.zeros((len(names), len(first)), np.int64)
@@ -202,13 +202,13 @@ def clauses_of(
     costs = np.array([settings.literal + (not one.holds) for one in literals])
     sides = np.array([list(LiteralSide).index(SIDE_OF[one.place]) for one in literals])
     for name, own in zip(names, of_type, strict=True):
-        for wanted, right in ((True, own), (False, every - own)):
+        for positive, right in ((True, own), (False, every - own)):
             wrong = every - right
             if right.any() and wrong.any():
                 # If other classes have fewer samples, the price of covering one rises in proportion.
                 price = math.ceil(settings.wrong * max(1.0, right.sum() / wrong.sum()))
                 for step in _sequence(Samples(truth, right, wrong, costs, sides, price), settings, seed):
-                    yield step.learned(literals, name, wanted=wanted)
+                    yield step.learned(literals, name, positive=positive)
 
 
 class _ClauseStep(NamedTuple):
@@ -219,23 +219,23 @@ class _ClauseStep(NamedTuple):
     wrong: int
     proven: bool
 
-    def learned(self, literals: Sequence[Literal], label: str, *, wanted: bool) -> LearnedClause:
+    def learned(self, literals: Sequence[Literal], label: str, *, positive: bool) -> LearnedClause:
         """The clause with its literals and label by name."""
-        clause = Clause(tuple(literals[j] for j in self.literals.tolist()), label, wanted)
+        clause = Clause(tuple(literals[j] for j in self.literals.tolist()), label, positive)
         return LearnedClause(clause, self.covered, self.wrong, self.proven)
 
 
-def _sequence(left: Samples, settings: LogicSettings, seed: int) -> Iterator[_ClauseStep]:
+def _sequence(samples: Samples, settings: LogicSettings, seed: int) -> Iterator[_ClauseStep]:
     """Clauses about the samples that are left, until one covers too few or costs more than it covers."""
     for _ in range(settings.clauses):
-        useful = left.useful(settings.support)
+        useful = samples.useful(settings.support)
         if not len(useful):
             return
-        rest = left.only(useful)
+        rest = samples.only(useful)
         literals, proven = cheapest(rest, settings, seed=seed)
         covered = rest.covered(literals)
         right, wrong = int(rest.right[covered].sum()), int(rest.wrong[covered].sum())
         if right < settings.support or rest.cost(literals, settings) >= rest.right.sum():
             return
         yield _ClauseStep(useful[list(literals)], right, wrong, proven)
-        left = left._replace(right=np.where(covered, 0, left.right))
+        samples = samples._replace(right=np.where(covered, 0, samples.right))

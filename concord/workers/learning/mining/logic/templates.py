@@ -66,7 +66,7 @@ SENTENCE = Unsaid("speaks of where sentences end")
 def template_of(clause: Clause, labels: LabelSet) -> RowTemplate | Unsaid:
     """A constraint of `UNWEIGHED` nats that is broken in the same documents as the clause, or the reason for none."""
     every = names_of(labels)
-    allowed = tuple(name for name in every if (name == clause.label) == clause.wanted)
+    allowed = tuple(name for name in every if (name == clause.label) == clause.positive)
     rule = _ClauseRule(clause.name, labels, clause.literals, every, allowed)
     if not all(map(rule.at, (Place.BEFORE, Place.AFTER, Place.FIRST, Place.LAST))):
         return NEVER
@@ -108,14 +108,14 @@ def _border(rule: _ClauseRule, place: Place, *, opens: bool) -> RowTemplate | Un
     beside, sides = rule.at(place), (rule.at(place), rule.forbidden)
     first, second = sides if opens else sides[::-1]
     edges = np.outer(*(label_mask(rule.labels, names) for names in (first, second)))
-    wanted = edges & ~same_run(rule.labels)
+    forbidden = edges & ~same_run(rule.labels)
     if not tests:
-        if (edges == wanted).all():
+        if (edges == forbidden).all():
             return rule.made(ShouldNotPrecede, first=first, second=second)
         followers = tuple(name for name in rule.every if name in first or name not in second)
-        if followers != rule.every and (wanted == _all_but(rule.labels, first, followers)).all():
+        if followers != rule.every and (forbidden == _all_but(rule.labels, first, followers)).all():
             return rule.made(Adjacency, first=first, second=followers)
-    return _row(rule, beside, wanted, tests, opens=opens)
+    return _row(rule, beside, forbidden, tests, opens=opens)
 
 
 def _all_but(labels: LabelSet, first: LabelNames, second: LabelNames) -> Mask:
@@ -132,13 +132,13 @@ def _row(
     With one entry for each forbidden edge instead, the antecedent of the row would be its violation.
     """
     there = label_mask(rule.labels, beside)
-    kept = (there[:, None] if opens else there) & ~forbidden
+    permitted = (there[:, None] if opens else there) & ~forbidden
     # The tested token is the first or the second one of the edge.
     later = any(literal.place in (Place.MARK_BEFORE, Place.MARK_LAST) for literal in tests)
     terms = [Term(label=beside, offset=int(later) - int(opens))]
     terms += [
         Term(previous=before, label=after, coefficient=-1.0, offset=int(later))
-        for before, after in _products(rule.labels, kept)
+        for before, after in _products(rule.labels, permitted)
     ]
     test = _test(tests[0]) if tests else None
     return rule.made(Linear, terms=tuple(terms), each="token", tokens=test)
@@ -155,8 +155,8 @@ def _products(labels: LabelSet, edges: Mask) -> Iterator[tuple[LabelNames, Label
 def _named(labels: LabelSet, inside: Mask) -> LabelNames:
     """Names of the labels ``inside`` (L,): types if all their labels are inside, and the other labels one by one."""
     whole = [name for name in labels.types if inside[label_mask(labels, (name,))].all()]
-    left = inside & ~label_mask(labels, tuple(whole)) if whole else inside
-    return (*whole, *(labels.names[i] for i in np.flatnonzero(left).tolist()))
+    single = inside & ~label_mask(labels, tuple(whole)) if whole else inside
+    return (*whole, *(labels.names[i] for i in np.flatnonzero(single).tolist()))
 
 
 def _test(literal: Literal) -> TokenTest:
@@ -190,14 +190,14 @@ def _of_document(rule: _ClauseRule) -> RowTemplate | Unsaid:
 
 
 def _of_earlier(rule: _ClauseRule) -> RowTemplate | Unsaid:
-    seen = tuple(literal.value for literal in rule.literals)
+    types = tuple(literal.value for literal in rule.literals)
     if not any(literal.holds for literal in rule.literals):
-        return rule.made(Before, first=seen, second=rule.forbidden)
-    if len(seen) > 1 or (seen[0] in rule.forbidden and rule.forbidden != seen):
+        return rule.made(Before, first=types, second=rule.forbidden)
+    if len(types) > 1 or (types[0] in rule.forbidden and rule.forbidden != types):
         return SEVERAL
-    if rule.forbidden == seen:
-        return rule.made(AppearsOnce, labels=seen)
-    return rule.made(PresencePrecedence, first=rule.forbidden, second=seen)
+    if rule.forbidden == types:
+        return rule.made(AppearsOnce, labels=types)
+    return rule.made(PresencePrecedence, first=rule.forbidden, second=types)
 
 
 def _without(names: Iterable[str], others: LabelNames) -> LabelNames:
