@@ -25,7 +25,7 @@ from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.nbest import settled as inference_settled
 from concord.workers.inference.nbest.settled import settled_near
 from concord.workers.inference.numerics import LEAD
-from concord.workers.labelling.labelled import _decoded, _Found, check_settings, run_decoder
+from concord.workers.labelling.labelled import _AnswerOrigin, _decoded, check_settings, run_decoder
 from tests.support.judged import EXACT
 from tests.support.oracle import naive_objective
 from tests.support.seeds import blocks
@@ -121,9 +121,9 @@ def test_whoever_finds_it_a_settled_answer_is_the_best_and_the_same(engine: str,
         alone, found = _decoded(problem, DOCUMENT, decoder, settings, None)
         searched = decoder(problem, DOCUMENT.doc_id)
         if not every:
-            assert (found, alone.status) == (_Found.SEARCHED, searched.status), seed
+            assert (found, alone.status) == (_AnswerOrigin.SEARCHED, searched.status), seed
             continue
-        if found is _Found.SEARCHED:
+        if found is _AnswerOrigin.SEARCHED:
             assert np.array_equal(alone.labels, searched.labels), seed
         else:
             (score, best), others = every[0], every[1][0] if len(every) > 1 else -np.inf
@@ -134,10 +134,10 @@ def test_whoever_finds_it_a_settled_answer_is_the_best_and_the_same(engine: str,
             assert alone.objective == pytest.approx(searched.objective, abs=1e-6), seed
         for guess in (every[0][1], every[-1][1], rng.integers(0, len(labels), tokens).astype(np.int32)):
             guessed, how = _decoded(problem, DOCUMENT, decoder, settings, guess)
-            if _Found.SEARCHED not in (found, how):
+            if _AnswerOrigin.SEARCHED not in (found, how):
                 assert np.array_equal(guessed.labels, alone.labels), seed
                 assert (guessed.status, guessed.bound) == (alone.status, alone.bound), seed
-            near += how is _Found.NEAR_GUESS
+            near += how is _AnswerOrigin.NEAR_GUESS
     assert settled >= 5
     assert near >= 5
 
@@ -154,5 +154,5 @@ def test_the_answer_of_an_engine_is_given_more_work(monkeypatch: pytest.MonkeyPa
             continue
         decoded, found = _decoded(problem, DOCUMENT, decoder, settings, None)
         assert np.array_equal(decoded.labels, searched.labels), seed
-        longer += found is _Found.SETTLED
+        longer += found is _AnswerOrigin.SETTLED
     assert longer > 10

@@ -30,70 +30,70 @@ from concord.workers.parts import Group, Registry, an_entry
 # without. The statements are read by `workers.compiling.code`, which would not see a path in a text.
 
 
-def _viterbi(problem: Problem, **given: Any) -> Decoded:
+def _viterbi(problem: Problem, **arguments: Any) -> Decoded:
     from concord.workers.inference.chains.viterbi import solve
 
-    return solve(problem, **given)
+    return solve(problem, **arguments)
 
 
-def _constrained_viterbi(problem: Problem, **given: Any) -> Decoded:
+def _constrained_viterbi(problem: Problem, **arguments: Any) -> Decoded:
     from concord.workers.inference.chains.constrained_viterbi import solve
 
-    return solve(problem, **given)
+    return solve(problem, **arguments)
 
 
-def _posterior(problem: Problem, **given: Any) -> Decoded:
+def _posterior(problem: Problem, **arguments: Any) -> Decoded:
     from concord.workers.inference.chains.posterior import solve
 
-    return solve(problem, **given)
+    return solve(problem, **arguments)
 
 
-def _window(problem: Problem, **given: Any) -> Decoded:
+def _window(problem: Problem, **arguments: Any) -> Decoded:
     from concord.workers.inference.chains.window import solve
 
-    return solve(problem, **given)
+    return solve(problem, **arguments)
 
 
-def _gibbs(problem: Problem, **given: Any) -> Decoded:
+def _gibbs(problem: Problem, **arguments: Any) -> Decoded:
     from concord.workers.inference.sampling.gibbs import solve
 
-    return solve(problem, **given)
+    return solve(problem, **arguments)
 
 
-def _discrepancy(problem: Problem, **given: Any) -> Decoded:
+def _discrepancy(problem: Problem, **arguments: Any) -> Decoded:
     from concord.workers.inference.search.discrepancy import solve
 
-    return solve(problem, **given)
+    return solve(problem, **arguments)
 
 
-def _beam(problem: Problem, **given: Any) -> Decoded:
+def _beam(problem: Problem, **arguments: Any) -> Decoded:
     from concord.workers.inference.search.beam import solve
 
-    return solve(problem, **given)
+    return solve(problem, **arguments)
 
 
-def _astar(problem: Problem, **given: Any) -> Decoded:
+def _astar(problem: Problem, **arguments: Any) -> Decoded:
     from concord.workers.inference.search.astar import solve
 
-    return solve(problem, **given)
+    return solve(problem, **arguments)
 
 
-def _certify(problem: Problem, **given: Any) -> Decoded:
+def _certify(problem: Problem, **arguments: Any) -> Decoded:
     from concord.workers.inference.certify.engine import solve
 
-    return solve(problem, **given)
+    return solve(problem, **arguments)
 
 
-def _two_stage(problem: Problem, **given: Any) -> Decoded:
+def _two_stage(problem: Problem, **arguments: Any) -> Decoded:
     from concord.workers.inference.two_stage.engine import solve
 
-    return solve(problem, **given)
+    return solve(problem, **arguments)
 
 
-def _cpsat(problem: Problem, **given: Any) -> Decoded:
+def _cpsat(problem: Problem, **arguments: Any) -> Decoded:
     from concord.workers.inference.cpsat.engine import solve
 
-    return solve(problem, **given)
+    return solve(problem, **arguments)
 
 
 OWN: dict[str, Solver] = {
@@ -219,8 +219,8 @@ class Decoder(NamedTuple):
             return cls(engine, kind.model_validate(dict(options or {})), seed, budget)
         except ValidationError as error:
             faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            known = ", ".join(kind.model_fields) or "no options"
-            raise EngineError(f"options of engine {engine!r}: {faults} (it has {known})") from error
+            names = ", ".join(kind.model_fields) or "no options"
+            raise EngineError(f"options of engine {engine!r}: {faults} (it has {names})") from error
 
     def __call__(self, problem: Problem, doc_id: str, *, incumbent: Labels | None = None) -> Decoded:
         """The engine's answer: the same for the same problem, id, seed and incumbent, on whatever worker it runs."""

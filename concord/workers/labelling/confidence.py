@@ -131,15 +131,15 @@ class _Prover:
         own = p.part(first, last)
         inside = Entity(entity.start - first, entity.end - first, entity.type)
         rest = self.problem.viterbi_score - float(best_labels(own)[1].sum())
-        found = []
+        cases = []
         for unary in lacking(own.unary, self.problem.labels, inside):
             labels, score = best_labels(replace(own, unary=unary))
             if score[0] == -np.inf:
                 continue
             whole, start = p.unary.copy(), self.answer.labels.copy()
             whole[first:last], start[first:last] = unary, labels
-            found.append((rest + float(score[0]), replace(p, unary=whole), start))
-        return sorted(found, key=lambda case: -case[0])
+            cases.append((rest + float(score[0]), replace(p, unary=whole), start))
+        return sorted(cases, key=lambda case: -case[0])
 
     def _solved(self, local: float, case: Potentials, labels: Labels) -> Rival:
         if not len(self.problem.rows) and not self.problem.agreements:
@@ -164,23 +164,23 @@ def _sentence(potentials: Potentials, token: int) -> tuple[int, int]:
 def lacking(unary: Floats, labels: LabelSet, entity: Entity) -> Iterator[Floats]:
     """Unary scores (N, L) of one sentence, case by case: together they allow all labellings without exactly the entity,
     and none that has it."""
-    kept, firsts, inside = unary.copy(), labels.first_labels[entity.type], labels.inside[entity.type]
+    scores, firsts, inside = unary.copy(), labels.first_labels[entity.type], labels.inside[entity.type]
     for t in range(entity.start, entity.end):
         own = np.isin(np.arange(unary.shape[1]), firsts if t == entity.start else inside)
-        case = kept.copy()
+        case = scores.copy()
         case[t, own] = -np.inf
         yield case
-        kept[t, ~own] = -np.inf
+        scores[t, ~own] = -np.inf
     # The entity's own labels as a part of a longer span, which begins before it or ends after it.
     if entity.start > 0:
         for first in firsts:
             goes_on = labels.continues[:, first]
             if not goes_on.any():
                 continue
-            yield _limited(kept, (entity.start, np.arange(unary.shape[1]) == first), (entity.start - 1, goes_on))
+            yield _limited(scores, (entity.start, np.arange(unary.shape[1]) == first), (entity.start - 1, goes_on))
     if entity.end < len(unary):
         last = firsts if entity.end == entity.start + 1 else inside
-        yield _limited(kept, (entity.end, labels.continues[last].reshape(-1, unary.shape[1]).any(axis=0)))
+        yield _limited(scores, (entity.end, labels.continues[last].reshape(-1, unary.shape[1]).any(axis=0)))
 
 
 def _limited(unary: Floats, *allowed: tuple[int, NDArray[np.bool_]]) -> Floats:

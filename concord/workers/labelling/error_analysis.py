@@ -40,12 +40,12 @@ class ErrorAnalysis:
         """Runs the examined engine on a document with gold, and counts its errors by ``answer``."""
         if self.examined is None or document.labels is None:
             return
-        found = self.examined(problem, document.doc_id)
+        heuristic = self.examined(problem, document.doc_id)
         joint, gold = with_gold(problem.labels, document)
-        known = int(gold.max(initial=0)) < len(problem.labels)
-        objective = problem.score(gold).objective if known else -np.inf
-        objectives = Objectives(objective, found.objective, answer.objective, answer.certified)
+        is_known = int(gold.max(initial=0)) < len(problem.labels)
+        objective = problem.score(gold).objective if is_known else -np.inf
+        objectives = Objectives(objective, heuristic.objective, answer.objective, answer.certified)
         self.entities += EntityErrors.of(
-            gold, found.labels, answer.labels, joint, document.sentence_starts, proven=answer.certified
+            gold, heuristic.labels, answer.labels, joint, document.sentence_starts, proven=answer.certified
         )
-        self.documents += DocumentErrors.of(objectives, right=bool((gold == found.labels).all()))
+        self.documents += DocumentErrors.of(objectives, right=bool((gold == heuristic.labels).all()))

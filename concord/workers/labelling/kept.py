@@ -181,12 +181,12 @@ def standing(
         return {}
     part = Batch.of([batch.document(place) for place in places])
     problems = each_problem(part, lambda run: build_problems(run, _unscored(run, len(labels)), labels, constraints))
-    found = {
+    by_place = {
         place: _standing(answers[place], problem, cheaper_now)
         for place, problem in zip(places, problems, strict=True)
         if isinstance(problem, Problem)
     }
-    return {place: answer for place, answer in found.items() if answer is not None}
+    return {place: answer for place, answer in by_place.items() if answer is not None}
 
 
 def _unscored(batch: Batch, width: int) -> Potentials:
@@ -232,11 +232,11 @@ def _floats(values: Any) -> Floats:
 
 def answers_of(table: pa.Table, labels: LabelSet) -> list[LastAnswer | None]:
     """The answer of each row; None where it is none, or has a label that ``labels`` lacks."""
-    chosen, first = (_label_ids(table[name], labels) for name in (LABELS, VITERBI_LABELS))
+    answers, first = (_label_ids(table[name], labels) for name in (LABELS, VITERBI_LABELS))
     named = [name for name in READ if name not in (LABELS, VITERBI_LABELS)]
     named += [name for name in (VITERBI_CONSTRAINTS, SETTLED) if name in table.column_names]
     rows = table.select(named).to_pylist()
-    return [_answer(row, *ids) for row, *ids in zip(rows, chosen, first, strict=True)]
+    return [_answer(row, *ids) for row, *ids in zip(rows, answers, first, strict=True)]
 
 
 def _answer(row: Mapping[str, Any], labels: Labels, viterbi: Labels) -> LastAnswer | None:

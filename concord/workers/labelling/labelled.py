@@ -158,36 +158,36 @@ def _label(
     """Adds the answer to a document's problem. Raises `DocumentError` where it has to be refused."""
     if isinstance(problem, DocumentError):
         raise problem
-    prepared = judged = Prepared.of(problem)
+    prepared = aim = Prepared.of(problem)
     started, started_cpu = time.perf_counter(), time.process_time()
-    decoded, found = _decoded(prepared, document, decoder, settings, guess)
+    decoded, origin = _decoded(prepared, document, decoder, settings, guess)
     cpu_seconds = time.process_time() - started_cpu
-    if found is not _Found.SEARCHED:  # no engine has measured it
+    if origin is not _AnswerOrigin.SEARCHED:  # no engine has measured it
         decoded = replace(decoded, seconds=time.perf_counter() - started)
     if breaks_something_hard(decoded):
         decoded = _without_what_is_hard(labelled, document, prepared, decoded, decoder, settings)
         if decoded.status is Status.RELAXED:
-            judged = Prepared.of(prepared.relaxed(settings.relaxed_weight))
+            aim = Prepared.of(prepared.relaxed(settings.relaxed_weight))
     else:
         labelled.errors.add(document, prepared, decoded)
     if settings.certificates:
-        proof = prove(judged, decoded.labels, decoded.bound, nodes=settings.certificate_nodes)
+        proof = prove(aim, decoded.labels, decoded.bound, nodes=settings.certificate_nodes)
         labelled.proofs.append(proof)
         if proof is not None and decoded.status is Status.BY_SOLVER:
-            check(judged, decoded.bound, proof)  # a status is what others will be told without looking
+            check(aim, decoded.bound, proof)  # a status is what others will be told without looking
             decoded = replace(decoded, status=Status.OPTIMAL)
     if settings.confidence != "none":
-        labelled.confidence.append(confidence(judged, decoded, document.doc_id, settings))
+        labelled.confidence.append(confidence(aim, decoded, document.doc_id, settings))
     if settings.n_best:
-        labelled.rankings.append(ranking(judged, decoded, document.doc_id, settings))
+        labelled.rankings.append(ranking(aim, decoded, document.doc_id, settings))
     grounded = grounded_constraints(prepared)
-    is_settled = found is not _Found.SEARCHED
+    is_settled = origin is not _AnswerOrigin.SEARCHED
     _add(labelled, KeptAnswer(decoded, prepared.viterbi, prepared.first, grounded, is_settled), cpu_seconds)
-    if found is _Found.NEAR_GUESS:
+    if origin is _AnswerOrigin.NEAR_GUESS:
         labelled.reuse += Reuse(confirmed=1)
 
 
-class _Found(Enum):
+class _AnswerOrigin(Enum):
     """How an answer was found."""
 
     NEAR_GUESS = auto()
@@ -200,22 +200,22 @@ class _Found(Enum):
 
 def _decoded(
     problem: Prepared, document: Document, decoder: Decoder, settings: RunSettings, guess: Labels | None
-) -> tuple[Decoded, _Found]:
+) -> tuple[Decoded, _AnswerOrigin]:
     """The settled answer, if there is one, whoever finds it; otherwise the engine's."""
     if not settings.settle:
-        return decoder(problem, document.doc_id), _Found.SEARCHED
+        return decoder(problem, document.doc_id), _AnswerOrigin.SEARCHED
     near = settled_near(problem, guess) if guess is not None and len(guess) == len(problem) else None
     if near is not None:
-        return near, _Found.NEAR_GUESS
-    found = settled_near(problem, problem.viterbi)
-    if found is not None:
-        return found, _Found.SETTLED
+        return near, _AnswerOrigin.NEAR_GUESS
+    settled = settled_near(problem, problem.viterbi)
+    if settled is not None:
+        return settled, _AnswerOrigin.SETTLED
     decoded = decoder(problem, document.doc_id)
     if breaks_something_hard(decoded):
-        return decoded, _Found.SEARCHED
+        return decoded, _AnswerOrigin.SEARCHED
     # Also where the engine reached its limit: an earlier run may have the proof, and the two should not differ.
     proven = settled_near(problem, decoded.labels, factor=LAST_ATTEMPT)
-    return (decoded, _Found.SEARCHED) if proven is None else (proven, _Found.SETTLED)
+    return (decoded, _AnswerOrigin.SEARCHED) if proven is None else (proven, _AnswerOrigin.SETTLED)
 
 
 def _add(labelled: Labelled, answer: KeptAnswer, cpu_seconds: float = 0.0) -> None:

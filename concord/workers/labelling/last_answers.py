@@ -54,9 +54,9 @@ class FileIndex:
         """(K,) the file of each of the digests, −1 for none; of another file where eight bytes are alike."""
         if not len(self.digest):
             return np.full(len(digests), -1, np.int32)
-        wanted = _numbers(digests)
-        at = np.minimum(np.searchsorted(self.digest, wanted), len(self.digest) - 1)
-        return np.where(self.digest[at] == wanted, self.file[at], np.int32(-1))
+        numbers = _numbers(digests)
+        at = np.minimum(np.searchsorted(self.digest, numbers), len(self.digest) - 1)
+        return np.where(self.digest[at] == numbers, self.file[at], np.int32(-1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +72,8 @@ class AnswerFiles:
     @classmethod
     def of(cls, files: Iterable[tuple[str, str]]) -> AnswerFiles:
         """Paths with their SHA-256, in the order of their numbers."""
-        given = list(files)
-        return cls(packed(path for path, _ in given), packed(digest for _, digest in given))
+        pairs = list(files)
+        return cls(packed(path for path, _ in pairs), packed(digest for _, digest in pairs))
 
     @classmethod
     def joined(cls, parts: Sequence[AnswerFiles]) -> AnswerFiles:
@@ -120,9 +120,9 @@ class LastAnswers:
 
         A file that is damaged has none, and a document with labels that ``labels`` lacks has none.
         """
-        found: dict[int, LastAnswer] = {}
+        answers: dict[int, LastAnswer] = {}
         if self.known is Reusable.NOTHING:
-            return found
+            return answers
         for file, places in self._places(shard, digests):
             table = self._table(*self.files[file])
             if table is not None:
@@ -130,8 +130,8 @@ class LastAnswers:
                 here = [place for place in places if digests[place] in row_of]
                 rows = table.take(pa.array([row_of[digests[place]] for place in here], pa.int64()))
                 pairs = zip(here, answers_of(rows, labels), strict=True)
-                found |= {place: answer for place, answer in pairs if answer is not None}
-        return found
+                answers |= {place: answer for place, answer in pairs if answer is not None}
+        return answers
 
     def _places(self, shard: str, digests: Sequence[bytes]) -> Iterator[tuple[int, Sequence[int]]]:
         """Files in which documents may be, each with the places of those documents."""

@@ -106,16 +106,16 @@ def _labelled(
 ) -> Labelled:
     """The shard's documents, labelled or with the answers of the last run."""
     batch = there.batch
-    found = last.find(shard.id, there.digests, model.labels)
+    before = last.find(shard.id, there.digests, model.labels)
     if last.known is Reusable.SAME:
-        kept = {place: as_it_was(answer, constraints.names) for place, answer in found.items()}
-        reuse = Reuse(kept=len(kept))
+        still = {place: as_it_was(answer, constraints.names) for place, answer in before.items()}
+        reuse = Reuse(kept=len(still))
     else:
-        answers = found if last.known is Reusable.RULES else {}
-        kept = standing(answers, batch, model.labels, constraints, last.cheaper)
-        reuse = Reuse(stood=len(kept))
-    guesses = {place: answer.labels for place, answer in found.items() if place not in kept}
-    labelled = label_batch(batch, model=model, constraints=constraints, settings=settings, kept=kept, guesses=guesses)
+        answers = before if last.known is Reusable.RULES else {}
+        still = standing(answers, batch, model.labels, constraints, last.cheaper)
+        reuse = Reuse(stood=len(still))
+    guesses = {place: answer.labels for place, answer in before.items() if place not in still}
+    labelled = label_batch(batch, model=model, constraints=constraints, settings=settings, kept=still, guesses=guesses)
     labelled.reuse += reuse
     return labelled
 

@@ -45,14 +45,14 @@ class BranchProof(NamedTuple):
 
 
 def search_branches(
-    problem: Prepared, left: Prepared, labels: Labels, score: Score, effort: Effort, *, nodes: int, states: int
+    problem: Prepared, core: Prepared, labels: Labels, score: Score, effort: Effort, *, nodes: int, states: int
 ) -> BranchProof:
-    """Searches ``left``, the ``problem`` without labels that nothing better has, in at most ``nodes`` nodes.
+    """Searches ``core``, the ``problem`` without labels that nothing better has, in at most ``nodes`` nodes.
 
     ``labels`` (N,) is the best labelling known, and ``score`` its score. Rows have at most ``states`` states a token.
     It ends early if the effort is spent. Each open node then counts with the bound of its parent.
     """
-    waiting, proven = [(left, left.viterbi_score)], -np.inf
+    waiting, proven = [(core, core.viterbi_score)], -np.inf
     while waiting:
         if nodes == 0 or effort.spent:
             proven = max([proven, *(bound for _, bound in waiting)])
@@ -74,31 +74,31 @@ def search_branches(
 
 
 def relaxed_node(
-    problem: Prepared, left: Prepared, labels: Labels, score: Score, effort: Effort, *, states: int
+    problem: Prepared, core: Prepared, labels: Labels, score: Score, effort: Effort, *, states: int
 ) -> tuple[Relaxed, Floats]:
-    """The relaxation of rows and agreement of ``left``, and the multipliers (R,) of the rows in nats.
+    """The relaxation of rows and agreement of ``core``, and the multipliers (R,) of the rows in nats.
 
     The arguments are those of `search_branches`. If no choice is left, the bound is the score of what is left.
     """
-    allowed, none = np.isfinite(left.potentials.unary), np.zeros(len(left.rows))
-    if left.top == -np.inf:
-        return Relaxed(left, -np.inf, labels, score), none
+    allowed, none = np.isfinite(core.potentials.unary), np.zeros(len(core.rows))
+    if core.top == -np.inf:
+        return Relaxed(core, -np.inf, labels, score), none
     if (allowed.sum(axis=1) == 1).all():
-        answer = (left.viterbi, left.first) if left.first.objective > score.objective else (labels, score)
-        return Relaxed(left, left.first.objective, *answer), none
-    if not len(left.rows):
-        return relax(left, labels, score, effort), none
+        answer = (core.viterbi, core.first) if core.first.objective > score.objective else (labels, score)
+        return Relaxed(core, core.first.objective, *answer), none
+    if not len(core.rows):
+        return relax(core, labels, score, effort), none
     steps = max(1, effort.remaining(ROUND_STEPS * allowed.size) // allowed.size)
     dual = dual_bound(problem, allowed, labels, steps=steps, tolerance=NEGLIGIBLE_GAP)
     effort.work += dual.steps * allowed.size
     if not np.array_equal(dual.labels, labels):
         labels, score = dual.labels, problem.score(dual.labels)
-    left = replace(left, potentials=left.potentials.restricted(dual.allowed))
-    relaxed = Relaxed(left, min(dual.bound, left.viterbi_score), labels, score)
-    if dual.bound <= score.objective + NEGLIGIBLE_GAP or left.top == -np.inf or effort.spent:
+    core = replace(core, potentials=core.potentials.restricted(dual.allowed))
+    relaxed = Relaxed(core, min(dual.bound, core.viterbi_score), labels, score)
+    if dual.bound <= score.objective + NEGLIGIBLE_GAP or core.top == -np.inf or effort.spent:
         return relaxed, dual.multipliers
-    if left.agreements:
-        relaxed = relax(left, labels, score, effort, rows=charged(left, dual.multipliers))
+    if core.agreements:
+        relaxed = relax(core, labels, score, effort, rows=charged(core, dual.multipliers))
         relaxed = relaxed._replace(bound=min(relaxed.bound, max(dual.bound, relaxed.objective)))
     return _rows_exact(relaxed, dual.multipliers, effort, states), dual.multipliers
 
@@ -107,14 +107,14 @@ def _rows_exact(relaxed: Relaxed, multipliers: Floats, effort: Effort, states: i
     """The relaxation with a bound for which rows count exactly, and agreement by its prices, if it has some."""
     if relaxed.bound <= relaxed.objective + NEGLIGIBLE_GAP or effort.spent:
         return relaxed
-    left, priced = relaxed.problem, relaxed.priced
-    nodes, gain = label_nodes(left.potentials.unary), 0.0
+    core, priced = relaxed.problem, relaxed.priced
+    nodes, gain = label_nodes(core.potentials.unary), 0.0
     if priced is not None:
-        nodes, gain = span_nodes(left.potentials.unary, left.labels, *priced[:3]), priced.gain
-    exact = best_with_rows(left, multipliers, nodes, target=relaxed.objective - gain, states=states, effort=effort)
+        nodes, gain = span_nodes(core.potentials.unary, core.labels, *priced[:3]), priced.gain
+    exact = best_with_rows(core, multipliers, nodes, target=relaxed.objective - gain, states=states, effort=effort)
     best = relaxed.labels, relaxed.score
     if exact.labels is not None:
-        score = left.score(exact.labels)
+        score = core.score(exact.labels)
         best = (exact.labels, score) if score.objective > relaxed.objective else best
     bound = min(relaxed.bound, max(exact.bound + gain, best[1].objective))
     return relaxed._replace(bound=bound, labels=best[0], score=best[1])

@@ -82,8 +82,8 @@ class Pruned:
 
     def alive_spans(self, most_loss: Floats) -> Spans:
         """The spans that a better labelling can have."""
-        kept = self.spans.loss <= most_loss[self.span_sentence]
-        return Spans(self.spans.start[kept], self.spans.end[kept], self.spans.type[kept].astype(np.int32))
+        is_alive = self.spans.loss <= most_loss[self.span_sentence]
+        return Spans(self.spans.start[is_alive], self.spans.end[is_alive], self.spans.type[is_alive].astype(np.int32))
 
     def _open_rows(self, most_loss: Floats) -> Ints:
         """Rows that some better labelling may break: their largest activity exceeds the bound."""

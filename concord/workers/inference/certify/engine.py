@@ -145,7 +145,7 @@ def _proven_bound(
     bound = local_best - proof.run()
     search.work = proof.work
     search.offer(proof.labels)
-    return _Proven(bound, Status.BY_SOLVER if proof.asked else Status.OPTIMAL)
+    return _Proven(bound, Status.BY_SOLVER if proof.by_solver else Status.OPTIMAL)
 
 
 def _rows_alone(search: Search, config: CertifySettings, rng: np.random.Generator) -> Decoded:
@@ -178,7 +178,7 @@ class _DocumentProof:
     - ``budget``, ``started``: limits of the run, and its start in seconds of the clock.
     - ``rng``: source of CP-SAT's seeds.
     - ``work``: units of work so far.
-    - ``asked``: does the proof rest on CP-SAT?
+    - ``by_solver``: does the proof rest on CP-SAT?
     """
 
     problem: Prepared
@@ -189,7 +189,7 @@ class _DocumentProof:
     started: float
     rng: np.random.Generator
     work: int = 0
-    asked: bool = False
+    by_solver: bool = False
 
     def run(self) -> float:
         """Improves ``labels``; returns nats that every labelling loses at least, inf if the problem is infeasible."""
@@ -232,11 +232,11 @@ class _DocumentProof:
         if np.count_nonzero(allowed.sum(axis=1) > 1) > self.config.most_tokens:
             return 0.0
         effort = Effort(Budget(self._seconds_left(), self._work_left()))
-        left = replace(part.problem, potentials=part.problem.potentials.restricted(allowed))
+        core = replace(part.problem, potentials=part.problem.potentials.restricted(allowed))
         start = self.labels[part.tokens]
         score = part.problem.score(start)
         branched = search_branches(
-            part.problem, left, start, score, effort, nodes=self.config.branches, states=self.config.states
+            part.problem, core, start, score, effort, nodes=self.config.branches, states=self.config.states
         )
         self.work += effort.work
         self.labels[part.tokens] = branched.labels
@@ -265,12 +265,12 @@ class _DocumentProof:
             seed=int(self.rng.integers(2**31)),
         )
         self.work += solution.work * STEPS_A_UNIT
-        self.asked = True
+        self.by_solver = True
         objective = branched.score.objective
         if solution.labels is not None:
-            found = part.problem.score(solution.labels).objective
-            if found > objective:
-                self.labels[part.tokens], objective = solution.labels, found
+            value = part.problem.score(solution.labels).objective
+            if value > objective:
+                self.labels[part.tokens], objective = solution.labels, value
         # Labellings with pruned labels score no more than the incumbent.
         return max(0.0, least, part.best - max(solution.bound, objective))
 
@@ -285,8 +285,8 @@ class _DocumentProof:
     def _deterministic_left(self) -> float:
         if self.budget.work is None:
             return self.config.deterministic_seconds
-        left = max(0, self.budget.work - self.work) / (STEPS_A_UNIT * UNITS_A_SECOND)
-        return min(self.config.deterministic_seconds, left)
+        rest = max(0, self.budget.work - self.work) / (STEPS_A_UNIT * UNITS_A_SECOND)
+        return min(self.config.deterministic_seconds, rest)
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,8 +34,8 @@ def viterbi(potentials: Potentials) -> Labels:
 
 def best_labels(potentials: Potentials) -> tuple[Labels, Floats]:
     """The labels (N,) of `viterbi`, and the score (S,) of each sentence in nats."""
-    found: tuple[Labels, Floats] = best_path(chain_of(potentials))
-    return found
+    best: tuple[Labels, Floats] = best_path(chain_of(potentials))
+    return best
 
 
 def viterbi_score(potentials: Potentials) -> float:

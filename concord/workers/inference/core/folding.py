@@ -59,47 +59,47 @@ class Folded:
         reach = tokens_of_rows(problem)
         fits = allowed.size * allowed.shape[1] <= MOST_CELLS
         local = binding & (reach > 0) & (reach <= (2 if fits else 1))
-        left = np.flatnonzero(binding & ~local)
-        if len(left) == len(rows):
+        rest = np.flatnonzero(binding & ~local)
+        if len(rest) == len(rows):
             return None
         folded = replace(
             Prepared.of(problem),
             potentials=_folded(problem.potentials, rows, np.flatnonzero(local), reach),
-            rows=rows.part(left),
+            rows=rows.part(rest),
         )
-        return cls(Prepared.of(problem), folded, left)
+        return cls(Prepared.of(problem), folded, rest)
 
     def there(self, labels: Labels) -> Labels:
         """(N,) the same labelling: both problems have the same ones."""
         return labels
 
-    def answer(self, found: Decoded) -> Decoded:
+    def answer(self, decoded: Decoded) -> Decoded:
         """An answer for the folded problem as one for the problem, with the same gap.
 
         The labels of what is infeasible are Viterbi's.
         """
-        labels = self.whole.viterbi if found.status is Status.INFEASIBLE else found.labels
+        labels = self.whole.viterbi if decoded.status is Status.INFEASIBLE else decoded.labels
         score = self.whole.score(labels)
         # The two scores are sums of the same terms in another order.
-        known = found.objective > -np.inf
+        is_possible = decoded.objective > -np.inf
         return self.whole.decoded(
             labels,
             score=score,
-            bound=score.objective + (found.bound - found.objective) if known else found.bound,
-            status=found.status,
-            work=found.work,
-            seconds=found.seconds,
-            improvements=found.improvements,
+            bound=score.objective + (decoded.bound - decoded.objective) if is_possible else decoded.bound,
+            status=decoded.status,
+            work=decoded.work,
+            seconds=decoded.seconds,
+            improvements=decoded.improvements,
         )
 
-    def ranking(self, found: Ranking) -> Ranking:
+    def ranking(self, ranking: Ranking) -> Ranking:
         """A ranking of the folded problem's labellings, scored by the problem, and in the order of these scores.
 
         Large weights round otherwise when they are part of the chain, so that the order of near ties may differ.
         """
-        scores = np.array([self.whole.score(labels).objective for labels in found.labels], np.float64)
+        scores = np.array([self.whole.score(labels).objective for labels in ranking.labels], np.float64)
         order = np.argsort(-scores, kind="stable")
-        return replace(found, labels=found.labels[order], score=scores[order])
+        return replace(ranking, labels=ranking.labels[order], score=scores[order])
 
 
 def _folded_if_broken(problem: Prepared) -> Folded | None:

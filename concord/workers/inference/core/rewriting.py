@@ -27,11 +27,11 @@ class Rewriting(Protocol):
         """(N,) a labelling of the problem, in the other form."""
         ...
 
-    def answer(self, found: Decoded) -> Decoded:
+    def answer(self, decoded: Decoded) -> Decoded:
         """An answer for the other form as one for the problem."""
         ...
 
-    def ranking(self, found: Ranking) -> Ranking:
+    def ranking(self, ranking: Ranking) -> Ranking:
         """A ranking of the other form's labellings as one of the problem's."""
         ...
 

@@ -67,46 +67,46 @@ class StrictTwin:
     def there(self, labels: Labels) -> Labels:
         """(N,) the twin of a labelling."""
         own, twin = self.whole.labels, self.problem.labels
-        found = np.full(len(labels), twin.index.get(OUTSIDE, 0), np.int32)
+        twins = np.full(len(labels), twin.index.get(OUTSIDE, 0), np.int32)
         spans = own.spans(labels, self.whole.potentials.sentence_starts)
         for start, end in zip(spans.start.tolist(), spans.end.tolist(), strict=True):
             kind = own.names[labels[start]]
-            found[start], found[start + 1 : end] = twin.index[f"B-{kind}"], twin.index[f"I-{kind}"]
-        return found
+            twins[start], twins[start + 1 : end] = twin.index[f"B-{kind}"], twin.index[f"I-{kind}"]
+        return twins
 
     def back(self, labels: Labels) -> Labels:
         """The labelling, or labellings, of which ``labels`` are the twins; of the same shape."""
-        found: Labels = self.origin[labels]
-        return found
+        originals: Labels = self.origin[labels]
+        return originals
 
     def items(self, items: Ints) -> Ints:
         """(K, 3) start, end and type of each span of the twin as a span of the problem; type −1 stays."""
         kind = items[:, 2]
         return np.column_stack([items[:, :2], np.where(kind < 0, kind, self.type_of_kind[kind])])
 
-    def answer(self, found: Decoded) -> Decoded:
+    def answer(self, decoded: Decoded) -> Decoded:
         """An answer for the twin as one for the problem. The labels of what is infeasible are Viterbi's.
 
         A sum of more entries is rounded more, so the twin's rows have a slack that may be greater; where a labelling
         holds by that alone, its status is `Status.TIMEOUT`.
         """
-        infeasible = found.status is Status.INFEASIBLE
-        labels = self.whole.viterbi if infeasible else self.back(found.labels)
+        infeasible = decoded.status is Status.INFEASIBLE
+        labels = self.whole.viterbi if infeasible else self.back(decoded.labels)
         score = self.whole.score(labels)
-        same = infeasible or score.objective >= found.objective - ROUNDING
+        same = infeasible or score.objective >= decoded.objective - ROUNDING
         return self.whole.decoded(
             labels,
-            bound=found.bound,
-            status=found.status if same else Status.TIMEOUT,
-            work=found.work,
-            seconds=found.seconds,
-            improvements=found.improvements,
+            bound=decoded.bound,
+            status=decoded.status if same else Status.TIMEOUT,
+            work=decoded.work,
+            seconds=decoded.seconds,
+            improvements=decoded.improvements,
             score=score,
         )
 
-    def ranking(self, found: Ranking) -> Ranking:
+    def ranking(self, ranking: Ranking) -> Ranking:
         """A ranking of the twin's labellings as one of the problem's."""
-        return replace(found, labels=self.back(found.labels))
+        return replace(ranking, labels=self.back(ranking.labels))
 
 
 on_strict_twins = solving(StrictTwin.of)
@@ -115,12 +115,12 @@ on_strict_twins = solving(StrictTwin.of)
 
 def _twin_names(labels: LabelSet) -> tuple[tuple[str, ...], Labels]:
     """The labels of the twin, type by type, and (L',) the label that each stands for."""
-    found = [(OUTSIDE, labels.index[OUTSIDE])] if OUTSIDE in labels.index else []
+    pairs = [(OUTSIDE, labels.index[OUTSIDE])] if OUTSIDE in labels.index else []
     for firsts, inside in zip(labels.first_labels.tolist(), labels.inside.tolist(), strict=True):
         for first in firsts:
             kind = labels.names[first]
-            found += [(f"B-{kind}", first), (f"I-{kind}", inside)]
-    return tuple(name for name, _ in found), np.array([origin for _, origin in found], np.int32)
+            pairs += [(f"B-{kind}", first), (f"I-{kind}", inside)]
+    return tuple(name for name, _ in pairs), np.array([origin for _, origin in pairs], np.int32)
 
 
 def _twin_rows(rows: LinearRows, origin: Labels, allowed: NDArray[np.bool_]) -> LinearRows:

@@ -90,8 +90,8 @@ class ModelDraft:
         """Requires exactly one of the literals to hold; −1 − v is the negation of v."""
         self.model.proto.constraints.add().exactly_one.literals.extend(literals)
 
-    def at_most(self, terms: Iterable[tuple[int, int]], bound: int, *, unless: int = FALSE, given: int = TRUE) -> None:
-        """Requires Σ coefficient · variable − ``unless`` ≤ ``bound`` if ``given`` holds.
+    def at_most(self, terms: Iterable[tuple[int, int]], bound: int, *, unless: int = FALSE, when: int = TRUE) -> None:
+        """Requires Σ coefficient · variable − ``unless`` ≤ ``bound`` if ``when`` holds.
 
         ``terms`` are pairs (variable, coefficient); a variable may come twice.
         """
@@ -101,15 +101,15 @@ class ModelDraft:
                 bound -= coefficient
             elif variable != FALSE:
                 sums[variable] = sums.get(variable, 0) + coefficient
-        kept = {v: c for v, c in sums.items() if c}
-        if given == FALSE or sum(c * self.uppers[v] for v, c in kept.items() if c > 0) <= bound:
+        coefficients = {v: c for v, c in sums.items() if c}
+        if when == FALSE or sum(c * self.uppers[v] for v, c in coefficients.items() if c > 0) <= bound:
             return
         constraint = self.model.proto.constraints.add()
-        if given != TRUE:
-            constraint.enforcement_literal.append(given)
-        least = sum(c * self.uppers[v] for v, c in kept.items() if c < 0)
-        constraint.linear.vars.extend(list(kept))
-        constraint.linear.coeffs.extend(list(kept.values()))
+        if when != TRUE:
+            constraint.enforcement_literal.append(when)
+        least = sum(c * self.uppers[v] for v, c in coefficients.items() if c < 0)
+        constraint.linear.vars.extend(list(coefficients))
+        constraint.linear.coeffs.extend(list(coefficients.values()))
         constraint.linear.domain.extend([min(least, bound), bound])
 
     def finish(self) -> cp_model.CpModel:

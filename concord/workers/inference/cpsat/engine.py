@@ -32,14 +32,14 @@ class LatticeSolution:
     - ``bound``: upper bound of all labellings, in nats.
     - ``infeasible``: is it proven that there is no labelling?
     - ``work``: milliseconds of deterministic time.
-    - ``found``: the improvements in the order they came, in seconds since ``solve_model`` was called.
+    - ``improvements``: those in the order they came, in seconds since ``solve_model`` was called.
     """
 
     labels: Labels | None
     bound: float
     infeasible: bool
     work: int
-    found: tuple[Improvement, ...]
+    improvements: tuple[Improvement, ...]
 
 
 @on_folded
@@ -74,16 +74,16 @@ def solve(
             problem,
             tolerance=config.tolerance / 2.0,
             deterministic_seconds=_limit(config, budget),
-            seconds=_left(budget, started),
+            seconds=_seconds_left(budget, started),
             seed=int(rng.integers(2**31)),
         )
         bound = min(bound, solution.bound)
-        better = [step for step in solution.found if step.objective > objective]
+        better = [step for step in solution.improvements if step.objective > objective]
         improvements += [step._replace(seconds=step.seconds + before) for step in better]
         if solution.labels is not None:
-            found = problem.score(solution.labels)
-            if found.objective > objective:
-                best, score, objective = solution.labels, found, found.objective
+            candidate = problem.score(solution.labels)
+            if candidate.objective > objective:
+                best, score, objective = solution.labels, candidate, candidate.objective
     return problem.decoded(
         best,
         bound=bound,
@@ -128,7 +128,7 @@ def solve_model(
         bound,
         status == cp_model.INFEASIBLE,
         math.ceil(solver.response_proto.deterministic_time * UNITS_A_SECOND),
-        tuple(watch.found),
+        tuple(watch.improvements),
     )
 
 
@@ -153,22 +153,22 @@ class _ImprovementRecorder(cp_model.CpSolverSolutionCallback):
         super().__init__()
         self.lattice, self.problem = lattice, problem
         self.started = time.perf_counter()
-        self.found: list[Improvement] = []
+        self.improvements: list[Improvement] = []
 
     def on_solution_callback(self) -> None:
         """Scores a new solution's labelling, because CP-SAT's own objective is rounded. CP-SAT calls it."""
         labels = self.lattice.labels_of(self.SolutionBooleanValue)
         objective = self.problem.score(labels).objective
-        if not self.found or objective > self.found[-1].objective:
+        if not self.improvements or objective > self.improvements[-1].objective:
             work = math.ceil(self.DeterministicTime() * UNITS_A_SECOND)
-            self.found.append(Improvement(time.perf_counter() - self.started, work, objective))
+            self.improvements.append(Improvement(time.perf_counter() - self.started, work, objective))
 
 
 def _limit(config: CpSatSettings, budget: Budget) -> float:
     return config.deterministic_seconds if budget.work is None else budget.work / UNITS_A_SECOND
 
 
-def _left(budget: Budget, started: float) -> float | None:
+def _seconds_left(budget: Budget, started: float) -> float | None:
     return None if budget.seconds is None else budget.seconds - (time.perf_counter() - started)
 
 

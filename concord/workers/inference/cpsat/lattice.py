@@ -75,10 +75,10 @@ class LatticeModel:
 
     def labels_of(self, value: Callable[[int], bool]) -> Labels:
         """(N,) the labels of a solution; ``value`` gives the value of each Boolean by its index."""
-        chosen = self.token == TRUE
+        values = self.token == TRUE
         for t, label in np.argwhere(self.token > TRUE).tolist():
-            chosen[t, label] = value(int(self.token[t, label]))
-        labels: Labels = chosen.argmax(axis=1).astype(np.int32)
+            values[t, label] = value(int(self.token[t, label]))
+        labels: Labels = values.argmax(axis=1).astype(np.int32)
         return labels
 
 
@@ -150,12 +150,12 @@ def _scale(p: Potentials, alive: NDArray[np.bool_], tolerance: float) -> float:
     It is smaller if the losses would otherwise need more than `LOCAL_BITS`.
     """
     free = alive.sum(axis=1) > 1
-    wanted = math.ceil(math.log2(4.0 * max(1, int(free.sum())) / tolerance))
+    bits = math.ceil(math.log2(4.0 * max(1, int(free.sum())) / tolerance))
     finite = np.where(alive, p.unary, np.nan)[free]
     steps = p.edges[np.isfinite(p.edges)]
     span = float((np.nanmax(finite, axis=1) - np.nanmin(finite, axis=1)).sum()) if len(finite) else 0.0
     span += 2.0 * len(finite) * float(np.ptp(steps)) if len(steps) else 0.0
-    return float(2.0 ** min(wanted, LOCAL_BITS - math.ceil(math.log2(max(1.0, span)))))
+    return float(2.0 ** min(bits, LOCAL_BITS - math.ceil(math.log2(max(1.0, span)))))
 
 
 def _add_lattice(draft: ModelDraft, p: Potentials, alive: NDArray[np.bool_], start: Labels) -> _LatticeVariables:

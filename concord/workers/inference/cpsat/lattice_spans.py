@@ -35,7 +35,7 @@ class SpanVariables:
     - ``token`` (N, L), ``edge`` (N, L, L): variables of labels and edges.
     - ``spans``: the spans, which are named by their indices.
     - ``taken``: start, end and type of each span of the labelling from which the search starts.
-    - ``made``: variables by span.
+    - ``by_span``: variables by span.
     """
 
     draft: ModelDraft
@@ -44,7 +44,7 @@ class SpanVariables:
     edge: Variables
     spans: Spans
     taken: frozenset[tuple[int, int, int]]
-    made: dict[int, int] = field(default_factory=dict)
+    by_span: dict[int, int] = field(default_factory=dict)
 
     @cached_property
     def inner(self) -> NDArray[np.bool_]:
@@ -59,9 +59,9 @@ class SpanVariables:
         return int((int(self.spans.start[i]), int(self.spans.end[i]), int(self.spans.type[i])) in self.taken)
 
     def __getitem__(self, i: int) -> int:
-        if i not in self.made:
-            self.made[i] = self._make(i)
-        return self.made[i]
+        if i not in self.by_span:
+            self.by_span[i] = self._make(i)
+        return self.by_span[i]
 
     def _make(self, i: int) -> int:
         enters, leaves = self._path(int(self.spans.start[i]), int(self.spans.end[i]), int(self.spans.type[i]))
@@ -250,12 +250,12 @@ class _AgreementCost:
         Longer spans of one type around one place never stand together, so they share a variable.
         """
         outer, inner, place = self._parts()
-        for key, found in _groups(inner).items():
+        for key, members in _groups(inner).items():
             group = self.members.get(key)
             if group is None:
                 continue
-            around = outer[found]
-            shared = _groups(place[found] * len(self.agreement.cost) + self.kind[around])
+            around = outer[members]
+            shared = _groups(place[members] * len(self.agreement.cost) + self.kind[around])
             counted = len(shared) * len(group) > MOST_PAIRS
             counts = self._counts(group, self.weight) if counted else {}
             for label, spans in shared.items():
@@ -274,16 +274,16 @@ class _AgreementCost:
 
     def _parts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Pairs of a span and the key of a proper part, each once, with the first start of that part: three (M,)."""
-        found = [np.zeros((3, 0), np.int64)]
+        pairs = [np.zeros((3, 0), np.int64)]
         length = (self.end - self.start)[self.compared]
         longest = int(length.max(initial=0))
         for offset in range(longest):
             for width in range(1, longest - offset + 1):
                 fits = self.compared[(offset + width <= length) & (width < length)]
                 parts = self.agreement.key[self.start[fits] + offset, width - 1].astype(np.int64)
-                known = parts != NO_KEY
-                found.append(np.stack([fits[known], parts[known], self.start[fits[known]] + offset]))
-        outer, inner, place = np.concatenate(found, axis=1)
+                has_key = parts != NO_KEY
+                pairs.append(np.stack([fits[has_key], parts[has_key], self.start[fits[has_key]] + offset]))
+        outer, inner, place = np.concatenate(pairs, axis=1)
         _, first = np.unique(np.stack([outer, inner]), axis=1, return_index=True)
         return outer[first], inner[first], place[first]
 
@@ -323,7 +323,7 @@ class _AgreementCost:
         if cost <= 0.0 or span == FALSE or not terms:
             return
         if np.isinf(cost):
-            self.draft.at_most(terms, but, given=span)
+            self.draft.at_most(terms, but, when=span)
             return
         if but == 0 and len(terms) == 1 and TRUE in (span, terms[0][0]):
             other = span if terms[0][0] == TRUE else terms[0][0]
@@ -331,7 +331,7 @@ class _AgreementCost:
             return
         hint = max(0, self._hinted(terms) - but) * self.draft.hints[span]
         units = self.draft.variable(hint=hint, upper=most, cost=cost)
-        self.draft.at_most(terms, but, unless=units, given=span)
+        self.draft.at_most(terms, but, unless=units, when=span)
 
 
 def _groups(keys: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:

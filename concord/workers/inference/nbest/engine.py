@@ -64,12 +64,12 @@ def n_best(
     if other is not None:
         return other.ranking(n_best(other.problem, other.there(start), count, budget=budget, tolerance=tolerance))
     prepared, effort = Prepared.of(problem), Effort(budget)
-    found, narrowing = BestFound(prepared, start, count), Narrowing(prepared, effort)
-    for depth in _DEPTHS if found.answers else (math.inf,):
-        look(found, narrowing, depth, effort)
-        if found.complete(tolerance) or effort.spent:
+    top, narrowing = BestFound(prepared, start, count), Narrowing(prepared, effort)
+    for depth in _DEPTHS if top.answers else (math.inf,):
+        look(top, narrowing, depth, effort)
+        if top.complete(tolerance) or effort.spent:
             break
-    return found.ranking(tolerance)
+    return top.ranking(tolerance)
 
 
 class BestFound:
@@ -123,15 +123,15 @@ class BestFound:
         return Ranking(labels, score, score >= self.bound - tolerance, self.bound)
 
 
-def look(found: BestFound, narrowing: Narrowing, depth: float, effort: Effort) -> None:
+def look(top: BestFound, narrowing: Narrowing, depth: float, effort: Effort) -> None:
     """One round: adds all labellings that score less than ``depth`` nats below the best known, or the best of them."""
-    labels, score = found.best
+    labels, score = top.best
     lowest = score - depth
-    problem = found.problem if depth == math.inf else narrowing.above(lowest)
+    problem = top.problem if depth == math.inf else narrowing.above(lowest)
     loss = problem.viterbi_score - lowest
-    parts = list(_parts(problem, labels, found.count, depth, loss + ROUNDING, effort))
-    best = together(parts, found.count, loss)
-    found.add(labellings(parts, best, labels), problem.viterbi_score - best.rest)
+    parts = list(_parts(problem, labels, top.count, depth, loss + ROUNDING, effort))
+    best = together(parts, top.count, loss)
+    top.add(labellings(parts, best, labels), problem.viterbi_score - best.rest)
 
 
 def _parts(
@@ -147,9 +147,9 @@ def _parts(
     alone = np.setdiff1d(np.arange(len(problem.potentials.sentence_starts)), np.concatenate([EMPTY, *joined]))
     lists = list_viterbi(problem, count, depth)
     for s in alone.tolist():
-        tokens, found = np.flatnonzero(sentence == s), int(lists.found[s])
-        rest = float(lists.loss[s, -1]) if found == count else depth
-        yield RankedPart(tokens, lists.labels[:found, tokens], lists.loss[s, :found], rest)
+        tokens, length = np.flatnonzero(sentence == s), int(lists.found[s])
+        rest = float(lists.loss[s, -1]) if length == count else depth
+        yield RankedPart(tokens, lists.labels[:length, tokens], lists.loss[s, :length], rest)
 
 
 def _lumped(problem: Prepared, joined: list[Ints]) -> list[Ints]:

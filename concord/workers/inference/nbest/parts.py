@@ -67,10 +67,10 @@ def best_of_part(
     Once ``count`` are found, the search leaves out all that lose no less than the last one. It may add ``work`` units
     to the effort; if that is not enough for any labelling, ``start`` (n,) is listed.
     """
-    found: list[tuple[float, bytes]] = []
+    best: list[tuple[float, bytes]] = []
     partial = start_partial(problem, chain_loss(problem), top=problem.viterbi_score, limit=most_loss)
     if partial is None:
-        return _listed(tokens, found, most_loss)
+        return _listed(tokens, best, most_loss)
     probe = new_probe(partial, loss=most_loss, most=np.inf, branching=len(problem.labels))
     hard = _has_hard(problem)
     look, until = nodes_a_look(partial), effort.work + work
@@ -79,15 +79,15 @@ def best_of_part(
         # A labelling that breaks a hard row only by the rounding of its sum is no answer.
         leaf = next_leaf(partial, probe, look)
         if leaf and not (hard and problem.score(partial.labels).objective == -np.inf):
-            insort(found, (complete_loss(partial), partial.labels.tobytes()))
-            del found[count:]
-            if len(found) == count:
-                probe.now["loss_to_beat"][0] = min(most_loss, found[-1][0])
+            insort(best, (complete_loss(partial), partial.labels.tobytes()))
+            del best[count:]
+            if len(best) == count:
+                probe.now["loss_to_beat"][0] = min(most_loss, best[-1][0])
         effort.work += STEPS_A_NODE * (int(probe.now["expanded"][0]) - before)
-    if not found and problem.score(start).objective > -np.inf:
-        found = [(problem.viterbi_score - problem.score(start).objective, start.tobytes())]
+    if not best and problem.score(start).objective > -np.inf:
+        best = [(problem.viterbi_score - problem.score(start).objective, start.tobytes())]
     beaten = probe.now["loss_to_beat"][0]
-    return _listed(tokens, found, min(float(beaten), open_loss(probe)))
+    return _listed(tokens, best, min(float(beaten), open_loss(probe)))
 
 
 def _has_hard(problem: Prepared) -> bool:
@@ -95,9 +95,9 @@ def _has_hard(problem: Prepared) -> bool:
     return bool(np.isinf(problem.rows.weight).any()) or any(np.isinf(a.cost).any() for a in problem.agreements)
 
 
-def _listed(tokens: Ints, found: Sequence[tuple[float, bytes]], rest: float) -> RankedPart:
-    labels = np.frombuffer(b"".join(own for _, own in found), np.int32).reshape(len(found), len(tokens))
-    return RankedPart(tokens, labels, np.array([loss for loss, _ in found], np.float64), rest - ROUNDING)
+def _listed(tokens: Ints, best: Sequence[tuple[float, bytes]], rest: float) -> RankedPart:
+    labels = np.frombuffer(b"".join(own for _, own in best), np.int32).reshape(len(best), len(tokens))
+    return RankedPart(tokens, labels, np.array([loss for loss, _ in best], np.float64), rest - ROUNDING)
 
 
 def together(parts: Sequence[RankedPart], count: int, most_loss: float) -> Together:
@@ -108,19 +108,19 @@ def together(parts: Sequence[RankedPart], count: int, most_loss: float) -> Toget
     picks, loss = np.zeros((1, 0), np.int64), np.zeros(1)
     for part in parts:
         sums = (loss[:, None] + part.loss).ravel()
-        kept = np.argsort(sums, kind="stable")[:count]
-        kept = kept[sums[kept] <= most_loss]
-        before, own = np.divmod(kept, max(1, len(part.loss)))
-        picks, loss = np.column_stack([picks[before], own]), sums[kept]
+        order = np.argsort(sums, kind="stable")[:count]
+        order = order[sums[order] <= most_loss]
+        before, own = np.divmod(order, max(1, len(part.loss)))
+        picks, loss = np.column_stack([picks[before], own]), sums[order]
     least = math.fsum(part.least for part in parts)
     others = [least - part.least + part.rest for part in parts] if least < np.inf else []
     last = float(loss[-1]) if len(loss) == count else np.inf
     return Together(picks, loss, min([last, most_loss, *others]))
 
 
-def labellings(parts: Sequence[RankedPart], found: Together, otherwise: Labels) -> Labels:
+def labellings(parts: Sequence[RankedPart], combinations: Together, otherwise: Labels) -> Labels:
     """(M, N) the combinations as labellings of the document; tokens of no part get the labels ``otherwise`` (N,)."""
-    whole = np.repeat(otherwise[None, :], len(found.loss), axis=0)
+    whole = np.repeat(otherwise[None, :], len(combinations.loss), axis=0)
     for p, part in enumerate(parts):
-        whole[:, part.tokens] = part.labels[found.picks[:, p]]
+        whole[:, part.tokens] = part.labels[combinations.picks[:, p]]
     return whole

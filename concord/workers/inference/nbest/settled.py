@@ -48,12 +48,12 @@ def settled_near(problem: Problem, start: Labels, *, factor: int = 1) -> Decoded
     prepared = Prepared.of(problem)
     effort = Effort(Budget(work=factor * (LEAST_WORK + WORK_A_TOKEN * len(prepared))))
     narrowing = Narrowing(prepared, effort)
-    found = BestFound(prepared, narrowing.learn(start), 2)
-    if not found.answers:
+    top = BestFound(prepared, narrowing.learn(start), 2)
+    if not top.answers:
         return None
-    look(found, narrowing, LEAD, effort)
-    best, objective = found.best
-    others = max([found.bound, *(-negated for negated, _, _ in found.answers[1:])])
+    look(top, narrowing, LEAD, effort)
+    best, objective = top.best
+    others = max([top.bound, *(-negated for negated, _, _ in top.answers[1:])])
     # Half of it, as sums are rounded.
     if others > objective - LEAD / 2:
         return None

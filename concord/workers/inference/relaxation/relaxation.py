@@ -292,18 +292,18 @@ class _Relaxation:
         That proves nothing, since other spans are left out, but it finds better labellings.
         """
         spans = candidate_spans(self.problem, limit + ROUNDING)
-        found = len(spans)
+        count = len(spans)
         if len(self.prices):
             span_loss, _ = self._losses(spans, self._start(spans))
             spans = _part(spans, span_loss <= self.upper + ROUNDING)
         terms, gap = self._terms(spans, self._members(spans, np.ones(len(spans), np.bool_))), np.inf
-        if not len(self.prices) and found >= WORTH_A_DESCENT:
+        if not len(self.prices) and count >= WORTH_A_DESCENT:
             self._offer(terms, self.problem.viterbi.copy())
         for _ in range(MOST_LEARNING):
             before, gap = gap, self.upper - self._raised(terms, PRICE_STEPS).value
             if gap <= NEGLIGIBLE_GAP or gap > WORTHWHILE * before or self.effort.spent:
                 break
-        return found
+        return count
 
     def prove(self, least_pruned: float) -> Relaxed:
         """The bound over all spans that a better labelling can have; each round prunes more spans by a higher bound."""
@@ -320,9 +320,9 @@ class _Relaxation:
             before = len(spans)
             span_loss, outside_loss = self._losses(spans, bound)
             outside &= outside_loss <= self.upper + ROUNDING
-            kept = span_loss <= self.upper + ROUNDING
-            near = self._near(bound, span_loss)[kept]
-            spans = _part(spans, kept)
+            is_alive = span_loss <= self.upper + ROUNDING
+            near = self._near(bound, span_loss)[is_alive]
+            spans = _part(spans, is_alive)
             if loss >= self.upper - NEGLIGIBLE_GAP or (number > 1 and before - len(spans) < least_pruned * before):
                 break
             terms = self._terms(spans, self._members(spans, near))
@@ -397,13 +397,13 @@ class _Relaxation:
 
     def _terms(self, spans: CandidateSpans, members: Ints) -> _Terms:
         """The terms over ``spans``, of whose memberships ``members`` (K, 6) those count that can cost something."""
-        kept, groups = _grouped(self.state, members)
+        useful, groups = _grouped(self.state, members)
         chains = chains_of(self.problem, spans)
         state = self.state._replace(reach=reach_of_spans(self.state, chains.start, chains.end))
         left_out = ~_covered(spans, len(self.problem))
         # Words that no span covers are left out in every labelling: a constant cost of spans of the same words.
         constant = left_out_costs(state, left_out, chains.start, chains.end, chains.kind)
-        named = members[kept]
+        named = members[useful]
         named[:, SPAN] = self._item_codes(spans)[named[:, SPAN]]
         return _Terms(chains._replace(inner=chains.inner - constant), groups, named, state)
 
@@ -414,10 +414,10 @@ class _Relaxation:
         """
         ascent = ascent_from(terms.chains, terms.groups, self._prices_of(terms.members))
         self._ascend(ascent, steps)
-        learned = ascent.best_prices
-        self._remember(terms.members, learned)
-        value = float(ascent.now["best_value"][0]) - self._rounding(learned)
-        return _Bound(value, terms.chains, terms.groups, learned), ascent.best_labels
+        prices = ascent.best_prices
+        self._remember(terms.members, prices)
+        value = float(ascent.now["best_value"][0]) - self._rounding(prices)
+        return _Bound(value, terms.chains, terms.groups, prices), ascent.best_labels
 
     def _ascend(self, ascent: Ascent, steps: int) -> None:
         """Takes at most ``steps`` steps of ascent: fewer if the effort is spent, but at least one."""
@@ -500,14 +500,14 @@ def _charges(bound: _Bound, tokens: int) -> Floats:
     return charge
 
 
-def _part(spans: CandidateSpans, kept: NDArray[np.bool_]) -> CandidateSpans:
-    return CandidateSpans(np.stack([spans.start, spans.end, spans.type], axis=1)[kept], spans.loss[kept])
+def _part(spans: CandidateSpans, is_alive: NDArray[np.bool_]) -> CandidateSpans:
+    return CandidateSpans(np.stack([spans.start, spans.end, spans.type], axis=1)[is_alive], spans.loss[is_alive])
 
 
 def _covered(spans: CandidateSpans, count: int) -> NDArray[np.bool_]:
     """(N,) mask of the tokens that at least one of ``spans`` holds."""
-    opened = np.bincount(spans.start, minlength=count + 1) - np.bincount(spans.end, minlength=count + 1)
-    return np.asarray(np.cumsum(opened)[:count] > 0)
+    change = np.bincount(spans.start, minlength=count + 1) - np.bincount(spans.end, minlength=count + 1)
+    return np.asarray(np.cumsum(change)[:count] > 0)
 
 
 def _pruned(problem: Prepared, spans: CandidateSpans, outside: NDArray[np.bool_]) -> Prepared:
@@ -549,8 +549,8 @@ def _grouped(state: AgreementState, members: Ints) -> tuple[Ints, PricedGroups]:
     # A role that conflicts with no other role of its group is left out of it.
     conflicting: NDArray[np.bool_] = np.any(price > 0, axis=2)
     useful: NDArray[np.bool_] = np.any(conflicting, axis=1)
-    kept = conflicting[number, ordered[:, ROLE]]
-    return order[kept], _laid_out(ordered[kept], price[useful], conflicting[useful])
+    conflicts = conflicting[number, ordered[:, ROLE]]
+    return order[conflicts], _laid_out(ordered[conflicts], price[useful], conflicting[useful])
 
 
 def _ordered(members: Ints, types: int) -> Ints:

@@ -80,9 +80,9 @@ def prove_rows(search: Search, *, states: int, tolerance: float) -> float:
         bound, allowed = min(bound, max(dual.bound, search.objective)), dual.allowed
         if bound - search.objective <= tolerance or search.spent:
             break
-        left = replace(problem, potentials=problem.potentials.restricted(allowed))
-        nodes = label_nodes(left.potentials.unary)
-        exact = best_with_rows(left, dual.multipliers, nodes, target=search.objective, states=states, effort=search)
+        core = replace(problem, potentials=problem.potentials.restricted(allowed))
+        nodes = label_nodes(core.potentials.unary)
+        exact = best_with_rows(core, dual.multipliers, nodes, target=search.objective, states=states, effort=search)
         if exact.labels is not None:
             search.offer(exact.labels)
         bound = min(bound, max(exact.bound, search.objective))
@@ -92,24 +92,24 @@ def prove_rows(search: Search, *, states: int, tolerance: float) -> float:
 
 
 def best_with_rows(
-    left: Prepared, multipliers: Floats, nodes: Nodes, *, target: float, states: int, effort: Effort
+    core: Prepared, multipliers: Floats, nodes: Nodes, *, target: float, states: int, effort: Effort
 ) -> RowStates:
-    """The best labelling of ``left`` made of ``nodes``, by score and rows, if it scores more than ``target`` nats.
+    """The best labelling of ``core`` made of ``nodes``, by score and rows, if it scores more than ``target`` nats.
 
     See `best_over_states`; bounds are by ``multipliers`` (R,). Agreement is left out. At most ``states`` states stay at
     a token, fewer in long texts and where the effort leaves less.
     """
-    rows = left.rows
-    binding = np.flatnonzero(largest_activity(rows, np.isfinite(left.potentials.unary)) > rows.bound)
-    own = replace(left, rows=rows.part(binding))
+    rows = core.rows
+    binding = np.flatnonzero(largest_activity(rows, np.isfinite(core.potentials.unary)) > rows.bound)
+    own = replace(core, rows=rows.part(binding))
     chain, count = charged(own, multipliers[binding]), max(1, len(nodes.label))
-    found = best_over_states(
-        RowsOnChain(left.potentials, chain.problem.potentials, own.rows, multipliers[binding], nodes),
+    exact = best_over_states(
+        RowsOnChain(core.potentials, chain.problem.potentials, own.rows, multipliers[binding], nodes),
         target=target,
         states=max(1, effort.remaining(min(MOST_STEPS, states * count)) // count),
     )
-    effort.work += found.work
-    return found
+    effort.work += exact.work
+    return exact
 
 
 class DualBound(NamedTuple):
@@ -194,16 +194,16 @@ def dual_bound(
         return DualBound(np.inf, allowed, labels, 0, np.zeros(len(problem.rows)))
     dual = _new_dual(problem, allowed)
     best, objective = labels, problem.score(labels).objective
-    found = np.zeros(count, np.int32)
+    labels_tried = np.zeros(count, np.int32)
     begun = taken = 0
     while begun < steps and dual.now["least"][0] - objective > tolerance and dual.now["length"][0] > LEAST_STEP:
-        taken += _subgradient_steps(dual, min(ROUND, steps - begun), objective, found)
+        taken += _subgradient_steps(dual, min(ROUND, steps - begun), objective, labels_tried)
         begun += ROUND
-        value = problem.score(found).objective
+        value = problem.score(labels_tried).objective
         if value > objective:
-            best, objective = found.copy(), value
-    kept = allowed & (_best_with(dual) >= min(objective, least) - MULTIPLIER_ROUNDING)
-    return DualBound(float(dual.now["least"][0]) + MULTIPLIER_ROUNDING, kept, best, taken, dual.best)
+            best, objective = labels_tried.copy(), value
+    alive = allowed & (_best_with(dual) >= min(objective, least) - MULTIPLIER_ROUNDING)
+    return DualBound(float(dual.now["least"][0]) + MULTIPLIER_ROUNDING, alive, best, taken, dual.best)
 
 
 def _new_dual(problem: Problem, allowed: NDArray[np.bool_]) -> _Dual:

@@ -43,10 +43,10 @@ def diagnose(problem: Problem, *, config: GibbsSettings, rng: np.random.Generato
     steady = config.model_copy(update={"cooling": "none"})
     traces = [gibbs.sample(prepared, config=steady, rng=rng)[0] for _ in range(chains)]
     objective = np.stack([trace.objective for trace in traces])
-    kept = objective[:, config.sweeps // 2 :]
+    second_half = objective[:, config.sweeps // 2 :]
     return Diagnostic(
-        split_rhat(kept),
-        effective_samples(kept),
+        split_rhat(second_half),
+        effective_samples(second_half),
         float(np.mean([trace.flips for trace in traces])) / config.sweeps,
         max(trace.best_objective for trace in traces),
         objective,

@@ -19,15 +19,15 @@ class DriftError(RuntimeError):
     """A chain's running score is not the score of its labels: a fault of the sampler, not of the document."""
 
 
-def check_drift(chain: Chain, problem: Prepared, *, hard_weight: float, known: Score | None = None) -> None:
+def check_drift(chain: Chain, problem: Prepared, *, hard_weight: float, score: Score | None = None) -> None:
     """Compares a chain's running score with the `Problem.score` of its labels.
 
-    Infinite costs count as ``hard_weight`` nats. ``known`` is the score of the labels, if it was computed before.
+    Infinite costs count as ``hard_weight`` nats. ``score`` is the score of the labels, if it was computed before.
     Raises `DriftError` if the two differ by more than the rounding errors of all sums.
     """
-    if known is None or known.objective == -np.inf:
-        known = problem.relaxed(hard_weight).score(chain.at.labels)
-    running, true, flips = float(chain.now["objective"][0]), known.objective, int(chain.now["flips"][0])
+    if score is None or score.objective == -np.inf:
+        score = problem.relaxed(hard_weight).score(chain.at.labels)
+    running, true, flips = float(chain.now["objective"][0]), score.objective, int(chain.now["flips"][0])
     if running == true or abs(running - true) <= _rounding(chain, problem.rows):
         return
     raise DriftError(

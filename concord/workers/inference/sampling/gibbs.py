@@ -121,11 +121,11 @@ def _run(chain: Chain, search: Search, config: GibbsSettings) -> None:
         search.work = before + int(chain.now["work"][0])
         if chain.now["best_objective"][0] > search.objective + ROUNDING:
             search.offer(chain.best)
-    known = _known(search, chain.at.labels)
-    check_drift(chain, search.problem, hard_weight=config.hard_weight, known=known)
+    score = _score_of(search, chain.at.labels)
+    check_drift(chain, search.problem, hard_weight=config.hard_weight, score=score)
 
 
-def _known(search: Search, labels: Labels) -> Score | None:
+def _score_of(search: Search, labels: Labels) -> Score | None:
     """The score of ``labels`` (N,) if they are the incumbent or the Viterbi labels; otherwise None."""
     if np.array_equal(labels, search.labels):
         return search.score
@@ -198,13 +198,13 @@ def sample(
     sites = sites_of(prepared, config.slot_loss)
     chain = new_chain(prepared, sites, hard_weight=config.hard_weight, rng=rng, start=start)
     objective = np.zeros(config.sweeps)
-    seen = np.zeros(problem.potentials.unary.shape)
+    counts = np.zeros(problem.potentials.unary.shape)
     everywhere = np.arange(len(problem))
     for sweep in range(config.sweeps):
         anneal(chain, _temperatures(config, range(sweep, sweep + 1)), sweep, sys.maxsize)
         objective[sweep] = chain.now["objective"][0]
-        seen[everywhere, chain.at.labels] += 1.0
+        counts[everywhere, chain.at.labels] += 1.0
     check_drift(chain, prepared, hard_weight=config.hard_weight)
     return Trace(
         objective, int(chain.now["flips"][0]), chain.best.copy(), float(chain.now["best_objective"][0])
-    ), seen / config.sweeps
+    ), counts / config.sweeps

@@ -72,15 +72,15 @@ def _groups(problem: Prepared, places: NDArray[np.int64]) -> Groups:
     again = (np.diff(containing[:, [GROUP, SPAN]], axis=0) == 0).all(axis=1)
     containing = containing[np.append(True, ~again)[: len(containing)]]
     bounds = [_bounds(part[:, GROUP]) for part in (exact, containing)]
-    kept = [
+    parts = [
         part[np.repeat(np.diff(ends) > 1, np.diff(ends))]
         for part, ends in zip((exact, containing), bounds, strict=True)
     ]
-    ends = [_bounds(part[:, GROUP]) for part in kept]
+    ends = [_bounds(part[:, GROUP]) for part in parts]
     pointer = np.append(ends[0], ends[0][-1] + ends[1][1:]).astype(np.int64)
     leaving = len(ends[0]) - 1 if len(problem.codec.outside) else 0
     may_leave = np.arange(len(pointer) - 1) < leaving
-    return Groups(places[np.concatenate([part[:, SPAN] for part in kept])], pointer, may_leave)
+    return Groups(places[np.concatenate([part[:, SPAN] for part in parts])], pointer, may_leave)
 
 
 def _clear(group: Ints, start: Ints, end: Ints) -> NDArray[np.bool_]:

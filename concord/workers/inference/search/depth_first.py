@@ -82,10 +82,10 @@ def run(search: Search, partial: Partial, probe: Probe) -> bool:
     look = nodes_a_look(partial)
     while probe.now["position"][0] >= 0:
         before = int(probe.now["expanded"][0])
-        found = next_leaf(partial, probe, search.remaining(look))
+        is_leaf = next_leaf(partial, probe, search.remaining(look))
         search.work += int(probe.now["expanded"][0]) - before
         # One that breaks a hard row by a rounding of its sum is no answer, and nothing to beat.
-        if found and search.offer(partial.labels):
+        if is_leaf and search.offer(partial.labels):
             probe.now["loss_to_beat"][0] = min(search.loss, complete_loss(partial))
         if search.spent:
             break
