@@ -79,15 +79,15 @@ def with_registered(modules: Iterable[str], groups: Iterable[Group]) -> list[str
 
 def files_behind(modules: Iterable[str]) -> list[Path]:
     """The project's files that these modules import, at any distance, and their own; nothing is executed."""
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        if name in found or file_of(name) is None:
+        if name in names or file_of(name) is None:
             continue
-        found.add(name)
+        names.add(name)
         waiting += [*parsed(name).imports, *_packages_of(name)]
-    return sorted(path for name in found if (path := file_of(name)))
+    return sorted(path for name in names if (path := file_of(name)))
 
 
 def imports_of(path: Path) -> set[str]:

@@ -52,24 +52,24 @@ def kernels() -> Iterator[tuple[str, str]]:
 
 def definitions_behind(module: str, name: str) -> set[tuple[str, str]]:
     """Modules and names of all that a kernel can hold."""
-    return {(found.module, found.name) for found in _behind(Definition(module, name, whole=False))}
+    return {(one.module, one.name) for one in _behind(Definition(module, name, whole=False))}
 
 
 def _digest(kernel: Definition) -> str:
-    texts = (f"{found.module}.{found.name}\0{_meaning(found).text}\0" for found in sorted(_behind(kernel)))
+    texts = (f"{one.module}.{one.name}\0{_meaning(one).text}\0" for one in sorted(_behind(kernel)))
     return hashlib.sha256("".join(texts).encode()).hexdigest()
 
 
 def _behind(first: Definition) -> set[Definition]:
-    found: set[Definition] = set()
+    definitions: set[Definition] = set()
     waiting = [first]
     while waiting:
         definition = waiting.pop()
-        if definition in found or (definition.module, definition.name) == (KERNELS, MAKER):
+        if definition in definitions or (definition.module, definition.name) == (KERNELS, MAKER):
             continue
-        found.add(definition)
+        definitions.add(definition)
         waiting += _meaning(definition).uses
-    return found
+    return definitions
 
 
 @cache
@@ -83,12 +83,12 @@ def _part(definition: Definition, statement: ast.stmt) -> Meaning:
     """Part that one statement contributes to the meaning of a name."""
     if isinstance(statement, ast.Import | ast.ImportFrom):
         return _imported(definition, statement)
-    known = _names(definition.module)
+    names = _names(definition.module)
     is_called = definition.whole or not isinstance(statement, ast.FunctionDef | ast.ClassDef)
     if isinstance(statement, ast.ClassDef) and not definition.whole:
         fields = [part for part in statement.body if not isinstance(part, ast.FunctionDef)]
         statement = ast.ClassDef(statement.name, statement.bases, statement.keywords, fields, statement.decorator_list)
-    uses = {Definition(definition.module, name, is_called) for name in _used_names([statement]) if name in known}
+    uses = {Definition(definition.module, name, is_called) for name in _used_names([statement]) if name in names}
     return Meaning(ast.dump(statement), frozenset(uses))
 
 
@@ -138,13 +138,13 @@ def _bound_by(alias: ast.alias) -> str:
 
 def _used_names(nodes: Iterable[ast.AST]) -> set[str]:
     """All names that the nodes use; strings count too, as they can be quoted annotations."""
-    found: set[str] = set()
+    names: set[str] = set()
     for part in (part for node in nodes for part in ast.walk(node)):
         if isinstance(part, ast.Name):
-            found.add(part.id)
+            names.add(part.id)
         elif isinstance(part, ast.Constant) and isinstance(part.value, str):
-            found.add(part.value)
-    return found
+            names.add(part.value)
+    return names
 
 
 def _makes_kernels(statement: ast.stmt) -> bool:

@@ -46,9 +46,9 @@ class KernelFiles:
     @classmethod
     def from_function(cls, function: Callable[..., Any], file: str) -> KernelFiles:
         """The files of a kernel; one of another project is known by its whole file, and all kernels of this one."""
-        known = known_digests(kernel_folder())
+        digests = known_digests(kernel_folder())
         name = f"{function.__module__}.{function.__qualname__}"
-        return cls(known.get(name) or _digest(name, Path(file).read_bytes().hex(), *known.values()))
+        return cls(digests.get(name) or _digest(name, Path(file).read_bytes().hex(), *digests.values()))
 
     def get_cache_path(self) -> str:
         """The folder."""
@@ -96,8 +96,8 @@ def known_digests(folder: Path) -> dict[str, str]:
     """`kernel_digests`, which take half a second to work out and are kept in the folder for the same sources."""
     path = _digests_file(folder)
     with contextlib.suppress(FileNotFoundError, ValueError):
-        known: dict[str, str] = json.loads(path.read_bytes())
-        return known
+        by_kernel: dict[str, str] = json.loads(path.read_bytes())
+        return by_kernel
     digests = kernel_digests()
     _write(path, json.dumps(digests).encode())
     _remove_old(folder.parent, {digest[:LETTERS] for digest in digests.values()})
@@ -133,8 +133,8 @@ def _digests_file(folder: Path) -> Path:
 
 
 def _places() -> Iterator[Path]:
-    if given := folder_given():
-        yield Path(given)
+    if folder := folder_given():
+        yield Path(folder)
     yield ROOT / "workers" / "__pycache__"
     with contextlib.suppress(RuntimeError):  # nobody's home is known
         yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "concord"

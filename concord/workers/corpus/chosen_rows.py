@@ -23,29 +23,29 @@ def chosen_runs(
     Reads only the runs that have one of the ids, by its hash. Raises `CorpusError` for no id, and for one that no
     row has, and what reading raises.
     """
-    wanted = {doc.encode() for doc in only}
-    if not wanted:
+    encoded_ids = {doc.encode() for doc in only}
+    if not encoded_ids:
         raise CorpusError("no document is asked for; give the ids of some, or none at all for the whole corpus")
-    hashes = np.array([id_hash(doc) for doc in wanted], np.int64)
-    chosen: list[RunTable] = []
-    found = set[bytes]()
+    hashes = np.array([id_hash(doc) for doc in encoded_ids], np.int64)
+    runs: list[RunTable] = []
+    present = set[bytes]()
     for table in tables:
         parts: list[RowRun] = []
         for number in runs_with(table, np.flatnonzero(np.isin(table.ids, hashes))):
             run = table.run(number)
             ids, digests = zip(*read_keys(run.shard(scores), text=text), strict=True)
-            rows = [row for row, doc in enumerate(ids) if doc in wanted]
-            found.update(ids[row] for row in rows)
+            rows = [row for row, doc in enumerate(ids) if doc in encoded_ids]
+            present.update(ids[row] for row in rows)
             parts += _parts(run, rows, digests)
         if parts:
-            chosen.append(RunTable.of(table.file, parts))
-    missing = sorted(wanted - found)
+            runs.append(RunTable.of(table.file, parts))
+    missing = sorted(encoded_ids - present)
     if missing:
         raise CorpusError(
-            f"{len(missing):,} of the {len(wanted):,} documents asked for are not in the corpus; the first is "
+            f"{len(missing):,} of the {len(encoded_ids):,} documents asked for are not in the corpus; the first is "
             f"{missing[0].decode()!r}; look at the ids and at their column"
         )
-    return chosen
+    return runs
 
 
 def _parts(run: RowRun, rows: Sequence[int], digests: Sequence[bytes]) -> Iterator[RowRun]:

@@ -29,7 +29,7 @@ from concord.workers.storage.tables import unthreaded_file
 PARQUET = ".parquet"
 FIELDS = ("doc_id", "start", "end", "type")
 """Fields of a row; it may have others, which are not read."""
-WANTED = '{"doc_id": "a", "start": 3, "end": 5, "type": "PER"}, with null for no entity'
+EXAMPLE_ROW = '{"doc_id": "a", "start": 3, "end": 5, "type": "PER"}, with null for no entity'
 
 
 class CorrectionFile(NamedTuple):
@@ -46,8 +46,8 @@ class CorrectionFile(NamedTuple):
         """Those of the documents ``only``; None for all."""
         if only is None:
             return self
-        wanted = set(only)
-        return self._replace(corrections={doc: own for doc, own in self.corrections.items() if doc in wanted})
+        ids = set(only)
+        return self._replace(corrections={doc: own for doc, own in self.corrections.items() if doc in ids})
 
     def error(self, reason: str) -> CorrectionError:
         """An error of this file."""
@@ -83,7 +83,7 @@ def _correction(file: CorrectionFile, number: int, row: Mapping[str, Any]) -> tu
     """Document and correction of a row."""
     missing = next((name for name in FIELDS if name not in row), None)
     if missing is not None:
-        raise file.error(f"row {number}: there is no field {missing!r}; want {WANTED}")
+        raise file.error(f"row {number}: there is no field {missing!r}; want {EXAMPLE_ROW}")
     doc_id, start, end, kind = (row[name] for name in FIELDS)
     if not isinstance(doc_id, str):
         raise file.error(f"row {number}: doc_id is {doc_id!r}, want a text")
@@ -105,9 +105,9 @@ def _json_rows(file: CorrectionFile, data: bytes) -> Iterator[tuple[int, Mapping
         try:
             row = json.loads(line)
         except ValueError as error:
-            raise file.error(f"row {number}: is no JSON ({error}); want {WANTED}") from None
+            raise file.error(f"row {number}: is no JSON ({error}); want {EXAMPLE_ROW}") from None
         if not isinstance(row, dict):
-            raise file.error(f"row {number}: is no object; want {WANTED}")
+            raise file.error(f"row {number}: is no object; want {EXAMPLE_ROW}")
         yield number, row
 
 

@@ -81,8 +81,8 @@ def _command(form: SourceForm, path: Path) -> str:
     """The command that reads the file with its labels; empty if none does."""
     for reader, options in [*_of_content(form, path), *FITTING[form], *_wide(form, path)]:
         if _reads(READERS[reader], path, options):
-            given = "".join(f" --set {name}={_value(value)}" for name, value in options.items())
-            return f"`concord ingest {reader} {quote(str(path))}{given} --out FOLDER`"
+            options_text = "".join(f" --set {name}={_value(value)}" for name, value in options.items())
+            return f"`concord ingest {reader} {quote(str(path))}{options_text} --out FOLDER`"
     return ""
 
 

@@ -88,8 +88,8 @@ class Ceiling(NamedTuple):
             return cls()
         names = LabelSet.infer(batch.labels.strings())
         spans = names.spans(names.encode(batch.labels.strings()), batch.sentence_starts)
-        source, said = batch.source_spans.distinct(), SourceSpans.said(batch, spans, names.types).distinct()
-        return cls(len(source), len(said), len(source & said))
+        source, from_tokens = batch.source_spans.distinct(), SourceSpans.said(batch, spans, names.types).distinct()
+        return cls(len(source), len(from_tokens), len(source & from_tokens))
 
     def plus(self, other: Ceiling) -> Ceiling:
         """The counts of both together."""
@@ -101,7 +101,7 @@ class Ceiling(NamedTuple):
         return 2 * self.both / (self.source + self.labels) if self.source + self.labels else 1.0
 
 
-def _told(reason: str, files: Sequence[str]) -> str:
+def _line_of(reason: str, files: Sequence[str]) -> str:
     """A notice with the first file that it is about, and the number of others."""
     others = f" and {len(files) - 1:,} other files" if len(files) > 1 else ""
     return f"{files[0]}{others}: {reason}"
@@ -181,9 +181,9 @@ def ingest(
     if reader not in READERS:
         raise IngestError(unknown("reader", reader, READERS))
     entry = READERS[reader]
-    chosen = settings or entry.settings()
-    check_form(reader, str(source), chosen)
-    items = _read(source, with_what_it_must_have(reader, str(source), entry.read(str(source), chosen)))
+    reader_settings = settings or entry.settings()
+    check_form(reader, str(source), reader_settings)
+    items = _read(source, with_what_it_must_have(reader, str(source), entry.read(str(source), reader_settings)))
     return write_corpus(
         items,
         out,
@@ -192,7 +192,7 @@ def ingest(
         overwrite=overwrite,
         append=append,
         progress=progress,
-        tokenizer=_cut_by(chosen),
+        tokenizer=_cut_by(reader_settings),
     )
 
 
@@ -224,7 +224,7 @@ def write_corpus(
     """
     target = Path(out).expanduser().absolute()
     check_target(target, overwrite=overwrite, append=append)
-    seen: set[str] = set()
+    ids: set[str] = set()
     rejects: list[Reject] = []
     written = False
     with staged(target) as folder, _PartWriter(folder, layout, tokenizer) as parts:
@@ -238,12 +238,12 @@ def write_corpus(
             elif isinstance(item, Document) and item.doc_id.encode() in before:
                 written = False
                 rejects.append(Reject(source, None, item.doc_id, "doc_id is in the corpus already"))
-            elif isinstance(item, Document) and item.doc_id in seen:
+            elif isinstance(item, Document) and item.doc_id in ids:
                 written = False
                 rejects.append(Reject(source, None, item.doc_id, "doc_id was seen before in this ingest"))
             elif isinstance(item, Document):
                 written = True
-                seen.add(item.doc_id)
+                ids.add(item.doc_id)
                 if parts.add(item) and progress is not None:
                     progress(parts.report(len(rejects)))
             else:
@@ -262,8 +262,8 @@ def _other_rejects(target: Path, rejects: Sequence[Reject]) -> list[Reject]:
     if not (target / REJECTS_NAME).exists():
         return []
     rows = [row for table in read_tables(target / REJECTS_NAME, REJECTS_LAYOUT) for row in table.to_pylist()]
-    known = set(rejects)
-    return [reject for reject in (Reject(**row) for row in rows) if reject not in known]
+    new_rejects = set(rejects)
+    return [reject for reject in (Reject(**row) for row in rows) if reject not in new_rejects]
 
 
 def check_target(target: Path, *, overwrite: bool, append: bool, ways: str = ", --append or --overwrite") -> None:
@@ -318,7 +318,7 @@ class _PartWriter:
             parquet = open_parquet(file)
             self.schema = parquet.schema_arrow
             check(self.schema, CORPUS_LAYOUT, source=file.path)
-            cut_by, own = ((given or {}).get(TOKENIZER_KEY, b"none") for given in (self.schema.metadata, self.stated))
+            cut_by, own = ((meta or {}).get(TOKENIZER_KEY, b"none") for meta in (self.schema.metadata, self.stated))
             if cut_by != own:
                 fault = f"its tokenizer is {cut_by.decode(errors='replace')}, and this source's is {own.decode()}"
                 raise IngestError(f"{path}: {fault}; give another folder")
@@ -377,7 +377,7 @@ class _PartWriter:
         """Report of everything written so far."""
         misfits = MappingProxyType(dict(sorted((+self.misfits).items())))
         read = self.documents + rejected
-        notices = [*(_told(reason, files) for reason, files in self.notices.items()), *self.shape.notices]
+        notices = [*(_line_of(reason, files) for reason, files in self.notices.items()), *self.shape.notices]
         if self.without_gold:
             notices.append(f"{self.without_gold:,} of the {self.documents:,} documents {WITHOUT_GOLD}")
         ceiling = None if self.ceiling is None else self.ceiling.plus(Ceiling(source=self.lost))

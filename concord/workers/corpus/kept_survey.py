@@ -88,10 +88,10 @@ def _table(files: Sequence[SurveyedFile], schema: pa.Schema) -> pa.Table:
 
 def known_files(tables: Iterable[pa.Table], files: Iterable[ListedFile]) -> Iterator[SurveyedFile]:
     """Those of the files that stand as they did."""
-    wanted = {(file.location.name, *file[1:]): file for file in files}
+    by_version = {(file.location.name, *file[1:]): file for file in files}
     for table in tables:
         for place, version in enumerate(table.select(KNOWN_BY).to_pylist()):
-            file = wanted.get(tuple(version.values()))
+            file = by_version.get(tuple(version.values()))
             if file is not None:
                 columns, kept_columns = (tuple(table[name][place].as_py()) for name in ("columns", "kept_columns"))
                 yield SurveyedFile(file, columns, _runs(file.location, table, place), kept_columns=kept_columns)

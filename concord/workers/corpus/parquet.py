@@ -91,7 +91,7 @@ def listed_files(uri: str | Path) -> list[ListedFile]:
     system, base = resolve(uri)
     try:
         info = system.get_file_info(base)
-        found = (
+        entries = (
             system.get_file_info(fs.FileSelector(base, recursive=True)) if info.type == fs.FileType.Directory else []
         )
     except (pa.ArrowException, OSError) as error:
@@ -100,7 +100,7 @@ def listed_files(uri: str | Path) -> list[ListedFile]:
         raise CorpusError.missing(uri)
     if info.type == fs.FileType.File:
         return [_listed(system, info, str(uri), info.base_name)]
-    below = [(entry, entry.path[len(base.rstrip("/")) + 1 :]) for entry in found if entry.is_file]
+    below = [(entry, entry.path[len(base.rstrip("/")) + 1 :]) for entry in entries if entry.is_file]
     files = [
         _listed(system, entry, str(uri), name)
         for entry, name in below

@@ -31,14 +31,14 @@ def repeated_ids(
     repeats: dict[int, Repeats] = {}
     if not len(shared):
         return repeats
-    seen: dict[bytes, str] = {}
+    places: dict[bytes, str] = {}
     before = 0
     for table in tables:
         suspects = shared.take(np.searchsorted(shared, table.ids), mode="clip") == table.ids
         for number, rows in runs_with(table, np.flatnonzero(suspects)).items():
-            found = _seen_before(table.run(number).shard(scores), rows.tolist(), seen, text)
-            if found:
-                repeats[before + number] = found
+            own = _seen_before(table.run(number).shard(scores), rows.tolist(), places, text)
+            if own:
+                repeats[before + number] = own
         before += len(table)
     return repeats
 
@@ -57,8 +57,8 @@ def _twice(parts: Sequence[Ints]) -> Ints:
     return again
 
 
-def _seen_before(shard: Shard, rows: Sequence[int], seen: dict[bytes, str], text: TextSettings) -> Repeats:
-    """The ones of ``rows`` whose id is already in ``seen`` (id → place); the ids of the others are added to it."""
+def _seen_before(shard: Shard, rows: Sequence[int], places: dict[bytes, str], text: TextSettings) -> Repeats:
+    """The ones of ``rows`` whose id is already in ``places`` (id → place); the ids of the others are added to it."""
     ids = read_ids(shard, text=text)
     repeats: list[tuple[int, str]] = []
     for row in rows:
@@ -66,7 +66,7 @@ def _seen_before(shard: Shard, rows: Sequence[int], seen: dict[bytes, str], text
         if doc_id is None:
             continue
         place = f"row {shard.first_row + row} of {shard.file.name}"
-        first = seen.setdefault(doc_id, place)
+        first = places.setdefault(doc_id, place)
         if first != place:
             repeats.append((row, f"doc_id is that of {first} too"))
     return tuple(repeats)

@@ -65,17 +65,17 @@ class RowRanges:
         metadata = self._whole.metadata.row_group(group)
         parquet = self._whole if metadata.total_byte_size <= WHOLE_BYTES else self._in_parts()
         rows = max(1, min(self.sizes[group], self.sizes[group] * BATCH_BYTES // max(1, metadata.total_byte_size)))
-        left = self.sizes[group]
+        missing = self.sizes[group]
         try:
             for batch in parquet.iter_batches(rows, row_groups=[group], columns=self._columns, use_threads=False):
                 if not all(codes_are_known(column) for column in batch.columns):
                     raise damaged(self._file, group, "a value points outside its dictionary")
-                left -= len(batch)
+                missing -= len(batch)
                 yield ids_as_text(batch, self._columns[0])
         except (pa.ArrowException, OSError) as error:
             raise damaged(self._file, group, str(error)) from error
-        if left:
-            raise damaged(self._file, group, f"it ends {left} rows too early")
+        if missing:
+            raise damaged(self._file, group, f"it ends {missing} rows too early")
 
     def _begin(self, group: int) -> None:
         self._group, self._row, self._left = group, self.starts[group], NO_ROWS

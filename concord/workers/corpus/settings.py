@@ -23,15 +23,15 @@ PROBE = bytes(range(128)) + rb"\ud800 +2AA- .xn--tda"
 def _encoding(name: str) -> str:
     """Python's name of an encoding; it must have line ends, blanks and tabs as in ASCII."""
     try:
-        known = codecs.lookup(name).name
-        plain = PROBE.decode(known) == PROBE.decode("ascii")
+        codec = codecs.lookup(name).name
+        plain = PROBE.decode(codec) == PROBE.decode("ascii")
     except LookupError as error:
         raise ValueError(f"no text encoding is called {name!r}; give one such as utf-8, latin-1 or cp1252") from error
     except UnicodeError:
         plain = False
     if not plain:
         raise ValueError(f"{name}: ASCII looks different in it, so no line can be found; convert the file to UTF-8")
-    return known
+    return codec
 
 
 Encoding = Annotated[str, AfterValidator(_encoding)]

@@ -43,15 +43,15 @@ class Shape(NamedTuple):
     @property
     def notices(self) -> tuple[str, ...]:
         """What is unusual, and most often a mistake."""
-        found = list[str]()
+        notices = list[str]()
         if self.longest >= LONG_SENTENCE:
-            found.append(
+            notices.append(
                 f"the longest sentence has {self.longest:,} tokens (document {self.where}); if that is no sentence, "
                 "look where the source ends them"
             )
         if self.tokens and self.characters >= LONG_TOKEN * self.tokens:
-            found.append(
+            notices.append(
                 f"tokens have {self.characters / self.tokens:.0f} characters on average, as lines of text have; if "
                 "they are no words, `concord ingest text` cuts texts into words"
             )
-        return tuple(found)
+        return tuple(notices)

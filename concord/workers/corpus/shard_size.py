@@ -20,7 +20,7 @@ def shard_bytes_of(files: Sequence[ListedFile], last: int | None) -> int:
     - ``last``: size of the shards of the last run; None where there was none. It stays while it is at most a factor of
       2 off, so that a corpus that grows and shrinks from night to night is not cut anew each time.
     """
-    total, wanted = sum(file.size for file in files), SHARD_BYTES
-    while wanted < LARGEST_SHARD and total > SMALL_CORPUS * (wanted // SHARD_BYTES):
-        wanted *= 2
-    return last if last in (wanted // 2, 2 * wanted) and SHARD_BYTES <= last <= LARGEST_SHARD else wanted
+    total, size = sum(file.size for file in files), SHARD_BYTES
+    while size < LARGEST_SHARD and total > SMALL_CORPUS * (size // SHARD_BYTES):
+        size *= 2
+    return last if last in (size // 2, 2 * size) and SHARD_BYTES <= last <= LARGEST_SHARD else size

@@ -47,11 +47,11 @@ def surveyed_file(file: ListedFile, text: TextSettings, run_bytes: int, scores: 
     """Reads a file, and cuts it into runs of about ``run_bytes`` bytes of text, see `workers.corpus.row_runs`."""
     try:
         columns, kept_columns = tuple(file_columns(file.location, text)), kept_columns_of(file.location, text)
-        found = list(row_runs(file.location, text, run_bytes, scores))
+        parts = list(row_runs(file.location, text, run_bytes, scores))
     except CorpusError as error:
         return SurveyedFile.unread(file, error)
     except SchemaError as error:
         return SurveyedFile(file, (), RunTable.of(file.location, ()), wrong=error)
-    runs = RunTable.of(file.location, [part for part in found if isinstance(part, RowRun)])
-    damages = tuple(part for part in found if isinstance(part, CorpusError))
+    runs = RunTable.of(file.location, [part for part in parts if isinstance(part, RowRun)])
+    damages = tuple(part for part in parts if isinstance(part, CorpusError))
     return SurveyedFile(file, columns, runs, damages, kept_columns=kept_columns)

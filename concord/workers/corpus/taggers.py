@@ -116,7 +116,7 @@ def read_answers(
             yield item
         elif isinstance(item, PlacedText):
             assert isinstance(settings, SpansSettings)
-            yield from (_of_document(found) for found in documents_of(item, settings) if isinstance(found, Document))
+            yield from (_of_document(one) for one in documents_of(item, settings) if isinstance(one, Document))
         elif isinstance(item, Document) and item.labels is None:
             tally.unused[SILENT] += 1
         elif isinstance(item, Document):
@@ -147,12 +147,12 @@ def _of_document(document: Document) -> TaggerAnswer:
     assert document.labels is not None
     names = document.labels.strings()
     labels = gold_label_set(set(names), plain=document.labels.plain)
-    found = labels.spans(labels.encode(names), document.sentence_starts)
-    kinds = [labels.types[i] for i in found.type.tolist()]
+    ranges = labels.spans(labels.encode(names), document.sentence_starts)
+    kinds = [labels.types[i] for i in ranges.type.tolist()]
     return TaggerAnswer(
         document.doc_id,
         text,
-        _ordered(map(AnswerSpan, start[found.start].tolist(), end[found.end - 1].tolist(), kinds)),
+        _ordered(map(AnswerSpan, start[ranges.start].tolist(), end[ranges.end - 1].tolist(), kinds)),
     )
 
 

@@ -157,8 +157,8 @@ class DocumentFigures:
 def _text_figures(tokens: ItemColumn, words: Coded, watch: DriftWatch) -> dict[str, Floats]:
     values = {LENGTH: tokens.lengths.astype(np.float64)}
     if watch.known is not None and words.names:
-        known = watch.known(words.names)[words.codes]
-        values[UNKNOWN] = tokens.sums(np.where(known, -1, 0), 1)[:, 0] / np.maximum(tokens.lengths, 1)
+        in_vocabulary = watch.known(words.names)[words.codes]
+        values[UNKNOWN] = tokens.sums(np.where(in_vocabulary, -1, 0), 1)[:, 0] / np.maximum(tokens.lengths, 1)
     return values
 
 
@@ -210,8 +210,8 @@ def _penalty(rows: ItemColumn, charged: Coded, weights: Mapping[str, float | Non
 
 
 def _floats(column: pa.ChunkedArray) -> Floats:
-    found: Floats = column.to_numpy()
-    return found
+    floats: Floats = column.to_numpy()
+    return floats
 
 
 def _spans(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], tuple[str, ...]]:

@@ -31,8 +31,8 @@ class Coded:
     @property
     def digests(self) -> NDArray[np.int64]:
         """(N,) a digest of each string."""
-        found = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in self.names]
-        return np.frombuffer(b"".join(found), np.int64)[self.codes]
+        digests = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in self.names]
+        return np.frombuffer(b"".join(digests), np.int64)[self.codes]
 
 
 class ItemColumn(ListColumn):
@@ -47,8 +47,8 @@ class ItemColumn(ListColumn):
         """(D, width) of each row the sum of weights, or the number of items, by code; −1 is left out."""
         good = codes >= 0
         places = (self.of_row * width + codes)[good]
-        found = np.bincount(places, None if weights is None else weights[good], minlength=len(self.lengths) * width)
-        return found.reshape(len(self.lengths), width).astype(np.float64)
+        sums = np.bincount(places, None if weights is None else weights[good], minlength=len(self.lengths) * width)
+        return sums.reshape(len(self.lengths), width).astype(np.float64)
 
     def means(self) -> Floats:
         """(D,) means of finite numbers; NaN for a row without any."""

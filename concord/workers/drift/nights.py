@@ -152,7 +152,7 @@ def _of_texts(night: Night, pairs: Pairs) -> list[_Move]:
 
     The answers of those that are gone count where they are the answers that this run would give.
     """
-    found = []
+    moves = []
     for name in dict.fromkeys([*night.after.values, *night.same.values]):
         new = night.after.figure(name)[pairs.new]
         others = [night.after.figure(name)[pairs.rows[:, 1]], night.same.figure(name)]
@@ -162,13 +162,13 @@ def _of_texts(night: Night, pairs: Pairs) -> list[_Move]:
         before, after = _there(np.concatenate(others)), new[there]
         if len(before) and len(after):
             shift = after - before.mean()
-            found.append(_Move("texts", name, before, after, rise(after, before), pairs.new[there], shift))
-    return found
+            moves.append(_Move("texts", name, before, after, rise(after, before), pairs.new[there], shift))
+    return moves
 
 
 def _of_answers(night: Night, pairs: Pairs) -> list[_Move]:
     """The same documents, answered before and now."""
-    found = []
+    moves = []
     for name in dict.fromkeys([*night.before.values, *night.after.values]):
         if name in OF_TEXTS:
             continue
@@ -177,8 +177,8 @@ def _of_answers(night: Night, pairs: Pairs) -> list[_Move]:
         before, after, rows = before[there], after[there], pairs.rows[there, 1]
         if (before != after).any():
             score = paired_rise(before, after)
-            found.append(_Move("answers", name, before, after, score, rows, after - before))
-    return found
+            moves.append(_Move("answers", name, before, after, score, rows, after - before))
+    return moves
 
 
 def _there(values: Floats) -> Floats:
@@ -190,8 +190,8 @@ def _most_changed(night: Night, rows: Ints) -> tuple[ChangedDocument, ...]:
     types = tuple(dict.fromkeys((*night.before.types, *night.after.types)))
     sides = ((night.before, rows[:, 0]), (night.after, rows[:, 1]))
     spans = np.concatenate([documents.spans_of(own, types) for documents, own in sides])
-    found, times = np.unique(spans, axis=0, return_counts=True)
-    counts = np.bincount(found[times == 1, 0], minlength=len(rows))
+    distinct, times = np.unique(spans, axis=0, return_counts=True)
+    counts = np.bincount(distinct[times == 1, 0], minlength=len(rows))
     most = np.argsort(-counts, kind="stable")[:MOST_CHANGED]
     ids = [night.after.ids[row] for row in rows[most, 1].tolist()]
     return tuple(ChangedDocument(doc_id=name, spans=int(n)) for name, n in zip(ids, counts[most], strict=True))

@@ -61,13 +61,13 @@ class ShownDocuments:
         """Takes a document for each reason for which it stands before one that was taken; ``gap`` in nats."""
         doc_id = str(document.value("doc_id"))
         own = hashlib.blake2b(doc_id.encode(), digest_size=8).digest()
-        shown: dict[str, Any] | None = None
+        view: dict[str, Any] | None = None
         for line, room, value in self._reasons(document, gap):
             held = self._lines.setdefault(line, [])
             if len(held) == room and (value, own) <= held[0].rank:
                 continue
-            shown = shown or viewed(document, gap=gap)
-            entry = _Entry(value, own, shown)
+            view = view or viewed(document, gap=gap)
+            entry = _Entry(value, own, view)
             (heapq.heappush if len(held) < room else heapq.heapreplace)(held, entry)
 
     def _reasons(self, document: AnsweredDocument, gap: float) -> Iterator[tuple[str, int, float]]:

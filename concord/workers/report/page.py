@@ -75,7 +75,7 @@ def packed(content: Mapping[str, Any]) -> str:
     return base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 9)).decode()
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """A text in the page: without secrets and without characters that steer what shows it."""
     return visible(redact(text))
 
@@ -89,7 +89,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["shown"] = shown
+    environment.filters["printable"] = printable
     environment.filters["percent"] = lambda fraction: f"{100 * max(0.0, min(1.0, fraction)):.2f}"
     environment.tests |= {
         "chart": lambda block: isinstance(block, PageChart),

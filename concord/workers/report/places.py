@@ -125,25 +125,25 @@ def verdict_on(change: PlaceChange, gold: TypedPlaces | None) -> GoldVerdict:
     """What gold says of a change."""
     if gold is None:
         return GoldVerdict.UNKNOWN
-    wanted = gold.get((change.start, change.end))
-    if wanted == change.after:
+    gold_type = gold.get((change.start, change.end))
+    if gold_type == change.after:
         return GoldVerdict.MENDED
-    return GoldVerdict.SPOILED if wanted == change.before else GoldVerdict.STILL_WRONG
+    return GoldVerdict.SPOILED if gold_type == change.before else GoldVerdict.STILL_WRONG
 
 
 def errors_of(answer: TypedPlaces, gold: TypedPlaces) -> list[PlaceError]:
     """Errors of an answer, in the order of the text; a span of gold under one of them is not counted as missed."""
     wrong = [(place, kind) for place, kind in answer.items() if gold.get(place) != kind]
-    left = [(place, kind) for place, kind in gold.items() if place not in answer]
-    touched, wanted = _overlaps([p for p, _ in left], sorted(answer)), sorted(gold)
-    met = _overlaps([p for p, _ in wrong], wanted)
+    unanswered = [(place, kind) for place, kind in gold.items() if place not in answer]
+    touched, gold_places = _overlaps([p for p, _ in unanswered], sorted(answer)), sorted(gold)
+    met = _overlaps([p for p, _ in wrong], gold_places)
     errors = [
         PlaceError(*place, kind, _kind_of_wrong(place, gold, met=there))
         for (place, kind), there in zip(wrong, met, strict=True)
     ]
     errors += [
         PlaceError(*place, kind, ErrorKind.MISSED)
-        for (place, kind), there in zip(left, touched, strict=True)
+        for (place, kind), there in zip(unanswered, touched, strict=True)
         if not there
     ]
     return sorted(errors)

@@ -168,7 +168,7 @@ def _about(facts: RunFacts, summary: RunSummary) -> PageSection:
         "share of the most frequent type",
         tuple(PageBar(n / longest) for _, n in kinds),
     )
-    made = {
+    sources = {
         "run": facts.run,
         **facts.sources,
         "engine": settings.engine,
@@ -179,7 +179,7 @@ def _about(facts: RunFacts, summary: RunSummary) -> PageSection:
         "digest of the constraints": facts.manifest.run.constraints[:SHOWN_DIGEST],
         "digest of the corpus": facts.manifest.dataset[:SHOWN_DIGEST],
     }
-    table = Table(text_columns("what", "which"), tuple(row(*item) for item in made.items()), "What it was made from")
+    table = Table(text_columns("what", "which"), tuple(row(*item) for item in sources.items()), "What it was made from")
     return PageSection("What this run is made of", lead, (entities, table))
 
 
@@ -238,14 +238,14 @@ def _changed(title: str, lead: str, changes: Changes, documents: int, summary: R
         by_kind.setdefault(kind, Counter())[verdict] += n
     order = sorted(by_kind, key=lambda kind: (-by_kind[kind].total(), kind))
     longest = by_kind[order[0]].total()
-    judged = any(verdict is not GoldVerdict.UNKNOWN for _, verdict in changes)
-    heads = ("changes", *(map(str, VERDICTS) if judged else ()))
-    rows = [_change_row(kind, by_kind[kind], judged=judged) for kind in order[:MOST_ROWS]]
+    has_gold = any(verdict is not GoldVerdict.UNKNOWN for _, verdict in changes)
+    heads = ("changes", *(map(str, VERDICTS) if has_gold else ()))
+    rows = [_change_row(kind, by_kind[kind], has_gold=has_gold) for kind in order[:MOST_ROWS]]
     bars: list[PageBar | None] = [PageBar(by_kind[kind].total() / longest) for kind in order[:MOST_ROWS]]
     total = Counter[GoldVerdict]()
     for counts in by_kind.values():
         total.update(counts)
-    rows.append(_change_row(("all", "all"), total, judged=judged, tone=Tone.STRONG))
+    rows.append(_change_row(("all", "all"), total, has_gold=has_gold, tone=Tone.STRONG))
     columns = (*text_columns("before"), *figure_columns("now", *heads))
     table = Table(columns, tuple(rows))
     more = [Remark(f"{len(order) - MOST_ROWS:,} rarer kinds of changes are left out")] if len(order) > MOST_ROWS else []
@@ -253,9 +253,9 @@ def _changed(title: str, lead: str, changes: Changes, documents: int, summary: R
 
 
 def _change_row(
-    kind: tuple[str, str], counts: Counter[GoldVerdict], *, judged: bool, tone: Tone = Tone.PLAIN
+    kind: tuple[str, str], counts: Counter[GoldVerdict], *, has_gold: bool, tone: Tone = Tone.PLAIN
 ) -> TableRow:
-    verdicts = (f"{counts[verdict]:,}" for verdict in VERDICTS) if judged else ()
+    verdicts = (f"{counts[verdict]:,}" for verdict in VERDICTS) if has_gold else ()
     return row(*kind, f"{counts.total():,}", *verdicts, tone=tone)
 
 
@@ -273,7 +273,7 @@ def _rules(facts: RunFacts, summary: RunSummary) -> PageSection | None:
     totals = facts.manifest.totals.constraints
     if not totals:
         return None
-    judged = facts.gold is not None
+    has_gold = facts.gold is not None
     lead = (
         "A constraint charges a price, in nats, for labels that break it. Its penalty is shown under the labels of the "
         "model alone and under the answers. Changes in a document count as the work of a constraint where it is the "
@@ -286,8 +286,8 @@ def _rules(facts: RunFacts, summary: RunSummary) -> PageSection | None:
         return saved if math.isfinite(saved) else one.degree_before - one.degree
 
     order = sorted(totals, key=lambda name: (-nats(name), name))
-    effects, shown = summary.rules, order[:MOST_ROWS]
-    longest = max((nats(name) for name in shown), default=0.0)
+    effects, names = summary.rules, order[:MOST_ROWS]
+    longest = max((nats(name) for name in names), default=0.0)
     heads = (
         "documents\nit is about",
         "penalty\nalone",
@@ -296,14 +296,14 @@ def _rules(facts: RunFacts, summary: RunSummary) -> PageSection | None:
         "changes of\nits own",
     )
     rows = []
-    for name in shown:
+    for name in names:
         one, effect = totals[name], effects.get(name)
         counts = (0, 0, Counter[GoldVerdict]()) if effect is None else (effect.grounded, effect.cheaper, effect.alone)
-        own = [f"{counts[2][verdict]:,}" for verdict in VERDICTS[:2]] if judged else []
+        own = [f"{counts[2][verdict]:,}" for verdict in VERDICTS[:2]] if has_gold else []
         cells = (f"{counts[0]:,}", _nats(one.penalty_before), _nats(one.penalty), f"{counts[1]:,}")
         rows.append(row(name, *cells, f"{counts[2].total():,}", *own))
-    columns = figure_columns("constraint", *heads, *(map(str, VERDICTS[:2]) if judged else ()))
-    bars = tuple(PageBar(max(0.0, nats(name)) / longest) if longest > 0 else None for name in shown)
+    columns = figure_columns("constraint", *heads, *(map(str, VERDICTS[:2]) if has_gold else ()))
+    bars = tuple(PageBar(max(0.0, nats(name)) / longest) if longest > 0 else None for name in names)
     more = [Remark(f"{len(order) - MOST_ROWS:,} constraints with less effect are left out")]
     chart = PageChart(Table(columns, tuple(rows)), "nats saved", bars)
     return PageSection("What each constraint did", lead, (chart, *(more if len(order) > MOST_ROWS else ())))

@@ -49,7 +49,7 @@ def viewed(document: AnsweredDocument, *, gap: float) -> dict[str, Any]:
     """
     layers = [document.answer, document.alone, document.other, document.gold]
     changed = document.changes[:MOST_LISTED_CHANGES]
-    parts = list(_shown(document, layers))
+    parts = list(_text_parts(document, layers))
     shard = document.shard
     row = None if shard.rows is None else shard.rows[document.number]
     return {
@@ -61,7 +61,7 @@ def viewed(document: AnsweredDocument, *, gap: float) -> dict[str, Any]:
         "seconds": None if document.seconds is None else round(document.seconds, 4),
         "tokens": len(document.tokens),
         "kinds": _kinds(document, gap),
-        "parts": [_part_of(document, part, left, layers) for part, left in _with_left(parts)],
+        "parts": [_part_of(document, part, skip, layers) for part, skip in _with_left(parts)],
         "changes": [_change(document, change) for change in changed],
         "unlisted": len(document.changes) - len(changed),
         "charges": [[one.name, plain_nats(one.before), plain_nats(one.after)] for one in document.charges],
@@ -99,7 +99,7 @@ def _parts(document: AnsweredDocument) -> Iterator[_TextPart]:
         yield from (_TextPart(*edge) for edge in pairwise(edges))
 
 
-def _shown(document: AnsweredDocument, layers: Sequence[TypedPlaces | None]) -> Iterator[_TextPart]:
+def _text_parts(document: AnsweredDocument, layers: Sequence[TypedPlaces | None]) -> Iterator[_TextPart]:
     """Parts in which labellings differ and those beside them; from the start where none do; as far as there is room."""
     parts = list(_parts(document))
     starts = _parts_at(parts, _differing(layers))
@@ -136,9 +136,9 @@ def _with_left(parts: Sequence[_TextPart]) -> Iterator[tuple[_TextPart, int]]:
         end = part.end
 
 
-def _part_of(document: AnsweredDocument, part: _TextPart, left: int, layers: Sequence[TypedPlaces | None]) -> list[Any]:
+def _part_of(document: AnsweredDocument, part: _TextPart, skip: int, layers: Sequence[TypedPlaces | None]) -> list[Any]:
     words = [shortened(word) for word in document.tokens[part.start : part.end]]
-    return [left, part.start, words, [None if layer is None else _spans_in(part, layer) for layer in layers]]
+    return [skip, part.start, words, [None if layer is None else _spans_in(part, layer) for layer in layers]]
 
 
 def _spans_in(part: _TextPart, layer: TypedPlaces) -> list[list[Any]]:

@@ -149,9 +149,9 @@ def _csv_tasks(listed: TaskList) -> str:
     table = csv.writer(file)
     table.writerow(CSV_COLUMNS)
     for one in listed.tasks:
-        shown = " / ".join(one.text[start:end] for start, end, _ in one.marked)
+        spans = " / ".join(one.text[start:end] for start, end, _ in one.marked)
         place = (one.task, one.doc_id, one.start, one.end, one.type or "")
-        table.writerow((*place, shown, one.text, repr(one.score), listed.method.run, "", ""))
+        table.writerow((*place, spans, one.text, repr(one.score), listed.method.run, "", ""))
     return file.getvalue()
 
 

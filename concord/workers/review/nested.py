@@ -60,8 +60,8 @@ class ReviewPlan(NamedTuple):
 
     def members(self, level: int) -> Ints:
         """The members of a set, in the order in which they are read."""
-        chosen: Ints = self.draw[self.rank[self.draw] < self.sizes[level]]
-        return chosen
+        members: Ints = self.draw[self.rank[self.draw] < self.sizes[level]]
+        return members
 
 
 def set_sizes(predicted: Floats, limits: PromiseLimits, most: float) -> Ints:
@@ -192,7 +192,7 @@ def promised_sizes(plan: ReviewPlan, wrong: Mask, budgets: list[int]) -> list[in
     read, levels, answers, sizes = np.zeros(len(wrong), np.bool_), 0, len(plan.first), list[int]()
     read[plan.first] = True
     for budget in budgets:
-        shown = read.copy()
+        answered_rows = read.copy()
         while levels < len(plan.sizes) and answers <= budget:
             members, size, refused = plan.members(levels), int(plan.sizes[levels]), int(plan.refused[levels])
             costs = np.cumsum(~read[members])
@@ -200,11 +200,11 @@ def promised_sizes(plan: ReviewPlan, wrong: Mask, budgets: list[int]) -> list[in
             reached = promised_at(wrong[members[:reach]], size, refused, plan.alpha)
             disproved = int((wrong & read)[members].sum()) >= refused
             if disproved or reached is None:
-                shown[members[: 0 if disproved else reach]] = True
+                answered_rows[members[: 0 if disproved else reach]] = True
                 break
             answers += int(costs[reached - 1]) if reached else 0
             read[members[:reached]] = True
             levels += 1
-        top = promised_level(plan, np.where(shown | read, wrong, NOT_READ).astype(np.int64), levels)
+        top = promised_level(plan, np.where(answered_rows | read, wrong, NOT_READ).astype(np.int64), levels)
         sizes.append(int(plan.sizes[top - 1]) if top else 0)
     return sizes

@@ -135,8 +135,8 @@ class Context(NamedTuple):
         starts, ends = row[SENTENCE_STARTS], [*row[SENTENCE_STARTS][1:], len(row[TOKENS])]
         first = max((a for a in starts if a <= thing.start), default=0)
         last = min((b for b in ends if b >= thing.end), default=thing.end)
-        chosen = [one for one in row["entities"] if thing.type is None or one["start"] == thing.start]
-        inside = [one for one in chosen if first <= one["start"] and one["end"] <= last]
+        spans = [one for one in row["entities"] if thing.type is None or one["start"] == thing.start]
+        inside = [one for one in spans if first <= one["start"] and one["end"] <= last]
         entities = [{"type": e["type"], "start": e["start"] - first, "end": e["end"] - first} for e in inside]
         return cls(first, last, row[TOKENS][first:last], entities)
 

@@ -49,8 +49,8 @@ def wealth_path(wrong: Mask, size: int, refused: int) -> Floats:
     if refused > size:
         return np.full(answers, np.inf)
     before: Ints = np.cumsum(wrong, dtype=np.int64) - wrong
-    left = size - np.arange(answers)
-    chance = np.minimum((refused - before) / left, 1.0)
+    remaining = size - np.arange(answers)
+    chance = np.minimum((refused - before) / remaining, 1.0)
     rates = (GRID * (refused - 1) / size)[:, None]
     bets = (rates < chance) & (chance < 1)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -43,8 +43,8 @@ def kind_said(manifest: bytes) -> FolderKind | None:
 def kind_of(folder: Path) -> FolderKind | None:
     """Kind of a folder; None for one that is not there, or is none of concord's."""
     manifest = _content(folder / MANIFEST)
-    said = None if manifest is None else kind_said(manifest)
-    return said or next((kind for kind, shows in SIGNS.items() if shows(folder)), None)
+    kind_there = None if manifest is None else kind_said(manifest)
+    return kind_there or next((kind for kind, shows in SIGNS.items() if shows(folder)), None)
 
 
 def check_kind(folder: Path, makes: FolderKind | None) -> None:

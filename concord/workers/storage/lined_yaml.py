@@ -186,13 +186,13 @@ def problems(error: ValidationError, settings: type[BaseModel]) -> Iterator[tupl
         elif detail["type"] in LISTS and isinstance(detail["input"], str):
             yield place, f"{field}: want a list, such as [{detail['input']}]"
         elif isinstance(detail["input"], list) and detail["type"].endswith(("_type", "_parsing")):
-            yield place, f"{field}: want one value, not a list (given: {_given(detail['input'])})"
+            yield place, f"{field}: want one value, not a list (given: {_text_of(detail['input'])})"
         else:
-            given = "" if isinstance(detail["input"], dict) else f" (given: {_given(detail['input'])})"
-            yield place, f"{field + ': ' if field else ''}{detail['msg'].removeprefix('Value error, ')}{given}"
+            input_text = "" if isinstance(detail["input"], dict) else f" (given: {_text_of(detail['input'])})"
+            yield place, f"{field + ': ' if field else ''}{detail['msg'].removeprefix('Value error, ')}{input_text}"
 
 
-def _given(value: object) -> str:
+def _text_of(value: object) -> str:
     text = str(value)
     return text if text.isprintable() and len(text) <= LONGEST_SHOWN else shown(value)
 

@@ -43,11 +43,11 @@ class NameTable(Sequence[str]):
 
     def row(self, name: object) -> int | None:
         """The first row with a name; None where there is none."""
-        wanted = str(name).encode()
+        key = str(name).encode()
         # Of the width of all names, or numpy would make a wider copy of these for each that is looked up.
-        place = np.searchsorted(self._names, np.array(wanted, self._names.dtype), sorter=self._order)
+        place = np.searchsorted(self._names, np.array(key, self._names.dtype), sorter=self._order)
         row = int(self._order[place]) if place < len(self) else -1
-        return row if row >= 0 and self._names[row] == wanted else None
+        return row if row >= 0 and self._names[row] == key else None
 
     def __contains__(self, name: object) -> bool:
         return self.row(name) is not None

@@ -112,8 +112,8 @@ class ObjectStorage:
         import obstore
 
         def got() -> ObjectVersion:
-            found = obstore.get(self._client(), name)
-            return ObjectVersion(bytes(found.bytes()), found.meta["e_tag"] or "", found.meta["last_modified"])
+            file = obstore.get(self._client(), name)
+            return ObjectVersion(bytes(file.bytes()), file.meta["e_tag"] or "", file.meta["last_modified"])
 
         with self._asking("read", name):
             try:

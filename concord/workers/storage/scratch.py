@@ -50,7 +50,7 @@ def remove_abandoned(*, prefix: str = PREFIX, place: Path | None = None) -> None
     where = Path(tempfile.gettempdir()) if place is None else place
     for path in (*where.glob(f"{prefix}*"), *where.glob(f"{UNNAMED}{prefix}*")):
         try:
-            found = path.stat()
+            status = path.stat()
             folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:
             continue  # gone meanwhile, or another user's
@@ -60,7 +60,7 @@ def remove_abandoned(*, prefix: str = PREFIX, place: Path | None = None) -> None
             continue  # somebody's, or nobody can tell
         else:
             named = path.name.startswith(prefix)
-            if found.st_uid == os.getuid() and (named or time.time() - found.st_mtime > STALE_SECONDS):
+            if status.st_uid == os.getuid() and (named or time.time() - status.st_mtime > STALE_SECONDS):
                 shutil.rmtree(path, ignore_errors=True)
         finally:
             os.close(folder)

@@ -136,12 +136,12 @@ def storage_at(uri: str) -> Storage:
 
     Raises `StorageError` for a URI of another kind.
     """
-    found = URI.match(uri)
-    if found is None:
+    match = URI.match(uri)
+    if match is None:
         return FolderStorage(Path(uri).expanduser().absolute())
-    if found[1].lower() == "file":
+    if match[1].lower() == "file":
         return FolderStorage(Path(unquote(urlsplit(uri).path)))
-    if found[1].lower() in SCHEMES and "://" in uri:
+    if match[1].lower() in SCHEMES and "://" in uri:
         return ObjectStorage(uri)
     kinds = ", ".join(f"{scheme}://" for scheme in SCHEMES)
     raise StorageError(f"{redact(uri)}: a place of an unknown kind; give a folder, or a URI with one of {kinds}")

@@ -23,8 +23,8 @@ def unthreaded_file(source: BinaryIO | bytes) -> pq.ParquetFile:
     and then happened to a command that read an output in an object store. Raises `pa.ArrowException` and `OSError`
     where the content is damaged.
     """
-    given = pa.BufferReader(source) if isinstance(source, bytes) else source
-    return pq.ParquetFile(given, page_checksum_verification=True, pre_buffer=False)
+    file = pa.BufferReader(source) if isinstance(source, bytes) else source
+    return pq.ParquetFile(file, page_checksum_verification=True, pre_buffer=False)
 
 
 def read_unthreaded(source: BinaryIO | bytes, columns: Sequence[str] | None = None) -> pa.Table:

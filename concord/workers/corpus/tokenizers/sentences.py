@@ -58,36 +58,36 @@ class TextCutter:
 
     def __call__(self, texts: Sequence[str]) -> Tokenized:
         """Tokens of all texts, in order; white space is no token."""
-        found = self.cut(texts)
+        cuts = self.cut(texts)
         if self.split_hyphens:
-            found = _cut_at_hyphens(found)
-        bounds = found.doc_starts.tolist()
+            cuts = _cut_at_hyphens(cuts)
+        bounds = cuts.doc_starts.tolist()
         sentences = [
-            self._sentences(text, found.start[bounds[i] : bounds[i + 1]]) + bounds[i] for i, text in enumerate(texts)
+            self._sentences(text, cuts.start[bounds[i] : bounds[i + 1]]) + bounds[i] for i, text in enumerate(texts)
         ]
         starts = np.concatenate([np.zeros(0, np.int64), *sentences])
-        return Tokenized(found.tokens, found.doc_starts, starts, found.start, found.end)
+        return Tokenized(cuts.tokens, cuts.doc_starts, starts, cuts.start, cuts.end)
 
     def _sentences(self, text: str, start: NDArray[np.int32]) -> NDArray[np.int64]:
         """Positions of the tokens that start a sentence."""
         if not len(start):
             return np.zeros(0, np.int64)
         bounds = [b["start_index"] for b in sentencex.get_sentence_boundaries(self.language, RARE.sub(" ", text))]
-        found = np.unique(np.searchsorted(start, np.array([0, *bounds])))
-        found = found[found < len(start)]
-        lengths = np.diff(np.append(found, len(start)))
+        opening = np.unique(np.searchsorted(start, np.array([0, *bounds])))
+        opening = opening[opening < len(start)]
+        lengths = np.diff(np.append(opening, len(start)))
         pieces = -(-lengths // self.sentence_limit)
         within = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-        starts: NDArray[np.int64] = (np.repeat(found, pieces) + within * self.sentence_limit).astype(np.int64)
+        starts: NDArray[np.int64] = (np.repeat(opening, pieces) + within * self.sentence_limit).astype(np.int64)
         return starts
 
 
 def _cut_at_hyphens(cuts: Cuts) -> Cuts:
     """Hyphens, and what stands between them, as tokens of their own."""
-    found = [list(HYPHENS.finditer(word)) for word in cuts.tokens.values]
-    spans = np.array([piece.span() for pieces in found for piece in pieces], np.int32).reshape(-1, 2)
-    words = Column.encode([piece[0] for pieces in found for piece in pieces])
-    counts = np.array([len(pieces) for pieces in found], np.int64)
+    pieces_of_words = [list(HYPHENS.finditer(word)) for word in cuts.tokens.values]
+    spans = np.array([piece.span() for pieces in pieces_of_words for piece in pieces], np.int32).reshape(-1, 2)
+    words = Column.encode([piece[0] for pieces in pieces_of_words for piece in pieces])
+    counts = np.array([len(pieces) for pieces in pieces_of_words], np.int64)
     first, size = np.cumsum(counts) - counts, counts[cuts.tokens.codes]
     within = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
     at = np.repeat(first[cuts.tokens.codes], size) + within

@@ -39,10 +39,10 @@ class Cuts(NamedTuple):
     @classmethod
     def of(cls, texts: Sequence[str], spans: Iterable[Iterable[tuple[int, int]]]) -> Self:
         """Cuts of texts at ``spans``: for each token its first character and the one after its last."""
-        found = [list(one) for one in spans]
-        bounds = np.array(list(chain.from_iterable(found)), np.int32).reshape(-1, 2)
-        words = [text[a:b] for text, own in zip(texts, found, strict=True) for a, b in own]
-        doc_starts = np.cumsum([0, *map(len, found)]).astype(np.int64)
+        spans_of_texts = [list(one) for one in spans]
+        bounds = np.array(list(chain.from_iterable(spans_of_texts)), np.int32).reshape(-1, 2)
+        words = [text[a:b] for text, own in zip(texts, spans_of_texts, strict=True) for a, b in own]
+        doc_starts = np.cumsum([0, *map(len, spans_of_texts)]).astype(np.int64)
         start, end = (np.ascontiguousarray(bounds[:, side]) for side in (0, 1))
         return cls(Column.encode(words), doc_starts, start, end)
 

@@ -216,10 +216,10 @@ class Words:
         if long:
             begin, end = _shorter(begin, end)
         chunks = [whole[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)] if long else whole.split()
-        known = len(self._chunks)
+        before = len(self._chunks)
         ids = np.fromiter(map(self._chunks.__getitem__, chunks), np.int64, len(chunks))
-        if len(self._chunks) > known:
-            self._learn(self._chunks.names[known:])
+        if len(self._chunks) > before:
+            self._learn(self._chunks.names[before:])
         text_begin = np.array(list(accumulate((len(text) + 1 for text in texts), initial=0)), np.int64)
         counts = self._first[ids + 1] - self._first[ids]
         tokens_before = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
@@ -236,8 +236,8 @@ class Words:
         word_of, cut = self._words.__getitem__, self._pattern.finditer
         for chunk in chunks:
             before = len(words)
-            for found in cut(chunk.translate(SKETCH)):
-                left, right = found.span()
+            for match in cut(chunk.translate(SKETCH)):
+                left, right = match.span()
                 words.append(word_of(chunk[left:right]))
                 lefts.append(left)
                 rights.append(right)

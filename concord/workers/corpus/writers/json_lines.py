@@ -115,9 +115,9 @@ def _changes(document: ExportedDocument, settings: WriterSettings, *, kept_in_sp
     changed = [span for span in document.spans if span.change is not Change.KEPT]
     if not settings.marks or not (changed or document.removed):
         return {}
-    shown = [*document.removed, *([] if kept_in_spans else changed)]
+    entries = [*document.removed, *([] if kept_in_spans else changed)]
     spans = [
-        {"start": s.first, "end": s.last, "text": s.text, "before": s.before, "change": str(s.change)} for s in shown
+        {"start": s.first, "end": s.last, "text": s.text, "before": s.before, "change": str(s.change)} for s in entries
     ]
     why = [{"constraint": reason.constraint, "nats": reason.finite} for reason in document.reasons]
     return ({"changes": spans} if spans else {}) | {"why": why}
