@@ -34,7 +34,7 @@ class Boxes:
     - ``pairs`` (R, R): cost of a pair of roles, symmetric, 0 on the diagonal.
     - ``effort``: counts the slots and corners of boxes.
     - ``gained``: greatest gain of an assignment met so far.
-    - ``found``: the boxes as a proof has them.
+    - ``proof``: the boxes as a proof has them.
     - ``tried``: number of boxes so far.
     """
 
@@ -42,7 +42,7 @@ class Boxes:
     pairs: Floats
     effort: Effort
     gained: float = 0.0
-    found: list[int] = field(default_factory=list)
+    proof: list[int] = field(default_factory=list)
     tried: int = 0
 
     def split(self) -> list[int]:
@@ -55,14 +55,14 @@ class Boxes:
             self.tried += 1
             role = self._widest(low, high)
             if bound <= self.gained + CLOSE or role < 0 or self.tried > MOST_PROOF_BOXES or self.effort.spent:
-                self.found += [LEAF, *np.rint(charge).astype(np.int64).tolist()]
+                self.proof += [LEAF, *np.rint(charge).astype(np.int64).tolist()]
                 continue
             count = int(low[role])
-            self.found += [role, count]
+            self.proof += [role, count]
             more, fewer = low.copy(), high.copy()
             more[role], fewer[role] = count + 1, count
             waiting += [(more, high), (low, fewer)]
-        return self.found
+        return self.proof
 
     def _widest(self, low: Ints, high: Ints) -> int:
         """The role to split by: the one with the greatest conflicts with possible other roles; −1 if none has any."""
@@ -93,9 +93,9 @@ class Boxes:
 
     def _value(self, charge: Floats, corners: Floats, penalties: Floats) -> tuple[float, Floats]:
         """The bound of a box under charges, and a subgradient; updates ``gained`` by the gain of its assignment."""
-        left = self.prices - charge
-        role = left.argmax(axis=1)
-        best = left[np.arange(len(left)), role]
+        rest = self.prices - charge
+        role = rest.argmax(axis=1)
+        best = rest[np.arange(len(rest)), role]
         used = role[best > 0]
         counts = np.bincount(used, minlength=len(charge)).astype(np.float64)
         gain = float(best[best > 0].sum())

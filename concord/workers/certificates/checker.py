@@ -201,10 +201,10 @@ class IntegerProblem:
 
     def branched(self, alive: Alive, token: int, label: int, *, has: bool) -> Alive:
         """The items that are left if the token has the label or, without ``has``, if it has another one."""
-        left, n = [own.copy() for own in alive], self.length[token]
+        rest, n = [own.copy() for own in alive], self.length[token]
         for last in np.flatnonzero(self.begin == self.begin[token])[n - 1 :]:
-            left[last][:n] &= (self.given[-n:] == label) == has
-        return left
+            rest[last][:n] &= (self.given[-n:] == label) == has
+        return rest
 
     def narrowed(self, alive: Alive, prices: RolePrices, limit: int) -> tuple[int, Alive]:
         """Upper bound of labellings of the items ``alive``, and the items that one above ``limit`` can have."""

@@ -143,14 +143,14 @@ class _ProofDraft:
         stages: list[list[int]] = []
         for _ in range(MOST_TRIES):
             before = _size(alive)
-            for step in self._learned(alive, prices):
+            for step in self._steps(alive, prices):
                 stage = self._stage(step, prices, alive)
                 new = self.ground.repriced(ProofReader(stage), prices)
-                reached, left = self._looked(alive, new)
+                reached, rest = self._looked(alive, new)
                 if reached <= self.limit:
                     return self._shortest(first, start, step, [*stages, stage]), alive, new, True
-                if reached < total or _size(left) < _size(alive):
-                    stages, total, alive, prices = [*stages, stage], reached, left, new
+                if reached < total or _size(rest) < _size(alive):
+                    stages, total, alive, prices = [*stages, stage], reached, rest, new
             total, alive = self._looked(alive, prices)
             stages.append(NOTHING_NEW)
             if total <= self.limit:
@@ -172,12 +172,12 @@ class _ProofDraft:
         total, _ = self._looked(alive, self.ground.repriced(ProofReader(stage), prices))
         return [stage] if total <= self.limit else stages
 
-    def _learned(self, alive: Alive, old: RolePrices) -> Iterator[_Multipliers]:
+    def _steps(self, alive: Alive, old: RolePrices) -> Iterator[_Multipliers]:
         """Multipliers for the items that are left, unless old and new ones are all 0; then the prices of each round."""
         p = self.problem.potentials
         allowed = _possible(self.ground, alive) & np.isfinite(p.unary)
-        left = p.restricted(allowed)
-        if viterbi_score(left) == -np.inf:
+        restriction = p.restricted(allowed)
+        if viterbi_score(restriction) == -np.inf:
             return  # no labelling is left: one more look closes the node
         dual = dual_bound(self.problem, allowed, self.labels, steps=ROUND_STEPS, tolerance=0.0)
         self.effort.work += dual.steps * p.unary.size
@@ -185,7 +185,7 @@ class _ProofDraft:
         rows = {int(self.rows[r]): int(units[r]) for r in np.flatnonzero(units)}
         if rows or any(old[0].values()):
             yield _Multipliers(rows, None)
-        chain = charged(replace(self.problem, potentials=left), dual.multipliers)
+        chain = charged(replace(self.problem, potentials=restriction), dual.multipliers)
         last: Learned | None = None
         for prices in _rounds(chain.problem, self.labels, self.effort):
             if last is None or not all(map(np.array_equal, prices, last)):
@@ -198,10 +198,10 @@ class _ProofDraft:
         new = [n for r, units in rows.items() if units != old[0].get(r, 0) for n in (r, units)]
         return [len(new) // 2, *new, *(self._groups(step.prices, old, alive) if step.prices else [0])]
 
-    def _groups(self, learned: Learned, old: RolePrices, alive: Alive) -> list[int]:
+    def _groups(self, ascent: Learned, old: RolePrices, alive: Alive) -> list[int]:
         """The groups of a stage with the learned prices; groups that are no longer there end."""
         sure = self._left_out(alive)
-        prices = self._prices(learned, alive, sure)
+        prices = self._prices(ascent, alive, sure)
         written = {name: self._group(name, items, sure[name]) for name, items in prices.items()}
         groups = {name: group for name, group in written.items() if group}
         gone = [[*name, 0, LEAF] for name in old[1] if name not in groups]
@@ -211,33 +211,33 @@ class _ProofDraft:
         """Tokens that no span can hold, by the groups whose words are left out there at a cost."""
         spans = np.flatnonzero(self.problem.labels.type_of >= 0)
         sure = np.flatnonzero(~_possible(self.ground, alive)[:, spans].any(axis=1)).tolist()
-        found: defaultdict[NameKey, list[int]] = defaultdict(list)
+        tokens: defaultdict[NameKey, list[int]] = defaultdict(list)
         owners = zip(self.problem.agreements, self.problem.key_tables.used.tolist(), strict=True)
         for table in sorted({t for a, t in owners if a.relation is Relation.UNLABELLED and a.cost.any()}):
             keys = self.ground.tables[table]
             for token in sure:
                 for key in np.unique(keys[token][keys[token] != NO_KEY]).tolist():
-                    found[table, key].append(token)
-        return found
+                    tokens[table, key].append(token)
+        return tokens
 
     def _prices(
-        self, learned: Learned, alive: Alive, sure: Mapping[NameKey, list[int]]
+        self, ascent: Learned, alive: Alive, sure: Mapping[NameKey, list[int]]
     ) -> dict[NameKey, dict[Item, int]]:
         """The prices of items by group: those above 0, and 0 for spans whose words are always left out somewhere."""
-        found: defaultdict[NameKey, dict[Item, int]] = defaultdict(dict)
-        known = zip(learned.names.tolist(), learned.items.tolist(), _units(learned.prices).tolist(), strict=True)
+        prices: defaultdict[NameKey, dict[Item, int]] = defaultdict(dict)
+        triples = zip(ascent.names.tolist(), ascent.items.tolist(), _units(ascent.prices).tolist(), strict=True)
         # Of the prices of one item, one for each label that opens it, the greatest comes last.
-        for (table, key), (start, end, kind), price in sorted(known):
+        for (table, key), (start, end, kind), price in sorted(triples):
             item, out = (start, end, kind), kind < 0 and start in sure.get((table, key), ())
             if price > 0 and not out and self.ground.cells(alive, item).any() and self._belongs(table, key, item):
-                found[table, key][item] = price
+                prices[table, key][item] = price
         spans = [*_spans(self.ground, alive)] if sure else []
         for table, keys in enumerate(self.ground.tables):
             for start, end, kind in spans:
                 name = (table, int(keys[start, end - start - 1]) if end - start <= keys.shape[1] else NO_KEY)
                 if name in sure:
-                    found[name].setdefault((start, end, kind), 0)
-        return found
+                    prices[name].setdefault((start, end, kind), 0)
+        return prices
 
     def _belongs(self, table: int, key: int, item: Item) -> bool:
         try:
@@ -304,20 +304,20 @@ def _rounds(problem: Prepared, labels: Labels, effort: Effort) -> tuple[Learned,
     twin = StrictTwin.of(problem)
     if twin is not None:
         rounds = _rounds(twin.problem, twin.there(labels), effort)
-        return tuple(learned._replace(items=twin.items(learned.items)) for learned in rounds)
+        return tuple(one._replace(items=twin.items(one.items)) for one in rounds)
     return relax(problem, labels, problem.score(labels), effort, least_pruned=0.0).rounds
 
 
 def _beside(boxes: Sequence[int], owed: Sequence[int], places: int, price: int) -> list[int]:
     """The boxes with ``places`` more slots of the last role, at ``price``; each role is charged ``owed`` for them."""
-    numbers, made = iter(boxes), list[int]()
+    numbers, longer = iter(boxes), list[int]()
     for split in numbers:
         if split == LEAF:
             charges = [next(numbers) + units for units in owed]
-            made += [LEAF, *charges[:-1], min(charges[-1], price)]
+            longer += [LEAF, *charges[:-1], min(charges[-1], price)]
         else:
-            made += [split, next(numbers) + (places if split == len(owed) - 1 else 0)]
-    return made
+            longer += [split, next(numbers) + (places if split == len(owed) - 1 else 0)]
+    return longer
 
 
 def _units(nats: Floats) -> Ints:

@@ -19,19 +19,19 @@ class JoinedConstraintSet(NamedTuple):
     notes: tuple[str, ...]
 
 
-def joined(learned: LabelConsistency | None, others: Sequence[Separable]) -> JoinedConstraintSet:
+def joined(consistency: LabelConsistency | None, others: Sequence[Separable]) -> JoinedConstraintSet:
     """The label consistency of a model and other constraints as one set.
 
     A family of agreements that was learned and is declared, too, would be charged twice: for all types the declared
     entry replaces the learned family, for some types both are charged, and the note says so. Raises `ConstraintError`.
     """
     every, notes = list(others), list[str]()
-    if learned is not None:
+    if consistency is not None:
         declared = [entry for part in others if isinstance(part, DeclaredConstraints) for entry in _families_in(part)]
         replaced = frozenset(entry.family for entry in declared if entry.is_whole)
-        kept = replace(learned, replaced=replaced)
-        notes = [_told(entry, kept) for entry in declared if entry.family in learned.titles]
-        every = [kept, *others] if kept.names else every
+        rest = replace(consistency, replaced=replaced)
+        notes = [_note_of(entry, rest) for entry in declared if entry.family in consistency.titles]
+        every = [rest, *others] if rest.names else every
     if not every:
         return JoinedConstraintSet(Unconstrained(), ())
     return JoinedConstraintSet(every[0] if len(every) == 1 else JoinedConstraints(tuple(every)), tuple(notes))
@@ -52,8 +52,8 @@ def _families_in(declared: DeclaredConstraints) -> Iterator[_DeclaredFamily]:
             yield _DeclaredFamily(title, family, template.model_dump()["labels"] is None)
 
 
-def _told(entry: _DeclaredFamily, kept: LabelConsistency) -> str:
-    if entry.family in kept.titles:
+def _note_of(entry: _DeclaredFamily, rest: LabelConsistency) -> str:
+    if entry.family in rest.titles:
         return (
             f"constraint {entry.title!r} is charged on top of the label consistency ({entry.family}) that the model "
             "has learned; leave it out, or use --no-consistency"

@@ -224,8 +224,8 @@ class LabelConsistency:
         """The same set with one family switched off. Raises `KeyError` if that family is not on."""
         if title not in self.titles:
             raise KeyError(title)
-        kept = (0.0 if name == title else scale for name, scale in zip(CONSISTENCY_FAMILIES, self.scales, strict=True))
-        return replace(self, scales=Scales(*kept))
+        new = (0.0 if name == title else scale for name, scale in zip(CONSISTENCY_FAMILIES, self.scales, strict=True))
+        return replace(self, scales=Scales(*new))
 
     @cached_property
     def digest(self) -> str:

@@ -73,17 +73,17 @@ def _entries(text: str, reader: LinedYaml) -> Sequence[yaml.Node]:
         raise ConstraintFileError(f"{reader.file}:1: empty; want a list under {ROOT_KEY!r}")
     if not isinstance(root, yaml.MappingNode):
         raise reader.error(root, f"want a list under {ROOT_KEY!r}: write '{ROOT_KEY}:' above the entries")
-    found: Sequence[yaml.Node] | None = None
+    entries: Sequence[yaml.Node] | None = None
     for key, value in root.value:
         name = reader.key(key)
         if name != ROOT_KEY:
             raise reader.error(key, f"unknown key {shown(name)}{nearest(name, [ROOT_KEY])}")
-        if found is not None:
+        if entries is not None:
             raise reader.error(key, f"key {ROOT_KEY!r} is there twice; put all entries under one")
         if not isinstance(value, yaml.SequenceNode):
             raise reader.error(value, f"{ROOT_KEY!r} is no list; start each entry with '- '")
-        found = value.value
-    return found or ()
+        entries = value.value
+    return entries or ()
 
 
 def _template(content: Any, origin: Origin) -> Template:
@@ -97,5 +97,5 @@ def _template(content: Any, origin: Origin) -> Template:
     try:
         return TEMPLATES[kind].model_validate(content)
     except ValidationError as error:
-        found = problems(error, TEMPLATES[kind])
-        raise ConstraintFileError("\n".join(f"{origin.at(at, kind)}: {what}" for at, what in found)) from None
+        faults = problems(error, TEMPLATES[kind])
+        raise ConstraintFileError("\n".join(f"{origin.at(at, kind)}: {what}" for at, what in faults)) from None

@@ -83,7 +83,7 @@ def with_corrections(potentials: Potentials, labels: LabelSet, corrections: Sequ
         raise DocumentError(IMPOSSIBLE_CORRECTIONS)
     if labels.scheme is not Scheme.LOOSE:
         return masked
-    return replace(masked, transition=_opened(masked, labels, corrections))
+    return replace(masked, transition=_freed_transitions(masked, labels, corrections))
 
 
 def _limit(allowed: NDArray[np.bool_], labels: LabelSet, one: Correction, sentence_starts: Ints) -> None:
@@ -103,7 +103,7 @@ def _limit(allowed: NDArray[np.bool_], labels: LabelSet, one: Correction, senten
         allowed[one.start - 1, inside] = False
 
 
-def _opened(masked: Potentials, labels: LabelSet, corrections: Sequence[Correction]) -> NDArray[np.float64]:
+def _freed_transitions(masked: Potentials, labels: LabelSet, corrections: Sequence[Correction]) -> NDArray[np.float64]:
     """(N, L, L) transitions by which an ``I-T`` at a correction's first token opens its span."""
     transition = masked.edges_by_token.copy()
     for one in corrections:

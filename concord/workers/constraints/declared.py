@@ -145,10 +145,10 @@ class DeclaredConstraints:
 
     def only(self, titles: Iterable[str]) -> DeclaredConstraints:
         """The set of these entries alone, in their order and with their present names."""
-        wanted = set(titles)
-        kept = [i for i, title in enumerate(self.titles) if title in wanted]
-        named = tuple(self.templates[i].model_copy(update={"name": self.titles[i]}) for i in kept)
-        return DeclaredConstraints(named, tuple(self.origins[i] for i in kept) if self.origins else ())
+        names = set(titles)
+        places = [i for i, title in enumerate(self.titles) if title in names]
+        named = tuple(self.templates[i].model_copy(update={"name": self.titles[i]}) for i in places)
+        return DeclaredConstraints(named, tuple(self.origins[i] for i in places) if self.origins else ())
 
     def ground(self, batch: Batch, labels: LabelSet) -> list[GroundConstraints]:
         """The rows and agreements of each document.
@@ -163,9 +163,9 @@ class DeclaredConstraints:
         for k, (i, template) in enumerate(self._constraints):
             if isinstance(template, AgreementTemplate):
                 with self._naming(i):
-                    for own, found in zip(alone, agreements, strict=True):
-                        found.extend(template.agreements(own, k))
-        return [GroundConstraints(own, tuple(found)) for own, found in zip(rows, agreements, strict=True)]
+                    for own, of_document in zip(alone, agreements, strict=True):
+                        of_document.extend(template.agreements(own, k))
+        return [GroundConstraints(own, tuple(of_document)) for own, of_document in zip(rows, agreements, strict=True)]
 
     def antecedents(self, batch: Batch, labels: LabelSet) -> list[LinearRows]:
         """For each row of `ground`, a row that a labelling exceeds exactly if it has the antecedent.
@@ -181,7 +181,7 @@ class DeclaredConstraints:
 
         Each has the document with most entries, the first of equals. Raises `ConstraintError` as they do.
         """
-        site, found = Site(batch, labels), dict[str, TooLarge]()
+        site, largest_of = Site(batch, labels), dict[str, TooLarge]()
         for i, template in self._constraints:
             if isinstance(template, RowTemplate):
                 with self._naming(i):
@@ -189,8 +189,8 @@ class DeclaredConstraints:
                         site.check_size(template.rows(site))
                         site.check_size(template.antecedent(site))
                     except TooLargeError as error:
-                        found[self.titles[i]] = error.found
-        return found
+                        largest_of[self.titles[i]] = error.excess
+        return largest_of
 
     def _laid_out(self, site: Site, drafted: Callable[[RowTemplate], Draft]) -> list[LinearRows]:
         drafts: list[WeightedDraft] = []

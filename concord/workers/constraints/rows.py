@@ -287,17 +287,17 @@ def _laid_out(
     return order, row_ends[1:], pointer, positions, previous, label, coefficient
 
 
-def selected(rows: LinearRows, chosen: Mask) -> LinearRows:
-    """The rows that ``chosen`` (R,) marks."""
-    entries = chosen[rows.row_of_entry]
-    lengths = np.diff(rows.pointer)[chosen]
+def selected(rows: LinearRows, mask: Mask) -> LinearRows:
+    """The rows that ``mask`` (R,) marks."""
+    entries = mask[rows.row_of_entry]
+    lengths = np.diff(rows.pointer)[mask]
     return LinearRows(
         np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]),
         rows.position[entries],
         rows.previous[entries],
         rows.label[entries],
         rows.coefficient[entries],
-        rows.bound[chosen],
-        rows.weight[chosen],
-        rows.constraint[chosen],
+        rows.bound[mask],
+        rows.weight[mask],
+        rows.constraint[mask],
     )

@@ -19,9 +19,9 @@ def holm(p_values: Floats) -> Floats:
     """P-values (M,) adjusted for their number: step down from the smallest, Holm (1979)."""
     order = np.argsort(p_values, kind="stable")
     steps = p_values[order] * np.arange(len(p_values), 0, -1)
-    found = np.empty_like(p_values)
-    found[order] = np.minimum(1.0, np.maximum.accumulate(steps))
-    return found
+    adjusted = np.empty_like(p_values)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(steps))
+    return adjusted
 
 
 class Comparison(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concord.schemas.labels import OUTSIDE, Labels, LabelSet
-from concord.workers.evaluation.conlleval import check_lengths, found
+from concord.workers.evaluation.conlleval import are_in, check_lengths
 from concord.workers.evaluation.named_counts import NamedCounts
 
 
@@ -61,9 +61,9 @@ class EntityChanges(NamedCounts):
     ) -> EntityChanges:
         """Changes in one document or a whole batch; labellings are ids (N,) of ``labels``."""
         check_lengths(gold, before, after)
-        wanted, old, new = (labels.spans(y, sentence_starts) for y in (gold, before, after))
-        gone, come = ~found(old, new), ~found(new, old)
-        old_right, new_right = found(old, wanted), found(new, wanted)
+        right, old, new = (labels.spans(y, sentence_starts) for y in (gold, before, after))
+        gone, come = ~are_in(old, new), ~are_in(new, old)
+        old_right, new_right = are_in(old, right), are_in(new, right)
         kinds = (
             new.type[come & new_right],
             old.type[gone & old_right],

@@ -11,7 +11,7 @@ from concord.schemas.labels import Labels, LabelSet, Spans
 from concord.workers.evaluation.named_counts import MatchCounts
 
 
-def found(spans: Spans, others: Spans) -> NDArray[np.bool_]:
+def are_in(spans: Spans, others: Spans) -> NDArray[np.bool_]:
     """(M,) which of ``spans`` are in ``others`` with the same start, end and type."""
     place = np.searchsorted(others.start, spans.start)
     hit = place < len(others)
@@ -43,10 +43,10 @@ class EntityCounts(MatchCounts):
     def of(cls, gold: Labels, predicted: Labels, labels: LabelSet, sentence_starts: NDArray[np.int64]) -> EntityCounts:
         """Counts of one document or a whole batch; both labellings are ids (N,) of ``labels``."""
         check_lengths(gold, predicted)
-        wanted = labels.spans(gold, sentence_starts)
-        given = labels.spans(predicted, sentence_starts)
+        right = labels.spans(gold, sentence_starts)
+        predictions = labels.spans(predicted, sentence_starts)
         size = len(labels.types)
-        correct = wanted.type[found(wanted, given)]
+        correct = right.type[are_in(right, predictions)]
         return cls.of_columns(
-            labels.types, [np.bincount(kind, minlength=size) for kind in (wanted.type, given.type, correct)]
+            labels.types, [np.bincount(kind, minlength=size) for kind in (right.type, predictions.type, correct)]
         )

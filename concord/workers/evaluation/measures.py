@@ -19,7 +19,7 @@ from concord.schemas.document import TOKENS, Batch, SourceSpans
 from concord.schemas.errors import InputError, UsageError
 from concord.schemas.labels import Labels, LabelSet, Scheme, Spans
 from concord.schemas.names import unknown
-from concord.workers.evaluation.conlleval import check_lengths, found
+from concord.workers.evaluation.conlleval import are_in, check_lengths
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.named_counts import Counts, MatchCounts
 from concord.workers.parts import Group, Registry, an_entry
@@ -104,10 +104,10 @@ def characters(pair: Pair) -> Items:
 def spans(pair: Pair) -> Items:
     """Spans by type, right where start, end and type are: entities of conlleval, fields, exact sections (Stokman)."""
     starts, ends = pair.batch.sentence_starts, pair.batch.doc_starts
-    wanted, given = (pair.labels.spans(y, starts) for y in (pair.gold, pair.predicted))
-    right = found(wanted, given)
-    both = Spans(wanted.start[right], wanted.end[right], wanted.type[right])
-    kinds = [Places(np.searchsorted(ends, s.start, side="right") - 1, s.type) for s in (wanted, given, both)]
+    gold, predicted = (pair.labels.spans(y, starts) for y in (pair.gold, pair.predicted))
+    right = are_in(gold, predicted)
+    both = Spans(gold.start[right], gold.end[right], gold.type[right])
+    kinds = [Places(np.searchsorted(ends, s.start, side="right") - 1, s.type) for s in (gold, predicted, both)]
     return Items(pair.labels.types, len(pair.batch), *kinds)
 
 
@@ -118,7 +118,7 @@ def offsets(pair: Pair) -> Items:
     `MeasureError` for documents that were stored without them.
     """
     batch = pair.batch
-    given = pair.labels.spans(pair.predicted, batch.sentence_starts)
+    predicted = pair.labels.spans(pair.predicted, batch.sentence_starts)
     if not len(batch):
         nothing = Places(np.zeros(0, np.int64), np.zeros(0, np.int32))
         return Items(pair.labels.types, 0, nothing, nothing, nothing)
@@ -127,12 +127,12 @@ def offsets(pair: Pair) -> Items:
             f"document {batch.doc_ids[0]!r} has no gold spans of characters (columns {', '.join(SOURCE_SPANS)}), which "
             "the measure offsets counts; ingest its source again by mail or pubtator, or give another --measure"
         )
-    wanted, found_there = batch.source_spans.distinct(), SourceSpans.said(batch, given, pair.labels.types).distinct()
-    names = tuple(dict.fromkeys([*pair.labels.types, *sorted({span[-1] for span in wanted})]))
+    gold, found_there = batch.source_spans.distinct(), SourceSpans.said(batch, predicted, pair.labels.types).distinct()
+    names = tuple(dict.fromkeys([*pair.labels.types, *sorted({span[-1] for span in gold})]))
     place = {name: i for i, name in enumerate(names)}
     kinds = [
         Places(np.array([s[0] for s in spans], np.int64), np.array([place[s[-1]] for s in spans], np.int32))
-        for spans in (wanted, found_there, wanted & found_there)
+        for spans in (gold, found_there, gold & found_there)
     ]
     return Items(names, len(batch), *kinds)
 
@@ -155,8 +155,8 @@ def lines(pair: Pair) -> Items:
         kind = pair.labels.type_of[labelling]
         return np.unique(line[kind >= 0] * size + kind[kind >= 0])
 
-    wanted, given = held(pair.gold), held(pair.predicted)
-    cells = (wanted, given, np.intersect1d(wanted, given, assume_unique=True))
+    gold, predicted = held(pair.gold), held(pair.predicted)
+    cells = (gold, predicted, np.intersect1d(gold, predicted, assume_unique=True))
     kinds = [Places(first[cell // size], (cell % size).astype(np.int32)) for cell in cells]
     return Items(pair.labels.types, len(pair.batch), *kinds)
 
@@ -164,13 +164,13 @@ def lines(pair: Pair) -> Items:
 def _inside(pair: Pair, weight: NDArray[np.int64]) -> Items:
     """Tokens inside spans by type, each with its ``weight`` (N,); correct where gold and prediction have one type."""
     owner = pair.owner
-    wanted, given = pair.labels.type_of[pair.gold], pair.labels.type_of[pair.predicted]
+    gold, answer = pair.labels.type_of[pair.gold], pair.labels.type_of[pair.predicted]
 
     def at(mask: NDArray[np.bool_], kind: NDArray[np.int32]) -> Places:
         return Places(owner[mask], kind[mask], weight[mask])
 
-    right = (wanted == given) & (wanted >= 0)
-    return Items(pair.labels.types, len(pair.batch), at(wanted >= 0, wanted), at(given >= 0, given), at(right, wanted))
+    right = (gold == answer) & (gold >= 0)
+    return Items(pair.labels.types, len(pair.batch), at(gold >= 0, gold), at(answer >= 0, answer), at(right, gold))
 
 
 def _lines(batch: Batch) -> NDArray[np.int64]:
@@ -181,7 +181,7 @@ def _lines(batch: Batch) -> NDArray[np.int64]:
     parts = [np.zeros(0, np.int64)]
     before = 0
     for text, (start, end) in zip(batch.raw.contents, pairwise(batch.doc_starts.tolist()), strict=True):
-        breaks = [found.start() for found in LINE_END.finditer(text)]
+        breaks = [match.start() for match in LINE_END.finditer(text)]
         parts.append(np.searchsorted(breaks, batch.raw.start[start:end]) + before)
         before += len(breaks) + 1
     return np.concatenate(parts)
@@ -269,5 +269,5 @@ def by_document(measure: str, pair: Pair) -> ByDocument:
     """The counts of a measure in each document."""
     items = MEASURES[measure].items(pair)
     table = items.by_document()
-    seen = np.flatnonzero(table.any(axis=(0, 2))).tolist()
-    return ByDocument(tuple(items.names[i] for i in seen), table[:, seen])
+    present = np.flatnonzero(table.any(axis=(0, 2))).tolist()
+    return ByDocument(tuple(items.names[i] for i in present), table[:, present])

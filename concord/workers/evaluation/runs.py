@@ -63,7 +63,7 @@ def drawn_means(
     """
     flat = [runs.counts.reshape(len(runs.counts), -1) for runs in settings]
     sums = drawn_sums(np.concatenate(flat, axis=1), rng, draws)
-    times, found = dict[tuple[int | None, ...], Floats](), list[DrawnMean]()
+    times, means = dict[tuple[int | None, ...], Floats](), list[DrawnMean]()
     parts = np.split(sums, np.cumsum([part.shape[1] for part in flat])[:-1], axis=1)
     for runs, part in zip(settings, parts, strict=True):
         different = tuple(dict.fromkeys(runs.training))
@@ -73,8 +73,8 @@ def drawn_means(
         share = member / member.sum(axis=1, keepdims=True)
         drawn = figure(part.reshape(draws, *runs.counts.shape[1:]))
         by_training, whole = drawn @ share.T, runs.values(figure) @ share.T
-        found.append(DrawnMean(float(whole.mean()), (by_training * times[different]).sum(axis=1) / len(different)))
-    return found
+        means.append(DrawnMean(float(whole.mean()), (by_training * times[different]).sum(axis=1) / len(different)))
+    return means
 
 
 def _drawn_again(size: int, rng: np.random.Generator, draws: int) -> Floats:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.problem import SLACK_TOLERANCE
-from concord.workers.evaluation.conlleval import check_lengths, found
+from concord.workers.evaluation.conlleval import are_in, check_lengths
 from concord.workers.evaluation.named_counts import NamedCounts
 
 
@@ -58,15 +58,15 @@ class EntityErrors(NamedCounts):
     ) -> EntityErrors:
         """Errors in one document; labellings are ids (N,) of ``labels``."""
         check_lengths(gold, heuristic, best)
-        wanted, given, right = (labels.spans(y, sentence_starts) for y in (gold, heuristic, best))
-        made_up, missed = ~found(given, wanted), ~found(wanted, given)
-        kept, still_missed = found(given, right), ~found(wanted, right)
-        mended = np.concatenate([given.type[made_up & ~kept], wanted.type[missed & ~still_missed]])
-        left = np.concatenate([given.type[made_up & kept], wanted.type[missed & still_missed]])
-        new = ~found(right, wanted) & ~found(right, given)
-        lucky = np.concatenate([right.type[new], wanted.type[~missed & still_missed]])
+        true, answer, right = (labels.spans(y, sentence_starts) for y in (gold, heuristic, best))
+        made_up, missed = ~are_in(answer, true), ~are_in(true, answer)
+        justified, still_missed = are_in(answer, right), ~are_in(true, right)
+        mended = np.concatenate([answer.type[made_up & ~justified], true.type[missed & ~still_missed]])
+        remaining = np.concatenate([answer.type[made_up & justified], true.type[missed & still_missed]])
+        new = ~are_in(right, true) & ~are_in(right, answer)
+        lucky = np.concatenate([right.type[new], true.type[~missed & still_missed]])
         none = np.zeros(0, np.int32)
-        columns = (mended, left if proven else none, none if proven else left, lucky)
+        columns = (mended, remaining if proven else none, none if proven else remaining, lucky)
         return cls.of_columns(labels.types, [np.bincount(kind, minlength=len(labels.types)) for kind in columns])
 
 

@@ -106,12 +106,12 @@ class Tally:
 
 def measure_report(measure: str, counts: MatchCounts, viterbi: MatchCounts) -> MeasureReport:
     """Figures over all names, and of every name that occurs."""
-    seen = [n for n, row in zip(counts.names, counts.table, strict=True) if row.any()]
+    present = [n for n, row in zip(counts.names, counts.table, strict=True) if row.any()]
     names = {
         name: NameFigures(
             precision=counts.precision(name), recall=counts.recall(name), f1=counts.f1(name), **counts.row(name)
         )
-        for name in seen
+        for name in present
     }
     every = {kind: counts.total(kind) for kind in counts.kinds}
     return MeasureReport(
@@ -120,7 +120,7 @@ def measure_report(measure: str, counts: MatchCounts, viterbi: MatchCounts) -> M
         names=names,
         whole=NameFigures(precision=counts.precision(), recall=counts.recall(), f1=counts.f1(), **every),
         viterbi_whole=viterbi.f1(),
-        viterbi_names={name: viterbi.f1(name) for name in seen},
+        viterbi_names={name: viterbi.f1(name) for name in present},
     )
 
 

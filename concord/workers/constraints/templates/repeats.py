@@ -179,9 +179,9 @@ def value_keys(site: Site, value: Value) -> NDArray[np.int32]:
 
 def _of_length(keys: NDArray[np.int32], shortest: int) -> NDArray[np.int32]:
     """The keys of spans with at least ``shortest`` tokens: min(v, w) = Σ_u 1[v ≥ u] · 1[w ≥ u]."""
-    kept = keys.copy()
-    kept[:, : shortest - 1] = NO_KEY
-    return kept
+    long_keys = keys.copy()
+    long_keys[:, : shortest - 1] = NO_KEY
+    return long_keys
 
 
 def _content_ids(site: Site) -> NDArray[np.int32]:
@@ -216,10 +216,10 @@ def minutes(text: str) -> int | None:
     ``text`` is in lower case without spaces. A bare number is an hour only with am or pm.
     """
     bare = re.sub(r"([ap])\.?m\.?$", r"\1m", text)
-    found = _TIME.fullmatch(bare)
-    if found is None:
+    match = _TIME.fullmatch(bare)
+    if match is None:
         return None
-    hour, minute, half, named = found.groups()
+    hour, minute, half, named = match.groups()
     if named:
         return 0
     if minute is None and half is None:

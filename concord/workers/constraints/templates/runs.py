@@ -45,14 +45,14 @@ class AppearsOnce(RowTemplate):
 
     def rows(self, site: Site) -> Draft:
         """One row for each label and document (or sentence)."""
-        homes, parts = self._opened(site)
+        homes, parts = self._openings(site)
         return Draft(homes, np.ones(len(homes)), parts)
 
     def antecedent(self, site: Site) -> Draft:
         """Antecedent: a run of the label."""
-        return wherever(*self._opened(site))
+        return wherever(*self._openings(site))
 
-    def _opened(self, site: Site) -> tuple[Ints, tuple[Part, ...]]:
+    def _openings(self, site: Site) -> tuple[Ints, tuple[Part, ...]]:
         """The first token of each row's document (or sentence), and 1[a run opens at t] of each row's label."""
         names = self.labels or site.labels.types
         segment, starts = site.segment(self.scope), site.bounds(self.scope)[0]
@@ -118,7 +118,7 @@ class AppearsOnceASide(RowTemplate):
             parts += self._separated(site, whole + own, at, -size[own])
             for side, low, high in ((before, starts[own], at), (after, at + 1, ends[own])):
                 row, place = site.ranges(at, low, high)
-                parts += _opened(site, (names[i],), side + row, place, 1)
+                parts += _openings_of(site, (names[i],), side + row, place, 1)
                 parts += self._separated(site, side + np.arange(len(at)), at, size[own])
                 row, earlier = site.ranges(at, np.searchsorted(at, starts[own]), np.arange(len(at)))
                 parts += self._separated(site, side + row, at[earlier], -size[own][row])
@@ -132,7 +132,7 @@ class AppearsOnceASide(RowTemplate):
 
     def _separated(self, site: Site, row: Ints, position: Ints, coefficient: Ints) -> tuple[Part, ...]:
         """coefficient · S(position) in ``row``; all are (M,)."""
-        return _opened(site, self.separators, row, position, coefficient)
+        return _openings_of(site, self.separators, row, position, coefficient)
 
 
 class AtMostRuns(RowTemplate):
@@ -269,6 +269,6 @@ class ChangesAt(RowTemplate):
         return inner[passes[inner - (self.side is ChangeSide.BEFORE)]]
 
 
-def _opened(site: Site, names: Names, row: Ints, position: Ints, coefficient: float | Ints) -> tuple[Part, ...]:
+def _openings_of(site: Site, names: Names, row: Ints, position: Ints, coefficient: float | Ints) -> tuple[Part, ...]:
     """coefficient · 1[a run of ``names`` opens at position] in ``row``; row and position are (M,)."""
     return site.opened_at(row, position, site.mask_of(names), opening_edges(site.labels, names), coefficient)

@@ -65,23 +65,23 @@ class TooLarge(NamedTuple):
 
 def largest(parts: Iterable[Mapping[str, TooLarge]]) -> dict[str, TooLarge]:
     """For each name the one with the most entries; among equal ones the first."""
-    found = dict[str, TooLarge]()
+    by_name = dict[str, TooLarge]()
     for name, one in (named for part in parts for named in part.items()):
-        if name not in found or one.entries > found[name].entries:
-            found[name] = one
-    return found
+        if name not in by_name or one.entries > by_name[name].entries:
+            by_name[name] = one
+    return by_name
 
 
 class TooLargeError(DocumentError):
     """A document in which a constraint is `TooLarge`."""
 
-    def __init__(self, found: TooLarge) -> None:
+    def __init__(self, excess: TooLarge) -> None:
         super().__init__(
-            f"{found.entries} entries in one document, more than {MOST_ENTRIES}; narrow the constraint "
+            f"{excess.entries} entries in one document, more than {MOST_ENTRIES}; narrow the constraint "
             "(scope: sentence, a reach, fewer tokens or labels) or split the document",
-            found.doc_id,
+            excess.doc_id,
         )
-        self.found = found
+        self.excess = excess
 
 
 def _listed(value: Any) -> Any:
@@ -193,8 +193,8 @@ def label_mask(labels: LabelSet, names: tuple[str, ...]) -> Mask:
         elif types := below(labels, name):
             mask |= np.isin(labels.type_of, types)
         else:
-            known = dict.fromkeys([*labels.types, *levels(labels), *labels.names])
-            raise ConstraintError(f"unknown label {name!r}{nearest(name, known)}")
+            every = dict.fromkeys([*labels.types, *levels(labels), *labels.names])
+            raise ConstraintError(f"unknown label {name!r}{nearest(name, every)}")
     mask.setflags(write=False)
     return mask
 

@@ -47,8 +47,8 @@ def solve(
     domain = candidates(chain.loss, search.viterbi, most=config.candidates, margin=config.margin)
     outside = float(chain.loss[~domain].min(initial=np.inf))
     p = problem.potentials
-    left = p.restricted(domain)
-    within = chain_loss(Prepared(left, problem.labels))
+    restriction = p.restricted(domain)
+    within = chain_loss(Prepared(restriction, problem.labels))
     start = start_partial(search.problem, within, top=search.top, limit=search.loss)
     if start is None:
         return search.decoded(min(search.loss, outside))

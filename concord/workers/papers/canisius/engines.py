@@ -10,10 +10,10 @@ from concord.workers.inference.core.engine import Solver
 from concord.workers.papers.canisius.settings import CspSettings
 
 
-def _csp(problem: Problem, **given: Any) -> Decoded:
+def _csp(problem: Problem, **arguments: Any) -> Decoded:
     from concord.workers.papers.canisius.csp import solve
 
-    return solve(problem, **given)
+    return solve(problem, **arguments)
 
 
 CSP = Solver(

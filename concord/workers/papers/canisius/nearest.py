@@ -105,19 +105,19 @@ class Nearest:
 
     def neighbourhoods(self, instances: Ids) -> Neighbourhoods:
         """See `Classifier`."""
-        (found,) = self.by_votes([self.vote], instances)
-        return found
+        (neighbourhoods,) = self.by_votes([self.vote], instances)
+        return neighbourhoods
 
     def by_votes(self, votes: Sequence[Vote], instances: Ids) -> list[Neighbourhoods]:
         """Neighbourhoods of the instances (Q, F) under each vote; distances are computed once for all votes."""
         queries = np.ascontiguousarray(instances)
         coded_votes = np.array([(k, DECAY_NUMBERS[decay]) for k, decay in votes], np.int64)
         if self.metric is Metric.OVERLAP:
-            found = _by_overlap(self._postings, self.weights, self.classes, self.count, queries, coded_votes)
+            votes_of = _by_overlap(self._postings, self.weights, self.classes, self.count, queries, coded_votes)
         else:
             (tree, shares), codes, metric = self._grown, self._profiles.codes(queries), METRIC_NUMBERS[self.metric]
-            found = _by_classes(tree, shares, self.weights, self.count, codes, coded_votes, metric, KEPT_DISTANCES)
-        every = ranked(*found, len(votes) * len(queries))
+            votes_of = _by_classes(tree, shares, self.weights, self.count, codes, coded_votes, metric, KEPT_DISTANCES)
+        every = ranked(*votes_of, len(votes) * len(queries))
         return [every.at(np.arange(v * len(queries), (v + 1) * len(queries))) for v in range(len(votes))]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -63,15 +63,15 @@ class GroundNgrams(NamedTuple):
     grams: Grams
 
 
-def predicted_grams(found: Neighbourhoods, classes: Ints, bounds: Ints) -> Grams:
+def predicted_grams(near: Neighbourhoods, classes: Ints, bounds: Ints) -> Grams:
     """All constraints that the predicted classes of N tokens make.
 
-    - ``found``: neighbourhoods of the tokens.
+    - ``near``: neighbourhoods of the tokens.
     - ``classes`` (C, n): labels of each class, −1 beyond the sentence; the token's own label is at n // 2.
     - ``bounds`` (S + 1,): bounds of the sentences.
     """
     n = classes.shape[1]
-    mine, first, token = classes[found.predicted], -(n // 2), np.arange(len(found.pointer) - 1)
+    mine, first, token = classes[near.predicted], -(n // 2), np.arange(len(near.pointer) - 1)
     lengths = np.diff(bounds)
     begins, ends = np.repeat(bounds[:-1], lengths), np.repeat(bounds[1:], lengths)
     parts = []
@@ -81,16 +81,16 @@ def predicted_grams(found: Neighbourhoods, classes: Ints, bounds: Ints) -> Grams
             there = (start >= begins) & (start + high - low <= ends) & (mine[:, low:high] >= 0).all(axis=1)
             labels = np.full((len(token), n), -1)
             labels[:, : high - low] = mine[:, low:high]
-            weight = _agreeing(found, classes, low, high)
+            weight = _agreeing(near, classes, low, high)
             parts.append(Grams(start[there], labels[there], weight[there]))
     return summed(parts)
 
 
-def _agreeing(found: Neighbourhoods, classes: Ints, low: int, high: int) -> Floats:
+def _agreeing(near: Neighbourhoods, classes: Ints, low: int, high: int) -> Floats:
     """(N,) share of each neighbourhood that has the predicted class's labels at the places low:high of the n-gram."""
     part = np.unique(classes[:, low:high], axis=0, return_inverse=True)[1].ravel()
-    alike = part[found.classes] == part[found.predicted][found.instance]
-    weight: Floats = np.bincount(found.instance, found.share * alike, len(found.pointer) - 1).astype(np.float64)
+    alike = part[near.classes] == part[near.predicted][near.instance]
+    weight: Floats = np.bincount(near.instance, near.share * alike, len(near.pointer) - 1).astype(np.float64)
     return weight
 
 
@@ -101,12 +101,12 @@ def summed(parts: list[Grams]) -> Grams:
     return Grams(cells[:, 0], cells[:, 1:], np.bincount(place.ravel(), weight, len(cells)).astype(np.float64))
 
 
-def neighbour_grams(found: Neighbourhoods, classes: Ints) -> Grams:
+def neighbour_grams(near: Neighbourhoods, classes: Ints) -> Grams:
     """Unigrams of all labels among a token's neighbours, predicted or not, each weighted by its share."""
     n = classes.shape[1]
-    own = np.full((len(found.classes), n), -1)
-    own[:, 0] = classes[found.classes, n // 2]
-    return summed([Grams(found.instance, own, found.share)])
+    own = np.full((len(near.classes), n), -1)
+    own[:, 0] = classes[near.classes, n // 2]
+    return summed([Grams(near.instance, own, near.share)])
 
 
 def ground(grams: Grams, count: int, labels: LabelSet, *, legal: bool) -> GroundNgrams:
@@ -175,14 +175,14 @@ def _laid_out(grams: Grams, first: int) -> LinearRows:
     )
 
 
-def voted(found: Neighbourhoods, classes: Ints, bounds: Ints, labels: int) -> Labels:
+def voted(near: Neighbourhoods, classes: Ints, bounds: Ints, labels: int) -> Labels:
     """(N,) majority label of the predicted n-grams that overlap at each token (Van den Bosch & Daelemans 2006).
 
     Ties go to the label of the n-gram with the largest share.
     """
-    n, count = classes.shape[1], len(found.pointer) - 1
-    mine, token = classes[found.predicted], np.arange(count)
-    sure = found.share[found.pointer[:-1]]
+    n, count = classes.shape[1], len(near.pointer) - 1
+    mine, token = classes[near.predicted], np.arange(count)
+    sure = near.share[near.pointer[:-1]]
     begins, ends = (np.repeat(side, np.diff(bounds)) for side in (bounds[:-1], bounds[1:]))
     votes, surest = np.zeros((count, labels)), np.zeros((count, labels))
     for place in range(n):

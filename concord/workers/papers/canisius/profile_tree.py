@@ -93,15 +93,15 @@ def order_of(codes: Ids, shares: ClassShares, count: int, weights: Floats, metri
     codes = np.ascontiguousarray(codes[:, drawn])
     mean = _mean_distances(codes, shares, count, weights, metric)
     sizes = codes.max(axis=1, initial=0).astype(np.int64) + 1
-    order, left = list[int](), list(range(len(codes)))
+    order, rest = list[int](), list(range(len(codes)))
     branch, branches = np.zeros(codes.shape[1], np.int64), 1
-    while left:
-        cells = {f: np.unique(branch * sizes[f] + codes[f], return_inverse=True) for f in left}
-        gains = {f: mean[f] / (LEVEL_COST + np.log2(len(found) / branches)) for f, (found, _) in cells.items()}
-        best = max(left, key=gains.__getitem__)
+    while rest:
+        cells = {f: np.unique(branch * sizes[f] + codes[f], return_inverse=True) for f in rest}
+        gains = {f: mean[f] / (LEVEL_COST + np.log2(len(values) / branches)) for f, (values, _) in cells.items()}
+        best = max(rest, key=gains.__getitem__)
         branch, branches = cells[best][1].ravel(), len(cells[best][0])
         order.append(best)
-        left.remove(best)
+        rest.remove(best)
     return np.array(order, np.int64)
 
 

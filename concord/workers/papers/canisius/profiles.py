@@ -89,16 +89,16 @@ class Profiles(NamedTuple):
         profile = np.empty(first[-1], np.int32)
         for f, row in enumerate(values):
             mine = range(int(first[f]), int(first[f + 1]))
-            seen = dict[bytes, int]()
-            numbers = [seen.setdefault(entry_bytes[bounds[v] : bounds[v + 1]], len(seen)) for v in mine]
+            number_of = dict[bytes, int]()
+            numbers = [number_of.setdefault(entry_bytes[bounds[v] : bounds[v + 1]], len(number_of)) for v in mine]
             profile[mine.start : mine.stop] = _by_frequency(np.array(numbers, np.int32), row)
         return cls(first, profile)
 
     def codes(self, instances: Ids) -> Ids:
         """(Q, F) profiles of instances with the values (Q, F); −1 for a value that training never saw."""
-        known = (instances >= 0) & (instances < np.diff(self.first))
-        found = self.profile[np.where(known, instances + self.first[:-1], 0)]
-        codes: Ids = np.where(known, found, np.int32(-1))
+        in_training = (instances >= 0) & (instances < np.diff(self.first))
+        profiles = self.profile[np.where(in_training, instances + self.first[:-1], 0)]
+        codes: Ids = np.where(in_training, profiles, np.int32(-1))
         return codes
 
 

@@ -38,10 +38,10 @@ class TimblError(InputError):
 
 def options_of(settings: TrigramSettings) -> str:
     """TiMBL command-line options for the settings; IGTree takes no metric, k or decay."""
-    chosen = [FORMAT, ALGORITHMS[settings.learner], WEIGHTINGS[settings.weighting]]
+    options = [FORMAT, ALGORITHMS[settings.learner], WEIGHTINGS[settings.weighting]]
     if settings.learner != "igtree":
-        chosen += [METRICS[settings.metric], f"-k{settings.k}", DECAYS[settings.decay]]
-    return " ".join(chosen)
+        options += [METRICS[settings.metric], f"-k{settings.k}", DECAYS[settings.decay]]
+    return " ".join(options)
 
 
 def _api(options: str) -> Any:
@@ -89,23 +89,23 @@ class Timbl:
     @cached_property
     def _classifier(self) -> Any:
         """TiMBL's own classifier object, made anew in each process. Raises `TimblError`."""
-        found = _api(self.options)
+        classifier = _api(self.options)
         with scratch_folder() as place:
             file = place / BASE
             file.write_bytes(self.base)
             if self.weights is not None:
                 (place / WEIGHTS).write_bytes(self.weights)
-            if not found.getInstanceBase(str(file)):
+            if not classifier.getInstanceBase(str(file)):
                 raise TimblError(f"TiMBL cannot read the model's {BASE}; train again")
-        return found
+        return classifier
 
     def neighbourhoods(self, instances: Ids) -> Neighbourhoods:
         """See `Classifier`. Raises `TimblError`."""
         instance, classes, share = list[int](), list[int](), list[float]()
         for q, row in enumerate(instances.tolist()):
             # The last field is the class, which TiMBL ignores here; the two flags ask for shares of the whole tree.
-            known, _, shares, _ = self._classifier.classify3("\t".join(map(str, [*row, 0])), *(True, 0))
-            if not known:
+            is_known, _, shares, _ = self._classifier.classify3("\t".join(map(str, [*row, 0])), *(True, 0))
+            if not is_known:
                 raise TimblError("TiMBL cannot classify with the model's instance base; train again")
             instance += [q] * len(shares)
             classes += map(int, shares)

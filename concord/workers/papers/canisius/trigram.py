@@ -100,15 +100,15 @@ class TrigramModel(FolderModel):
         """Potentials of the unigrams, and rows of the longer n-grams; see `workers.papers.canisius.ngrams`."""
         return self.scores_of(self.neighbourhoods(batch), batch)
 
-    def scores_of(self, found: Neighbourhoods, batch: Batch) -> LocalScores:
+    def scores_of(self, neighbourhoods: Neighbourhoods, batch: Batch) -> LocalScores:
         """Local scores of a batch, given the neighbourhoods of its tokens."""
-        grams = predicted_grams(found, self.classes, batch.sentence_bounds)
+        grams = predicted_grams(neighbourhoods, self.classes, batch.sentence_bounds)
         if self.settings.domain == "neighbours":
-            unigrams = neighbour_grams(found, self.classes)
+            unigrams = neighbour_grams(neighbourhoods, self.classes)
             grams = summed([grams.chosen(grams.length > 1), unigrams])
-        made = ground(grams, batch.token_count, self.labels, legal=self.settings.legality == "bio")
+        local = ground(grams, batch.token_count, self.labels, legal=self.settings.legality == "bio")
         flat = np.zeros((len(self.labels),) * 2)
-        return LocalScores(Potentials(made.unary, flat, batch.sentence_starts), rows_of(made.grams, batch.doc_starts))
+        return LocalScores(Potentials(local.unary, flat, batch.sentence_starts), rows_of(local.grams, batch.doc_starts))
 
     def neighbourhoods(self, batch: Batch) -> Neighbourhoods:
         """Neighbourhood of each of the N tokens; equal tokens are classified once."""
@@ -124,8 +124,8 @@ class TrigramModel(FolderModel):
 
     def known(self, words: Sequence[str]) -> Mask:
         """(V,) mask of the words that were a training token (not only a neighbour of one)."""
-        seen = set(self.values[WORD_FEATURE])
-        return np.array([word in seen for word in words], np.bool_)
+        training_words = set(self.values[WORD_FEATURE])
+        return np.array([word in training_words for word in words], np.bool_)
 
 
 WORD_FEATURE = 2

@@ -54,13 +54,13 @@ def grid(settings: TrigramSettings) -> list[TrigramSettings]:
     decides). Raises `TrainingError` if only one setting is left.
     """
     names = [name for name in SEARCHED if name not in settings.model_fields_set]
-    found: dict[tuple[object, ...], TrigramSettings] = {}
+    by_meaning: dict[tuple[object, ...], TrigramSettings] = {}
     for values in product(*(SEARCHED[name] for name in names)):
         one = settings.model_copy(update=dict(zip(names, values, strict=True)))
-        found.setdefault(_meaning(one), one)
-    if len(found) == 1:
+        by_meaning.setdefault(_meaning(one), one)
+    if len(by_meaning) == 1:
         raise TrainingError(f"nothing is left to be chosen: give fewer options; chosen are {', '.join(SEARCHED)}")
-    return list(found.values())
+    return list(by_meaning.values())
 
 
 def chosen_of(settings: TrigramSettings) -> dict[str, str | float]:
@@ -106,12 +106,12 @@ class Sample(NamedTuple):
             raise TrainingError("too few documents have tokens to choose settings by; give more")
         read = [values_of(column) for column in Windows(settings.windows, entities).features(batch)]
         windows = Windows(settings.windows, None if entities is None else entities.for_all)
-        asked = numbered(windows.features(other), [names for names, _ in read])
+        queries = numbered(windows.features(other), [names for names, _ in read])
         first, second = _order(batch, seed), _order(other, seed)
         return cls(
             np.stack([codes[first] for _, codes in read]),
             _around(batch, labels, settings.n)[first],
-            asked[second],
+            queries[second],
             _around(other, labels, settings.n)[second],
         )
 
@@ -122,10 +122,10 @@ class Sample(NamedTuple):
 
     def part(self, size: int) -> Sample:
         """The first ``size`` tokens to remember, and a fifth as many to classify; their values are numbered anew."""
-        asked = self.asked[: asked_of(size, len(self.asked))]
-        found = [_numbered(mine, theirs) for mine, theirs in zip(self.values[:, :size], asked.T, strict=True)]
-        values, numbers = (np.stack(column) for column in zip(*found, strict=True))
-        return Sample(values, self.around[:size], np.ascontiguousarray(numbers.T), self.wanted[: len(asked)])
+        queries = self.asked[: asked_of(size, len(self.asked))]
+        pairs = [_numbered(mine, theirs) for mine, theirs in zip(self.values[:, :size], queries.T, strict=True)]
+        values, numbers = (np.stack(column) for column in zip(*pairs, strict=True))
+        return Sample(values, self.around[:size], np.ascontiguousarray(numbers.T), self.wanted[: len(queries)])
 
 
 def _order(batch: Batch, seed: int) -> Ints:
@@ -140,11 +140,11 @@ def _around(batch: Batch, labels: LabelSet, n: int) -> Ints:
     return labels_around(labels.encode(batch.labels.strings()), batch.sentence_bounds, n)
 
 
-def _numbered(values: Ids, asked: Ids) -> tuple[Ids, Ids]:
+def _numbered(values: Ids, queries: Ids) -> tuple[Ids, Ids]:
     """The values (M,) renumbered in ascending order, and those asked for (T,) likewise; −1 if not among the first."""
-    known, numbers = np.unique(values, return_inverse=True)
-    place = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-    return numbers.astype(np.int32), np.where(known[place] == asked, place, -1).astype(np.int32)
+    distinct, numbers = np.unique(values, return_inverse=True)
+    place = np.minimum(np.searchsorted(distinct, queries), len(distinct) - 1)
+    return numbers.astype(np.int32), np.where(distinct[place] == queries, place, -1).astype(np.int32)
 
 
 def together(every: Iterable[TrigramSettings]) -> list[list[TrigramSettings]]:
@@ -152,11 +152,11 @@ def together(every: Iterable[TrigramSettings]) -> list[list[TrigramSettings]]:
 
     Each setting of TiMBL is a group by itself.
     """
-    found: dict[tuple[object, ...], list[TrigramSettings]] = {}
+    groups: dict[tuple[object, ...], list[TrigramSettings]] = {}
     for one in every:
         alike = (one.metric, one.weighting) if one.learner == NEAREST else tuple(chosen_of(one).values())
-        found.setdefault(alike, []).append(one)
-    return list(found.values())
+        groups.setdefault(alike, []).append(one)
+    return list(groups.values())
 
 
 def tried(sample: Sample, group: Sequence[TrigramSettings], size: int) -> list[TrialTally]:
@@ -167,19 +167,19 @@ def tried(sample: Sample, group: Sequence[TrigramSettings], size: int) -> list[T
     started = time.process_time()
     part, first = sample.part(size), group[0]
     instances = remembered(part.values, part.around, first)
-    asked, place = np.unique(part.asked, axis=0, return_inverse=True)
+    queries, place = np.unique(part.asked, axis=0, return_inverse=True)
     if first.learner == NEAREST:
         votes = [Vote(one.k, one.decay) for one in group]
-        found = nearest(instances, first).by_votes(votes, asked)
+        neighbourhoods = nearest(instances, first).by_votes(votes, queries)
     else:
-        found = [_timbl(instances, one).neighbourhoods(asked) for one in group]
-    right = [_right(one.predicted[place.ravel()], instances.labels, part.wanted) for one in found]
+        neighbourhoods = [_timbl(instances, one).neighbourhoods(queries) for one in group]
+    right = [_right(one.predicted[place.ravel()], instances.labels, part.wanted) for one in neighbourhoods]
     seconds = (time.process_time() - started) / len(group)
     return [TrialTally(count, len(part.wanted), seconds) for count in right]
 
 
-def _right(predicted: Ints, labels: Ints, wanted: Ints) -> int:
-    return int((labels[predicted] == wanted).all(axis=1).sum())
+def _right(predicted: Ints, labels: Ints, gold: Ints) -> int:
+    return int((labels[predicted] == gold).all(axis=1).sum())
 
 
 def _timbl(instances: Instances, settings: TrigramSettings) -> Classifier:

@@ -96,8 +96,8 @@ class _Around:
 
 def _mapped(column: Column, function: Callable[[str], str]) -> Column:
     """The function of every value."""
-    found = Column.encode([function(value) for value in column.values])
-    return Column(found.codes[column.codes], found.values)
+    images = Column.encode([function(value) for value in column.values])
+    return Column(images.codes[column.codes], images.values)
 
 
 def _pairs(first: Column, second: Column) -> Column:
@@ -110,8 +110,8 @@ def _pairs(first: Column, second: Column) -> Column:
 
 def _memberships(batch: Batch, entities: Gazetteer) -> Iterator[Column]:
     """For each type, sorted: is the word part of some entity of it, as it is written?"""
-    found = entities.columns(batch, CASED)
-    sets = [found[CASED + role] for role in ROLES]
+    columns = entities.columns(batch, CASED)
+    sets = [columns[CASED + role] for role in ROLES]
     for kind in sorted(set(entities.types.to_pylist())):
         inside = np.zeros(batch.token_count, np.bool_)
         for column in sets:
@@ -148,8 +148,8 @@ AFFIXES: tuple[Callable[[str], str], ...] = (
 def numbered(features: Sequence[Column], values: Sequence[Sequence[str]]) -> NDArray[np.int32]:
     """(N, F) which of its known ``values`` each feature has, −1 where it is none."""
     columns = []
-    for column, known in zip(features, values, strict=True):
-        place = dict(zip(known, range(len(known)), strict=True))
+    for column, names in zip(features, values, strict=True):
+        place = dict(zip(names, range(len(names)), strict=True))
         columns.append(np.array([place.get(value, -1) for value in column.values], np.int32)[column.codes])
     return np.stack(columns, axis=1) if columns else np.zeros((0, 0), np.int32)
 

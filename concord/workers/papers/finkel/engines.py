@@ -10,10 +10,10 @@ from concord.workers.inference.core.engine import Solver
 from concord.workers.papers.finkel.settings import AnnealedSettings
 
 
-def _annealed(problem: Problem, **given: Any) -> Decoded:
+def _annealed(problem: Problem, **arguments: Any) -> Decoded:
     from concord.workers.papers.finkel.annealed import solve
 
-    return solve(problem, **given)
+    return solve(problem, **arguments)
 
 
 ANNEALED = Solver(

@@ -10,16 +10,16 @@ from concord.workers.inference.core.engine import Solver
 from concord.workers.papers.stokman.settings import AnytimeSettings, EvolutionSettings
 
 
-def _evolution(problem: Problem, **given: Any) -> Decoded:
+def _evolution(problem: Problem, **arguments: Any) -> Decoded:
     from concord.workers.papers.stokman.evolution import solve
 
-    return solve(problem, **given)
+    return solve(problem, **arguments)
 
 
-def _anytime(problem: Problem, **given: Any) -> Decoded:
+def _anytime(problem: Problem, **arguments: Any) -> Decoded:
     from concord.workers.papers.stokman.anytime import solve
 
-    return solve(problem, **given)
+    return solve(problem, **arguments)
 
 
 EVOLUTION = Solver(

@@ -84,12 +84,12 @@ def _start(
 ) -> Population:
     """The first population: the best labelling known, a best-first one, then mutations of both in turn."""
     size = config.population
-    found = first_solution(
+    first = first_solution(
         search, chain=chain_loss(search.problem), branching=config.branching, nodes=search.remaining(config.start_nodes)
     )
-    seeds = [search.labels] if found is None else [search.labels, found]
-    if found is not None:
-        search.offer(found)
+    seeds = [search.labels] if first is None else [search.labels, first]
+    if first is not None:
+        search.offer(first)
     labels = np.stack([seeds[i % len(seeds)] for i in range(size)]).astype(np.int32)
     draws = rng.random((size, 3))
     for i in range(len(seeds), size):
@@ -107,9 +107,9 @@ def first_solution(search: Search, *, chain: ChainLoss, branching: int, nodes: i
     if start is None:
         return None
     probe = new_probe(start, loss=np.inf, most=np.inf, branching=branching)
-    found = next_leaf(start, probe, nodes)
+    is_leaf = next_leaf(start, probe, nodes)
     search.work += int(probe.now["expanded"][0])
-    return start.labels.copy() if found else None
+    return start.labels.copy() if is_leaf else None
 
 
 def _evaluated(current: IncrementalScore, labels: NDArray[np.int32]) -> Population:
@@ -132,9 +132,9 @@ def _survivors(search: Search, pool: Population, *, weight: float, pressure: flo
     feasible = np.where(pool.hard > 0, -np.inf, pool.soft)
     if feasible.max() > search.objective + ROUNDING:
         search.offer(pool.labels[int(feasible.argmax())])
-    chosen = sample_by_rank(fitness, len(fitness) // 2, pressure=pressure, spin=spin)
-    chosen[:2] = fitness.argmax(), feasible.argmax()
-    return Population(pool.labels[chosen], pool.soft[chosen], pool.hard[chosen])
+    survivors = sample_by_rank(fitness, len(fitness) // 2, pressure=pressure, spin=spin)
+    survivors[:2] = fitness.argmax(), feasible.argmax()
+    return Population(pool.labels[survivors], pool.soft[survivors], pool.hard[survivors])
 
 
 def sample_by_rank(fitness: Floats, size: int, *, pressure: float, spin: float) -> NDArray[np.int64]:

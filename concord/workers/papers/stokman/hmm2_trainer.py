@@ -51,8 +51,8 @@ def after_two(gold: GoldChains, after_one: Floats) -> Floats:
     counts = np.zeros((size + 1, size, size))
     np.add.at(counts, (before.two, before.one, gold.labels[before.token]), 1.0)
     smoothed = witten_bell(counts.reshape(-1, size), np.tile(after_one, (size + 1, 1)))
-    found: Floats = np.log(shares(smoothed)).reshape(counts.shape)
-    return found
+    nats: Floats = np.log(shares(smoothed)).reshape(counts.shape)
+    return nats
 
 
 HMM2 = Trainer(train, Hmm2Settings, comparison=True)

@@ -50,8 +50,8 @@ def best_second_order(unary: Floats, second: Floats, bounds: Ints) -> tuple[Labe
     tables = SecondOrder(
         opening=np.ascontiguousarray(second[width]), into=np.ascontiguousarray(second[:width].transpose(1, 0, 2))
     )
-    found: tuple[Labels, Floats] = _best(unary, tables, bounds, np.zeros((longest, width, width)))
-    return found
+    best: tuple[Labels, Floats] = _best(unary, tables, bounds, np.zeros((longest, width, width)))
+    return best
 
 
 class SecondOrder(NamedTuple):
