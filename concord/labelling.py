@@ -27,22 +27,22 @@ class Labeller:
     ('O', 'B-LOC', 'I-LOC')
     """
 
-    def __init__(self, opened: TextLabeller) -> None:
-        self._opened = opened
+    def __init__(self, labeller: TextLabeller) -> None:
+        self._labeller = labeller
 
     def __repr__(self) -> str:
         titles = ", ".join(self.constraints) or "none"
-        return f"Labeller({self._opened.name!r}, engine={self._opened.settings.engine!r}, constraints: {titles})"
+        return f"Labeller({self._labeller.name!r}, engine={self._labeller.settings.engine!r}, constraints: {titles})"
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The names of the model's labels."""
-        return self._opened.model.labels.names
+        return self._labeller.model.labels.names
 
     @property
     def constraints(self) -> tuple[str, ...]:
         """The names of the constraints, including the label consistency that was learned with the model."""
-        return self._opened.constraints.titles
+        return self._labeller.constraints.titles
 
     def label(self, text: str, *, doc_id: str = "text", clamp: Clamp = ()) -> LabelledText:
         """Cuts a text into sentences and tokens and labels it as one document.
@@ -61,7 +61,7 @@ class Labeller:
         """
         if not isinstance(text, str):
             raise UsageError(f"one text is labelled, a str, not a {type(text).__name__}; `label_many` takes many texts")
-        return self._opened(text, doc_id=doc_id, clamp=clamp)
+        return self._labeller(text, doc_id=doc_id, clamp=clamp)
 
     def label_many(self, texts: Iterable[str], *, doc_ids: Iterable[str] | None = None) -> Iterator[LabelledText]:
         """Labels each text as one document, and gives the answers one after the other.
@@ -94,11 +94,11 @@ class Labeller:
         ('Ada', 'Lovelace', 'wrote', '.')
         """
         document = Document.build(doc_id, sentences, **columns)
-        return self.label_document(self._opened.corrected(document, clamped(clamp)))
+        return self.label_document(self._labeller.corrected(document, clamped(clamp)))
 
     def label_document(self, document: Document) -> LabelledText:
         """Labels a `Document`, which readers and `Document.build` make. Raises the errors of `label`."""
-        return self._opened.document(document)
+        return self._labeller.document(document)
 
     def explain(self, text: str, *, doc_id: str = "text") -> Explanation:
         """The effect of each constraint on a text: what it changes, and its cost in nats.
@@ -108,7 +108,7 @@ class Labeller:
         >>> [effect.name for effect in model.explain("Ada met Ada Lovelace.").effects] == list(model.constraints)
         True
         """
-        return self._opened.explain(self._opened.document_of(text, doc_id=doc_id))
+        return self._labeller.explain(self._labeller.document_of(text, doc_id=doc_id))
 
     def explain_tokens(
         self, sentences: Sequence[Sequence[str]], *, doc_id: str = "text", **columns: Sequence[Sequence[str]]
@@ -118,7 +118,7 @@ class Labeller:
         >>> model.explain_tokens([["Ada", "met", "Ada", "Lovelace", "."]]).tokens[:2]
         ('Ada', 'met')
         """
-        return self._opened.explain(Document.build(doc_id, sentences, **columns))
+        return self._labeller.explain(Document.build(doc_id, sentences, **columns))
 
 
 @speaks_python

@@ -249,9 +249,9 @@ class Predictions:
         if form not in WRITERS:
             raise OptionError(unknown("form", form, WRITERS))
         settings = validated(options, WRITERS[form].settings, owner=f"writer {form}")
-        given = None if corpus is None else fspath(corpus)
+        place = None if corpus is None else fspath(corpus)
         return export_predictions(
-            self._run.uri, form, Path(out), settings=settings, corpus=given, keep_columns=keep_columns
+            self._run.uri, form, Path(out), settings=settings, corpus=place, keep_columns=keep_columns
         )
 
     def to_conll(self, out: str | PathLike[str], **options: Any) -> ExportReport:

@@ -162,5 +162,5 @@ def review(
     fields = {"error": error, "certainty": certainty, "by": unit, "whole": whole, "seed": seed}
     options = {name: value for name, value in fields.items() if value is not None}
     with ExitStack() as stack:
-        opened = stack.enter_context(open_review(fspath(run), Path(out), options, labelled=labelled))
-        return RunReview(opened, stack.pop_all().close, reader_name() if reader is None else reader)
+        opening = stack.enter_context(open_review(fspath(run), Path(out), options, labelled=labelled))
+        return RunReview(opening, stack.pop_all().close, reader_name() if reader is None else reader)

@@ -44,9 +44,9 @@ class Constraints:
 
     @classmethod
     def _of(cls, declared: DeclaredConstraints) -> Constraints:
-        made = cls(())
-        made._declared = declared
-        return made
+        rules = cls(())
+        rules._declared = declared
+        return rules
 
     def __repr__(self) -> str:
         return f"Constraints: {', '.join(self.titles) or 'none'}"

@@ -104,11 +104,11 @@ class CRF(BaseEstimator):  # type: ignore[misc]
         >>> CRF().fit([["Ann", "ran"]], [["PER", "O"]]).predict([["Ann"], []])
         [['PER'], []]
         """
-        chosen: list[list[str]] = []
+        names: list[list[str]] = []
         for potentials in self._potentials(X):
             labels: Labels = viterbi(potentials) if len(potentials.unary) else np.zeros(0, np.int32)
-            chosen.append(self.classes_[labels].tolist())
-        return chosen
+            names.append(self.classes_[labels].tolist())
+        return names
 
     def predict_marginals(self, X: Sequence[SequenceFeatures]) -> list[list[dict[str, float]]]:  # noqa: N803
         """The probability of each label of each token, under the model.
@@ -119,8 +119,8 @@ class CRF(BaseEstimator):  # type: ignore[misc]
         """
         names = self._names()
         return [
-            [dict(zip(names, row, strict=True)) for row in (marginals(found).tolist() if len(found.unary) else [])]
-            for found in self._potentials(X)
+            [dict(zip(names, row, strict=True)) for row in (marginals(p).tolist() if len(p.unary) else [])]
+            for p in self._potentials(X)
         ]
 
     def score(self, X: Sequence[SequenceFeatures], y: Sequence[Sequence[str]]) -> float:  # noqa: N803
@@ -231,12 +231,12 @@ def _summed(pairs: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
 
 
 def _pairs(
-    given: Sequence[SequenceFeatures], y: Sequence[Sequence[str]]
+    rows: Sequence[SequenceFeatures], y: Sequence[Sequence[str]]
 ) -> Iterator[tuple[list[list[tuple[str, float]]], list[str]]]:
     """Sequences with their labels. Raises `ValueError` where their numbers differ, or a label is no string."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None: a list of labels for each sequence")
-    sequences, labels = _sequences(given), [list(row) if hasattr(row, "__iter__") else [row] for row in _sequences(y)]
+    sequences, labels = _sequences(rows), [list(row) if hasattr(row, "__iter__") else [row] for row in _sequences(y)]
     if len(sequences) != len(labels):
         raise ValueError(f"{len(sequences)} sequences, and labels of {len(labels)}")
     if not sequences:

@@ -105,8 +105,8 @@ class SweepResults:
         >>> found.compare(by="engine", against="viterbi").column_names[-1]
         'p'
         """
-        shown = show_sweep(self._folder, by=by, against=against, measure=measure, choose=choose)
-        return comparison_table(shown.rows, by=shown.by)
+        tables = show_sweep(self._folder, by=by, against=against, measure=measure, choose=choose)
+        return comparison_table(tables.rows, by=tables.by)
 
     def plot(self, *, by: str | None = None, measure: str | None = None) -> SweepPicture:
         """A picture of a figure by the values of one axis, with 95 % intervals; ``by`` and ``measure`` as in `compare`.

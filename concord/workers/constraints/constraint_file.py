@@ -29,7 +29,7 @@ from concord.workers.constraints.declared import DeclaredConstraints, Origin
 from concord.workers.constraints.rows import ConstraintError
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.constraints.templates.template import Template
-from concord.workers.storage.lined_yaml import LinedYaml, Location, problems, read_text, shown
+from concord.workers.storage.lined_yaml import LinedYaml, Location, excerpt, problems, read_text
 
 ROOT_KEY = "constraints"
 
@@ -77,7 +77,7 @@ def _entries(text: str, reader: LinedYaml) -> Sequence[yaml.Node]:
     for key, value in root.value:
         name = reader.key(key)
         if name != ROOT_KEY:
-            raise reader.error(key, f"unknown key {shown(name)}{nearest(name, [ROOT_KEY])}")
+            raise reader.error(key, f"unknown key {excerpt(name)}{nearest(name, [ROOT_KEY])}")
         if entries is not None:
             raise reader.error(key, f"key {ROOT_KEY!r} is there twice; put all entries under one")
         if not isinstance(value, yaml.SequenceNode):
@@ -92,7 +92,7 @@ def _template(content: Any, origin: Origin) -> Template:
     kind = content.pop("template")
     if kind not in TEMPLATES:
         raise ConstraintFileError(
-            f"{origin.at(('template',), '?')}: unknown template {shown(kind)}{nearest(kind, TEMPLATES)}"
+            f"{origin.at(('template',), '?')}: unknown template {excerpt(kind)}{nearest(kind, TEMPLATES)}"
         )
     try:
         return TEMPLATES[kind].model_validate(content)

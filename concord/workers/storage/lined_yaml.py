@@ -108,7 +108,7 @@ class LinedYaml:
         for key, value in node.value:
             name = self.key(key)
             if name in content:
-                raise self.error(key, f"key {shown(name)} twice in one entry")
+                raise self.error(key, f"key {excerpt(name)} twice in one entry")
             content[name] = self.plain(value, (*place, name), lines)
             lines[(*place, name)] = _line(key)
         return content
@@ -126,7 +126,7 @@ class LinedYaml:
     def _text(self, node: yaml.Node) -> str:
         text = str(node.value)
         if NO_TEXT.search(text):
-            raise self.error(node, f"{shown(text)} holds a character that is no text")
+            raise self.error(node, f"{excerpt(text)} holds a character that is no text")
         return text
 
 
@@ -167,7 +167,7 @@ def _line_around(lines: Mapping[Location, int], place: Location) -> int:
     return lines.get(place, 1)
 
 
-def shown(value: object) -> str:
+def excerpt(value: object) -> str:
     """A value of the file as a message repeats it: on one line, and cut if it is long."""
     text = repr(value)
     return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
@@ -180,7 +180,7 @@ def problems(error: ValidationError, settings: type[BaseModel]) -> Iterator[tupl
         field = ".".join(str(part) for part in place)
         if detail["type"] == "extra_forbidden":
             among = _fields_around(settings, place)
-            yield place, f"unknown key {shown(field)}{nearest(str(place[-1]), among)}"
+            yield place, f"unknown key {excerpt(field)}{nearest(str(place[-1]), among)}"
         elif detail["type"] == "missing":
             yield place, f"key {field!r} is missing"
         elif detail["type"] in LISTS and isinstance(detail["input"], str):
@@ -194,7 +194,7 @@ def problems(error: ValidationError, settings: type[BaseModel]) -> Iterator[tupl
 
 def _text_of(value: object) -> str:
     text = str(value)
-    return text if text.isprintable() and len(text) <= LONGEST_SHOWN else shown(value)
+    return text if text.isprintable() and len(text) <= LONGEST_SHOWN else excerpt(value)
 
 
 def _fields_around(settings: type[BaseModel], place: Location) -> list[str]:
