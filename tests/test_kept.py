@@ -24,7 +24,7 @@ from concord.schemas.decoded import Status
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Scheme
 from concord.schemas.potentials import Potentials
-from concord.schemas.run import Reuse, RunKey, RunSettings
+from concord.schemas.run import ADDITIONS, Reuse, RunKey, RunSettings
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from concord.workers.constraints.constraint_set import Separable
 from concord.workers.constraints.declared import DeclaredConstraints, JoinedConstraints
@@ -38,6 +38,7 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import read_digests
 from concord.workers.inference.nbest import settled
+from concord.workers.labelling import labelled
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.labelling.last_answers import LastAnswers
 from concord.workers.labelling.shard import label_shard
@@ -262,9 +263,51 @@ def test_under_another_model_answers_are_proven_anew(tmp_path: Path) -> None:
     assert reuse.confirmed > COUNT // 2
 
 
-@pytest.mark.parametrize(
-    "settings", [{"settle": False}, {"n_best": 2}, {"confidence": "margin"}, {"certificates": True}]
-)
+ADDED: dict[str, dict[str, object]] = {
+    "certificates": {"certificates": True},
+    "certificate_nodes": {"certificates": True, "certificate_nodes": 7},
+    "errors_of": {"errors_of": "gibbs"},
+    "confidence": {"confidence": "margin"},
+    "margin_work": {"confidence": "margin", "margin_work": 1_000},
+    "n_best": {"n_best": 3},
+    "n_best_work": {"n_best": 3, "n_best_work": 1_000},
+}
+"""Settings in which a field of `ADDITIONS` says something."""
+DECIDING = {"engine", "options", "seed", "work", "seconds", "on_infeasible", "relaxed_weight", "text", "settle"}
+
+
+def test_each_setting_decides_answers_or_adds_to_them() -> None:
+    assert DECIDING | ADDED.keys() == RunSettings.model_fields.keys()
+    assert ADDED.keys() == set(ADDITIONS)
+    assert not DECIDING & set(ADDITIONS)
+
+
+@pytest.mark.parametrize("settle", [False, True])
+@pytest.mark.parametrize("name", ADDED)
+def test_what_is_added_to_answers_is_added_to_those_that_stand(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, settle: bool
+) -> None:
+    """On, and off again: the bytes of runs that decode everything, and nothing is decoded."""
+    nights = [
+        Night(documents(4, 2), rules(ONE_RUN, scales=ALL), settings={"settle": settle, **added})
+        for added in ({}, ADDED[name], {})
+    ]
+    fresh = list[dict[str, str]]()
+    for number, night in enumerate(nights):
+        night.into(tmp_path / f"fresh-{number}")
+        fresh.append(content(tmp_path / f"fresh-{number}"))
+    nights[0].into(tmp_path / "out")
+    monkeypatch.setattr(labelled, "_decoded", refuse)
+    for night, own in zip(nights[1:], fresh[1:], strict=True):
+        assert night.into(tmp_path / "out").kept == 4
+        assert content(tmp_path / "out") == own
+
+
+def refuse(*_: object) -> None:
+    raise AssertionError("a document was decoded")
+
+
+@pytest.mark.parametrize("settings", [{"settle": False}])
 def test_what_is_not_kept_is_made_anew(settings: dict[str, object], tmp_path: Path) -> None:
     made = documents(6, 5)
     first = Night(made, rules(ONE_RUN), settings=settings)

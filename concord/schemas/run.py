@@ -105,8 +105,16 @@ class RunSettings(Settings):
         "slower than engine certify alone.",
     )
 
+    @property
+    def adds(self) -> bool:
+        """Does a run do more with an answer than write it?"""
+        return self.certificates or self.confidence != "none" or self.n_best > 0 or self.errors_of is not None
+
 
 DEFAULT_RUN = RunSettings()
+
+ADDITIONS = ("certificates", "certificate_nodes", "errors_of", "confidence", "margin_work", "n_best", "n_best_work")
+"""Settings of what is added to an answer that stands, whatever it is: no label depends on them."""
 
 
 class RunKey(Settings):
@@ -122,6 +130,12 @@ class RunKey(Settings):
         """Hex digest. Shards that were done under the same digest need not be done again."""
         state = json.dumps([FORMAT, self.model_dump(mode="json")], sort_keys=True)
         return hashlib.sha256(state.encode()).hexdigest()
+
+    @property
+    def of_answers(self) -> RunKey:
+        """The key with the defaults of all `ADDITIONS`: equal ones have equal labels."""
+        defaults = {name: getattr(DEFAULT_RUN, name) for name in ADDITIONS}
+        return self.model_copy(update={"settings": self.settings.model_copy(update=defaults)})
 
 
 class ConstraintFigures(Report):

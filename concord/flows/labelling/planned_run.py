@@ -375,7 +375,7 @@ def _seconds(documents: int, least: float | None, most: float | None) -> Bounds 
 def _workers(context: RunContext) -> int | None:
     """Workers of a run; None where a cluster elsewhere decides."""
     if context.workers is not None:
-        return context.workers
+        return max(1, context.workers)  # 0: this process
     here = context.ray or os.environ.get("RAY_ADDRESS") or LOCAL
     return os.cpu_count() if here == LOCAL else None
 

@@ -6,6 +6,7 @@ of the last one depends on what has changed:
 | changed | taken | what is done |
 | --- | --- | --- |
 | nothing but other documents | every answer (`Reusable.SAME`) | nothing |
+| what is added to answers (`schemas.run.ADDITIONS`) | the same | what is added, from scores and the answer |
 | constraints | settled answers that stand (`Reusable.RULES`), see below | constraints are grounded, nothing is scored |
 | the same, and the answer does not stand | the labels, to start from | scores, and looks near them, see below |
 | the model, or the engine | the labels, to start from (`Reusable.LABELS`) | scores, and looks near them, see below |
@@ -30,7 +31,8 @@ So the output is that of a run that decodes everything: a settled answer is the 
 present constraints, and its bound is its objective. The one exception: settling has a limit of work, within which that
 run may fail where the last one did not, as it starts from other labels and under other constraints. Then its answer is
 the engine's, and this run says more: the answer is settled, and the bound is the objective. Where the engine proves its
-answer, the labels are the same, and bound, gap, status and the mark alone differ.
+answer, the labels are the same, and bound, gap, status and the mark alone differ. So it is with a status that only a
+certificate of the last run has proven: it stays proven where the run writes none.
 """
 
 from __future__ import annotations
@@ -83,12 +85,10 @@ class Reusable(StrEnum):
 
 def reusable(before: RunKey, after: RunKey, old: RuleStrengths, new: RuleStrengths) -> Reusable:
     """What a run with the key ``after`` may take of one with the key ``before``, with these constraints."""
-    settings = after.settings
-    if settings.errors_of is not None or settings.certificates or settings.confidence != "none" or settings.n_best:
-        return Reusable.NOTHING  # what these add to an answer is not kept
+    before, after = before.of_answers, after.of_answers
     if before == after:
         return Reusable.SAME
-    if not settings.settle or before.settings.text != settings.text:
+    if not after.settings.settle or before.settings.text != after.settings.text:
         return Reusable.NOTHING
     same = before.model_copy(update={"constraints": after.constraints}) == after
     return Reusable.RULES if same and old.local == new.local else Reusable.LABELS

@@ -116,7 +116,7 @@ def label_batch(
 ) -> Labelled:
     """Scores and decodes every document, in order; no answer depends on what else is in the batch.
 
-    - ``kept``: answers that need no search, by place; these documents are not scored
+    - ``kept``: answers that need no search, by place; these documents are not scored, but for what is added to answers
     - ``guesses``: labels that may be near the settled answer, by place
 
     A document that cannot be labelled is among `Labelled.refused`, and its neighbours are labelled.
@@ -124,14 +124,15 @@ def label_batch(
     started = time.perf_counter()
     decoder = run_decoder(settings)
     labelled = Labelled(errors=ErrorAnalysis.by(settings))
-    rest = Batch.of([batch.document(place) for place in range(len(batch)) if place not in kept]) if kept else batch
+    whole = NONE_KEPT if settings.adds else kept
+    rest = Batch.of([batch.document(place) for place in range(len(batch)) if place not in whole]) if whole else batch
     problems = each_problem(rest, lambda part: _scored(part, model, constraints, labelled))
     for place, document in enumerate(batch):
-        if place in kept:
-            _add(labelled, kept[place])
+        if place in whole:
+            _add(labelled, whole[place])
             continue
         try:
-            _label(labelled, document, next(problems), decoder, settings, guesses.get(place))
+            _label(labelled, document, next(problems), decoder, settings, kept.get(place), guesses.get(place))
         except DocumentError as error:
             labelled.refused[place] = error.reason
     labelled.decode_seconds = time.perf_counter() - started - labelled.score_seconds
@@ -153,6 +154,7 @@ def _label(
     problem: Problem | DocumentError,
     decoder: Decoder,
     settings: RunSettings,
+    kept: KeptAnswer | None,
     guess: Labels | None,
 ) -> None:
     """Adds the answer to a document's problem. Raises `DocumentError` where it has to be refused."""
@@ -160,7 +162,10 @@ def _label(
         raise problem
     prepared = aim = Prepared.of(problem)
     started, started_cpu = time.perf_counter(), time.process_time()
-    decoded, origin = _decoded(prepared, document, decoder, settings, guess)
+    if kept is None:
+        decoded, origin = _decoded(prepared, document, decoder, settings, guess)
+    else:
+        decoded, origin = kept.decoded, _AnswerOrigin.SETTLED if kept.settled else _AnswerOrigin.SEARCHED
     cpu_seconds = time.process_time() - started_cpu
     if origin is not _AnswerOrigin.SEARCHED:  # no engine has measured it
         decoded = replace(decoded, seconds=time.perf_counter() - started)
