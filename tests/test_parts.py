@@ -93,8 +93,13 @@ def test_what_pyproject_registers_is_installed() -> None:
         (group, name, value) for group, entries in project["entry-points"].items() for name, value in entries.items()
     }
     assert {(entry.group, entry.name, entry.value) for entry in parts.own_entries(Group)} == wanted
-    places = {Group.TASKS: "concord.workers.remote.", Group.COMMANDS: "concord.flows.cli."}
-    assert all(value.startswith(places.get(Group(group), "concord.workers.papers.")) for group, _, value in wanted)
+    places = {
+        Group.COMMANDS: "concord.flows.cli.",
+        Group.MODELS: "concord.workers.models.",
+        Group.TASKS: "concord.workers.remote.",
+    }
+    papers = "concord.workers.papers."
+    assert all(value.startswith((papers, places.get(Group(group), papers))) for group, _, value in wanted)
     assert sorted(name for group, name, _ in wanted if group == Group.ENGINES) == PAPERS
 
 

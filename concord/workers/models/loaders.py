@@ -1,4 +1,7 @@
-"""Registry of model loaders, by the kind of model that a manifest names."""
+"""Registry of model loaders, by the kind of model that a manifest names.
+
+All of them come by entry points, ours too: a run imports the model that it labels with, and reads no other.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from concord.workers.models import crf, crfsuite, encoded, hmm, onnx, scores, semicrf
 from concord.workers.models.folder import ModelError, check_model_folder
 from concord.workers.models.model import Model
 from concord.workers.parts import Group, Registry, a_function
@@ -14,19 +16,7 @@ from concord.workers.parts import Group, Registry, a_function
 Loader = Callable[[Path], Model]
 """Reads a model folder. Raises `ModelError`."""
 
-OWN: dict[str, Loader] = {
-    crf.KIND: crf.load,
-    crfsuite.KIND: crfsuite.load,
-    encoded.KIND: encoded.load,
-    hmm.KIND: hmm.load,
-    onnx.KIND: onnx.load,
-    scores.KIND: scores.load,
-    semicrf.KIND: semicrf.load,
-}
-"""Loaders of concord's own models, but for those of `workers.papers`. A new kind of model is one file, and one line
-here."""
-
-LOADERS: Registry[Loader] = Registry(Group.MODELS, OWN, a_function("a function of a folder that loads a model"))
+LOADERS: Registry[Loader] = Registry(Group.MODELS, {}, a_function("a function of a folder that loads a model"))
 
 
 def load_model(folder: Path) -> Model:
