@@ -25,8 +25,8 @@ TRAINER_HELP = "Trainer that learns the model; `concord list trainers` has them.
 TRAINER_OPTIONS_HELP = "Options of the trainer, by name; `concord list trainers` has them."
 POOL_HELP = "Second corpus to learn from; its labels, if it has any, are not read."
 ENCODER_HELP = (
-    "Folder of a transformer in ONNX (model.onnx, tokenizer.json), for what it knows of words from other texts; it is "
-    "not trained."
+    "Folder of a transformer in ONNX (model.onnx, tokenizer.json), or a name of `concord list resources`, for what it "
+    "knows of words from other texts; it is not trained."
 )
 REGISTER_HELP = "Name under which MLflow's registry keeps the model."
 ALIAS_HELP = "Alias of the model in use, in MLflow's registry, which moves to the new version."

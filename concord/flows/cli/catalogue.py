@@ -25,6 +25,7 @@ from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.corpus.writers.registry import WRITERS
 from concord.workers.evaluation.measures import MEASURES
+from concord.workers.features.resources import RESOURCES, Resource
 from concord.workers.features.settings import ClusterSettings, TreeSettings
 from concord.workers.features.templates import FEATURE_SETS, PAPER_SETS, SUMMARIES
 from concord.workers.inference.registry import SOLVERS
@@ -172,6 +173,20 @@ def methods() -> list[EntryReport]:
     ]
 
 
+def resources() -> list[EntryReport]:
+    """Every resource, with its licence, and how it is installed where it is not."""
+    return [
+        EntryReport(name=name, summary=f"--{kind} {name}: {_resource(one)}", options=())
+        for kind, named in RESOURCES.items()
+        for name, one in named.items()
+    ]
+
+
+def _resource(resource: Resource) -> str:
+    where = f"{resource.command}" if resource.missing else "is there"
+    return f"{resource.summary} ({', '.join(resource.languages)}; {resource.licence}; {where})"
+
+
 def clusters() -> list[EntryReport]:
     """Every command that puts words into clusters."""
     return [
@@ -196,6 +211,7 @@ LISTS: dict[str, Callable[[], Sequence[EntryReport]]] = {
     "penalties": penalties,
     "methods": methods,
     "clusters": clusters,
+    "resources": resources,
 }
 
 

@@ -27,6 +27,7 @@ KINDS = {
     "penalties": "Penalties, by which constraints get weights: `--penalty`.",
     "methods": "Methods by which constraints are mined: `--method`.",
     "clusters": "Commands that group words into clusters: `concord clusters`.",
+    "resources": "Words and encoders of others, whose names stand in the place of files: `train --vectors`.",
 }
 """Kinds of parts, and the option that takes a part's name."""
 

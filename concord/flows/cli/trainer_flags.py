@@ -28,8 +28,8 @@ class TrainerFlags(Settings):
     encoder: Path | None = Field(None, description=ENCODER_HELP)
     vectors: Path | None = Field(
         None,
-        description="File of word vectors, such as GloVe's or word2vec's, that are put beside the features. Same as "
-        "--set vectors=.",
+        description="File of word vectors, such as GloVe's or word2vec's, or a name of `concord list resources`; they "
+        "are put beside the features. Same as --set vectors=.",
     )
     gazetteer: list[str] | None = Field(
         None,

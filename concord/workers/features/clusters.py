@@ -30,8 +30,6 @@ VECTOR = "vector"
 UNKNOWN = "?"
 """The value of a word that is in no cluster; numbers are the values of the others."""
 MOST_CLUSTERINGS = 32
-WORD_TABLE_NAME = "glove"
-"""Name of the table that comes with the program; it stands in the place of a file."""
 WORD_TABLE = Path(__file__).with_name("shipped") / "glove.parquet"
 """Clusters of the 150,000 most frequent words of GloVe's vectors (Pennington, Socher & Manning 2014), which are in the
 public domain; ``glove.json`` beside it says where they are from, and `benchmarks/word_table.py` makes it."""

@@ -10,6 +10,9 @@ from concord.schemas.settings import (
     Settings,
 )
 
+WORD_TABLE_NAME = "glove"
+"""Name of the table of word clusters that comes with concord; it stands in the place of a file."""
+
 
 class ClusterSettings(Settings):
     """Clustering of words by their vectors."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats, Ints
 from concord.schemas.document import TOKENS, Batch, TokenizedText
+from concord.workers.features.resources import ResourceKind, files_of, resource_named
 from concord.workers.models.folder import ModelError
 from concord.workers.models.score_cache import ScoreCache
 from concord.workers.models.subword_network import (
@@ -97,8 +99,24 @@ def encoder_at(folder: Path) -> Encoder:
         room = room_of(json.loads(config.read_bytes())) if config.is_file() else OnnxSettings().room
     except (ValueError, AttributeError) as error:
         raise ModelError(f"{config}: cannot be read ({error})") from error
-    reading = OnnxSettings(pooling="mean", room=room, overlap=min(OnnxSettings().overlap, room // 4))
-    return Encoder(np.fromfile(network, np.uint8), np.fromfile(folder / TOKENIZER_FILE, np.uint8), reading)
+    rules = np.fromfile(folder / TOKENIZER_FILE, np.uint8)
+    return Encoder(np.fromfile(network, np.uint8), rules, _mean_reading(room))
+
+
+def encoder_named(name: str) -> Encoder:
+    """The encoder of a resource's name, or of a folder. Raises `ModelError` and `ResourceError`."""
+    resource = resource_named(ResourceKind.ENCODER, name)
+    if resource is None:
+        return encoder_at(Path(name).expanduser())
+    network, tokenizer = files_of(name, resource)
+    with zipfile.ZipFile(tokenizer) as packed:
+        rules, room = packed.read(TOKENIZER_FILE), room_of(json.loads(packed.read(CONFIG_FILE)))
+    return Encoder(np.fromfile(network, np.uint8), np.frombuffer(rules, np.uint8), _mean_reading(room))
+
+
+def _mean_reading(room: int) -> OnnxSettings:
+    """A word's state is the mean of those of its sub-words."""
+    return OnnxSettings(pooling="mean", room=room, overlap=min(OnnxSettings().overlap, room // 4))
 
 
 def saved_encoder(folder: Path, reading: OnnxSettings) -> Encoder:

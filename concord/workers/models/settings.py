@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from concord.schemas.settings import (
-    Settings,
-    TrainerSettings,
-)
+from concord.schemas.settings import Settings, TrainerSettings
+from concord.workers.features.settings import WORD_TABLE_NAME
 
 
 class FeatureSettings(TrainerSettings):
@@ -36,6 +34,12 @@ class FeatureSettings(TrainerSettings):
         description="Layers of the corpus, see `concord import entities`, whose labels the model learns to read; alone "
         "or beside the features, whichever is better on held-out documents.",
     )
+
+    def places(self, names: Iterable[str] | None = None) -> list[str]:
+        """Places as in `TrainerSettings`; where the features read clusters and no file is given, it is our table."""
+        wants_ours = self.clusters is None and "clusters" in self.features.replace("pairs:", "").split("+")
+        ours = [WORD_TABLE_NAME] if wants_ours and (names is None or "clusters" in names) else []
+        return super().places(names) + ours
 
     @field_validator("clusters", mode="before")
     @classmethod
@@ -164,8 +168,9 @@ class EncoderSettings(FeatureSettings):
 
     encoder: str | None = Field(
         None,
-        description="Folder of a transformer in ONNX that gives states of words (model.onnx, tokenizer.json): what it "
-        "knows of words from other texts is put beside the features. It is not trained.",
+        description="Folder of a transformer in ONNX that gives states of words (model.onnx, tokenizer.json), or a "
+        "name of `concord list resources`: what it knows of words from other texts is put beside the features. It is "
+        "not trained.",
     )
     share: float | None = Field(
         None,
@@ -198,7 +203,8 @@ class VectorSettings(FeatureSettings):
 
     vectors: str | None = Field(
         None,
-        description="File of word vectors, such as GloVe's or word2vec's, that are put beside the features.",
+        description="File of word vectors, such as GloVe's or word2vec's, or a name of `concord list resources`; they "
+        "are put beside the features.",
     )
     vector_index: str | None = Field(
         None,

@@ -17,6 +17,7 @@ from concord.schemas.sweep import Cell
 from concord.workers.compiling.code import LABELLING_CODE
 from concord.workers.compiling.kept_digests import kept_digest
 from concord.workers.corpus.plan import plan
+from concord.workers.features.resources import ResourceKind, place_of
 from concord.workers.learning.trainers.registry import DEFAULT
 from concord.workers.parts import LABELLING_PARTS, Group
 from concord.workers.sweeps.cells import engine_of, entry_of, rules_of, settings_of
@@ -88,11 +89,16 @@ def model_content(sweep: Sweep, cell: Cell, digests: Mapping[str, str]) -> Conte
             "training documents": _training(sweep, cell, digests),
             TRAINER: [model.trainer or DEFAULT, settings.model_dump(mode="json", exclude=beside), model.consistency],
             "read by the trainer": {
-                name: [digests[place] for place in settings.places([name])] for name in sorted(beside)
+                name: [digests[_read_from(name, place)] for place in settings.places([name])] for name in sorted(beside)
             },
             "training code": kept_digest(TRAINING_CODE, (*LABELLING_PARTS, Group.TRAINERS)),
         }
     )
+
+
+def _read_from(option: str, place: str) -> str:
+    """Where a trainer reads what stands at a place, which may be the name of a resource."""
+    return str(place_of(option, place)) if option in set(ResourceKind) else place
 
 
 def weights_content(sweep: Sweep, cell: Cell, model: Content, digests: Mapping[str, str]) -> Content | None:

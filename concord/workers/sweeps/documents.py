@@ -14,6 +14,7 @@ from concord.schemas.errors import CorpusError
 from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import Shard, read_batch
+from concord.workers.features.resources import place_of
 from concord.workers.learning.search.folds import TrainingRound, parts_of, round_of
 from concord.workers.models.folder import MANIFEST, parse_manifest
 
@@ -51,7 +52,8 @@ def digest_of(shards: Sequence[Shard]) -> str:
 def digests_beside(settings: TrainerSettings) -> dict[str, str]:
     """Digests of everything that a trainer reads beside its documents, by place. Raises `CorpusError` and `OSError`."""
     corpora = {place: digest_of(plan(place)) for place in settings.places(settings.corpora)}
-    return corpora | {place: _digest_of_files(Path(place)) for place in settings.places(settings.files)}
+    files = {place_of(option, place) for option in settings.files for place in settings.places([option])}
+    return corpora | {str(file): _digest_of_files(file) for file in files}
 
 
 def model_digest_of(folder: Path) -> str:

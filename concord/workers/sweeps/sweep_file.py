@@ -45,6 +45,7 @@ from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.rows import ConstraintError
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import MEASURES, check_measures
+from concord.workers.features.resources import RESOURCES, ResourceKind, place_of
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.learning.trainers.registry import DEFAULT
 from concord.workers.learning.weights.penalties import (
@@ -235,7 +236,7 @@ class _Checked:
             return
         for option in settings.files:
             for file in self.trainers[name].places([option]):
-                if not Path(file).exists():
+                if not place_of(option, file).exists():
                     self.mistakes.append(((*place, "options", option), f"{file}: no such file"))
         self._check_pool(place, name, model, settings)
 
@@ -256,10 +257,15 @@ class _Checked:
         for name in (*settings.corpora, *settings.files):
             value = getattr(settings, name)
             if isinstance(value, tuple | list):
-                placed[name] = tuple(self._place(str(one)) for one in value)
+                placed[name] = tuple(self._named_place(name, str(one)) for one in value)
             elif value:
-                placed[name] = type(value)(self._place(str(value)))
+                placed[name] = type(value)(self._named_place(name, str(value)))
         return settings.model_copy(update=placed)
+
+    def _named_place(self, option: str, place: str) -> str:
+        """An absolute path, or the name of a resource, which is none."""
+        is_name = option in set(ResourceKind) and place in RESOURCES[ResourceKind(option)]
+        return place if is_name and not Path(self._place(place)).exists() else self._place(place)
 
     def _check_constraints(self, name: str, entry: SweptConstraints) -> None:
         place: Location = ("constraints", name)

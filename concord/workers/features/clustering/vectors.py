@@ -121,10 +121,16 @@ def _until_space(file: IO[bytes]) -> bytes:
 
 
 def _beside(path: Path, option: str) -> Path:
-    """The file with the words of an array. Raises `VectorError`, which names the option for another place."""
+    """The file with the words of an array: of its name, or the only list beside it.
+
+    Raises `VectorError`, which names the option for another place.
+    """
     for suffix in WORD_LISTS:
         if (found := path.with_suffix(suffix)).is_file():
             return found
+    lists = [file for file in path.parent.iterdir() if file.suffix in WORD_LISTS]
+    if len(lists) == 1:
+        return lists[0]
     names = " or ".join(path.with_suffix(suffix).name for suffix in WORD_LISTS)
     raise VectorError(
         f"{path}: an array has no words; name the file with them, one a row, by {option}, or have it beside as {names}"

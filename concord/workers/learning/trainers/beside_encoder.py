@@ -33,7 +33,7 @@ from concord.workers.learning.trainers.fit_stages import fit_stages
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Train, gold_of, labels_of
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.encoded import CRF_FOLDER, Head, save
-from concord.workers.models.encoder import Encoder, WordContext, WordStates, encoder_at
+from concord.workers.models.encoder import Encoder, WordContext, WordStates, encoder_named
 from concord.workers.models.folder import begin
 from concord.workers.models.model import Model
 from concord.workers.models.settings import EncoderSettings
@@ -91,7 +91,7 @@ def _train(
     train: Train, documents: list[Document], settings: EncoderSettings, out: Path, progress: Progress | None
 ) -> Model:
     plain = settings.model_copy(update={"encoder": None, "share": None, "state_clusters": ()})
-    encoder = encoder_at(Path(str(settings.encoder)).expanduser())
+    encoder = encoder_named(str(settings.encoder))
     begin(out)
     words = WithStates.of(documents, encoder)
     count = (2 if settings.share is not None else 4) + bool(settings.state_clusters)

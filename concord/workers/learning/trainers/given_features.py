@@ -10,9 +10,10 @@ from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.settings import TrainerSettings
 from concord.workers.features.clustering.vectors import read_vectors
-from concord.workers.features.clusters import WORD_TABLE, WORD_TABLE_NAME
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries
 from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SEEN_WORDS, Gazetteer, PhraseEntry
+from concord.workers.features.resources import place_of
+from concord.workers.features.settings import WORD_TABLE_NAME
 from concord.workers.features.templates import (
     CLUSTERS,
     LAYER,
@@ -68,7 +69,7 @@ def check_given(settings: TrainerSettings) -> None:
     """
     for option in settings.files:
         for place in settings.places([option]):
-            if option not in FEATURE_FILES and not Path(place).expanduser().exists():
+            if option not in FEATURE_FILES and not place_of(option, place).exists():
                 raise TrainingError(f"{place}: no such file or folder, which {option} names; give one that is there")
     if isinstance(settings, VectorSettings):
         features_of(settings.model_copy(update={"vector_words": 1}), [])
@@ -90,7 +91,7 @@ def _cluster_files(settings: FeatureSettings, features: str) -> list[Path]:
     """Files of word clusters that the features read: those of the settings, or else the one that comes with us."""
     parts = [part.removeprefix(OF_PAIRS) for part in features.split("+")]
     files = settings.clusters or ((WORD_TABLE_NAME,) if CLUSTERS in parts else ())
-    return [WORD_TABLE if file == WORD_TABLE_NAME else Path(file).expanduser() for file in files]
+    return [place_of(CLUSTERS, file) for file in files]
 
 
 def _vectors(settings: FeatureSettings) -> WordVectors | None:
@@ -98,7 +99,7 @@ def _vectors(settings: FeatureSettings) -> WordVectors | None:
     if not isinstance(settings, VectorSettings) or settings.vectors is None:
         return None
     words = None if settings.vector_index is None else Path(settings.vector_index).expanduser()
-    file, option = Path(settings.vectors).expanduser(), "--set vector_index=FILE"
+    file, option = place_of(VECTORS, settings.vectors), "--set vector_index=FILE"
     vectors = read_vectors(file, settings.vector_words, words=words, words_option=option)
     return WordVectors.scaled(*vectors, settings.vector_scale)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,8 @@ from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.features.derived import needed_columns
 from concord.workers.features.gazetteers import ENTITIES, PHRASE_SETS
-from concord.workers.features.templates import CLUSTERS, OF_PAIRS, feature_set
+from concord.workers.features.resources import ResourceKind, available
+from concord.workers.features.templates import CLUSTERS, OF_PAIRS, VECTORS, feature_set
 from concord.workers.learning.search.folds import rounds
 from concord.workers.learning.search.trials import Trial
 from concord.workers.learning.trainers import ensemble, sgd
@@ -54,6 +56,9 @@ FACTOR = 3.0
 
 RARE_FEATURES = 2.0
 """Cut-off that is tried: features seen once are dropped."""
+
+ENCODER_SHARE, STATE_SIZES = 0.4, (50, 200, 1000)
+"""How much an encoder says, and the numbers of clusters of its states."""
 
 DROPOUTS = (0.0, 0.5)
 """Fractions that are tried beside the default."""
@@ -242,6 +247,20 @@ def _without_lists(best: TrainerChoice, documents: Sequence[Document]) -> Iterat
         yield "without the lists of phrases", _with(**{LISTS: ()})
 
 
+def _vectors(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
+    """Vectors of words that are installed."""
+    del best, documents
+    for name in available(ResourceKind.VECTORS):
+        yield f"vectors {name}", _with(vectors=name)
+
+
+def _encoders(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
+    """Encoders that are installed, with what runs them, and clusters of their states."""
+    del best, documents
+    for name in available(ResourceKind.ENCODER) if find_spec("onnxruntime") else ():
+        yield f"encoder {name}", _with(encoder=name, share=ENCODER_SHARE, state_clusters=STATE_SIZES)
+
+
 def _schemes(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
     del best
     if labels_of(documents).scheme is Scheme.BIO:
@@ -288,6 +307,7 @@ RUNGS: dict[str, Rung] = {
     "base": Rung(FEATURES, 1.0, _bases),
     "families": Rung(FEATURES, 1.3, _families),
     "lists": Rung(None, 1.0, _without_lists),
+    "vectors": Rung(VECTORS, 1.3, _vectors),
     "cut-off": Rung(CUT_OFF, 1.0, _cut_offs),
     "dropout": Rung(DROPOUT, 1.0, _dropouts),
     "prior": Rung(PRIOR, 1.0, _priors),
@@ -295,6 +315,7 @@ RUNGS: dict[str, Rung] = {
     "scheme": Rung(SCHEME, 1.5, _schemes),
     "pairs": Rung(FEATURES, 2.5, _pairs),
     "averages": Rung(None, 6.0, _averages),
+    "encoders": Rung("encoder", 20.0, _encoders),
 }
 """The ladder, cheapest steps first; one line each."""
 
