@@ -24,7 +24,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -257,10 +257,6 @@ class NoDisk:
     def copy(self, path: str, other: str) -> None:
         """As `RunOutput` has it."""
         FolderOutput(self.root).copy(path, other)
-
-    def differing(self, folder: str, files: Mapping[str, FileDigest]) -> list[str]:
-        """As `RunOutput` has it."""
-        return FolderOutput(self.root).differing(folder, files)
 
     def create(self, path: str, data: bytes) -> None:
         """As `RunOutput` has it."""

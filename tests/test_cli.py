@@ -38,6 +38,7 @@ from concord.workers.corpus.settings import ColumnsSettings
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.corpus.writers.registry import WRITERS
 from concord.workers.evaluation.measures import MEASURES, check_measures
+from concord.workers.features.resources import RESOURCES
 from concord.workers.features.settings import ClusterSettings, TreeSettings
 from concord.workers.features.templates import FEATURE_SETS, SUMMARIES, feature_set
 from concord.workers.inference.registry import SOLVERS, solver_named
@@ -104,6 +105,7 @@ LISTED: dict[str, dict[str, type[Settings]]] = {
         "import": ClusterSettings,
         "paths": TreeSettings,
     },
+    "resources": {f"{kind}={name}": Settings for kind, named in RESOURCES.items() for name in named},
 }
 
 

