@@ -16,8 +16,8 @@ from concord.schemas.run import RunKey, RunSettings
 from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.labelling.labelled import check_settings
-from concord.workers.models.crf import KIND, CrfModel, load
-from concord.workers.models.loaders import OWN
+from concord.workers.models import crf
+from concord.workers.models.crf import CrfModel, load
 from concord.workers.remote.label import LabelParts
 from concord.workers.storage.storage import FolderStorage
 from tests.support.made_runs import HashModel
@@ -74,5 +74,5 @@ def lethal_app() -> None:
     from concord.flows.cli.app import app
 
     names = frozenset(os.environ[LETHAL_DOCUMENTS].split(","))
-    OWN[KIND] = lambda folder: LethalCrf(**vars(load(folder)), lethal=names)
+    vars(crf)["load"] = lambda folder: LethalCrf(**vars(load(folder)), lethal=names)  # to which the entry point leads
     app()
