@@ -96,6 +96,7 @@ def test_what_pyproject_registers_is_installed() -> None:
     places = {
         Group.COMMANDS: "concord.flows.cli.",
         Group.MODELS: "concord.workers.models.",
+        Group.PAGES: "concord.flows.labelling.",
         Group.TASKS: "concord.workers.remote.",
     }
     papers = "concord.workers.papers."
@@ -218,6 +219,7 @@ def test_checks_say_what_is_wrong() -> None:
         (Group.TEMPLATES, len, "want a class after Template, not a builtin_function_or_method"),
         (Group.TEMPLATES, int, "want a class after Template, not the class int"),
         (Group.MODELS, "path", "want a function of a folder that loads a model, not a str"),
+        (Group.PAGES, "page", "want a function that keeps a page of a run, not a str"),
         (Group.FEATURES, (), "want a tuple of feature templates"),
         (Group.FEATURES, ("word",), "want a tuple of feature templates"),
         (Group.MEASURES, MEASURES["labels"]._replace(figures=("f2",)), "no figure is called 'f2'"),

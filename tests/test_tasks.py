@@ -190,13 +190,13 @@ def test_the_code_of_every_task_is_compared_with_the_drivers() -> None:
         assert set(files_behind([task.run.__module__])) <= files
 
 
-MOST_FILES, MOST_LINES = 320, 45_600
+MOST_FILES, MOST_LINES = 306, 42_600
 """Bounds of what a nightly run can reach. Who adds to it looks whether that has to be read by everybody."""
 
 
-def test_the_nightly_run_reaches_neither_learning_nor_sweeps() -> None:
+def test_the_nightly_run_reaches_no_learning_no_sweeps_and_no_pages() -> None:
     files = files_behind(["concord.flows.reprocess"])
-    assert not {part for path in files for part in path.parts} & {"trainers", "mining", "sweeps", "sweeping"}
+    assert not {part for path in files for part in path.parts} & {"trainers", "mining", "sweeps", "sweeping", "report"}
     assert len(files) <= MOST_FILES
     assert sum(path.read_bytes().count(b"\n") for path in files) <= MOST_LINES
 

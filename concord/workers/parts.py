@@ -36,6 +36,7 @@ class Group(StrEnum):
     MEASURES = "concord.measures"
     METHODS = "concord.methods"
     MODELS = "concord.models"
+    PAGES = "concord.pages"
     PENALTIES = "concord.penalties"
     READERS = "concord.readers"
     TASKS = "concord.tasks"

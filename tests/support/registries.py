@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from concord.flows.cli.commands import COMMANDS
+from concord.flows.labelling.pages import PAGES
 from concord.workers.constraints.templates.registry import TEMPLATES
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
@@ -26,6 +27,7 @@ REGISTRIES: dict[Group, Registry[Any]] = {
     Group.MEASURES: MEASURES,
     Group.METHODS: MINERS,
     Group.MODELS: LOADERS,
+    Group.PAGES: PAGES,
     Group.PENALTIES: PENALTIES,
     Group.READERS: READERS,
     Group.TASKS: TASKS,

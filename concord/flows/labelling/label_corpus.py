@@ -27,6 +27,7 @@ from concord.flows.labelling.label_figures import (
     speed_of,
 )
 from concord.flows.labelling.label_job import LabelJob
+from concord.flows.labelling.pages import PAGES, RUN_PAGE
 from concord.flows.labelling.planned_run import planned_run
 from concord.flows.labelling.planning import read_anywhere
 from concord.flows.labelling.ray_on_demand import RayOnDemand
@@ -176,9 +177,7 @@ def _label_tracked(job: LabelJob, out: RunOutput, done: Markers, ray: RayOnDeman
         chart = None if beside is None or withheld else beside.chart
         keep_night(out.storage, answer, tags=tags, asked=job.recorded, chart=chart)
         if request.report and not unpublished:
-            from concord.flows.labelling.run_page import keep_page
-
-            answer = keep_page(run, answer, shown.report, request)
+            answer = PAGES[RUN_PAGE](run, answer, shown.report, request)
         outcome = Outcome.now(
             metrics_of(shown.report, answer) | speed_of(work),
             failures=work.errors or ((str(failure),) if failure else ()),
