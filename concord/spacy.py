@@ -22,9 +22,9 @@ from concord.labelling import Labeller, load
 from concord.schemas.layers import NO_GRADE, layer_columns
 from concord.schemas.run import ENGINE, ConfidenceKind
 
-MODEL = "model"
+_MODEL = "model"
 """Folder of the model in that of a saved component."""
-MARGIN, GAP = "concord_margin", "concord_gap"
+_MARGIN, _GAP = "concord_margin", "concord_gap"
 """Extension attributes of entities and documents, in nats."""
 
 
@@ -61,19 +61,19 @@ class ConcordComponent(Pipe):
         ]
         doc.set_ents([span for span, _ in found])
         for span, margin in found:
-            span._.set(MARGIN, margin)
-        doc._.set(GAP, answer.gap)
+            span._.set(_MARGIN, margin)
+        doc._.set(_GAP, answer.gap)
         return doc
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Copies the model's folder into that of the component. Raises `OSError`."""
         del exclude
-        shutil.copytree(self.model, Path(path) / MODEL, dirs_exist_ok=True)
+        shutil.copytree(self.model, Path(path) / _MODEL, dirs_exist_ok=True)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> ConcordComponent:
         """Takes the model from the folder that `to_disk` wrote."""
         del exclude
-        self.model = str(Path(path) / MODEL)
+        self.model = str(Path(path) / _MODEL)
         vars(self).pop("labeller", None)
         return self
 
@@ -95,7 +95,7 @@ def component(
 ) -> ConcordComponent:
     """The component; its settings but ``model`` and ``layer`` are those of `concord.load`."""
     del nlp
-    for kind, attribute in ((Span, MARGIN), (Doc, GAP)):
+    for kind, attribute in ((Span, _MARGIN), (Doc, _GAP)):
         if not kind.has_extension(attribute):
             kind.set_extension(attribute, default=None)
     options = {"engine": engine, "confidence": confidence, "constraints": constraints, "consistency": consistency}

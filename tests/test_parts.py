@@ -90,7 +90,10 @@ def test_what_pyproject_registers_is_installed() -> None:
     """An editable install of before has the entry points of before: `make` renews it."""
     project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())["project"]
     wanted = {
-        (group, name, value) for group, entries in project["entry-points"].items() for name, value in entries.items()
+        (group, name, value)
+        for group, entries in project["entry-points"].items()
+        for name, value in entries.items()
+        if group in set(Group)  # others are those of programs that find concord by them, such as spaCy
     }
     assert {(entry.group, entry.name, entry.value) for entry in parts.own_entries(Group)} == wanted
     places = {
