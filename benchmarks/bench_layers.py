@@ -150,7 +150,7 @@ def _news() -> Iterator[dict[str, Any]]:
 
 def _beside(name: str, base: Counts, counts: Counts) -> dict[str, list[float]]:
     found = paired_bootstrap(base, counts, rng=np.random.default_rng(0))
-    return {f"against_{name}": [found.difference, found.low, found.high]}
+    return {f"against_{name}": list(found.with_interval)}
 
 
 def _taggers(train: Sequence[Document]) -> dict[str, Callable[[Sequence[Document]], Labelling]]:

@@ -196,7 +196,7 @@ def measured(task: tuple[int, int]) -> dict[str, Any]:
         "alone": float(f1_of_counts(alone.sum(axis=0))),
         "ours": float(f1_of_counts(ours.counts.sum(axis=0))),
         "way": ours.way,
-        "difference": list(difference[:3]),
+        "difference": list(difference.with_interval),
     }
 
 

@@ -136,7 +136,7 @@ def measured(corpus: Corpus, method: str) -> dict[str, Any]:
     for name, counts in total.items():
         gain = paired_bootstraps(total["none"], counts, figure, rng=np.random.default_rng(0), draws=DRAWS)
         value = float(FIGURES[corpus.figure](counts.sum(axis=0)))
-        rows.append({"rules": name, corpus.figure: value, **gain[corpus.figure]._asdict()})
+        rows.append({"rules": name, corpus.figure: value, **dict(gain[corpus.figure])})
         print("  {rules}: {value:.2%}, gain {low:+.2%} to {high:+.2%}".format(value=value, **rows[-1]), flush=True)
     return {
         "documents": len(documents),

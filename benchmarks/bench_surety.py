@@ -238,7 +238,7 @@ def rows_of(name: str, judged: Judged, best: dict[str, Price]) -> Iterator[dict[
                 "price": price._asdict(),
                 "chosen": best.get(family) == price,
                 "f1": float(f1_of_counts(found.sum(axis=0))),
-                "gain": list(paired_bootstrap(base, found, rng=np.random.default_rng(0))[:3]),
+                "gain": list(paired_bootstrap(base, found, rng=np.random.default_rng(0)).with_interval),
             }
 
 

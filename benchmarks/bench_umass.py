@@ -104,7 +104,7 @@ def main() -> None:
             "passes": learned.passes,
             "scale": learned.scale,
             "stopped": learned.stopped,
-            "halves of the training citations": [learned.before, learned.after, *learned.gain],
+            "halves of the training citations": [learned.before, learned.after, *dict(learned.gain).values()],
             "heaviest": dict(sorted(learned.weights.items(), key=lambda named: -named[1])[:20]),
             "CPU seconds": seconds,
             "alone": _f1(alone.counts),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from concord.schemas.gains import Comparison
 from concord.workers.evaluation import bootstrap
 from concord.workers.evaluation.bootstrap import bootstrap_interval, holm, paired_bootstrap, paired_bootstraps
 from concord.workers.evaluation.figures import FIGURES, f1, f1_of_counts
@@ -55,7 +56,8 @@ def test_equals_a_plain_loop_over_draws() -> None:
 
 def test_a_labelling_does_not_differ_from_itself() -> None:
     counts = some_counts(30, 0.6, 3)
-    assert paired_bootstrap(counts, counts, rng=np.random.default_rng(0)) == (0.0, 0.0, 0.0, 1.0)
+    found = paired_bootstrap(counts, counts, rng=np.random.default_rng(0))
+    assert found == Comparison(difference=0.0, low=0.0, high=0.0, p_value=1.0)
 
 
 def test_sides_swap() -> None:

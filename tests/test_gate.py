@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from concord.flows.tracking.tracking import Tracking
 from concord.flows.training.unseen import ChallengeError
 from concord.flows.work.in_process import InProcess
 from concord.schemas.challenge import ChallengeReport
+from concord.schemas.gains import Comparison
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.evaluation.bootstrap import paired_bootstrap
 from concord.workers.evaluation.gate import gate
@@ -50,7 +50,7 @@ def test_a_better_model_gets_through_and_with_a_margin_one_that_is_as_good() -> 
 
 
 def test_the_verdict_says_why() -> None:
-    gain = SimpleNamespace(difference=0.008, low=-0.001, high=0.017)
+    gain = Comparison(difference=0.008, low=-0.001, high=0.017, p_value=0.1)
     assert gate(gain) == (False, "+0.80 points of F1 (95 %: -0.10 to +1.70); the interval has to be above +0.00")
     assert gate(gain, least_gain=-0.002) == (True, "+0.80 points of F1 (95 %: -0.10 to +1.70)")
 

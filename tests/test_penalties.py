@@ -281,7 +281,7 @@ def test_factors_are_those_that_help_on_held_out_documents() -> None:
     chosen = TunedSettings(factors=(0.0, 1.0, 2.0, 4.0))
     tuned = tune_weights(Batch.of(documents), _Scores(), declared, chosen)
     assert tuned.factors == {"lexicon": 4.0, "only_in": 1.0, "should_be_tagged": 1.0}
-    assert [tuned.base, tuned.figure] == pytest.approx([6 / 9, 1.0])
+    assert [tuned.before, tuned.after] == pytest.approx([6 / 9, 1.0])
     assert tuned.gain.difference == pytest.approx(3 / 9)
     weights = dict(declared_weights(tuned.of(declared)))
     assert weights == {"helps": 4.0, "harms": 2.0, "kept": math.inf, "idle": 0.5}

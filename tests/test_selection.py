@@ -14,10 +14,10 @@ import pytest
 
 from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.errors import TrainingError
+from concord.schemas.gains import Comparison
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.settings import Validation
-from concord.workers.evaluation.bootstrap import Comparison
 from concord.workers.evaluation.conlleval import EntityCounts
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.search.folds import fold_of, held_out, is_held_out, rounds
@@ -199,7 +199,7 @@ def test_where_nothing_gains_the_base_stays(documents: list[Document]) -> None:
     [(0.01, 0.001, 0.02, True), (0.01, -0.01, 0.03, True), (0.01, -0.02, 0.04, False), (0.0, 0.0, 0.0, False)],
 )
 def test_a_gain_counts_from_its_standard_error_on(gain: float, low: float, high: float, *, worth: bool) -> None:
-    assert is_worth(Comparison(gain, low, high, 0.5)) == worth
+    assert is_worth(Comparison(difference=gain, low=low, high=high, p_value=0.5)) == worth
 
 
 def test_options_that_are_given_stay(documents: list[Document]) -> None:

@@ -15,6 +15,7 @@ from concord.schemas.blocks import (
     row,
     text_columns,
 )
+from concord.schemas.gains import FigureEffect, Gain, points, points_between
 from concord.schemas.settings import Validation
 from concord.schemas.shown import Report, within
 
@@ -25,11 +26,6 @@ SPANS = "spans"
 def nats(weight: float) -> str:
     """A weight."""
     return "hard" if weight == float("inf") else f"{weight:g}"
-
-
-def _points(low: float, high: float) -> str:
-    """An interval of fractions, in points."""
-    return f"{100 * low:+.2f} to {100 * high:+.2f}"
 
 
 class Breaches(Report):
@@ -54,33 +50,6 @@ class Breaches(Report):
         return f"{self.places:,}", f"{self.bearing:,}", f"{self.documents:,}"
 
 
-class FigureEffect(Report):
-    """A figure of a measure without and with something, on the same documents; fractions.
-
-    - ``before``, ``after``: figure without it, and with it.
-    - ``low``, ``high``: 95 % interval of ``after`` − ``before``, by drawing documents.
-    """
-
-    measure: str
-    figure: str
-    before: float
-    after: float
-    low: float
-    high: float
-
-    @property
-    def heads(self) -> tuple[str, ...]:
-        """Heads of its columns in a table."""
-        head = f"{self.measure},\n{self.figure}"
-        return (head, "95 %") if self.measure == SPANS else (head,)
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """The gain in points, and its interval."""
-        gain = f"{100 * (self.after - self.before):+.2f}"
-        return (gain, _points(self.low, self.high)) if self.measure == SPANS else (gain,)
-
-
 class MeasuredEffect(Report):
     """Effect of one constraint beside all others, or of all together, on documents with gold.
 
@@ -96,7 +65,7 @@ class MeasuredEffect(Report):
         for one in self.figures:
             line = f"{one.figure} of {one.measure}: {one.before:.2%} without constraints"
             if self.documents:
-                gain = _points(one.low, one.high)
+                gain = points_between(one.low, one.high)
                 yield Remark(f"{line}, {one.after:.2%} with them ({gain} points)")
             else:
                 yield Remark(f"{line} and with them")
@@ -196,14 +165,26 @@ class CheckReport(Report):
     def _gains(self, whole: MeasuredEffect) -> Table:
         """A line for all constraints and for each that changes an answer: the documents that it changes, its gain by
         each measure in points, and the interval of that in spans."""
-        heads = [head for one in whole.figures for head in one.heads]
+        heads = [head for one in whole.figures for head in _heads(one)]
         every = [("all of them", whole), *((one.name, one.effect) for one in self.constraints)]
         rows = (
-            row(name, f"{effect.documents:,}", *(cell for one in effect.figures for cell in one.cells))
+            row(name, f"{effect.documents:,}", *(cell for one in effect.figures for cell in _cells(one)))
             for name, effect in every
             if effect is not None and effect.documents
         )
         return Table(figure_columns("gain, points", "docs\nchanged", *heads), tuple(rows))
+
+
+def _heads(effect: FigureEffect) -> tuple[str, ...]:
+    """Heads of the columns of `_cells`."""
+    head = f"{effect.measure},\n{effect.figure}"
+    return (head, "95 %") if effect.measure == SPANS else (head,)
+
+
+def _cells(effect: FigureEffect) -> tuple[str, ...]:
+    """The gain in points, and the interval of that in spans."""
+    gain = points(effect.after - effect.before)
+    return (gain, points_between(effect.low, effect.high)) if effect.measure == SPANS else (gain,)
 
 
 class CountedWeight(Report):
@@ -244,26 +225,18 @@ class KnownWeight(Report):
     high: float | None = None
 
 
-class TuningReport(Report):
-    """Factors of weights, tuned on documents held out from counts and model.
+class TuningReport(FigureEffect):
+    """Factors of weights, tuned by a figure on documents held out from counts and model.
 
+    - ``base``: the formula of the counted weights, whose figure is ``before``.
     - ``documents``, ``trials``: numbers of held-out documents and of trials.
-    - ``measure``, ``figure``: what was maximised, a fraction.
     - ``factors``: chosen factor by template.
-    - ``before``, ``after``: the figure under the counted weights, and under these times the factors.
-    - ``low``, ``high``: 95 % interval of the gain; too favourable, as the factors were chosen by this gain.
     """
 
     base: str
     documents: int
     trials: int
-    measure: str
-    figure: str
     factors: dict[str, float]
-    before: float
-    after: float
-    low: float
-    high: float
 
     def blocks(self) -> Iterator[AnyBlock]:
         """The factors, and what they gain."""
@@ -276,19 +249,16 @@ class TuningReport(Report):
         )
 
 
-class LearningReport(Report):
+class LearningReport(FigureEffect):
     """Weights learned from the errors of models on documents that these have not seen.
 
-    Rate, passes and scale are chosen by a figure on either half of the documents, under weights learned from the other
-    half. With later documents (``validation``) it is the later half alone, under weights of the earlier one.
+    Rate, passes and scale are chosen by the figure on either half of the documents, under weights learned from the
+    other half. With later documents (``validation``) it is the later half alone, under weights of the earlier one.
 
     - ``rate``: nats per unit of degree.
     - ``scale``: factor of all weights at the end.
     - ``stopped``: did learning end because the figure no longer rose, rather than at the limit of passes?
-    - ``measure``, ``figure``: the figure that chooses, a fraction.
     - ``dropped``: number of constraints without a weight.
-    - ``before``, ``after``: the figure without the weights and with them.
-    - ``low``, ``high``: 95 % interval of the gain; too favourable, as the weights were chosen by this gain.
     """
 
     validation: Validation
@@ -296,13 +266,7 @@ class LearningReport(Report):
     passes: int
     scale: float
     stopped: bool
-    measure: str
-    figure: str
     dropped: int
-    before: float
-    after: float
-    low: float
-    high: float
 
     def blocks(self) -> Iterator[AnyBlock]:
         """How the weights were learned, and what they gain."""
@@ -562,33 +526,27 @@ class UnsaidClause(Report):
         )
 
 
-class HelpfulRule(Report):
-    """A rule that helps a model.
+class HelpfulRule(Gain):
+    """A rule that helps a model, with what the judgement's figure gains by it beside the other rules that help.
 
     - ``weight``: nats per unit of degree, beyond what the model knows.
     - ``documents``: number of documents it changes, of those that neither the counting nor the model saw.
-    - ``gain``: what the judgement's figure (a fraction) gains by it, beside the other rules that help.
-    - ``low``, ``high``: 95 % interval of the gain.
     """
 
     name: str
     weight: float
     documents: int
-    gain: float
-    low: float
-    high: float
 
 
-class JudgementReport(Report):
+class JudgementReport(FigureEffect):
     """The mined rules that help models on documents that neither the models nor the counting saw.
+
+    The figure is without rules and under the best set. With later documents it is that of the later half.
 
     - ``trainer``, ``features``: how the models are trained.
     - ``folds``, ``validation``: number of parts of the corpus, and how they are cut.
-    - ``measure``, ``figure``: the figure that judges, a fraction.
     - ``source``: where the weights come from; ``passes``: passes of learning them; ``scale``: their factor.
     - ``tried``: number of sets of rules that were compared.
-    - ``before``, ``after``: the figure without rules and under the best set. With later documents: of the later half.
-    - ``low``, ``high``: 95 % interval of the gain; too favourable, as the set was chosen by this gain.
     - ``p``: probability that the best of as many sets gains as much by luck.
     - ``level``: largest ``p`` at which rules count as helpful.
     - ``rules``: the rules of the best set; none if ``p`` is above the level.
@@ -598,16 +556,10 @@ class JudgementReport(Report):
     features: str | None
     folds: int
     validation: Validation
-    measure: str
-    figure: str
     source: str
     passes: int
     scale: float
     tried: int
-    before: float
-    after: float
-    low: float
-    high: float
     p: float
     level: float
     rules: tuple[HelpfulRule, ...]
@@ -620,13 +572,7 @@ class JudgementReport(Report):
 
     def table(self) -> Table:
         """A line for each rule that helps: documents that it changes, its gain with the interval, and its weight."""
-        rows = (
-            row(
-                *(one.name, f"{one.documents:,}", f"{100 * one.gain:+.2f}"),
-                *(_points(one.low, one.high), nats(one.weight)),
-            )
-            for one in self.rules
-        )
+        rows = (row(one.name, f"{one.documents:,}", *one.gain_cells, nats(one.weight)) for one in self.rules)
         heads = ("documents\nchanged", "gain,\npoints", "95 %", "weight")
         return Table(figure_columns("rule that helps", *heads), tuple(rows))
 

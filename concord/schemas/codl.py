@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, figure_columns, row
+from concord.schemas.gains import Gain
 from concord.schemas.settings import Settings
 from concord.schemas.shown import Report
 
@@ -76,19 +77,14 @@ class CodlSettings(CycleSettings):
     sample: int = Field(200, ge=1, description="With --tune: largest number of the pool's documents to learn from.")
 
 
-class GammaTrial(Report):
-    """Cross-validation of a share gamma over labelled documents; all figures are fractions.
+class GammaTrial(Gain):
+    """Cross-validation of a share gamma over labelled documents, with its gain over the largest share that was tried.
 
     - ``accuracy``: fraction of tokens with the right label.
-    - ``gain``: accuracy minus that of the largest share that was tried.
-    - ``low``, ``high``: 95 % interval of the gain, by a paired bootstrap over documents.
     """
 
     gamma: float
     accuracy: float
-    gain: float
-    low: float
-    high: float
 
 
 class Cycle(Report):
@@ -170,15 +166,7 @@ class CodlReport(Report):
     def _trials(self) -> Table:
         """A row for each gamma (share of the first model) that was tried."""
         heads = ("held-out tokens right %", "gain over the largest %", "interval of 95 %")
-        rows = (
-            row(
-                f"{trial.gamma:g}",
-                f"{100 * trial.accuracy:.2f}",
-                f"{100 * trial.gain:+.2f}",
-                f"{100 * trial.low:+.2f} to {100 * trial.high:+.2f}",
-            )
-            for trial in self.tuned
-        )
+        rows = (row(f"{trial.gamma:g}", f"{100 * trial.accuracy:.2f}", *trial.gain_cells) for trial in self.tuned)
         return Table(figure_columns("gamma", *heads), tuple(rows))
 
 

@@ -19,6 +19,7 @@ from concord.schemas.blocks import (
     row,
     text_columns,
 )
+from concord.schemas.gains import Comparison, points
 from concord.schemas.secrets import short_name
 from concord.schemas.shown import Report
 from concord.schemas.train_report import ConsistencyReport
@@ -110,20 +111,10 @@ def _words(figure: str) -> str:
     return figure.replace("_", " ").replace("f1", "F1")
 
 
-class Difference(Report):
-    """Difference of a figure to another run's.
-
-    - ``other``: the other run's figure.
-    - ``difference``: this run's figure minus that.
-    - ``low``, ``high``: 95 % interval of the difference.
-    - ``p_value``: two-sided.
-    """
+class Difference(Comparison):
+    """Difference of a figure to that of another run, ``other``."""
 
     other: float
-    difference: float
-    low: float
-    high: float
-    p_value: float
 
 
 class AgainstReport(Report):
@@ -151,7 +142,7 @@ class AgainstReport(Report):
             row(
                 f"{measure} {_words(figure)}",
                 *(f"{100 * value:.2f}" for value in (one.other, one.other + one.difference)),
-                *(f"{100 * value:+.2f}" for value in (one.difference, one.low, one.high)),
+                *map(points, one.with_interval),
                 f"{one.p_value:.3f}",
             )
             for measure, figures in self.measures.items()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import singledispatch
 from html import escape
 from itertools import accumulate
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -35,6 +35,16 @@ class Report(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+    @classmethod
+    def from_results(cls, *results: object, **values: Any) -> Self:
+        """The report of ``values``; each other field is from the first result that has an attribute of its name.
+
+        Raises pydantic's error for fields without a value.
+        """
+        holders = {name: next((one for one in results if hasattr(one, name)), None) for name in cls.model_fields}
+        own = {name: getattr(one, name) for name, one in holders.items() if one is not None}
+        return cls(**own | values)
 
     def blocks(self) -> Iterable[AnyBlock]:
         """What it says: by default the value of each field."""

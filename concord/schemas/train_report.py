@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pydantic import Field
 
 from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, TableRow, Tone, figure_columns, row
+from concord.schemas.gains import Gain, points, points_between
 from concord.schemas.shown import Report
 
 
@@ -29,7 +30,7 @@ class StepRow(Report):
     is_kept: bool
 
 
-class SearchReport(Report):
+class SearchReport(Gain):
     """How a model was chosen, and what to expect of it; figures are fractions.
 
     - ``steps``: what was tried, in order.
@@ -37,7 +38,6 @@ class SearchReport(Report):
     - ``documents``: number of documents that the steps were judged by.
     - ``held_out``: number of documents that had no part in the choice.
     - ``base_f1``, ``f1``: entity F1 on these, of the base and of what was chosen.
-    - ``gain``, ``low``, ``high``: the difference, and its 95 % interval.
     - ``tokens_a_second``: tokens that the chosen model scores and labels by Viterbi in a CPU second.
     """
 
@@ -47,9 +47,6 @@ class SearchReport(Report):
     held_out: int
     base_f1: float
     f1: float
-    gain: float
-    low: float
-    high: float
     tokens_a_second: float
 
     def blocks(self) -> Iterator[AnyBlock]:
@@ -58,7 +55,7 @@ class SearchReport(Report):
         yield Table(columns, tuple(map(_step_row, self.steps)))
         if self.untried:
             yield Remark(f"not tried, for want of time: {', '.join(self.untried)}", Tone.NOTICE)
-        gain = f"{100 * self.gain:+.2f} points, {100 * self.low:+.2f} to {100 * self.high:+.2f}"
+        gain = " points, ".join(self.gain_cells)
         yield Remark(
             f"expect an F1 of {self.f1:.2%}; the base has {self.base_f1:.2%} ({gain}): on {self.held_out:,} documents "
             "that had no part in the choice"
@@ -67,7 +64,7 @@ class SearchReport(Report):
 
 
 def _step_row(step: StepRow) -> TableRow:
-    gains = ("" if value is None else f"{100 * value:+.2f}" for value in (step.gain, step.low, step.high))
+    gains = ("" if value is None else points(value) for value in (step.gain, step.low, step.high))
     tone = Tone.STRONG if step.is_kept else Tone.PLAIN
     return row(step.step, f"{100 * step.f1:.2f}", *gains, f"{step.cpu_seconds:,.1f}", tone=tone)
 
@@ -150,8 +147,8 @@ class LayersReport(Report):
         return f"nothing else is better beyond chance; {nearest}: {self._gain(nearest)}"
 
     def _gain(self, name: str) -> str:
-        gain, low, high = (f"{100 * value:+.2f}" for value in self.gains[name])
-        return f"{gain} points on {self.base}, {low} to {high}"
+        gain, low, high = self.gains[name]
+        return f"{points(gain)} points on {self.base}, {points_between(low, high)}"
 
 
 def _renamed(names: Mapping[str, str | None]) -> str:

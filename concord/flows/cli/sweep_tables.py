@@ -13,6 +13,7 @@ from rich.text import Text
 from concord.flows.commands.sweeps import ShownSweep
 from concord.flows.screen.terminal import grid
 from concord.schemas.blocks import Headline, Remark, Table, Tone, figure_columns, row
+from concord.schemas.gains import points
 from concord.schemas.sweep import CellState, failed_cells
 from concord.workers.sweeps.tables import LEVEL, ComparisonRow, comparison_table
 
@@ -65,7 +66,7 @@ def _changes(row: ComparisonRow) -> list[str]:
         return [""] * 4
     difference = row.difference
     return [
-        *(f"{100 * value:+.2f}" for value in (difference.difference, difference.low, difference.high)),
+        *map(points, difference.with_interval),
         f"{row.adjusted:.3f}",
     ]
 

@@ -50,33 +50,18 @@ def judged_beside(
 def _report(found: Judgement, miner: MinerHere, made: AsTrained) -> JudgementReport:
     settings = cast("KeptSettings", miner.task.settings)
     rules = [
-        HelpfulRule(
+        HelpfulRule.from_results(
+            *(found.gains[name], found.gains[name].gain),
             name=name,
             weight=round(weight, WEIGHT_DECIMALS),
-            documents=found.gains[name].documents,
             gain=found.gains[name].gain.difference,
-            low=found.gains[name].gain.low,
-            high=found.gains[name].gain.high,
         )
         for name, weight in found.weights.items()
         if round(weight, WEIGHT_DECIMALS) > 0.0
     ]
-    return JudgementReport(
+    return JudgementReport.from_results(
+        *(found, found.gain, miner, settings),
         trainer=made.name,
         features=getattr(made.settings, "features", None),
-        folds=settings.folds,
-        validation=miner.validation,
-        measure=settings.measure,
-        figure=settings.figure,
-        source=found.source,
-        passes=found.passes,
-        scale=found.scale,
-        tried=found.tried,
-        before=found.before,
-        after=found.after,
-        low=found.gain.low,
-        high=found.gain.high,
-        p=found.p,
-        level=settings.level,
         rules=tuple(rules),
     )

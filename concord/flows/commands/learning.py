@@ -57,20 +57,8 @@ def learned_on(request: WeighRequest, constraints: DeclaredConstraints, settings
         bound = constraints.bind(unseen.labels)
         found = learn_weights(unseen, bound, settings, validation=validation, seed=request.seed, progress=show)
     weights = {name: round(nats, WEIGHT_DECIMALS) for name, nats in found.weights.items()}
-    report = LearningReport(
-        validation=validation,
-        rate=found.rate,
-        passes=found.passes,
-        scale=found.scale,
-        stopped=found.stopped,
-        measure=settings.measure,
-        figure=settings.figure,
-        dropped=sum(nats == 0.0 for nats in weights.values()),
-        before=found.before,
-        after=found.after,
-        low=found.gain.low,
-        high=found.gain.high,
-    )
+    dropped = sum(nats == 0.0 for nats in weights.values())
+    report = LearningReport.from_results(found, found.gain, settings, validation=validation, dropped=dropped)
     return WeightsReport(weights, report)
 
 

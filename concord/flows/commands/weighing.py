@@ -136,18 +136,7 @@ def _tuned(request: WeighRequest, constraints: DeclaredConstraints, settings: Tu
         found = tune_weights(
             Batch.of(labelled), opened, constraints.bind(opened.labels), settings, seed=request.seed, progress=show
         )
-    return TuningReport(
-        base=settings.base,
-        documents=len(labelled),
-        trials=found.trials,
-        measure=settings.measure,
-        figure=settings.figure,
-        factors=dict(found.factors),
-        before=found.base,
-        after=found.figure,
-        low=found.gain.low,
-        high=found.gain.high,
-    )
+    return TuningReport.from_results(found, found.gain, settings, documents=len(labelled))
 
 
 def _tracked(

@@ -274,7 +274,7 @@ def _differences(measure: str, base: _CountsByDocument, other: _CountsByDocument
     figures = {name: FIGURES[name] for name in MEASURES[measure].figures}
     found = paired_bootstraps(*tables, figures, rng=np.random.default_rng(0))
     before = tables[0].sum(axis=0)
-    return {name: Difference(other=float(figures[name](before)), **row._asdict()) for name, row in found.items()}
+    return {name: Difference.from_results(row, other=float(figures[name](before))) for name, row in found.items()}
 
 
 def _pair(encoded: pa.ChunkedArray) -> list[pa.DictionaryArray]:

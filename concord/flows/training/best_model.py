@@ -115,7 +115,8 @@ def _judged(
 
 
 def _report(ladder: Climb, figures: ExpectedFigures) -> SearchReport:
-    return SearchReport(
+    return SearchReport.from_results(
+        figures.gain,
         steps=tuple(map(_row, ladder.steps)),
         untried=tuple(ladder.untried),
         documents=len(ladder.steps[0].trial.counts),
@@ -123,8 +124,6 @@ def _report(ladder: Climb, figures: ExpectedFigures) -> SearchReport:
         base_f1=figures.base.value,
         f1=figures.chosen.value,
         gain=figures.gain.difference,
-        low=figures.gain.low,
-        high=figures.gain.high,
         tokens_a_second=round(figures.tokens_a_second),
     )
 

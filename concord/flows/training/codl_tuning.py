@@ -85,4 +85,4 @@ def _right(
 
 def _row(trial: Trial[float], careful: Trial[float]) -> GammaTrial:
     gain = trial.gain(careful)
-    return GammaTrial(gamma=trial.setting, accuracy=trial.value, gain=gain.difference, low=gain.low, high=gain.high)
+    return GammaTrial.from_results(gain, gain=gain.difference, gamma=trial.setting, accuracy=trial.value)

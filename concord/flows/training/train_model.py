@@ -222,7 +222,7 @@ def _layers_report(choice: LayersChoice) -> LayersReport:
         documents=len(choice.best.counts),
         held_out_f1={trial.setting.name: trial.value for trial in choice.trials},
         base=choice.base.setting.name,
-        gains={name: (gain.difference, gain.low, gain.high) for name, gain in choice.gains.items()},
+        gains={name: gain.with_interval for name, gain in choice.gains.items()},
         best=choice.best.setting.name,
         learned=choice.best.setting.settings is not None,
         names={layer: dict(names) for layer, names in choice.names.items() if names},

@@ -19,6 +19,7 @@ from concord.schemas.audit import (
     MeasuredEffect,
 )
 from concord.schemas.document import Batch, Document
+from concord.schemas.gains import points_between
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows, Problem
@@ -263,7 +264,7 @@ def _harm(effect: MeasuredEffect | None) -> Iterable[str]:
         if figure.high < 0:
             yield (
                 f"{figure.figure} of {figure.measure} is {figure.after:.2%} with it and {figure.before:.2%} without it "
-                f"({100 * figure.low:+.2f} to {100 * figure.high:+.2f} points): leave it out"
+                f"({points_between(figure.low, figure.high)} points): leave it out"
             )
 
 

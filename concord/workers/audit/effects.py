@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from concord.schemas.arrays import Mask
-from concord.schemas.audit import FigureEffect, MeasuredEffect
+from concord.schemas.audit import MeasuredEffect
 from concord.schemas.document import Batch, Document
+from concord.schemas.gains import FigureEffect
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.problem import LinearRows, Problem
 from concord.workers.constraints.rows import selected
@@ -131,11 +132,5 @@ def _compared(measure: str, counts: Counts, without: int) -> FigureEffect:
     of, sums = FIGURES[figure], counts.sum(axis=0)
     rng = np.random.default_rng(0)
     difference = paired_bootstraps(counts[:, without], counts[:, _ALL], {figure: of}, rng=rng)[figure]
-    return FigureEffect(
-        measure=measure,
-        figure=figure,
-        before=float(of(sums[without])),
-        after=float(of(sums[_ALL])),
-        low=difference.low,
-        high=difference.high,
-    )
+    before, after = float(of(sums[without])), float(of(sums[_ALL]))
+    return FigureEffect.from_results(difference, measure=measure, figure=figure, before=before, after=after)

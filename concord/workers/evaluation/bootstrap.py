@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats
+from concord.schemas.gains import Comparison
 from concord.workers.evaluation.figures import Figure, f1_of_counts
 from concord.workers.evaluation.named_counts import Counts
 
@@ -22,20 +23,6 @@ def holm(p_values: Floats) -> Floats:
     adjusted = np.empty_like(p_values)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(steps))
     return adjusted
-
-
-class Comparison(NamedTuple):
-    """Difference of a figure between two labellings.
-
-    - ``difference``: other − base, a fraction.
-    - ``low``, ``high``: bounds of its confidence interval.
-    - ``p_value``: two-sided; how often chance alone would show a difference at least this large.
-    """
-
-    difference: float
-    low: float
-    high: float
-    p_value: float
 
 
 def paired_bootstrap(
@@ -142,4 +129,5 @@ def _compared(figure: Figure, whole: NDArray[Any], drawn: NDArray[Any], confiden
     low, high = np.quantile(differences, (tail, 1.0 - tail))
     # A difference of 0 must count against itself although the two are computed apart.
     extreme = np.abs(differences - observed) >= abs(observed) - 1e-12
-    return Comparison(observed, float(low), float(high), (1 + int(extreme.sum())) / (1 + len(drawn)))
+    p_value = (1 + int(extreme.sum())) / (1 + len(drawn))
+    return Comparison(difference=observed, low=float(low), high=float(high), p_value=p_value)

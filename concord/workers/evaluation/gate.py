@@ -2,26 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-
-class Gain(Protocol):
-    """What `workers.evaluation.bootstrap.Comparison` has: a difference (a fraction) and its interval."""
-
-    @property
-    def difference(self) -> float:
-        """Challenger − champion."""
-        ...
-
-    @property
-    def low(self) -> float:
-        """Lower bound."""
-        ...
-
-    @property
-    def high(self) -> float:
-        """Upper bound."""
-        ...
+from concord.schemas.gains import Comparison, points, points_between
 
 
 class GateVerdict(NamedTuple):
@@ -31,17 +14,13 @@ class GateVerdict(NamedTuple):
     reason: str
 
 
-def gate(gain: Gain, *, least_gain: float = 0.0) -> GateVerdict:
+def gate(gain: Comparison, *, least_gain: float = 0.0) -> GateVerdict:
     """The challenger takes over where all of the interval of its gain lies above ``least_gain`` (a fraction).
 
     With 0 it has to be better: of challengers that are no better one in forty gets through by an interval of 95 %.
     With a negative one it has to be no worse than by so much.
     """
-    line = f"{_points(gain.difference)} points of F1 (95 %: {_points(gain.low)} to {_points(gain.high)})"
+    line = f"{points(gain.difference)} points of F1 (95 %: {points_between(gain.low, gain.high)})"
     if gain.low > least_gain:
         return GateVerdict(promoted=True, reason=line)
-    return GateVerdict(promoted=False, reason=f"{line}; the interval has to be above {_points(least_gain)}")
-
-
-def _points(share: float) -> str:
-    return f"{100 * share:+.2f}"
+    return GateVerdict(promoted=False, reason=f"{line}; the interval has to be above {points(least_gain)}")

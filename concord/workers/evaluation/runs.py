@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats
-from concord.workers.evaluation.bootstrap import Comparison, Interval, drawn_sums
+from concord.schemas.gains import Comparison
+from concord.workers.evaluation.bootstrap import Interval, drawn_sums
 from concord.workers.evaluation.figures import Figure
 
 
@@ -50,7 +51,8 @@ class DrawnMean(NamedTuple):
         low, high = np.quantile(differences, _bounds(confidence))
         # A difference of 0 must count against itself although the two are computed apart.
         extreme = int((np.abs(differences - observed) >= abs(observed) - 1e-12).sum())
-        return Comparison(observed, float(low), float(high), (1 + extreme) / (1 + len(differences)))
+        p_value = (1 + extreme) / (1 + len(differences))
+        return Comparison(difference=observed, low=float(low), high=float(high), p_value=p_value)
 
 
 def drawn_means(

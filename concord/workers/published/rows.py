@@ -89,7 +89,7 @@ def _figures(row: PublishedRow, cells: Sequence[tuple[Cell, CellRow]], store: St
         raise NoFigureError("the figure that is taken off is of other documents")
     means = drawn_means(settings, figure, rng=np.random.default_rng(0), draws=BOOTSTRAP_DRAWS)
     taken_off = np.zeros(1) if base is None else _taken_off(mine, base, base.values(figure))
-    value, low, high = means[0].interval() if base is None else means[0].minus(means[1])[:3]
+    value, low, high = means[0].interval() if base is None else means[0].minus(means[1]).with_interval
     low, high = scale * low, scale * high
     fields = {
         "measured": scale * value,

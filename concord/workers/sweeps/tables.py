@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from concord.schemas.arrays import Floats
 from concord.schemas.errors import UsageError
+from concord.schemas.gains import Comparison
 from concord.schemas.names import unknown
 from concord.schemas.sweep import AXES, Cell, CellRow, CellState, Setting
-from concord.workers.evaluation.bootstrap import Comparison, Interval, holm
+from concord.workers.evaluation.bootstrap import Interval, holm
 from concord.workers.evaluation.figures import FIGURES, Figure
 from concord.workers.evaluation.measures import MEASURES, ByDocument
 from concord.workers.evaluation.runs import DrawnMean, RunCounts, drawn_means

@@ -34,10 +34,11 @@ from pydantic import Field
 
 from concord.schemas.arrays import Floats, Ints
 from concord.schemas.decoded import Budget
+from concord.schemas.gains import Comparison
 from concord.schemas.settings import Settings, Validation
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import declared_weights
-from concord.workers.evaluation.bootstrap import Comparison, paired_bootstraps
+from concord.workers.evaluation.bootstrap import paired_bootstraps
 from concord.workers.evaluation.figures import FIGURES, Figure
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.evaluation.randomization import chances_of_best

@@ -14,7 +14,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from concord.workers.evaluation.bootstrap import Comparison, paired_bootstraps
+from concord.schemas.gains import Comparison
+from concord.workers.evaluation.bootstrap import paired_bootstraps
 from concord.workers.evaluation.figures import Figure
 from concord.workers.evaluation.named_counts import Counts
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
+from concord.schemas.gains import Comparison
 from concord.schemas.labels import OUTSIDE, LabelSet
 from concord.schemas.layers import NO_ANSWER, layer_columns
 from concord.schemas.settings import Validation
-from concord.workers.evaluation.bootstrap import Comparison
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.features.derived import feature_columns

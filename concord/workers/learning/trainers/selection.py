@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from concord.schemas.document import Document
+from concord.schemas.gains import Comparison
 from concord.schemas.labels import Scheme
 from concord.schemas.settings import TrainerSettings, Validation
-from concord.workers.evaluation.bootstrap import Comparison
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.features.derived import needed_columns

@@ -24,10 +24,10 @@ from typing import NamedTuple
 import numpy as np
 
 from concord.schemas.arrays import Floats, Ints, Mask
+from concord.schemas.gains import Comparison
 from concord.schemas.settings import Validation
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import row_weights
-from concord.workers.evaluation.bootstrap import Comparison
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.registry import Decoder

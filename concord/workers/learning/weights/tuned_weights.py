@@ -17,12 +17,12 @@ import numpy as np
 
 from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch
+from concord.schemas.gains import Comparison
 from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import declared_weights, with_weights
 from concord.workers.constraints.templates.registry import TEMPLATES
-from concord.workers.evaluation.bootstrap import Comparison
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import MEASURES, Pair
 from concord.workers.evaluation.named_counts import Counts
@@ -49,15 +49,15 @@ class TunedWeights(NamedTuple):
 
     - ``factors``: best factor of each family, by template.
     - ``gain``: gain over factors of 1.
-    - ``base``: figure with factors of 1.
-    - ``figure``: figure with the best factors.
+    - ``before``: figure with factors of 1.
+    - ``after``: figure with the best factors.
     - ``trials``: number of trials.
     """
 
     factors: Mapping[str, float]
     gain: Comparison
-    base: float
-    figure: float
+    before: float
+    after: float
     trials: int
 
     def of(self, constraints: DeclaredConstraints) -> DeclaredConstraints:
