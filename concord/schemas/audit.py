@@ -483,40 +483,38 @@ class Explanation(Report):
         return Table((*columns, TableColumn("changes (without → with)")), tuple(rows))
 
 
-class MinedRule(Report):
-    """A mined rule that was kept.
+class TestedRule(Report):
+    """A mined rule or clause that was kept.
 
     - ``n``: documents where it binds (of a clause: held-out ones).
     - ``broken``: documents among these that break it.
     - ``chance``: fraction of these that would hold by chance.
     - ``p``: probability that so many hold by chance.
-    - ``weight``, ``low``, ``high``: weight in nats per unit of degree, and its 95 % interval.
     """
 
     name: str
-    template: str
     n: int
     broken: int
     chance: float
     p: float
+
+
+class MinedRule(TestedRule):
+    """A kept rule that a constraint expresses.
+
+    - ``weight``, ``low``, ``high``: weight in nats per unit of degree, and its 95 % interval.
+    """
+
+    template: str
     weight: float
     low: float
     high: float
 
 
-class UnsaidClause(Report):
-    """A clause or rule that was kept, though no constraint can express it.
+class UnsaidClause(TestedRule):
+    """A kept clause or rule that no constraint can express; ``reason`` says why and continues a sentence."""
 
-    - ``reason``: why none can; it continues a sentence.
-    - ``n``, ``broken``, ``chance``, ``p``: as in `MinedRule`.
-    """
-
-    name: str
     reason: str
-    n: int
-    broken: int
-    chance: float
-    p: float
 
     @property
     def sentence(self) -> str:

@@ -258,23 +258,17 @@ class GazetteerReport(Report):
         yield Remark(f"phrases in {self.out}")
 
 
-class ScoresReport(Report):
-    """Report of ``concord import scores --json``: the column that the model reads, and its labels.
+class TaggerImport(Report):
+    """A tagger's model that was imported, and what is strange about its labels.
 
-    - ``column``, ``form``: name of the column, and the form of its scores.
-    - ``source``: labels of the column.
     - ``labels``: labels of the model.
-    - ``joined``: labels of the column that BIO writes in another way.
-    - ``padding``: labels of the column that no token can have.
-    - ``outside``: has the column a label ``O``?
+    - ``joined``: labels of the tagger that BIO writes in another way.
+    - ``padding``: labels of the tagger that no token can have.
+    - ``outside``: has the tagger a label ``O``?
     - ``scheme``: ``bio``, or ``plain`` for labels that are types by themselves.
     - ``types``: number of types of spans.
     """
 
-    column: str
-    form: str
-    temperature: float
-    source: tuple[str, ...]
     labels: tuple[str, ...]
     joined: tuple[str, ...]
     padding: tuple[str, ...]
@@ -284,13 +278,36 @@ class ScoresReport(Report):
     out: str
     model_digest: str
 
+    def notices(self) -> Iterator[Remark]:
+        """What is strange about the labels."""
+        if self.joined:
+            joined = f"{', '.join(self.joined)} are read as the labels of BIO that they stand for"
+            yield Remark(joined, Tone.NOTICE)
+        if self.padding:
+            yield Remark(_padding(self.padding), Tone.NOTICE)
+        if not self.outside:
+            yield Remark("there is no label 'O', so every token will be part of a span", Tone.NOTICE)
+
+
+class ScoresReport(TaggerImport):
+    """Report of ``concord import scores --json``: the column that the model reads, and its labels.
+
+    - ``column``, ``form``: name of the column, and the form of its scores.
+    - ``source``: labels of the column.
+    """
+
+    column: str
+    form: str
+    temperature: float
+    source: tuple[str, ...]
+
     def blocks(self) -> Iterator[AnyBlock]:
         """What the column holds, what is strange about its labels, and the model."""
         yield Headline(
             f"{len(self.source)} labels in column {self.column!r}, as {self.form} at temperature "
             f"{self.temperature:g}: {self.types} types of spans"
         )
-        yield from _label_notices(self)
+        yield from self.notices()
         yield Remark(f"model in {self.out}")
 
 
@@ -437,52 +454,27 @@ class CrfsuiteReport(Report):
             yield Remark(failed, Tone.NOTICE)
 
 
-class OnnxReport(Report):
+class OnnxReport(TaggerImport):
     """Report of ``concord import onnx --json``.
 
-    - ``labels``: labels of the model.
-    - ``joined``: labels of the network that BIO writes in another way.
-    - ``padding``: labels of the network that no token can have.
-    - ``outside``: has the network a label ``O``?
-    - ``scheme``: ``bio``, or ``plain`` for labels that are types by themselves.
-    - ``types``: number of types of spans.
     - ``pooling``: scores of a word: those of its first sub-word, or the mean of all.
     - ``pooling_f1``: entity F1 by pooling, a fraction, on the labelled documents; empty without them.
     - ``room``, ``overlap``: sub-words that are read at once, and those that two windows have in common.
     """
 
-    labels: tuple[str, ...]
-    joined: tuple[str, ...]
-    padding: tuple[str, ...]
-    outside: bool
-    scheme: str
-    types: int
     pooling: str
     pooling_f1: dict[str, float]
     room: int
     overlap: int
-    out: str
-    model_digest: str
 
     def blocks(self) -> Iterator[AnyBlock]:
         """The labels, how words are scored, and the model."""
         yield Headline(f"{len(self.labels)} labels: {self.types} types of spans")
-        yield from _label_notices(self)
+        yield from self.notices()
         judged = ", ".join(f"{way} {f1:.2%}" for way, f1 in self.pooling_f1.items())
         yield Remark(f"scores of a word: {self.pooling} of its sub-words" + (f"; F1 {judged}" if judged else ""))
         yield Remark(f"{self.room} sub-words at once; longer sentences in windows with {self.overlap} in common")
         yield Remark(f"model in {self.out}")
-
-
-def _label_notices(report: ScoresReport | OnnxReport) -> Iterator[Remark]:
-    """What is strange about the labels of a tagger."""
-    if report.joined:
-        joined = f"{', '.join(report.joined)} are read as the labels of BIO that they stand for"
-        yield Remark(joined, Tone.NOTICE)
-    if report.padding:
-        yield Remark(_padding(report.padding), Tone.NOTICE)
-    if not report.outside:
-        yield Remark("there is no label 'O', so every token will be part of a span", Tone.NOTICE)
 
 
 def _padding(labels: Sequence[str]) -> str:

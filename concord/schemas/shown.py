@@ -42,9 +42,9 @@ class Report(BaseModel):
 
         Raises pydantic's error for fields without a value.
         """
-        holders = {name: next((one for one in results if hasattr(one, name)), None) for name in cls.model_fields}
-        own = {name: getattr(one, name) for name, one in holders.items() if one is not None}
-        return cls(**own | values)
+        unset = [name for name in cls.model_fields if name not in values]
+        first = {name: next((one for one in results if hasattr(one, name)), None) for name in unset}
+        return cls(**values, **{name: getattr(one, name) for name, one in first.items() if one is not None})
 
     def blocks(self) -> Iterable[AnyBlock]:
         """What it says: by default the value of each field."""

@@ -36,13 +36,7 @@ from concord.workers.learning.weights.penalties import PENALTIES
 def engines() -> list[EngineReport]:
     """Every engine."""
     return [
-        EngineReport(
-            name=name,
-            summary=solver.summary,
-            exact=solver.exact,
-            options=options_of(solver.settings),
-            comparison=solver.comparison,
-        )
+        EngineReport.from_results(solver, name=name, options=options_of(solver.settings))
         for name, solver in SOLVERS.items()
     ]
 

@@ -73,12 +73,10 @@ def build_gazetteer(
         raise PhraseSourceError("no phrase is left of these sources")
     out.parent.mkdir(parents=True, exist_ok=True)
     write_phrases(out, sorted(choice.entries))
-    return GazetteerReport(
-        read=choice.read,
+    return GazetteerReport.from_results(
+        choice,
         phrases=len(choice.entries),
         types=dict(sorted(Counter(kind for _, kind in choice.entries).items())),
-        common=choice.common,
-        too_long=choice.too_long,
         origins={name: PACKAGES[name].origin for name in packages},
         out=str(out),
     )

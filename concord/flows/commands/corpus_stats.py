@@ -67,17 +67,12 @@ def _count(shards: Sequence[Shard], parts: CountParts, context: RunContext) -> t
 
 def _report(corpus: str, counts: CorpusCounts, *, model: str | None, errors: Sequence[str]) -> CorpusReport:
     spans = counts.spans.as_dict()
-    return CorpusReport(
+    return CorpusReport.from_results(
+        counts,
         corpus=corpus,
-        documents=counts.documents,
-        with_gold=counts.with_gold,
-        rejected=counts.rejected,
-        repeated=counts.repeated,
         sentences=counts.sentence_tokens.total,
-        tokens=counts.tokens,
         unknown_tokens=None if model is None else counts.unknown,
         unknown=None if model is None else counts.unknown / max(counts.tokens, 1),
-        scheme=counts.scheme,
         labels={name: row["tokens"] for name, row in counts.labels.as_dict().items()},
         spans={name: SpanFigures(**row) for name, row in spans.items()},
         document_tokens=_lengths(counts.document_tokens),

@@ -20,7 +20,7 @@ from concord.schemas.arrays import Floats
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, InputError
 from concord.schemas.folders import FolderKind
-from concord.schemas.labels import OUTSIDE
+from concord.schemas.labels import OUTSIDE, LabelSet
 from concord.schemas.potentials import LARGEST_WEIGHT
 from concord.schemas.reports import CrfsuiteReport, OnnxReport, ScoresReport, WeakFamily
 from concord.workers.corpus.plan import plan
@@ -64,20 +64,8 @@ def import_scores(
         transition = placed(_matrix(transitions, len(source.labels)), source)
     with staged(place) as folder:
         model = save(folder, source, transition)
-    read = names_of(source)
-    return ScoresReport(
-        column=source.column,
-        form=source.form,
-        temperature=source.temperature,
-        source=source.labels,
-        labels=found.names,
-        joined=read.converted,
-        padding=read.padding,
-        outside=OUTSIDE in source.labels,
-        scheme=str(found.scheme),
-        types=len(found.types),
-        out=str(place),
-        model_digest=model.digest,
+    return ScoresReport.from_results(
+        source, source=source.labels, out=str(place), model_digest=model.digest, **_of_labels(source, found)
     )
 
 
@@ -115,27 +103,19 @@ def import_crfsuite(
         )
     model, trial = saved.model, saved.attributes
     functions = model.functions
-    return CrfsuiteReport(
+    return CrfsuiteReport.from_results(
+        *(model, functions, functions.features, trial),
         labels=model.labels.names,
         attributes=len(model.weights.attributes),
         features=functions.features.name,
         tokenizer=None if functions.tokenizer is None else functions.tokenizer.name,
-        columns=functions.columns,
         trial_sentences=trial.sentences,
         failed_sentences=trial.failed,
-        fault=trial.fault,
         attributes_known=trial.share,
         few_known=trial.share < FEW_KNOWN,
-        weak_families=tuple(
-            WeakFamily(name=family.name, values=family.values, known=family.known) for family in trial.weak
-        ),
+        weak_families=tuple(map(WeakFamily.from_results, trial.weak)),
         changed_word=saved.changed,
-        marks_ends=model.marks_ends,
-        padding=model.padding,
-        package=functions.features.package,
-        release=functions.features.release,
         word_tables=not functions.departure,
-        departure=functions.departure,
         trust=trust_of(functions),
         out=str(place),
         model_digest=model.digest,
@@ -186,21 +166,21 @@ def import_onnx(
                     found[way] = viterbi_f1(documents, model)
         if found and found["first"] >= found["mean"]:
             model = save_onnx(made, network, tokenizer, source, _reading("first", overlap, config))
+    own = _of_labels(source, model.labels)
+    return OnnxReport.from_results(model.reading, pooling_f1=found, out=str(place), model_digest=model.digest, **own)
+
+
+def _of_labels(source: ScoresSettings, labels: LabelSet) -> dict[str, Any]:
+    """Fields of reports about the labels of a tagger and those of the model that reads its scores."""
     read = names_of(source)
-    return OnnxReport(
-        labels=model.labels.names,
-        joined=read.converted,
-        padding=read.padding,
-        outside=OUTSIDE in source.labels,
-        scheme=str(model.labels.scheme),
-        types=len(model.labels.types),
-        pooling=model.reading.pooling,
-        pooling_f1=found,
-        room=model.reading.room,
-        overlap=model.reading.overlap,
-        out=str(place),
-        model_digest=model.digest,
-    )
+    return {
+        "labels": labels.names,
+        "joined": read.converted,
+        "padding": read.padding,
+        "outside": OUTSIDE in source.labels,
+        "scheme": str(labels.scheme),
+        "types": len(labels.types),
+    }
 
 
 def _reading(pooling: str, overlap: int, config: Mapping[str, Any]) -> OnnxSettings:

@@ -152,18 +152,12 @@ def mine(request: MineRequest, settings: KeptSettings) -> MineReport:
     kept, comments = _written(holding, weighed, judgement, write_all=request.all)
     remarks = [*found.remarks, *(one.sentence for one in found.unsaid), *_verdict(judgement)]
     write_whole(out, constraints_text(kept, comments, remarks).encode())
-    return MineReport(
-        documents=found.documents,
-        with_gold=found.with_gold,
-        rejected=found.rejected,
-        candidates=found.candidates,
-        significant=found.significant,
+    return MineReport.from_results(
+        found,
         rules=tuple(rule.report for rule in weighed),
         judgement=judgement,
         written=len(kept.templates),
         out=str(out),
-        unsaid=found.unsaid,
-        remarks=found.remarks,
     )
 
 
@@ -218,13 +212,9 @@ def _weighed(rule: RuleTrial, found: MinedRules, degree: float, cost: Penalty) -
     settings, rows = cost.settings(), in_documents(rule, degree)
     low, high = rows.interval(cost, settings)
     template = found.constraints.templates[found.constraints.titles.index(rule.name)]
-    report = MinedRule(
-        name=rule.name,
+    report = MinedRule.from_results(
+        rule,
         template=TEMPLATES.name_of(type(template)),
-        n=rule.n,
-        broken=rule.broken,
-        chance=rule.chance,
-        p=rule.p,
         weight=round(rows.weight(cost, settings), WEIGHT_DECIMALS),
         low=low,
         high=high,

@@ -82,11 +82,9 @@ def weigh_file(file: str, request: WeighRequest, options: Sequence[str]) -> Weig
     if out is not None:
         weighed = with_weights(constraints, {row.name: row.weight for row in rows})
         write_whole(out, constraints_text(weighed, {row.name: _comment(row) for row in rows}).encode())
-    report = WeighReport(
-        documents=gold.documents,
+    report = WeighReport.from_results(
+        *(gold, request),
         without_gold=gold.without,
-        rejected=gold.rejected,
-        penalty=request.penalty,
         constraints=tuple(rows),
         tuning=tuned,
         learning=None if learned is None else learned.report,

@@ -76,13 +76,11 @@ def challenge_champion(request: ChallengeJob) -> ChallengeReport:
         verdict = gate(against.measures[measure][COMPARED], least_gain=request.least_gain)
     if verdict.promoted:
         tracking.point(request.register_as, request.alias, challenger)
-    report = ChallengeReport(
+    report = ChallengeReport.from_results(
+        *(verdict, request),
         name=request.register_as,
-        alias=request.alias,
         challenger=challenger,
         champion=champion,
-        promoted=verdict.promoted,
-        reason=verdict.reason,
         measure=measure,
         documents=documents,
         gain=None if against is None or measure is None else against.measures[measure][COMPARED],

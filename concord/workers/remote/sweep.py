@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from concord.schemas.settings import TextSettings
 from concord.workers.constraints.constraint_writer import constraints_text
@@ -47,14 +47,20 @@ class SweepParts(NamedTuple):
         return Store(self.folder)
 
 
-class TrainingUnit(NamedTuple):
-    """A model to train; see `Unit`."""
+@dataclass(frozen=True)
+class _LearningUnit:
+    """What cells need and the sweep learns first; see `Unit`.
 
-    job: TrainingJob
+    - ``what``, ``kind``: name in messages, and folder of the results.
+    """
+
+    job: TrainingJob | ToWeigh
+    what: ClassVar[str]
+    kind: ClassVar[str]
 
     @property
     def id(self) -> str:
-        """Key of the model."""
+        """Key of the result."""
         return self.job.key
 
     @property
@@ -65,43 +71,44 @@ class TrainingUnit(NamedTuple):
     @property
     def place(self) -> str:
         """Description for messages."""
-        return f"model {self.job.name}"
+        return f"{self.what} {self.job.name}"
 
     def run(self, store: Store) -> None:
-        """Trains the model, and notes its CPU seconds beside it."""
+        """Learns, and notes the CPU seconds beside the result."""
         began = time.process_time()
-        train_into(self.job, store.model(self.job.key))
+        self.learn(store)
         seconds = time.process_time() - began
-        store.note(MODELS, LearnedPart(key=self.job.key, name=self.job.name, cpu_seconds=seconds))
+        store.note(self.kind, LearnedPart(key=self.job.key, name=self.job.name, cpu_seconds=seconds))
+
+    def learn(self, store: Store) -> None:
+        """Writes the result."""
+        raise NotImplementedError
 
 
-class WeighingUnit(NamedTuple):
-    """Constraints to weigh; see `Unit`."""
+@dataclass(frozen=True)
+class TrainingUnit(_LearningUnit):
+    """A model to train."""
+
+    job: TrainingJob
+    what = "model"
+    kind = MODELS
+
+    def learn(self, store: Store) -> None:
+        """Trains the model."""
+        train_into(self.job, store.model(self.job.key))
+
+
+@dataclass(frozen=True)
+class WeighingUnit(_LearningUnit):
+    """Constraints to weigh."""
 
     job: ToWeigh
+    what = "weights"
+    kind = WEIGHINGS
 
-    @property
-    def id(self) -> str:
-        """Key of the weights."""
-        return self.job.key
-
-    @property
-    def size(self) -> int:
-        """Training documents, as of a model."""
-        return self.job.part.size or 1 << 40
-
-    @property
-    def place(self) -> str:
-        """Description for messages."""
-        return f"weights {self.job.name}"
-
-    def run(self, store: Store) -> None:
-        """Weighs the constraints, writes them as a file, and notes the CPU seconds beside it."""
-        began = time.process_time()
-        text = constraints_text(weighed(self.job), {})
-        write_whole(store.weights(self.job.key), text.encode())
-        seconds = time.process_time() - began
-        store.note(WEIGHINGS, LearnedPart(key=self.job.key, name=self.job.name, cpu_seconds=seconds))
+    def learn(self, store: Store) -> None:
+        """Weighs the constraints and writes them as a file."""
+        write_whole(store.weights(self.job.key), constraints_text(weighed(self.job), {}).encode())
 
 
 class CellUnit(NamedTuple):

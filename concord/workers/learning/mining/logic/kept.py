@@ -95,7 +95,7 @@ def found_by(one: TriedClause) -> str:
 
 def unsaid_report(one: RuleTrial, reason: str) -> UnsaidClause:
     """Report of a clause or rule that no constraint can express."""
-    return UnsaidClause(name=one.name, reason=reason, n=one.n, broken=one.broken, chance=one.chance, p=one.p)
+    return UnsaidClause.from_results(one, reason=reason)
 
 
 def remarks_on(
