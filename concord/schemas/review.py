@@ -81,11 +81,22 @@ NONE_THERE = "none"
 """What is written in the place of a type where there is no entity, if no type is called so."""
 
 
-class ReadAnswer(Report):
-    """What somebody said of one thing.
+class ReviewPlace(Report):
+    """Where something is that is read.
 
     - ``doc_id``, ``start``, ``end``: its place; in tokens, end exclusive
     - ``type``: type of the entity; null for a document or sentence
+    """
+
+    doc_id: str
+    start: int
+    end: int
+    type: str | None = None
+
+
+class ReadAnswer(ReviewPlace):
+    """What somebody said of one thing.
+
     - ``right_type``: the type that it has in truth; null where it is no entity, or where that was not said
     - ``no_entity``: was it said that none of its tokens is part of an entity?
     - ``by``: who said it
@@ -93,10 +104,6 @@ class ReadAnswer(Report):
     - ``again``: is it the answer to a repeated question, which is no new evidence?
     """
 
-    doc_id: str
-    start: int
-    end: int
-    type: str | None = None
     verdict: ReadVerdict
     right_type: str | None = None
     no_entity: bool = False
@@ -223,20 +230,14 @@ class PromiseCheck(Report):
             yield Headline(f"{self.promise} is void: {self.fault}")
 
 
-class ReviewQuestion(Report):
+class ReviewQuestion(ReviewPlace):
     """What a reader is shown of a thing.
 
-    - ``doc_id``, ``start``, ``end``: its place; in tokens, end exclusive
-    - ``type``: type of the entity; null for a document or sentence
     - ``before``, ``tokens``, ``after``: words of its sentence, and of those beside it
     - ``entities``: what is asked about, with type, start and end; places are those in ``tokens``
     - ``facts``: how sure the run is, and why it says so, in words
     """
 
-    doc_id: str
-    start: int
-    end: int
-    type: str | None
     before: tuple[str, ...]
     tokens: tuple[str, ...]
     after: tuple[str, ...]

@@ -27,17 +27,18 @@ class RivalType(Report):
     proven: bool
 
 
-class OtherSpan(Report):
-    """A span that is one thing in the answer, and another in the labelling that sets a margin; None for no entity.
-
-    - ``type``: in the answer
-    - ``other``: in that labelling
-    """
+class SpanOfAnswer(Report):
+    """Tokens ``start`` to ``end`` (exclusive), their text, and the type of exactly this span in the answer, or None."""
 
     start: int
     end: int
     text: str
     type: str | None
+
+
+class OtherSpan(SpanOfAnswer):
+    """A span that is ``other`` in the labelling that sets a margin; None for no entity."""
+
     other: str | None
 
 
@@ -83,10 +84,10 @@ class PastAnswer(Report):
         return self.type or NO_ENTITY if self.same_text else "another text"
 
 
-class SpanReason(Report):
+class SpanReason(SpanOfAnswer):
     """Why a span is labelled as it is.
 
-    - ``type``, ``viterbi_type``: type of exactly this span in the answer, and under the model alone; None for none
+    - ``viterbi_type``: type of exactly this span under the model alone; None for none
     - ``margin``, ``margin_status``: nats by which the best labelling without this entity (with it, where the answer has
       none) is worse, and what is proven of that
     - ``nearest``: spans by which the labelling that sets the margin differs from the answer, anywhere in the document;
@@ -98,10 +99,6 @@ class SpanReason(Report):
     - ``past``: versions of the folder's table in which the answer became another one, oldest first
     """
 
-    start: int
-    end: int
-    text: str
-    type: str | None
     viterbi_type: str | None
     margin: float
     margin_status: str
