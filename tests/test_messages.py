@@ -13,9 +13,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import concord.flows.cli.failures
+import concord.flows.cli.tree
 from concord.flows.cli.app import app
 from concord.flows.cli.catalogue import CLUSTER_COMMANDS
+from concord.flows.cli.failures import reported
 from concord.flows.commands.calibrating import calibrate_model
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.settings import IngestSettings
@@ -166,10 +167,11 @@ RESUMED = {"reprocess", "codl", "papers", "sweep run"}
 def test_only_what_goes_on_after_an_interruption_says_so(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted() -> None:
-        raise KeyboardInterrupt
+    def interrupted(*, resumes: bool) -> None:
+        with reported(resumes=resumes):
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(concord.flows.cli.failures, "masked_errors", interrupted)
+    monkeypatch.setattr(concord.flows.cli.tree, "reported", interrupted)
     for name, writer in WRITERS.items():
         words = writer.words(made, None, tmp_path / "o")
         said = CliRunner().invoke(app, words).stderr
